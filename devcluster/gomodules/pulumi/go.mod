@@ -1,4 +1,4 @@
-module pulumi-slurm.dev/devcluster/toolchain/pulumi
+module pulumi-slurm.dev/devcluster/gomodules/pulumi
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module pulumi-slurm.dev/devcluster/toolchain/etcd
+module pulumi-slurm.dev/devcluster/gomodules/etcd
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module pulumi-slurm.dev/devcluster/toolchain/language-python
+module pulumi-slurm.dev/devcluster/gomodules/language-python
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module pulumi-slurm.dev/devcluster/toolchain/kubernetes
+module pulumi-slurm.dev/devcluster/gomodules/kubernetes
 
 go 1.26.0
 
