@@ -1,0 +1,31 @@
+"""Fixtures that several test folders share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from devcluster.control_plane import ApiServer
+
+
+@pytest.fixture(scope="session")
+def binaries() -> Path:
+    """The folder with the built toolchain (etcd, kube-apiserver, kubectl, ...)."""
+    chosen = os.environ.get("PULUMI_SLURM_BINARIES")
+    if chosen:
+        return Path(chosen)
+    try:
+        from devcluster import toolchain
+    except ImportError:
+        pytest.skip("set PULUMI_SLURM_BINARIES to the folder with the built toolchain")
+    return Path(toolchain.binaries())
+
+
+@pytest.fixture(scope="session")
+def apiserver(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[ApiServer]:
+    """A real API server without a node, one per test run: use a namespace of your own in it."""
+    with ApiServer(tmp_path_factory.mktemp("apiserver"), binaries) as server:
+        yield server

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from devcluster.control_plane import ApiServer
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from devcluster.control_plane import ApiServer
+with ApiServer(Path(sys.argv[1]), Path(sys.argv[2])) as api:
+    print(*(process.pid for process in api._processes), flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.apiserver
+def test_the_api_server_answers_kubectl_with_its_kubeconfig(apiserver: ApiServer, binaries: Path) -> None:
+    answer = subprocess.run(
+        [binaries / "kubectl", "--kubeconfig", apiserver.kubeconfig, "get", "namespaces", "-o", "name"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert "namespace/default" in answer.stdout
+
+
+@pytest.mark.apiserver
+def test_the_kubeconfig_is_readable_by_its_owner_only(apiserver: ApiServer) -> None:
+    assert apiserver.kubeconfig.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.apiserver
+def test_a_killed_test_run_leaves_no_server(tmp_path: Path, binaries: Path) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, tmp_path, binaries],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert holder.stdout
+    pids = [int(word) for word in holder.stdout.readline().split()]
+    assert len(pids) == 2
+
+    holder.send_signal(signal.SIGKILL)
+    holder.wait(10)
+
+    deadline = time.monotonic() + 10
+    while any(_runs(pid) for pid in pids):
+        assert time.monotonic() < deadline, f"still running: {pids}"
+        time.sleep(0.05)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
