@@ -48,13 +48,18 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "pulumi-slurm"
 
 
+def is_root() -> bool:
+    """Whether OS packages, namespaces and mounts are ours to make."""
+    return os.geteuid() == 0
+
+
 def require_root() -> None:
     """Stop with one sentence unless root: namespaces, mounts and packages need it.
 
     Raises:
         StepFailed: When the effective user is not root.
     """
-    if os.geteuid() != 0:
+    if not is_root():
         raise StepFailed("the dev cluster needs root (namespaces, mounts, OS packages): run it with sudo")
 
 
@@ -119,7 +124,7 @@ def run_logged(
 
 def requirements_digest() -> str:
     """Content of requirements.txt and the Python version, as one hash: what the virtual environment was made from."""
-    return hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()
+    return hashlib.sha256(REQUIREMENTS.read_bytes() + repr(sys.version_info[:2]).encode()).hexdigest()
 
 
 def venv_is_ready() -> bool:

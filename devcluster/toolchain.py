@@ -88,7 +88,7 @@ def pulumi_fits(version: tuple[int, int, int] | None) -> bool:
 
 
 def kubectl_fits(version: tuple[int, int, int] | None) -> bool:
-    """Whether a kubectl of that version may be used: within one minor version of the API server (Kubernetes' policy)."""
+    """Whether a kubectl of that version may be used: within one minor version of the API server."""
     return version is not None and version[0] == 1 and abs(version[1] - int(KUBERNETES_VERSION.split(".")[1])) <= 1
 
 

@@ -1,0 +1,44 @@
+# Every command of the project. `make help` explains them. Options: NAME=<instance>, KUBECONFIG_FILE=<own cluster>.
+PYTHON ?= python3
+NAME ?=
+DEVCLUSTER = $(PYTHON) -m devcluster $(if $(NAME),--name $(NAME))
+
+.DEFAULT_GOAL := help
+.PHONY: help up down test check bench images push clean
+
+help:
+	@echo "make up      from a bare Debian machine to a Slurm cluster in Kubernetes, and one real job"
+	@echo "make down    end this checkout's dev cluster and remove what it left (its data too)"
+	@echo "make test    all tests, on an instance of their own"
+	@echo "make check   format, lint, types, import layers, shell, C, Containerfiles"
+	@echo "make bench   the measurements of docs/benchmarks.md"
+	@echo "make images  build all images; make push REGISTRY=registry.example/team copies them there"
+	@echo "make clean   down, and the virtual environment; the build cache stays (make clean-cache drops it)"
+
+up:
+	$(DEVCLUSTER) up $(if $(KUBECONFIG_FILE),--kubeconfig $(KUBECONFIG_FILE)) $(if $(REGISTRY),--registry $(REGISTRY))
+
+down:
+	$(DEVCLUSTER) down
+
+test:
+	$(PYTHON) -m devcluster test $(TESTS)
+
+check:
+	$(PYTHON) -m devcluster check
+
+bench:
+	$(PYTHON) -m devcluster bench
+
+images:
+	$(PYTHON) -m devcluster images
+
+push:
+	$(PYTHON) -m devcluster push $(REGISTRY)
+
+clean: down
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build
+
+.PHONY: clean-cache
+clean-cache: clean
+	$(PYTHON) -m devcluster clean-cache

@@ -1,0 +1,105 @@
+"""Command line of the dev cluster. Standard library only, until it runs in the virtual environment."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from devcluster import bootstrap
+from devcluster.progress import reported_failures
+
+EXAMPLES = """examples:
+  python3 -m devcluster up                         start everything, run one real job
+  python3 -m devcluster run -- sinfo               run a command on a login node, as the ordinary user, over SSH
+  python3 -m devcluster ssh                        log in
+  python3 -m devcluster kubectl -- get pods -A     look at the Kubernetes below
+  python3 -m devcluster pulumi -- preview          Pulumi on this instance's stack
+  eval "$(python3 -m devcluster env)"              the same in your own shell: pulumi, kubectl
+  python3 -m devcluster logs -f kubelet            follow a component's log
+  python3 -m devcluster down                       end it and remove what it left
+"""
+
+# Commands that set up what is missing before they start; the others only use what is there.
+SETS_UP = frozenset({"up", "test", "check", "bench", "images", "push", "toolchain"})
+NEEDS_ROOT = frozenset({"up", "down", "test", "bench", "images", "push", "load", "enter"})
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line's grammar."""
+    top = argparse.ArgumentParser(
+        prog="python3 -m devcluster",
+        description="A real single-node Kubernetes with the dev stack on it, from package registries alone.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--name", help="instance (default: this checkout's own)")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    up = commands.add_parser("up", help="toolchain, images, Kubernetes, `pulumi up`, one job; what is there is kept")
+    up.add_argument("--kubeconfig", type=Path, metavar="FILE", help="use your own cluster in place of the embedded one")
+    up.add_argument("--registry", help="with --kubeconfig: where your cluster pulls images from")
+    up.add_argument("--node-only", action="store_true", help="stop when Kubernetes is ready")
+
+    down = commands.add_parser("down", help="end an instance and remove what it left, its data too")
+    down.add_argument("--all", action="store_true", help="every instance on this machine, other checkouts' too")
+
+    commands.add_parser("status", help="what runs, since when, and what crashed (status 3: it is not up)")
+    commands.add_parser("list", help="the instances on this machine")
+    commands.add_parser("env", help="shell lines for eval: KUBECONFIG, Pulumi's variables, PATH")
+    commands.add_parser("kubeconfig", help="path of the instance's kubeconfig")
+    commands.add_parser("ssh", help="log in to a login node as the ordinary user")
+
+    logs = commands.add_parser("logs", help="log of a component (without a name: which there are)")
+    logs.add_argument("-f", "--follow", action="store_true", help="go on printing")
+    logs.add_argument("component", nargs="?")
+
+    for name, meaning in {
+        "run": "run a command on a login node over SSH; its exit status is this one's",
+        "kubectl": "kubectl against the instance",
+        "pulumi": "Pulumi on the instance's stack and config file",
+        "enter": "run a command inside the instance's namespaces",
+    }.items():
+        passed_on = commands.add_parser(name, help=meaning)
+        passed_on.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGUMENTS")
+
+    load = commands.add_parser("load", help="import an image archive into the instance")
+    load.add_argument("archive", type=Path)
+    copy = commands.add_parser("cp", help="copy files to or from a login node; a path there starts with ':'")
+    copy.add_argument("source")
+    copy.add_argument("target")
+
+    commands.add_parser("toolchain", help="build the programs and print their folder")
+    commands.add_parser("images", help="build all images and print their references")
+    push = commands.add_parser("push", help="copy all images to a registry")
+    push.add_argument("registry", nargs="?", help="such as registry.example/team")
+    test = commands.add_parser("test", help="all tests, on an instance of their own")
+    test.add_argument("paths", nargs="*", metavar="PATH", help="only these (default: all)")
+    commands.add_parser("check", help="format, lint, types, layers, shell, C, Containerfiles")
+    bench = commands.add_parser("bench", help="the measurements, as ratios")
+    bench.add_argument("names", nargs="*", metavar="NAME", help="only these measurements")
+    commands.add_parser("clean-cache", help="drop the cached toolchain, images and Pulumi plugins")
+    return top
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command and return its exit status."""
+    options = parser().parse_args(arguments)
+    with reported_failures():
+        if options.command in NEEDS_ROOT:
+            bootstrap.require_root()
+        if options.command in SETS_UP:
+            if options.command != "check" or bootstrap.is_root():
+                bootstrap.install_os_packages()
+            bootstrap.make_venv()
+        elif not bootstrap.VENV.exists():
+            bootstrap.explain_missing_venv()
+            return 3
+        bootstrap.continue_in_venv(arguments)
+        status: int = import_module("devcluster.commands").run(options)
+        return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

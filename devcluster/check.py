@@ -1,0 +1,66 @@
+"""`make check`: every linter of the project, all of them run, all failures shown at the end."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+from devcluster.bootstrap import CHECKOUT, VENV
+from devcluster.progress import say
+
+CHECK_DEADLINE_SECONDS = 900
+
+
+def _tracked(*patterns: str) -> list[str]:
+    """Files of the checkout that match, those not yet added to git included."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "--", *patterns],
+        cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    return [file for file in listed.stdout.splitlines() if (CHECKOUT / file).exists()]
+
+
+def _shell_scripts() -> list[str]:
+    executables = [
+        file for file in _tracked(".ci/*", "images/*", "operator/*", "native/*") if _is_shell_script(CHECKOUT / file)
+    ]
+    return sorted({*_tracked("*.sh"), *executables})
+
+
+def _is_shell_script(file: Path) -> bool:
+    with file.open("rb") as content:
+        return content.readline().startswith((b"#!/bin/sh", b"#!/usr/bin/env bash", b"#!/bin/bash"))
+
+
+def commands() -> dict[str, list[str]]:
+    """Each check's command line, by its name."""
+    tools = VENV / "bin"
+    return {
+        "format": [str(tools / "ruff"), "format", "--check", "."],
+        "lint": [str(tools / "ruff"), "check", "."],
+        "types": [str(tools / "mypy"), *TYPED],
+        "layers": [str(tools / "lint-imports"), "--no-cache"],
+        "C format": [str(tools / "clang-format"), "--dry-run", "--Werror", *_tracked("native/*.c", "native/*.h")],
+        "shell": ["shellcheck", *_shell_scripts()],
+        "Containerfiles": [str(tools / "hadolint"), "--config", ".hadolint.yaml", *_tracked("*Containerfile")],
+    }
+
+
+TYPED = [
+    "__main__.py", "components", "devcluster", "operator/slurm_operator", "images/slurm/slurm_node", "bench",
+]  # fmt: skip
+
+
+def run() -> int:
+    """Run them all; 0 only if each passed."""
+    failed = []
+    for name, command in commands().items():
+        started = time.monotonic()
+        status = subprocess.run(command, cwd=CHECKOUT, check=False, timeout=CHECK_DEADLINE_SECONDS).returncode
+        say(f"{'ok    ' if status == 0 else 'FAILED'} {name} ({time.monotonic() - started:.1f} s)")
+        if status != 0:
+            failed.append(name)
+    if failed:
+        say(f"make check: failed: {', '.join(failed)}")
+    return 1 if failed else 0

@@ -1,0 +1,129 @@
+"""`make test`: every test in phases, each with its time; nothing is left running, however it ends."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from devcluster import images, node_cli, toolchain
+from devcluster.bootstrap import CHECKOUT
+from devcluster.instance import Instance
+from devcluster.progress import say
+
+# Minutes that each phase may take on a cold machine with 2 cores; printed beside what it took.
+PHASES = (
+    ("unit and native", 8, ("tests/unit", "tests/node", "tests/native")),
+    ("operator", 10, ("tests/operator", "tests/provider")),
+    ("dev cluster", 10, ("tests/devcluster",)),
+    ("e2e", 30, ("tests/e2e",)),
+)
+Result = TypeVar("Result")
+BUILD_BUDGET_MINUTES = {"toolchain": 15, "images": 12}
+PYTEST_NO_TESTS = 5
+INTERRUPT_GRACE_SECONDS = 90
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts over all phases, and each phase's time."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    minutes: dict[str, tuple[float, int]] = field(default_factory=dict)
+
+    def add_report(self, report: Path) -> None:
+        """Add one phase's JUnit report."""
+        for suite in ElementTree.parse(report).getroot().iter("testsuite"):  # noqa: S314 - our own pytest wrote it
+            count = {key: int(suite.get(key, "0")) for key in ("tests", "failures", "errors", "skipped")}
+            failed = count["failures"] + count["errors"]
+            self.failed += failed
+            self.skipped += count["skipped"]
+            self.passed += count["tests"] - failed - count["skipped"]
+
+
+def test_instance_name() -> str:
+    """Name of this checkout's test instance: never the one of `make up`, never another checkout's."""
+    return f"test-{hashlib.sha256(str(CHECKOUT).encode()).hexdigest()[:6]}"
+
+
+def run(paths: list[str]) -> int:
+    """Run the tests and return 0 only if all passed. `paths` narrows them down."""
+    tally = Tally()
+    status = 0
+    _end_leftovers()
+    # A hang-up or a polite kill cleans up like Ctrl-C does.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    try:
+        binaries = _timed(tally, "toolchain", toolchain.build)
+        _timed(tally, "images", lambda: images.build_all(toolchain.cache_folder()))
+        phases = PHASES if not paths else (("tests", 60, tuple(paths)),)
+        for name, budget, folders in phases:
+            status |= _phase(tally, name, budget, folders, binaries)
+    except KeyboardInterrupt:
+        say("interrupted: ending what the tests started")
+        status = 130
+    finally:
+        _end_leftovers()
+    for name, (minutes, budget) in tally.minutes.items():
+        say(f"  {name:16} {minutes:5.1f} min of {budget}")
+    print(f"tests: {tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped", flush=True)
+    return status
+
+
+def _timed(tally: Tally, name: str, work: Callable[[], Result]) -> Result:
+    started = time.monotonic()
+    result = work()
+    tally.minutes[name] = ((time.monotonic() - started) / 60, BUILD_BUDGET_MINUTES[name])
+    return result
+
+
+def _phase(tally: Tally, name: str, budget: int, folders: tuple[str, ...], binaries: Path) -> int:
+    present = [folder for folder in folders if (CHECKOUT / folder.split("::")[0]).exists()]
+    if not present:
+        return 0
+    say(f"▸ tests: {name} ({', '.join(present)})")
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "report.xml"
+        environment = {**os.environ, "PULUMI_SLURM_BINARIES": str(binaries)}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", "-q", f"--junit-xml={report}", *present], cwd=CHECKOUT, env=environment
+        )
+        status = _wait(process)
+        if report.exists():
+            tally.add_report(report)
+    tally.minutes[name] = ((time.monotonic() - started) / 60, budget)
+    return 0 if status == PYTEST_NO_TESTS else status
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """Wait for pytest; on an interrupt give its fixtures time to end what they started."""
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(INTERRUPT_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        raise
+
+
+def _end_leftovers() -> None:
+    """End this checkout's test instances, of this run or of one that was killed."""
+    prefix = test_instance_name()
+    for name in node_cli.instance_names():
+        if name == prefix or name.startswith(f"{prefix}-"):
+            node_cli.stop(Instance(name))

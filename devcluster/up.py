@@ -1,0 +1,162 @@
+"""`up`: from what is there to a Slurm cluster that ran one job. Each step keeps what an earlier run finished."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from devcluster import images, node_cli, toolchain
+from devcluster.instance import Instance
+from devcluster.login import USER, Login
+from devcluster.progress import Step, StepFailed, say
+from devcluster.stack import Stack
+
+FIRST_JOB = ["srun", "-N2", "sh", "-c", 'echo "$(hostname): $(id -un) in $(pwd), $(cat /etc/debian_version)"']
+FIRST_JOB_DEADLINE_SECONDS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """An instance with what runs on it."""
+
+    instance: Instance
+    binaries: Path
+    kubeconfig: Path
+
+    @property
+    def stack(self) -> Stack:
+        """The dev stack on this instance."""
+        return Stack(stack_folder(self.instance), self.binaries, self.kubeconfig)
+
+    @property
+    def login(self) -> Login:
+        """The way into its login nodes."""
+        return Login(login_folder(self.instance))
+
+
+def stack_folder(instance: Instance) -> Path:
+    """Where the instance's Pulumi backend and config are kept."""
+    return instance.state / "pulumi"
+
+
+def login_folder(instance: Instance) -> Path:
+    """Where the instance's SSH key and known hosts are kept."""
+    return instance.state / "ssh"
+
+
+def up(instance: Instance) -> Cluster:
+    """Bring an embedded instance up with the dev stack on it and run one real job."""
+    started = time.monotonic()
+    cluster = start_node(instance)
+    built = images.build_all(toolchain.cache_folder())
+    with Step("images into the node"):
+        for image in built.values():
+            node_cli.load_image(instance, image.archive)
+    apply_stack(cluster, images.references(built))
+    run_first_job(cluster)
+    say(f"up in {time.monotonic() - started:.0f} s. Log in:     python3 -m devcluster ssh")
+    say("Run a command: python3 -m devcluster run -- srun -N2 hostname")
+    return cluster
+
+
+def up_on_own_cluster(instance: Instance, kubeconfig: Path, registry: str) -> Cluster:
+    """The same on a user's own Kubernetes: images go through `registry`, no node is started.
+
+    Raises:
+        StepFailed: When the kubeconfig is not there or no registry is named.
+    """
+    if not kubeconfig.exists():
+        raise StepFailed(f"there is no kubeconfig at {kubeconfig}")
+    if not registry:
+        raise StepFailed("your own cluster pulls its images from somewhere: add --registry registry.example/team")
+    instance.state.mkdir(parents=True, exist_ok=True)
+    (instance.state / "own-cluster").write_text(str(kubeconfig.resolve()))
+    cluster = Cluster(instance, toolchain.build(), kubeconfig.resolve())
+    references = images.push(images.build_all(toolchain.cache_folder()), registry)
+    apply_stack(cluster, references)
+    run_first_job(cluster)
+    return cluster
+
+
+def start_node(instance: Instance) -> Cluster:
+    """Toolchain and Kubernetes only."""
+    binaries = toolchain.build()
+    node_cli.start(instance, binaries)
+    return Cluster(instance, binaries, node_cli.kubeconfig(instance))
+
+
+def existing(instance: Instance) -> Cluster:
+    """The cluster that an earlier `up` left.
+
+    Raises:
+        StepFailed: When there is none.
+    """
+    own = instance.state / "own-cluster"
+    if own.exists():
+        return Cluster(instance, toolchain.binaries(), Path(own.read_text()))
+    return Cluster(instance, toolchain.binaries(), node_cli.kubeconfig(instance))
+
+
+def apply_stack(cluster: Cluster, references: Mapping[str, str]) -> None:
+    """`pulumi up` of the dev stack with this instance's facts."""
+    stack = cluster.stack
+    with Step("pulumi up of stack dev"):
+        stack.prepare()
+        stack.write_config(facts(cluster, references))
+        stack.clear_dead_lock()
+        try:
+            stack.run("up", "--yes", "--skip-preview", "--non-interactive", "--suppress-permalink=true")
+        except StepFailed:
+            show_condition(cluster)
+            raise
+    remember_login(cluster)
+
+
+def facts(cluster: Cluster, references: Mapping[str, str]) -> dict[str, Any]:
+    """What only this instance knows, by config key."""
+    return {
+        "images": {"slurm": references["slurm"], "operator": references["operator"]},
+        "jail": {"image": references["jail"]},
+        "login": {"users": [{"name": USER, "sshPublicKeys": [cluster.login.public_key()], "sudo": True}]},
+    }
+
+
+def remember_login(cluster: Cluster) -> None:
+    """Note the login nodes' address from the stack's outputs."""
+    outputs = cluster.stack.outputs()
+    host, _, port = str(outputs["loginAddress"]).rpartition(":")
+    if not host or host.startswith("<"):
+        host = node_cli.address(cluster.instance)
+    cluster.login.remember(host, int(port))
+
+
+def show_condition(cluster: Cluster) -> None:
+    """Print why the cluster is not available, from the resources' own messages."""
+    shown = subprocess.run(
+        [str(cluster.binaries / "kubectl"), "--kubeconfig", str(cluster.kubeconfig), "--request-timeout=10s",
+         "get", "slurmclusters,nodesets,pods", "-A", "-o", "wide"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    say(shown.stdout or shown.stderr)
+
+
+def run_first_job(cluster: Cluster) -> None:
+    """One real job as the ordinary user, over SSH.
+
+    Raises:
+        StepFailed: With the job's own words, when it does not run.
+    """
+    with Step(f"first job: {' '.join(FIRST_JOB[:3])} …") as step:
+        command = cluster.login.run_command(["timeout", str(FIRST_JOB_DEADLINE_SECONDS), *FIRST_JOB])
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+            timeout=FIRST_JOB_DEADLINE_SECONDS + 30,
+        )  # fmt: skip
+        for line in (done.stdout + done.stderr).splitlines():
+            step.note(line)
+        if done.returncode != 0:
+            raise StepFailed(f"the first job ended with status {done.returncode}")
