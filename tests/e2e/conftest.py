@@ -1,0 +1,124 @@
+"""One dev cluster for all end-to-end tests: `make up` itself, on an instance of the tests' own."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from devcluster import node_cli, testing, up
+from devcluster.instance import Instance
+
+NAMESPACE = "slurm"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "tests/e2e/" in str(item.path):
+            item.add_marker(pytest.mark.e2e)
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished command."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+    def ok(self) -> str:
+        assert self.status == 0, f"status {self.status}\n--- stdout\n{self.stdout}\n--- stderr\n{self.stderr}"
+        return self.stdout.strip()
+
+    @property
+    def text(self) -> str:
+        return self.stdout + self.stderr
+
+
+@dataclass(frozen=True)
+class Slurm:
+    """The cluster as its users see it."""
+
+    cluster: up.Cluster
+
+    def sh(self, script: str, *, user: str = "dev", seconds: int = 60) -> Done:
+        """Run a shell script on a login node over SSH. The limit stands inside too: a hung srun waits for ever."""
+        bounded = f"timeout {seconds} bash -c {shlex.quote(script)}"
+        return _done(self.cluster.login.run_command([bounded], user=user), seconds + 20)
+
+    def kubectl(self, *arguments: str, seconds: int = 60, text: str | None = None) -> Done:
+        """kubectl in the cluster's namespace."""
+        command = [
+            str(self.cluster.binaries / "kubectl"),
+            "--kubeconfig",
+            str(self.cluster.kubeconfig),
+            "-n",
+            NAMESPACE,
+        ]
+        return _done([*command, *arguments], seconds, text)
+
+    def get(self, *arguments: str) -> Any:
+        return json.loads(self.kubectl("get", *arguments, "-o", "json").ok())
+
+    def on_pod(self, pod: str, script: str, *, seconds: int = 60) -> Done:
+        """A shell script in the pod's own root, outside the jail."""
+        return self.kubectl("exec", pod, "--", "sh", "-c", script, seconds=seconds)
+
+    def pulumi(self, *arguments: str, seconds: int = 600) -> Done:
+        stack = self.cluster.stack
+        command = [str(stack.binaries / "pulumi"), *stack.arguments([*arguments, "--non-interactive"])]
+        return _done(command, seconds, environment=stack.environment())
+
+    def wait(self, what: str, condition: Callable[[], Any], seconds: float = 60) -> Any:
+        """Wait until `condition` gives something true; its last answer is in the failure."""
+        deadline = time.monotonic() + seconds
+        while not (last := condition()):
+            if time.monotonic() > deadline:
+                pytest.fail(f"{what}: not within {seconds} s; last seen: {last!r}")
+            time.sleep(0.5)
+        return last
+
+    def nodes(self) -> dict[str, str]:
+        """State of each Slurm node, by name."""
+        lines = self.sh("sinfo -h -N -o '%N %T'").ok().splitlines()
+        return dict(line.split() for line in lines)
+
+    def all_idle(self) -> bool:
+        return set(self.nodes().values()) == {"idle"}
+
+
+def _done(
+    command: list[str], seconds: float, text: str | None = None, environment: dict[str, str] | None = None
+) -> Done:
+    try:
+        finished = subprocess.run(
+            command, input=text or "", capture_output=True, text=True, timeout=seconds, check=False, env=environment
+        )
+    except subprocess.TimeoutExpired as late:
+        shown = b"".join(part for part in (late.stdout, late.stderr) if isinstance(part, bytes)).decode()
+        return Done(124, shown, f"not done within {seconds} s: {shlex.join(command)}")
+    return Done(finished.returncode, finished.stdout, finished.stderr)
+
+
+@pytest.fixture(scope="session")
+def slurm() -> Iterator[Slurm]:
+    """The cluster of this test session, made by what `make up` calls."""
+    instance = Instance(testing.test_instance_name())
+    try:
+        yield Slurm(up.up(instance))
+    finally:
+        node_cli.stop(instance)
+
+
+@pytest.fixture(autouse=True)
+def idle_before(request: pytest.FixtureRequest) -> None:
+    """Each test that runs jobs starts with all nodes idle, so that none waits for another's job."""
+    if "slurm" in request.fixturenames:
+        cluster: Slurm = request.getfixturevalue("slurm")
+        cluster.wait("all nodes idle", cluster.all_idle, 60)

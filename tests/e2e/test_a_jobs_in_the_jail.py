@@ -1,0 +1,142 @@
+"""What a user is promised: one machine, whose root is the jail, in jobs and logins alike."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+ROOT_INODE = "stat -c '%i %d' /"
+
+
+def test_srun_over_two_nodes_prints_two_pods(slurm):
+    hosts = slurm.sh("srun -N2 hostname").ok().split()
+    assert sorted(hosts) == ["cpu-0", "cpu-1"]
+
+
+def test_run_passes_the_exit_status_on(slurm):
+    assert slurm.sh("exit 7").status == 7
+    assert slurm.sh("srun -n1 sh -c 'exit 9'").status == 9
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "srun -n1 {}",
+        "sbatch --quiet --wait -o $HOME/root.out --wrap {!r} && cat $HOME/root.out",
+        'sbatch --quiet --wait -o $HOME/root.out --wrap "srun -n1 {}" && cat $HOME/root.out',
+        "salloc -Q -n1 srun -n1 {}",
+        "script -qec \"srun --pty {}\" /dev/null | tr -d '\\r'",
+        "srun -n1 sudo {}",
+    ],
+    ids=["srun", "sbatch", "srun in sbatch", "salloc", "pty", "root"],
+)
+def test_every_kind_of_step_has_the_jail_as_its_root(slurm, how):
+    in_login = slurm.sh(ROOT_INODE).ok()
+    outside = slurm.on_pod("cpu-0", ROOT_INODE).ok()
+    assert in_login != outside
+    assert slurm.sh(how.format(ROOT_INODE)).ok() == in_login
+
+
+def test_the_root_shows_the_jail_and_nothing_of_the_pod(slurm):
+    listing = slurm.sh("srun -n1 ls -A / /mnt /run /run/secrets 2>&1").stdout
+    assert "gcc" in slurm.sh("srun -n1 ls /usr/bin").ok().split()
+    for of_the_pod in ("slurm.key", "jail", "oldroot", "serviceaccount", "termination-log"):
+        assert of_the_pod not in listing
+
+
+def test_a_file_made_on_one_node_is_on_all(slurm):
+    slurm.sh("srun -n1 -w cpu-0 sh -c 'echo from cpu-0 > ~/shared.txt'").ok()
+    assert slurm.sh("cat ~/shared.txt && srun -n1 -w cpu-1 cat shared.txt").ok() == "from cpu-0\nfrom cpu-0"
+
+
+def test_output_of_a_batch_job_lands_in_the_jail(slurm):
+    slurm.sh("sbatch --quiet --wait -o ~/batch-%j.out --wrap 'echo batch on $(hostname)'").ok()
+    assert "batch on cpu-" in slurm.sh("cat ~/batch-*.out").ok()
+    assert slurm.on_pod("cpu-0", "ls /home/dev 2>&1; ls / | grep -c batch-").text.count("batch-") == 0
+
+
+def test_a_user_added_on_one_node_works_on_all(slurm):
+    slurm.sh("srun -n1 -w cpu-1 sudo adduser --disabled-password --gecos '' carol").ok()
+    slurm.sh("sudo install -d -o carol -g carol -m 700 ~carol/.ssh").ok()
+    slurm.sh("sudo install -o carol -g carol -m 600 ~/.ssh/authorized_keys ~carol/.ssh/authorized_keys").ok()
+    assert slurm.sh("id -un; srun -N2 id -un", user="carol").ok().split() == ["carol"] * 3
+    assert "may not run sudo" in slurm.sh("sudo -n true 2>&1 || sudo -l 2>&1", user="carol").text or (
+        slurm.sh("sudo -n true", user="carol").status != 0
+    )
+
+
+def test_a_package_installed_on_one_node_is_on_all(slurm):
+    package = textwrap.dedent("""
+        mkdir -p ~/hello/DEBIAN ~/hello/usr/bin
+        printf 'Package: hello-jail\\nVersion: 1\\nArchitecture: all\\nMaintainer: dev\\nDescription: test\\n' \
+            > ~/hello/DEBIAN/control
+        printf '#!/bin/sh\\necho hello from a package\\n' > ~/hello/usr/bin/hello-jail
+        chmod 755 ~/hello/usr/bin/hello-jail
+        dpkg-deb --root-owner-group --build ~/hello ~/hello-jail.deb
+    """)
+    slurm.sh(package).ok()
+    slurm.sh("srun -n1 -w cpu-0 sudo apt-get install -y --no-download ~/hello-jail.deb").ok()
+    assert slurm.sh("hello-jail; srun -n1 -w cpu-1 hello-jail").ok() == "hello from a package\nhello from a package"
+
+
+def test_memory_limits_of_jobs_are_enforced(slurm):
+    hog = 'python3 -c "x = bytearray(300 << 20); print(len(x))"'
+    assert slurm.sh(f"srun -n1 --mem=400M {hog}").ok() == str(300 << 20)
+    killed = slurm.sh(f"srun -n1 --mem=50M {hog}")
+    assert killed.status != 0
+    assert "oom" in killed.text.lower() or "memory" in killed.text.lower()
+
+
+HELLO_MPI = r"""
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+  int rank, size, length, sum = 0;
+  char host[MPI_MAX_PROCESSOR_NAME];
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Get_processor_name(host, &length);
+  int mine = rank + 1;
+  MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  printf("rank %d of %d on %s sum %d\n", rank, size, host, sum);
+  MPI_Finalize();
+  return 0;
+}
+"""
+
+
+def test_openmpi_runs_over_both_nodes_in_a_batch_job(slurm):
+    slurm.sh(f"cat > ~/hello.c <<'C'\n{HELLO_MPI}\nC\nmpicc.openmpi -o ~/hello-openmpi ~/hello.c").ok()
+    slurm.sh("sbatch --quiet --wait -N2 -n2 -o ~/mpi.out --wrap 'mpirun.openmpi ~/hello-openmpi'", seconds=120)
+    printed = slurm.sh("cat ~/mpi.out").ok()
+    assert sorted(line for line in printed.splitlines() if line.startswith("rank")) == [
+        "rank 0 of 2 on cpu-0 sum 3",
+        "rank 1 of 2 on cpu-1 sum 3",
+    ], printed
+
+
+def test_mpich_runs_over_both_nodes_by_pmi2(slurm):
+    slurm.sh(f"cat > ~/hello.c <<'C'\n{HELLO_MPI}\nC\nmpicc.mpich -o ~/hello-mpich ~/hello.c").ok()
+    printed = slurm.sh("srun --mpi=pmi2 -N2 -n2 ~/hello-mpich", seconds=120)
+    assert sorted(printed.ok().splitlines()) == ["rank 0 of 2 on cpu-0 sum 3", "rank 1 of 2 on cpu-1 sum 3"]
+
+
+def test_root_in_a_job_reaches_neither_the_pods_root_nor_its_keys(slurm):
+    for attempt in (
+        "cat /proc/1/root/run/secrets/slurm/slurm.key",
+        "nsenter -t 1 -m true",
+        "mount -t tmpfs none /mnt",
+        "mknod /root/disk b 254 0",
+        "sh -c 'echo x > /proc/sys/kernel/core_pattern'",
+    ):
+        refused = slurm.sh(f"srun -n1 sudo {attempt}")
+        assert refused.status != 0, f"{attempt} was allowed: {refused.text}"
+
+
+def test_steps_leave_no_zombies(slurm):
+    slurm.sh("sbatch --quiet --wait -N1 -w cpu-0 --wrap 'for i in $(seq 40); do srun -n1 true; done'", seconds=120).ok()
+    states = slurm.on_pod("cpu-0", "cat /proc/[0-9]*/stat 2>/dev/null").text
+    zombies = [line for line in states.splitlines() if line.rpartition(")")[2].split()[:1] == ["Z"]]
+    assert zombies == []
