@@ -1,0 +1,125 @@
+"""Checks between several parts of a configuration.
+
+They read the raw values, so that a disagreement is told together with errors inside a single value, not only once
+those are repaired.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from components import names
+from components.config.problems import NOTHING, Problem
+from components.config.values import memory_bytes
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _rows(value: Any) -> list[tuple[int, Mapping[str, Any]]]:
+    rows = value if isinstance(value, list) else []
+    return [(index, row) for index, row in enumerate(rows) if isinstance(row, Mapping)]
+
+
+def _duplicates(key: str, rows: list[tuple[int, Mapping[str, Any]]], path: tuple[str | int, ...]) -> Iterator[Problem]:
+    first: dict[str, int] = {}
+    for index, row in rows:
+        name = row.get(key)
+        if not isinstance(name, str):
+            continue
+        if name in first:
+            want = f"another name: {path[-1]}[{first[name]}] has this one"
+            yield Problem((*path, index, key), name, want)
+        first.setdefault(name, index)
+
+
+def _node_sets(config: Mapping[str, Any]) -> Iterator[Problem]:
+    rows = _rows(config.get("nodeSets"))
+    yield from _duplicates("name", rows, ("nodeSets",))
+    for index, row in rows:
+        name = row.get("name")
+        if isinstance(name, str) and name.startswith(names.RESERVED_PREFIX):
+            want = f"a name that does not start with {names.RESERVED_PREFIX}: those are the cluster's own objects"
+            yield Problem(("nodeSets", index, "name"), name, want)
+        resources = _map(row.get("resources"))
+        try:
+            left = memory_bytes(str(resources.get("memory"))) - memory_bytes(
+                str(resources.get("reservedMemory", "256Mi"))
+            )
+        except ValueError:
+            continue
+        if left < 2**20:
+            want = "more than resources.reservedMemory (256Mi unless set): nothing would be left for jobs"
+            yield Problem(("nodeSets", index, "resources", "memory"), resources.get("memory"), want)
+
+
+def _partitions(config: Mapping[str, Any]) -> Iterator[Problem]:
+    rows = _rows(config.get("partitions"))
+    yield from _duplicates("name", rows, ("partitions",))
+    sets = [row["name"] for _, row in _rows(config.get("nodeSets")) if isinstance(row.get("name"), str)]
+    default = None
+    for index, row in rows:
+        members = row.get("nodeSets")
+        seen: set[str] = set()
+        for position, member in enumerate(members if isinstance(members, list) else []):
+            path = ("partitions", index, "nodeSets", position)
+            if member not in sets:
+                yield Problem(path, member, f"the name of a node set; there are: {', '.join(sets) or 'none'}")
+            elif member in seen:
+                yield Problem(path, member, "each node set once")
+            seen.add(str(member))
+        if row.get("default") is True:
+            if default is not None:
+                want = f"one default partition at most; partitions[{default}] is one already"
+                yield Problem(("partitions", index, "default"), True, want)
+            default = index
+
+
+def _jail(config: Mapping[str, Any]) -> Iterator[Problem]:
+    jail = _map(config.get("jail"))
+    storage = _map(jail.get("storage"))
+    modes = [mode for mode in ("existingClaim", "hostPath", "nfs", "className") if storage.get(mode) is not None]
+    if len(modes) > 1:
+        yield Problem(("jail", "storage"), modes, "one of them: each says where the volume comes from")
+    paths = jail.get("persistent")
+    paths = [path for path in paths if isinstance(path, str)] if isinstance(paths, list) else []
+    for index, path in enumerate(paths):
+        if path in paths[:index]:
+            yield Problem(("jail", "persistent", index), path, "each path once")
+        elif outer := next((other for other in paths if path.startswith(f"{other}/")), None):
+            yield Problem(("jail", "persistent", index), path, f"no path inside another one: {outer} holds it already")
+        elif path.split("/")[1] in {"bin", "dev", "etc", "lib", "lib64", "proc", "run", "sbin", "sys", "tmp", "usr"}:
+            want = "a path that holds people's files: the system's own come from the image and from the node"
+            yield Problem(("jail", "persistent", index), path, want)
+
+
+def _login(config: Mapping[str, Any]) -> Iterator[Problem]:
+    login = _map(config.get("login"))
+    yield from _duplicates("name", _rows(login.get("users")), ("login", "users"))
+    service = _map(login.get("service"))
+    if service.get("type") == "NodePort" and service.get("loadBalancerSourceRanges"):
+        got = service["loadBalancerSourceRanges"]
+        want = "nothing: a NodePort Service hides the client's address, so every login would be refused"
+        yield Problem(("login", "service", "loadBalancerSourceRanges"), got, want)
+
+
+def _operator(config: Mapping[str, Any]) -> Iterator[Problem]:
+    mode = _map(config.get("operator")).get("mode", "install")
+    images = config.get("images")
+    if mode == "install" and isinstance(images, Mapping) and images.get("operator") is None:
+        yield Problem(("images", "operator"), NOTHING, "the operator's image, or operator.mode: existing")
+
+
+def _options(config: Mapping[str, Any]) -> Iterator[Problem]:
+    options = _map(_map(config.get("slurm")).get("options"))
+    first: dict[str, str] = {}
+    for name in options:
+        other = first.setdefault(name.lower(), name)
+        if other != name:
+            yield Problem(("slurm", "options", name), options[name], f"one of {other} and {name}: Slurm reads one key")
+
+
+def disagreements(config: Mapping[str, Any]) -> list[Problem]:
+    """Everything in which the parts of a configuration do not fit together."""
+    checks = (_node_sets, _partitions, _jail, _login, _operator, _options)
+    return [problem for check in checks for problem in check(config)]

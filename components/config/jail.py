@@ -1,0 +1,30 @@
+"""Configuration of the jail: the root file system that all nodes share."""
+
+from components.config.model import Model, setting
+from components.config.storage import JailStorage
+from components.config.values import AbsolutePath, ImmutableImage, Memory, image_revision, memory_mib
+
+
+def _persistent() -> list[str]:
+    return ["/home", "/root", "/srv"]
+
+
+class Jail(Model):
+    """The shared root: what it is made from, and where it lives."""
+
+    image: ImmutableImage = setting("Image whose root file system becomes the shared root.")
+    storage: JailStorage = setting("The shared volume.", factory=JailStorage)
+    persistent: list[AbsolutePath] = setting(
+        "Paths that stay the same when the image changes; they live beside the roots.", factory=_persistent
+    )
+    tmp_size: Memory = setting("Size of each node's /tmp, in memory.", unit="Kubernetes quantity", default="1Gi")
+
+    @property
+    def revision(self) -> str:
+        """Names the root on the volume and the Job that populates it."""
+        return image_revision(self.image)
+
+    @property
+    def tmp_mib(self) -> int:
+        """Size of /tmp in MiB."""
+        return memory_mib(self.tmp_size)

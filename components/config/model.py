@@ -1,0 +1,31 @@
+"""What all configuration models have in common."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+from pydantic.config import JsonDict
+
+_REQUIRED: Any = ...
+
+
+class Model(BaseModel):
+    """A part of the configuration: camelCase keys, no unknown key at any depth, never changed after reading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
+
+
+def setting(description: str, *, unit: str = "", default: Any = _REQUIRED, factory: Any = None, **limits: Any) -> Any:
+    """A field with its documentation.
+
+    Args:
+        description: What it decides, one sentence.
+        unit: The unit of the value, where the type alone does not say it.
+        default: The value when the key is missing; without one the key is required.
+        factory: Makes the default of mutable and nested values.
+        limits: Limits that pydantic checks, such as `ge`.
+    """
+    extra: JsonDict | None = {"unit": unit} if unit else None
+    if factory is not None:
+        return Field(default_factory=factory, description=description, json_schema_extra=extra, **limits)
+    return Field(default, description=description, json_schema_extra=extra, **limits)

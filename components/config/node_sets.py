@@ -1,0 +1,82 @@
+"""Configuration of node sets: groups of equal Slurm nodes, each a pod."""
+
+from components.config.model import Model, setting
+from components.config.pods import Toleration
+from components.config.values import (
+    Cpu,
+    DnsLabel,
+    GresType,
+    LabelKey,
+    LabelValue,
+    Memory,
+    WholeNumber,
+    memory_mib,
+)
+
+CPU_WEIGHT = 100
+GPU_WEIGHT = 1000
+"""Slurm fills low weights first: jobs without GPUs stay off GPU nodes while others are free."""
+
+
+class Gpus(Model):
+    """GPUs of each node."""
+
+    type: GresType = setting("Type as Slurm's AutoDetect names it, such as h100.")
+    per_node: WholeNumber = setting("GPUs of each node.", ge=1, le=64)
+    resource: LabelKey = setting("Kubernetes resource that the device plugin offers.", default="nvidia.com/gpu")
+
+
+class NodeResources(Model):
+    """What each node of the set has."""
+
+    cpu: WholeNumber = setting("CPUs that Slurm schedules on a node, and the pod's limit.", ge=1, le=65533)
+    memory: Memory = setting("Memory of the pod: for jobs and for what is reserved.", unit="Kubernetes quantity")
+    reserved_memory: Memory = setting(
+        "Part of memory that jobs don't get: slurmd, and files in /tmp, /dev/shm and /run.",
+        unit="Kubernetes quantity",
+        default="256Mi",
+    )
+    cpu_request: Cpu | None = setting(
+        "CPU that Kubernetes keeps for the pod. Left out: cpu. Less shares a machine's CPUs, for development.",
+        unit="Kubernetes CPU quantity",
+        default=None,
+    )
+
+    @property
+    def job_memory_mib(self) -> int:
+        """Memory that Slurm gives to jobs, in MiB (RealMemory)."""
+        return memory_mib(self.memory) - memory_mib(self.reserved_memory)
+
+
+class NodeSet(Model):
+    """A group of equal nodes. Its name is also the prefix of the nodes' names, and a Slurm feature."""
+
+    name: DnsLabel = setting("Name of the set; its nodes are NAME-0, NAME-1 …", max_length=40)
+    replicas: WholeNumber = setting("Wanted number of nodes.", ge=0, le=65000)
+    resources: NodeResources = setting("CPUs and memory of each node.")
+    gpus: Gpus | None = setting("GPUs of each node; left out: none.", default=None)
+    weight: WholeNumber | None = setting(
+        f"Slurm's weight of the first nodes; low ones are filled first. Default: {CPU_WEIGHT}, with GPUs {GPU_WEIGHT}.",
+        default=None,
+        ge=1,
+        le=4_000_000_000,
+    )
+    weight_bucket: WholeNumber = setting(
+        "Nodes that share a weight: each further group, at most 16, is filled after the one before, so that the "
+        "highest nodes fall idle first and a smaller set finds them free.",
+        unit="nodes",
+        default=8,
+        ge=1,
+    )
+    node_selector: dict[LabelKey, LabelValue] = setting("Labels of the Kubernetes nodes to run on.", factory=dict)
+    tolerations: list[Toleration] = setting("Taints of Kubernetes nodes that don't matter.", factory=list)
+
+    @property
+    def base_weight(self) -> int:
+        """Slurm's weight of the first nodes of the set."""
+        return self.weight or (GPU_WEIGHT if self.gpus else CPU_WEIGHT)
+
+    @property
+    def gres(self) -> str | None:
+        """Slurm's Gres of a node, such as gpu:h100:8."""
+        return f"gpu:{self.gpus.type}:{self.gpus.per_node}" if self.gpus else None

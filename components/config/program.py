@@ -1,0 +1,79 @@
+"""The whole configuration of the program."""
+
+from enum import StrEnum
+
+from components.config.cluster import Cluster, Images, Kubernetes, Timeouts
+from components.config.jail import Jail
+from components.config.login import Login
+from components.config.model import Model, setting
+from components.config.node_sets import NodeSet
+from components.config.pods import PodResources
+from components.config.slurm import Controller, Partition, Rest, Slurm
+from components.config.values import Cidr, ObjectName
+
+
+class OperatorMode(StrEnum):
+    """Who puts the operator and its CRDs into Kubernetes."""
+
+    INSTALL = "install"
+    EXISTING = "existing"
+
+
+class Credentials(Model):
+    """Where keys come from. Left out: they are generated once and kept as Pulumi secrets."""
+
+    existing_secret: ObjectName | None = setting("A Secret with slurm.key and jwt.key.", default=None)
+    existing_ssh_secret: ObjectName | None = setting(
+        "A Secret with the SSH host keys ssh_host_ed25519_key, ssh_host_rsa_key and their .pub files.", default=None
+    )
+
+
+class Operator(Model):
+    """The operator, which moves what depends on running jobs."""
+
+    mode: OperatorMode = setting(
+        "install: this program declares the CRDs and the operator of the namespace; existing: both are there.",
+        default=OperatorMode.INSTALL,
+    )
+    resources: PodResources = setting("What the pod asks for.", factory=PodResources)
+
+
+class NetworkPolicies(Model):
+    """Network policies of the namespace."""
+
+    enabled: bool = setting("Whether pods only take the connections that Slurm needs.", default=True)
+    rest_client_cidrs: list[Cidr] = setting("Addresses that may reach the REST API besides the operator.", factory=list)
+
+
+class Config(Model):
+    """All keys of the namespace `pulumi-slurm`."""
+
+    cluster: Cluster = setting("The cluster as a whole.")
+    kubernetes: Kubernetes = setting("Which Kubernetes cluster to use.", factory=Kubernetes)
+    images: Images = setting("Container images.")
+    jail: Jail = setting("The root file system that all nodes share.")
+    controller: Controller = setting("The pod of slurmctld.", factory=Controller)
+    rest: Rest = setting("The pod of slurmrestd.", factory=Rest)
+    node_sets: list[NodeSet] = setting("Groups of equal nodes.", min_length=1)
+    partitions: list[Partition] = setting(
+        "Slurm's partitions; left out: one named main with every node set.", factory=list
+    )
+    login: Login = setting("Login nodes.", factory=Login)
+    slurm: Slurm = setting("Slurm's own settings.", factory=Slurm)
+    credentials: Credentials = setting("Where keys come from.", factory=Credentials)
+    operator: Operator = setting("The operator.", factory=Operator)
+    network_policies: NetworkPolicies = setting("Network policies.", factory=NetworkPolicies)
+    timeouts: Timeouts = setting("How long `pulumi up` waits.", factory=Timeouts)
+
+    @property
+    def effective_partitions(self) -> list[Partition]:
+        """The partitions, or the one that stands in when none is configured."""
+        if self.partitions:
+            return self.partitions
+        sets = [node_set.name for node_set in self.node_sets]
+        return [Partition.model_validate({"name": "main", "nodeSets": sets, "default": True})]
+
+    @property
+    def retains_namespace(self) -> bool:
+        """Whether a volume outlives the stack; it would go with its namespace."""
+        return self.jail.storage.retain or self.controller.state_storage.retain

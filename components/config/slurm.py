@@ -1,0 +1,67 @@
+"""Configuration of Slurm itself."""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator
+
+from components.config.model import Model, setting
+from components.config.pods import PodResources, controller_resources, rest_resources
+from components.config.slurm_options import check_option_name, check_option_value
+from components.config.storage import StateStorage
+from components.config.values import DnsLabel, PartitionName, SlurmTime, wrong
+
+
+class CgroupPlugin(StrEnum):
+    """What enforces a job's memory limit; the values are those of cgroup.conf."""
+
+    AUTODETECT = "autodetect"
+    V1 = "cgroup/v1"
+    V2 = "cgroup/v2"
+    DISABLED = "disabled"
+
+
+def _text(value: Any) -> Any:
+    # YAML reads an unquoted YES or NO as true or false, and the file would get neither.
+    if isinstance(value, bool):
+        raise wrong('text in quotes, such as "YES" or "NO"')
+    return str(value) if isinstance(value, int | float) else value
+
+
+OptionName = Annotated[str, AfterValidator(check_option_name)]
+OptionValue = Annotated[str, BeforeValidator(_text), AfterValidator(check_option_value)]
+
+
+class Partition(Model):
+    """A Slurm partition."""
+
+    name: PartitionName = setting("Name of the partition.")
+    node_sets: list[DnsLabel] = setting("Node sets whose nodes are in it.", min_length=1)
+    default: bool = setting("Whether jobs that name no partition go here.", default=False)
+    max_time: SlurmTime = setting(
+        "Longest run time of a job.", unit="days-hours:minutes:seconds, minutes, or UNLIMITED", default="UNLIMITED"
+    )
+
+
+class Slurm(Model):
+    """Slurm's own settings."""
+
+    options: dict[OptionName, OptionValue] = setting(
+        "More lines for slurm.conf, key to value. Lists such as SchedulerParameters are added to ours.", factory=dict
+    )
+    cgroup_plugin: CgroupPlugin = setting(
+        "What enforces memory limits of jobs; disabled runs jobs without limits.", default=CgroupPlugin.AUTODETECT
+    )
+
+
+class Controller(Model):
+    """The pod of slurmctld."""
+
+    state_storage: StateStorage = setting("The volume of the job queue.", factory=StateStorage)
+    resources: PodResources = setting("What the pod asks for.", factory=controller_resources)
+
+
+class Rest(Model):
+    """The pod of slurmrestd."""
+
+    resources: PodResources = setting("What the pod asks for.", factory=rest_resources)

@@ -1,0 +1,221 @@
+"""Types of single configuration values: each says in words what it wants."""
+
+import base64
+import binascii
+import ipaddress
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BeforeValidator
+from pydantic_core import PydanticCustomError
+
+WANT: Final = "want"
+"""Type of the validation errors raised here; their message completes "want …"."""
+
+_MEMORY = re.compile(r"(\d+)(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)")
+_FACTOR: Final[dict[str, int]] = {
+    **{f"{prefix}i": 1024**power for power, prefix in enumerate("KMGTP", 1)},
+    **{prefix: 1000**power for power, prefix in enumerate("kMGTP", 1)},
+}
+_CPU = re.compile(r"(\d+(?:\.\d{1,3})?)(m?)")
+_DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_DURATION = re.compile(r"[1-9]\d*[smh]")
+_SLURM_TIME = re.compile(r"\d+|\d+:[0-5]\d|\d+:[0-5]\d:[0-5]\d|\d+-\d{1,2}(:[0-5]\d(:[0-5]\d)?)?|UNLIMITED")
+_CONTENT_TAG = re.compile(r"(?:[a-z0-9._-]*[._-])?[0-9a-f]{8,64}")
+_IMAGE = re.compile(
+    r"(?P<name>[a-z0-9][a-z0-9.-]*(?::\d+)?(?:/[a-z0-9._-]+)*)"
+    r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
+)
+_SSH_KEY = re.compile(
+    r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)|sk-ssh-ed25519@openssh\.com"
+    r"|sk-ecdsa-sha2-nistp256@openssh\.com) ([A-Za-z0-9+/]+={0,2})( [^\n\r]*)?"
+)
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
+_LABEL_KEY = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+
+
+def wrong(want: str) -> PydanticCustomError:
+    """An error whose text completes "got …; want …"."""
+    return PydanticCustomError(WANT, "{want}", {"want": want})
+
+
+def _matching(pattern: str | re.Pattern[str], want: str) -> AfterValidator:
+    compiled = re.compile(pattern)
+
+    def check(value: str) -> str:
+        if not compiled.fullmatch(value):
+            raise wrong(want)
+        return value
+
+    return AfterValidator(check)
+
+
+def _text_of(want: str) -> BeforeValidator:
+    """Numbers are taken as text where YAML may have read `2` for "2"; nothing else is."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise wrong(want)
+        return str(value)
+
+    return BeforeValidator(check)
+
+
+def memory_bytes(quantity: str) -> int:
+    """Bytes of a Kubernetes memory quantity such as `64Gi`.
+
+    Raises:
+        ValueError: The text is no such quantity.
+    """
+    match = _MEMORY.fullmatch(quantity)
+    if not match:
+        raise ValueError(quantity)
+    return int(match[1]) * _FACTOR[match[2]]
+
+
+def memory_mib(quantity: str) -> int:
+    """Whole MiB of a Kubernetes memory quantity, rounded down."""
+    return memory_bytes(quantity) // 1024**2
+
+
+def cpu_millis(quantity: str) -> int:
+    """Thousandths of a CPU of a Kubernetes CPU quantity such as `2` or `500m`.
+
+    Raises:
+        ValueError: The text is no such quantity.
+    """
+    match = _CPU.fullmatch(quantity)
+    if not match or (match[2] and "." in match[1]):
+        raise ValueError(quantity)
+    return int(match[1]) if match[2] else round(float(match[1]) * 1000)
+
+
+def duration_seconds(duration: str) -> int:
+    """Seconds of a duration such as `30m`."""
+    return int(duration[:-1]) * {"s": 1, "m": 60, "h": 3600}[duration[-1]]
+
+
+def _positive(measure: Callable[[str], int], want: str) -> AfterValidator:
+    def check(value: str) -> str:
+        try:
+            amount = measure(value)
+        except ValueError:
+            raise wrong(want) from None
+        if amount <= 0:
+            raise wrong(want)
+        return value
+
+    return AfterValidator(check)
+
+
+def _whole_number(value: Any) -> Any:
+    # `true` is 1 to Python, and 2.0 a whole number to pydantic: neither is what a person meant.
+    if isinstance(value, bool | float):
+        raise wrong("a whole number")
+    return value
+
+
+def _image(value: str) -> str:
+    match = _IMAGE.fullmatch(value)
+    if not match:
+        raise wrong("an image reference such as registry.example/slurm@sha256:…")
+    if match["digest"]:
+        return value
+    if not match["tag"] or not _CONTENT_TAG.fullmatch(match["tag"]):
+        raise wrong(
+            "an image that cannot change: name@sha256:<digest>, or a content tag that ends in 8 or more hex digits "
+            "(`latest`, no tag, and version tags can be moved to other content)"
+        )
+    return value
+
+
+def image_revision(reference: str) -> str:
+    """What names an image's content in paths and object names: 16 digits of the digest, or the content tag."""
+    match = _IMAGE.fullmatch(reference)
+    if not match:
+        raise ValueError(reference)
+    if match["digest"]:
+        return match["digest"].removeprefix("sha256:")[:16]
+    # A content tag ends in hex digits, so its end identifies it; 40 characters leave room for an object's name.
+    return re.sub(r"[^a-z0-9]+", "-", match["tag"].lower())[-40:].strip("-")
+
+
+def _path(value: str) -> str:
+    if not re.fullmatch(r"(/[A-Za-z0-9._-]+)+", value) or "/.." in value or "/./" in f"{value}/":
+        raise wrong("an absolute path such as /data, without `..` or a slash at the end")
+    return value
+
+
+def _ssh_public_key(value: str) -> str:
+    want = "one line of an OpenSSH public key file, such as: ssh-ed25519 AAAA… name"
+    match = _SSH_KEY.fullmatch(value.strip())
+    if not match:
+        raise wrong(want)
+    try:
+        blob = base64.b64decode(match[2], validate=True)
+    except binascii.Error:
+        raise wrong(want) from None
+    # The blob repeats the key's type (RFC 4253, 6.6), so a cut or mixed-up line shows.
+    if blob[4 : 4 + int.from_bytes(blob[:4], "big")] != match[1].encode() or len(blob) < 32:
+        raise wrong(want)
+    return value.strip()
+
+
+def _cidr(value: str) -> str:
+    try:
+        return str(ipaddress.ip_network(value))
+    except ValueError:
+        raise wrong("an address range such as 192.0.2.0/24") from None
+
+
+Memory = Annotated[
+    str, _text_of("a Kubernetes quantity such as 64Gi"), _positive(memory_bytes, "a Kubernetes quantity such as 64Gi")
+]
+Cpu = Annotated[
+    str,
+    _text_of("a Kubernetes CPU quantity such as 2 or 500m"),
+    _positive(cpu_millis, "a Kubernetes CPU quantity such as 2 or 500m"),
+]
+Duration = Annotated[str, _matching(_DURATION, "a duration such as 90s, 30m or 2h")]
+SlurmTime = Annotated[
+    str,
+    _text_of("a Slurm time such as 7-00:00:00, 12:00:00, 90 (minutes) or UNLIMITED"),
+    _matching(_SLURM_TIME, "a Slurm time such as 7-00:00:00, 12:00:00, 90 (minutes) or UNLIMITED"),
+]
+DnsLabel = Annotated[
+    str, _matching(_DNS_LABEL, "a DNS label: 1 to 63 lower-case letters, digits and inner hyphens, such as gpu-a")
+]
+ObjectName = Annotated[
+    str,
+    _matching(
+        rf"(?=.{{1,253}}$){_DNS_LABEL.pattern}(\.{_DNS_LABEL.pattern})*",
+        "the name of a Kubernetes object: lower-case letters, digits, inner hyphens and dots",
+    ),
+]
+PartitionName = Annotated[
+    str,
+    # Slurm reads DEFAULT and ALL as more than names.
+    _matching(r"(?!(?i:default|all)$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}", "letters, digits, `_`, `.`, `-`, such as main"),
+]
+GresType = Annotated[str, _matching(r"[a-z0-9][a-z0-9_]{0,62}", "a GPU type such as h100: lower-case letters, digits")]
+UserName = Annotated[
+    str,
+    _matching(
+        r"(?!(root|slurm|slurmrest|sshd|nobody|daemon|bin|sys)$)[a-z_][a-z0-9_-]{0,30}",
+        "a login name of an ordinary user: lower-case letters, digits, `_`, `-`, not a system user",
+    ),
+]
+SshPublicKey = Annotated[str, AfterValidator(_ssh_public_key)]
+ImmutableImage = Annotated[str, AfterValidator(_image)]
+AbsolutePath = Annotated[str, AfterValidator(_path)]
+Cidr = Annotated[str, AfterValidator(_cidr)]
+LabelKey = Annotated[str, _matching(_LABEL_KEY, "a Kubernetes label key such as example.com/pool")]
+LabelValue = Annotated[
+    str, _matching(_LABEL_VALUE, "a Kubernetes label value: at most 63 letters, digits, `.`, `_`, `-`")
+]
+HostName = Annotated[str, _matching(r"[A-Za-z0-9]([A-Za-z0-9.:-]{0,251}[A-Za-z0-9])?", "a host name or an IP address")]
+Registry = Annotated[
+    str, _matching(r"[a-z0-9][a-z0-9.-]*(:\d+)?(/[a-z0-9._-]+)*", "a registry and folder such as ghcr.io/example")
+]
+WholeNumber = Annotated[int, BeforeValidator(_whole_number)]

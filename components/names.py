@@ -1,0 +1,95 @@
+"""Every name, port and id that two parts of a cluster must agree on.
+
+One Slurm cluster lives in a namespace, so most names are fixed. The operator and the programs in the images may not
+import this module; they repeat a literal, and a test compares the two.
+"""
+
+from typing import Final
+
+PROJECT: Final = "pulumi-slurm"
+
+API_GROUP: Final = "pulumi-slurm.dev"
+API_VERSION: Final = f"{API_GROUP}/v1alpha1"
+FIELD_MANAGER: Final = "pulumi-slurm"
+
+# Objects, all in the cluster's namespace.
+CONTROLLER: Final = "slurm-controller"
+CONTROLLER_STATE: Final = "slurm-controller-state"
+REST: Final = "slurm-rest"
+WORKERS: Final = "slurm-workers"
+LOGIN: Final = "slurm-login"
+LOGINS: Final = "slurm-logins"
+OPERATOR: Final = "slurm-operator"
+CONFIG_WANTED: Final = "slurm-config-wanted"
+CONFIG_ACTIVE: Final = "slurm-config"
+KEYS: Final = "slurm-keys"
+SSH_HOST_KEYS: Final = "slurm-ssh-host-keys"
+LEDGER: Final = "slurm-ledger"
+LEDGER_PAYLOADS: Final = "slurm-ledger-payloads"
+JAIL: Final = "slurm-jail"
+RESERVED_PREFIX: Final = "slurm-"
+"""Node sets may not start with it: their StatefulSets would meet the cluster's own objects."""
+
+# Keys inside the objects above.
+SLURM_CONF: Final = "slurm.conf"
+CGROUP_CONF: Final = "cgroup.conf"
+GRES_CONF: Final = "gres.conf"
+PLUGSTACK_CONF: Final = "plugstack.conf"
+SLURM_KEY: Final = "slurm.key"
+JWT_KEY: Final = "jwt.key"
+SSH_HOST_KEY_FILES: Final = (
+    "ssh_host_ed25519_key",
+    "ssh_host_ed25519_key.pub",
+    "ssh_host_rsa_key",
+    "ssh_host_rsa_key.pub",
+)
+LEDGER_DATA: Final = "ledger.json.gz"
+LEDGER_REVISION: Final = "revision"
+
+# Labels.
+LABEL_NAME: Final = "app.kubernetes.io/name"
+LABEL_INSTANCE: Final = "app.kubernetes.io/instance"
+LABEL_COMPONENT: Final = "app.kubernetes.io/component"
+LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+LABEL_NODE_SET: Final = f"{API_GROUP}/node-set"
+
+# Ports.
+SLURMCTLD_PORT: Final = 6817
+SLURMD_PORT: Final = 6818
+SLURMRESTD_PORT: Final = 6820
+SSH_PORT: Final = 22
+OPERATOR_HEALTH_PORT: Final = 8080
+SRUN_PORT_FIRST: Final = 60001
+SRUN_PORT_LAST: Final = 63000
+
+# Ids in the slurm image and in every root of the jail.
+SLURM_UID: Final = 64030
+SLURMREST_UID: Final = 64031
+OPERATOR_UID: Final = 65532
+
+# Paths in the slurm image.
+ETC_SLURM: Final = "/etc/slurm"
+SECRETS_SLURM: Final = "/run/secrets/slurm"
+SECRETS_SSH: Final = "/run/secrets/ssh"
+STATE_DIR: Final = "/var/spool/slurmctld"
+SPOOL_DIR: Final = "/var/spool/slurmd"
+CONTROLLER_RUN: Final = "/run/slurmctld"
+JAIL_VOLUME: Final = "/mnt/jail"
+JAIL_TREE: Final = "/run/jail"
+TOOLS: Final = "/tools"
+PLUGIN_DIR: Final = "/opt/slurm/lib/slurm-wlm"
+SPANK_PLUGIN: Final = f"{PLUGIN_DIR}/spank_jail.so"
+
+
+def slurm_node_set(node_set: str) -> str:
+    """The Slurm-side NodeSet name of a node set.
+
+    The underscore keeps it apart from every node name (a pod name is a DNS label): slurmctld refuses to start when a
+    NodeSet has the name of a node.
+    """
+    return f"ns_{node_set.replace('-', '_')}"
+
+
+def jail_job(revision: str) -> str:
+    """The name of the Job that populates one root of the jail."""
+    return f"{JAIL}-{revision}"

@@ -1,0 +1,146 @@
+"""Slurm's configuration files, as text made from the configuration alone."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from components import names
+from components.config.program import Config
+from components.config.slurm import CgroupPlugin, Partition
+from components.config.slurm_options import LIST_KEYS
+
+_SMALLEST_NODE_TABLE: Final = 1024
+_LARGEST_NODE_TABLE: Final = 65536  # slurm.conf(5), MaxNodeCount.
+
+
+def max_node_count(wanted: int) -> int:
+    """Room for nodes in slurmctld's table.
+
+    Twice the wanted nodes, in powers of two: the number stays the same while node sets are scaled, since a change of
+    it takes a restart of slurmctld.
+    """
+    count = _SMALLEST_NODE_TABLE
+    while count < min(2 * wanted, _LARGEST_NODE_TABLE):
+        count *= 2
+    return count
+
+
+def _memory_per_cpu_mib(config: Config, partition: Partition) -> int:
+    """Memory of a job that names none: the CPU's share of the partition's poorest node, so that all CPUs can work."""
+    members = [node_set.resources for node_set in config.node_sets if node_set.name in partition.node_sets]
+    return max(1, min(resources.job_memory_mib // resources.cpu for resources in members))
+
+
+def _partition(config: Config, partition: Partition) -> str:
+    nodes = ",".join(names.slurm_node_set(name) for name in partition.node_sets)
+    default = "YES" if partition.default else "NO"
+    memory = _memory_per_cpu_mib(config, partition)
+    return (
+        f"PartitionName={partition.name} Nodes={nodes} Default={default} MaxTime={partition.max_time} "
+        f"DefMemPerCPU={memory} State=UP"
+    )
+
+
+def _settings(config: Config) -> dict[str, str]:
+    limits = config.slurm.cgroup_plugin is not CgroupPlugin.DISABLED
+    total = sum(node_set.replicas for node_set in config.node_sets)
+    settings = {
+        "ClusterName": config.cluster.name,
+        # The pod's host name, and the Service as its address: the pod's address changes, the Service's name does not.
+        "SlurmctldHost": f"{names.CONTROLLER}-0({names.CONTROLLER})",
+        "SlurmctldPort": str(names.SLURMCTLD_PORT),
+        "SlurmdPort": str(names.SLURMD_PORT),
+        "SrunPortRange": f"{names.SRUN_PORT_FIRST}-{names.SRUN_PORT_LAST}",
+        "SlurmUser": "slurm",
+        "AuthType": "auth/slurm",
+        "CredType": "auth/slurm",
+        # Users exist in the jail alone: the client says who they are, and slurmctld need not resolve them.
+        "AuthInfo": "use_client_ids",
+        "AuthAltTypes": "auth/jwt",
+        "AuthAltParameters": f"jwt_key={names.CONTROLLER_RUN}/{names.JWT_KEY}",
+        "PluginDir": names.PLUGIN_DIR,
+        "StateSaveLocation": names.STATE_DIR,
+        "SlurmdSpoolDir": names.SPOOL_DIR,
+        "SlurmctldPidFile": f"{names.CONTROLLER_RUN}/slurmctld.pid",
+        "SlurmdPidFile": "/run/slurmd.pid",
+        "SlurmctldParameters": "enable_configless",
+        "MaxNodeCount": str(max_node_count(total)),
+        # Dynamic nodes do not know each other's addresses, so slurmctld talks to each of them (slurm.conf(5)).
+        "TreeWidth": "65533",
+        # A pod that comes back is usable again whatever the reason was that it left.
+        "ReturnToService": "2",
+        "SelectType": "select/cons_tres",
+        "SelectTypeParameters": "CR_Core_Memory",
+        "ProctrackType": "proctrack/cgroup" if limits else "proctrack/linuxproc",
+        "TaskPlugin": "task/cgroup" if limits else "task/none",
+        "JobAcctGatherType": "jobacct_gather/linux",
+        "PrologFlags": "Contain",
+        # A prolog that fails drains the node; the job goes elsewhere instead of being held.
+        "SchedulerParameters": "nohold_on_prolog_fail",
+        "LaunchParameters": "use_interactive_step",
+        # Debian's Slurm brings pmi2 and no pmix. A default of pmi2 would cost every step of every job.
+        "MpiDefault": "none",
+        "MailProg": "/bin/true",
+        "MetricsType": "metrics/openmetrics",
+        "SlurmctldSyslogDebug": "quiet",
+        "SlurmdSyslogDebug": "quiet",
+    }
+    if any(node_set.gpus for node_set in config.node_sets):
+        settings["GresTypes"] = "gpu"
+    return settings
+
+
+def _with_options(settings: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
+    """The settings with a user's options over them; items of lists are added."""
+    merged = dict(settings)
+    for key, value in options.items():
+        if key.lower() in LIST_KEYS and key in merged:
+            # task/none is the absence of plugins, so it can't stand beside one.
+            items = [item for item in merged[key].split(",") if item != "task/none"]
+            merged[key] = ",".join(dict.fromkeys([*items, *value.split(",")]))
+        else:
+            merged[key] = value
+    return merged
+
+
+def slurm_conf(config: Config) -> str:
+    """slurm.conf. Nodes are dynamic: each slurmd registers itself, and its feature puts it into its node set."""
+    lines = [f"{key}={value}" for key, value in _with_options(_settings(config), config.slurm.options).items()]
+    lines += [f"NodeSet={names.slurm_node_set(each.name)} Feature={each.name}" for each in config.node_sets]
+    lines += [_partition(config, partition) for partition in config.effective_partitions]
+    return "\n".join(lines) + "\n"
+
+
+def cgroup_conf(config: Config) -> str:
+    """cgroup.conf: a job gets no more memory than it asked for, and no GPU but its own."""
+    plugin = config.slurm.cgroup_plugin
+    lines = [f"CgroupPlugin={plugin}"]
+    if plugin is not CgroupPlugin.DISABLED:
+        # There is no systemd in a pod; on cgroup v2 slurmd prepares its part of the tree by itself.
+        lines += ["IgnoreSystemd=yes", "EnableControllers=yes", "ConstrainRAMSpace=yes"]
+        if any(node_set.gpus for node_set in config.node_sets):
+            lines += ["ConstrainDevices=yes"]
+    return "\n".join(lines) + "\n"
+
+
+def gres_conf(config: Config) -> str:
+    """gres.conf. Each node finds its own GPUs; left out, Slurm would try every maker's detection on each node."""
+    detect = "nvidia" if any(node_set.gpus for node_set in config.node_sets) else "off"
+    return f"AutoDetect={detect}\n"
+
+
+def plugstack_conf() -> str:
+    """plugstack.conf: the jail plugin, required and by an absolute path.
+
+    With `optional`, or a path that is not found, Slurm runs jobs outside the jail without a word.
+    """
+    return f"required {names.SPANK_PLUGIN} jail={names.JAIL_TREE}\n"
+
+
+def files(config: Config) -> dict[str, str]:
+    """All files by name."""
+    return {
+        names.SLURM_CONF: slurm_conf(config),
+        names.CGROUP_CONF: cgroup_conf(config),
+        names.GRES_CONF: gres_conf(config),
+        names.PLUGSTACK_CONF: plugstack_conf(),
+    }
