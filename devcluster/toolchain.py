@@ -65,6 +65,7 @@ TOOLS = (
         Command("etcd", "go.etcd.io/etcd/server/v3", _linker()),
         Command("coredns", "github.com/coredns/coredns", _linker()),
     )),
+    Tool("pause", (Command("pause", ".", _linker()),)),
     Tool("language-python", (
         Command("pulumi-language-python", f"{_PULUMI_SDK}/python/cmd/pulumi-language-python", _linker()),
     )),

@@ -1,0 +1,137 @@
+"""The keeper of an instance: a process of the host that starts the instance's init and cleans up after it.
+
+Whatever ends the init, `kill -9` included, the keeper removes what the kernel does not: cgroups, veth pair, nftables
+table. If the keeper itself is killed, the instance ends with it (PDEATHSIG), and the next command removes the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+from devcluster import cgroups, links, processes
+from devcluster.instance import Instance, Runtime, all_instances, registry_lock
+
+NAMESPACE_SECONDS = 20
+PROCESS_GROUPS = ("node", "keeper")
+
+
+class Keeper:
+    """Runs one instance from start to end."""
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+        self._init: int | None = None
+
+    def run(self) -> None:
+        """Start the init, wait for its end, remove what is left."""
+        with self._instance.held():
+            signal.signal(signal.SIGTERM, self._on_sigterm)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            clean(self._instance)
+            try:
+                cgroups.create(self._instance.cgroup, PROCESS_GROUPS)
+                cgroups.enter(self._instance.cgroup, "keeper", os.getpid())
+                self._run_init()
+            finally:
+                self._instance.record_runtime(None)
+                cgroups.leave(os.getpid())
+                clean(self._instance)
+                self._release()
+
+    def _run_init(self) -> None:
+        plan = self._instance.state / "plan.json"
+        unshare = subprocess.Popen(
+            [
+                *("setpriv", "--pdeathsig", "KILL", "--"),
+                *("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "--kill-child=KILL", "--"),
+                *(sys.executable, "-m", "devcluster.init", str(plan)),
+            ],
+            stdin=subprocess.PIPE,
+        )
+        assert unshare.stdin
+        try:
+            self._init = _wait_for_init(unshare)
+            for process in (unshare.pid, self._init):
+                cgroups.enter(self._instance.cgroup, "node", process)
+            subnet = links.Subnet.parse(self._instance.description().subnet)
+            with registry_lock():
+                links.connect(self._instance, subnet, self._init)
+            unshare.stdin.write(b"the network is there\n")
+            unshare.stdin.close()
+            self._instance.record_runtime(Runtime(os.getpid(), self._init, time.time()))
+            unshare.wait()
+        finally:
+            if unshare.poll() is None:
+                unshare.kill()
+                unshare.wait()
+        print(f"{self._instance.name} ended with status {unshare.returncode}", flush=True)
+
+    def _on_sigterm(self, _signal: int, _frame: FrameType | None) -> None:
+        if self._init is not None:
+            os.kill(self._init, signal.SIGTERM)
+
+    def _release(self) -> None:
+        with registry_lock():
+            if not any(other.is_running() for other in all_instances() if other != self._instance):
+                links.restore_forwarding()
+
+
+def clean(instance: Instance) -> None:
+    """Remove everything of an instance that does not run from the host: processes, cgroups, links, rules."""
+    for pid in cgroups.members(instance.cgroup) - {os.getpid()}:
+        # Only a killed keeper leaves any, for the moment that the kernel needs.
+        os.kill(pid, signal.SIGKILL)
+    left = cgroups.remove(instance.cgroup)
+    links.disconnect(instance)
+    if left:
+        print(f"cgroups that could not be removed: {', '.join(map(str, left))}", file=sys.stderr, flush=True)
+
+
+def _wait_for_init(unshare: subprocess.Popen[bytes]) -> int:
+    """Pid of the child of `unshare`, once it is in namespaces of its own."""
+    deadline = time.monotonic() + NAMESPACE_SECONDS
+    while time.monotonic() < deadline:
+        if unshare.poll() is not None:
+            raise RuntimeError(f"unshare ended with status {unshare.returncode}")
+        child = next((pid for pid, parent in processes.parents().items() if parent == unshare.pid), None)
+        if child is not None:
+            return child
+        time.sleep(0.02)
+    raise TimeoutError(f"no first process after {NAMESPACE_SECONDS} s")
+
+
+def start(instance: Instance, log: Path) -> int:
+    """Start the keeper of an instance, detached from this process and its terminal; returns its pid."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "devcluster.keeper", str(instance.state)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            cwd="/",
+            env={
+                "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+                "PYTHONPATH": str(Path(__file__).parents[1]),
+                "PULUMI_SLURM_STATE": str(instance.state.parent),
+                "LANG": "C.UTF-8",
+            },
+        ).pid
+
+
+def main() -> None:
+    """Keep the instance whose state folder is the only argument."""
+    state = Path(sys.argv[1])
+    assert json.loads((state / "plan.json").read_text())["name"] == state.name
+    Keeper(Instance(state.name, state)).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,283 @@
+"""What `python3 -m devcluster` does with a node: start, stop, look, enter, load images."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from devcluster import addons, control_plane, keeper, links, node_images, node_plan, processes, supervision
+from devcluster.instance import Description, Instance, all_instances, registry_lock
+from devcluster.links import Subnet
+from devcluster.node_plan import NodeFacts
+from devcluster.pki import Authority
+from devcluster.progress import Step, StepFailed, say
+from devcluster.supervision import ComponentState
+
+KUBECTL_SECONDS = 120
+INIT_SECONDS = 30
+READY_SECONDS = 120
+STOP_SECONDS = 40
+IMPORT_SECONDS = 600
+WANTED_PROGRAMS = {
+    "containerd": "containerd", "ctr": "containerd", "runc": "runc", "iptables": "iptables", "nft": "nftables",
+    "conntrack": "conntrack", "ip": "iproute2", "unshare": "util-linux", "mount": "mount",
+}  # fmt: skip
+"""Program → Debian package, of what the node uses from the machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentReport:
+    """A line of `status`: the component as its supervisor sees it, and the last error in its log."""
+
+    state: ComponentState
+    last_error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How an instance is.
+
+    Attributes:
+        running: Whether its node runs at all.
+        address: The node's address, as seen from the host.
+        checkout: The checkout that made it.
+        components: Empty when it does not run.
+    """
+
+    running: bool
+    address: str
+    checkout: str
+    components: tuple[ComponentReport, ...]
+
+
+def start(instance: Instance, binaries: Path, checkout: Path = Path(__file__).parents[1]) -> None:
+    """Start the node of an instance and wait until it is Ready and resolves names; does nothing if it is.
+
+    Args:
+        instance: Which.
+        binaries: Folder with the built toolchain.
+        checkout: Whose instance it is, for `list`.
+
+    Raises:
+        StepFailed: with the sentence for the user and the log to read.
+    """
+    if not instance.is_running():
+        with Step(f"starting the node of instance {instance.name}"):
+            facts = _describe(instance, binaries, checkout)
+            node_plan.write(facts)
+            keeper.start(instance, instance.state / "keeper.log")
+            _wait_for_init(instance)
+    with Step("waiting for the API server"):
+        authority = Authority(instance.pki)
+        try:
+            control_plane.wait_ready(
+                f"https://{address(instance)}:6443", authority, time.monotonic() + control_plane.READY_SECONDS
+            )
+        except TimeoutError as error:
+            raise StepFailed(str(error), instance.logs / "kube-apiserver.log") from None
+    with Step("images and objects of the node"):
+        _load_own_images(instance, binaries)
+        forwards = bool((instance.state / "resolv.conf").read_text())
+        objects = addons.manifests(address(instance), forwards)
+        apply = ("apply", "--server-side", "--force-conflicts", "--field-manager=devcluster", "-f", "-")
+        content = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+        kubectl(instance, binaries, apply, stdin=content)
+    with Step("waiting for the node and its DNS"):
+        _wait_for(instance, binaries, ("wait", "--for=create", f"node/{instance.name}"))
+        _wait_for(instance, binaries, ("wait", "--for=condition=Ready", f"node/{instance.name}"))
+        _wait_for(instance, binaries, ("rollout", "status", "-n", "kube-system", "deployment/coredns"))
+
+
+def stop(instance: Instance) -> None:
+    """End an instance: all its processes, mounts, links, cgroups. Its state stays. Does nothing if it does not run.
+
+    Raises:
+        StepFailed: when something of it can't be ended.
+    """
+    runtime = instance.runtime()
+    deadline = time.monotonic() + STOP_SECONDS
+    if runtime:
+        os.kill(runtime.keeper, signal.SIGTERM)
+    while instance.is_running():
+        if time.monotonic() > deadline:
+            if not runtime:
+                raise StepFailed(f"instance {instance.name} neither starts nor ends", instance.state / "keeper.log")
+            os.kill(runtime.init, signal.SIGKILL)
+            deadline = time.monotonic() + STOP_SECONDS
+            runtime = None
+        time.sleep(0.1)
+    # What a killed keeper could not remove.
+    keeper.clean(instance)
+
+
+def remove(instance: Instance) -> None:
+    """End an instance and delete its state, volumes included."""
+    stop(instance)
+    if instance.exists():
+        shutil.rmtree(instance.state)
+
+
+def instances() -> list[Instance]:
+    """All instances of this machine's state root."""
+    return all_instances()
+
+
+def address(instance: Instance) -> str:
+    """The node's address as seen from the host: the API server's port 6443 and NodePorts answer there."""
+    return Subnet.parse(instance.description().subnet).node
+
+
+def kubeconfig(instance: Instance) -> Path:
+    """The administrator's kubeconfig for use on the host."""
+    return instance.kubeconfig
+
+
+def status(instance: Instance) -> Status:
+    """How an instance and each of its components is."""
+    description = instance.description()
+    node = Subnet.parse(description.subnet).node
+    runtime = instance.runtime()
+    if runtime is None:
+        return Status(False, node, description.checkout, ())
+    host_pids = processes.inside_to_host(runtime.init)
+    states = [ComponentState(**each) for each in json.loads(instance.status_file.read_text())]
+    reports = (
+        ComponentReport(
+            ComponentState(s.name, host_pids.get(s.pid) if s.pid else None, s.since, s.restarts, s.last_exit),
+            supervision.last_error_line(instance.logs / f"{s.name}.log"),
+        )
+        for s in states
+    )
+    return Status(True, node, description.checkout, tuple(reports))
+
+
+def kubectl(instance: Instance, binaries: Path, arguments: Sequence[str], stdin: str | None = None) -> str:
+    """Run kubectl against an instance and return its output.
+
+    Raises:
+        StepFailed: with what it said.
+    """
+    done = subprocess.run(
+        [binaries / "kubectl", "--kubeconfig", instance.kubeconfig, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=KUBECTL_SECONDS,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise StepFailed(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def enter_command(instance: Instance, command: Sequence[str]) -> list[str]:
+    """The command line that runs a command inside an instance's namespaces.
+
+    Raises:
+        StepFailed: when it does not run.
+    """
+    runtime = instance.runtime()
+    if runtime is None:
+        raise StepFailed(f"instance {instance.name} does not run: start it with 'python3 -m devcluster up'")
+    return ["nsenter", "--target", str(runtime.init), "--mount", "--net", "--pid", "--", *command]
+
+
+def load_image(instance: Instance, archive: Path) -> list[str]:
+    """Import an image archive (docker or OCI) into the node, unless this very file is there already.
+
+    Returns:
+        The names of the images in it.
+
+    Raises:
+        StepFailed: when it is no image archive, or does not fit on the disk.
+    """
+    record = instance.state / "loaded-images.json"
+    loaded: dict[str, list[str]] = json.loads(record.read_text()) if record.exists() else {}
+    facts = archive.stat()
+    key = f"{archive.resolve()} {facts.st_size} {facts.st_mtime_ns}"
+    present = set(_ctr(instance, "images", "ls", "-q").split())
+    if key in loaded and set(loaded[key]) <= present:
+        return loaded[key]
+    with archive.open("rb") as content:
+        said = subprocess.run(
+            enter_command(instance, [*_CTR, "images", "import", "-"]),
+            stdin=content,
+            capture_output=True,
+            text=True,
+            timeout=IMPORT_SECONDS,
+            check=False,
+        )
+    if said.returncode != 0:
+        raise StepFailed(f"loading {archive}: {said.stderr.strip()}")
+    names = [line.split()[1] for line in said.stdout.splitlines() if line.startswith("unpacking ")]
+    loaded = {k: v for k, v in loaded.items() if not set(v) & set(names)} | {key: names}
+    record.write_text(json.dumps(loaded, indent=1))
+    return names
+
+
+_CTR = ("ctr", "--address", node_plan.CONTAINERD_SOCKET, "--namespace", "k8s.io")
+
+
+def _ctr(instance: Instance, *arguments: str) -> str:
+    done = subprocess.run(
+        enter_command(instance, [*_CTR, *arguments]), capture_output=True, text=True, timeout=60, check=False
+    )
+    if done.returncode != 0:
+        raise StepFailed(f"ctr {' '.join(arguments)}: {done.stderr.strip()}", instance.logs / "containerd.log")
+    return done.stdout
+
+
+def _describe(instance: Instance, binaries: Path, checkout: Path) -> NodeFacts:
+    missing = {package for program, package in WANTED_PROGRAMS.items() if not shutil.which(program)}
+    cni = next((folder for folder in node_plan.CNI_FOLDERS if (folder / "bridge").exists()), None)
+    if cni is None:
+        missing.add("containernetworking-plugins")
+    if missing or cni is None:
+        raise StepFailed(f"OS packages are missing: apt-get install -y {' '.join(sorted(missing))}")
+    containerd = shutil.which("containerd")
+    assert containerd
+    instance.state.mkdir(parents=True, exist_ok=True, mode=0o755)
+    with registry_lock():
+        had = Subnet.parse(instance.description().subnet) if instance.exists() else None
+        taken = links.read_networks(links.host_end(instance))
+        others = {
+            Subnet.parse(other.description().subnet).network: f"devcluster instance {other.name} ({other.state})"
+            for other in all_instances()
+            if other != instance
+        }
+        subnet, owner = links.choose(had, others | taken)
+        if owner:
+            say(f"  subnet {had} is in use now by {owner}: taking {subnet}")
+        instance.describe(Description(str(checkout), str(subnet)))
+    return NodeFacts(instance, binaries, Path(containerd), cni, subnet, links.mtu_to_the_world())
+
+
+def _wait_for_init(instance: Instance) -> None:
+    deadline = time.monotonic() + INIT_SECONDS
+    while instance.runtime() is None:
+        if time.monotonic() > deadline:
+            raise StepFailed(f"instance {instance.name} did not start", instance.state / "keeper.log")
+        time.sleep(0.05)
+
+
+def _load_own_images(instance: Instance, binaries: Path) -> None:
+    for program, name in (("pause", node_plan.PAUSE_IMAGE), ("coredns", addons.DNS_IMAGE)):
+        target = instance.state / f"{program}.tar"
+        source = (binaries / program).resolve()
+        if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
+            node_images.archive(source, name, target)
+        load_image(instance, target)
+
+
+def _wait_for(instance: Instance, binaries: Path, arguments: tuple[str, ...]) -> None:
+    try:
+        kubectl(instance, binaries, (*arguments, f"--timeout={READY_SECONDS}s"))
+    except StepFailed as failure:
+        raise StepFailed(str(failure), instance.logs / "kubelet.log") from None

@@ -1,0 +1,43 @@
+"""Processes as /proc shows them: parents, and what a process inside an instance is called on the host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def parents() -> dict[int, int]:
+    """Each process and its parent."""
+    found: dict[int, int] = {}
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            # The command's name, in parentheses, may hold anything: split behind its end.
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        found[int(folder.name)] = int(fields[1])
+    return found
+
+
+def below(ancestor: int) -> set[int]:
+    """All descendants of a process."""
+    of = parents()
+    found = {ancestor}
+    while more := {pid for pid, parent in of.items() if parent in found} - found:
+        found |= more
+    return found - {ancestor}
+
+
+def inside_to_host(init: int) -> dict[int, int]:
+    """Pid inside the pid namespace whose first process is `init` → pid on the host."""
+    found: dict[int, int] = {}
+    for pid in {init} | below(init):
+        try:
+            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        numbers = next(line.split()[1:] for line in lines if line.startswith("NSpid:"))
+        if len(numbers) == 2:
+            found[int(numbers[1])] = pid
+    return found
