@@ -1,0 +1,139 @@
+"""Makes the self-contained Slurm prefix, in the build stage of the slurm image.
+
+Debian's binaries and plugins, every library they load and their own dynamic loader go to one folder. One read-only bind
+then brings Slurm into any root, whatever that root holds, and slurmstepd takes no code from the users' root after it
+has entered it.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+PREFIX = Path("/opt/slurm")
+PLUGINS = PREFIX / "lib" / "slurm-wlm"
+LIBRARIES = PREFIX / "lib"
+STEPD = PREFIX / "libexec" / "slurmstepd"
+DAEMONS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "sackd", "slurmstepd")
+LOADED_BY_NAME = ("libgcc_s.so.1", "libnss_extrausers.so.2")
+"""Libraries that glibc opens at run time, so that no dependency names them."""
+LOADER_FILES = {b"/etc/ld.so.cache\0": b"/opt/slurm/cache\0", b"/etc/ld.so.preload\0": b"/opt/slurm/preload\0"}
+"""The loader's two lists are the users' once their root is entered; names of equal length inside the prefix are not."""
+
+
+def main(staging: Path, native: Path) -> None:
+    """Fills ``staging`` with the files to copy over the final image's root.
+
+    Args:
+        staging: an empty folder that stands for the image's root.
+        native: where ``make -C native`` left its results.
+    """
+    triplet = output("gcc", "-print-multiarch")
+    system_libraries = Path("/usr/lib") / triplet
+    compiled_in_plugins = system_libraries / "slurm-wlm"
+    programs = {PREFIX / "bin" / path.name: path for path in client_programs()}
+    programs |= {PREFIX / "sbin" / name: Path("/usr/sbin") / name for name in DAEMONS if name != "slurmstepd"}
+    programs[STEPD] = Path("/usr/sbin/slurmstepd")
+    plugins = {PLUGINS / path.name: path for path in compiled_in_plugins.glob("*.so*")}
+    plugins[PLUGINS / "spank_jail.so"] = native / "spank_jail.so"
+    loaded_by_name = [find_library(name, (system_libraries, Path("/usr/lib"))) for name in LOADED_BY_NAME]
+    closure = libraries_of([*programs.values(), *plugins.values(), *loaded_by_name]) - set(plugins.values())
+    interpreter = Path(output("patchelf", "--print-interpreter", "/usr/sbin/slurmd"))
+    loader = LIBRARIES / interpreter.name
+    libraries = {LIBRARIES / path.name: path for path in [*closure, *loaded_by_name] if path.name != interpreter.name}
+
+    for target, source in (programs | plugins | libraries | {loader: interpreter}).items():
+        copy(source, staging / target.relative_to("/"))
+    for target in programs:
+        patch(staging / target.relative_to("/"), "--set-interpreter", str(loader))
+    for target in plugins | libraries:
+        if target.name != "libc.so.6":
+            patch(staging / target.relative_to("/"))
+    redirect_loader_files(staging / loader.relative_to("/"))
+    copy(native / "stepd_guard", staging / (PREFIX / "sbin" / "slurmstepd").relative_to("/"))
+    copy(native / "pause", staging / (PREFIX / "libexec" / "pause").relative_to("/"))
+    copy(native / "su", staging / "usr/bin/su")
+    copy(native / "pam_jail.so", staging / system_libraries.relative_to("/") / "security" / "pam_jail.so")
+    link_compiled_in_paths(staging, [*programs, PREFIX / "sbin" / "slurmstepd"], compiled_in_plugins)
+    (staging / "opt/slurm/VERSION").write_text(output("dpkg-query", "-W", "-f", "${Version}", "slurmd") + "\n")
+
+
+def output(*command: str) -> str:
+    """Returns what a command prints, without the last newline."""
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
+
+
+def find_library(name: str, folders: Iterable[Path]) -> Path:
+    """Returns the first folder's file of that name."""
+    found = next((folder / name for folder in folders if (folder / name).exists()), None)
+    return found or sys.exit(f"{name} is not installed")
+
+
+def client_programs() -> list[Path]:
+    """Returns Slurm's programs for users and administrators."""
+    listed = output("dpkg", "-L", "slurm-client").splitlines()
+    return [Path(line) for line in listed if line.startswith("/usr/bin/") and is_elf(Path(line))]
+
+
+def is_elf(path: Path) -> bool:
+    """Tells whether a file is a binary."""
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def libraries_of(binaries: Iterable[Path]) -> set[Path]:
+    """Returns every library that the dynamic loader finds for the binaries, under the names that they ask for.
+
+    Raises:
+        SystemExit: one of them is not there.
+    """
+    found: set[Path] = set()
+    for binary in binaries:
+        printed = output("ldd", str(binary))
+        if missing := re.findall(r"(\S+) => not found", printed):
+            sys.exit(f"{binary} needs {', '.join(missing)}, which no package in packages.build has")
+        found |= {Path(path) for path in re.findall(r"=> (/\S+) \(", printed)}
+    return found
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copies a file, following links, and makes it executable and root's."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    target.chmod(0o755)
+
+
+def patch(binary: Path, *more: str) -> None:
+    """Lets a binary find its libraries in the prefix.
+
+    DT_RPATH, not DT_RUNPATH: it also serves what glibc itself opens by name (NSS modules), and users can't put another
+    library before it with LD_LIBRARY_PATH.
+    """
+    output("patchelf", "--force-rpath", "--set-rpath", f"{LIBRARIES}:{PLUGINS}", *more, str(binary))
+
+
+def redirect_loader_files(loader: Path) -> None:
+    """Makes the prefix's loader ignore /etc/ld.so.cache and /etc/ld.so.preload."""
+    code = loader.read_bytes()
+    for old, new in LOADER_FILES.items():
+        if code.count(old) != 1 or len(old) != len(new):
+            sys.exit(f"{loader}: expected {old!r} once, found {code.count(old)}")
+        code = code.replace(old, new)
+    loader.write_bytes(code)
+
+
+def link_compiled_in_paths(staging: Path, programs: Iterable[Path], plugins: Path) -> None:
+    """Makes the paths that Debian compiled into Slurm lead into the prefix."""
+    for program in programs:
+        if program == STEPD:
+            continue
+        link = staging / "usr" / program.parent.name / program.name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(program)
+    (staging / plugins.relative_to("/")).symlink_to(PLUGINS)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,241 @@
+#include "jail.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <pwd.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* What root in a job or login keeps: enough for apt, dpkg, useradd, sudo, chown and services on low ports. Everything
+ * that reaches out of the root (mount, ptrace, devices, modules, kernel settings) is left out. */
+static const int kept_capabilities[] = {
+    CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FOWNER,     CAP_FSETID,           CAP_KILL,        CAP_SETGID,
+    CAP_SETUID, CAP_SETFCAP,      CAP_SYS_CHROOT, CAP_NET_BIND_SERVICE, CAP_AUDIT_WRITE,
+};
+
+void jail_init(struct jail *jail, const char *root) {
+    memset(jail, 0, sizeof(*jail));
+    jail->root = root;
+    jail->state = JAIL_OUTSIDE;
+}
+
+__attribute__((format(printf, 2, 3))) static int fail(struct jail *jail, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(jail->why, sizeof(jail->why), format, arguments);
+    va_end(arguments);
+    return -1;
+}
+
+static int fail_errno(struct jail *jail, const char *what) {
+    return fail(jail, "%s: %s", what, strerror(errno));
+}
+
+static bool is_mount_root(int folder, const char *path) {
+    struct statx facts;
+    int flags = path[0] ? AT_NO_AUTOMOUNT : AT_EMPTY_PATH;
+    return !statx(folder, path, flags, STATX_BASIC_STATS, &facts) &&
+           (facts.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) && (facts.stx_attributes & STATX_ATTR_MOUNT_ROOT);
+}
+
+static int check_tree(struct jail *jail, int tree) {
+    struct stat facts;
+    if (!is_mount_root(tree, ""))
+        return fail(jail, "%s is not a mount: the shared volume is not mounted on this node", jail->root);
+    if (fstat(tree, &facts))
+        return fail_errno(jail, jail->root);
+    jail->device = facts.st_dev;
+    jail->inode = facts.st_ino;
+    /* A job's root user can write a marker file, but can't mount: the marker counts only on a mount of its own. */
+    if (!is_mount_root(tree, "run"))
+        return fail(jail, "%s/run is not a mount: this node's view of the jail is not built", jail->root);
+    if (fstatat(tree, JAIL_MARKER, &facts, AT_SYMLINK_NOFOLLOW))
+        return fail(jail, "%s/%s is missing: this node's view of the jail is not complete", jail->root, JAIL_MARKER);
+    if (!S_ISREG(facts.st_mode) || facts.st_uid != 0)
+        return fail(jail, "%s/%s is not root's regular file", jail->root, JAIL_MARKER);
+    if (fstatat(tree, "dev/null", &facts, 0) || !S_ISCHR(facts.st_mode))
+        return fail(jail, "%s/dev/null is not a device", jail->root);
+    if (fstatat(tree, "proc/self", &facts, AT_SYMLINK_NOFOLLOW))
+        return fail(jail, "%s/proc is not mounted", jail->root);
+    /* Not followed: an absolute link is right inside the jail and may lead nowhere outside it. */
+    if (fstatat(tree, "bin/sh", &facts, AT_SYMLINK_NOFOLLOW))
+        return fail(jail, "%s/bin/sh is missing: the jail's root file system is not complete", jail->root);
+    return 0;
+}
+
+static int open_tree_checked(struct jail *jail) {
+    int tree = open(jail->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (tree < 0)
+        return fail_errno(jail, jail->root);
+    if (check_tree(jail, tree)) {
+        close(tree);
+        return -1;
+    }
+    return tree;
+}
+
+int jail_check(struct jail *jail) {
+    int tree = open_tree_checked(jail);
+    if (tree < 0)
+        return -1;
+    close(tree);
+    return 0;
+}
+
+/* Makes the current folder, a mount, the root. Both paths are ".": the old root is stacked on the new one and detached,
+ * so the shared root needs no folder to put it in. */
+static int pivot_here(struct jail *jail) {
+    if (syscall(SYS_pivot_root, ".", "."))
+        return fail_errno(jail, "pivot_root into the jail");
+    if (umount2(".", MNT_DETACH))
+        return fail_errno(jail, "detach the pod's root");
+    if (chdir("/"))
+        return fail_errno(jail, "enter the new root folder");
+    return 0;
+}
+
+static int own_mount_namespace(struct jail *jail) {
+    if (unshare(CLONE_NEWNS))
+        return fail_errno(jail, "make a mount namespace (is SYS_ADMIN among the pod's capabilities?)");
+    /* Slave, not private: what the entry point mounts later in the tree still arrives, nothing of ours leaves. */
+    if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL))
+        return fail_errno(jail, "make mounts one-way (does the pod's AppArmor profile allow mount?)");
+    return 0;
+}
+
+int jail_enter(struct jail *jail) {
+    int tree = open_tree_checked(jail);
+    if (tree < 0)
+        return -1;
+    close(tree);
+    if (own_mount_namespace(jail))
+        return -1;
+    if (chdir(jail->root))
+        return fail_errno(jail, jail->root);
+    if (pivot_here(jail))
+        return -1;
+    jail->state = JAIL_ENTERED;
+    return jail_verify(jail);
+}
+
+static int keep_folder(struct jail *jail, const char *path) {
+    char target[PATH_MAX];
+    int length = snprintf(target, sizeof(target), ".%s", path);
+    if (length < 0 || (size_t)length >= sizeof(target))
+        return fail(jail, "%s: path too long", path);
+    for (char *slash = strchr(target + 2, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(target, 0755) && errno != EEXIST)
+            return fail_errno(jail, target);
+        *slash = '/';
+    }
+    if (mkdir(target, 0755) && errno != EEXIST)
+        return fail_errno(jail, target);
+    if (mount(path, target, NULL, MS_BIND | MS_REC, NULL))
+        return fail_errno(jail, path);
+    return 0;
+}
+
+int jail_enter_refusal(struct jail *jail, const char *keep) {
+    char reason[sizeof(jail->why)];
+    memcpy(reason, jail->why, sizeof(reason));
+    if (own_mount_namespace(jail))
+        return -1;
+    if (mount("refusal", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=64k,mode=755") || chdir("/tmp"))
+        return fail_errno(jail, "mount an empty root");
+    if (keep_folder(jail, "/proc") || keep_folder(jail, "/sys") || keep_folder(jail, "/dev") ||
+        (keep && keep_folder(jail, keep)))
+        return -1;
+    if (mount(NULL, "/tmp", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL))
+        return fail_errno(jail, "make the empty root read-only");
+    if (pivot_here(jail))
+        return -1;
+    jail->state = JAIL_REFUSED;
+    memcpy(jail->why, reason, sizeof(reason));
+    return 0;
+}
+
+int jail_verify(struct jail *jail) {
+    struct stat root;
+    if (jail->state == JAIL_REFUSED)
+        return -1;
+    if (jail->state != JAIL_ENTERED)
+        return fail(jail, "the jail was never entered");
+    if (stat("/", &root))
+        return fail_errno(jail, "/");
+    if (root.st_dev != jail->device || root.st_ino != jail->inode)
+        return fail(jail, "the root folder is not the jail's");
+    return 0;
+}
+
+int jail_seal_cgroups(struct jail *jail) {
+    struct mount_attr read_only = {.attr_set = MOUNT_ATTR_RDONLY};
+    if (unshare(CLONE_NEWNS))
+        return fail_errno(jail, "make the task's mount namespace");
+    /* The flag is per mount, so slurmstepd, in the namespace that was left, keeps its writable view. */
+    if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL))
+        return fail_errno(jail, "make the task's mounts one-way");
+    if (syscall(SYS_mount_setattr, AT_FDCWD, JAIL_CGROUPS, AT_RECURSIVE, &read_only, sizeof(read_only)))
+        return fail_errno(jail, "make " JAIL_CGROUPS " read-only for the task (needs Linux 5.12 or newer)");
+    return 0;
+}
+
+static uint64_t kept_mask(void) {
+    uint64_t mask = 0;
+    for (size_t i = 0; i < sizeof(kept_capabilities) / sizeof(kept_capabilities[0]); i++)
+        mask |= UINT64_C(1) << kept_capabilities[i];
+    return mask;
+}
+
+int jail_drop_capabilities(struct jail *jail) {
+    const uint64_t kept = kept_mask();
+    for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; capability++) {
+        if (capability < 64 && (kept >> capability) & 1)
+            continue;
+        if (prctl(PR_CAPBSET_READ, capability, 0, 0, 0) == 1 && prctl(PR_CAPBSET_DROP, capability, 0, 0, 0))
+            return fail(jail, "drop capability %d from the bounding set (is SETPCAP among the pod's capabilities?): %s",
+                        capability, strerror(errno));
+    }
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
+    if (syscall(SYS_capget, &header, sets))
+        return fail_errno(jail, "read the capability sets");
+    for (int word = 0; word < _LINUX_CAPABILITY_U32S_3; word++) {
+        uint32_t mask = (uint32_t)(kept >> (32 * word));
+        sets[word].permitted &= mask;
+        sets[word].effective &= mask;
+        /* An inheritable capability survives exec even when the bounding set lacks it. */
+        sets[word].inheritable = 0;
+    }
+    if (syscall(SYS_capset, &header, sets))
+        return fail_errno(jail, "reduce the capability sets");
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
+        return fail_errno(jail, "clear the ambient capabilities");
+    return 0;
+}
+
+void jail_preload_system_code(void) {
+    /* An id that nobody has walks through every service of nsswitch.conf, so that each module is loaded. glibc does not
+     * read nsswitch.conf again once "/" is another folder. */
+    const id_t nobody_has_it = 4294900000U;
+    (void)getpwuid(nobody_has_it);
+    (void)getgrgid(nobody_has_it);
+    (void)getpwnam("no-such-user.");
+    gid_t group;
+    int count = 1;
+    (void)getgrouplist("no-such-user.", nobody_has_it, &group, &count);
+    /* glibc opens it by name when a thread ends or is cancelled. */
+    (void)dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_GLOBAL);
+}

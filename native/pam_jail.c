@@ -1,0 +1,35 @@
+/* PAM session module for sshd: a login has the jail as its root, as a job step has.
+ *
+ *   session required pam_jail.so /run/jail
+ *
+ * sshd opens the session before it forks the user's process, so shell, sftp, pty and forwarding all follow. */
+#include "jail.h"
+
+#include <security/pam_ext.h>
+#include <security/pam_modules.h>
+#include <stddef.h>
+#include <syslog.h>
+
+static int refuse(pam_handle_t *handle, const struct jail *jail) {
+    pam_syslog(handle, LOG_ERR, "refusing a login outside the jail: %s", jail->why);
+    pam_error(handle, "This login node can't enter the jail: %s. Tell your administrator.", jail->why);
+    return PAM_SESSION_ERR;
+}
+
+int pam_sm_open_session(pam_handle_t *handle, int flags, int argc, const char **argv) {
+    struct jail jail;
+    (void)flags;
+    jail_init(&jail, argc > 0 ? argv[0] : JAIL_DEFAULT_ROOT);
+    jail_preload_system_code();
+    if (jail_enter(&jail) || jail_drop_capabilities(&jail))
+        return refuse(handle, &jail);
+    return PAM_SUCCESS;
+}
+
+int pam_sm_close_session(pam_handle_t *handle, int flags, int argc, const char **argv) {
+    (void)handle;
+    (void)flags;
+    (void)argc;
+    (void)argv;
+    return PAM_SUCCESS;
+}

@@ -1,0 +1,39 @@
+/* Keeps a container of any image alive, so that its root file system can be read as /proc/PID/root by the populate
+ * container of the same pod. Static: it needs nothing of the image. Usage: pause FILE, which gets the process id. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static int write_pid(const char *path) {
+    char aside[4096];
+    int length = snprintf(aside, sizeof(aside), "%s.new", path);
+    if (length < 0 || (size_t)length >= sizeof(aside)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    FILE *file = fopen(aside, "w");
+    if (!file)
+        return -1;
+    int failed = fprintf(file, "%ld\n", (long)getpid()) < 0;
+    failed |= fclose(file) != 0;
+    /* Renamed, so that a reader never sees half a number. */
+    return failed ? -1 : rename(aside, path);
+}
+
+int main(int argc, char *argv[]) {
+    const char *path = argc > 1 ? argv[1] : "/tools/pid";
+    sigset_t ends;
+    int received;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGINT);
+    /* Blocked before the pid is published: a signal that arrives in between waits for sigwait. */
+    sigprocmask(SIG_BLOCK, &ends, NULL);
+    if (write_pid(path)) {
+        fprintf(stderr, "pause: %s: %s\n", path, strerror(errno));
+        return 1;
+    }
+    return sigwait(&ends, &received) ? 1 : 0;
+}

@@ -1,0 +1,174 @@
+/* Stands where slurmd looks for slurmstepd, and starts the real one only if the jail plugin is sure to be loaded.
+ *
+ * Slurm has two ways to run a step without the plugin and without a word: an `optional` line whose .so is missing, and
+ * a PlugStackConfig line (a relative path is looked up nowhere). Neither can start a step through this program. Whether
+ * the tree itself is complete is the plugin's to see, since only it can tell the user.
+ *
+ * slurmd talks to slurmstepd over stdin and stdout, so both are left alone until a refusal. */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#ifndef GUARD_SLURMSTEPD
+#define GUARD_SLURMSTEPD "/opt/slurm/libexec/slurmstepd"
+#endif
+#ifndef GUARD_PLUGIN
+#define GUARD_PLUGIN "/opt/slurm/lib/slurm-wlm/spank_jail.so"
+#endif
+#ifndef GUARD_LOG
+#define GUARD_LOG "/proc/1/fd/2" /* slurmd gives its steps no stderr; this is the container's log */
+#endif
+#define DEFAULT_CONFIGURATION "/run/slurm/conf/slurm.conf"
+#define DEEPEST_INCLUDE 8
+#define SLURM_ERROR (-1)
+
+struct guard {
+    char folder[PATH_MAX];
+    char why[PATH_MAX + 256];
+};
+
+__attribute__((format(printf, 2, 3))) static int refuse(struct guard *guard, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(guard->why, sizeof(guard->why), format, arguments);
+    va_end(arguments);
+    return -1;
+}
+
+/* A logical line, without comment, continuation lines joined; false at the end. The caller frees *line. */
+static bool next_line(FILE *file, char **line, size_t *size) {
+    char *part = NULL;
+    size_t part_size = 0, length = 0;
+    bool any = false, more = true;
+    while (more && getline(&part, &part_size, file) >= 0) {
+        any = true;
+        part[strcspn(part, "#\n")] = '\0';
+        size_t part_length = strlen(part);
+        more = part_length && part[part_length - 1] == '\\';
+        if (more)
+            part[--part_length] = '\0';
+        if (length + part_length + 1 > *size) {
+            char *larger = realloc(*line, length + part_length + 1);
+            if (!larger) {
+                any = false;
+                break;
+            }
+            *line = larger;
+            *size = length + part_length + 1;
+        }
+        memcpy(*line + length, part, part_length + 1);
+        length += part_length;
+    }
+    free(part);
+    return any;
+}
+
+static int check_slurm_conf(struct guard *guard, const char *path, int depth) {
+    char *line = NULL;
+    size_t size = 0;
+    int outcome = 0;
+    if (depth > DEEPEST_INCLUDE)
+        return refuse(guard, "%s: includes are nested too deeply", path);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return refuse(guard, "%s: %s", path, strerror(errno));
+    while (!outcome && next_line(file, &line, &size)) {
+        char *text = line + strspn(line, " \t");
+        if (strcasestr(text, "PlugStackConfig")) {
+            outcome =
+                refuse(guard, "%s has a PlugStackConfig line: remove it, Slurm finds plugstack.conf by itself", path);
+        } else if (!strncasecmp(text, "include", 7) && isspace((unsigned char)text[7])) {
+            char next[PATH_MAX];
+            char *name = text + 7 + strspn(text + 7, " \t");
+            name[strcspn(name, " \t\r")] = '\0';
+            int length = name[0] == '/' ? snprintf(next, sizeof(next), "%s", name)
+                                        : snprintf(next, sizeof(next), "%s/%s", guard->folder, name);
+            outcome = length < 0 || (size_t)length >= sizeof(next) ? refuse(guard, "%s: include path too long", path)
+                                                                   : check_slurm_conf(guard, next, depth + 1);
+        }
+    }
+    free(line);
+    fclose(file);
+    return outcome;
+}
+
+static bool requires_plugin(char *line) {
+    char *rest = NULL;
+    char *word = strtok_r(line, " \t\r", &rest);
+    if (!word || strcmp(word, "required"))
+        return false;
+    word = strtok_r(NULL, " \t\r", &rest);
+    return word && !strcmp(word, GUARD_PLUGIN);
+}
+
+static int check_plugstack(struct guard *guard) {
+    char path[PATH_MAX + 32];
+    char *line = NULL;
+    size_t size = 0;
+    bool found = false;
+    snprintf(path, sizeof(path), "%s/plugstack.conf", guard->folder);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return refuse(guard, "%s: %s", path, strerror(errno));
+    while (!found && next_line(file, &line, &size))
+        found = requires_plugin(line);
+    free(line);
+    fclose(file);
+    return found ? 0 : refuse(guard, "%s has no line \"required %s\"", path, GUARD_PLUGIN);
+}
+
+static int check(struct guard *guard) {
+    const char *configuration = getenv("SLURM_CONF");
+    if (!configuration || !configuration[0])
+        configuration = DEFAULT_CONFIGURATION;
+    int length = snprintf(guard->folder, sizeof(guard->folder), "%s", configuration);
+    char *slash = strrchr(guard->folder, '/');
+    if (length < 0 || (size_t)length >= sizeof(guard->folder) || !slash || configuration[0] != '/')
+        return refuse(guard, "SLURM_CONF=%.200s is no absolute path", configuration);
+    *slash = '\0';
+    if (check_slurm_conf(guard, configuration, 0) || check_plugstack(guard))
+        return -1;
+    if (access(GUARD_PLUGIN, R_OK))
+        return refuse(guard, "%s: %s", GUARD_PLUGIN, strerror(errno));
+    return 0;
+}
+
+static void tell_the_log(const char *why) {
+    int log = open(GUARD_LOG, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY);
+    if (log < 0)
+        return;
+    dprintf(log, "slurmstepd: error: jail: refusing to start a step that would run outside the jail: %s\n", why);
+    close(log);
+}
+
+/* slurmd writes the step's description, then waits for a return code: give it one, so that it need not guess. */
+static void answer_slurmd(void) {
+    const int code = SLURM_ERROR;
+    char ignored[4096];
+    if (write(STDOUT_FILENO, &code, sizeof(code)) != sizeof(code))
+        return;
+    while (read(STDIN_FILENO, ignored, sizeof(ignored)) > 0)
+        ;
+}
+
+int main(int argc, char *argv[]) {
+    struct guard guard = {0};
+    /* Only without arguments is it asked for a step; getenv, infinity and spank run no user code. */
+    if (argc == 1 && check(&guard)) {
+        tell_the_log(guard.why);
+        answer_slurmd();
+        return EXIT_FAILURE;
+    }
+    execv(GUARD_SLURMSTEPD, argv);
+    snprintf(guard.why, sizeof(guard.why), "%s: %s", GUARD_SLURMSTEPD, strerror(errno));
+    tell_the_log(guard.why);
+    return EXIT_FAILURE;
+}
