@@ -1,0 +1,46 @@
+"""`make bench`: all measurements on this checkout's dev cluster, told as a table and a plot in docs/."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from bench import populate, program, steps
+from bench.measurement import Measurement, write_report
+from devcluster import up
+from devcluster.bootstrap import CHECKOUT
+from devcluster.instance import default_instance
+from devcluster.progress import Step
+from devcluster.up import Cluster
+
+MEASUREMENTS: dict[str, Callable[[Cluster], list[Measurement]]] = {
+    "warm-up": program.warm_up,
+    "steps": steps.measure,
+    "memory": program.memory,
+    "previews": program.previews,
+    "populate": populate.measure,
+    "from-nothing": program.stack_from_nothing,
+}
+
+
+def main(names: list[str]) -> int:
+    """Run the named measurements (all without names); 0 only if each bound was kept."""
+    unknown = sorted(set(names) - set(MEASUREMENTS))
+    if unknown:
+        print(f"unknown: {', '.join(unknown)}; there are {', '.join(MEASUREMENTS)}", file=sys.stderr)
+        return 2
+    cluster = up.up(default_instance())
+    measured: list[Measurement] = []
+    for name in names or MEASUREMENTS:
+        with Step(f"measuring {name}"):
+            found = MEASUREMENTS[name](cluster)
+        for measurement in found:
+            print(measurement.line(), flush=True)
+        measured += found
+    if not names:
+        write_report(measured, CHECKOUT / "docs")
+    return 0 if all(measurement.kept for measurement in measured) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

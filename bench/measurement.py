@@ -1,0 +1,95 @@
+"""What a measurement gives, and how it is told."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One measured number beside its bound.
+
+    Args:
+        name: What was measured.
+        value: A ratio, or seconds where `unit` says so.
+        bound: The value that must not be exceeded; None where a number is only told.
+        unit: "x" for a ratio, "s" for seconds, "MiB".
+        detail: Medians behind a ratio and whatever explains it.
+    """
+
+    name: str
+    value: float
+    bound: float | None
+    unit: str = "x"
+    detail: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def kept(self) -> bool:
+        """Whether the bound holds."""
+        return self.bound is None or self.value <= self.bound
+
+    def line(self) -> str:
+        """One row of the report's table."""
+        bound = "" if self.bound is None else f"≤ {self.bound:g} {self.unit}"
+        detail = ", ".join(f"{key} {value:.4g}" for key, value in self.detail.items())
+        return f"| {self.name} | {self.value:.3g} {self.unit} | {bound} | {detail} |"
+
+
+def median_milliseconds(seconds: list[float]) -> float:
+    """Median of durations, in milliseconds."""
+    return statistics.median(seconds) * 1000
+
+
+def run(command: list[str], *, deadline_seconds: float, **options: object) -> str:
+    """Run a command that must succeed and return its output."""
+    done = subprocess.run(  # type: ignore[call-overload]
+        command, capture_output=True, text=True, timeout=deadline_seconds, check=False, **options
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command[:4])} … ended with {done.returncode}: {done.stderr[-1000:]}")
+    return str(done.stdout)
+
+
+def write_report(measurements: list[Measurement], folder: Path) -> None:
+    """The table and the plot in docs, and the raw numbers beside them."""
+    table = ["| what | measured | bound | detail |", "|---|---|---|---|", *(m.line() for m in measurements)]
+    page = "\n".join(
+        [
+            "# Benchmarks",
+            "",
+            "Made by `make bench` on 2 cores. Ratios compare two things measured alternately in one run;",
+            "seconds are of one run and tell the order of magnitude.",
+            "",
+            *table,
+            "",
+            "![ratios and times against their bounds](benchmarks.svg)",
+            "",
+        ]
+    )
+    (folder / "benchmarks.md").write_text(page)
+    (folder / "benchmarks.json").write_text(json.dumps([asdict(m) for m in measurements], indent=1) + "\n")
+    plot(measurements, folder / "benchmarks.svg")
+
+
+def plot(measurements: list[Measurement], file: Path) -> None:
+    """Each bounded number as a share of its bound: left of the line is kept."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    from matplotlib import pyplot
+
+    mpl.rcParams["svg.hashsalt"] = "pulumi-slurm"
+    bounded = [m for m in measurements if m.bound is not None]
+    figure, axes = pyplot.subplots(figsize=(8, 0.5 * len(bounded) + 1.2))
+    names = [m.name for m in bounded][::-1]
+    shares = [m.value / m.bound for m in bounded if m.bound is not None][::-1]
+    axes.barh(names, shares, color=["#2f6f4f" if share <= 1 else "#b03a2e" for share in shares])
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set_xlabel("measured ÷ bound")
+    figure.tight_layout()
+    figure.savefig(file, metadata={"Date": None})

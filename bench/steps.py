@@ -1,0 +1,49 @@
+"""What the plugin costs a step: `srun true` on a node with it ÷ on a node without it, alternately."""
+
+from __future__ import annotations
+
+import json
+import random
+
+from bench.measurement import Measurement, median_milliseconds, run
+from devcluster.up import Cluster
+
+REPETITIONS = 200
+WITH, WITHOUT = "cpu-0", "cpu-1"
+
+# Runs on the login node, so that neither SSH nor Python's start is measured: a step inside a job that holds both nodes.
+# Which of the two goes first is drawn by chance each time.
+TIMER = f"""
+import json, subprocess, sys, time
+order = json.load(sys.stdin)
+taken = {{"{WITH}": [], "{WITHOUT}": []}}
+for node in order:
+    began = time.perf_counter()
+    subprocess.run(["srun", "-n1", "-N1", "-w", node, "--overlap", "-D", "/tmp", "true"], check=True, timeout=30)
+    taken[node].append(time.perf_counter() - began)
+print(json.dumps(taken))
+"""
+
+# Only for this measurement: the node's own copy of the configuration loses the plugin, and the gate in front of
+# slurmstepd is taken out of the way. The pod is thrown away afterwards.
+WITHOUT_PLUGIN = """
+set -e
+: > /run/slurm/conf/plugstack.conf
+real=$(ls /opt/slurm/libexec/slurmstepd /opt/slurm/sbin/slurmstepd.real 2>/dev/null | head -1)
+for gate in /opt/slurm/sbin/slurmstepd /usr/sbin/slurmstepd; do ln -sf "$real" "$gate"; done
+"""
+
+
+def measure(cluster: Cluster) -> list[Measurement]:
+    """Median of 200 steps each way."""
+    kubectl = [str(cluster.binaries / "kubectl"), "--kubeconfig", str(cluster.kubeconfig), "-n", "slurm"]
+    run([*kubectl, "exec", WITHOUT, "--", "sh", "-c", WITHOUT_PLUGIN], deadline_seconds=30)
+    try:
+        order = [node for _ in range(REPETITIONS) for node in random.sample([WITH, WITHOUT], 2)]
+        script = f"cat > timer.py <<'P'\n{TIMER}\nP\nsalloc -Q -N2 python3 timer.py <<'O'\n{json.dumps(order)}\nO\n"
+        taken = json.loads(run(cluster.login.run_command([script]), deadline_seconds=600))
+    finally:
+        run([*kubectl, "delete", "pod", WITHOUT], deadline_seconds=180)
+    with_plugin, without = median_milliseconds(taken[WITH]), median_milliseconds(taken[WITHOUT])
+    detail = {"with, ms": with_plugin, "without, ms": without}
+    return [Measurement("srun true with the plugin ÷ without", with_plugin / without, 1.05, detail=detail)]
