@@ -9,7 +9,6 @@ from bench import populate, program, steps
 from bench.measurement import Measurement, write_report
 from devcluster import up
 from devcluster.bootstrap import CHECKOUT
-from devcluster.instance import default_instance
 from devcluster.progress import Step
 from devcluster.up import Cluster
 
@@ -29,7 +28,7 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"unknown: {', '.join(unknown)}; there are {', '.join(MEASUREMENTS)}", file=sys.stderr)
         return 2
-    cluster = up.up(default_instance())
+    cluster = up.up(up.default_instance())
     measured: list[Measurement] = []
     for name in names or MEASUREMENTS:
         with Step(f"measuring {name}"):

@@ -45,6 +45,8 @@ def parser() -> argparse.ArgumentParser:
     down = commands.add_parser("down", help="end an instance and remove what it left, its data too")
     down.add_argument("--all", action="store_true", help="every instance on this machine, other checkouts' too")
 
+    down.add_argument("--keep", action="store_true", help="keep its state: the next up continues with its data")
+
     commands.add_parser("status", help="what runs, since when, and what crashed (status 3: it is not up)")
     commands.add_parser("list", help="the instances on this machine")
     commands.add_parser("env", help="shell lines for eval: KUBECONFIG, Pulumi's variables, PATH")

@@ -9,11 +9,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 from devcluster import check, images, node_cli, testing, toolchain, up
-from devcluster.bootstrap import CHECKOUT
-from devcluster.instance import Instance, default_instance
+from devcluster.bootstrap import CHECKOUT, cache_folder
+from devcluster.instance import Instance, InvalidNameError
 from devcluster.progress import StepFailed, say
 
 NOT_UP = 3
@@ -21,11 +22,14 @@ NOT_UP = 3
 
 def run(options: argparse.Namespace) -> int:
     """Carry out `options.command` and return the exit status."""
-    return COMMANDS[options.command](options)
+    try:
+        return COMMANDS[options.command](options)
+    except (images.ImageError, InvalidNameError) as error:
+        raise StepFailed(str(error)) from error
 
 
 def _instance(options: argparse.Namespace) -> Instance:
-    return Instance(options.name) if options.name else default_instance()
+    return Instance.named(options.name) if options.name else up.default_instance()
 
 
 def _words(options: argparse.Namespace) -> list[str]:
@@ -59,27 +63,48 @@ def _up(options: argparse.Namespace) -> int:
 
 
 def _down(options: argparse.Namespace) -> int:
-    if options.all:
-        node_cli.stop_all()
-        return 0
-    instance = _instance(options)
-    if (instance.state / "own-cluster").exists():
-        say("destroying the stack on your own cluster")
-        up.existing(instance).stack.run("destroy", "--yes", "--skip-preview", "--non-interactive")
-    node_cli.stop(instance)
+    for instance in node_cli.instances() if options.all else [_instance(options)]:
+        if up.is_on_own_cluster(instance):
+            say("destroying the stack on your own cluster")
+            up.existing(instance).stack.run("destroy", "--yes", "--skip-preview", "--non-interactive")
+        if options.keep:
+            node_cli.stop(instance)
+        else:
+            node_cli.remove(instance)
     return 0
 
 
 def _status(options: argparse.Namespace) -> int:
     instance = _instance(options)
-    is_up = node_cli.status(instance)
-    if up.stack_folder(instance).exists() and is_up:
-        print(f"Pulumi's Kubernetes provider: {up.existing(instance).stack.provider()}")
-    return 0 if is_up else NOT_UP
+    if not instance.exists():
+        print(f"instance {instance.name}: not made yet; 'make up' makes it")
+        return NOT_UP
+    status = node_cli.status(instance)
+    print(f"instance {instance.name}: {'running' if status.running else 'down'}, node {status.address}")
+    for report in status.components:
+        print(_component_line(report))
+    stack = up.existing(instance).stack
+    if stack.folder.exists():
+        print(f"Pulumi's Kubernetes provider: {stack.provider()}")
+    return 0 if status.running else NOT_UP
+
+
+def _component_line(report: node_cli.ComponentReport) -> str:
+    state = report.state
+    since = datetime.fromtimestamp(state.since).astimezone().strftime("%F %T")
+    line = f"  {state.name:24} {f'pid {state.pid}' if state.pid else 'DOWN':12} since {since}"
+    if state.restarts:
+        line += f"  restarted {state.restarts} times, last: {state.last_exit}"
+    if report.last_error:
+        line += f"\n      last error: {report.last_error[:200]}"
+    return line
 
 
 def _list(_: argparse.Namespace) -> int:
-    node_cli.print_list()
+    for instance in node_cli.instances():
+        status = node_cli.status(instance)
+        state = "running" if status.running else "down"
+        print(f"{instance.name:24} {state:8} {status.address:16} {status.checkout}")
     return 0
 
 
@@ -140,11 +165,14 @@ def _enter(options: argparse.Namespace) -> int:
 
 
 def _logs(options: argparse.Namespace) -> int:
-    instance = _instance(options)
+    logs = _instance(options).logs
+    there = sorted(log.stem for log in logs.glob("*.log"))
     if not options.component:
-        print("\n".join(node_cli.components(instance)))
+        print("\n".join(there))
         return 0
-    log = node_cli.log_file(instance, options.component)
+    if options.component not in there:
+        raise StepFailed(f"there is no log of {options.component!r}; there are {', '.join(there) or 'none yet'}")
+    log = logs / f"{options.component}.log"
     return _become(["tail", "-n", "200", *(["-F"] if options.follow else []), str(log)])
 
 
@@ -159,7 +187,7 @@ def _toolchain(_: argparse.Namespace) -> int:
 
 
 def _images(_: argparse.Namespace) -> int:
-    for name, image in images.build_all(toolchain.cache_folder()).items():
+    for name, image in images.build_all(cache_folder()).items():
         print(f"{name}\t{image.reference}\t{image.archive}")
     return 0
 
@@ -167,7 +195,7 @@ def _images(_: argparse.Namespace) -> int:
 def _push(options: argparse.Namespace) -> int:
     if not options.registry:
         raise StepFailed("say where to: make push REGISTRY=registry.example/team")
-    for name, reference in images.push(images.build_all(toolchain.cache_folder()), options.registry).items():
+    for name, reference in images.push(options.registry, images.build_all(cache_folder())).items():
         print(f"{name}\t{reference}")
     return 0
 
@@ -186,7 +214,7 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def _clean_cache(_: argparse.Namespace) -> int:
-    shutil.rmtree(toolchain.cache_folder(), ignore_errors=True)
+    shutil.rmtree(cache_folder(), ignore_errors=True)
     return 0
 
 

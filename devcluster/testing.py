@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from devcluster import images, node_cli, toolchain
-from devcluster.bootstrap import CHECKOUT
-from devcluster.instance import Instance
+from devcluster.bootstrap import CHECKOUT, cache_folder
 from devcluster.progress import say
 
 # Minutes that each phase may take on a cold machine with 2 cores; printed beside what it took.
@@ -67,7 +66,7 @@ def run(paths: list[str]) -> int:
         signal.signal(number, signal.default_int_handler)
     try:
         binaries = _timed(tally, "toolchain", toolchain.build)
-        _timed(tally, "images", lambda: images.build_all(toolchain.cache_folder()))
+        _timed(tally, "images", lambda: images.build_all(cache_folder()))
         phases = PHASES if not paths else (("tests", 60, tuple(paths)),)
         for name, budget, folders in phases:
             status |= _phase(tally, name, budget, folders, binaries)
@@ -124,6 +123,6 @@ def _wait(process: subprocess.Popen[bytes]) -> int:
 def _end_leftovers() -> None:
     """End this checkout's test instances, of this run or of one that was killed."""
     prefix = test_instance_name()
-    for name in node_cli.instance_names():
-        if name == prefix or name.startswith(f"{prefix}-"):
-            node_cli.stop(Instance(name))
+    for instance in node_cli.instances():
+        if instance.name == prefix or instance.name.startswith(f"{prefix}-"):
+            node_cli.remove(instance)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import time
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from devcluster import images, node_cli, toolchain
+from devcluster.bootstrap import CHECKOUT, cache_folder
 from devcluster.instance import Instance
 from devcluster.login import USER, Login
 from devcluster.progress import Step, StepFailed, say
@@ -48,15 +50,32 @@ def login_folder(instance: Instance) -> Path:
     return instance.state / "ssh"
 
 
+def default_instance() -> Instance:
+    """This checkout's own instance: `dev`, or `dev-<hash>` where another checkout already has that name."""
+    instance = Instance.named("dev")
+    if instance.exists() and instance.description().checkout != str(CHECKOUT):
+        return Instance.named(f"dev-{hashlib.sha256(str(CHECKOUT).encode()).hexdigest()[:6]}")
+    return instance
+
+
+def is_on_own_cluster(instance: Instance) -> bool:
+    """Whether this instance's stack is on the user's own Kubernetes, not on an embedded one."""
+    return _own_cluster(instance).exists()
+
+
+def _own_cluster(instance: Instance) -> Path:
+    return instance.state / "own-cluster"
+
+
 def up(instance: Instance) -> Cluster:
     """Bring an embedded instance up with the dev stack on it and run one real job."""
     started = time.monotonic()
     cluster = start_node(instance)
-    built = images.build_all(toolchain.cache_folder())
+    built = images.build_all(cache_folder())
     with Step("images into the node"):
         for image in built.values():
             node_cli.load_image(instance, image.archive)
-    apply_stack(cluster, images.references(built))
+    apply_stack(cluster, {name: image.reference for name, image in built.items()})
     run_first_job(cluster)
     say(f"up in {time.monotonic() - started:.0f} s. Log in:     python3 -m devcluster ssh")
     say("Run a command: python3 -m devcluster run -- srun -N2 hostname")
@@ -74,9 +93,9 @@ def up_on_own_cluster(instance: Instance, kubeconfig: Path, registry: str) -> Cl
     if not registry:
         raise StepFailed("your own cluster pulls its images from somewhere: add --registry registry.example/team")
     instance.state.mkdir(parents=True, exist_ok=True)
-    (instance.state / "own-cluster").write_text(str(kubeconfig.resolve()))
+    _own_cluster(instance).write_text(str(kubeconfig.resolve()))
     cluster = Cluster(instance, toolchain.build(), kubeconfig.resolve())
-    references = images.push(images.build_all(toolchain.cache_folder()), registry)
+    references = images.push(registry, images.build_all(cache_folder()))
     apply_stack(cluster, references)
     run_first_job(cluster)
     return cluster
@@ -95,9 +114,10 @@ def existing(instance: Instance) -> Cluster:
     Raises:
         StepFailed: When there is none.
     """
-    own = instance.state / "own-cluster"
-    if own.exists():
-        return Cluster(instance, toolchain.binaries(), Path(own.read_text()))
+    if is_on_own_cluster(instance):
+        return Cluster(instance, toolchain.binaries(), Path(_own_cluster(instance).read_text()))
+    if not instance.exists():
+        raise StepFailed(f"there is no instance {instance.name}: run 'make up' first")
     return Cluster(instance, toolchain.binaries(), node_cli.kubeconfig(instance))
 
 

@@ -109,11 +109,11 @@ def _done(
 @pytest.fixture(scope="session")
 def slurm() -> Iterator[Slurm]:
     """The cluster of this test session, made by what `make up` calls."""
-    instance = Instance(testing.test_instance_name())
+    instance = Instance.named(testing.test_instance_name())
     try:
         yield Slurm(up.up(instance))
     finally:
-        node_cli.stop(instance)
+        node_cli.remove(instance)
 
 
 @pytest.fixture(autouse=True)
