@@ -1,0 +1,79 @@
+"""The tracked stack config is never written; a lock is cancelled only when its holder is dead."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+
+import pytest
+import yaml
+
+from devcluster import stack as stacks
+from devcluster.progress import StepFailed
+from devcluster.stack import Stack
+
+TRACKED = "config:\n  pulumi-slurm:jail: {persistent: [/home]}\n  pulumi-slurm:nodeSets: [{name: cpu, replicas: 2}]\n"
+
+
+@pytest.fixture
+def stack(tmp_path, monkeypatch) -> Stack:
+    monkeypatch.setattr(stacks, "CHECKOUT", tmp_path / "checkout")
+    (tmp_path / "checkout").mkdir()
+    (tmp_path / "checkout" / "Pulumi.dev.yaml").write_text(TRACKED)
+    made = Stack(tmp_path / "state", Path("/nonexistent"), tmp_path / "kubeconfig")
+    made.config_file.parent.mkdir(parents=True)
+    made.config_file.write_text("encryptionsalt: v1:abc\n")
+    return made
+
+
+def config(stack: Stack) -> dict:
+    return yaml.safe_load(stack.config_file.read_text())
+
+
+def test_the_instances_config_is_the_tracked_one_and_its_facts(stack):
+    stack.write_config({"jail": {"image": "localhost/jail:1"}})
+    assert config(stack)["config"]["pulumi-slurm:jail"] == {"persistent": ["/home"], "image": "localhost/jail:1"}
+    assert config(stack)["encryptionsalt"] == "v1:abc"
+    assert (stacks.CHECKOUT / "Pulumi.dev.yaml").read_text() == TRACKED
+
+
+def test_edits_by_hand_stay_until_the_tracked_file_changes(stack, capsys):
+    stack.write_config({})
+    edited = config(stack)
+    edited["config"]["pulumi-slurm:nodeSets"][0]["replicas"] = 3
+    stack.config_file.write_text(yaml.safe_dump(edited))
+    stack.write_config({})
+    assert config(stack)["config"]["pulumi-slurm:nodeSets"][0]["replicas"] == 3
+    (stacks.CHECKOUT / "Pulumi.dev.yaml").write_text(TRACKED.replace("2}", "5}"))
+    stack.write_config({})
+    assert config(stack)["config"]["pulumi-slurm:nodeSets"][0]["replicas"] == 5
+    assert config(stack)["encryptionsalt"] == "v1:abc"
+    assert "starts from it again" in capsys.readouterr().err
+
+
+def lock(stack: Stack, pid: int, host: str) -> None:
+    folder = stack.folder / "backend" / ".pulumi" / "locks" / "organization" / "pulumi-slurm" / "dev"
+    folder.mkdir(parents=True)
+    (folder / "id.json").write_text(json.dumps({"pid": pid, "hostname": host}))
+
+
+@pytest.mark.parametrize(("pid", "host"), [(os.getpid(), socket.gethostname()), (2**22 - 3, "another-host")])
+def test_a_lock_that_may_be_alive_is_left_alone(stack, pid, host):
+    lock(stack, pid, host)
+    with pytest.raises(StepFailed, match="already runs on this stack"):
+        stack.clear_dead_lock()
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["preview", "--json"], ["preview", "--config-file", "FILE", "--json"]),
+        (["config", "set", "a", "b"], ["config", "--config-file", "FILE", "set", "a", "b"]),
+        (["stack", "output"], ["stack", "output"]),
+        (["up", "--config-file", "mine"], ["up", "--config-file", "mine"]),
+    ],
+)
+def test_commands_that_take_a_config_file_get_the_instances(stack, given, expected):
+    assert [word.replace(str(stack.config_file), "FILE") for word in stack.arguments(given)] == expected

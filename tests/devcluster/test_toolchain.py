@@ -1,0 +1,59 @@
+"""Programs of the machine are used only where they fit; what is built is found again."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from devcluster import toolchain
+from devcluster.progress import StepFailed
+
+
+def program(folder: Path, name: str, prints: str) -> Path:
+    file = folder / name
+    file.write_text(f"#!/bin/sh\necho '{prints}'\n")
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("fits", "text", "expected"),
+    [
+        (toolchain.pulumi_fits, "v3.250.0", True),
+        (toolchain.pulumi_fits, "v3.259.0-dev+abc", True),
+        (toolchain.pulumi_fits, "v3.249.9", False),
+        (toolchain.pulumi_fits, "v4.0.0", False),
+        (toolchain.pulumi_fits, "no version", False),
+        (toolchain.kubectl_fits, "Client Version: v1.34.1", True),
+        (toolchain.kubectl_fits, "Client Version: v1.36.0", True),
+        (toolchain.kubectl_fits, "Client Version: v1.33.9", False),
+        (toolchain.go_fits, "go version go1.26.0 linux/amd64", True),
+        (toolchain.go_fits, "go version go1.25.9 linux/amd64", False),
+    ],
+)
+def test_only_versions_that_were_tried_are_used(fits, text, expected):
+    assert fits(toolchain.parse_version(text)) is expected
+
+
+def test_a_fitting_pulumi_on_path_is_used_and_not_built(tmp_path, monkeypatch):
+    cli = program(tmp_path, "pulumi", "v3.260.1")
+    program(tmp_path, "pulumi-language-python", "")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    found = toolchain.programs_on_path()
+    assert found["pulumi"] == cli
+    assert not {tool.module for tool in toolchain.wanted_tools(found)} & {"pulumi", "language-python"}
+
+
+def test_a_pulumi_without_its_language_host_is_not_used(tmp_path, monkeypatch):
+    program(tmp_path, "pulumi", "v3.260.1")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert "pulumi" not in toolchain.programs_on_path()
+
+
+def test_an_unbuilt_toolchain_names_the_command_that_builds_it(tmp_path, monkeypatch):
+    monkeypatch.delenv("PULUMI_SLURM_BINARIES", raising=False)
+    monkeypatch.setenv("PULUMI_SLURM_CACHE", str(tmp_path))
+    with pytest.raises(StepFailed, match="devcluster toolchain"):
+        toolchain.binaries()
