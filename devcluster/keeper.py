@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -25,8 +26,9 @@ PROCESS_GROUPS = ("node", "keeper")
 class Keeper:
     """Runs one instance from start to end."""
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: Instance, owner: int | None) -> None:
         self._instance = instance
+        self._owner = owner
         self._init: int | None = None
 
     def run(self) -> None:
@@ -66,6 +68,9 @@ class Keeper:
             unshare.stdin.write(b"the network is there\n")
             unshare.stdin.close()
             self._instance.record_runtime(Runtime(os.getpid(), self._init, time.time()))
+            if self._owner is not None and _first_to_end(unshare.pid, self._owner) == self._owner:
+                print(f"process {self._owner}, which this instance belongs to, ended", flush=True)
+                os.kill(self._init, signal.SIGTERM)
             unshare.wait()
         finally:
             if unshare.poll() is None:
@@ -107,11 +112,36 @@ def _wait_for_init(unshare: subprocess.Popen[bytes]) -> int:
     raise TimeoutError(f"no first process after {NAMESPACE_SECONDS} s")
 
 
-def start(instance: Instance, log: Path) -> int:
-    """Start the keeper of an instance, detached from this process and its terminal; returns its pid."""
+def _first_to_end(*pids: int) -> int:
+    """Wait until one of these processes ends and return its pid."""
+    poll, descriptors = select.poll(), {}
+    for pid in pids:
+        try:
+            descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return pid
+        descriptors[descriptor] = pid
+        poll.register(descriptor, select.POLLIN)
+    [(ended, _), *_others] = poll.poll()
+    for descriptor in descriptors:
+        os.close(descriptor)
+    return descriptors[ended]
+
+
+def start(instance: Instance, log: Path, owner: int | None) -> int:
+    """Start the keeper of an instance, detached from this process and its terminal.
+
+    Args:
+        instance: Which; its plan is written.
+        log: Where the keeper and the init write.
+        owner: Process with which the instance ends, for test runs; None for one that lives on.
+
+    Returns:
+        The keeper's pid.
+    """
     with log.open("ab") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "devcluster.keeper", str(instance.state)],
+            [sys.executable, "-m", "devcluster.keeper", str(instance.state), *([str(owner)] if owner else [])],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -127,10 +157,11 @@ def start(instance: Instance, log: Path) -> int:
 
 
 def main() -> None:
-    """Keep the instance whose state folder is the only argument."""
+    """Keep the instance of a state folder; a second argument is the process that it ends with."""
     state = Path(sys.argv[1])
+    owner = int(sys.argv[2]) if sys.argv[2:] else None
     assert json.loads((state / "plan.json").read_text())["name"] == state.name
-    Keeper(Instance(state.name, state)).run()
+    Keeper(Instance(state.name, state), owner).run()
 
 
 if __name__ == "__main__":

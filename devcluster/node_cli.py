@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from devcluster import addons, control_plane, keeper, links, node_images, node_plan, processes, supervision
+from devcluster import addons, control_plane, keeper, links, node_images, node_plan, processes, readiness, supervision
 from devcluster.instance import Description, Instance, all_instances, registry_lock
 from devcluster.links import Subnet
 from devcluster.node_plan import NodeFacts
@@ -57,13 +57,16 @@ class Status:
     components: tuple[ComponentReport, ...]
 
 
-def start(instance: Instance, binaries: Path, checkout: Path = Path(__file__).parents[1]) -> None:
+def start(
+    instance: Instance, binaries: Path, checkout: Path = Path(__file__).parents[1], owner: int | None = None
+) -> None:
     """Start the node of an instance and wait until it is Ready and resolves names; does nothing if it is.
 
     Args:
         instance: Which.
         binaries: Folder with the built toolchain.
         checkout: Whose instance it is, for `list`.
+        owner: A process with which the instance ends, however that ends: for test runs.
 
     Raises:
         StepFailed: with the sentence for the user and the log to read.
@@ -72,7 +75,7 @@ def start(instance: Instance, binaries: Path, checkout: Path = Path(__file__).pa
         with Step(f"starting the node of instance {instance.name}"):
             facts = _describe(instance, binaries, checkout)
             node_plan.write(facts)
-            keeper.start(instance, instance.state / "keeper.log")
+            keeper.start(instance, instance.state / "keeper.log", owner)
             _wait_for_init(instance)
     with Step("waiting for the API server"):
         authority = Authority(instance.pki)
@@ -89,10 +92,8 @@ def start(instance: Instance, binaries: Path, checkout: Path = Path(__file__).pa
         apply = ("apply", "--server-side", "--force-conflicts", "--field-manager=devcluster", "-f", "-")
         content = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
         kubectl(instance, binaries, apply, stdin=content)
-    with Step("waiting for the node and its DNS"):
-        _wait_for(instance, binaries, ("wait", "--for=create", f"node/{instance.name}"))
-        _wait_for(instance, binaries, ("wait", "--for=condition=Ready", f"node/{instance.name}"))
-        _wait_for(instance, binaries, ("rollout", "status", "-n", "kube-system", "deployment/coredns"))
+    with Step("waiting for the node and its DNS") as step:
+        _wait_until_ready(instance, binaries, step)
 
 
 def stop(instance: Instance) -> None:
@@ -276,8 +277,18 @@ def _load_own_images(instance: Instance, binaries: Path) -> None:
         load_image(instance, target)
 
 
-def _wait_for(instance: Instance, binaries: Path, arguments: tuple[str, ...]) -> None:
-    try:
-        kubectl(instance, binaries, (*arguments, f"--timeout={READY_SECONDS}s"))
-    except StepFailed as failure:
-        raise StepFailed(str(failure), instance.logs / "kubelet.log") from None
+def _wait_until_ready(instance: Instance, binaries: Path, step: Step) -> None:
+    runtime = instance.runtime()
+    since = runtime.started if runtime else 0.0
+    deadline = time.monotonic() + READY_SECONDS
+    dns = ("get", "pods", "-n", "kube-system", "-l", "k8s-app=kube-dns", "-o", "json")
+    while True:
+        nodes = json.loads(kubectl(instance, binaries, ("get", "nodes", "-o", "json")))["items"]
+        pods = json.loads(kubectl(instance, binaries, dns))["items"]
+        missing = readiness.missing(nodes, pods, since)
+        if missing is None:
+            return
+        if time.monotonic() > deadline:
+            raise StepFailed(f"not ready after {READY_SECONDS} s: {missing}", instance.logs / "kubelet.log")
+        step.heartbeat(missing)
+        time.sleep(0.25)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,11 +37,11 @@ class NodeFacts:
     Attributes:
         instance: Whose node it is.
         binaries: Folder with the built toolchain.
-        programs: Paths of containerd and others of the machine.
+        containerd: The machine's containerd.
         cni: Folder with the CNI plugins.
         subnet: The instance's /30.
         mtu: Of the veth pair and the pods.
-        path: PATH of the components.
+        package: Folder to import this package from, inside the instance.
     """
 
     instance: Instance
@@ -49,7 +50,7 @@ class NodeFacts:
     cni: Path
     subnet: Subnet
     mtu: int
-    path: str = "/usr/sbin:/usr/bin:/sbin:/bin"
+    package: Path = Path(__file__).resolve().parents[1]
 
 
 def plan(facts: NodeFacts, credentials: Credentials) -> NodePlan:
@@ -114,7 +115,16 @@ def plan(facts: NodeFacts, credentials: Credentials) -> NodePlan:
                     "--oom-score-adj=0",
                 ),
             ),
+            _own_program(facts, "storage", str(state / "devcluster.kubeconfig"), str(facts.instance.volumes), name),
         ],
+    )
+
+
+def _own_program(facts: NodeFacts, module: str, *arguments: str) -> Component:
+    return Component(
+        module.replace("_", "-"),
+        (sys.executable, "-m", f"devcluster.{module}", *arguments),
+        {"PYTHONPATH": str(facts.package), "PYTHONDONTWRITEBYTECODE": "1"},
     )
 
 
