@@ -1,0 +1,16 @@
+"""A stand-in for the official Kubernetes plugin of Pulumi, for networks that cannot download it.
+
+Pulumi finds a plugin by the name of its executable on PATH, and one on PATH shadows an installed one. So
+`devcluster/standin/bin` goes on PATH only when `pulumi plugin ls` shows no official `kubernetes` plugin of the SDK's
+version and one attempt to download it has failed:
+
+    PATH=<repository>/devcluster/standin/bin:$PATH pulumi up
+
+The launcher there runs this package with the Python of the repository's `.venv`; `PULUMI_STANDIN_PYTHON` names another.
+
+It behaves as the official provider 4.32 does, never kinder: state made by one previews without a change under the
+other. Helm, kustomize and YAML files it refuses in words.
+"""
+
+VERSION = "4.32.0"
+"""The version of the official provider whose behaviour this one has."""

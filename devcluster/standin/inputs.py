@@ -1,0 +1,145 @@
+"""From what the program declares to what is sent: names, namespaces, one form for equal things."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import copy
+import hashlib
+import secrets
+from typing import Any
+
+from devcluster.standin import kinds, values
+from devcluster.standin.kinds import Kind, Manifest
+
+_SERVER_OWNED = (
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "uid",
+)
+
+
+def normalized(manifest: Manifest) -> Manifest:
+    """One form for what means the same to the API server, so that equal things show no difference.
+
+    Fields that only the server writes go, nulls of built-in kinds go, and a Secret's `stringData` becomes `data`.
+    """
+    result = copy.deepcopy(manifest) if not kinds.of(manifest).builtin else _without_nulls(manifest)
+    if isinstance(result.get("metadata"), dict):
+        for key in _SERVER_OWNED:
+            result["metadata"].pop(key, None)
+    if result.get("apiVersion") == "v1" and result.get("kind") == "Secret":
+        _normalize_payload(result)
+    if result.get("kind") == "CustomResourceDefinition":
+        result.pop("status", None)
+        spec = result.get("spec")
+        if isinstance(spec, dict) and spec.get("preserveUnknownFields") is False:
+            del spec["preserveUnknownFields"]
+    return result
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def _normalize_payload(secret: Manifest) -> None:
+    data, text = secret.get("data"), secret.get("stringData")
+    if isinstance(data, dict):
+        secret["data"] = data = {key: _canonical_base64(value) for key, value in data.items()}
+    if isinstance(text, dict) and text and not values.has_unknown(text) and not isinstance(data, values.Unknown):
+        encoded = {key: base64.b64encode(str(value).encode()).decode() for key, value in text.items()}
+        secret["data"] = {**(data or {}), **encoded}
+        del secret["stringData"]
+
+
+def _canonical_base64(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return base64.b64encode(base64.b64decode(value)).decode()
+    except binascii.Error:
+        return value  # the API server refuses it, in its own words
+
+
+def named(manifest: Manifest, old: Manifest, resource_name: str, random_seed: bytes) -> Manifest:
+    """Gives an object without a name its automatic one, or keeps the one that it has had.
+
+    Args:
+        manifest: as declared.
+        old: the inputs of the last run; empty for a new object and for the new one of a replacement.
+        resource_name: the Pulumi name, the first part of the automatic name.
+        random_seed: from the engine.
+
+    Raises:
+        ValueError: it asks for a name made by the server, which server-side apply cannot have.
+    """
+    metadata = manifest.get("metadata")
+    if metadata is values.UNKNOWN:
+        return manifest
+    metadata = metadata if isinstance(metadata, dict) else {}
+    if metadata.get("generateName"):
+        raise ValueError("the `.metadata.generateName` field is not supported in Server-Side Apply mode")
+    if metadata.get("name"):
+        return manifest
+    if old:
+        if kinds.annotation(old, "autonamed") != "true":
+            return manifest
+        name = kinds.name_of(old)
+    else:
+        seed = hashlib.sha256(random_seed).hexdigest() if random_seed else secrets.token_hex(4)
+        name = f"{resource_name}-{seed[:8]}"
+    annotations = metadata.get("annotations")
+    if annotations is not values.UNKNOWN:
+        annotations = {**(annotations or {}), "pulumi.com/autonamed": "true"}
+    return {**manifest, "metadata": {**metadata, "name": name, "annotations": annotations}}
+
+
+def placed(manifest: Manifest, namespace: str, namespaced: bool) -> Manifest:
+    """Puts an object into the provider's namespace when it names none itself."""
+    metadata = kinds.metadata_of(manifest)
+    if not namespaced or metadata.get("namespace") or manifest.get("metadata") is values.UNKNOWN:
+        return manifest
+    return {**manifest, "metadata": {**metadata, "namespace": namespace}}
+
+
+def typed(manifest: Manifest, kind: Kind) -> Manifest:
+    """Fills `apiVersion` and `kind`, which some programs leave to the Pulumi type."""
+    return {"apiVersion": kind.api_version, "kind": kind.name, **manifest}
+
+
+def pruned(live: Any, shape: Any) -> Any:
+    """What a live value holds at the places that `shape` has: the rest was filled in by the cluster.
+
+    Args:
+        live: a value from the API server.
+        shape: the declared value at the same place.
+    """
+    if isinstance(live, dict) and isinstance(shape, dict):
+        return {key: pruned(value, shape[key]) for key, value in live.items() if key in shape}
+    if isinstance(live, list) and isinstance(shape, list):
+        if not live or not shape:
+            return []
+        if type(live[0]) is not type(shape[0]):
+            return live
+        return [pruned(value, wanted) for value, wanted in zip(live, shape, strict=False)]
+    return live
+
+
+def imported(live: Manifest) -> Manifest:
+    """The inputs that would declare a live object: everything but its status and what only the server writes."""
+    result = normalized({key: value for key, value in live.items() if key != "status"})
+    annotations = kinds.metadata_of(result).get("annotations")
+    if isinstance(annotations, dict):
+        for key in ("deployment.kubernetes.io/revision", "kubectl.kubernetes.io/last-applied-configuration"):
+            annotations.pop(key, None)
+        if not annotations:
+            del result["metadata"]["annotations"]
+    return result

@@ -1,0 +1,133 @@
+"""What is known of kinds without asking a cluster."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+Manifest = dict[str, Any]
+"""A Kubernetes object as JSON has it."""
+
+NAMESPACED = frozenset({
+    "Binding", "ConfigMap", "ControllerRevision", "CronJob", "CSIStorageCapacity", "DaemonSet", "Deployment",
+    "Endpoints", "EndpointSlice", "Event", "HorizontalPodAutoscaler", "Ingress", "Job", "Lease", "LimitRange",
+    "NetworkPolicy", "PersistentVolumeClaim", "Pod", "PodDisruptionBudget", "PodTemplate", "ReplicaSet",
+    "ReplicationController", "ResourceQuota", "Role", "RoleBinding", "Secret", "Service", "ServiceAccount",
+    "StatefulSet",
+})  # fmt: skip
+CLUSTER_SCOPED = frozenset({
+    "APIService", "CertificateSigningRequest", "ClusterRole", "ClusterRoleBinding", "CSIDriver", "CSINode",
+    "CustomResourceDefinition", "FlowSchema", "IngressClass", "MutatingWebhookConfiguration", "Namespace", "Node",
+    "PersistentVolume", "PriorityClass", "PriorityLevelConfiguration", "RuntimeClass", "StorageClass",
+    "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration",
+    "VolumeAttachment",
+})  # fmt: skip
+_OWN_GROUPS = frozenset({"", "apps", "autoscaling", "batch", "policy"})
+
+SKIP_AWAIT_SKIPS_DELETE = frozenset({
+    "Namespace", "Pod", "ReplicationController", "DaemonSet", "Deployment", "StatefulSet", "Job",
+})  # fmt: skip
+"""Kinds whose `pulumi.com/skipAwait` also ends the wait for their deletion, as the official provider has it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kind:
+    """Group, version and kind; the core group is the empty string."""
+
+    group: str
+    version: str
+    name: str
+
+    @property
+    def api_version(self) -> str:
+        """As an object's `apiVersion` writes it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def builtin(self) -> bool:
+        """Whether the kind comes with Kubernetes, not with a CustomResourceDefinition."""
+        return self.group in _OWN_GROUPS or self.group.endswith(".k8s.io")
+
+    @property
+    def namespaced(self) -> bool | None:
+        """Whether objects live in namespaces; None when only a cluster could tell."""
+        if not self.builtin:
+            return None
+        return True if self.name in NAMESPACED else False if self.name in CLUSTER_SCOPED else None
+
+    def __str__(self) -> str:
+        """Readable form for messages."""
+        return f"{self.api_version}/{self.name}"
+
+
+def from_token(token: str) -> Kind:
+    """The kind of a Pulumi type such as `kubernetes:apps/v1:StatefulSet`.
+
+    Raises:
+        ValueError: the type is none of a Kubernetes object.
+    """
+    _, module, name = token.split(":")
+    group, slash, version = module.partition("/")
+    if not slash:
+        raise ValueError(f"{token} is not the type of a Kubernetes object: its module has no version")
+    return Kind("" if group == "core" else group, version, name)
+
+
+def of(manifest: Manifest) -> Kind:
+    """The kind that an object itself names."""
+    group, slash, version = str(manifest.get("apiVersion", "")).rpartition("/")
+    return Kind("" if group == "core" or not slash else group, version, str(manifest.get("kind", "")))
+
+
+def is_patch(token: str, manifest: Manifest) -> bool:
+    """Whether the Pulumi resource (`ConfigMapPatch`) owns single fields of an object, not the object."""
+    return token.endswith("Patch") and not str(manifest.get("kind", "")).endswith("Patch")
+
+
+def refusal(token: str) -> str | None:
+    """Why the stand-in does not have this type; None where it has."""
+    module = token.split(":")[1] if token.count(":") == 2 else token
+    topic = {"helm.sh": "Helm", "kustomize": "kustomize", "yaml": "YAML files"}.get(module.partition("/")[0])
+    if topic is None:
+        return None
+    return (
+        f"{token}: the stand-in provider does not have {topic}: install the official plugin with "
+        "`pulumi plugin install resource kubernetes 4.32.0`"
+    )
+
+
+def name_of(manifest: Manifest) -> str:
+    """metadata.name, or the empty string."""
+    name = metadata_of(manifest).get("name")
+    return name if isinstance(name, str) else ""
+
+
+def namespace_of(manifest: Manifest) -> str:
+    """metadata.namespace, or the empty string."""
+    namespace = metadata_of(manifest).get("namespace")
+    return namespace if isinstance(namespace, str) else ""
+
+
+def metadata_of(manifest: Manifest) -> Manifest:
+    """Metadata, empty when missing or unknown."""
+    metadata = manifest.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def annotation(manifest: Manifest, key: str) -> str:
+    """The value of `pulumi.com/<key>`, or the empty string."""
+    annotations = metadata_of(manifest).get("annotations")
+    value = annotations.get(f"pulumi.com/{key}") if isinstance(annotations, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def resource_id(manifest: Manifest) -> str:
+    """The id in Pulumi's state: `namespace/name`, or `name`."""
+    namespace = namespace_of(manifest)
+    return f"{namespace}/{name_of(manifest)}" if namespace else name_of(manifest)
+
+
+def split_id(identity: str) -> tuple[str, str]:
+    """Namespace and name of an id."""
+    namespace, _, name = identity.rpartition("/")
+    return namespace, name

@@ -1,0 +1,143 @@
+"""Who owns which fields of an object: decisions about `metadata.managedFields`."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from devcluster.standin import kinds
+from devcluster.standin.kinds import Manifest
+
+CLIENT_SIDE: Final = "pulumi-kubernetes"
+"""The manager of objects made by a plain create, as the official provider names it."""
+
+# Their fields become ours with the first update, else a field dropped from the program would stay for ever.
+_TAKEN_OVER: Final = (
+    ("kubectl", "Apply"),
+    ("kubectl", "Update"),
+    ("before-first-apply", "Update"),
+    (CLIENT_SIDE, "Update"),
+    ("pulumi-resource-kubernetes", "Update"),
+)
+
+
+def manager_name(manifest: Manifest, in_state: str | None) -> str:
+    """The field manager to apply under: from the annotation, else the one in the state, else a new one."""
+    wanted = kinds.annotation(manifest, "patchFieldManager")
+    return wanted or in_state or f"{CLIENT_SIDE}-{secrets.token_hex(4)}"
+
+
+def forced(manifest: Manifest, live: Manifest | None, always: bool, preview: bool) -> bool:
+    """Whether an apply may take fields from other managers.
+
+    Args:
+        manifest: what is applied; the annotation `pulumi.com/patchForce` allows it.
+        live: the object as it is; None for a new one.
+        always: the provider's `enablePatchForce`.
+        preview: then also where the real run would first take over the fields, so that no false conflict shows.
+    """
+    if always or kinds.annotation(manifest, "patchForce") == "true":
+        return True
+    if live is None:
+        return preview
+    managed = _managed(live)
+    return not managed or (preview and any(_taken_over(entry, "Update", CLIENT_SIDE) for entry in managed))
+
+
+def _managed(live: Manifest) -> list[Mapping[str, Any]]:
+    return list(kinds.metadata_of(live).get("managedFields") or [])
+
+
+def _taken_over(entry: Mapping[str, Any], operation: str, prefix: str) -> bool:
+    return (
+        entry.get("operation") == operation
+        and not entry.get("subresource")
+        and str(entry.get("manager", "")).startswith(prefix)
+    )
+
+
+def taken_over(live: Manifest, manager: str) -> list[dict[str, Any]] | None:
+    """New managedFields in which `manager` owns what kubectl and plain creates own; None when nothing changes."""
+    ours: dict[str, Any] = {}
+    rest: list[dict[str, Any]] = []
+    found = False
+    version = kinds.of(live).api_version
+    time = None
+    for entry in _managed(live):
+        if entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource"):
+            ours = union(ours, entry.get("fieldsV1") or {})
+            time = entry.get("time")
+        elif any(_taken_over(entry, operation, prefix) for prefix, operation in _TAKEN_OVER):
+            found = True
+            ours = union(ours, entry.get("fieldsV1") or {})
+            time = time or entry.get("time")
+        else:
+            rest.append(dict(entry))
+    if not found:
+        return None
+    mine = {
+        "manager": manager,
+        "operation": "Apply",
+        "apiVersion": version,
+        "time": time,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": ours,
+    }
+    return [mine, *rest]
+
+
+def union(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """The union of two field sets in the `fieldsV1` form: nested maps of field names."""
+    result = dict(one)
+    for key, inner in other.items():
+        result[key] = union(result[key], inner) if key in result else inner
+    return result
+
+
+def without_ignored(manifest: Manifest, live: Manifest, ignored: Sequence[Sequence[str]], manager: str) -> Manifest:
+    """Leaves fields of `ignoreChanges` as they are on the cluster.
+
+    A field that only others own is not sent at all; one that we own too is sent with its live value, else the apply
+    would remove it.
+    """
+    ours: dict[str, Any] = {}
+    theirs: dict[str, Any] = {}
+    for entry in _managed(live):
+        fields = entry.get("fieldsV1") or {}
+        if entry.get("manager") == manager:
+            ours = union(ours, fields)
+        else:
+            theirs = union(theirs, fields)
+    for path in ignored:
+        if _owns(theirs, path) and not _owns(ours, path):
+            manifest = _changed(manifest, path, None)
+            continue
+        value: Any = live
+        for step in path:
+            value = value.get(step) if isinstance(value, dict) else None
+        if value is not None:
+            manifest = _changed(manifest, path, value)
+    return manifest
+
+
+def _owns(fields: Mapping[str, Any], path: Sequence[str]) -> bool:
+    inner: Any = fields
+    for step in path:
+        inner = inner.get(f"f:{step}") if isinstance(inner, Mapping) else None
+        if inner is None:
+            return False
+    return True
+
+
+def _changed(manifest: Manifest, path: Sequence[str], value: Any) -> Manifest:
+    first, *rest = path
+    result = dict(manifest)
+    if rest:
+        inner = result.get(first)
+        result[first] = _changed(inner if isinstance(inner, dict) else {}, rest, value)
+    elif value is None:
+        result.pop(first, None)
+    else:
+        result[first] = value
+    return result

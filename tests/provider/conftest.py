@@ -1,0 +1,51 @@
+"""A real pulumi, the stand-in on its PATH, and a real API server with the controllers that make things happen."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from devcluster.control_plane import ApiServer
+from tests.provider.stacks import Cluster, Stack
+
+CONTROLLERS = (
+    "garbage-collector-controller,namespace-controller,statefulset-controller,deployment-controller,"
+    "replicaset-controller,job-controller,endpoints-controller,resourcequota-controller"
+)
+
+
+@pytest.fixture(scope="session")
+def cluster(apiserver: ApiServer, binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    log = (tmp_path_factory.mktemp("controllers") / "log").open("wb")
+    command = [
+        str(binaries / "kube-controller-manager"),
+        f"--kubeconfig={apiserver.kubeconfig}",
+        "--leader-elect=false",
+    ]
+    command += [f"--controllers={CONTROLLERS}", "--secure-port=0"]
+    controllers = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        yield Cluster(apiserver.kubeconfig)
+    finally:
+        controllers.terminate()
+        controllers.wait(20)
+        log.close()
+
+
+@pytest.fixture(scope="session")
+def pulumi_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("pulumi-home")
+
+
+@pytest.fixture
+def stack(tmp_path: Path, binaries: Path, cluster: Cluster, pulumi_home: Path) -> Iterator[Stack]:
+    made = Stack(tmp_path, binaries, cluster, pulumi_home)
+    answer = cluster.call("POST", "/api/v1/namespaces", {"metadata": {"name": made.namespace}})
+    assert answer["kind"] == "Namespace", answer
+    yield made
+    cluster.call("DELETE", f"/api/v1/namespaces/{made.namespace}")
+    shutil.rmtree(tmp_path, ignore_errors=True)
