@@ -1,0 +1,76 @@
+"""A second stack on the same Kubernetes: bad images fail in words, destroy is clean, the first one never notices."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from devcluster.progress import StepFailed
+from devcluster.stack import Stack
+
+NAMESPACE = "second"
+
+
+@dataclasses.dataclass(frozen=True)
+class SecondStack:
+    """The second stack and what its config starts from."""
+
+    stack: Stack
+    facts: dict
+
+    def up(self, **changes: object) -> str:
+        """`pulumi up` with changed config keys; the engine's whole output."""
+        self.stack.write_config({**self.facts, **changes})
+        return self.stack.run("up", "--yes", "--skip-preview", "--non-interactive", capture=True, deadline_seconds=600)
+
+
+@pytest.fixture(scope="module")
+def second(slurm) -> Iterator[SecondStack]:
+    first = slurm.cluster
+    stack = Stack(first.instance.state / "second-stack", first.binaries, first.kubeconfig)
+    stack.prepare()
+    config = json.loads(slurm.pulumi("config", "--json", "--show-secrets").ok())
+    facts = {key.partition(":")[2]: item.get("objectValue", item["value"]) for key, item in config.items()}
+    facts["cluster"] = {"name": "second", "namespace": NAMESPACE}
+    facts["login"]["service"] = {"type": "NodePort", "nodePort": 30023}
+    facts["nodeSets"] = [{**facts["nodeSets"][0], "name": "tiny", "replicas": 1}]
+    facts["partitions"] = [{"name": "main", "nodeSets": ["tiny"], "default": True}]
+    yield SecondStack(stack, facts)
+    stack.run("destroy", "--yes", "--skip-preview", "--non-interactive", capture=True, deadline_seconds=600)
+
+
+def test_a_jail_image_that_cannot_be_pulled_is_named(second):
+    jail = {**second.facts["jail"], "image": "localhost/jail:0000000000000000"}
+    with pytest.raises(StepFailed) as failed:
+        second.up(jail=jail, timeouts={"populate": "20s", "available": "20s"})
+    assert "localhost/jail:0000000000000000" in str(failed.value)
+
+
+def test_a_jail_image_without_a_shell_fails_with_a_sentence(second, slurm):
+    dns = json.loads(slurm.kubectl("get", "deployment", "coredns", "-n", "kube-system", "-o", "json").ok())
+    shell_less = dns["spec"]["template"]["spec"]["containers"][0]["image"]
+    with pytest.raises(StepFailed) as failed:
+        second.up(jail={**second.facts["jail"], "image": shell_less}, timeouts={"populate": "2m", "available": "20s"})
+    assert "/bin/sh" in str(failed.value)
+
+
+def test_the_second_stack_runs_jobs_beside_the_first(second, slurm):
+    second.up()
+    nodes = json.loads(slurm.kubectl("get", "nodesets", "-n", NAMESPACE, "-o", "json").ok())["items"]
+    assert [(item["metadata"]["name"], item["status"]["idle"]) for item in nodes] == [("tiny", 1)]
+    job = ("chroot", "/run/jail", "timeout", "30", "/opt/slurm/bin/srun", "-n1", "hostname")
+    assert slurm.kubectl("exec", "-n", NAMESPACE, "slurm-login-0", "--", *job).ok() == "tiny-0"
+    assert len(slurm.sh("srun -N2 hostname").ok().split()) == 2
+
+
+def test_destroying_the_second_leaves_nothing_of_it_and_the_first_alone(second, slurm):
+    second.stack.run("destroy", "--yes", "--skip-preview", "--non-interactive", capture=True, deadline_seconds=600)
+    left = slurm.kubectl("get", "namespace", NAMESPACE, "--ignore-not-found", "-o", "name").ok()
+    assert left == ""
+    volumes = json.loads(slurm.kubectl("get", "persistentvolumes", "-o", "json").ok())["items"]
+    assert not [v for v in volumes if v["spec"].get("claimRef", {}).get("namespace") == NAMESPACE]
+    assert len(slurm.sh("srun -N2 hostname").ok().split()) == 2
+    slurm.pulumi("preview", "--expect-no-changes").ok()
