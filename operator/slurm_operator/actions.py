@@ -1,0 +1,70 @@
+"""Carries decisions out, each only while the lease is ours, and each against what is there at that moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slurm_operator import names
+from slurm_operator.decisions import nodes as slurm_nodes
+from slurm_operator.decisions import replicas
+from slurm_operator.kubernetes_api import KubernetesApi
+from slurm_operator.lease import Lease
+from slurm_operator.seen import Cluster
+from slurm_operator.slurm_rest import SlurmRest
+
+
+async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: replicas.Move) -> str:
+    """Carry out one decision about a node set.
+
+    Returns:
+        A sentence about what was done, empty if there was nothing to do any more.
+    """
+    lease.check()
+    match decided:
+        case replicas.SetReplicas():
+            # The resourceVersion makes this fail if the set is no longer what the decision was made on.
+            metadata = {"name": decided.stateful_set, "resourceVersion": decided.resource_version}
+            spec = {"replicas": decided.replicas}
+            body = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec}
+            await api.apply("apps/v1", "statefulsets", body)
+            return f"set StatefulSet {decided.stateful_set} from {decided.was} to {decided.replicas} replicas"
+        case replicas.Drain(node=name):
+            now = await rest.node(name)
+            if now is None or slurm_nodes.is_drained(now):
+                return ""
+            lease.check()
+            await rest.drain(name, names.SCALE_IN_REASON)
+            return f"drained {name}: it is to be removed"
+        case replicas.Undrain(node=name):
+            now = await rest.node(name)
+            if now is None or not slurm_nodes.is_our_scale_in_drain(now):
+                return ""
+            lease.check()
+            await rest.undrain(name)
+            return f"undrained {name}: it stays after all"
+        case replicas.DeleteRecord(node=name):
+            await rest.delete_node(name)
+            return f"deleted Slurm's record of {name}: its pod is gone"
+
+
+async def promote(api: KubernetesApi, lease: Lease, cluster: Cluster | None, files: Mapping[str, str]) -> str:
+    """Copy the files into the active ConfigMap. It goes with the SlurmCluster, once there is one."""
+    lease.check()
+    name = cluster.active_config if cluster else names.ACTIVE_CONFIG
+    labels = {names.NAME_LABEL: names.APPLICATION, names.MANAGED_BY_LABEL: names.MANAGED_BY}
+    labels[names.COMPONENT_LABEL] = "configuration"
+    metadata: dict[str, object] = {"name": name, "labels": labels}
+    if cluster:
+        labels[names.INSTANCE_LABEL] = cluster.name
+        owner = {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": "SlurmCluster", "name": cluster.name}
+        metadata["ownerReferences"] = [owner | {"uid": cluster.uid}]
+    # Files that somebody else added are not ours to drop by an apply, so the whole object is replaced if it is there.
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(files)}
+    there = await api.get("v1", "configmaps", name)
+    lease.check()
+    if there is None:
+        await api.create("v1", "configmaps", body)
+    else:
+        metadata["resourceVersion"] = there["metadata"]["resourceVersion"]
+        await api.replace("v1", "configmaps", body)
+    return f"copied the declared configuration to {name}"

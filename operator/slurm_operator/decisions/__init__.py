@@ -1,0 +1,1 @@
+"""What should be done: pure functions of what is seen, without clients, clocks or files."""

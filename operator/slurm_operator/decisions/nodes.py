@@ -1,0 +1,83 @@
+"""What a Slurm node record says: whether it takes jobs, whose drain it carries, whether it is strictly idle."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+
+from slurm_operator import names
+from slurm_operator.seen import SlurmJob, SlurmNode
+
+_IDLE_STATES = frozenset({"IDLE", "DOWN", "DRAIN", "DYNAMIC_NORM", "CLOUD", "NOT_RESPONDING", "INVALID_REG"})
+"""Everything that a node without work may show. Another flag (COMPLETING, RESERVED, PLANNED …) means: not yet."""
+
+_USABLE_BASES = frozenset({"IDLE", "ALLOCATED", "MIXED"})
+_UNUSABLE_FLAGS = frozenset(
+    {"NOT_RESPONDING", "DRAIN", "FAIL", "INVALID_REG", "REBOOT_REQUESTED", "REBOOT_ISSUED", "POWERED_DOWN"}
+    | {"POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "UNKNOWN", "FUTURE"}
+)
+_WORKLESS_JOB_STATES = frozenset(
+    {"PENDING", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE"}
+    | {"OUT_OF_MEMORY", "REVOKED", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RECONFIG_FAIL"}
+)
+_ENDED_JOB_STATES = _WORKLESS_JOB_STATES - {"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
+
+
+class Standing(enum.Enum):
+    """How a wanted node stands."""
+
+    USABLE = "usable"
+    WAITING = "waiting"
+    DRAINED = "drained"
+    DOWN = "down"
+
+
+def is_drained(node: SlurmNode) -> bool:
+    """Whether Slurm gives the node no new work."""
+    return "DRAIN" in node.states
+
+
+def is_our_scale_in_drain(node: SlurmNode) -> bool:
+    """Whether this operator drained the node to remove it; only then may the operator undrain it."""
+    return is_drained(node) and node.reason == names.SCALE_IN_REASON and node.reason_user == names.SLURM_USER
+
+
+def is_usable(node: SlurmNode) -> bool:
+    """Whether Slurm starts jobs on the node now."""
+    return bool(node.states & _USABLE_BASES) and not node.states & _UNUSABLE_FLAGS and "DOWN" not in node.states
+
+
+def has_work(node: SlurmNode) -> bool:
+    """Whether the record itself shows work; a node whose only job is suspended may show none."""
+    return node.allocated_cpus > 0 or bool(node.states & {"ALLOCATED", "MIXED", "COMPLETING"})
+
+
+def busy_nodes(jobs: Iterable[SlurmJob]) -> frozenset[str]:
+    """Nodes named by any job that may have processes: running, suspended, completing, configuring, or unheard of."""
+    return frozenset(name for job in jobs if not job.states <= _WORKLESS_JOB_STATES for name in job.nodes)
+
+
+def is_alive(job: SlurmJob) -> bool:
+    """Whether the job still has something to lose: it waits or runs."""
+    return not job.states <= _ENDED_JOB_STATES
+
+
+def looks_idle(node: SlurmNode) -> bool:
+    """Drained and without work as far as the record alone tells."""
+    return is_drained(node) and not has_work(node) and node.states <= _IDLE_STATES
+
+
+def is_strictly_idle(node: SlurmNode, busy: frozenset[str]) -> bool:
+    """Drained, without work in its record, and named by no job that may have processes."""
+    return looks_idle(node) and node.name not in busy
+
+
+def standing(node: SlurmNode | None, *, pod_ready: bool) -> Standing:
+    """How a wanted node stands; a drain by somebody else is that person's decision and comes first."""
+    if node is None:
+        return Standing.WAITING
+    if is_drained(node) and not is_our_scale_in_drain(node):
+        return Standing.DRAINED
+    if "DOWN" in node.states:
+        return Standing.DOWN
+    return Standing.USABLE if pod_ready and is_usable(node) else Standing.WAITING

@@ -1,0 +1,139 @@
+"""How many pods a node set has: out at once, in only when the highest nodes are drained and strictly idle.
+
+The rules stand in the order that spares jobs. A removal needs, in one pass, a listing that shows the drain and after
+it full listings of nodes and jobs (the evidence); without them nothing is lowered and no record is deleted. Nothing
+is remembered: a restarted operator decides the same from what it sees.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import re
+from collections.abc import Mapping
+
+from slurm_operator.decisions import nodes as slurm_nodes
+from slurm_operator.seen import Evidence, Nodes, Pod
+
+UNREGISTERED_PATIENCE = datetime.timedelta(minutes=5)
+"""A running pod that never registers may be removed after this; younger, it may be about to take its first job."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SetReplicas:
+    """Set the StatefulSet's size, provided that it is still the one that was seen."""
+
+    stateful_set: str
+    replicas: int
+    was: int
+    resource_version: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Drain:
+    """Give the node no new jobs, unless somebody else drained it first."""
+
+    node: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Undrain:
+    """Lift the drain, provided that it is still ours."""
+
+    node: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeleteRecord:
+    """Delete Slurm's record of a node whose pod is gone."""
+
+    node: str
+
+
+Move = SetReplicas | Drain | Undrain | DeleteRecord
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Scale:
+    """A node set's wanted size, its StatefulSet's size, and the pods that there are."""
+
+    stateful_set: str
+    wanted: int
+    current: int
+    resource_version: str
+    pods: Mapping[str, Pod]
+    now: datetime.datetime
+
+    def node(self, ordinal: int) -> str:
+        """Name of a pod, which is the name of its Slurm node."""
+        return f"{self.stateful_set}-{ordinal}"
+
+    def leaving(self) -> list[str]:
+        """Nodes that are there and no longer wanted, highest first."""
+        return [self.node(ordinal) for ordinal in range(self.current - 1, self.wanted - 1, -1)]
+
+    def ghosts(self, nodes: Nodes) -> list[str]:
+        """Records of nodes above any size, current or wanted, whose pods are gone."""
+        pattern = re.compile(re.escape(self.stateful_set) + r"-(0|[1-9]\d*)")
+        keep = max(self.current, self.wanted)
+        found = [(name, pattern.fullmatch(name)) for name in nodes if name not in self.pods]
+        return sorted(name for name, match in found if match and int(match.group(1)) >= keep)
+
+
+def needs_evidence(scale: Scale, nodes: Nodes) -> bool:
+    """Whether full listings could lead to a removal; spares them while the first node to go is plainly at work."""
+    if scale.ghosts(nodes):
+        return True
+    leaving = scale.leaving()
+    return bool(leaving) and (leaving[0] not in nodes or slurm_nodes.looks_idle(nodes[leaving[0]]))
+
+
+def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
+    """What to do about one node set now.
+
+    Args:
+        scale: the sizes and pods of the node set.
+        nodes: the listing with which this pass began.
+        evidence: full listings of nodes and jobs made after `nodes`; None if none were made.
+    """
+    found: list[Move] = [Undrain(name) for name in _wanted_back(scale, nodes)]
+    if scale.wanted > scale.current:
+        found.append(SetReplicas(scale.stateful_set, scale.wanted, scale.current, scale.resource_version))
+    found += [Drain(name) for name in scale.leaving() if name in nodes and not slurm_nodes.is_drained(nodes[name])]
+    if evidence is None:
+        return found
+    busy = slurm_nodes.busy_nodes(evidence.jobs)
+    size = scale.current
+    while size > scale.wanted and _removable(scale, scale.node(size - 1), nodes, evidence, busy):
+        size -= 1
+    if size < scale.current:
+        found.append(SetReplicas(scale.stateful_set, size, scale.current, scale.resource_version))
+    found += [
+        DeleteRecord(name)
+        for name in scale.ghosts(evidence.nodes)
+        if name not in busy and not slurm_nodes.has_work(evidence.nodes[name])
+    ]
+    return found
+
+
+def _wanted_back(scale: Scale, nodes: Nodes) -> list[str]:
+    """Nodes that stay after all: their pod must live on, else a node would serve while it is being removed."""
+    staying = [scale.node(ordinal) for ordinal in range(min(scale.wanted, scale.current))]
+    return [
+        name
+        for name in staying
+        if name in nodes
+        and slurm_nodes.is_our_scale_in_drain(nodes[name])
+        and name in scale.pods
+        and not scale.pods[name].terminating
+    ]
+
+
+def _removable(scale: Scale, name: str, nodes: Nodes, evidence: Evidence, busy: frozenset[str]) -> bool:
+    record = evidence.nodes.get(name)
+    if record is not None:
+        return name in nodes and slurm_nodes.is_drained(nodes[name]) and slurm_nodes.is_strictly_idle(record, busy)
+    pod = scale.pods.get(name)
+    if name in busy or name in nodes or (pod is not None and pod.ready):
+        return False
+    return pod is None or not pod.running or (pod.created or scale.now) <= scale.now - UNREGISTERED_PATIENCE

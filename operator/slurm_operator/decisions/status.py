@@ -1,0 +1,221 @@
+"""What the operator says about a cluster and its node sets.
+
+Available means that jobs can run now, as declared: slurmctld lists its nodes through slurmrestd, the login nodes are
+ready in their current generation, and every wanted node is registered and usable (IDLE, MIXED or ALLOCATED, answering,
+its pod Ready). One exception: a node drained by somebody else (an administrator, a failed prolog) is that person's
+decision and blocks nothing, as long as at least one node is usable; Degraded names it with its reason. A node that is
+DOWN does block: drain it to say that it is known. Node sets of zero nodes are Available. While Slurm cannot be seen
+although its pods are ready, Available is Unknown. Progressing means that something still moves, Degraded says what is
+wrong; a worker that waits for a job before it leaves is Progressing and blocks nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+
+from slurm_operator.decisions import nodes as slurm_nodes
+from slurm_operator.decisions import replicas
+from slurm_operator.seen import Kubernetes, Nodes, NodeSet, Pod, SlurmNode, Unknown, Workload
+
+_SHOWN = 5
+_MAX_MESSAGE = 1024
+_NONE_AT_ALL = {"ready": 0, "idle": 0, "allocated": 0, "drained": 0, "down": 0}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to say, with a reason for machines."""
+
+    reason: str
+    message: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Condition:
+    """A Kubernetes condition without its times."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+
+@dataclasses.dataclass(slots=True)
+class Findings:
+    """What blocks Available, what still moves, what is wrong, and what cannot be known."""
+
+    blocking: list[Finding] = dataclasses.field(default_factory=list)
+    moving: list[Finding] = dataclasses.field(default_factory=list)
+    wrong: list[Finding] = dataclasses.field(default_factory=list)
+    unknown: list[Finding] = dataclasses.field(default_factory=list)
+
+    def add(self, other: Findings) -> None:
+        """Take over what another has found."""
+        self.blocking += other.blocking
+        self.moving += other.moving
+        self.wrong += other.wrong
+        self.unknown += other.unknown
+
+    def conditions(self, all_well: str) -> tuple[Condition, ...]:
+        """Conclude; `all_well` is the message when nothing blocks."""
+        if self.blocking:
+            available = _condition("Available", "False", self.blocking)
+        elif self.unknown:
+            available = _condition("Available", "Unknown", self.unknown)
+        else:
+            available = Condition("Available", "True", "Ready", all_well)
+        steady = Condition("Progressing", "False", "Steady", "nothing moves")
+        well = Condition("Degraded", "False", "AsWanted", "nothing is wrong")
+        progressing = _condition("Progressing", "True", self.moving) if self.moving else steady
+        degraded = _condition("Degraded", "True", self.wrong) if self.wrong else well
+        return available, progressing, degraded
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Counts:
+    """Nodes of one or more node sets; all but `wanted` are None when Slurm cannot be seen."""
+
+    wanted: int
+    ready: int | None = None
+    idle: int | None = None
+    allocated: int | None = None
+    drained: int | None = None
+    down: int | None = None
+
+
+def node_set(
+    wanted: NodeSet, workload: Workload | None, scale: replicas.Scale | None, nodes: Nodes | Unknown
+) -> tuple[Counts, Findings]:
+    """Judge one node set."""
+    found = Findings()
+    if workload is None or scale is None:
+        problem = Finding(
+            "StatefulSetMissing",
+            f"node set {wanted.name}: there is no StatefulSet {wanted.stateful_set}; declare it or correct "
+            "spec.statefulSet",
+        )
+        found.blocking.append(problem)
+        found.wrong.append(problem)
+        missing = Counts(wanted.replicas or 0)
+        return (missing if isinstance(nodes, Unknown) else dataclasses.replace(missing, **_NONE_AT_ALL)), found
+    if scale.current != scale.wanted:
+        verb = "growing" if scale.wanted > scale.current else "shrinking"
+        sizes = f"from {scale.current} to {scale.wanted} nodes"
+        found.moving.append(Finding("Scaling", f"node set {wanted.name}: {verb} {sizes}"))
+    if isinstance(nodes, Unknown):
+        return Counts(scale.wanted), found
+    members = [scale.node(ordinal) for ordinal in range(scale.wanted)]
+    standings = {name: _standing(name, nodes, scale.pods) for name in members}
+    for name in scale.leaving():
+        if name in nodes and slurm_nodes.has_work(nodes[name]):
+            found.moving.append(Finding("WaitingForJobs", f"{name} leaves when its jobs have ended"))
+    waiting = [name for name in members if standings[name] is slurm_nodes.Standing.WAITING]
+    if waiting:
+        message = f"node set {wanted.name}: {_names(waiting)} not yet registered and usable"
+        found.blocking.append(Finding("NodesNotReady", message))
+        found.moving.append(Finding("NodesStarting", message))
+    down = [nodes[name] for name in members if standings[name] is slurm_nodes.Standing.DOWN]
+    if down:
+        problem = Finding("NodesDown", f"down in Slurm: {_with_reasons(down)}")
+        found.blocking.append(problem)
+        found.wrong.append(problem)
+    drained = [nodes[name] for name in members if standings[name] is slurm_nodes.Standing.DRAINED]
+    if drained:
+        found.wrong.append(Finding("NodesDrained", f"drained: {_with_reasons(drained)}"))
+    usable = [nodes[name] for name in members if standings[name] is slurm_nodes.Standing.USABLE]
+    present = [nodes[name] for name in [*members, *scale.leaving()] if name in nodes]
+    counts = Counts(
+        wanted=scale.wanted,
+        ready=len(usable),
+        idle=sum(not slurm_nodes.has_work(node) for node in usable),
+        allocated=sum(slurm_nodes.has_work(node) for node in present),
+        drained=len(drained),
+        down=len(down),
+    )
+    return counts, found
+
+
+def total(counts: Iterable[Counts]) -> Counts:
+    """Sum the node sets; what is unknown of one is unknown of all."""
+    rows = list(counts)
+
+    def column(name: str) -> int | None:
+        values = [getattr(row, name) for row in rows]
+        return None if None in values else sum(values)
+
+    names = [field.name for field in dataclasses.fields(Counts) if field.name != "wanted"]
+    return Counts(sum(row.wanted for row in rows), **{name: column(name) for name in names})
+
+
+def cluster(kubernetes: Kubernetes, nodes: Nodes | Unknown, sets: Findings, counts: Counts) -> Findings:
+    """Judge the whole cluster, given what was found about its node sets."""
+    found = Findings()
+    revision = kubernetes.cluster.revision
+    if kubernetes.ledger_revision != revision:
+        has = kubernetes.ledger_revision or "nothing"
+        problem = Finding("LedgerMismatch", f"revision {revision} is not fully declared: the ledger says {has}")
+        found.blocking.append(problem)
+        found.moving.append(problem)
+    if kubernetes.wanted_config is None and kubernetes.active_config is None:
+        name = kubernetes.cluster.wanted_config
+        found.blocking.append(Finding("ConfigurationMissing", f"there is no ConfigMap {name}"))
+    _judge_daemons(found, kubernetes, nodes)
+    found.add(sets)
+    if not found.blocking and not found.unknown and counts.wanted and not counts.ready:
+        found.blocking.append(Finding("NoUsableNodes", f"none of {counts.wanted} nodes takes jobs"))
+    found.wrong += [Finding(reason, message) for reason, message in _troubles(kubernetes.pods.values())]
+    return found
+
+
+def _judge_daemons(found: Findings, kubernetes: Kubernetes, nodes: Nodes | Unknown) -> None:
+    names = kubernetes.cluster
+    login = kubernetes.workloads.get(names.login)
+    rows: list[tuple[str, str, Workload | None]] = [("LoginNotReady", f"StatefulSet {names.login}", login)]
+    if isinstance(nodes, Unknown):
+        controller = kubernetes.workloads.get(names.controller)
+        rows.insert(0, ("ControllerNotReady", f"StatefulSet {names.controller}", controller))
+        rows.insert(1, ("RestNotReady", f"Deployment {names.rest}", kubernetes.rest))
+        found.unknown.append(Finding(nodes.reason, nodes.message))
+        found.wrong.append(Finding(nodes.reason, nodes.message))
+    for reason, title, workload in rows:
+        if workload is None:
+            found.blocking.append(Finding(reason, f"there is no {title}"))
+        elif not workload.current or workload.ready < workload.replicas:
+            problem = Finding(
+                reason, f"{title}: {workload.ready} of {workload.replicas} ready in the current generation"
+            )
+            found.blocking.append(problem)
+            found.moving.append(problem)
+
+
+def _troubles(pods: Iterable[Pod]) -> list[tuple[str, str]]:
+    """What keeps pods from starting; of populate pods only the newest speaks, the others are past attempts."""
+    alive = [pod for pod in pods if not pod.terminating]
+    attempts = sorted((pod for pod in alive if pod.component == "jail"), key=lambda pod: str(pod.created))
+    speaking = [pod for pod in alive if pod.component != "jail"] + attempts[-1:]
+    return [
+        ("PopulateFailed" if pod.component == "jail" else "PodNotStarting", f"{pod.name}: {pod.trouble}")
+        for pod in speaking
+        if pod.trouble
+    ]
+
+
+def _standing(name: str, nodes: Nodes, pods: Mapping[str, Pod]) -> slurm_nodes.Standing:
+    pod = pods.get(name)
+    return slurm_nodes.standing(nodes.get(name), pod_ready=pod is not None and pod.ready and not pod.terminating)
+
+
+def _condition(kind: str, status: str, findings: Sequence[Finding]) -> Condition:
+    shown = "; ".join(finding.message for finding in findings[:_SHOWN])
+    more = f"; and {len(findings) - _SHOWN} more" if len(findings) > _SHOWN else ""
+    return Condition(kind, status, findings[0].reason, (shown + more)[:_MAX_MESSAGE])
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _with_reasons(nodes: Sequence[SlurmNode]) -> str:
+    return _names([f"{node.name} ({node.reason or 'no reason given'})" for node in nodes])

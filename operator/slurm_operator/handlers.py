@@ -1,0 +1,126 @@
+"""kopf's side: it watches the resources and wakes the passes; what to do is decided from what each pass sees."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import kopf
+
+from slurm_operator import access, health, metrics, names
+from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
+from slurm_operator.lease import RENEW_SECONDS, Lease, NotLeading
+from slurm_operator.reconcile import Reconciler
+
+log = logging.getLogger(__name__)
+
+MOVING_SECONDS = 2.0
+STEADY_SECONDS = 5.0
+PASS_DEADLINE_SECONDS = 60.0
+_LEAST_PAUSE_SECONDS = 0.3
+
+
+@kopf.on.login()
+def login(**_: Any) -> kopf.ConnectionInfo:
+    """Show kopf the way to the API server that our own client takes."""
+    found = access.find()
+    return kopf.ConnectionInfo(
+        server=found.server,
+        ca_data=found.authority,
+        token=found.bearer(),
+        certificate_data=found.certificate,
+        private_key_data=found.key,
+    )
+
+
+@kopf.on.startup()
+async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> None:
+    """Begin to hold the lease and to do passes."""
+    # A namespaced Role grants neither CRDs nor namespaces nor peering objects; the Lease does what peering would.
+    settings.scanning.disabled = True
+    settings.peering.standalone = True
+    settings.posting.enabled = False
+    settings.watching.server_timeout = 300
+    settings.watching.connect_timeout = 10
+    identity = f"{os.environ.get('POD_NAME', socket.gethostname())}-{uuid.uuid4().hex[:8]}"
+    memo.api = KubernetesApi(access.find(), os.environ["POD_NAMESPACE"])
+    memo.lease = Lease(memo.api, identity)
+    memo.reconciler = Reconciler(memo.api, memo.lease, Path(os.environ.get("JWT_KEY_FILE", names.JWT_KEY_FILE)))
+    memo.wake = asyncio.Event()
+    progress = health.Progress()
+    memo.stop_health = health.serve(progress, int(os.environ.get("HEALTH_PORT", names.HEALTH_PORT)))
+    memo.tasks = [
+        asyncio.create_task(_keep_lease(memo.lease), name="lease"),
+        asyncio.create_task(_keep_passing(memo.reconciler, memo.wake, progress), name="passes"),
+    ]
+
+
+@kopf.on.cleanup()
+async def stop(memo: kopf.Memo, **_: Any) -> None:
+    """End the passes, then let another operator begin."""
+    for task in memo.tasks:
+        task.cancel()
+    await asyncio.gather(*memo.tasks, return_exceptions=True)
+    with contextlib.suppress(KubernetesError):
+        await memo.lease.release()
+    await memo.reconciler.close()
+    await memo.api.close()
+    memo.stop_health()
+
+
+# Plain event handlers: kopf then adds no finalizer, so nothing hangs on deletion when the operator is gone.
+@kopf.on.event(names.GROUP, names.VERSION, names.SLURM_CLUSTERS)
+@kopf.on.event(names.GROUP, names.VERSION, names.NODE_SETS)
+async def changed(memo: kopf.Memo, **_: Any) -> None:
+    """Wake the next pass at once."""
+    memo.wake.set()
+
+
+async def _keep_lease(lease: Lease) -> None:
+    while True:
+        before = lease.held()
+        try:
+            await lease.renew()
+        except KubernetesError as error:
+            log.warning("lease not renewed: error=%s", error)
+        if lease.held() != before:
+            log.info("lease %s", "taken" if lease.held() else "lost")
+        await asyncio.sleep(RENEW_SECONDS)
+
+
+async def _keep_passing(reconciler: Reconciler, wake: asyncio.Event, progress: health.Progress) -> None:
+    trouble = ""
+    while True:
+        wake.clear()
+        started = time.monotonic()
+        moving, outcome, said = True, "done", ""
+        try:
+            async with asyncio.timeout(PASS_DEADLINE_SECONDS):
+                moving = await reconciler.run()
+            progress.made()
+        except NotLeading:
+            outcome = "not_leading"
+            progress.made()
+        except KubernetesError as error:
+            outcome, said = "kubernetes_error", str(error)
+            progress.made()
+        except TimeoutError:
+            outcome, said = "deadline", f"no end within {PASS_DEADLINE_SECONDS:.0f} s"
+        except Exception:
+            # A defect of ours must not end the passes, but counts as no progress, so that /healthz tells.
+            outcome = "defect"
+            log.exception("pass failed")
+        metrics.PASSES.labels(outcome).observe(time.monotonic() - started)
+        if said and said != trouble:
+            log.warning("pass ended: outcome=%s error=%s", outcome, said)
+        trouble = said
+        await asyncio.sleep(_LEAST_PAUSE_SECONDS)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(wake.wait(), MOVING_SECONDS if moving else STEADY_SECONDS)

@@ -1,0 +1,67 @@
+"""/healthz, which fails when passes stop making progress, and /metrics, in a thread that no blocked loop can stop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from socketserver import ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+import prometheus_client as prometheus
+
+STALLED_SECONDS = 90.0
+
+
+class Progress:
+    """When the last pass ended."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last = clock()
+
+    def made(self) -> None:
+        """A pass ended: what it found, an unreachable Slurm too, was dealt with."""
+        self._last = self._clock()
+
+    def stalled_seconds(self) -> float:
+        """Seconds since the last pass ended."""
+        return self._clock() - self._last
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+class _Quiet(WSGIRequestHandler):
+    timeout = 5
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing: a probe every few seconds is not an event."""
+
+
+def serve(progress: Progress, port: int) -> Callable[[], None]:
+    """Answer on all addresses and return what stops it."""
+    measure = prometheus.make_wsgi_app()
+
+    def answer(environment: dict[str, Any], start: Any) -> Iterable[bytes]:
+        if environment["PATH_INFO"] == "/metrics":
+            page: Iterable[bytes] = measure(environment, start)
+            return page
+        if environment["PATH_INFO"] != "/healthz":
+            start("404 Not Found", [("Content-Type", "text/plain")])
+            return [b"/healthz and /metrics are here\n"]
+        stalled = progress.stalled_seconds()
+        start("200 OK" if stalled < STALLED_SECONDS else "503 Service Unavailable", [("Content-Type", "text/plain")])
+        return [f"last pass {stalled:.0f} s ago\n".encode()]
+
+    server = make_server("", port, answer, server_class=_Server, handler_class=_Quiet)
+    thread = threading.Thread(target=server.serve_forever, name="health", daemon=True)
+    thread.start()
+
+    def stop() -> None:
+        server.shutdown()
+        server.server_close()
+
+    return stop

@@ -1,0 +1,28 @@
+"""What Prometheus reads of the operator."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+import prometheus_client as prometheus
+
+PASSES = prometheus.Histogram("pulumi_slurm_pass_seconds", "Duration of a pass", ["outcome"])
+ACTIONS = prometheus.Counter("pulumi_slurm_actions_total", "Changes made", ["action"])
+ACTION_FAILURES = prometheus.Counter("pulumi_slurm_action_failures_total", "Changes that failed", ["action"])
+REPLICA_MOVES = prometheus.Counter("pulumi_slurm_replica_moves_total", "Nodes added or removed", ["direction"])
+LEADER = prometheus.Gauge("pulumi_slurm_lease_held", "1 while this process may act")
+_REST = prometheus.Histogram("pulumi_slurm_rest_seconds", "Latency of slurmrestd", ["call"])
+_REST_ERRORS = prometheus.Counter("pulumi_slurm_rest_errors_total", "Failed calls of slurmrestd", ["call", "error"])
+
+
+@contextlib.contextmanager
+def rest_call(call: str) -> Iterator[None]:
+    """Measure one call of slurmrestd; an exception counts as its failure."""
+    started = time.monotonic()
+    try:
+        yield
+    except Exception as error:
+        _REST_ERRORS.labels(call, type(error).__name__).inc()
+        raise
+    finally:
+        _REST.labels(call).observe(time.monotonic() - started)

@@ -1,0 +1,30 @@
+"""Names that the operator shares with the Pulumi program, which cannot be imported here; a test compares them."""
+
+GROUP = "pulumi-slurm.dev"
+VERSION = "v1alpha1"
+SLURM_CLUSTERS = "slurmclusters"
+NODE_SETS = "nodesets"
+
+NAME_LABEL = "app.kubernetes.io/name"
+INSTANCE_LABEL = "app.kubernetes.io/instance"
+COMPONENT_LABEL = "app.kubernetes.io/component"
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+NODE_SET_LABEL = "pulumi-slurm.dev/node-set"
+APPLICATION = "slurm"
+MANAGED_BY = "pulumi-slurm"
+
+WANTED_CONFIG = "slurm-config-wanted"
+ACTIVE_CONFIG = "slurm-config"
+SLURM_CONF = "slurm.conf"
+LEDGER_SECRET = "slurm-ledger"  # noqa: S105 - the name of an object
+LEDGER_REVISION_KEY = "revision"
+LEASE = "slurm-operator"
+FIELD_MANAGER = "pulumi-slurm-operator"
+
+JWT_KEY_FILE = "/run/secrets/slurm/jwt.key"
+SLURM_USER = "slurm"
+REST_API = "/slurm/v0.0.45"
+HEALTH_PORT = 8080
+
+SCALE_IN_REASON = "pulumi-slurm:scale-in"
+"""Every drain reason of ours starts with `pulumi-slurm:`; only a drain that we set is ever lifted by us."""

@@ -1,0 +1,147 @@
+"""What is: reads a pass's worth of Kubernetes objects and turns them into plain values."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import datetime
+from collections.abc import Mapping
+
+from slurm_operator import names
+from slurm_operator.kubernetes_api import KubernetesApi, Object
+from slurm_operator.seen import Cluster, Kubernetes, NodeSet, Pod, Workload
+
+CUSTOM_API = f"{names.GROUP}/{names.VERSION}"
+_NOT_STARTING = frozenset(
+    {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"}
+    | {"CreateContainerError", "RunContainerError", "CrashLoopBackOff"}
+)
+
+
+async def clusters(api: KubernetesApi) -> list[Object]:
+    """List the namespace's SlurmClusters, oldest first."""
+    found = await api.list(CUSTOM_API, names.SLURM_CLUSTERS)
+    return sorted(found, key=lambda item: (item["metadata"]["creationTimestamp"], item["metadata"]["name"]))
+
+
+async def files(api: KubernetesApi, config_map: str) -> Mapping[str, str] | None:
+    """Read a ConfigMap's files, None if there is no such ConfigMap."""
+    found = await api.get("v1", "configmaps", config_map)
+    return None if found is None else found.get("data") or {}
+
+
+async def kubernetes(api: KubernetesApi, body: Object) -> tuple[Kubernetes, Mapping[str, Object]]:
+    """Read everything in Kubernetes that concerns a SlurmCluster, and the NodeSet resources as they are."""
+    cluster = read_cluster(body)
+    own = f"{names.NAME_LABEL}={names.APPLICATION},{names.INSTANCE_LABEL}={cluster.name}"
+    (node_sets, stateful_sets, pods), (wanted, active), (rest, ledger) = await asyncio.gather(
+        asyncio.gather(
+            api.list(CUSTOM_API, names.NODE_SETS), api.list("apps/v1", "statefulsets"), api.list("v1", "pods", own)
+        ),
+        asyncio.gather(files(api, cluster.wanted_config), files(api, cluster.active_config)),
+        asyncio.gather(api.get("apps/v1", "deployments", cluster.rest), api.get("v1", "secrets", names.LEDGER_SECRET)),
+    )
+    everything = {item["metadata"]["name"]: item for item in node_sets}
+    return (
+        Kubernetes(
+            cluster=cluster,
+            node_sets=tuple(_node_set(item) for _, item in sorted(everything.items())),
+            workloads={item["metadata"]["name"]: workload(item) for item in stateful_sets},
+            rest=None if rest is None else workload(rest),
+            pods={item["metadata"]["name"]: pod(item) for item in pods},
+            wanted_config=wanted,
+            active_config=active,
+            ledger_revision=_ledger_revision(ledger),
+        ),
+        everything,
+    )
+
+
+def read_cluster(body: Object) -> Cluster:
+    """Read a SlurmCluster; the CRD filled in the defaults."""
+    spec = body["spec"]
+    remembered = body.get("status", {}).get("configuration", {})
+    changed = remembered.get("changedAt")
+    return Cluster(
+        name=body["metadata"]["name"],
+        uid=body["metadata"]["uid"],
+        generation=body["metadata"]["generation"],
+        revision=spec["revision"],
+        rest_url=spec["rest"]["url"],
+        wanted_config=spec["wantedConfig"],
+        active_config=spec["activeConfig"],
+        controller=spec["controller"],
+        rest=spec["restDeployment"],
+        login=spec["login"],
+        config_hash=remembered.get("hash", ""),
+        config_changed=None if changed is None else datetime.datetime.fromisoformat(changed),
+        config_applied=remembered.get("appliedHash", ""),
+    )
+
+
+def workload(body: Object) -> Workload:
+    """Read a StatefulSet or Deployment."""
+    metadata, spec, status = body["metadata"], body["spec"], body.get("status", {})
+    replicas = spec.get("replicas", 1)
+    on_delete = spec.get("updateStrategy", {}).get("type") == "OnDelete"
+    return Workload(
+        name=metadata["name"],
+        replicas=replicas,
+        ready=status.get("readyReplicas", 0),
+        resource_version=metadata["resourceVersion"],
+        current=status.get("observedGeneration", 0) >= metadata.get("generation", 1)
+        and (on_delete or status.get("updatedReplicas", 0) >= replicas),
+        created=status.get("replicas", 0),
+    )
+
+
+def pod(body: Object) -> Pod:
+    """Read a pod."""
+    metadata, status = body["metadata"], body.get("status", {})
+    conditions = {item["type"]: item for item in status.get("conditions", [])}
+    containers = status.get("initContainerStatuses", []) + status.get("containerStatuses", [])
+    created = metadata.get("creationTimestamp")
+    return Pod(
+        name=metadata["name"],
+        component=metadata.get("labels", {}).get(names.COMPONENT_LABEL, ""),
+        ready=conditions.get("Ready", {}).get("status") == "True",
+        running=any("running" in item.get("state", {}) for item in containers),
+        terminating="deletionTimestamp" in metadata,
+        created=None if created is None else datetime.datetime.fromisoformat(created),
+        trouble=_trouble(status, conditions, containers),
+    )
+
+
+def _trouble(status: Object, conditions: Mapping[str, Object], containers: list[Object]) -> str:
+    scheduled = conditions.get("PodScheduled", {})
+    if scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable":
+        return f"Unschedulable: {scheduled.get('message', '')}".rstrip(": ")
+    for item in containers:
+        waiting = item.get("state", {}).get("waiting", {})
+        if waiting.get("reason") in _NOT_STARTING:
+            last_words = item.get("lastState", {}).get("terminated", {}).get("message", "")
+            said = " / ".join(text.strip() for text in (waiting.get("message", ""), last_words) if text.strip())
+            return f"container {item['name']}: {waiting['reason']}: {said}".rstrip(": ")
+    if status.get("phase") != "Failed":
+        return ""
+    ended = [item["state"]["terminated"] for item in containers if "terminated" in item.get("state", {})]
+    words = [end.get("message", "").strip() for end in ended if end.get("exitCode")]
+    return next((text for text in words if text), status.get("message") or "failed without a message")
+
+
+def _node_set(body: Object) -> NodeSet:
+    spec = body["spec"]
+    return NodeSet(
+        name=body["metadata"]["name"],
+        cluster=spec["cluster"],
+        stateful_set=spec["statefulSet"],
+        replicas=spec.get("replicas"),
+        generation=body["metadata"]["generation"],
+    )
+
+
+def _ledger_revision(secret: Object | None) -> str | None:
+    if secret is None:
+        return None
+    encoded = (secret.get("data") or {}).get(names.LEDGER_REVISION_KEY)
+    return None if encoded is None else base64.b64decode(encoded).decode(errors="replace").strip()

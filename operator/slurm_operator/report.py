@@ -1,0 +1,98 @@
+"""Writes status and Events. A status is written only when it says something new."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import time
+from collections.abc import Iterable
+
+from slurm_operator import names
+from slurm_operator.decisions.status import Condition
+from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
+from slurm_operator.lease import Lease
+from slurm_operator.observe import CUSTOM_API
+
+log = logging.getLogger(__name__)
+
+
+def timestamp(moment: datetime.datetime) -> str:
+    """Format as Kubernetes does."""
+    return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def headline(conditions: Iterable[Condition]) -> str:
+    """The sentence that matters most: why it is not available, else what is wrong, else what moves."""
+    by_type = {condition.type: condition for condition in conditions}
+    available, degraded, progressing = (by_type[kind] for kind in ("Available", "Degraded", "Progressing"))
+    if available.status != "True":
+        return available.message
+    return next((each.message for each in (degraded, progressing) if each.status == "True"), available.message)
+
+
+async def write_status(
+    api: KubernetesApi,
+    lease: Lease,
+    plural: str,
+    body: Object,
+    conditions: tuple[Condition, ...],
+    fields: dict[str, object],
+    now: datetime.datetime,
+) -> list[Condition]:
+    """Write a resource's status if it differs from what is there, and return the conditions that changed."""
+    before = body.get("status", {})
+    old = {item["type"]: item for item in before.get("conditions", [])}
+    generation = body["metadata"]["generation"]
+    rows = []
+    for condition in conditions:
+        known = old.get(condition.type, {})
+        kept = known.get("lastTransitionTime") if known.get("status") == condition.status else None
+        rows.append(
+            {
+                "type": condition.type,
+                "status": condition.status,
+                "reason": condition.reason,
+                "message": condition.message,
+                "observedGeneration": generation,
+                "lastTransitionTime": kept or timestamp(now),
+            }
+        )
+    after = {key: value for key, value in fields.items() if value is not None}
+    after |= {"observedGeneration": generation, "message": headline(conditions), "conditions": rows}
+    if after == before:
+        return []
+    lease.check()
+    metadata = {"name": body["metadata"]["name"]}
+    update = {"apiVersion": CUSTOM_API, "kind": body["kind"], "metadata": metadata, "status": after}
+    await api.apply(CUSTOM_API, plural, update, subresource="status")
+    return [each for each in conditions if old.get(each.type, {}).get("status") != each.status]
+
+
+async def event(api: KubernetesApi, body: Object, reason: str, note: str, *, warning: bool = False) -> None:
+    """Tell about a decision; a failure to tell must not undo or stop it."""
+    metadata = body["metadata"]
+    now = time.time_ns()
+    moment = datetime.datetime.fromtimestamp(now / 1e9, datetime.UTC).isoformat(timespec="microseconds")
+    told = {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": f"{metadata['name']}.{now:x}"},
+        "eventTime": moment.replace("+00:00", "Z"),
+        "reportingController": names.FIELD_MANAGER,
+        "reportingInstance": names.FIELD_MANAGER,
+        "action": reason,
+        "reason": reason,
+        "regarding": {
+            "apiVersion": CUSTOM_API,
+            "kind": body["kind"],
+            "name": metadata["name"],
+            "namespace": metadata["namespace"],
+            "uid": metadata["uid"],
+        },
+        "note": note[:1024],
+        "type": "Warning" if warning else "Normal",
+    }
+    try:
+        await api.create("events.k8s.io/v1", "events", told)
+    except KubernetesError as error:
+        log.warning("event not written: reason=%s error=%s", reason, error)

@@ -1,0 +1,116 @@
+"""What one pass of the operator sees, as plain values: the decisions take these and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Mapping
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SlurmNode:
+    """A node record of slurmctld; `states` is the base state with its flags, as slurmrestd lists them."""
+
+    name: str
+    states: frozenset[str]
+    reason: str = ""
+    reason_user: str = ""
+    allocated_cpus: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SlurmJob:
+    """A job of slurmctld's listing; `nodes` are those that it was given."""
+
+    job_id: int
+    states: frozenset[str]
+    partitions: frozenset[str]
+    nodes: frozenset[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Unknown:
+    """Slurm could not be seen: nothing may be concluded from it, and nothing may be done on its ground."""
+
+    reason: str
+    message: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Evidence:
+    """Full listings made after the pass had seen a drain: nodes first, then jobs, so no job can slip between them."""
+
+    nodes: Mapping[str, SlurmNode]
+    jobs: tuple[SlurmJob, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod; `trouble` is a sentence about what keeps it from starting, empty if nothing does."""
+
+    name: str
+    component: str
+    ready: bool
+    running: bool
+    terminating: bool = False
+    created: datetime.datetime | None = None
+    trouble: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Workload:
+    """A StatefulSet or Deployment; `current` is true when its controller has acted on the latest generation."""
+
+    name: str
+    replicas: int
+    ready: int
+    resource_version: str
+    current: bool = True
+    created: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeSet:
+    """A NodeSet resource; `replicas` is None when nobody has said how many."""
+
+    name: str
+    cluster: str
+    stateful_set: str
+    replicas: int | None
+    generation: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Cluster:
+    """The SlurmCluster resource, with what its status remembers about the configuration."""
+
+    name: str
+    uid: str
+    generation: int
+    revision: str
+    rest_url: str
+    wanted_config: str
+    active_config: str
+    controller: str
+    rest: str
+    login: str
+    config_hash: str = ""
+    config_changed: datetime.datetime | None = None
+    config_applied: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kubernetes:
+    """What the API server says in one pass."""
+
+    cluster: Cluster
+    node_sets: tuple[NodeSet, ...]
+    workloads: Mapping[str, Workload]
+    rest: Workload | None
+    pods: Mapping[str, Pod]
+    wanted_config: Mapping[str, str] | None
+    active_config: Mapping[str, str] | None
+    ledger_revision: str | None
+
+
+Nodes = Mapping[str, SlurmNode]

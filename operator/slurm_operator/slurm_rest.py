@@ -1,0 +1,262 @@
+"""slurmrestd as the operator's eyes and hands: every call has a deadline, every doubt is a typed error.
+
+Seen with 26.05: refused changes answer 422 with `errors`, a slurmctld that is away 502 with error 1800, an unknown
+node in GET node/NAME 200 with `errors`, and an unchanged listing 304.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import jwt
+
+from slurm_operator import hostlist, metrics, names
+from slurm_operator.seen import SlurmJob, SlurmNode
+
+DEADLINE_SECONDS = 5.0
+TOKEN_SECONDS = 240
+FULL_LISTING_SECONDS = 60.0
+_SLURMCTLD_AWAY = frozenset({1800, 1801, 1802, 1803, 1900})
+_ATTEMPTS = 2
+
+
+class SlurmError(Exception):
+    """Slurm could not be seen or changed; `reason` is the word for a condition."""
+
+    reason = "SlurmUnknown"
+
+
+class SlurmUnreachable(SlurmError):
+    """slurmrestd refused the connection or did not answer in time."""
+
+    reason = "RestUnreachable"
+
+
+class SlurmctldAway(SlurmError):
+    """slurmrestd answers, slurmctld does not."""
+
+    reason = "SlurmctldUnreachable"
+
+
+class SlurmForbidden(SlurmError):
+    """Our token was not accepted."""
+
+    reason = "RestUnauthorized"
+
+
+class SlurmGarbage(SlurmError):
+    """The answer is not what the API promises."""
+
+    reason = "RestAnswerUnusable"
+
+
+class SlurmRefused(SlurmError):
+    """Slurm answered with errors."""
+
+    reason = "SlurmRefused"
+
+
+class SlurmRest:
+    """One cluster's slurmrestd."""
+
+    def __init__(self, url: str, key_file: Path) -> None:
+        self.url = url
+        self._key_file = key_file
+        self._client = httpx.AsyncClient(base_url=url + names.REST_API, trust_env=False)
+        self._token = ("", 0.0)
+        self._nodes: dict[str, SlurmNode] | None = None
+        self._next_update_time = 0
+        self._full_listing_at = 0.0
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def nodes(self, *, full: bool) -> Mapping[str, SlurmNode]:
+        """List all nodes; unless `full`, an unchanged listing costs slurmctld nothing (HTTP 304).
+
+        The comparison in slurmctld has a resolution of one second: asking for changes after the last one is right only
+        if that answer was read two seconds or more after it, else a change in the same second would be missed.
+        """
+        due = time.monotonic() - self._full_listing_at > FULL_LISTING_SECONDS
+        ask_for_changes = not full and not due and self._nodes is not None
+        params = {"update_time": str(self._next_update_time)} if ask_for_changes else {}
+        answer = await self._read("nodes", "/nodes/", params)
+        if answer is None:
+            if self._nodes is None or not ask_for_changes:
+                raise SlurmGarbage("nodes: 'not modified' without a question about changes")
+            return self._nodes
+        last_update = _number(answer.get("last_update"), "last_update")
+        listed = [_node(item) for item in _items(answer, "nodes")]
+        if len({node.name for node in listed}) != len(listed):
+            raise SlurmGarbage("nodes: a node is listed twice")
+        self._nodes = {node.name: node for node in listed}
+        self._next_update_time = last_update + 1 if time.time() >= last_update + 2 else last_update
+        self._full_listing_at = time.monotonic()
+        return self._nodes
+
+    async def jobs(self) -> tuple[SlurmJob, ...]:
+        """List all jobs that slurmctld knows."""
+        answer = await self._read("jobs", "/jobs/", {})
+        if answer is None:
+            raise SlurmGarbage("jobs: 'not modified' without a question about changes")
+        return tuple(_job(item) for item in _items(answer, "jobs"))
+
+    async def node(self, name: str) -> SlurmNode | None:
+        """Read one node anew, None if Slurm has no such record."""
+        try:
+            answer = await self._read("node", f"/node/{quote(name, safe='')}", {})
+        except SlurmRefused:
+            return None
+        listed = [_node(item) for item in _items(answer or {}, "nodes")]
+        return next((node for node in listed if node.name == name), None)
+
+    async def drain(self, name: str, reason: str) -> None:
+        """Give a node no new jobs."""
+        await self._change("drain", "POST", f"/node/{quote(name, safe='')}", {"state": ["DRAIN"], "reason": reason})
+
+    async def undrain(self, name: str) -> None:
+        """Lift a drain; unlike RESUME it leaves a DOWN node down."""
+        await self._change("undrain", "POST", f"/node/{quote(name, safe='')}", {"state": ["UNDRAIN"]})
+
+    async def delete_node(self, name: str) -> None:
+        """Delete a node's record; Slurm refuses while jobs or reservations use it."""
+        await self._change("delete_node", "DELETE", f"/node/{quote(name, safe='')}", None)
+
+    async def reconfigure(self) -> None:
+        """Tell slurmctld to read its files. It answers before it has read them, so success shows in what follows."""
+        await self._change("reconfigure", "GET", "/reconfigure/", None)
+        self._nodes = None
+
+    async def _read(self, call: str, path: str, params: dict[str, str]) -> dict[str, Any] | None:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return await self._call(call, "GET", path, params=params)
+            except (SlurmUnreachable, SlurmForbidden):
+                self._token = ("", 0.0)
+                if attempt == _ATTEMPTS:
+                    raise
+                await asyncio.sleep(0.2)
+        raise AssertionError("unreachable")
+
+    async def _change(self, call: str, method: str, path: str, body: dict[str, Any] | None) -> None:
+        await self._call(call, method, path, body=body)
+
+    async def _call(
+        self,
+        call: str,
+        method: str,
+        path: str,
+        *,
+        params: dict[str, str] | None = None,
+        body: dict[str, Any] | None = None,
+    ) -> dict[str, Any] | None:
+        with metrics.rest_call(call):
+            try:
+                # httpx limits each read; a server that drips bytes is stopped by the limit on the whole.
+                async with asyncio.timeout(DEADLINE_SECONDS):
+                    answer = await self._client.request(
+                        method, path, params=params, json=body, headers={"X-SLURM-USER-TOKEN": self._user_token()}
+                    )
+            except (httpx.HTTPError, TimeoutError) as error:
+                what = "no answer in time" if isinstance(error, TimeoutError | httpx.TimeoutException) else str(error)
+                raise SlurmUnreachable(f"{self.url}: {what or type(error).__name__}") from error
+            except OSError as error:
+                raise SlurmForbidden(f"the key for tokens cannot be read: {error}") from error
+            return _checked(call, answer)
+
+    def _user_token(self) -> str:
+        token, expires = self._token
+        now = time.time()
+        if now >= expires - TOKEN_SECONDS / 2:
+            expires = now + TOKEN_SECONDS
+            claims = {"iat": int(now) - 5, "exp": int(expires), "sun": names.SLURM_USER}
+            token = jwt.encode(claims, self._key_file.read_bytes(), algorithm="HS256")
+            self._token = (token, expires)
+        return token
+
+
+def _checked(call: str, answer: httpx.Response) -> dict[str, Any] | None:
+    """Return the answer's object, None for 'not modified'."""
+    if answer.status_code == httpx.codes.NOT_MODIFIED:
+        return None
+    if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+        raise SlurmForbidden(f"{call}: slurmrestd does not accept our token ({answer.status_code})")
+    try:
+        parsed = answer.json()
+    except ValueError as error:
+        raise SlurmGarbage(f"{call}: HTTP {answer.status_code} with an answer that is no JSON") from error
+    if not isinstance(parsed, dict) or not isinstance(parsed.get("errors", []), list):
+        raise SlurmGarbage(f"{call}: HTTP {answer.status_code} with an answer of another shape")
+    errors = [error for error in parsed.get("errors", []) if isinstance(error, dict)]
+    if errors:
+        words = "; ".join(f"{error.get('description', '')}: {error.get('error', '')}" for error in errors)
+        away = any(error.get("error_number") in _SLURMCTLD_AWAY for error in errors)
+        raise SlurmctldAway(words) if away else SlurmRefused(words)
+    if answer.is_error or "errors" not in parsed:
+        raise SlurmGarbage(f"{call}: HTTP {answer.status_code} without the errors that the API promises")
+    return parsed
+
+
+def _items(answer: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    items = answer.get(key)
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise SlurmGarbage(f"{key}: the answer holds no list of them")
+    return items
+
+
+def _node(item: Mapping[str, Any]) -> SlurmNode:
+    return SlurmNode(
+        name=_text(item, "name"),
+        states=_states(item, "state"),
+        reason=_text(item, "reason"),
+        reason_user=_text(item, "reason_set_by_user"),
+        allocated_cpus=_count(item, "alloc_cpus"),
+    )
+
+
+def _job(item: Mapping[str, Any]) -> SlurmJob:
+    try:
+        nodes = hostlist.expand(_text(item, "nodes"))
+    except ValueError as error:
+        raise SlurmGarbage(f"jobs: {error}") from error
+    return SlurmJob(
+        job_id=_count(item, "job_id"),
+        states=_states(item, "job_state"),
+        partitions=frozenset(_text(item, "partition").split(",")) - {""},
+        nodes=nodes,
+    )
+
+
+def _states(item: Mapping[str, Any], key: str) -> frozenset[str]:
+    states = item.get(key)
+    if not isinstance(states, list) or not states or not all(isinstance(state, str) for state in states):
+        raise SlurmGarbage(f"{key}: {states!r} is no list of states")
+    return frozenset(states)
+
+
+def _text(item: Mapping[str, Any], key: str) -> str:
+    text = item.get(key)
+    if not isinstance(text, str):
+        raise SlurmGarbage(f"{key}: {text!r} is no text")
+    return text
+
+
+def _count(item: Mapping[str, Any], key: str) -> int:
+    count = item.get(key)
+    if not isinstance(count, int):
+        raise SlurmGarbage(f"{key}: {count!r} is no number")
+    return count
+
+
+def _number(value: object, key: str) -> int:
+    """Read Slurm's {set, infinite, number}."""
+    if not isinstance(value, dict) or not value.get("set") or not isinstance(value.get("number"), int):
+        raise SlurmGarbage(f"{key}: {value!r} is no number")
+    return int(value["number"])

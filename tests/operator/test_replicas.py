@@ -1,0 +1,167 @@
+"""Promises about scaling: out at once, in without touching a job or somebody else's drain."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+
+import pytest
+from slurm_operator.decisions import replicas
+from slurm_operator.decisions.replicas import DeleteRecord, Drain, SetReplicas, Undrain
+from slurm_operator.seen import Evidence, Pod, SlurmJob, SlurmNode
+
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+OURS = {"reason": "pulumi-slurm:scale-in", "reason_user": "slurm"}
+
+
+def node(name: str, *states: str, cpus: int = 0, reason: str = "", reason_user: str = "") -> SlurmNode:
+    return SlurmNode(name, frozenset(states or {"IDLE"}), reason, reason_user, cpus)
+
+
+def leaving(name: str, *states: str, cpus: int = 0) -> SlurmNode:
+    return node(name, *(states or ("IDLE",)), "DRAIN", cpus=cpus, **OURS)
+
+
+def job(number: int, state: str, *nodes: str) -> SlurmJob:
+    return SlurmJob(number, frozenset({state}), frozenset({"main"}), frozenset(nodes))
+
+
+def pod(name: str, **changes: object) -> Pod:
+    return dataclasses.replace(Pod(name, "worker", ready=True, running=True, created=NOW), **changes)  # type: ignore[arg-type]
+
+
+def scale(wanted: int, current: int, pods: list[Pod] | None = None) -> replicas.Scale:
+    there = [pod(f"cpu-{n}") for n in range(current)] if pods is None else pods
+    return replicas.Scale("cpu", wanted, current, "7", {each.name: each for each in there}, NOW)
+
+
+def decide(size: replicas.Scale, nodes: list[SlurmNode], jobs: list[SlurmJob] | None = None) -> list[replicas.Move]:
+    """Decide with evidence that shows the same nodes as the first listing."""
+    listing = {each.name: each for each in nodes}
+    return replicas.moves(size, listing, Evidence(listing, tuple(jobs or [])))
+
+
+def test_scale_out_raises_the_size_at_once() -> None:
+    assert decide(scale(5, 2), [node("cpu-0"), node("cpu-1")]) == [SetReplicas("cpu", 5, 2, "7")]
+
+
+def test_a_steady_set_is_left_alone() -> None:
+    assert decide(scale(2, 2), [node("cpu-0"), node("cpu-1", "ALLOCATED", cpus=4)]) == []
+
+
+def test_scale_in_begins_with_drains_of_the_highest_nodes_only() -> None:
+    nodes = [node(f"cpu-{n}") for n in range(4)]
+    assert decide(scale(2, 4), nodes) == [Drain("cpu-3"), Drain("cpu-2")]
+
+
+def test_scale_in_lowers_when_the_highest_nodes_are_drained_and_idle() -> None:
+    assert decide(scale(1, 3), [node("cpu-0"), leaving("cpu-1"), leaving("cpu-2")]) == [SetReplicas("cpu", 1, 3, "7")]
+
+
+def test_scale_in_to_zero() -> None:
+    assert decide(scale(0, 1), [leaving("cpu-0")]) == [SetReplicas("cpu", 0, 1, "7")]
+
+
+def test_an_idle_node_below_a_busy_one_stays_since_pods_go_from_the_top() -> None:
+    nodes = [node("cpu-0"), leaving("cpu-1"), leaving("cpu-2", "MIXED", cpus=1)]
+    assert decide(scale(1, 3), nodes) == []
+
+
+def test_the_highest_idle_nodes_go_while_a_lower_one_still_works() -> None:
+    nodes = [leaving("cpu-0", "MIXED", cpus=1), leaving("cpu-1"), leaving("cpu-2")]
+    assert decide(scale(0, 3), nodes) == [SetReplicas("cpu", 1, 3, "7")]
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "SOME_NEW_STATE"])
+def test_a_node_that_reads_idle_but_is_named_by_a_job_stays(state: str) -> None:
+    assert decide(scale(0, 1), [leaving("cpu-0")], [job(1, state, "cpu-0")]) == []
+
+
+@pytest.mark.parametrize("state", ["COMPLETED", "CANCELLED", "PENDING", "TIMEOUT"])
+def test_a_job_without_processes_does_not_hold_a_node(state: str) -> None:
+    assert decide(scale(0, 1), [leaving("cpu-0")], [job(1, state, "cpu-0")]) == [SetReplicas("cpu", 0, 1, "7")]
+
+
+@pytest.mark.parametrize("flag", ["COMPLETING", "RESERVED", "PLANNED", "ALLOCATED", "MIXED", "A_FLAG_OF_TOMORROW"])
+def test_a_drained_node_with_any_sign_of_work_stays(flag: str) -> None:
+    assert decide(scale(0, 1), [leaving("cpu-0", "IDLE", flag)]) == []
+
+
+def test_a_node_with_allocated_cpus_stays() -> None:
+    assert decide(scale(0, 1), [leaving("cpu-0", cpus=1)]) == []
+
+
+def test_nothing_is_removed_without_evidence() -> None:
+    nodes = {"cpu-0": leaving("cpu-0"), "cpu-7": leaving("cpu-7")}
+    assert replicas.needs_evidence(scale(0, 1), nodes)
+    assert replicas.moves(scale(0, 1), nodes, None) == []
+
+
+def test_nothing_is_removed_if_the_drain_was_not_there_before_the_evidence() -> None:
+    before, after = {"cpu-0": node("cpu-0")}, {"cpu-0": leaving("cpu-0")}
+    assert replicas.moves(scale(0, 1), before, Evidence(after, ())) == [Drain("cpu-0")]
+
+
+def test_a_drain_by_somebody_else_is_kept_and_its_idle_node_may_go() -> None:
+    theirs = node("cpu-0", "IDLE", "DRAIN", reason="bad disk", reason_user="root")
+    assert decide(scale(0, 1), [theirs]) == [SetReplicas("cpu", 0, 1, "7")]
+
+
+def test_scaling_out_again_in_the_middle_undrains_only_our_own_drains() -> None:
+    nodes = [
+        node("cpu-0", "IDLE", "DRAIN", reason="bad disk", reason_user="root"),
+        node("cpu-1", "IDLE", "DRAIN", reason="pulumi-slurm:scale-in", reason_user="root"),
+        leaving("cpu-2", "MIXED", cpus=1),
+    ]
+    assert decide(scale(3, 3), nodes) == [Undrain("cpu-2")]
+
+
+def test_a_node_whose_pod_is_ending_is_not_undrained() -> None:
+    pods = [pod("cpu-0"), pod("cpu-1", terminating=True)]
+    assert decide(scale(2, 2, pods), [node("cpu-0"), leaving("cpu-1")]) == []
+    assert decide(scale(2, 2, pods[:1]), [node("cpu-0"), leaving("cpu-1")]) == []
+
+
+def test_a_node_above_the_current_size_is_undrained_only_after_the_size_was_raised() -> None:
+    pods = [pod("cpu-0"), pod("cpu-1")]
+    assert decide(scale(2, 1, pods), [node("cpu-0"), leaving("cpu-1")]) == [SetReplicas("cpu", 2, 1, "7")]
+
+
+def test_the_record_goes_once_the_pod_is_gone() -> None:
+    assert decide(scale(1, 1), [node("cpu-0"), leaving("cpu-1")]) == [DeleteRecord("cpu-1")]
+    assert decide(scale(1, 1, [pod("cpu-0"), pod("cpu-1", terminating=True)]), [node("cpu-0"), leaving("cpu-1")]) == []
+
+
+def test_a_record_with_work_or_of_a_wanted_node_is_not_deleted() -> None:
+    assert decide(scale(1, 1), [node("cpu-0"), leaving("cpu-1")], [job(1, "RUNNING", "cpu-1")]) == []
+    assert decide(scale(2, 1), [node("cpu-0"), leaving("cpu-1")]) == [SetReplicas("cpu", 2, 1, "7")]
+
+
+def test_records_of_other_node_sets_are_not_ours() -> None:
+    others = ["cpu-1-0", "gpu-5", "cpu-05", "cpux-3", "cpu-"]
+    assert decide(scale(0, 0), [node(name) for name in others]) == []
+
+
+def test_a_pod_that_never_started_is_removed_without_a_record() -> None:
+    stuck = pod("cpu-0", ready=False, running=False)
+    assert decide(scale(0, 1, [stuck]), []) == [SetReplicas("cpu", 0, 1, "7")]
+
+
+def test_a_pod_that_may_be_about_to_register_stays_for_a_while() -> None:
+    starting = pod("cpu-0", ready=False)
+    assert decide(scale(0, 1, [starting]), []) == []
+    old = dataclasses.replace(starting, created=NOW - replicas.UNREGISTERED_PATIENCE)
+    assert decide(scale(0, 1, [old]), []) == [SetReplicas("cpu", 0, 1, "7")]
+
+
+def test_half_a_listing_removes_nothing() -> None:
+    assert decide(scale(0, 2), []) == [], "ready pods must have records"
+    full = {"cpu-0": leaving("cpu-0"), "cpu-1": leaving("cpu-1")}
+    half = Evidence({"cpu-0": leaving("cpu-0")}, ())
+    assert replicas.moves(scale(0, 2), full, half) == []
+
+
+def test_the_listings_of_jobs_are_spared_while_the_first_node_to_go_is_at_work() -> None:
+    nodes = {"cpu-0": leaving("cpu-0"), "cpu-1": leaving("cpu-1", "MIXED", cpus=1)}
+    assert not replicas.needs_evidence(scale(0, 2), nodes)
+    assert not replicas.needs_evidence(scale(2, 2), nodes)
