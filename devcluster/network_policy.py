@@ -1,0 +1,94 @@
+"""The dev cluster's enforcement of NetworkPolicies, which a bridge alone does not know.
+
+It works in the node's network namespace: br_netfilter shows it bridged traffic too, and nothing that runs in a pod can
+take its rules away. A pod is open from its start until its address is known here, some milliseconds. Run by the node's
+supervisor as `python -m devcluster.network_policy KUBECONFIG`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import subprocess
+import sys
+from pathlib import Path
+
+from devcluster import mirror, policy_rules
+from devcluster.policy_rules import Refusal, World
+
+PODS = "/api/v1/pods"
+NAMESPACES = "/api/v1/namespaces"
+POLICIES = "/apis/networking.k8s.io/v1/networkpolicies"
+NFT_SECONDS = 20
+NAME = "devcluster-network-policy"
+
+
+class Enforcer:
+    """Keeps the ruleset as the objects want it."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self._api = mirror.client(kubeconfig)
+        self._mirror = mirror.Mirror(self._api, (PODS, NAMESPACES, POLICIES))
+        self._applied = ""
+        self._told: set[tuple[str, int]] = set()
+
+    async def run(self) -> None:
+        """Enforce for ever."""
+        await self._mirror.follow(self._pass)
+
+    async def _pass(self) -> None:
+        world = World.of(self._mirror.objects(PODS), self._mirror.objects(NAMESPACES))
+        wanted, refusals = policy_rules.ruleset(world, self._mirror.objects(POLICIES))
+        if wanted != self._applied:
+            await asyncio.to_thread(_apply, wanted)
+            self._applied = wanted
+            print(f"applied {wanted.count('  chain ')} chains for {len(world.pods)} pods", flush=True)
+        for refusal in refusals:
+            await self._tell(refusal)
+
+    async def _tell(self, refusal: Refusal) -> None:
+        metadata = refusal.policy["metadata"]
+        key = (metadata["uid"], metadata.get("generation", 0))
+        if key in self._told:
+            return
+        message = f"{refusal.reason} is not enforced by this dev cluster: the pods that it selects are closed"
+        print(f"error: NetworkPolicy {metadata['namespace']}/{metadata['name']}: {message}", flush=True)
+        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        event = {
+            "metadata": {"generateName": f"{metadata['name']}.", "namespace": metadata["namespace"]},
+            "involvedObject": {
+                "apiVersion": "networking.k8s.io/v1",
+                "kind": "NetworkPolicy",
+                "namespace": metadata["namespace"],
+                "name": metadata["name"],
+                "uid": metadata["uid"],
+            },
+            "type": "Warning",
+            "reason": "Unsupported",
+            "message": message,
+            "source": {"component": NAME},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        answer = await self._api.post(f"/api/v1/namespaces/{metadata['namespace']}/events", json=event)
+        answer.raise_for_status()
+        self._told.add(key)
+
+
+def _apply(ruleset: str) -> None:
+    done = subprocess.run(
+        ["nft", "-f", "-"], input=ruleset, capture_output=True, text=True, timeout=NFT_SECONDS, check=False
+    )
+    if done.returncode != 0:
+        # A ruleset that the kernel refuses is a defect of ours: end, so that `status` shows it.
+        raise RuntimeError(f"nft refused the ruleset: {done.stderr}\n{ruleset}")
+
+
+def main() -> None:
+    """Run for the cluster named by the argument."""
+    asyncio.run(Enforcer(Path(sys.argv[1])).run())
+
+
+if __name__ == "__main__":
+    main()

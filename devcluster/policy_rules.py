@@ -1,0 +1,268 @@
+"""NetworkPolicies to nftables, decided: pods, namespaces and policies in, one ruleset out. Pure.
+
+What is understood is what the NetworkPolicy API (networking.k8s.io/v1) has, but for SCTP, IPv6 blocks and named ports
+in egress rules. A policy that holds anything else is refused: the pods that it selects are closed, and it is said why.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Resource = dict[str, Any]
+Direction = Literal["Ingress", "Egress"]
+DIRECTIONS: tuple[Direction, Direction] = ("Ingress", "Egress")
+
+TABLE = "inet devcluster_policy"
+PROTOCOLS = {"TCP": "tcp", "UDP": "udp"}
+CLOSED = "reject with icmpx admin-prohibited"
+"""Not a silent drop: a client learns it at once, and can tell it from a port that nobody listens on."""
+
+KNOWN_KEYS = {
+    "spec": {"podSelector", "policyTypes", "ingress", "egress"},
+    "ingress": {"from", "ports"},
+    "egress": {"to", "ports"},
+    "peer": {"podSelector", "namespaceSelector", "ipBlock"},
+    "port": {"port", "protocol", "endPort"},
+    "selector": {"matchLabels", "matchExpressions"},
+}
+OPERATORS: Mapping[str, Callable[[str | None, Sequence[str]], bool]] = {
+    "In": lambda value, wanted: value in wanted,
+    "NotIn": lambda value, wanted: value not in wanted,
+    "Exists": lambda value, _: value is not None,
+    "DoesNotExist": lambda value, _: value is None,
+}
+
+
+class UnsupportedError(ValueError):
+    """A policy holds something that is not enforced here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod with an address of its own."""
+
+    namespace: str
+    name: str
+    address: str
+    labels: Mapping[str, str]
+    ports: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A policy that is not enforced as written, and why."""
+
+    policy: Resource
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What policies select from."""
+
+    pods: Sequence[Pod]
+    namespaces: Mapping[str, Mapping[str, str]]
+
+    @classmethod
+    def of(cls, pods: Iterable[Resource], namespaces: Iterable[Resource]) -> World:
+        """From the objects of the API."""
+        found = (_pod(pod) for pod in pods)
+        return cls(
+            sorted((pod for pod in found if pod is not None), key=lambda pod: (pod.namespace, pod.name)),
+            {each["metadata"]["name"]: each["metadata"].get("labels", {}) for each in namespaces},
+        )
+
+
+def ruleset(world: World, policies: Iterable[Resource]) -> tuple[str, list[Refusal]]:
+    """The whole nftables ruleset, which replaces the former in one transaction, and what was refused."""
+    rules: dict[Direction, dict[str, list[str]]] = {"Ingress": {}, "Egress": {}}
+    refusals: list[Refusal] = []
+    for policy in sorted(policies, key=lambda each: (each["metadata"]["namespace"], each["metadata"]["name"])):
+        try:
+            _check_keys("spec", policy["spec"])
+            rendered = {
+                direction: {pod: _rules(policy, direction, pod, world) for pod in _selected(policy, world)}
+                for direction in _directions(policy)
+            }
+        except UnsupportedError as error:
+            refusals.append(Refusal(policy, str(error)))
+            rendered = {direction: {pod: [] for pod in _all_selected(policy, world)} for direction in rules}
+        for direction, of_pods in rendered.items():
+            for pod, lines in of_pods.items():
+                rules[direction].setdefault(pod.address, []).extend(lines)
+    return _render(rules), refusals
+
+
+def _render(rules: Mapping[Direction, Mapping[str, Sequence[str]]]) -> str:
+    chains = [
+        f"  chain {_chain(direction, address)} {{\n"
+        # A pod that reaches itself through a Service is never closed.
+        f"    ip {'saddr' if direction == 'Ingress' else 'daddr'} {address} return\n"
+        + "".join(f"    {line}\n" for line in [*lines, CLOSED])
+        + "  }\n"
+        for direction, of_pods in rules.items()
+        for address, lines in of_pods.items()
+    ]
+    egress, ingress = (
+        _dispatch(field, direction, rules[direction])
+        for field, direction in (("saddr", "Egress"), ("daddr", "Ingress"))
+    )
+    # Both hooks come after kube-proxy's DNAT, so that a Service's address is never seen here, only the pod behind it.
+    # What the node itself sends, such as the kubelet's probes, passes neither.
+    return (
+        f"table {TABLE}\ndelete table {TABLE}\ntable {TABLE} {{\n{''.join(chains)}"
+        "  chain forward {\n    type filter hook forward priority filter; policy accept;\n"
+        f"    ct state established,related accept\n{egress}{ingress}  }}\n"
+        "  chain input {\n    type filter hook input priority filter; policy accept;\n"
+        f"    ct state established,related accept\n{egress}  }}\n}}\n"
+    )
+
+
+def _dispatch(field: str, direction: Direction, addresses: Iterable[str]) -> str:
+    jumps = ", ".join(f"{address} : jump {_chain(direction, address)}" for address in addresses)
+    return f"    ip {field} vmap {{ {jumps} }}\n" if jumps else ""
+
+
+def _chain(direction: Direction, address: str) -> str:
+    return f"{direction.lower()}_{address.replace('.', '_')}"
+
+
+def _directions(policy: Resource) -> list[Direction]:
+    spec = policy["spec"]
+    named = spec.get("policyTypes") or ["Ingress", *(["Egress"] if spec.get("egress") else [])]
+    return [direction for direction in DIRECTIONS if direction in named]
+
+
+def _selected(policy: Resource, world: World) -> list[Pod]:
+    selector = policy["spec"].get("podSelector") or {}
+    return [pod for pod in _of_namespace(policy, world) if matches(selector, pod.labels)]
+
+
+def _all_selected(policy: Resource, world: World) -> list[Pod]:
+    try:
+        return _selected(policy, world)
+    except UnsupportedError:
+        return _of_namespace(policy, world)
+
+
+def _of_namespace(policy: Resource, world: World) -> list[Pod]:
+    return [pod for pod in world.pods if pod.namespace == policy["metadata"]["namespace"]]
+
+
+def _rules(policy: Resource, direction: Direction, pod: Pod, world: World) -> list[str]:
+    """The lines that let something through to or from a pod."""
+    field, peers_key = ("saddr", "from") if direction == "Ingress" else ("daddr", "to")
+    lines: list[str] = []
+    for rule in policy["spec"].get(direction.lower()) or []:
+        _check_keys(direction.lower(), rule)
+        ports = _ports(rule.get("ports") or [], pod if direction == "Ingress" else None)
+        peers = _peers(rule.get(peers_key) or [], policy["metadata"]["namespace"], field, world)
+        lines += [" ".join(filter(None, (peer, port, "return"))) for peer in peers for port in ports]
+    return lines
+
+
+def _peers(peers: Sequence[Resource], namespace: str, field: str, world: World) -> list[str]:
+    if not peers:
+        return [""]
+    found: list[str] = []
+    for peer in peers:
+        _check_keys("peer", peer)
+        if "ipBlock" in peer:
+            found.append(_block(peer["ipBlock"], field))
+            continue
+        addresses = [pod.address for pod in world.pods if _is_peer(peer, pod, namespace, world)]
+        if addresses:
+            found.append(f"ip {field} {{ {', '.join(addresses)} }}")
+    return found
+
+
+def _is_peer(peer: Resource, pod: Pod, namespace: str, world: World) -> bool:
+    if "namespaceSelector" in peer:
+        in_scope = matches(peer["namespaceSelector"] or {}, world.namespaces.get(pod.namespace, {}))
+    else:
+        in_scope = pod.namespace == namespace
+    return in_scope and matches(peer.get("podSelector") or {}, pod.labels)
+
+
+def _block(block: Resource, field: str) -> str:
+    unknown = set(block) - {"cidr", "except"}
+    if unknown:
+        raise UnsupportedError(f"ipBlock.{min(unknown)}")
+    for cidr in (block["cidr"], *block.get("except", [])):
+        if not isinstance(ipaddress.ip_network(cidr, strict=False), ipaddress.IPv4Network):
+            raise UnsupportedError(f"ipBlock with the IPv6 network {cidr}")
+    excepted = f" ip {field} != {{ {', '.join(block['except'])} }}" if block.get("except") else ""
+    return f"ip {field} {block['cidr']}{excepted}"
+
+
+def _ports(ports: Sequence[Resource], pod: Pod | None) -> list[str]:
+    if not ports:
+        return [""]
+    of_protocols: dict[str, list[str]] = {}
+    for port in ports:
+        _check_keys("port", port)
+        protocol = port.get("protocol", "TCP")
+        if protocol not in PROTOCOLS:
+            raise UnsupportedError(f"protocol {protocol}")
+        numbers = _port_numbers(port, pod)
+        if numbers is not None:
+            of_protocols.setdefault(PROTOCOLS[protocol], []).append(numbers)
+    return [
+        f"meta l4proto {protocol}" if "" in numbers else f"{protocol} dport {{ {', '.join(numbers)} }}"
+        for protocol, numbers in of_protocols.items()
+    ]
+
+
+def _port_numbers(port: Resource, pod: Pod | None) -> str | None:
+    """As nftables writes them, empty for every port, None when the pod has no port of that name."""
+    number = port.get("port")
+    if isinstance(number, str):
+        if pod is None:
+            raise UnsupportedError(f"the named port {number!r} in an egress rule")
+        named = pod.ports.get(number)
+        return None if named is None else str(named)
+    if number is None:
+        return ""
+    return f"{number}-{port['endPort']}" if "endPort" in port else str(number)
+
+
+def matches(selector: Resource, labels: Mapping[str, str]) -> bool:
+    """Whether a label selector selects something with these labels; an empty one selects everything.
+
+    Raises:
+        UnsupportedError: when it holds something unknown.
+    """
+    _check_keys("selector", selector)
+    wanted = selector.get("matchLabels") or {}
+    for expression in selector.get("matchExpressions") or []:
+        if expression["operator"] not in OPERATORS:
+            raise UnsupportedError(f"operator {expression['operator']}")
+        compare = OPERATORS[expression["operator"]]
+        if not compare(labels.get(expression["key"]), expression.get("values") or []):
+            return False
+    return all(labels.get(key) == value for key, value in wanted.items())
+
+
+def _check_keys(kind: str, content: Resource) -> None:
+    unknown = set(content) - KNOWN_KEYS[kind]
+    if unknown:
+        raise UnsupportedError(f"{kind}.{min(unknown)}")
+
+
+def _pod(pod: Resource) -> Pod | None:
+    """None for a pod without an address of its own: not started, ended, or in the node's network."""
+    spec, status = pod["spec"], pod.get("status", {})
+    address = status.get("podIP")
+    if not address or spec.get("hostNetwork") or status.get("phase") in {"Succeeded", "Failed"}:
+        return None
+    ports = {
+        port["name"]: port["containerPort"]
+        for container in spec["containers"]
+        for port in container.get("ports", [])
+        if "name" in port
+    }
+    metadata = pod["metadata"]
+    return Pod(metadata["namespace"], metadata["name"], address, metadata.get("labels", {}), ports)
