@@ -1,0 +1,33 @@
+"""The slurm image's entry point: python3 -m slurm_node ROLE."""
+
+import sys
+
+from slurm_node import controller, login, populate, ready, rest, worker
+from slurm_node.log import NodeError, say
+
+ROLES = {
+    "controller": controller.main,
+    "rest": rest.main,
+    "worker": worker.main,
+    "login": login.main,
+    "populate": populate.main,
+    "ready-controller": ready.controller,
+    "ready-worker": ready.worker,
+    "ready-login": ready.login,
+}
+
+
+def main() -> int:
+    """Runs the role named by the first argument."""
+    if len(sys.argv) != 2 or sys.argv[1] not in ROLES:
+        say(f"usage: slurm_node {' | '.join(ROLES)}")
+        return 2
+    try:
+        return ROLES[sys.argv[1]]()
+    except NodeError as error:
+        say(f"error: {error}")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""Makes the pod's own cgroup writable for slurmd, without a privileged pod and without a path of the host.
+
+A runtime mounts cgroups read-only in an unprivileged container, rooted at the container's own cgroup. A remount of the
+bind makes them writable; what can be reached stays below the container's limits.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from slurm_node.log import NodeError, say
+from slurm_node.system import MountFlag, mount
+
+CGROUPS = Path("/sys/fs/cgroup")
+PROCESSES_FOLDER = "pod"
+
+
+@dataclass(frozen=True, slots=True)
+class Controllers:
+    """Which cgroup mounts a pod sees.
+
+    Attributes:
+        v1: mount points of version 1 hierarchies.
+        v2: the mount point of the unified hierarchy at /sys/fs/cgroup itself, if the node uses version 2.
+    """
+
+    v1: tuple[Path, ...]
+    v2: Path | None
+
+
+def find(mountinfo: str) -> Controllers:
+    """Reads /proc/self/mountinfo (proc(5): the mount point is field 5, the type follows the dash)."""
+    v1: list[Path] = []
+    v2: Path | None = None
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        point, kind = Path(before.split()[4]), after.split()[0]
+        if kind == "cgroup" and point.is_relative_to(CGROUPS):
+            v1.append(point)
+        elif kind == "cgroup2" and point == CGROUPS:
+            v2 = point
+    return Controllers(tuple(v1), v2)
+
+
+def make_writable() -> None:
+    """Remounts this pod's cgroups writable; on version 2 also lets sub-groups have controllers."""
+    found = find(Path("/proc/self/mountinfo").read_text())
+    try:
+        for point in [*found.v1, *([found.v2] if found.v2 else [])]:
+            mount("none", point, flags=MountFlag.REMOUNT | MountFlag.BIND)
+        if found.v2:
+            _delegate(found.v2)
+    except OSError as error:
+        raise NodeError(f"can't make the pod's cgroups writable: {error}; jobs would have no limits") from error
+    version = "2" if found.v2 else "1" if found.v1 else "none"
+    say(f"cgroups: version {version}, writable below the pod's own")
+
+
+def _delegate(group: Path) -> None:
+    """Moves the pod's processes to a leaf: a version 2 group with processes can't give controllers to its children."""
+    leaf = group / PROCESSES_FOLDER
+    leaf.mkdir(exist_ok=True)
+    for process in (group / "cgroup.procs").read_text().split():
+        (leaf / "cgroup.procs").write_text(process)
+    controllers = (group / "cgroup.controllers").read_text().split()
+    (group / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in controllers))

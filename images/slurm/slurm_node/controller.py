@@ -1,0 +1,13 @@
+"""The controller pod: slurmctld as an unprivileged user."""
+
+import os
+
+from slurm_node import keys, paths
+
+
+def main() -> int:
+    """Puts the keys where slurm.conf names them, and becomes slurmctld."""
+    slurm_key = keys.install(paths.SLURM_SECRETS / "slurm.key", paths.CONTROLLER_RUN / "slurm.key")
+    keys.install(paths.SLURM_SECRETS / "jwt.key", paths.CONTROLLER_RUN / "jwt.key")
+    environment = {"SLURM_SACK_KEY": str(slurm_key), "RUNTIME_DIRECTORY": str(paths.CONTROLLER_RUN)}
+    os.execve("/opt/slurm/sbin/slurmctld", ["slurmctld", "-D"], os.environ | environment)  # noqa: S606

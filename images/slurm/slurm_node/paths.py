@@ -1,0 +1,37 @@
+"""Where things are in the slurm image's pods; components/names.py and a test hold the same literals."""
+
+from pathlib import Path
+
+PREFIX = Path("/opt/slurm")
+PLUGIN = PREFIX / "lib/slurm-wlm/spank_jail.so"
+VOLUME = Path("/mnt/jail")
+TREE = Path("/run/jail")
+MARKER = TREE / "run/.jail-ready"
+SLURM_SECRETS = Path("/run/secrets/slurm")
+SSH_SECRETS = Path("/run/secrets/ssh")
+SPOOL = Path("/var/spool/slurmd")
+SLURM_RUN = Path("/run/slurm")
+FETCHED = SLURM_RUN / "conf"
+"""Where slurmd and sackd put the configuration that they fetched, or a link to it."""
+CONTROLLER_RUN = Path("/run/slurmctld")
+OWN_RUN = Path("/run/slurm-node")
+"""The pod's own keys and state: not in the jail's view."""
+NODE_STATE = OWN_RUN / "state"
+SSH_KEYS = Path("/run/sshd-keys")
+SSHD_RUN = Path("/run/sshd")
+TOOLS = Path("/tools")
+
+
+def root_of(volume: Path, revision: str) -> Path:
+    """Returns the complete root of a revision."""
+    return volume / "roots" / revision
+
+
+def manifest_of(volume: Path, revision: str) -> Path:
+    """Returns the marker that is written once a root is complete; it lies outside every root."""
+    return volume / "manifests" / f"{revision}.json"
+
+
+def persistent_of(volume: Path, path: str) -> Path:
+    """Returns the folder that stands for a persistent path in every root."""
+    return volume / "persistent" / path.lstrip("/")

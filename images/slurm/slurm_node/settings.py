@@ -1,0 +1,109 @@
+"""What Kubernetes tells a pod, as typed values."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slurm_node.log import NodeError
+
+HIGHEST_WEIGHT_BUCKET = 15
+"""Each distinct weight is a scheduling set of its own in slurmctld, so a node set has at most 16."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """SLURM_NODE: what this pod is to Slurm."""
+
+    controller: str
+    node_set: str = ""
+    cpus: int = 0
+    memory_mib: int = 0
+    gres: str | None = None
+    weight: int = 1
+    weight_bucket: int = 1
+
+    def slurmd_conf(self, hostname: str) -> str:
+        """Returns slurmd's --conf: this dynamic node's own line of slurm.conf."""
+        bucket = min(HIGHEST_WEIGHT_BUCKET, ordinal(hostname) // max(1, self.weight_bucket))
+        parts = [
+            f"Feature={self.node_set}",
+            f"CPUs={self.cpus}",
+            f"RealMemory={self.memory_mib}",
+            f"Weight={self.weight + bucket}",
+        ]
+        return " ".join([*parts, f"Gres={self.gres}"] if self.gres else parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Jail:
+    """SLURM_JAIL: which root, and what lies beside it."""
+
+    revision: str
+    persistent: tuple[str, ...] = ()
+    tmp_mib: int = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """One of SLURM_USERS: an ordinary user that a root starts with."""
+
+    name: str
+    ssh_public_keys: tuple[str, ...] = ()
+    sudo: bool = False
+
+
+def ordinal(hostname: str) -> int:
+    """Returns the number of a StatefulSet's pod, 0 for another name."""
+    last = hostname.rpartition("-")[2]
+    return int(last) if last.isdigit() else 0
+
+
+def read_node(environment: Mapping[str, str] = os.environ) -> Node:
+    """Reads SLURM_NODE."""
+    value = _object(environment, "SLURM_NODE")
+    return Node(
+        controller=str(value["controller"]),
+        node_set=str(value.get("nodeSet", "")),
+        cpus=int(value.get("cpus", 0)),
+        memory_mib=int(value.get("memoryMib", 0)),
+        gres=value.get("gres"),
+        weight=int(value.get("weight", 1)),
+        weight_bucket=int(value.get("weightBucket", 1)),
+    )
+
+
+def read_jail(environment: Mapping[str, str] = os.environ) -> Jail:
+    """Reads SLURM_JAIL."""
+    value = _object(environment, "SLURM_JAIL")
+    persistent = tuple(_persistent_path(path) for path in value.get("persistent", ()))
+    return Jail(revision=str(value["revision"]), persistent=persistent, tmp_mib=int(value.get("tmpMib", 1024)))
+
+
+def read_users(environment: Mapping[str, str] = os.environ) -> tuple[User, ...]:
+    """Reads SLURM_USERS, which may be missing."""
+    users = json.loads(environment.get("SLURM_USERS") or "[]")
+    return tuple(
+        User(str(user["name"]), tuple(user.get("sshPublicKeys", ())), bool(user.get("sudo", False))) for user in users
+    )
+
+
+def _object(environment: Mapping[str, str], name: str) -> dict[str, Any]:
+    try:
+        value = json.loads(environment[name])
+    except KeyError:
+        raise NodeError(f"the pod has no environment variable {name}") from None
+    except json.JSONDecodeError as error:
+        raise NodeError(f"{name} is no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise NodeError(f"{name} is no JSON object")
+    return value
+
+
+def _persistent_path(path: str) -> str:
+    plain = Path(path)
+    if not plain.is_absolute() or ".." in plain.parts or len(plain.parts) < 2:
+        raise NodeError(f"SLURM_JAIL persistent: {path!r} is no absolute path below /")
+    return str(plain)

@@ -1,0 +1,120 @@
+"""Keeps a pod's daemons running, in place: slurmd may be killed under running jobs, and they must not notice.
+
+The jobs' slurmstepd processes are children of the container's init, not of slurmd, so a new slurmd finds them again.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from slurm_node.log import say
+
+TICK_SECONDS = 0.5
+FIRST_BACK_OFF_SECONDS = 1.0
+LONGEST_BACK_OFF_SECONDS = 30.0
+STEADY_SECONDS = 60.0
+"""A daemon that ran this long starts again without back-off."""
+STOP_SECONDS = 25.0
+STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
+
+
+def next_back_off(last_seconds: float, ran_seconds: float) -> float:
+    """Returns how long to wait before the next start."""
+    if ran_seconds >= STEADY_SECONDS or last_seconds == 0:
+        return FIRST_BACK_OFF_SECONDS
+    return min(last_seconds * 2, LONGEST_BACK_OFF_SECONDS)
+
+
+@dataclass(slots=True)
+class Daemon:
+    """A program that is kept running.
+
+    Attributes:
+        name: as the log calls it.
+        command: its arguments; it stays in the foreground.
+        environment: what is added to the pod's environment.
+        refusal: looked at every tick; a sentence stops the daemon, and it is tried again after the longest back-off.
+    """
+
+    name: str
+    command: Sequence[str]
+    environment: dict[str, str] = field(default_factory=dict)
+    refusal: Callable[[], str | None] = lambda: None
+    process: subprocess.Popen[bytes] | None = None
+    started: float = 0.0
+    not_before: float = 0.0
+    back_off: float = 0.0
+
+    def tick(self, now: float) -> None:
+        """Starts, restarts or stops the daemon as needed."""
+        if self.process is None:
+            if now >= self.not_before:
+                self._start(now)
+            return
+        code = self.process.poll()
+        if code is not None:
+            self.process = None
+            self.back_off = next_back_off(self.back_off, now - self.started)
+            self.not_before = now + self.back_off
+            say(f"{self.name} ended ({_reason(code)}); starting it again in {self.back_off:.0f} s")
+            return
+        if sentence := self.refusal():
+            say(f"stopping {self.name}: {sentence}")
+            self.stop(STOP_SECONDS)
+            self.back_off = LONGEST_BACK_OFF_SECONDS
+            self.not_before = now + self.back_off
+
+    def stop(self, seconds: float) -> None:
+        """Asks the daemon to end, and ends it after a while."""
+        if self.process is None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            say(f"{self.name} did not end in {seconds:.0f} s; killing it")
+            self.process.kill()
+            self.process.wait()
+        self.process = None
+
+    def _start(self, now: float) -> None:
+        self.process = subprocess.Popen(
+            list(self.command),
+            env=os.environ | self.environment,
+            preexec_fn=_unblock,  # noqa: PLW1509 - this program has one thread
+            stdin=subprocess.DEVNULL,
+        )
+        self.started = now
+        say(f"started {self.name} as process {self.process.pid}")
+
+
+def run(daemons: Sequence[Daemon], each_tick: Callable[[], None] = lambda: None) -> int:
+    """Keeps the daemons running until the pod is told to end.
+
+    Args:
+        daemons: started in this order, stopped in the opposite one.
+        each_tick: called about twice a second.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {*STOP_SIGNALS, signal.SIGCHLD})
+    while True:
+        now = time.monotonic()
+        for daemon in daemons:
+            daemon.tick(now)
+        each_tick()
+        received = signal.sigtimedwait({*STOP_SIGNALS, signal.SIGCHLD}, TICK_SECONDS)
+        if received is not None and received.si_signo in STOP_SIGNALS:
+            say(f"told to end by {signal.Signals(received.si_signo).name}")
+            for daemon in reversed(daemons):
+                daemon.stop(STOP_SECONDS)
+            return 0
+
+
+def _unblock() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, set())
+
+
+def _reason(code: int) -> str:
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

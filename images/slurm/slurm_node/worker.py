@@ -1,0 +1,50 @@
+"""The worker pod: the jail's tree, then slurmd, kept running."""
+
+import socket
+
+from slurm_node import cgroups, fetched, keys, paths, settings, tree
+from slurm_node.supervise import Daemon, run
+
+
+def main() -> int:
+    """Builds the tree and keeps slurmd running, with a configuration that keeps jobs in the jail or not at all."""
+    node, jail = settings.read_node(), settings.read_jail()
+    set_state("starting")
+    tree.wait_for_root(jail)
+    # Before the tree is built: its bind of /sys takes the writable mounts along, for slurmstepd.
+    cgroups.make_writable()
+    tree.build(tree.plan(jail, spool=paths.SPOOL))
+    key = keys.install(paths.SLURM_SECRETS / "slurm.key", paths.OWN_RUN / "slurm.key")
+    slurmd = Daemon("slurmd", slurmd_command(node, socket.gethostname()), {"SLURM_SACK_KEY": str(key)}, refusal)
+    return run([slurmd], lambda: set_state(state_of(slurmd)))
+
+
+def slurmd_command(node: settings.Node, hostname: str) -> list[str]:
+    """Returns slurmd's arguments: a dynamic node that fetches its configuration."""
+    command = ["/opt/slurm/sbin/slurmd", "-D", "--conf-server", node.controller]
+    return [*command, "-Z", "-N", hostname, "--conf", node.slurmd_conf(hostname)]
+
+
+def refusal() -> str | None:
+    """Returns why the fetched configuration must not be used; None while it is right, or not there yet."""
+    files = fetched.read()
+    return fetched.refusal(files) if files is not None else None
+
+
+def state_of(slurmd: Daemon) -> str:
+    """Returns what the readiness probe reads: "ready", or why not."""
+    if slurmd.process is None:
+        return refusal() or "slurmd is not running"
+    if fetched.read() is None:
+        return "slurmd has not fetched its configuration yet: is slurmctld up?"
+    return refusal() or "ready"
+
+
+def set_state(state: str) -> None:
+    """Writes the state for the readiness probe, if it changed."""
+    paths.OWN_RUN.mkdir(parents=True, exist_ok=True)
+    if paths.NODE_STATE.exists() and paths.NODE_STATE.read_text() == state:
+        return
+    aside = paths.NODE_STATE.with_suffix(".new")
+    aside.write_text(state)
+    aside.replace(paths.NODE_STATE)
