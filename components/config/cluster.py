@@ -5,7 +5,7 @@ from enum import StrEnum
 from pydantic import SecretStr
 
 from components.config.model import Model, setting
-from components.config.values import DnsLabel, Duration, ImmutableImage, ObjectName, Registry
+from components.config.values import DnsLabel, Duration, ImmutableImage, ObjectName, Registry, SetName
 
 
 class PullPolicy(StrEnum):
@@ -19,7 +19,7 @@ class PullPolicy(StrEnum):
 class Cluster(Model):
     """The Slurm cluster and the namespace that holds it; a namespace holds one cluster."""
 
-    name: DnsLabel = setting("Name of the cluster: Slurm's ClusterName, and the name of the SlurmCluster object.")
+    name: SetName = setting("Name of the cluster: Slurm's ClusterName, and the name of the SlurmCluster object.")
     namespace: DnsLabel = setting("Kubernetes namespace that holds everything.", default="slurm")
     create_namespace: bool = setting(
         "Whether the program makes the namespace; false takes an existing one.", default=True

@@ -4,11 +4,11 @@ from components.config.model import Model, setting
 from components.config.pods import Toleration
 from components.config.values import (
     Cpu,
-    DnsLabel,
     GresType,
     LabelKey,
     LabelValue,
     Memory,
+    SetName,
     WholeNumber,
     memory_mib,
 )
@@ -51,8 +51,8 @@ class NodeResources(Model):
 class NodeSet(Model):
     """A group of equal nodes. Its name is also the prefix of the nodes' names, and a Slurm feature."""
 
-    name: DnsLabel = setting("Name of the set; its nodes are NAME-0, NAME-1 …", max_length=40)
-    replicas: WholeNumber = setting("Wanted number of nodes.", ge=0, le=65000)
+    name: SetName = setting("Name of the set; its nodes are NAME-0, NAME-1 …")
+    replicas: WholeNumber = setting("Wanted number of nodes.", ge=0, le=10000)
     resources: NodeResources = setting("CPUs and memory of each node.")
     gpus: Gpus | None = setting("GPUs of each node; left out: none.", default=None)
     weight: WholeNumber | None = setting(

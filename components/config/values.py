@@ -186,6 +186,14 @@ SlurmTime = Annotated[
 DnsLabel = Annotated[
     str, _matching(_DNS_LABEL, "a DNS label: 1 to 63 lower-case letters, digits and inner hyphens, such as gpu-a")
 ]
+SetName = Annotated[
+    str,
+    _matching(
+        r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?",
+        "a DNS label: at most 40 lower-case letters, digits and inner hyphens, a letter first, such as gpu-a",
+    ),
+]
+"""Names of our own objects; the CRDs hold to the same rule."""
 ObjectName = Annotated[
     str,
     _matching(

@@ -1,0 +1,20 @@
+"""Declares one Slurm cluster on Kubernetes from the stack's configuration."""
+
+import pulumi
+
+from components import config as configuration
+from components.provider import kubernetes_provider
+from components.slurm_cluster import SlurmCluster
+
+
+def main() -> None:
+    """Read the whole configuration, then declare everything: a wrong configuration touches nothing."""
+    config = configuration.from_pulumi()
+    cluster = SlurmCluster(config.cluster.name, config, pulumi.ResourceOptions(provider=kubernetes_provider(config)))
+    pulumi.export("namespace", cluster.namespace)
+    pulumi.export("loginAddress", cluster.login_address)
+    pulumi.export("restAddress", cluster.rest_address)
+    pulumi.export("conditionCommand", cluster.condition_command)
+
+
+main()

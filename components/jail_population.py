@@ -1,0 +1,121 @@
+"""Populating the jail: one Job per root, which copies the jail image to the shared volume."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pulumi
+
+from components import names, pod_security
+from components.component import Component
+from components.config import Config
+from components.config.values import duration_seconds
+from components.manifest import Manifest, declared
+from components.slurm_pod import environment, jail_variable, jail_volume, pod_template, slurm_container, slurm_pod_spec
+
+_SOURCE = "/opt/slurm/libexec/pause"
+_PAUSE = f"{names.TOOLS}/pause"
+_TOOLS_MOUNT = {"name": "tools", "mountPath": names.TOOLS}
+_SMALL = {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "32Mi"}}
+_COPY = {"requests": {"cpu": "250m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}}
+_RETRIES = 3
+
+
+def users_variable(config: Config) -> list[dict[str, Any]]:
+    """What SLURM_USERS says: the first users of a new root."""
+    return [user.model_dump(by_alias=True) for user in config.login.users]
+
+
+def _tools(config: Config) -> dict[str, Any]:
+    """Brings a static program into the image's container, which need not have any of its own."""
+    return slurm_container(
+        config,
+        "tools",
+        command=["/bin/cp", _SOURCE, _PAUSE],
+        args=[],
+        resources=_SMALL,
+        securityContext=pod_security.root_container({}),
+        volumeMounts=[_TOOLS_MOUNT],
+    )
+
+
+def _image(config: Config) -> dict[str, Any]:
+    """Runs the jail image, only so that its root file system is there to be read."""
+    return {
+        "name": "image",
+        "image": config.images.reference(config.jail.image),
+        "imagePullPolicy": str(config.images.pull_policy),
+        "command": [_PAUSE],
+        "restartPolicy": "Always",
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "resources": _SMALL,
+        "securityContext": pod_security.root_container({}),
+        "volumeMounts": [_TOOLS_MOUNT],
+    }
+
+
+def _populate(config: Config) -> dict[str, Any]:
+    return slurm_container(
+        config,
+        "populate",
+        env=environment({"SLURM_JAIL": jail_variable(config), "SLURM_USERS": users_variable(config)}),
+        resources=_COPY,
+        securityContext=pod_security.mounting_container(pod_security.POPULATE_CAPABILITIES),
+        volumeMounts=[{"name": "jail", "mountPath": names.JAIL_VOLUME}, _TOOLS_MOUNT],
+    )
+
+
+def manifests(config: Config) -> list[Manifest]:
+    """The Job of the root that the configuration asks for."""
+    name = names.jail_job(config.jail.revision)
+    seconds = duration_seconds(config.timeouts.populate)
+    pod = slurm_pod_spec(
+        config,
+        [_populate(config)],
+        [jail_volume(config), {"name": "tools", "emptyDir": {}}],
+        initContainers=[_tools(config), _image(config)],
+        restartPolicy="Never",
+        # The image's root is read through its process: /proc/PID/root.
+        shareProcessNamespace=True,
+        securityContext=pod_security.root_pod(),
+    )
+    spec = {
+        "backoffLimit": _RETRIES,
+        "activeDeadlineSeconds": seconds,
+        "template": pod_template(config, "jail", pod),
+    }
+    body = declared(
+        config,
+        "batch/v1",
+        "Job",
+        name,
+        "jail",
+        {"spec": spec},
+        # A Job that failed stays failed: the next run makes it anew.
+        annotations={"pulumi.com/replaceUnready": "true"},
+    )
+    return [Manifest(body, held=False, deadline_seconds=seconds)]
+
+
+class JailPopulation(Component):
+    """The root of the jail that the configured image makes. Pulumi waits until it is complete.
+
+    Roots of other images stay on the volume: a former image is used again at once.
+
+    Args:
+        name: Name of the resource in the stack.
+        config: The configuration: `jail`, `images`, `login.users`, `timeouts.populate` and `cluster`.
+        depends_on: What is there before, such as the volume.
+        opts: Options of the resource.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        depends_on: Sequence[pulumi.Resource] = (),
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(name, opts)
+        self.declare(manifests(config), depends_on)
+        self.revision = config.jail.revision
+        self.register_outputs({"revision": self.revision})

@@ -1,0 +1,101 @@
+"""Keys that are made once and then live in Pulumi's state, as secrets.
+
+The provider is pickled by reference into the state, so this module's name and the class names stay as they are.
+"""
+
+import base64
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import pulumi
+import pulumi.dynamic as dynamic
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
+
+_SLURM_KEY_BYTES: Final = 1024
+_JWT_KEY_BYTES: Final = 64
+_RSA_BITS: Final = 3072
+
+SLURM: Final = "slurm"
+SSH: Final = "ssh"
+REVISION: Final = "revision"
+
+
+def _random_text(size: int) -> bytes:
+    """Random bytes as text: no program on the way stops at a NUL or eats a newline."""
+    return base64.b64encode(secrets.token_bytes(size))
+
+
+def _ssh_pair(key: ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey, name: str) -> dict[str, bytes]:
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    return {name: private, f"{name}.pub": public + b"\n"}
+
+
+def _slurm() -> dict[str, bytes]:
+    return {"slurm.key": _random_text(_SLURM_KEY_BYTES), "jwt.key": _random_text(_JWT_KEY_BYTES)}
+
+
+def _ssh() -> dict[str, bytes]:
+    return {
+        **_ssh_pair(ed25519.Ed25519PrivateKey.generate(), "ssh_host_ed25519_key"),
+        **_ssh_pair(rsa.generate_private_key(public_exponent=65537, key_size=_RSA_BITS), "ssh_host_rsa_key"),
+    }
+
+
+def _revision() -> dict[str, bytes]:
+    return {"key": _random_text(_JWT_KEY_BYTES)}
+
+
+_MAKERS: Final[Mapping[str, Callable[[], dict[str, bytes]]]] = {SLURM: _slurm, SSH: _ssh, REVISION: _revision}
+
+
+def generate(purpose: str) -> dict[str, str]:
+    """New keys, base64-encoded as a Secret's data.
+
+    Args:
+        purpose: SLURM, SSH or REVISION.
+    """
+    return {name: base64.b64encode(content).decode() for name, content in _MAKERS[purpose]().items()}
+
+
+class _KeysProvider(dynamic.ResourceProvider):
+    """Makes keys when they are first needed; never again, and never takes them back."""
+
+    serialize_as_secret_always = False  # The pickled provider holds no key.
+
+    def create(self, props: dict[str, Any]) -> dynamic.CreateResult:
+        purpose = str(props["purpose"])
+        return dynamic.CreateResult(
+            id_=f"{purpose}-{secrets.token_hex(4)}", outs={"purpose": purpose, "data": generate(purpose)}
+        )
+
+    def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> dynamic.DiffResult:
+        return dynamic.DiffResult(changes=False)
+
+
+class Keys(dynamic.Resource, module="pulumi-slurm", name="Keys"):
+    """Generated keys. Their values stand in the stack's state, encrypted.
+
+    Args:
+        name: Name of the resource in the stack.
+        purpose: SLURM, SSH or REVISION.
+        opts: Options of the resource.
+    """
+
+    data: pulumi.Output[dict[str, str]]
+
+    def __init__(self, name: str, purpose: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        secret = pulumi.ResourceOptions(additional_secret_outputs=["data"])
+        super().__init__(
+            _KeysProvider(), name, {"purpose": purpose, "data": None}, pulumi.ResourceOptions.merge(opts, secret)
+        )
+
+
+def purposes(existing_slurm: str | None, existing_ssh: str | None) -> Sequence[str]:
+    """Which keys are generated, given the existing Secrets."""
+    wanted = [(REVISION, None), (SLURM, existing_slurm), (SSH, existing_ssh)]
+    return [purpose for purpose, existing in wanted if existing is None]

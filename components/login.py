@@ -1,0 +1,148 @@
+"""Login nodes: SSH into the jail."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from components import names, pod_security
+from components.component import Component
+from components.config import Config
+from components.config.login import ServiceType
+from components.controller import keys_secret
+from components.manifest import SKIP_AWAIT, Manifest, declared, selector
+from components.slurm_pod import (
+    environment,
+    headless_service,
+    jail_variable,
+    jail_volume,
+    pod_template,
+    ready_probe,
+    resources,
+    run_volume,
+    slurm_container,
+    slurm_pod_spec,
+)
+
+
+def _service(config: Config) -> Manifest:
+    service = config.login.service
+    port: dict[str, Any] = {"name": "ssh", "port": names.SSH_PORT, "targetPort": names.SSH_PORT, "protocol": "TCP"}
+    if service.node_port is not None:
+        port["nodePort"] = service.node_port
+    spec: dict[str, Any] = {"type": str(service.type), "selector": selector(config, "login"), "ports": [port]}
+    if service.load_balancer_source_ranges:
+        spec["loadBalancerSourceRanges"] = service.load_balancer_source_ranges
+        # The network policy sees the client's own address only when no other node passes the connection on.
+        spec["externalTrafficPolicy"] = "Local"
+    body = declared(
+        config,
+        "v1",
+        "Service",
+        names.LOGIN,
+        "login",
+        {"spec": spec},
+        annotations={**SKIP_AWAIT, **service.annotations},
+    )
+    return Manifest(body)
+
+
+def _stateful_set(config: Config) -> Manifest:
+    container = slurm_container(
+        config,
+        "login",
+        ports=[{"name": "ssh", "containerPort": names.SSH_PORT}],
+        env=environment(
+            {
+                "SLURM_NODE": {"controller": f"{names.CONTROLLER}:{names.SLURMCTLD_PORT}"},
+                "SLURM_JAIL": jail_variable(config),
+            }
+        ),
+        readinessProbe=ready_probe("login"),
+        resources=resources(config.login.resources),
+        securityContext=pod_security.mounting_container(pod_security.LOGIN_CAPABILITIES),
+        volumeMounts=[
+            {"name": "jail", "mountPath": names.JAIL_VOLUME},
+            {"name": "keys", "mountPath": names.SECRETS_SLURM, "readOnly": True},
+            {"name": "ssh", "mountPath": names.SECRETS_SSH, "readOnly": True},
+            {"name": "run", "mountPath": "/run"},
+        ],
+    )
+    host_keys = config.credentials.existing_ssh_secret or names.SSH_HOST_KEYS
+    volumes = [
+        jail_volume(config),
+        {"name": "keys", "secret": pod_security.secret_files(keys_secret(config), [names.SLURM_KEY])},
+        {"name": "ssh", "secret": pod_security.secret_files(host_keys, list(names.SSH_HOST_KEY_FILES))},
+        run_volume(),
+    ]
+    spec = {
+        "serviceName": names.LOGINS,
+        "replicas": config.login.replicas,
+        "podManagementPolicy": "Parallel",
+        "selector": {"matchLabels": selector(config, "login")},
+        "template": pod_template(
+            config,
+            "login",
+            slurm_pod_spec(config, [container], volumes, securityContext=pod_security.root_pod()),
+        ),
+    }
+    return Manifest(
+        declared(config, "apps/v1", "StatefulSet", names.LOGIN, "login", {"spec": spec}, annotations=SKIP_AWAIT)
+    )
+
+
+def manifests(config: Config) -> list[Manifest]:
+    """The Services and the StatefulSet of the login nodes."""
+    return [
+        headless_service(config, names.LOGINS, "login", "ssh", names.SSH_PORT),
+        _service(config),
+        _stateful_set(config),
+    ]
+
+
+class Login(Component):
+    """Login nodes behind one Service.
+
+    Args:
+        name: Name of the resource in the stack.
+        config: The configuration: `login`, `images`, `jail`, `credentials` and `cluster`.
+        depends_on: What is there before, such as the ledger and a complete root of the jail.
+        opts: Options of the resource.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        depends_on: Sequence[pulumi.Resource] = (),
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(name, opts)
+        children = self.declare(manifests(config), depends_on)
+        service = children[f"Service/{names.LOGIN}"]
+        assert isinstance(service, kubernetes.core.v1.Service)
+        self.node_port = service.spec.apply(_node_port)
+        self.register_outputs({"nodePort": self.node_port})
+
+
+def _node_port(spec: Any) -> int | None:
+    """The port on every Kubernetes node; None while Kubernetes has not chosen one."""
+    ports = getattr(spec, "ports", None) or []
+    return ports[0].node_port if ports else None
+
+
+def address(config: Config, service: Any, node_port: int | None) -> str:
+    """Where SSH answers, as host:port.
+
+    Args:
+        config: The configuration.
+        service: The Service's status as Kubernetes says it; None where only the port is of interest.
+        node_port: The port on every Kubernetes node.
+    """
+    if config.login.service.type is ServiceType.NODE_PORT:
+        return f"<any Kubernetes node>:{node_port or '<port>'}"
+    balancer = getattr(service, "load_balancer", None)
+    ingress = getattr(balancer, "ingress", None) or []
+    host = (ingress[0].ip or ingress[0].hostname) if ingress else "<no address yet: run pulumi up again>"
+    return f"{host}:{names.SSH_PORT}"

@@ -1,0 +1,98 @@
+"""Kubernetes objects as plain data, known from the configuration alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from components import names
+from components.config import Config
+
+SKIP_AWAIT: Final = {"pulumi.com/skipAwait": "true"}
+"""For objects whose readiness the SlurmCluster resource answers for: it knows what Slurm says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One declared object.
+
+    Args:
+        body: The object as Kubernetes takes it. A Secret's data is left out.
+        payload: For a Secret: the keys of its data, which come from the key resources.
+        held: Whether the object stands in the ledger, so that the operator restores it.
+        retain: Whether the object stays in Kubernetes when Pulumi drops it.
+        protect: Whether Pulumi refuses to delete it.
+        deadline_seconds: How long Pulumi waits for it; None leaves the provider's own limit.
+    """
+
+    body: Mapping[str, Any]
+    payload: tuple[str, ...] = ()
+    held: bool = True
+    retain: bool = False
+    protect: bool = False
+    deadline_seconds: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """Kind of the object, such as StatefulSet."""
+        return str(self.body["kind"])
+
+    @property
+    def name(self) -> str:
+        """Name of the object."""
+        return str(self.body["metadata"]["name"])
+
+
+def selector(config: Config, component: str, **more: str) -> dict[str, str]:
+    """Labels that tell the pods of a component from all others. They never change."""
+    return {
+        names.LABEL_NAME: "slurm",
+        names.LABEL_INSTANCE: config.cluster.name,
+        names.LABEL_COMPONENT: component,
+        **more,
+    }
+
+
+def labels(config: Config, component: str, **more: str) -> dict[str, str]:
+    """Labels of an object of a component."""
+    return {**selector(config, component, **more), names.LABEL_MANAGED_BY: names.PROJECT}
+
+
+def declared(
+    config: Config,
+    api_version: str,
+    kind: str,
+    name: str,
+    component: str,
+    content: Mapping[str, Any],
+    *,
+    annotations: Mapping[str, str] | None = None,
+    more_labels: Mapping[str, str] | None = None,
+    namespaced: bool = True,
+) -> dict[str, Any]:
+    """The body of an object.
+
+    Args:
+        config: The configuration.
+        api_version: API group and version.
+        kind: Kind of the object.
+        name: Its name, fixed.
+        component: Value of its component label.
+        content: Everything besides apiVersion, kind and metadata.
+        annotations: Annotations besides those of every declared object.
+        more_labels: Labels besides those of every declared object.
+        namespaced: Whether the kind lives in a namespace.
+    """
+    metadata: dict[str, Any] = {
+        "name": name,
+        "labels": labels(config, component, **(more_labels or {})),
+        "annotations": {
+            # What the program declares wins over edits by hand, and over a heal by the operator, which applies under
+            # the same manager so that a field that is dropped here goes away there.
+            "pulumi.com/patchForce": "true",
+            "pulumi.com/patchFieldManager": names.FIELD_MANAGER,
+            **(annotations or {}),
+        },
+    }
+    if namespaced:
+        metadata["namespace"] = config.cluster.namespace
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}

@@ -1,0 +1,104 @@
+"""Network policies: pods of the cluster take the connections that Slurm needs, and no others.
+
+Only podSelector, namespaceSelector, ipBlock and ports are used, so that simple policy engines enforce all of it.
+Egress stays open: jobs fetch packages and data, and what may leave is for the site's own policies to say.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pulumi
+
+from components import names
+from components.component import Component
+from components.config import Config
+from components.manifest import Manifest, declared, selector
+
+
+def _from(config: Config, *components: str) -> list[dict[str, Any]]:
+    return [{"podSelector": {"matchLabels": selector(config, component)}} for component in components]
+
+
+def _port(first: int, last: int | None = None) -> dict[str, Any]:
+    return {"protocol": "TCP", "port": first} | ({"endPort": last} if last else {})
+
+
+def _blocks(ranges: Sequence[str]) -> list[dict[str, Any]]:
+    return [{"ipBlock": {"cidr": cidr}} for cidr in ranges]
+
+
+def _policy(config: Config, name: str, component: str, rules: list[dict[str, Any]]) -> Manifest:
+    spec = {
+        "podSelector": {"matchLabels": selector(config, component)},
+        "policyTypes": ["Ingress"],
+        "ingress": rules,
+    }
+    return Manifest(declared(config, "networking.k8s.io/v1", "NetworkPolicy", name, "network", {"spec": spec}))
+
+
+def _rules(config: Config) -> dict[str, list[dict[str, Any]]]:
+    """What each component takes."""
+    srun = _port(names.SRUN_PORT_FIRST, names.SRUN_PORT_LAST)
+    everywhere = [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/0"}}]
+    ssh = _blocks(config.login.service.load_balancer_source_ranges) or everywhere
+    return {
+        "controller": [
+            {"from": _from(config, "worker", "login", "rest"), "ports": [_port(names.SLURMCTLD_PORT)]},
+        ],
+        "worker": [
+            {
+                "from": _from(config, "controller", "worker", "login"),
+                "ports": [_port(names.SLURMD_PORT)],
+            },
+            # srun in a login session or in a job opens ports on its own side; nodes connect back to them.
+            {"from": _from(config, "login"), "ports": [srun]},
+            # MPI and NCCL choose ports freely.
+            {"from": _from(config, "worker")},
+        ],
+        "login": [
+            {"from": ssh, "ports": [_port(names.SSH_PORT)]},
+            # slurmctld tells a waiting srun or salloc that its job starts.
+            {"from": _from(config, "worker", "controller", "login"), "ports": [srun]},
+        ],
+        "rest": [
+            {
+                "from": [*_from(config, "operator"), *_blocks(config.network_policies.rest_client_cidrs)],
+                "ports": [_port(names.SLURMRESTD_PORT)],
+            },
+        ],
+        # kubelet's probes come from the node itself, which policies do not bind.
+        "operator": [],
+        "jail": [],
+    }
+
+
+def manifests(config: Config) -> list[Manifest]:
+    """A policy per component; each also denies what it does not name."""
+    if not config.network_policies.enabled:
+        return []
+    return [
+        _policy(config, f"{names.RESERVED_PREFIX}{component}", component, rules)
+        for component, rules in _rules(config).items()
+    ]
+
+
+class NetworkPolicies(Component):
+    """Which connections the cluster's pods take.
+
+    Args:
+        name: Name of the resource in the stack.
+        config: The configuration: `networkPolicies`, `login.service` and `cluster`.
+        depends_on: What is there before, such as the ledger.
+        opts: Options of the resource.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        depends_on: Sequence[pulumi.Resource] = (),
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(name, opts)
+        self.declare(manifests(config), depends_on)
+        self.register_outputs({"enabled": config.network_policies.enabled})

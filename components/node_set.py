@@ -1,0 +1,144 @@
+"""Node sets: worker pods, each a Slurm node."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pulumi
+
+from components import names, pod_security
+from components.component import Component
+from components.config import Config
+from components.config.node_sets import NodeSet as NodeSetConfig
+from components.controller import keys_secret
+from components.manifest import SKIP_AWAIT, Manifest, declared, selector
+from components.slurm_pod import (
+    environment,
+    ever_tolerated,
+    headless_service,
+    jail_variable,
+    jail_volume,
+    pod_template,
+    ready_probe,
+    run_volume,
+    slurm_container,
+    slurm_pod_spec,
+)
+
+_GRACE_SECONDS = 60
+
+
+def node_variable(node_set: NodeSetConfig) -> dict[str, Any]:
+    """What SLURM_NODE says: the node as slurmd registers it."""
+    return {
+        "controller": f"{names.CONTROLLER}:{names.SLURMCTLD_PORT}",
+        "nodeSet": node_set.name,
+        "cpus": node_set.resources.cpu,
+        "memoryMib": node_set.resources.job_memory_mib,
+        "gres": node_set.gres,
+        "weight": node_set.base_weight,
+        "weightBucket": node_set.weight_bucket,
+    }
+
+
+def _resources(node_set: NodeSetConfig) -> dict[str, Any]:
+    """Requests equal limits, so that the kernel takes jobs for no spare load, unless the CPU request is set lower."""
+    own = node_set.resources
+    gpus = {node_set.gpus.resource: str(node_set.gpus.per_node)} if node_set.gpus else {}
+    limits = {"cpu": str(own.cpu), "memory": own.memory, **gpus}
+    return {"requests": {**limits, "cpu": own.cpu_request or str(own.cpu)}, "limits": limits}
+
+
+def _container(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
+    # No liveness probe: a restart would end every job of the node; the entry starts slurmd again by itself.
+    return slurm_container(
+        config,
+        "worker",
+        ports=[{"name": "slurmd", "containerPort": names.SLURMD_PORT}],
+        env=environment({"SLURM_NODE": node_variable(node_set), "SLURM_JAIL": jail_variable(config)}),
+        readinessProbe=ready_probe("worker"),
+        resources=_resources(node_set),
+        securityContext=pod_security.mounting_container(pod_security.WORKER_CAPABILITIES),
+        volumeMounts=[
+            {"name": "jail", "mountPath": names.JAIL_VOLUME},
+            {"name": "keys", "mountPath": names.SECRETS_SLURM, "readOnly": True},
+            {"name": "spool", "mountPath": names.SPOOL_DIR},
+            {"name": "run", "mountPath": "/run"},
+        ],
+    )
+
+
+def _stateful_set(config: Config, node_set: NodeSetConfig) -> Manifest:
+    labels = {names.LABEL_NODE_SET: node_set.name}
+    volumes = [
+        jail_volume(config),
+        {"name": "keys", "secret": pod_security.secret_files(keys_secret(config), [names.SLURM_KEY])},
+        {"name": "spool", "emptyDir": {}},
+        run_volume(),
+    ]
+    pod: dict[str, Any] = {
+        "securityContext": pod_security.root_pod(),
+        "terminationGracePeriodSeconds": _GRACE_SECONDS,
+        "tolerations": [
+            *ever_tolerated(),
+            *(each.model_dump(by_alias=True, exclude_none=True) for each in node_set.tolerations),
+        ],
+    }
+    if node_set.node_selector:
+        pod["nodeSelector"] = dict(node_set.node_selector)
+    spec = {
+        # No replicas: the operator alone knows which nodes are free to go.
+        "serviceName": names.WORKERS,
+        "podManagementPolicy": "Parallel",
+        "updateStrategy": {"type": "OnDelete"},
+        "selector": {"matchLabels": selector(config, "worker", **labels)},
+        "template": pod_template(
+            config, "worker", slurm_pod_spec(config, [_container(config, node_set)], volumes, **pod), **labels
+        ),
+    }
+    body = declared(
+        config,
+        "apps/v1",
+        "StatefulSet",
+        node_set.name,
+        "worker",
+        {"spec": spec},
+        # A set that must be replaced leaves its pods, and the jobs in them, to the new one.
+        annotations={**SKIP_AWAIT, "pulumi.com/deletionPropagationPolicy": "orphan"},
+        more_labels=labels,
+    )
+    return Manifest(body)
+
+
+def shared_manifests(config: Config) -> list[Manifest]:
+    """What all node sets share: the headless Service that names every worker."""
+    return [headless_service(config, names.WORKERS, "worker", "slurmd", names.SLURMD_PORT)]
+
+
+def manifests(config: Config, node_set: NodeSetConfig) -> list[Manifest]:
+    """The StatefulSet of one node set."""
+    return [_stateful_set(config, node_set)]
+
+
+class NodeSet(Component):
+    """The worker pods of one node set. How many there are is the NodeSet resource's to say, and the operator's to do.
+
+    Args:
+        name: Name of the resource in the stack.
+        config: The configuration: `images`, `jail`, `credentials` and `cluster`.
+        node_set: The node set's own part of it.
+        depends_on: What is there before, such as the ledger and a complete root of the jail.
+        opts: Options of the resource.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        node_set: NodeSetConfig,
+        depends_on: Sequence[pulumi.Resource] = (),
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(name, opts)
+        self.declare(manifests(config, node_set), depends_on)
+        self.stateful_set = node_set.name
+        self.register_outputs({"statefulSet": self.stateful_set})

@@ -1,0 +1,156 @@
+"""The operator: its CRDs, its rights and its pod."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import yaml
+
+from components import names, pod_security
+from components.component import Component
+from components.config import Config
+from components.config.program import OperatorMode
+from components.controller import keys_secret
+from components.manifest import Manifest, declared, selector
+from components.slurm_pod import pod_template, resources, slurm_pod_spec
+
+CRD_FOLDER = Path(__file__).parent.parent / "operator" / "crds"
+
+_READ = ["get", "list", "watch"]
+_GROUP = names.API_GROUP
+_RULES: list[dict[str, Any]] = [
+    {
+        "apiGroups": [_GROUP],
+        "resources": [
+            "slurmclusters",
+            "slurmclusters/status",
+            "slurmclusters/finalizers",
+            "nodesets",
+            "nodesets/status",
+            "nodesets/finalizers",
+        ],
+        "verbs": [*_READ, "patch", "update"],
+    },
+    {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": [*_READ, "patch"]},
+    {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": _READ},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": _READ},
+    # A rule with names can't allow create: the name is not known to the server then.
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": [*_READ, "create"]},
+    {
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "resourceNames": [names.CONFIG_ACTIVE],
+        "verbs": ["patch", "update"],
+    },
+    {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [names.LEDGER], "verbs": ["get"]},
+    {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+    {
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "verbs": [*_READ, "create", "update", "patch"],
+    },
+]
+
+
+def crd_manifests() -> list[Manifest]:
+    """The CRDs, as the operator's files say. They stay when the stack goes: other clusters may use them."""
+    files = sorted(CRD_FOLDER.glob("*.yaml"))
+    bodies = [yaml.safe_load(file.read_text("utf-8")) for file in files]
+    for body in bodies:
+        body["metadata"].setdefault("annotations", {}).update(
+            {"pulumi.com/patchForce": "true", "pulumi.com/patchFieldManager": names.FIELD_MANAGER}
+        )
+    return [Manifest(body, held=False, retain=True) for body in bodies]
+
+
+def _rbac(config: Config) -> list[Manifest]:
+    rbac = "rbac.authorization.k8s.io"
+    account = {"kind": "ServiceAccount", "name": names.OPERATOR, "namespace": config.cluster.namespace}
+    binding = {
+        "roleRef": {"apiGroup": rbac, "kind": "Role", "name": names.OPERATOR},
+        "subjects": [account],
+    }
+    bodies = [
+        declared(config, "v1", "ServiceAccount", names.OPERATOR, "operator", {"automountServiceAccountToken": False}),
+        declared(config, f"{rbac}/v1", "Role", names.OPERATOR, "operator", {"rules": _RULES}),
+        declared(config, f"{rbac}/v1", "RoleBinding", names.OPERATOR, "operator", binding),
+    ]
+    return [Manifest(body, held=False) for body in bodies]
+
+
+def _deployment(config: Config) -> Manifest:
+    # The reader of the configuration refuses mode install without an image.
+    image = config.images.operator or ""
+    health = {"path": "/healthz", "port": names.OPERATOR_HEALTH_PORT}
+    container = {
+        "name": "operator",
+        "image": config.images.reference(image),
+        "imagePullPolicy": str(config.images.pull_policy),
+        "env": [
+            {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+            {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        ],
+        "ports": [{"name": "health", "containerPort": names.OPERATOR_HEALTH_PORT}],
+        "readinessProbe": {"httpGet": health, "periodSeconds": 2, "timeoutSeconds": 5, "failureThreshold": 5},
+        "livenessProbe": {"httpGet": health, "periodSeconds": 20, "timeoutSeconds": 10, "initialDelaySeconds": 30},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "resources": resources(config.operator.resources),
+        "securityContext": pod_security.unprivileged_container(),
+        "volumeMounts": [
+            {"name": "jwt", "mountPath": names.SECRETS_SLURM, "readOnly": True},
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the container's own, empty at start
+        ],
+    }
+    volumes = [
+        {"name": "jwt", "secret": pod_security.secret_files(keys_secret(config), [names.JWT_KEY])},
+        {"name": "tmp", "emptyDir": {}},
+    ]
+    pod = slurm_pod_spec(
+        config,
+        [container],
+        volumes,
+        securityContext=pod_security.OPERATOR_POD,
+        serviceAccountName=names.OPERATOR,
+        automountServiceAccountToken=True,
+    )
+    spec = {
+        "replicas": 1,
+        # Two operators must not act at the same time.
+        "strategy": {"type": "Recreate"},
+        "selector": {"matchLabels": selector(config, "operator")},
+        "template": pod_template(config, "operator", pod),
+    }
+    return Manifest(declared(config, "apps/v1", "Deployment", names.OPERATOR, "operator", {"spec": spec}), held=False)
+
+
+def manifests(config: Config) -> list[Manifest]:
+    """The operator's rights and its Deployment."""
+    if config.operator.mode is OperatorMode.EXISTING:
+        return []
+    return [*_rbac(config), _deployment(config)]
+
+
+class Operator(Component):
+    """The operator of the namespace. What it does to the cluster ends before it does: it is deleted last.
+
+    Args:
+        name: Name of the resource in the stack.
+        config: The configuration: `operator`, `images`, `credentials` and `cluster`.
+        depends_on: What is there before, such as the keys.
+        opts: Options of the resource.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        depends_on: Sequence[pulumi.Resource] = (),
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(name, opts)
+        if config.operator.mode is OperatorMode.INSTALL:
+            crds = self.declare(crd_manifests())
+            rights = self.declare(_rbac(config), depends_on)
+            self.declare([_deployment(config)], [*depends_on, *crds.values(), *rights.values()])
+        self.register_outputs({"mode": str(config.operator.mode)})

@@ -1,0 +1,80 @@
+"""What the pods may do to the kernel, and why."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from components import names
+
+ENTER_JAIL: Final = {
+    "SYS_ADMIN": "mount the jail's tree, make mount namespaces, pivot into it; writable cgroups for memory limits",
+    "SYS_CHROOT": "setns into a mount namespace changes the root; sshd's unprivileged half lives in an empty root",
+    "SETPCAP": "drop capabilities from the bounding set before a user's code runs",
+}
+BECOME_USER: Final = {
+    "SETUID": "run steps and sessions as their user; sudo in the jail",
+    "SETGID": "the same for groups",
+    "KILL": "signal processes of users",
+    "CHOWN": "give a job's files, terminal and spool to its user; package managers in the jail",
+    "DAC_OVERRIDE": "reach files of users as root; package managers in the jail",
+    "FOWNER": "change modes of files of other owners; package managers in the jail",
+    "FSETID": "keep set-id bits of files that package managers write",
+    "SETFCAP": "packages whose programs carry file capabilities",
+    "AUDIT_WRITE": "sudo and sshd refuse to work where the kernel audits and they cannot write records",
+}
+WORKER_CAPABILITIES: Final[Mapping[str, str]] = {**ENTER_JAIL, **BECOME_USER}
+LOGIN_CAPABILITIES: Final[Mapping[str, str]] = {
+    **ENTER_JAIL,
+    **BECOME_USER,
+    "NET_BIND_SERVICE": "sshd listens on port 22",
+}
+POPULATE_CAPABILITIES: Final[Mapping[str, str]] = {
+    "SYS_PTRACE": "read the image container's root as /proc/PID/root",
+    "CHOWN": "owners of the image's files",
+    "DAC_OVERRIDE": "read and write files of every owner",
+    "FOWNER": "modes and times of files of every owner",
+    "FSETID": "set-id bits of the image's files",
+    "SETFCAP": "file capabilities of the image's files",
+    "MKNOD": "device files of the image",
+}
+
+RUNTIME_SECCOMP: Final = {"seccompProfile": {"type": "RuntimeDefault"}}
+
+
+def unprivileged_pod(uid: int) -> dict[str, Any]:
+    """Security context of a pod that runs as one ordinary id, which also reads its volumes."""
+    return {**RUNTIME_SECCOMP, "runAsNonRoot": True, "runAsUser": uid, "runAsGroup": uid, "fsGroup": uid}
+
+
+def unprivileged_container() -> dict[str, Any]:
+    """Security context of a container that needs nothing from the kernel."""
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def root_pod() -> dict[str, Any]:
+    """Security context of a pod that starts as root."""
+    return {**RUNTIME_SECCOMP, "runAsUser": 0, "runAsGroup": 0}
+
+
+def root_container(capabilities: Mapping[str, str]) -> dict[str, Any]:
+    """Security context of a root container with these capabilities and no other."""
+    return {"capabilities": {"drop": ["ALL"], "add": sorted(capabilities)}}
+
+
+def mounting_container(capabilities: Mapping[str, str]) -> dict[str, Any]:
+    """The same for a container that mounts: container runtimes' default AppArmor profile denies every mount."""
+    return {**root_container(capabilities), "appArmorProfile": {"type": "Unconfined"}}
+
+
+def secret_files(secret: str, keys: list[str]) -> dict[str, Any]:
+    """A Secret volume with these keys, readable by owner and group alone."""
+    items = [{"key": key, "path": key} for key in keys]
+    return {"secretName": secret, "defaultMode": 0o440, "items": items}
+
+
+CONTROLLER_POD: Final = unprivileged_pod(names.SLURM_UID)
+REST_POD: Final = unprivileged_pod(names.SLURMREST_UID)
+OPERATOR_POD: Final = unprivileged_pod(names.OPERATOR_UID)

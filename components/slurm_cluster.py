@@ -1,0 +1,212 @@
+"""The whole cluster: every component, and last of all the resources that the operator works from."""
+
+import json
+from typing import Any, Final
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from components import (
+    configuration,
+    controller,
+    credentials,
+    jail_population,
+    jail_storage,
+    login,
+    names,
+    network_policies,
+    node_set,
+    operator,
+    rest_api,
+)
+from components.component import Component
+from components.config import Config
+from components.config.login import ServiceType
+from components.config.values import duration_seconds
+from components.ledger import LedgerSecrets
+from components.manifest import Manifest, declared
+
+_SPARE_SECONDS: Final = 60
+"""Pulumi waits longer than the operator's own deadlines, so that the reason is there before the wait ends."""
+
+
+def namespace_manifests(config: Config) -> list[Manifest]:
+    """The namespace, if it is ours to make."""
+    if not config.cluster.create_namespace:
+        return []
+    body = declared(
+        config,
+        "v1",
+        "Namespace",
+        config.cluster.namespace,
+        "cluster",
+        {},
+        # Workers and logins mount file systems, which the stricter levels forbid.
+        more_labels={"pod-security.kubernetes.io/enforce": "privileged"},
+        namespaced=False,
+    )
+    return [Manifest(body, held=False, retain=config.retains_namespace)]
+
+
+def manifests(config: Config) -> list[Manifest]:
+    """Every object that the program declares, besides the ledger itself and the custom resources."""
+    return [
+        *namespace_manifests(config),
+        *credentials.manifests(config),
+        *configuration.manifests(config),
+        *network_policies.manifests(config),
+        *jail_storage.manifests(config),
+        *operator.manifests(config),
+        *controller.manifests(config),
+        *rest_api.manifests(config),
+        *jail_population.manifests(config),
+        *node_set.shared_manifests(config),
+        *(manifest for each in config.node_sets for manifest in node_set.manifests(config, each)),
+        *login.manifests(config),
+    ]
+
+
+class Namespace(Component):
+    """The namespace of the cluster."""
+
+    def __init__(self, name: str, config: Config, opts: pulumi.ResourceOptions) -> None:
+        super().__init__(name, opts)
+        self.declare(namespace_manifests(config))
+        self.register_outputs({"namespace": config.cluster.namespace})
+
+
+class SlurmCluster(Component):
+    """A Slurm cluster on Kubernetes.
+
+    Args:
+        name: Name of the resource in the stack.
+        config: The whole configuration.
+        opts: Options of the resource, among them the Kubernetes provider.
+
+    Attributes:
+        namespace: Namespace of the cluster.
+        login_address: Where SSH answers, as host:port.
+        rest_address: Where the REST API answers inside Kubernetes.
+        condition_command: Shows why the cluster is or is not available.
+    """
+
+    namespace: str
+    login_address: pulumi.Output[str]
+    rest_address: str
+    condition_command: str
+
+    def __init__(self, name: str, config: Config, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(name, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        namespace = Namespace("namespace", config, child)
+        generated = credentials.GeneratedKeys("generated-keys", config, child)
+        ledger = LedgerSecrets(
+            "ledger", config, manifests(config), generated.payloads, generated.revision_key, [namespace], child
+        )
+        secrets = credentials.Credentials("credentials", config, generated.payloads, [ledger], child)
+        # Everything depends on the operator so that it is deleted after all that it looks after.
+        machinery = operator.Operator("operator", config, [secrets], child)
+        ready = [ledger, machinery]
+        storage = jail_storage.JailStorage("jail-storage", config, [namespace], child)
+        root = jail_population.JailPopulation("jail-population", config, [storage], child)
+        parts = [
+            configuration.Configuration("configuration", config, ready, child),
+            network_policies.NetworkPolicies("network-policies", config, ready, child),
+            controller.Controller("controller", config, ready, child),
+            rest_api.RestApi("rest-api", config, ready, child),
+        ]
+        # Pods that use a root start when it is complete: a failed one leaves everything on the root before.
+        workers = Workers("workers", config, ready, child)
+        nodes = [
+            node_set.NodeSet(f"node-set-{each.name}", config, each, [*ready, root], child) for each in config.node_sets
+        ]
+        logins = login.Login("login", config, [*ready, root], child)
+        custom = _custom_resources(self, config, ledger.revision, [*parts, workers, *nodes, logins])
+        self._finish(config, logins, custom)
+
+    def _finish(self, config: Config, logins: login.Login, custom: pulumi.CustomResource) -> None:
+        namespace = config.cluster.namespace
+        self.namespace = namespace
+        self.rest_address = rest_api.url(config)
+        self.condition_command = f"kubectl --namespace {namespace} get slurmclusters,nodesets,pods --output wide"
+        if config.login.service.type is ServiceType.NODE_PORT:
+            self.login_address = logins.node_port.apply(lambda port: login.address(config, None, port))
+        else:
+            # The load balancer's address comes some time after the Service: it is read when the cluster is there.
+            service = kubernetes.core.v1.Service.get(
+                f"{names.LOGIN}-address",
+                custom.id.apply(lambda _: f"{namespace}/{names.LOGIN}"),
+                pulumi.ResourceOptions(parent=self),
+            )
+            self.login_address = service.status.apply(lambda status: login.address(config, status, None))
+        self.register_outputs(
+            {
+                "namespace": self.namespace,
+                "loginAddress": self.login_address,
+                "restAddress": self.rest_address,
+                "conditionCommand": self.condition_command,
+            }
+        )
+
+
+class Workers(Component):
+    """What all node sets share."""
+
+    def __init__(self, name: str, config: Config, depends_on: list[Any], opts: pulumi.ResourceOptions) -> None:
+        super().__init__(name, opts)
+        self.declare(node_set.shared_manifests(config), depends_on)
+        self.register_outputs({"service": names.WORKERS})
+
+
+def node_set_resource(config: Config, name: str, replicas: int) -> dict[str, Any]:
+    """The NodeSet resource, which says how many nodes are wanted."""
+    spec = {"cluster": config.cluster.name, "statefulSet": name, "replicas": replicas}
+    more = {names.LABEL_NODE_SET: name}
+    return declared(config, names.API_VERSION, "NodeSet", name, "worker", {"spec": spec}, more_labels=more)
+
+
+def cluster_resource(config: Config) -> dict[str, Any]:
+    """The SlurmCluster resource, without its revision."""
+    spec = {
+        "rest": {"url": f"http://{names.REST}:{names.SLURMRESTD_PORT}"},
+        "wantedConfig": names.CONFIG_WANTED,
+        "activeConfig": names.CONFIG_ACTIVE,
+        "controller": names.CONTROLLER,
+        "restDeployment": names.REST,
+        "login": names.LOGIN,
+    }
+    return declared(config, names.API_VERSION, "SlurmCluster", config.cluster.name, "cluster", {"spec": spec})
+
+
+def wait_for(revision: str) -> str:
+    """What Pulumi waits for: the operator has seen this very revision, and jobs can run."""
+    return json.dumps([f"jsonpath={{.status.revision}}={revision}", "condition=Available"])
+
+
+def _custom_resources(
+    parent: SlurmCluster, config: Config, revision: pulumi.Output[str], depends_on: list[Component]
+) -> pulumi.CustomResource:
+    """The NodeSets, and the SlurmCluster after them: it is the first to go and the last to come."""
+    seconds = duration_seconds(config.timeouts.available) + _SPARE_SECONDS
+    timeouts = pulumi.CustomTimeouts(create=f"{seconds}s", update=f"{seconds}s", delete=f"{seconds}s")
+    sets = []
+    for each in config.node_sets:
+        body = node_set_resource(config, each.name, each.replicas)
+        options = pulumi.ResourceOptions(parent=parent, depends_on=depends_on, custom_timeouts=timeouts)
+        sets.append(_custom_resource(f"{each.name}-nodes", body, options))
+    body = cluster_resource(config)
+    body["spec"]["revision"] = revision
+    body["metadata"]["annotations"]["pulumi.com/waitFor"] = revision.apply(wait_for)
+    options = pulumi.ResourceOptions(parent=parent, depends_on=[*depends_on, *sets], custom_timeouts=timeouts)
+    return _custom_resource("cluster", body, options)
+
+
+def _custom_resource(name: str, body: dict[str, Any], opts: pulumi.ResourceOptions) -> pulumi.CustomResource:
+    return kubernetes.apiextensions.CustomResource(
+        name,
+        api_version=body["apiVersion"],
+        kind=body["kind"],
+        metadata=body["metadata"],
+        spec=body["spec"],
+        opts=opts,
+    )
