@@ -1,0 +1,298 @@
+"""The fake slurmrestd of the operator's tests: a small Slurm behind the few calls that the operator makes.
+
+Statuses, shapes and errors are those that slurmrestd 26.05.5 gave (recorded/answers.json); test_slurm_rest.py holds
+both against recorded/openapi-v0.0.45.json, cut from the document that the same slurmrestd serves at /openapi/v3.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Literal
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import jwt
+
+API = "/slurm/v0.0.45"
+Fault = Literal["", "hang", "drip", "garbage", "half", "no list", "errors in 200", "slurmctld away", "unauthorized"]
+
+
+class FakeSlurm:
+    """slurmctld's records, and what was asked of it. Use it under its lock."""
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+        self.lock = threading.RLock()
+        self.nodes: dict[str, dict[str, Any]] = {}
+        self.jobs: dict[int, dict[str, Any]] = {}
+        self.last_update = int(time.time())
+        self.fault: Fault = ""
+        self.calls: list[tuple[str, str]] = []
+        self.not_modified = 0
+        self.killed: list[int] = []
+        self._released = threading.Event()
+
+    def register(self, name: str, *, features: tuple[str, ...] = ()) -> None:
+        """A slurmd says hello: a known node keeps its record, and its drain."""
+        with self.lock:
+            known = self.nodes.get(name)
+            drained = ["DRAIN"] if known and "DRAIN" in known["state"] else []
+            self.nodes[name] = {
+                "name": name,
+                "state": ["IDLE", *drained, "DYNAMIC_NORM"],
+                "reason": known["reason"] if known else "",
+                "reason_set_by_user": known["reason_set_by_user"] if known else "",
+                "alloc_cpus": 0,
+                "features": list(features),
+                "partitions": ["main"],
+                "version": "26.05.5",
+                "weight": 100,
+                "next_state_after_reboot": ["INVALID"],
+            }
+            self._changed()
+
+    def lose(self, name: str) -> None:
+        """The node's slurmd is gone: running jobs die with it."""
+        with self.lock:
+            for job in self.jobs.values():
+                if name == job["nodes"] and job["job_state"] in (["RUNNING"], ["SUSPENDED"]):
+                    job["job_state"] = ["NODE_FAIL"]
+                    self.killed.append(job["job_id"])
+            if name in self.nodes:
+                record = self.nodes[name]
+                record["state"] = ["DOWN", *[flag for flag in record["state"] if flag == "DRAIN"], "DYNAMIC_NORM"]
+            self._changed()
+
+    def drain(self, name: str, reason: str, user: str) -> None:
+        """Somebody drains a node."""
+        with self.lock:
+            record = self.nodes[name]
+            if "DRAIN" not in record["state"]:
+                record["state"].append("DRAIN")
+            record["reason"], record["reason_set_by_user"] = reason, user
+            self._changed()
+
+    def set_base(self, name: str, base: str) -> None:
+        """Set a node's base state, keeping its flags."""
+        with self.lock:
+            record = self.nodes[name]
+            record["state"] = [base, *record["state"][1:]]
+            self._changed()
+
+    def run_job(self, node: str, partition: str = "main", state: str = "RUNNING") -> int:
+        """A job starts on a node, or waits if `node` is empty; suspended ones free their processors, as in Slurm."""
+        with self.lock:
+            number = max(self.jobs, default=0) + 1
+            self.jobs[number] = {
+                "job_id": number,
+                "job_state": [state],
+                "nodes": node,
+                "partition": partition,
+                "state_reason": "None",
+                "user_name": "alice",
+                "name": "test",
+            }
+            if node:
+                record = self.nodes[node]
+                record["alloc_cpus"] = 1 if state == "RUNNING" else 0
+                record["state"] = ["MIXED" if state == "RUNNING" else "IDLE", *record["state"][1:]]
+            self._changed()
+            return number
+
+    def end_job(self, number: int) -> None:
+        """A job ends by itself."""
+        with self.lock:
+            job = self.jobs[number]
+            job["job_state"] = ["COMPLETED"]
+            if job["nodes"]:
+                record = self.nodes[job["nodes"]]
+                record["alloc_cpus"], record["state"] = 0, ["IDLE", *record["state"][1:]]
+            self._changed()
+
+    def changes(self) -> list[tuple[str, str]]:
+        """The calls that changed something."""
+        with self.lock:
+            return [call for call in self.calls if call[0] != "GET" or "reconfigure" in call[1]]
+
+    def fail(self, fault: Fault) -> None:
+        """Begin to fail in one way, or to work again."""
+        with self.lock:
+            self.fault = fault
+            self._released.set()
+            self._released = threading.Event()
+
+    def wait_released(self) -> None:
+        """Hang until the fault ends."""
+        self._released.wait(60)
+
+    def _changed(self) -> None:
+        self.last_update = int(time.time())
+
+
+def error(description: str, number: int, text: str) -> dict[str, Any]:
+    """The body of an answer with an error."""
+    return {
+        "errors": [{"description": description, "error_number": number, "error": text, "source": "fake"}],
+        "warnings": [],
+    }
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    slurm: FakeSlurm
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self._serve("GET")
+
+    def do_POST(self) -> None:
+        self._serve("POST")
+
+    def do_DELETE(self) -> None:
+        self._serve("DELETE")
+
+    def _serve(self, method: str) -> None:
+        length = int(self.headers.get("Content-Length", 0))
+        body = json.loads(self.rfile.read(length)) if length else None
+        url = urlsplit(self.path)
+        path = unquote(url.path.removeprefix(API))
+        slurm = self.slurm
+        fault = slurm.fault
+        if fault in ("hang", "drip"):
+            self._drip() if fault == "drip" else slurm.wait_released()
+            self.close_connection = True
+            return None
+        user = self._user()
+        with slurm.lock:
+            slurm.calls.append((method, path))
+            if user is None or fault == "unauthorized":
+                return self._send(401, b"Authentication failure", "text/plain")
+            if fault == "slurmctld away":
+                away = "Unable to contact slurm controller (connect failure)"
+                return self._answer(502, error("Failure to query nodes", 1800, away))
+            if fault == "errors in 200":
+                return self._answer(200, error("Failure to query nodes", 2, "Something odd"))
+            if fault == "garbage":
+                return self._send(200, b"<html>it works!</html>", "text/html")
+            status, answer = self._do(method, path, parse_qs(url.query), body, user)
+        if fault == "no list":
+            answer.pop("nodes", None)
+            answer.pop("jobs", None)
+        encoded = json.dumps(answer).encode()
+        if fault == "half":
+            encoded = encoded[: len(encoded) // 2]
+        return self._send(status, encoded if status != 304 else b"", "application/json")
+
+    def _drip(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "100000")
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            while self.slurm.fault == "drip":
+                self.wfile.write(b" ")
+                self.wfile.flush()
+                time.sleep(0.1)
+
+    def _do(
+        self, method: str, path: str, query: dict[str, list[str]], body: dict[str, Any] | None, user: str
+    ) -> tuple[int, dict[str, Any]]:
+        slurm = self.slurm
+        fine: dict[str, Any] = {"errors": [], "warnings": []}
+        stamp = {"set": True, "infinite": False, "number": slurm.last_update}
+        if (method, path) == ("GET", "/reconfigure/"):
+            return 200, fine
+        if (method, path) == ("GET", "/jobs/"):
+            backfill = {"set": True, "infinite": False, "number": 0}
+            return 200, {"jobs": list(slurm.jobs.values()), "last_backfill": backfill, "last_update": stamp, **fine}
+        if (method, path) == ("GET", "/nodes/"):
+            # slurmctld's own test, with its resolution of a second.
+            if "update_time" in query and int(query["update_time"][0]) - 1 >= slurm.last_update:
+                slurm.not_modified += 1
+                return 304, {}
+            return 200, {"nodes": list(slurm.nodes.values()), "last_update": stamp, **fine}
+        name = path.removeprefix("/node/")
+        record = slurm.nodes.get(name)
+        if method == "GET":
+            if record is None:
+                return 200, error(f"Failure to query node {name}", 0, "No error")
+            return 200, {"nodes": [record], "last_update": stamp, **fine}
+        verb = "delete" if method == "DELETE" else "update"
+        if record is None:
+            return 422, error(f"Failure to {verb} node {name}", 2018, "Invalid node name specified")
+        if method == "DELETE":
+            if record["alloc_cpus"] or record["state"][0] in ("MIXED", "ALLOCATED"):
+                return 422, error(f"Failure to delete node {name}", 2016, "Requested nodes are busy")
+            del slurm.nodes[name]
+        elif body and body.get("state") == ["DRAIN"]:
+            slurm.drain(name, body["reason"], user)
+        elif body and body.get("state") == ["UNDRAIN"]:
+            record["state"] = [flag for flag in record["state"] if flag != "DRAIN"]
+            record["reason"] = record["reason_set_by_user"] = ""
+        else:
+            return 422, error(f"Failure to update node {name}", 2004, "Invalid node state specified")
+        slurm._changed()
+        return 200, fine
+
+    def _user(self) -> str | None:
+        with contextlib.suppress(jwt.InvalidTokenError):
+            token = self.headers.get("X-SLURM-USER-TOKEN", "")
+            claims = jwt.decode(token, self.slurm.key, algorithms=["HS256"], options={"require": ["exp", "iat", "sun"]})
+            return str(claims["sun"])
+        return None
+
+    def _answer(self, status: int, body: dict[str, Any]) -> None:
+        self._send(status, json.dumps(body).encode(), "application/json")
+
+    def _send(self, status: int, body: bytes, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+class FakeSlurmrestd:
+    """Serves a FakeSlurm on a port of the loopback address; it can refuse connections for a while."""
+
+    def __init__(self, slurm: FakeSlurm) -> None:
+        self.slurm = slurm
+        self._handler = type("Handler", (_Handler,), {"slurm": slurm})
+        self._server: ThreadingHTTPServer | None = None
+        self.port = 0
+        self.listen()
+
+    @property
+    def url(self) -> str:
+        """Base URL."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def listen(self) -> None:
+        """Accept connections, on the same port each time."""
+        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), self._handler)
+        self._server.daemon_threads = True
+        self.port = self._server.server_address[1]
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def refuse(self) -> None:
+        """Close the port."""
+        self.slurm.fail("")
+        if self._server:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+
+
+@contextlib.contextmanager
+def running(key: bytes) -> Iterator[FakeSlurmrestd]:
+    """Run a fake for a test."""
+    fake = FakeSlurmrestd(FakeSlurm(key))
+    try:
+        yield fake
+    finally:
+        fake.refuse()

@@ -1,0 +1,235 @@
+"""Promises about talking to slurmrestd: what is doubtful is a typed error within the deadline, and fakes are true."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import jsonschema
+import jwt
+import pytest
+from slurm_operator import hostlist, slurm_rest
+from slurm_operator.seen import SlurmNode
+
+from tests.operator.fake_slurmrestd import API, FakeSlurmrestd, Fault, running
+
+RECORDED = Path(__file__).parent / "recorded"
+DOCUMENT = json.loads((RECORDED / "openapi-v0.0.45.json").read_text())
+ANSWERS = json.loads((RECORDED / "answers.json").read_text())
+T = TypeVar("T")
+KEY = b"k" * 32
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeSlurmrestd]:
+    with running(KEY) as served:
+        served.slurm.register("cpu-0", features=("cpu",))
+        served.slurm.register("cpu-1", features=("cpu",))
+        yield served
+
+
+@pytest.fixture
+def key_file(tmp_path: Path) -> Path:
+    path = tmp_path / "jwt.key"
+    path.write_bytes(KEY)
+    return path
+
+
+def ask(fake: FakeSlurmrestd, key_file: Path, work: Callable[[slurm_rest.SlurmRest], Awaitable[T]]) -> T:
+    async def run() -> T:
+        rest = slurm_rest.SlurmRest(fake.url, key_file)
+        try:
+            return await work(rest)
+        finally:
+            await rest.close()
+
+    return asyncio.run(run())
+
+
+def template(path: str) -> str:
+    return "/slurm/v0.0.45/node/{node_name}" if path.startswith("/node/") else f"{API}{path}"
+
+
+def check(method: str, path: str, status: int, body: dict[str, Any]) -> None:
+    """Hold an answer against the real slurmrestd's document; answers with errors leave the payload out in reality."""
+    operation = DOCUMENT["paths"][template(path)][method.lower()]
+    schema = copy.deepcopy(operation["response" if status == 200 else "default"])
+    schema |= {"components": DOCUMENT["components"]}
+    if body.get("errors"):
+        schema = {"$ref": "#/components/schemas/v0.0.45_openapi_resp", "components": DOCUMENT["components"]}
+    jsonschema.validate(body, schema)
+
+
+@pytest.mark.parametrize("name", sorted(ANSWERS))
+def test_recorded_answers_fit_the_document(name: str) -> None:
+    answer = ANSWERS[name]
+    method, path = answer["request"]
+    check(method, path, answer["status"], answer["body"])
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/nodes/", None),
+        ("GET", "/jobs/", None),
+        ("GET", "/node/cpu-0", None),
+        ("GET", "/node/zz-0", None),
+        ("POST", "/node/cpu-0", {"state": ["DRAIN"], "reason": "x"}),
+        ("POST", "/node/cpu-0", {"state": ["UNDRAIN"]}),
+        ("POST", "/node/zz-0", {"state": ["UNDRAIN"]}),
+        ("DELETE", "/node/cpu-1", None),
+        ("DELETE", "/node/cpu-0", None),
+        ("DELETE", "/node/zz-0", None),
+        ("GET", "/reconfigure/", None),
+    ],
+)
+def test_the_fake_answers_as_the_document_says(
+    fake: FakeSlurmrestd, method: str, path: str, body: dict[str, Any] | None
+) -> None:
+    if method == "DELETE" and path.endswith("0"):
+        fake.slurm.run_job("cpu-0")
+    now = int(time.time())
+    token = jwt.encode({"iat": now, "exp": now + 60, "sun": "slurm"}, KEY, algorithm="HS256")
+    if body is not None:
+        request = DOCUMENT["paths"][template(path)][method.lower()]["request"]
+        jsonschema.validate(body, request | {"components": DOCUMENT["components"]})
+    answer = httpx.request(method, f"{fake.url}{API}{path}", json=body, headers={"X-SLURM-USER-TOKEN": token})
+    check(method, path, answer.status_code, answer.json())
+
+
+def test_the_fakes_states_are_slurms() -> None:
+    states = DOCUMENT["components"]["schemas"]["v0.0.45_node"]["properties"]["state"]["items"]["enum"]
+    assert {"IDLE", "MIXED", "DOWN", "DRAIN", "DYNAMIC_NORM", "RESERVED", "PLANNED", "COMPLETING"} <= set(states)
+    job_states = DOCUMENT["components"]["schemas"]["v0.0.45_job_info"]["properties"]["job_state"]["items"]["enum"]
+    assert {"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "PENDING", "COMPLETED", "NODE_FAIL"} <= set(job_states)
+
+
+def test_nodes_and_jobs_are_read(fake: FakeSlurmrestd, key_file: Path) -> None:
+    number = fake.slurm.run_job("cpu-1")
+
+    async def work(rest: slurm_rest.SlurmRest) -> tuple[Any, Any, Any]:
+        return await rest.nodes(full=False), await rest.jobs(), await rest.node("zz-0")
+
+    nodes, jobs, missing = ask(fake, key_file, work)
+    assert nodes["cpu-0"] == SlurmNode("cpu-0", frozenset({"IDLE", "DYNAMIC_NORM"}))
+    assert nodes["cpu-1"].allocated_cpus == 1
+    assert [(job.job_id, job.nodes, job.partitions) for job in jobs] == [
+        (number, frozenset({"cpu-1"}), frozenset({"main"}))
+    ]
+    assert missing is None
+
+
+def test_an_unchanged_listing_is_not_sent_again_and_a_change_in_the_same_second_is_seen(
+    fake: FakeSlurmrestd, key_file: Path
+) -> None:
+    async def work(rest: slurm_rest.SlurmRest) -> None:
+        fake.slurm.last_update = second = int(time.time())
+        fresh = await rest.nodes(full=False)
+        fake.slurm.drain("cpu-0", "bad disk", "root")
+        fake.slurm.last_update = second
+        assert (await rest.nodes(full=False))["cpu-0"].states != fresh["cpu-0"].states
+        fake.slurm.last_update = int(time.time()) - 10
+        await rest.nodes(full=True)
+        before = fake.slurm.not_modified
+        assert "DRAIN" in (await rest.nodes(full=False))["cpu-0"].states
+        assert fake.slurm.not_modified == before + 1
+        await rest.nodes(full=True)
+        assert fake.slurm.not_modified == before + 1, "a full listing never asks for changes only"
+
+    ask(fake, key_file, work)
+
+
+FAULTS: list[tuple[Fault, type[slurm_rest.SlurmError]]] = [
+    ("garbage", slurm_rest.SlurmGarbage),
+    ("half", slurm_rest.SlurmGarbage),
+    ("no list", slurm_rest.SlurmGarbage),
+    ("errors in 200", slurm_rest.SlurmRefused),
+    ("slurmctld away", slurm_rest.SlurmctldAway),
+    ("unauthorized", slurm_rest.SlurmForbidden),
+]
+
+
+@pytest.mark.parametrize(("fault", "expected"), FAULTS)
+def test_each_fault_is_its_own_error(
+    fake: FakeSlurmrestd, key_file: Path, fault: Fault, expected: type[slurm_rest.SlurmError]
+) -> None:
+    fake.slurm.fail(fault)
+    with pytest.raises(expected):
+        ask(fake, key_file, lambda rest: rest.nodes(full=False))
+    with pytest.raises(expected):
+        ask(fake, key_file, lambda rest: rest.jobs())
+
+
+@pytest.mark.parametrize("fault", ["hang", "drip"])
+def test_a_server_that_never_ends_its_answer_meets_the_deadline(
+    fake: FakeSlurmrestd, key_file: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault
+) -> None:
+    monkeypatch.setattr(slurm_rest, "DEADLINE_SECONDS", 0.5)
+    fake.slurm.fail(fault)
+    started = time.monotonic()
+    with pytest.raises(slurm_rest.SlurmUnreachable, match="no answer in time"):
+        ask(fake, key_file, lambda rest: rest.nodes(full=False))
+    assert time.monotonic() - started < 3
+    fake.slurm.fail("")
+
+
+def test_a_refused_connection_is_unreachable(fake: FakeSlurmrestd, key_file: Path) -> None:
+    fake.refuse()
+    with pytest.raises(slurm_rest.SlurmUnreachable):
+        ask(fake, key_file, lambda rest: rest.nodes(full=False))
+
+
+def test_a_missing_key_is_no_crash(fake: FakeSlurmrestd, tmp_path: Path) -> None:
+    with pytest.raises(slurm_rest.SlurmForbidden, match="key"):
+        ask(fake, tmp_path / "none", lambda rest: rest.nodes(full=False))
+
+
+def test_a_renewed_key_is_taken_at_once(fake: FakeSlurmrestd, key_file: Path) -> None:
+    async def work(rest: slurm_rest.SlurmRest) -> None:
+        await rest.nodes(full=True)
+        fake.slurm.key = b"n" * 32
+        key_file.write_bytes(b"n" * 32)
+        await rest.nodes(full=True)
+
+    ask(fake, key_file, work)
+
+
+def test_tokens_live_at_most_five_minutes_and_are_slurms(fake: FakeSlurmrestd, key_file: Path) -> None:
+    async def work(rest: slurm_rest.SlurmRest) -> str:
+        return rest._user_token()
+
+    claims = jwt.decode(ask(fake, key_file, work), KEY, algorithms=["HS256"])
+    assert claims["sun"] == "slurm"
+    assert claims["exp"] - claims["iat"] <= 300
+
+
+def test_a_refusal_carries_slurms_words(fake: FakeSlurmrestd, key_file: Path) -> None:
+    fake.slurm.run_job("cpu-0")
+    with pytest.raises(slurm_rest.SlurmRefused, match="Requested nodes are busy"):
+        ask(fake, key_file, lambda rest: rest.delete_node("cpu-0"))
+
+
+@pytest.mark.parametrize(
+    ("expression", "names"),
+    [
+        ("", []),
+        ("cpu-0", ["cpu-0"]),
+        ("cpu-[0-2,7],gpu-1", ["cpu-0", "cpu-1", "cpu-2", "cpu-7", "gpu-1"]),
+        ("n[08-10]", ["n08", "n09", "n10"]),
+        ("r[1-2]n[1-2]", ["r1n1", "r1n2", "r2n1", "r2n2"]),
+    ],
+)
+def test_node_lists_are_expanded(expression: str, names: list[str]) -> None:
+    assert sorted(hostlist.expand(expression)) == names
+
+
+@pytest.mark.parametrize("expression", ["cpu-[0-", "cpu-]3[", "a[b-c]", ",a", "n[0-999999999]"])
+def test_a_node_list_that_is_none_is_refused(expression: str) -> None:
+    with pytest.raises(ValueError, match=r"node"):
+        hostlist.expand(expression)
