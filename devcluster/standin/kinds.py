@@ -66,7 +66,8 @@ def from_token(token: str) -> Kind:
     Raises:
         ValueError: the type is none of a Kubernetes object.
     """
-    _, module, name = token.split(":")
+    # A child of a component has the types of its parents before its own, each followed by `$`.
+    _, module, name = token.rpartition("$")[2].split(":")
     group, slash, version = module.partition("/")
     if not slash:
         raise ValueError(f"{token} is not the type of a Kubernetes object: its module has no version")
@@ -86,6 +87,7 @@ def is_patch(token: str, manifest: Manifest) -> bool:
 
 def refusal(token: str) -> str | None:
     """Why the stand-in does not have this type; None where it has."""
+    token = token.rpartition("$")[2]
     module = token.split(":")[1] if token.count(":") == 2 else token
     topic = {"helm.sh": "Helm", "kustomize": "kustomize", "yaml": "YAML files"}.get(module.partition("/")[0])
     if topic is None:
