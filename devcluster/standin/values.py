@@ -18,6 +18,10 @@ class Unknown:
         """Readable form for messages."""
         return "unknown"
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Unknown:
+        """Itself: it is told by identity, in copies of a manifest too."""
+        return self
+
 
 UNKNOWN: Final = Unknown()
 
