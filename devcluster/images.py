@@ -25,8 +25,13 @@ SUITE_FILE = IMAGES / "suite"
 NAMES = ("slurm", "jail", "operator")
 REFERENCE_PREFIX = "localhost/pulumi-slurm"
 REGISTRY_BASE = "docker.io/library/debian:{suite}-slim"
-MMDEBSTRAP_OPTIONS = ("--variant=minbase", '--aptopt=Acquire::Check-Valid-Until "false"')
-"""A testing suite's mirror may be a snapshot whose release file has expired."""
+MMDEBSTRAP_OPTIONS = (
+    "--variant=minbase",
+    # A testing suite's mirror may be a snapshot whose release file has expired.
+    '--aptopt=Acquire::Check-Valid-Until "false"',
+    # mmdebstrap leaves the building machine's own there.
+    '--customize-hook=rm -f "$1/etc/resolv.conf" "$1/etc/hostname"',
+)
 PROGRESS_SECONDS = 10.0
 REGISTRY_SECONDS = 10.0
 BUILD_SECONDS = 1800.0

@@ -1,5 +1,241 @@
-"""placeholder"""
+"""The populate Job: makes a complete root of the jail image on the shared volume.
+
+A root is built aside, renamed when it is whole, and only then marked. An older root is not touched, and nothing is
+deleted that this program did not write.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from slurm_node import accounts, image_root, paths, settings
+from slurm_node.copying import MEBIBYTE, Copy, write_durably
+from slurm_node.log import NodeError, say
+
+IMAGE_SECONDS = 120.0
+POLL_SECONDS = 0.2
+ROOM_TO_SPARE = 1.05
+MOUNT_POINTS = ("dev", "proc", "sys", "run", "opt/slurm", "var/spool/slurmd")
+EMPTY_FILES = ("etc/hosts", "etc/hostname", "etc/resolv.conf")
+SUDOERS = "etc/sudoers.d/pulumi-slurm"
+SUDO_RULE = "# Members of sudo have no password: they come by key.\n%sudo ALL=(ALL:ALL) NOPASSWD: ALL\n"
 
 
 def main() -> int:
-    return 1
+    """Makes the root of SLURM_JAIL's revision, unless it is complete, and adds the initial users that it lacks."""
+    jail, users = settings.read_jail(), settings.read_users()
+    volume = paths.VOLUME
+    if not volume.is_mount():
+        raise NodeError(f"{volume} is not a mount: the pod has no jail volume")
+    try:
+        with _alone(volume):
+            _populate(jail, users, volume)
+    except OSError as error:
+        raise NodeError(f"populating {volume} failed: {error}") from error
+    return 0
+
+
+def _populate(jail: settings.Jail, users: tuple[settings.User, ...], volume: Path) -> None:
+    root = paths.root_of(volume, jail.revision)
+    manifest = paths.manifest_of(volume, jail.revision)
+    if manifest.exists() and root.is_dir():
+        say(f"the root {jail.revision} is complete")
+        seed_persistent(root, jail, volume)
+        add_users(root, users, volume)
+        return
+    started = time.monotonic()
+    building = root.with_name(f".building-{jail.revision}")
+    copied = 0
+    if not root.is_dir():
+        source = wait_for_image()
+        image_root.check(source)
+        copied = copy_image(source, building, manifest.with_name(f".building-{jail.revision}.json"), volume)
+        complete_root(building, _previous_root(volume))
+        building.rename(root)
+    seed_persistent(root, jail, volume)
+    add_users(root, users, volume)
+    os.sync()
+    write_durably(manifest, json.dumps({"revision": jail.revision, "bytes": copied, "made": int(time.time())}) + "\n")
+    manifest.with_name(f".building-{jail.revision}.json").unlink(missing_ok=True)
+    say(f"the root {jail.revision} is complete after {time.monotonic() - started:.0f} s")
+
+
+@contextmanager
+def _alone(volume: Path) -> Iterator[None]:
+    """Holds the volume's lock: a Job's pod may be started a second time while the first is still ending."""
+    folder = volume / "manifests"
+    folder.mkdir(exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another populate is at work on this volume: waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def wait_for_image() -> Path:
+    """Returns the image's root: that of the process which the pod runs in the jail image.
+
+    Raises:
+        NodeError: no such process appeared.
+    """
+    deadline = time.monotonic() + IMAGE_SECONDS
+    file = paths.TOOLS / "pid"
+    while time.monotonic() < deadline:
+        if file.exists():
+            root = Path("/proc") / file.read_text().strip() / "root"
+            try:
+                root.stat()
+            except PermissionError:
+                raise NodeError(f"{root} may not be read: the pod needs SYS_PTRACE, or equal users") from None
+            except FileNotFoundError:  # the file is of a container that has been started again since
+                pass
+            else:
+                return root
+        time.sleep(POLL_SECONDS)
+    raise NodeError(f"the jail image's container did not start in {IMAGE_SECONDS:.0f} s: see the pod's events")
+
+
+def copy_image(source: Path, building: Path, journal: Path, volume: Path) -> int:
+    """Copies the image's root aside, after a look whether there is room; returns its size in bytes."""
+    total = image_root.size(source)
+    there = 0 if not journal.exists() else image_root.size(building)
+    free = shutil.disk_usage(volume).free
+    needed = int(total * ROOM_TO_SPARE) - there
+    if free < needed:
+        raise NodeError(
+            f"the jail image needs {needed // MEBIBYTE} MiB and the jail volume has {free // MEBIBYTE} MiB free:"
+            " enlarge pulumi-slurm:jail.storage.size or remove old roots"
+        )
+    if building.exists() and not journal.exists():
+        raise NodeError(f"{building} is there without its journal: remove it")
+    write_durably(journal, journal.read_text() if journal.exists() else "[]")
+    Copy(source, building, journal, total).run()
+    return total
+
+
+def complete_root(root: Path, previous: Path | None) -> None:
+    """Adds to a copied root what a node needs: mount points, Slurm's commands and user, the people of the root before."""
+    for name in MOUNT_POINTS:
+        (root / name).mkdir(parents=True, exist_ok=True)
+    (root / "tmp").mkdir(exist_ok=True)
+    (root / "tmp").chmod(0o1777)
+    for name in EMPTY_FILES:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch(exist_ok=True)
+    link_commands(root)
+    merged = accounts.with_slurm(read_accounts(root))
+    write_accounts(root, accounts.with_people_of(merged, read_accounts(previous)) if previous else merged)
+
+
+def link_commands(root: Path) -> None:
+    """Puts Slurm's commands on everybody's PATH, and slurmstepd where `sbatch --get-user-env` calls it."""
+    folder = root / "usr/local/bin"
+    folder.mkdir(parents=True, exist_ok=True)
+    links = {folder / program.name: program for program in (paths.PREFIX / "bin").iterdir()}
+    links[root / "usr/sbin/slurmstepd"] = paths.PREFIX / "sbin/slurmstepd"
+    for link, target in links.items():
+        if not link.exists() and not link.is_symlink():
+            link.symlink_to(target)
+
+
+def read_accounts(root: Path) -> accounts.Accounts:
+    """Reads a root's account files; a missing one is empty."""
+    files = {name: root / "etc" / name for name in accounts.FILES}
+    return accounts.Accounts(
+        {name: tuple(path.read_text().splitlines()) if path.exists() else () for name, path in files.items()}
+    )
+
+
+def write_accounts(root: Path, wanted: accounts.Accounts) -> None:
+    """Writes the account files that changed: each is replaced at once, as useradd does it under running jobs."""
+    current = read_accounts(root)
+    for name, lines in wanted.lines.items():
+        path = root / "etc" / name
+        if lines == current.lines[name]:
+            continue
+        facts = path.stat() if path.exists() else None
+        secret = name in ("shadow", "gshadow")
+        aside = path.with_name(f"{name}.pulumi-slurm")
+        aside.write_text("".join(f"{line}\n" for line in lines))
+        aside.chmod(stat.S_IMODE(facts.st_mode) if facts else 0o640 if secret else 0o644)
+        if facts:
+            os.chown(aside, facts.st_uid, facts.st_gid)
+        aside.replace(path)
+
+
+def seed_persistent(root: Path, jail: settings.Jail, volume: Path) -> None:
+    """Gives each persistent path, once, what the image has there."""
+    for path in sorted(jail.persistent):
+        target = paths.persistent_of(volume, path)
+        inside = root / path.lstrip("/")
+        inside.mkdir(parents=True, exist_ok=True)
+        if target.exists():
+            continue
+        aside = target.with_name(f".seeding-{target.name}")
+        aside.parent.mkdir(parents=True, exist_ok=True)
+        if aside.exists():  # ours, of an attempt that was ended
+            shutil.rmtree(aside)
+        shutil.copytree(inside, aside, symlinks=True)
+        _same_owners(inside, aside)
+        aside.rename(target)
+
+
+def _same_owners(source: Path, target: Path) -> None:
+    for path in [source, *source.rglob("*")]:
+        facts = path.lstat()
+        os.chown(target / path.relative_to(source), facts.st_uid, facts.st_gid, follow_symlinks=False)
+
+
+def add_users(root: Path, users: tuple[settings.User, ...], volume: Path) -> None:
+    """Adds the initial users whose names the root does not have; who is there is left as he is."""
+    before = read_accounts(root)
+    shell = "/bin/bash" if image_root.inside(root, "/bin/bash") else "/bin/sh"
+    after = before
+    for user in users:
+        after = accounts.with_user(after, user, shell)
+    write_accounts(root, after)
+    for user in users:
+        if user.name not in before.names("passwd"):
+            make_home(root, volume, user, after.ids("passwd")[user.name])
+            say(f"added the user {user.name}")
+    if any(user.sudo for user in users) and (root / "etc/sudoers.d").is_dir() and not (root / SUDOERS).exists():
+        (root / SUDOERS).write_text(SUDO_RULE)
+        (root / SUDOERS).chmod(0o440)
+
+
+def make_home(root: Path, volume: Path, user: settings.User, number: int) -> None:
+    """Makes an initial user's home, with the skeleton and the keys that open it; an existing home is left alone."""
+    persistent = paths.persistent_of(volume, "/home")
+    home = (persistent if persistent.is_dir() else root / "home") / user.name
+    if home.exists():
+        return
+    aside = home.with_name(f".making-{user.name}")
+    if aside.exists():
+        shutil.rmtree(aside)
+    skeleton = root / "etc/skel"
+    if skeleton.is_dir():
+        shutil.copytree(skeleton, aside, symlinks=True)
+    aside.mkdir(exist_ok=True)
+    (aside / ".ssh").mkdir(exist_ok=True)
+    keys = aside / ".ssh/authorized_keys"
+    keys.write_text("".join(f"{key}\n" for key in user.ssh_public_keys))
+    for path, mode in ((aside, 0o750), (aside / ".ssh", 0o700), (keys, 0o600)):
+        path.chmod(mode)
+    for path in [aside, *aside.rglob("*")]:
+        os.chown(path, number, number, follow_symlinks=False)
+    aside.rename(home)
+
+
+def _previous_root(volume: Path) -> Path | None:
+    """Returns the root that was completed last."""
+    manifests = sorted((volume / "manifests").glob("[!.]*.json"), key=lambda path: path.stat().st_mtime)
+    roots = [paths.root_of(volume, path.stem) for path in manifests]
+    return next((root for root in reversed(roots) if root.is_dir()), None)

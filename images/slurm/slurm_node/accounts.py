@@ -1,0 +1,140 @@
+"""Accounts of a jail's root: pure functions over the text of its /etc files.
+
+A root's system accounts are its image's; ordinary people are carried over from the root before it, so that a new image
+loses nobody. Lines that are there already are never changed.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from slurm_node.log import NodeError
+from slurm_node.settings import User
+
+SLURM_ID = 64030
+FIRST_ORDINARY_ID = 1000
+LAST_ORDINARY_ID = 59999
+"""Debian's ranges (adduser.conf): people have ids from 1000 to 59999."""
+FIRST_SUBORDINATE_ID = 100_000
+SUBORDINATE_IDS = 65_536
+FILES = ("passwd", "shadow", "group", "gshadow", "subuid", "subgid")
+NAME = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """The account files of one root: name → lines."""
+
+    lines: Mapping[str, tuple[str, ...]]
+
+    def names(self, file: str) -> set[str]:
+        """Returns the names that a file defines."""
+        return {line.partition(":")[0] for line in self.lines.get(file, ())}
+
+    def ids(self, file: str) -> dict[str, int]:
+        """Returns name → numeric id of passwd or group."""
+        fields = (line.split(":") for line in self.lines.get(file, ()))
+        return {each[0]: int(each[2]) for each in fields if len(each) > 2 and each[2].isdigit()}
+
+    def with_lines(self, added: Mapping[str, Iterable[str]]) -> "Accounts":
+        """Returns the accounts with lines appended whose names are new."""
+        merged = dict(self.lines)
+        for file, lines in added.items():
+            known = self.names(file)
+            merged[file] = (*merged.get(file, ()), *(each for each in lines if each.partition(":")[0] not in known))
+        return Accounts(merged)
+
+    def with_member(self, group: str, user: str) -> "Accounts":
+        """Returns the accounts with a user in a group's list of members."""
+        return Accounts({**self.lines, **{file: self._joined(file, group, user) for file in ("group", "gshadow")}})
+
+    def _joined(self, file: str, group: str, user: str) -> tuple[str, ...]:
+        result = []
+        for line in self.lines.get(file, ()):
+            head, _, members = line.rpartition(":")
+            named = [member for member in members.split(",") if member]
+            joins = line.partition(":")[0] == group and user not in named
+            result.append(f"{head}:{','.join([*named, user])}" if joins else line)
+        return tuple(result)
+
+
+def with_slurm(accounts: Accounts) -> Accounts:
+    """Returns the accounts with the user that Slurm's own daemons run as.
+
+    Raises:
+        NodeError: the image has a user or group ``slurm`` with another id.
+    """
+    for file in ("passwd", "group"):
+        found = accounts.ids(file).get("slurm", SLURM_ID)
+        if found != SLURM_ID:
+            raise NodeError(f"the jail image's /etc/{file} gives slurm the id {found}; it must be {SLURM_ID} or absent")
+    return accounts.with_lines(
+        {
+            "passwd": [f"slurm:x:{SLURM_ID}:{SLURM_ID}:Slurm:/nonexistent:/usr/sbin/nologin"],
+            "shadow": ["slurm:!:1::::::"],
+            "group": [f"slurm:x:{SLURM_ID}:"],
+        }
+    )
+
+
+def with_people_of(accounts: Accounts, previous: Accounts) -> Accounts:
+    """Returns the accounts with the ordinary users and groups of another root, in their system groups too."""
+    people = {name for name, uid in previous.ids("passwd").items() if FIRST_ORDINARY_ID <= uid <= LAST_ORDINARY_ID}
+    groups = {name for name, gid in previous.ids("group").items() if FIRST_ORDINARY_ID <= gid <= LAST_ORDINARY_ID}
+    wanted = {"group": groups, "gshadow": groups}
+    merged = accounts.with_lines(
+        {
+            file: [line for line in previous.lines.get(file, ()) if line.partition(":")[0] in wanted.get(file, people)]
+            for file in FILES
+        }
+    )
+    for line in previous.lines.get("group", ()):
+        name = line.partition(":")[0]
+        for member in line.rpartition(":")[2].split(","):
+            if member in people and name in merged.names("group") and name not in groups:
+                merged = merged.with_member(name, member)
+    return merged
+
+
+def with_user(accounts: Accounts, user: User, shell: str) -> Accounts:
+    """Returns the accounts with one initial user, who has no password; unchanged if the name is there.
+
+    Raises:
+        NodeError: the name is none that a Linux system takes.
+    """
+    if not NAME.fullmatch(user.name):
+        raise NodeError(f"login user {user.name!r}: a name is made of a-z, 0-9, _ and -, and starts with a letter")
+    if user.name in accounts.names("passwd"):
+        return accounts
+    taken = {*accounts.ids("passwd").values(), *accounts.ids("group").values()}
+    number = next(each for each in range(FIRST_ORDINARY_ID, LAST_ORDINARY_ID + 1) if each not in taken)
+    subordinate = f"{user.name}:{_next_subordinate(accounts)}:{SUBORDINATE_IDS}"
+    added = accounts.with_lines(
+        {
+            "passwd": [f"{user.name}:x:{number}:{number}::/home/{user.name}:{shell}"],
+            # "*", not "!": no password fits, and the account is not locked, so a key opens it.
+            "shadow": [f"{user.name}:*:1::::::"],
+            "group": [f"{user.name}:x:{number}:"],
+            "gshadow": [f"{user.name}:!::"],
+            "subuid": [subordinate],
+            "subgid": [subordinate],
+        }
+    )
+    if user.sudo:
+        added = added.with_lines({"group": [f"sudo:x:{_free_system_id(added)}:"], "gshadow": ["sudo:*::"]})
+        added = added.with_member("sudo", user.name)
+    return added
+
+
+def _next_subordinate(accounts: Accounts) -> int:
+    ends = [
+        int(fields[1]) + int(fields[2])
+        for line in accounts.lines.get("subuid", ())
+        if len(fields := line.split(":")) == 3 and fields[1].isdigit() and fields[2].isdigit()
+    ]
+    return max([FIRST_SUBORDINATE_ID, *ends])
+
+
+def _free_system_id(accounts: Accounts) -> int:
+    taken = set(accounts.ids("group").values())
+    return next(each for each in range(999, 99, -1) if each not in taken)

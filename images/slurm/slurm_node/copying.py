@@ -1,0 +1,146 @@
+"""Copies an image's root by GNU tar, chunk by chunk, so that a copy that was ended goes on where it was."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slurm_node import image_root
+from slurm_node.log import NodeError, say
+
+PROGRESS_SECONDS = 2.0
+COMMON = ("--numeric-owner", "--xattrs", "--xattrs-include=*", "--acls")
+MEBIBYTE = 1 << 20
+
+
+@dataclass(slots=True)
+class Copy:
+    """One copy of an image's root.
+
+    Attributes:
+        source: the image's root.
+        target: the folder that becomes a root.
+        journal: which chunks are done; it lies outside of the root.
+        total: bytes to copy, for the progress line.
+    """
+
+    source: Path
+    target: Path
+    journal: Path
+    total: int
+    done: set[str] = field(default_factory=set)
+    copied: int = 0
+    started: float = 0.0
+    told: float = 0.0
+
+    def run(self) -> None:
+        """Copies what is not done yet.
+
+        Raises:
+            NodeError: tar failed; the text has its reason.
+        """
+        self.started = self.told = time.monotonic()
+        if self.journal.exists():
+            self.done = set(json.loads(self.journal.read_text()))
+            say(f"going on with a copy that was ended: {len(self.done)} parts are there")
+        self.target.mkdir(parents=True, exist_ok=True)
+        for group in self._groups():
+            self._copy(group)
+            self.done.update(group)
+            write_durably(self.journal, json.dumps(sorted(self.done)))
+        self._tell(time.monotonic())
+
+    def _groups(self) -> list[list[str]]:
+        """Returns the chunks still to copy: small neighbours together, since each tar costs a moment."""
+        groups: list[list[str]] = []
+        folder = None
+        for chunk in image_root.chunks(self.source):
+            if chunk in self.done:
+                continue
+            # A split folder goes alone (its entry must not bring its content), and so do the parts of /usr/lib.
+            parent = chunk.rpartition("/")[0]
+            alone = chunk in image_root.SPLIT
+            if not groups or alone or parent != folder or len(groups[-1]) >= 64:
+                groups.append([])
+            groups[-1].append(chunk)
+            folder = None if alone else parent
+        return groups
+
+    def _copy(self, chunks: Sequence[str]) -> None:
+        shallow = ["--no-recursion"] if chunks[0] in image_root.SPLIT else []
+        source = ["tar", "-C", str(self.source), *COMMON, "--one-file-system", "--sparse", *_excludes(), *shallow]
+        target = ["tar", "-C", str(self.target), *COMMON, "--preserve-permissions", "--delay-directory-restore"]
+        with (
+            subprocess.Popen(
+                [*source, "-cf", "-", "--", *chunks], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            ) as reader,
+            subprocess.Popen([*target, "-xf", "-"], stdin=reader.stdout, stderr=subprocess.PIPE) as writer,
+        ):
+            if reader.stdout:
+                reader.stdout.close()
+            moved = self._watch(writer)
+            read_error, write_error = _errors(reader), _errors(writer)
+            self.copied += moved
+            # The writer first: if it fails, the reader only says that its pipe broke.
+            for process, text, what in ((writer, write_error, "writing to"), (reader, read_error, "reading")):
+                if process.wait() != 0:
+                    raise NodeError(_sentence(what, text, self.target))
+
+    def _watch(self, writer: "subprocess.Popen[bytes]") -> int:
+        moved = 0
+        while True:
+            moved = max(moved, _bytes_read(writer.pid))
+            try:
+                writer.wait(PROGRESS_SECONDS / 4)
+            except subprocess.TimeoutExpired:
+                now = time.monotonic()
+                if now - self.told >= PROGRESS_SECONDS:
+                    self.told = now
+                    self._tell(now, moved)
+                continue
+            return moved
+
+    def _tell(self, now: float, moved: int = 0) -> None:
+        copied = self.copied + moved
+        rate = copied / MEBIBYTE / max(now - self.started, 0.001)
+        share = min(100, 100 * copied // max(self.total, 1))
+        say(f"copied {copied // MEBIBYTE} of {self.total // MEBIBYTE} MiB, {share} %, {rate:.0f} MiB/s")
+
+
+def write_durably(path: Path, text: str) -> None:
+    """Writes a file that is there complete after a crash, or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.new")
+    with aside.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
+
+
+def _excludes() -> list[str]:
+    return ["--anchored", *(f"--exclude={path}" for path in image_root.LEFT_OUT)]
+
+
+def _errors(process: "subprocess.Popen[bytes]") -> str:
+    return process.stderr.read().decode(errors="replace") if process.stderr else ""
+
+
+def _bytes_read(process: int) -> int:
+    try:
+        fields = dict(line.split(": ") for line in Path(f"/proc/{process}/io").read_text().splitlines())
+    except (OSError, ValueError):  # it has ended
+        return 0
+    return int(fields["rchar"])
+
+
+def _sentence(what: str, text: str, target: Path) -> str:
+    lines = [line for line in text.splitlines() if "Exiting with failure status" not in line] or ["tar failed"]
+    if "No space left on device" in text or "Disk quota exceeded" in text:
+        return (
+            f"the jail volume is full ({lines[0]}): enlarge pulumi-slurm:jail.storage.size; the copy goes on from here"
+        )
+    return f"{what} {target} failed: {lines[0]}"
