@@ -2,11 +2,14 @@
 
 import json
 import os
+import re
 import subprocess
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from slurm_node import image_root
 from slurm_node.log import NodeError, say
@@ -45,6 +48,7 @@ class Copy:
         self.started = self.told = time.monotonic()
         if self.journal.exists():
             self.done = set(json.loads(self.journal.read_text()))
+        if self.done:
             say(f"going on with a copy that was ended: {len(self.done)} parts are there")
         self.target.mkdir(parents=True, exist_ok=True)
         for group in self._groups():
@@ -73,35 +77,31 @@ class Copy:
         shallow = ["--no-recursion"] if chunks[0] in image_root.SPLIT else []
         source = ["tar", "-C", str(self.source), *COMMON, "--one-file-system", "--sparse", *_excludes(), *shallow]
         target = ["tar", "-C", str(self.target), *COMMON, "--preserve-permissions", "--delay-directory-restore"]
+        # Files, not pipes: nobody reads them while both programs run, and a full pipe would stop them.
         with (
+            tempfile.TemporaryFile() as reader_said,
+            tempfile.TemporaryFile() as writer_said,
             subprocess.Popen(
-                [*source, "-cf", "-", "--", *chunks], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+                [*source, "-cf", "-", "--", *chunks], stdout=subprocess.PIPE, stderr=reader_said
             ) as reader,
-            subprocess.Popen([*target, "-xf", "-"], stdin=reader.stdout, stderr=subprocess.PIPE) as writer,
+            subprocess.Popen([*target, "--totals", "-xf", "-"], stdin=reader.stdout, stderr=writer_said) as writer,
         ):
             if reader.stdout:
                 reader.stdout.close()
-            moved = self._watch(writer)
-            read_error, write_error = _errors(reader), _errors(writer)
-            self.copied += moved
+            self._watch(writer)
             # The writer first: if it fails, the reader only says that its pipe broke.
-            for process, text, what in ((writer, write_error, "writing to"), (reader, read_error, "reading")):
-                if process.wait() != 0:
-                    raise NodeError(_sentence(what, text, self.target))
+            self.copied += _total(_said(writer, writer_said, f"writing to {self.target}"))
+            _said(reader, reader_said, "reading the jail image")
 
-    def _watch(self, writer: "subprocess.Popen[bytes]") -> int:
-        moved = 0
-        while True:
-            moved = max(moved, _bytes_read(writer.pid))
+    def _watch(self, writer: "subprocess.Popen[bytes]") -> None:
+        while writer.poll() is None:
             try:
                 writer.wait(PROGRESS_SECONDS / 4)
             except subprocess.TimeoutExpired:
                 now = time.monotonic()
                 if now - self.told >= PROGRESS_SECONDS:
                     self.told = now
-                    self._tell(now, moved)
-                continue
-            return moved
+                    self._tell(now, _bytes_read(writer.pid))
 
     def _tell(self, now: float, moved: int = 0) -> None:
         copied = self.copied + moved
@@ -125,8 +125,23 @@ def _excludes() -> list[str]:
     return ["--anchored", *(f"--exclude={path}" for path in image_root.LEFT_OUT)]
 
 
-def _errors(process: "subprocess.Popen[bytes]") -> str:
-    return process.stderr.read().decode(errors="replace") if process.stderr else ""
+def _said(process: "subprocess.Popen[bytes]", file: IO[bytes], what: str) -> str:
+    """Waits for a tar to end and returns what it said.
+
+    Raises:
+        NodeError: it failed.
+    """
+    code = process.wait()
+    file.seek(0)
+    text = file.read().decode(errors="replace")
+    if code != 0:
+        raise NodeError(_sentence(what, text))
+    return text
+
+
+def _total(text: str) -> int:
+    found = re.search(r"Total bytes read: (\d+)", text)
+    return int(found[1]) if found else 0
 
 
 def _bytes_read(process: int) -> int:
@@ -137,10 +152,8 @@ def _bytes_read(process: int) -> int:
     return int(fields["rchar"])
 
 
-def _sentence(what: str, text: str, target: Path) -> str:
+def _sentence(what: str, text: str) -> str:
     lines = [line for line in text.splitlines() if "Exiting with failure status" not in line] or ["tar failed"]
     if "No space left on device" in text or "Disk quota exceeded" in text:
-        return (
-            f"the jail volume is full ({lines[0]}): enlarge pulumi-slurm:jail.storage.size; the copy goes on from here"
-        )
-    return f"{what} {target} failed: {lines[0]}"
+        return f"the jail volume is full ({lines[0]}): enlarge pulumi-slurm:jail.storage.size; the copy then goes on"
+    return f"{what} failed: {lines[0]}"

@@ -28,9 +28,9 @@ def inside(root: Path, path: str) -> Path | None:
             followed += 1
             if followed > MOST_LINKS:
                 return None
-            target = os.readlink(step)
-            current = root if target.startswith("/") else current
-            rest = [*(each for each in Path(target).parts if each != "/"), *rest]
+            target = step.readlink()
+            current = root if target.is_absolute() else current
+            rest = [*(each for each in target.parts if each != "/"), *rest]
             continue
         if not step.exists():
             return None
@@ -67,17 +67,22 @@ def chunks(root: Path) -> list[str]:
     A split folder's own entry comes before its parts, so that its owner and mode are set; the copier does not descend
     into it.
     """
-    return list(_chunks_below(root, ""))
+    return list(_chunks_below(root, "", root.stat().st_dev))
 
 
-def _chunks_below(root: Path, folder: str) -> Iterator[str]:
+def _chunks_below(root: Path, folder: str, device: int) -> Iterator[str]:
     for entry in sorted(os.scandir(root / folder), key=lambda each: each.name):
         path = f"{folder}/{entry.name}".lstrip("/")
-        if path in LEFT_OUT:
+        if path in LEFT_OUT or _is_mount(entry, device):
             continue
         yield path
         if path in SPLIT and entry.is_dir(follow_symlinks=False):
-            yield from _chunks_below(root, path)
+            yield from _chunks_below(root, path, device)
+
+
+def _is_mount(entry: os.DirEntry[str], device: int) -> bool:
+    # Folders only: on an overlay file system a file may report the device of its layer.
+    return entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_dev != device
 
 
 def size(root: Path) -> int:
@@ -91,7 +96,7 @@ def _sizes(root: Path, folder: str, device: int, counted: set[int]) -> Iterator[
     for entry in os.scandir(root / folder):
         path = f"{folder}/{entry.name}".lstrip("/")
         facts = entry.stat(follow_symlinks=False)
-        if path in LEFT_OUT or facts.st_dev != device:
+        if path in LEFT_OUT or _is_mount(entry, device):
             continue
         if facts.st_nlink == 1 or entry.is_dir(follow_symlinks=False) or facts.st_ino not in counted:
             counted.add(facts.st_ino)

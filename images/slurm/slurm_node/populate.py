@@ -17,6 +17,7 @@ from pathlib import Path
 from slurm_node import accounts, image_root, paths, settings
 from slurm_node.copying import MEBIBYTE, Copy, write_durably
 from slurm_node.log import NodeError, say
+from slurm_node.system import is_mount_point
 
 IMAGE_SECONDS = 120.0
 POLL_SECONDS = 0.2
@@ -31,7 +32,7 @@ def main() -> int:
     """Makes the root of SLURM_JAIL's revision, unless it is complete, and adds the initial users that it lacks."""
     jail, users = settings.read_jail(), settings.read_users()
     volume = paths.VOLUME
-    if not volume.is_mount():
+    if not is_mount_point(volume):
         raise NodeError(f"{volume} is not a mount: the pod has no jail volume")
     try:
         with _alone(volume):
@@ -122,7 +123,7 @@ def copy_image(source: Path, building: Path, journal: Path, volume: Path) -> int
 
 
 def complete_root(root: Path, previous: Path | None) -> None:
-    """Adds to a copied root what a node needs: mount points, Slurm's commands and user, the people of the root before."""
+    """Adds what a node needs: mount points, Slurm's commands and user, the people of the root before."""
     for name in MOUNT_POINTS:
         (root / name).mkdir(parents=True, exist_ok=True)
     (root / "tmp").mkdir(exist_ok=True)

@@ -31,3 +31,9 @@ def mount(source: str, target: Path, kind: str = "", flags: int = 0, data: str =
     if _LIBC.mount(*arguments, ctypes.c_ulong(flags), data.encode() or None) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"mount {source} on {target}: {os.strerror(number)}")
+
+
+def is_mount_point(path: Path) -> bool:
+    """Tells whether something is mounted at a path; a bind of the same file system counts, unlike in pathlib."""
+    escaped = str(path).replace(" ", "\\040")
+    return any(line.split()[4] == escaped for line in Path("/proc/self/mountinfo").read_text().splitlines())

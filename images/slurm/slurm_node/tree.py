@@ -14,7 +14,7 @@ from pathlib import Path
 from slurm_node import paths
 from slurm_node.log import NodeError, say
 from slurm_node.settings import Jail
-from slurm_node.system import MountFlag, mount
+from slurm_node.system import MountFlag, is_mount_point, mount
 
 POLL_SECONDS = 1.0
 REMIND_SECONDS = 15.0
@@ -77,7 +77,7 @@ def wait_for_root(jail: Jail, volume: Path = paths.VOLUME) -> None:
     Raises:
         NodeError: the volume is not mounted, or its marker names another revision.
     """
-    if not volume.is_mount():
+    if not is_mount_point(volume):
         raise NodeError(f"{volume} is not a mount: the pod has no jail volume")
     manifest = paths.manifest_of(volume, jail.revision)
     reminded = 0.0
