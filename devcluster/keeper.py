@@ -128,24 +128,21 @@ def _first_to_end(*pids: int) -> int:
     return descriptors[ended]
 
 
-def start(instance: Instance, log: Path, owner: int | None) -> int:
+def start(instance: Instance, log: Path, owner: int | None) -> None:
     """Start the keeper of an instance, detached from this process and its terminal.
 
     Args:
         instance: Which; its plan is written.
         log: Where the keeper and the init write.
         owner: Process with which the instance ends, for test runs; None for one that lives on.
-
-    Returns:
-        The keeper's pid.
     """
+    keeper = [sys.executable, "-m", "devcluster.keeper", str(instance.state), *([str(owner)] if owner else [])]
     with log.open("ab") as output:
-        return subprocess.Popen(
-            [sys.executable, "-m", "devcluster.keeper", str(instance.state), *([str(owner)] if owner else [])],
+        subprocess.run(
+            ["setsid", "--fork", *keeper],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=True,
             cwd="/",
             env={
                 "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
@@ -153,7 +150,9 @@ def start(instance: Instance, log: Path, owner: int | None) -> int:
                 "PULUMI_SLURM_STATE": str(instance.state.parent),
                 "LANG": "C.UTF-8",
             },
-        ).pid
+            timeout=NAMESPACE_SECONDS,
+            check=True,
+        )
 
 
 def main() -> None:

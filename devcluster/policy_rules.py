@@ -84,15 +84,15 @@ def ruleset(world: World, policies: Iterable[Resource]) -> tuple[str, list[Refus
         try:
             _check_keys("spec", policy["spec"])
             rendered = {
-                direction: {pod: _rules(policy, direction, pod, world) for pod in _selected(policy, world)}
+                direction: {pod.address: _rules(policy, direction, pod, world) for pod in _selected(policy, world)}
                 for direction in _directions(policy)
             }
         except UnsupportedError as error:
             refusals.append(Refusal(policy, str(error)))
-            rendered = {direction: {pod: [] for pod in _all_selected(policy, world)} for direction in rules}
+            rendered = {direction: {pod.address: [] for pod in _all_selected(policy, world)} for direction in rules}
         for direction, of_pods in rendered.items():
-            for pod, lines in of_pods.items():
-                rules[direction].setdefault(pod.address, []).extend(lines)
+            for address, lines in of_pods.items():
+                rules[direction].setdefault(address, []).extend(lines)
     return _render(rules), refusals
 
 
@@ -106,10 +106,8 @@ def _render(rules: Mapping[Direction, Mapping[str, Sequence[str]]]) -> str:
         for direction, of_pods in rules.items()
         for address, lines in of_pods.items()
     ]
-    egress, ingress = (
-        _dispatch(field, direction, rules[direction])
-        for field, direction in (("saddr", "Egress"), ("daddr", "Ingress"))
-    )
+    egress = _dispatch("saddr", "Egress", rules["Egress"])
+    ingress = _dispatch("daddr", "Ingress", rules["Ingress"])
     # Both hooks come after kube-proxy's DNAT, so that a Service's address is never seen here, only the pod behind it.
     # What the node itself sends, such as the kubelet's probes, passes neither.
     return (

@@ -1,0 +1,68 @@
+"""Nodes of their own for these tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from devcluster import node_cli, node_images, toolchain
+from devcluster.instance import Instance
+from tests.devcluster.node_under_test import CHECKOUT, IMAGE, Node
+
+
+@pytest.fixture(scope="session")
+def probe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An image archive with the probe."""
+    folder = tmp_path_factory.mktemp("probe")
+    subprocess.run(
+        [toolchain.find_go(), "build", "-trimpath", "-buildvcs=false", "-o", folder / "probe", "."],
+        cwd=Path(__file__).parent / "probe",
+        env={**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"},
+        timeout=300,
+        check=True,
+    )
+    return node_images.archive(folder / "probe", IMAGE, folder / "probe.tar", user="0:0")
+
+
+@pytest.fixture(scope="session")
+def start_node(
+    tmp_path_factory: pytest.TempPathFactory, binaries: Path, probe: Path
+) -> Iterator[Callable[[str], Node]]:
+    """Starts instances that have the probe's image, below a state root of this test run; all end with it."""
+    started: list[Instance] = []
+    root = tmp_path_factory.mktemp("state")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PULUMI_SLURM_STATE", str(root))
+
+        def start(name: str) -> Node:
+            instance = Instance.named(name)
+            started.append(instance)
+            node_cli.start(instance, binaries, CHECKOUT, owner=os.getpid())
+            node_cli.load_image(instance, probe)
+            return Node(instance, binaries)
+
+        try:
+            yield start
+        finally:
+            for instance in started:
+                node_cli.remove(instance)
+
+
+@pytest.fixture(scope="session")
+def node(start_node: Callable[[str], Node]) -> Node:
+    """One node for all tests that only use it: each in a namespace of its own."""
+    return start_node("node-tests")
+
+
+@pytest.fixture
+def namespace(node: Node, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A namespace for one test, with its service account there."""
+    name = f"t{abs(hash(request.node.nodeid)) % 10**8}"
+    node.kubectl("create", "namespace", name)
+    node.kubectl("wait", "-n", name, "--for=create", "serviceaccount/default", "--timeout=30s")
+    yield name
+    node.kubectl("delete", "namespace", name, "--wait=false")

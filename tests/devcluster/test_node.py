@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devcluster import node_cli
+from devcluster.progress import StepFailed
+from tests.devcluster.node_under_test import IMAGE, Node, eventually, in_namespace, probe_pod
+
+pytestmark = pytest.mark.e2e
+
+
+def stateful_set(name: str, replicas: int) -> list[dict[str, Any]]:
+    pod = probe_pod(name)
+    return [
+        {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": {"name": name},
+            "spec": {
+                "serviceName": name,
+                "replicas": replicas,
+                "podManagementPolicy": "Parallel",
+                "selector": {"matchLabels": {"app": name}},
+                "template": {"metadata": pod["metadata"], "spec": pod["spec"]},
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": name},
+            "spec": {"selector": {"app": name}, "type": "NodePort", "ports": [{"port": 80, "targetPort": 8080}]},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": f"{name}-each"},
+            "spec": {"selector": {"app": name}, "clusterIP": "None", "ports": [{"port": 8080}]},
+        },
+    ]
+
+
+def test_a_service_balances_over_a_stateful_set(node: Node, namespace: str) -> None:
+    node.apply(*in_namespace(namespace, *stateful_set("web", 3), probe_pod("client")))
+    node.kubectl("rollout", "status", "-n", namespace, "statefulset/web", "--timeout=60s")
+    node.kubectl("wait", "-n", namespace, "--for=condition=Ready", "pod/client", "--timeout=60s")
+
+    answered: set[str] = set()
+
+    def all_answered() -> bool:
+        answered.add(
+            node.run_in(namespace, "client", "get", f"http://web.{namespace}.svc.cluster.local").stdout.strip()
+        )
+        return answered == {"web-0", "web-1", "web-2"}
+
+    eventually(all_answered, "each pod answers once")
+
+
+def test_a_node_port_answers_on_the_host(node: Node, namespace: str) -> None:
+    node.apply(*in_namespace(namespace, *stateful_set("web", 1)))
+    node.kubectl("rollout", "status", "-n", namespace, "statefulset/web", "--timeout=60s")
+    port = node.get("-n", namespace, "service", "web")["spec"]["ports"][0]["nodePort"]
+    url = f"http://{node_cli.address(node.instance)}:{port}"
+
+    def answers() -> bool:
+        asked = subprocess.run(["curl", "-sS", "-m", "3", url], capture_output=True, text=True, timeout=10, check=False)
+        return asked.stdout.strip() == "web-0"
+
+    eventually(answers, url)
+
+
+def test_a_name_outside_the_cluster_that_does_not_exist_is_said_not_to(node: Node, namespace: str) -> None:
+    node.apply(*in_namespace(namespace, probe_pod("client")))
+    node.kubectl("wait", "-n", namespace, "--for=condition=Ready", "pod/client", "--timeout=60s")
+
+    asked = node.run_in(namespace, "client", "lookup", f"missing.{namespace}.svc.cluster.local")
+
+    assert "no such host" in asked.stderr
+
+
+def test_a_pod_reaches_the_api_server(node: Node, namespace: str) -> None:
+    node.apply(*in_namespace(namespace, probe_pod("client")))
+    node.kubectl("wait", "-n", namespace, "--for=condition=Ready", "pod/client", "--timeout=60s")
+
+    asked = node.run_in(namespace, "client", "get", "https://kubernetes.default.svc")
+
+    # It was reached: what it shows is not known to a pod without its authority.
+    assert "certificate" in asked.stderr
+
+
+def claim(name: str, mode: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name},
+        "spec": {"accessModes": [mode], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+
+
+def pod_with(name: str, claimed: str, **spec: Any) -> dict[str, Any]:
+    return probe_pod(
+        name,
+        container={"volumeMounts": [{"name": "data", "mountPath": "/data"}], **spec.pop("container", {})},
+        volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": claimed}}],
+        **spec,
+    )
+
+
+def test_two_pods_share_a_claim_and_its_folder_goes_with_it(node: Node, namespace: str) -> None:
+    node.apply(
+        *in_namespace(namespace, claim("shared", "ReadWriteMany"), pod_with("a", "shared"), pod_with("b", "shared"))
+    )
+    node.kubectl("wait", "-n", namespace, "--for=condition=Ready", "pod/a", "pod/b", "--timeout=60s")
+    folder = node.instance.volumes / node.get("-n", namespace, "pvc", "shared")["spec"]["volumeName"]
+
+    node.run_in(namespace, "a", "write", "/data/file", "from a").check_returncode()
+    assert node.run_in(namespace, "b", "read", "/data/file").stdout == "from a"
+
+    node.kubectl("delete", "-n", namespace, "pod", "a", "b", "--wait")
+    assert (folder / "file").read_text() == "from a"
+    node.kubectl("delete", "-n", namespace, "pvc", "shared", "--wait")
+    eventually(lambda: not folder.exists(), f"{folder} is gone")
+
+
+def test_a_volume_takes_the_pods_fs_group(node: Node, namespace: str) -> None:
+    pod = pod_with("a", "own", securityContext={"runAsUser": 64030, "runAsGroup": 64030, "fsGroup": 64030})
+    node.apply(*in_namespace(namespace, claim("own", "ReadWriteOnce"), pod))
+    node.kubectl("wait", "-n", namespace, "--for=condition=Ready", "pod/a", "--timeout=60s")
+
+    node.run_in(namespace, "a", "write", "/data/file", "x").check_returncode()
+
+    folder = node.instance.volumes / node.get("-n", namespace, "pvc", "own")["spec"]["volumeName"]
+    assert ((folder / "file").stat().st_uid, (folder / "file").stat().st_gid) == (64030, 64030)
+
+
+def test_a_crashed_component_is_named_and_restarted(node: Node) -> None:
+    before = {report.state.name: report.state for report in node_cli.status(node.instance).components}["kube-scheduler"]
+    assert before.pid
+    os.kill(before.pid, signal.SIGKILL)
+
+    def restarted() -> bool:
+        states = {report.state.name: report.state for report in node_cli.status(node.instance).components}
+        after = states["kube-scheduler"]
+        return after.restarts == before.restarts + 1 and after.pid not in {None, before.pid}
+
+    eventually(restarted, "kube-scheduler is started again")
+    after = {report.state.name: report.state for report in node_cli.status(node.instance).components}
+    assert "SIGKILL" in after["kube-scheduler"].last_exit
+    assert after["etcd"].restarts == 0
+
+
+def test_loading_the_same_archive_again_does_nothing(node: Node, probe: Path) -> None:
+    first = node_cli.load_image(node.instance, probe)
+    log = node.instance.logs / "containerd.log"
+    size = log.stat().st_size
+
+    assert node_cli.load_image(node.instance, probe) == first == [IMAGE]
+    assert "ImageCreate" not in log.read_bytes()[size:].decode()
+
+
+def test_a_file_that_is_no_image_is_refused_in_words(node: Node, tmp_path: Path) -> None:
+    archive = tmp_path / "not-an-image.tar"
+    archive.write_text("no")
+
+    with pytest.raises(StepFailed, match=r"not-an-image\.tar"):
+        node_cli.load_image(node.instance, archive)
+
+
+def test_starting_what_runs_changes_nothing(node: Node, binaries: Path) -> None:
+    before = node_cli.status(node.instance)
+
+    node_cli.start(node.instance, binaries)
+
+    pids = [[report.state.pid for report in status.components] for status in (before, node_cli.status(node.instance))]
+    assert pids[0] == pids[1]
+
+
+def test_a_command_inside_sees_the_nodes_network(node: Node) -> None:
+    command = node_cli.enter_command(node.instance, ["ip", "-brief", "addr", "show", "eth0"])
+
+    seen = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
+
+    assert node_cli.address(node.instance) in seen
