@@ -92,6 +92,13 @@ def api_server_command(binary: Path, credentials: Credentials, ports: Ports, *, 
         f"--advertise-address={advertise}",
         f"--service-cluster-ip-range={SERVICE_NETWORK}",
         f"--client-ca-file={credentials.authority}",
+        # Nobody holds a certificate of that name: no aggregated API stands behind this server. Without these lines the
+        # controller manager and the scheduler report an error for ever.
+        f"--requestheader-client-ca-file={credentials.authority}",
+        "--requestheader-allowed-names=devcluster-front-proxy",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
         f"--tls-cert-file={credentials.server.certificate}",
         f"--tls-private-key-file={credentials.server.key}",
         f"--kubelet-certificate-authority={credentials.authority}",

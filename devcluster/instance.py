@@ -137,6 +137,13 @@ class Instance:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield file.fileno()
 
+    @contextlib.contextmanager
+    def being_started(self) -> Iterator[None]:
+        """Only one process at a time starts it; another waits, and finds it started."""
+        with (self.state / "start.lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
     def description(self) -> Description:
         """What was written when it was made."""
         return Description(**json.loads((self.state / "instance.json").read_text()))

@@ -37,6 +37,7 @@ class Keeper:
             signal.signal(signal.SIGTERM, self._on_sigterm)
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             clean(self._instance)
+            self._instance.status_file.unlink(missing_ok=True)
             try:
                 cgroups.create(self._instance.cgroup, PROCESS_GROUPS)
                 cgroups.enter(self._instance.cgroup, "keeper", os.getpid())
@@ -137,7 +138,7 @@ def start(instance: Instance, log: Path, owner: int | None) -> None:
         owner: Process with which the instance ends, for test runs; None for one that lives on.
     """
     keeper = [sys.executable, "-m", "devcluster.keeper", str(instance.state), *([str(owner)] if owner else [])]
-    with log.open("ab") as output:
+    with log.open("wb") as output:
         subprocess.run(
             ["setsid", "--fork", *keeper],
             stdin=subprocess.DEVNULL,

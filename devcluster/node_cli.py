@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -21,7 +22,8 @@ from devcluster.progress import Step, StepFailed, say
 from devcluster.supervision import ComponentState
 
 KUBECTL_SECONDS = 120
-INIT_SECONDS = 30
+KEEPER_SECONDS = 5
+INIT_SECONDS = 60
 READY_SECONDS = 120
 STOP_SECONDS = 40
 IMPORT_SECONDS = 600
@@ -71,12 +73,15 @@ def start(
     Raises:
         StepFailed: with the sentence for the user and the log to read.
     """
-    if not instance.is_running():
-        with Step(f"starting the node of instance {instance.name}"):
-            facts = _describe(instance, binaries, checkout)
-            node_plan.write(facts)
-            keeper.start(instance, instance.state / "keeper.log", owner)
-            _wait_for_init(instance)
+    instance.state.mkdir(parents=True, exist_ok=True)
+    # Volumes hold programs and files of other users' making: nobody on the host but root may pass here.
+    instance.state.chmod(0o700)
+    with instance.being_started():
+        if not instance.is_running():
+            with Step(f"starting the node of instance {instance.name}"):
+                node_plan.write(_describe(instance, binaries, checkout))
+                keeper.start(instance, instance.state / "keeper.log", owner)
+                _wait_for_init(instance)
     with Step("waiting for the API server"):
         authority = Authority(instance.pki)
         try:
@@ -102,18 +107,17 @@ def stop(instance: Instance) -> None:
     Raises:
         StepFailed: when something of it can't be ended.
     """
-    runtime = instance.runtime()
-    deadline = time.monotonic() + STOP_SECONDS
-    if runtime:
-        os.kill(runtime.keeper, signal.SIGTERM)
+    kill_at, give_up_at = (time.monotonic() + seconds for seconds in (STOP_SECONDS, 2 * STOP_SECONDS))
     while instance.is_running():
-        if time.monotonic() > deadline:
-            if not runtime:
-                raise StepFailed(f"instance {instance.name} neither starts nor ends", instance.state / "keeper.log")
-            os.kill(runtime.init, signal.SIGKILL)
-            deadline = time.monotonic() + STOP_SECONDS
-            runtime = None
-        time.sleep(0.1)
+        now = time.monotonic()
+        if now > give_up_at:
+            raise StepFailed(f"instance {instance.name} does not end", instance.state / "keeper.log")
+        runtime = instance.runtime()
+        if runtime:
+            # Asked again and again, since one that is just starting does not listen yet. It may end in between.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(runtime.init, signal.SIGTERM if now < kill_at else signal.SIGKILL)
+        time.sleep(0.2)
     # What a killed keeper could not remove.
     keeper.clean(instance)
 
@@ -121,7 +125,7 @@ def stop(instance: Instance) -> None:
 def remove(instance: Instance) -> None:
     """End an instance and delete its state, volumes included."""
     stop(instance)
-    if instance.exists():
+    if instance.state.exists():
         shutil.rmtree(instance.state)
 
 
@@ -148,7 +152,8 @@ def status(instance: Instance) -> Status:
     if runtime is None:
         return Status(False, node, description.checkout, ())
     host_pids = processes.inside_to_host(runtime.init)
-    states = [ComponentState(**each) for each in json.loads(instance.status_file.read_text())]
+    content = instance.status_file.read_text() if instance.status_file.exists() else "[]"
+    states = [ComponentState(**each) for each in json.loads(content)]
     reports = (
         ComponentReport(
             ComponentState(s.name, host_pids.get(s.pid) if s.pid else None, s.since, s.restarts, s.last_exit),
@@ -244,7 +249,6 @@ def _describe(instance: Instance, binaries: Path, checkout: Path) -> NodeFacts:
         raise StepFailed(f"OS packages are missing: apt-get install -y {' '.join(sorted(missing))}")
     containerd = shutil.which("containerd")
     assert containerd
-    instance.state.mkdir(parents=True, exist_ok=True, mode=0o755)
     with registry_lock():
         had = Subnet.parse(instance.description().subnet) if instance.exists() else None
         taken = links.read_networks(links.host_end(instance))
@@ -253,7 +257,10 @@ def _describe(instance: Instance, binaries: Path, checkout: Path) -> NodeFacts:
             for other in all_instances()
             if other != instance
         }
-        subnet, owner = links.choose(had, others | taken)
+        try:
+            subnet, owner = links.choose(had, others | taken)
+        except links.NoSubnetError as error:
+            raise StepFailed(str(error)) from None
         if owner:
             say(f"  subnet {had} is in use now by {owner}: taking {subnet}")
         instance.describe(Description(str(checkout), str(subnet)))
@@ -261,10 +268,15 @@ def _describe(instance: Instance, binaries: Path, checkout: Path) -> NodeFacts:
 
 
 def _wait_for_init(instance: Instance) -> None:
-    deadline = time.monotonic() + INIT_SECONDS
+    log = instance.state / "keeper.log"
+    started = time.monotonic()
     while instance.runtime() is None:
-        if time.monotonic() > deadline:
-            raise StepFailed(f"instance {instance.name} did not start", instance.state / "keeper.log")
+        waited = time.monotonic() - started
+        if waited > KEEPER_SECONDS and not instance.is_running():
+            last = (log.read_text().strip().splitlines() or ["it said nothing"])[-1]
+            raise StepFailed(f"the node of instance {instance.name} ended at once: {last}", log)
+        if waited > INIT_SECONDS:
+            raise StepFailed(f"the node of instance {instance.name} has no first process after {waited:.0f} s", log)
         time.sleep(0.05)
 
 

@@ -112,6 +112,7 @@ def plan(facts: NodeFacts, credentials: Credentials) -> NodePlan:
                     f"--cluster-cidr={POD_NETWORK}",
                     f"--hostname-override={name}",
                     "--conntrack-max-per-core=0",
+                    "--nodeport-addresses=primary",
                     "--oom-score-adj=0",
                 ),
             ),

@@ -52,7 +52,7 @@ class NodePlan:
     """Everything that the instance's init needs, written down by `up`.
 
     Attributes:
-        name: The instance's name; also the node's host name.
+        name: The instance's name, which is also its Node's.
         address: The node's address with its prefix length, as `10.213.0.2/30`.
         gateway: The host's address.
         binds: (folder, where it is seen) mounted before anything starts.
