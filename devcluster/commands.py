@@ -91,8 +91,10 @@ def _status(options: argparse.Namespace) -> int:
 
 def _component_line(report: node_cli.ComponentReport) -> str:
     state = report.state
-    since = datetime.fromtimestamp(state.since).astimezone().strftime("%F %T")
-    line = f"  {state.name:24} {f'pid {state.pid}' if state.pid else 'DOWN':12} since {since}"
+    if state.pid and state.since:
+        line = f"  {state.name:24} pid {state.pid:<8} since {datetime.fromtimestamp(state.since).astimezone():%F %T}"
+    else:
+        line = f"  {state.name:24} DOWN"
     if state.restarts:
         line += f"  restarted {state.restarts} times, last: {state.last_exit}"
     if report.last_error:
