@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -102,9 +103,13 @@ class Instance:
         return self.state / "status.json"
 
     @property
-    def cgroup(self) -> str:
-        """Name of its cgroup, directly below the root of each hierarchy."""
-        return f"pulumi-slurm-{self.name}"
+    def name_on_host(self) -> str:
+        """Name of what it has on the host, once in the whole machine: cgroup, nftables table, kubeconfig context."""
+        name = f"pulumi-slurm-{self.name}"
+        if self.state.parent == DEFAULT_STATE_ROOT:
+            return name
+        # Another state root may hold an instance of the same name.
+        return f"{name}-{hashlib.sha256(str(self.state).encode()).hexdigest()[:6]}"
 
     @property
     def lock_file(self) -> Path:

@@ -39,8 +39,8 @@ class Keeper:
             clean(self._instance)
             self._instance.status_file.unlink(missing_ok=True)
             try:
-                cgroups.create(self._instance.cgroup, PROCESS_GROUPS)
-                cgroups.enter(self._instance.cgroup, "keeper", os.getpid())
+                cgroups.create(self._instance.name_on_host, PROCESS_GROUPS)
+                cgroups.enter(self._instance.name_on_host, "keeper", os.getpid())
                 self._run_init()
             finally:
                 self._instance.record_runtime(None)
@@ -62,7 +62,7 @@ class Keeper:
         try:
             self._init = _wait_for_init(unshare)
             for process in (unshare.pid, self._init):
-                cgroups.enter(self._instance.cgroup, "node", process)
+                cgroups.enter(self._instance.name_on_host, "node", process)
             subnet = links.Subnet.parse(self._instance.description().subnet)
             with registry_lock():
                 links.connect(self._instance, subnet, self._init)
@@ -91,10 +91,10 @@ class Keeper:
 
 def clean(instance: Instance) -> None:
     """Remove everything of an instance that does not run from the host: processes, cgroups, links, rules."""
-    for pid in cgroups.members(instance.cgroup) - {os.getpid()}:
+    for pid in cgroups.members(instance.name_on_host) - {os.getpid()}:
         # Only a killed keeper leaves any, for the moment that the kernel needs.
         os.kill(pid, signal.SIGKILL)
-    left = cgroups.remove(instance.cgroup)
+    left = cgroups.remove(instance.name_on_host)
     links.disconnect(instance)
     if left:
         print(f"cgroups that could not be removed: {', '.join(map(str, left))}", file=sys.stderr, flush=True)

@@ -145,7 +145,10 @@ def connect(instance: Instance, subnet: Subnet, process: int) -> None:
 def disconnect(instance: Instance) -> None:
     """Take away the pair and the masquerading, if they are there."""
     subprocess.run(
-        ["nft", "delete", "table", "ip", instance.cgroup], capture_output=True, timeout=DEADLINE_SECONDS, check=False
+        ["nft", "delete", "table", "ip", instance.name_on_host],
+        capture_output=True,
+        timeout=DEADLINE_SECONDS,
+        check=False,
     )
     subprocess.run(
         ["ip", "link", "delete", host_end(instance)], capture_output=True, timeout=DEADLINE_SECONDS, check=False
@@ -163,7 +166,7 @@ def restore_forwarding() -> None:
 def masquerade(instance: Instance, subnet: Subnet) -> str:
     """The host's nftables rules for an instance: one table of its own, so that it goes as one."""
     return f"""\
-table ip {instance.cgroup} {{
+table ip {instance.name_on_host} {{
   chain postrouting {{
     type nat hook postrouting priority srcnat
     ip saddr {subnet} oifname != "{host_end(instance)}" masquerade

@@ -167,7 +167,7 @@ def kubelet_configuration(facts: NodeFacts, credentials: Credentials) -> dict[st
         "failCgroupV1": False,
         "cgroupDriver": "cgroupfs",
         # Below it the kubelet deletes pod cgroups that it does not know: never those of another instance.
-        "cgroupRoot": f"/{facts.instance.cgroup}",
+        "cgroupRoot": f"/{facts.instance.name_on_host}",
         "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",
         "clusterDNS": [DNS_ADDRESS],
         "clusterDomain": CLUSTER_DOMAIN,
@@ -265,7 +265,7 @@ def write(facts: NodeFacts) -> Credentials:
         f"https://{facts.subnet.node}:6443",
         authority.certificate,
         authority.issue("admin", ADMIN),
-        context=instance.cgroup,
+        context=instance.name_on_host,
     )
     for folder in ("cni", "log", "volume-plugins", "volumes"):
         (state / folder).mkdir(exist_ok=True)

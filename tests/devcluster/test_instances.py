@@ -38,10 +38,10 @@ def remains(instance: Instance, pids: set[int]) -> list[str]:
     legacy = subprocess.run(["iptables-save"], capture_output=True, text=True, timeout=20, check=True).stdout
     return [
         *(f"process {pid}" for pid in sorted(pids) if Path(f"/proc/{pid}").exists()),
-        *(f"cgroup {folder}" for root in cgroups.here() if (folder := root / instance.cgroup).exists()),
+        *(f"cgroup {folder}" for root in cgroups.here() if (folder := root / instance.name_on_host).exists()),
         *(f"mount {line}" for line in mounts if str(instance.state) in line),
         *(f"link {name}" for name in (links.host_end(instance), links.node_end(instance)) if _link_exists(name)),
-        *(f"table {line}" for line in tables.splitlines() if instance.cgroup in line),
+        *(f"table {line}" for line in tables.splitlines() if instance.name_on_host in line),
         *(f"rule {line}" for line in legacy.splitlines() if "KUBE" in line),
     ]
 

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Network
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from devcluster.links import POOL, NoSubnetError, Subnet, choose, networks_of_host
+from devcluster.instance import Instance
+from devcluster.links import POOL, NoSubnetError, Subnet, choose, host_end, networks_of_host, node_end
 
 ADDRESSES: list[dict[str, Any]] = [
     {"ifname": "eth0", "addr_info": [{"family": "inet", "local": "192.0.2.2", "prefixlen": 24}, {"family": "inet6"}]},
@@ -56,3 +58,11 @@ def test_who_took_the_subnet_meanwhile_is_named() -> None:
 def test_a_full_pool_says_who_fills_it() -> None:
     with pytest.raises(NoSubnetError, match="a big VPN"):
         choose(None, {POOL: "a big VPN"})
+
+
+def test_instances_of_the_same_name_in_two_state_roots_share_nothing_on_the_host() -> None:
+    one, other = Instance("dev", Path("/tmp/a/dev")), Instance("dev", Path("/tmp/b/dev"))
+
+    assert one.name_on_host != other.name_on_host
+    assert host_end(one) != host_end(other)
+    assert all(len(each) <= 15 for each in (host_end(one), node_end(one)))
