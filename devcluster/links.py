@@ -144,15 +144,11 @@ def connect(instance: Instance, subnet: Subnet, process: int) -> None:
 
 def disconnect(instance: Instance) -> None:
     """Take away the pair and the masquerading, if they are there."""
-    subprocess.run(
-        ["nft", "delete", "table", "ip", instance.name_on_host],
-        capture_output=True,
-        timeout=DEADLINE_SECONDS,
-        check=False,
-    )
-    subprocess.run(
-        ["ip", "link", "delete", host_end(instance)], capture_output=True, timeout=DEADLINE_SECONDS, check=False
-    )
+    for command in (
+        ("nft", "delete", "table", "ip", instance.name_on_host),
+        ("ip", "link", "delete", host_end(instance)),
+    ):
+        subprocess.run(command, capture_output=True, timeout=DEADLINE_SECONDS, check=False)
 
 
 def restore_forwarding() -> None:
