@@ -11,7 +11,9 @@ import hashlib
 import os
 import re
 import shlex
+import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -32,6 +34,7 @@ MMDEBSTRAP_OPTIONS = (
     # mmdebstrap leaves the building machine's own there.
     '--customize-hook=rm -f "$1/etc/resolv.conf" "$1/etc/hostname"',
 )
+WHEEL_PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "any")
 PROGRESS_SECONDS = 10.0
 REGISTRY_SECONDS = 10.0
 BUILD_SECONDS = 1800.0
@@ -213,6 +216,7 @@ class Builder:
             argument: self._base(recipe, argument, packages, log) for argument, packages in recipe.package_lists.items()
         }
         version = self._slurm_version(bases.get("BUILD_BASE"))
+        wheels = self._wheels(recipe, bases["BASE"], log)
         labels = {
             "org.opencontainers.image.version": recipe.tag,
             "org.opencontainers.image.vendor": "pulumi-slurm",
@@ -224,6 +228,7 @@ class Builder:
         )
         command += [f"--build-arg={argument}={base}" for argument, base in bases.items()]
         command += [f"--label={key}={value}" for key, value in labels.items()]
+        command += [f"--volume={wheels}:/wheels:ro"] if wheels else []
         command += [f"--file={IMAGES / recipe.name / 'Containerfile'}", f"--tag={recipe.reference}", str(REPOSITORY)]
         _run(command, log, f"building {recipe.name}")
         unfinished = archive.with_suffix(".part")
@@ -243,6 +248,39 @@ class Builder:
             return from_registry
         self._bootstrap(local, recipe.suite, packages, log, f"root of {recipe.name} ({argument})")
         return local
+
+    def _wheels(self, recipe: Recipe, base: str, log: Path) -> Path | None:
+        """Locked Python packages of an image, downloaded here: the build step then needs no network."""
+        named = IMAGES / recipe.name / "wheels"
+        if not named.exists():
+            return None
+        requirements = REPOSITORY / named.read_text().strip()
+        python = self._python_version(base)
+        if python is None:
+            return (
+                None  # a bare base from a registry: the build installs Python, and then the packages, from the network
+            )
+        key = hashlib.sha256(requirements.read_bytes() + python.encode()).hexdigest()[:16]
+        folder = self.folder / f"wheels-{recipe.name}-{key}"
+        if not folder.exists():
+            unfinished = folder.with_suffix(".part")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            download = [sys.executable, "-m", "pip", "download", "--quiet", "--require-hashes", "--only-binary=:all:"]
+            download += [f"--python-version={python}", "--implementation=cp", "--dest", str(unfinished)]
+            download += [f"--platform={platform}" for platform in WHEEL_PLATFORMS]
+            _run([*download, "-r", str(requirements)], log, f"wheels of {recipe.name} for Python {python}")
+            unfinished.rename(folder)
+        return folder
+
+    def _python_version(self, base: str) -> str | None:
+        """Python of a base root, such as 3.14, read off its files: they need no container to run in."""
+        container = self._output("from", "--pull=never", base)
+        try:
+            libraries = Path(self._output("mount", container), "usr/lib")
+            versions = sorted(path.name.removeprefix("python") for path in libraries.glob("python3.*"))
+        finally:
+            self._output("rm", container)
+        return versions[-1] if versions else None
 
     def _has(self, reference: str) -> bool:
         return (
