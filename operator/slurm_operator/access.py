@@ -21,6 +21,7 @@ class Access:
 
     server: str
     authority: bytes
+    authority_file: Path | None = None
     token_file: Path | None = None
     token: str | None = None
     certificate: bytes | None = None
@@ -49,14 +50,15 @@ def find() -> Access:
         FileNotFoundError: neither a service account nor the file named by KUBECONFIG is there.
     """
     if "KUBECONFIG" in os.environ:
-        return _from_kubeconfig(Path(os.environ["KUBECONFIG"]))
+        return from_kubeconfig(Path(os.environ["KUBECONFIG"]))
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     address = f"[{host}]" if ":" in host else host
-    authority = (SERVICE_ACCOUNT / "ca.crt").read_bytes()
-    return Access(f"https://{address}:{port}", authority, token_file=SERVICE_ACCOUNT / "token")
+    file = SERVICE_ACCOUNT / "ca.crt"
+    return Access(f"https://{address}:{port}", file.read_bytes(), file, token_file=SERVICE_ACCOUNT / "token")
 
 
-def _from_kubeconfig(path: Path) -> Access:
+def from_kubeconfig(path: Path) -> Access:
+    """Read the current context of a kubeconfig."""
     config = yaml.safe_load(path.read_text())
     context = _named(config["contexts"], config["current-context"])["context"]
     cluster = _named(config["clusters"], context["cluster"])["cluster"]

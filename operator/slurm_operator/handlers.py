@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import logging
 import os
@@ -31,12 +32,18 @@ _LEAST_PAUSE_SECONDS = 0.3
 def login(**_: Any) -> kopf.ConnectionInfo:
     """Show kopf the way to the API server that our own client takes."""
     found = access.find()
+
+    def data(content: bytes | None) -> bytes | None:
+        return base64.b64encode(content) if content else None
+
+    # kopf writes data into temporary files; as a pod it is given the file, since the root is read-only.
     return kopf.ConnectionInfo(
         server=found.server,
-        ca_data=found.authority,
+        ca_path=str(found.authority_file) if found.authority_file else None,
+        ca_data=None if found.authority_file else data(found.authority),
         token=found.bearer(),
-        certificate_data=found.certificate,
-        private_key_data=found.key,
+        certificate_data=data(found.certificate),
+        private_key_data=data(found.key),
     )
 
 
@@ -52,6 +59,7 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
     identity = f"{os.environ.get('POD_NAME', socket.gethostname())}-{uuid.uuid4().hex[:8]}"
     memo.api = KubernetesApi(access.find(), os.environ["POD_NAMESPACE"])
     memo.lease = Lease(memo.api, identity)
+    metrics.LEADER.set_function(memo.lease.held)
     memo.reconciler = Reconciler(memo.api, memo.lease, Path(os.environ.get("JWT_KEY_FILE", names.JWT_KEY_FILE)))
     memo.wake = asyncio.Event()
     progress = health.Progress()

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from slurm_operator import metrics, names
+from slurm_operator import names
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
 
 DURATION_SECONDS = 15.0
@@ -39,7 +39,7 @@ class Lease:
 
     def check(self) -> None:
         """Raise NotLeading unless the lease is ours and fresh; to be called before every change."""
-        if self._renewed_at is None or self._clock() - self._renewed_at > TRUST_SECONDS:
+        if not self.held():
             raise NotLeading
 
     def held(self) -> bool:
@@ -70,7 +70,6 @@ class Lease:
             if error.status != 409:
                 raise
             self._renewed_at = None
-        metrics.LEADER.set(self.held())
 
     async def release(self) -> None:
         """Let another begin at once, if the lease is ours."""

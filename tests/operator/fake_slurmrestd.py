@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import jwt
 
 API = "/slurm/v0.0.45"
-Fault = Literal["", "hang", "drip", "garbage", "half", "no list", "errors in 200", "slurmctld away", "unauthorized"]
+Fault = Literal["", "refuse", "hang", "drip", "garbage", "half", "no list", "errors in 200", "slurmctld away", "unauthorized"]
 
 
 class FakeSlurm:
@@ -164,8 +164,11 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(url.path.removeprefix(API))
         slurm = self.slurm
         fault = slurm.fault
-        if fault in ("hang", "drip"):
-            self._drip() if fault == "drip" else slurm.wait_released()
+        if fault in ("refuse", "hang", "drip"):
+            if fault == "drip":
+                self._drip()
+            elif fault == "hang":
+                slurm.wait_released()
             self.close_connection = True
             return None
         user = self._user()
@@ -274,14 +277,15 @@ class FakeSlurmrestd:
 
     def listen(self) -> None:
         """Accept connections, on the same port each time."""
+        self.slurm.fail("")
         self._server = ThreadingHTTPServer(("127.0.0.1", self.port), self._handler)
         self._server.daemon_threads = True
         self.port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     def refuse(self) -> None:
-        """Close the port."""
-        self.slurm.fail("")
+        """Close the port, and connections that are open already at their next call."""
+        self.slurm.fail("refuse")
         if self._server:
             self._server.shutdown()
             self._server.server_close()

@@ -1,0 +1,54 @@
+"""Fixtures of the operator's tests against a real API server."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from devcluster.control_plane import ApiServer, free_ports
+from tests.operator import fake_slurmrestd, world
+
+_NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def admin(apiserver: ApiServer) -> world.Admin:
+    found = world.Admin(apiserver.kubeconfig)
+    found.install_crds()
+    return found
+
+
+@pytest.fixture
+def slurm() -> Iterator[fake_slurmrestd.FakeSlurmrestd]:
+    with fake_slurmrestd.running(world.KEY) as served:
+        yield served
+
+
+@pytest.fixture
+def cluster(admin: world.Admin, slurm: fake_slurmrestd.FakeSlurmrestd) -> Iterator[world.World]:
+    """An empty namespace whose workloads come alive as soon as they are declared."""
+    found = world.World(admin, f"operator-{next(_NUMBERS)}", slurm.slurm, slurm.url)
+    with world.FakeWorkloads(found):
+        yield found
+
+
+@pytest.fixture
+def kubeconfig(cluster: world.World, tmp_path: Path) -> Path:
+    return world.kubeconfig_of_role(cluster, tmp_path)
+
+
+@pytest.fixture
+def port() -> int:
+    return free_ports(1)[0]
+
+
+@pytest.fixture
+def running_operator(cluster: world.World, tmp_path: Path, kubeconfig: Path, port: int) -> Iterator[world.World]:
+    """A declared cluster with two nodes and its operator, which is shown its log when a test fails."""
+    cluster.declare()
+    with world.operator(cluster, tmp_path, kubeconfig, port):
+        yield cluster
+    print((tmp_path / "one.log").read_text())

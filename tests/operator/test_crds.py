@@ -1,0 +1,94 @@
+"""Promises of the two resources: what cannot be right is refused by the API server, naming the field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.operator.world import Admin, World, custom
+
+pytestmark = pytest.mark.apiserver
+
+
+@pytest.fixture
+def empty(admin: Admin, slurm: Any, request: pytest.FixtureRequest) -> World:
+    return World(admin, f"crds-{abs(hash(request.node.name)) % 10**8}", slurm.slurm, slurm.url)
+
+
+NODE_SET = {"cluster": "test", "statefulSet": "cpu", "replicas": 2}
+CLUSTER: dict[str, Any] = {"revision": "r1"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "spec", "expected"),
+    [
+        ("NodeSet", "cpu", NODE_SET | {"replicas": -1}, "spec.replicas"),
+        ("NodeSet", "cpu", NODE_SET | {"replicas": 10001}, "spec.replicas"),
+        ("NodeSet", "cpu", NODE_SET | {"replicas": "two"}, "spec.replicas"),
+        ("NodeSet", "cpu", NODE_SET | {"statefulSet": "CPU"}, "spec.statefulSet"),
+        ("NodeSet", "cpu", {"cluster": "test"}, "spec.statefulSet"),
+        ("NodeSet", "cpu", {"statefulSet": "cpu"}, "spec.cluster"),
+        ("NodeSet", "cpu", NODE_SET | {"cluster": "a.b"}, "spec.cluster"),
+        ("NodeSet", "a.b", NODE_SET, "metadata.name must be a DNS label"),
+        ("NodeSet", "slurm-x", NODE_SET, "must not start with 'slurm-'"),
+        ("NodeSet", "n" * 41, NODE_SET, "at most 40 characters"),
+        ("SlurmCluster", "test", {}, "spec.revision"),
+        ("SlurmCluster", "test", {"revision": ""}, "spec.revision"),
+        ("SlurmCluster", "test", CLUSTER | {"rest": {"url": "slurm-rest:6820"}}, "spec.rest.url"),
+        ("SlurmCluster", "test", CLUSTER | {"rest": {"url": "http://x/y"}}, "spec.rest.url"),
+        ("SlurmCluster", "test", CLUSTER | {"login": "No Name"}, "spec.login"),
+        ("SlurmCluster", "test", CLUSTER | {"wantedConfig": "slurm-config"}, "must be two ConfigMaps"),
+    ],
+)
+def test_a_wrong_resource_is_refused_with_its_field(
+    empty: World, kind: str, name: str, spec: dict[str, Any], expected: str
+) -> None:
+    with pytest.raises(RuntimeError, match=r"422|400") as refused:
+        empty.create(f"{kind.lower()}s", custom(kind, name, spec))
+    assert expected in str(refused.value)
+
+
+@pytest.mark.parametrize("strict", ["Strict"])
+def test_an_unknown_key_is_refused_when_asked_to(empty: World, strict: str) -> None:
+    path = f"{empty.path('nodesets')}?fieldValidation={strict}"
+    with pytest.raises(RuntimeError, match=r"unknown field \"spec.replica\""):
+        empty.admin.call("POST", path, custom("NodeSet", "cpu", NODE_SET | {"replica": 3}))
+
+
+@pytest.mark.parametrize("field", ["statefulSet", "cluster"])
+def test_what_a_node_set_belongs_to_cannot_be_changed(empty: World, field: str) -> None:
+    empty.create("nodesets", custom("NodeSet", "cpu", NODE_SET))
+    with pytest.raises(RuntimeError, match=rf"spec\.{field}.*is immutable"):
+        empty.patch("nodesets", "cpu", {"spec": {field: "other"}})
+
+
+def test_defaults_are_the_fixed_names(empty: World) -> None:
+    spec = empty.create("slurmclusters", custom("SlurmCluster", "test", CLUSTER))["spec"]
+    assert spec == {
+        "revision": "r1",
+        "rest": {"url": "http://slurm-rest:6820"},
+        "wantedConfig": "slurm-config-wanted",
+        "activeConfig": "slurm-config",
+        "controller": "slurm-controller",
+        "restDeployment": "slurm-rest",
+        "login": "slurm-login",
+    }
+
+
+def test_a_node_set_can_be_scaled_by_number(empty: World) -> None:
+    empty.create("nodesets", custom("NodeSet", "cpu", NODE_SET))
+    empty.scale(7)
+    assert empty.get("nodesets", "cpu")["spec"]["replicas"] == 7
+    with pytest.raises(RuntimeError, match=r"spec\.replicas"):
+        empty.scale(20000)
+
+
+def test_columns_tell_how_a_cluster_is(empty: World) -> None:
+    empty.create("slurmclusters", custom("SlurmCluster", "test", CLUSTER))
+    table = empty.admin.client.get(
+        empty.path("slurmclusters"), headers={"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    ).json()
+    assert [column["name"] for column in table["columnDefinitions"]] == [
+        *("Name", "Available", "Ready", "Wanted", "Message", "Age"),
+    ]

@@ -1,0 +1,292 @@
+"""Promises of the running operator, against a real API server and with only the rights of its Role."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import httpx
+import pytest
+from slurm_operator import health
+
+from devcluster.control_plane import free_ports
+from tests.operator.cuttable_proxy import CuttableProxy
+from tests.operator.fake_slurmrestd import FakeSlurmrestd, Fault
+from tests.operator.world import World, custom, operator, until
+
+pytestmark = pytest.mark.apiserver
+
+
+def test_a_declared_cluster_becomes_available(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    status = world.get("slurmclusters", "test")["status"]
+    assert status["revision"] == "r1"
+    assert status["nodes"] == {"wanted": 2, "ready": 2, "idle": 2, "allocated": 0, "drained": 0, "down": 0}
+    assert world.condition("Progressing")["status"] == "False"
+    assert world.condition("Degraded")["status"] == "False"
+    node_set = world.get("nodesets", "cpu")["status"]
+    assert (node_set["replicas"], node_set["readyReplicas"]) == (2, 2)
+    assert {reason for reason, _ in world.events()} >= {"SetReplicas", "PromoteConfiguration", "AvailableTrue"}
+    active = world.get("configmaps", "slurm-config")
+    assert active["data"] == world.get("configmaps", "slurm-config-wanted")["data"]
+    assert active["metadata"]["ownerReferences"][0]["kind"] == "SlurmCluster"
+
+
+def passes(world: World, count: int) -> None:
+    """Wait until the operator has looked at Slurm some more times."""
+    calls = world.slurm.calls
+    seen = len(calls)
+    until(lambda: sum(call == ("GET", "/nodes/") for call in calls[seen:]) >= count, f"{count} more passes", 40)
+
+
+def test_scaling_out_adds_nodes_and_is_available_when_they_are(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    world.broken["cpu-3"] = "registry does not know it"
+    world.scale(4)
+    assert "cpu-3" in world.wait("Available", "False", "NodesNotReady")["message"]
+    assert world.wait("Degraded", "True")["message"].endswith("ImagePullBackOff: registry does not know it")
+    del world.broken["cpu-3"]
+    world.wait("Available", "True")
+    assert world.size() == 4
+
+
+def test_scaling_in_drains_shrinks_and_leaves_no_ghost(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    world.scale(0)
+    until(lambda: world.size() == 0 and not world.slurm.nodes, "no pod and no record is left")
+    world.wait("Available", "True")
+    told = world.events()
+    assert ("Drain", "drained cpu-1: it is to be removed") in told
+    assert ("DeleteRecord", "deleted Slurm's record of cpu-1: its pod is gone") in told
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED", "COMPLETING"])
+def test_scaling_in_waits_for_the_job(running_operator: World, state: str) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    job = world.slurm.run_job("cpu-1", state=state)
+    world.scale(1)
+    until(lambda: "DRAIN" in world.slurm.nodes["cpu-1"]["state"], "cpu-1 is drained")
+    passes(world, 4)
+    assert world.size() == 2
+    assert world.condition("Available")["status"] == "True", "what leaves does not count"
+    assert world.condition("Progressing")["status"] == "True"
+    world.slurm.end_job(job)
+    until(lambda: world.size() == 1, "the set shrinks")
+    until(lambda: "cpu-1" not in world.slurm.nodes, "the record goes")
+    assert world.slurm.killed == []
+
+
+def test_scaling_out_again_in_the_middle_undrains(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    world.slurm.drain("cpu-0", "bad disk", "root")
+    world.slurm.run_job("cpu-1")
+    world.scale(0)
+    until(lambda: "DRAIN" in world.slurm.nodes["cpu-1"]["state"], "cpu-1 is drained")
+    world.scale(2)
+    until(lambda: "DRAIN" not in world.slurm.nodes["cpu-1"]["state"], "cpu-1 is undrained")
+    passes(world, 2)
+    assert (world.slurm.nodes["cpu-0"]["reason"], world.slurm.nodes["cpu-0"]["reason_set_by_user"]) == (
+        "bad disk",
+        "root",
+    )
+    assert "DRAIN" in world.slurm.nodes["cpu-0"]["state"]
+    assert world.size() == 2
+
+
+def test_a_node_drained_by_somebody_is_named_and_left_alone(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    world.slurm.drain("cpu-0", "bad disk", "root")
+    assert world.wait("Degraded", "True", "NodesDrained")["message"] == "drained: cpu-0 (bad disk)"
+    assert world.condition("Available")["status"] == "True"
+    world.slurm.drain("cpu-1", "bad disk too", "root")
+    world.wait("Available", "False", "NoUsableNodes")
+    assert not [call for call in world.slurm.changes() if call[0] != "GET"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("refuse", "RestUnreachable"),
+        ("hang", "RestUnreachable"),
+        ("garbage", "RestAnswerUnusable"),
+        ("half", "RestAnswerUnusable"),
+        ("unauthorized", "RestUnauthorized"),
+        ("slurmctld away", "SlurmctldUnreachable"),
+    ],
+)
+def test_nothing_is_done_while_slurm_cannot_be_seen(
+    running_operator: World, slurm: FakeSlurmrestd, fault: Fault, reason: str
+) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    if fault == "refuse":
+        slurm.refuse()
+    else:
+        slurm.slurm.fail(fault)
+    world.scale(0)
+    world.wait("Available", "Unknown", reason)
+    assert world.wait("Degraded", "True", reason)["message"]
+    world.wait("Available", "Unknown", reason, plural="nodesets", name="cpu")
+    assert world.size() == 2
+    assert not world.slurm.changes()
+    if fault == "refuse":
+        slurm.listen()
+    else:
+        slurm.slurm.fail("")
+    until(lambda: world.size() == 0, "it goes on by itself", 40)
+    world.wait("Available", "True")
+
+
+def test_available_speaks_of_the_declared_revision_only(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    world.patch("slurmclusters", "test", {"spec": {"revision": "r2"}})
+    assert "r2" in world.wait("Available", "False", "LedgerMismatch")["message"]
+    assert world.get("slurmclusters", "test")["status"]["revision"] == "r1"
+    world.ledger("r2")
+    world.wait("Available", "True")
+    assert world.get("slurmclusters", "test")["status"]["revision"] == "r2"
+
+
+def test_a_configuration_that_would_kill_jobs_is_held(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    job = world.slurm.run_job("cpu-0", partition="side")
+    conf = world.get("configmaps", "slurm-config")["data"]["slurm.conf"]
+    without = conf.replace("PartitionName=side Nodes=ns_cpu\n", "")
+    world.patch("configmaps", "slurm-config-wanted", {"data": {"slurm.conf": without, "extra.conf": "x"}})
+    held = world.wait("Degraded", "True", "ConfigurationHeld")["message"]
+    assert f"removes partition side, which would kill its jobs {job}" in held
+    assert world.get("configmaps", "slurm-config")["data"]["slurm.conf"] == conf
+    world.slurm.end_job(job)
+    wanted = world.get("configmaps", "slurm-config-wanted")["data"]
+    until(lambda: world.get("configmaps", "slurm-config")["data"] == wanted, "the configuration is copied")
+    world.wait("Progressing", "True", "Reconfiguring")
+    assert ("GET", "/reconfigure/") not in world.slurm.calls, "the kubelet may not have shown the file yet"
+    past = {"configuration": {"changedAt": "2020-01-01T00:00:00Z"}}
+    world.patch("slurmclusters", "test", {"status": past}, "status")
+    until(lambda: ("GET", "/reconfigure/") in world.slurm.calls, "slurmctld is told")
+    world.wait("Progressing", "False")
+
+
+def test_an_active_configuration_changed_by_hand_becomes_the_declared_one_again(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    wanted = world.get("configmaps", "slurm-config-wanted")["data"]
+    world.patch("configmaps", "slurm-config", {"data": {"slurm.conf": "ClusterName=mine\n", "more": "y"}})
+    until(lambda: world.get("configmaps", "slurm-config")["data"] == wanted, "the copy is exact again")
+
+
+def test_mistakes_between_resources_are_told(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    world.create("nodesets", custom("NodeSet", "gpu", {"cluster": "test", "statefulSet": "gpu", "replicas": 1}))
+    assert "no StatefulSet gpu" in world.wait("Degraded", "True", "StatefulSetMissing")["message"]
+    world.create("nodesets", custom("NodeSet", "lost", {"cluster": "other", "statefulSet": "lost"}))
+    world.wait("Degraded", "True", "ClusterMissing", plural="nodesets", name="lost")
+    world.create("nodesets", custom("NodeSet", "again", {"cluster": "test", "statefulSet": "cpu", "replicas": 0}))
+    world.wait("Degraded", "True", "StatefulSetShared", plural="nodesets", name="again")
+    world.create("slurmclusters", custom("SlurmCluster", "second", {"revision": "r1"}))
+    world.wait("Available", "False", "AnotherClusterInNamespace", name="second")
+    assert world.size() == 2, "neither of two claims is followed"
+    assert not world.slurm.changes()
+
+
+def test_the_first_configuration_does_not_wait_for_the_resource(
+    cluster: World, tmp_path: Path, kubeconfig: Path, port: int
+) -> None:
+    with operator(cluster, tmp_path, kubeconfig, port):
+        cluster.create("configmaps", {"metadata": {"name": "slurm-config-wanted"}, "data": {"slurm.conf": "A=b\n"}})
+        until(lambda: "slurm-config" in cluster.names("configmaps"), "the active configuration is there")
+
+
+def test_of_two_operators_one_acts_and_the_other_takes_over(
+    cluster: World, tmp_path: Path, kubeconfig: Path, port: int
+) -> None:
+    cluster.declare()
+    with operator(cluster, tmp_path, kubeconfig, port, "one") as first:
+        cluster.wait("Available", "True")
+        holder = cluster.get("leases", "slurm-operator")["spec"]["holderIdentity"]
+        with operator(cluster, tmp_path, kubeconfig, free_ports(1)[0], "two") as second:
+            passes(cluster, 3)
+            os.kill(first.pid, signal.SIGSTOP)
+            cluster.scale(3)
+            until(lambda: cluster.size() == 3, "the second acts after the first's lease has run out", 40)
+            taken = cluster.get("leases", "slurm-operator")["spec"]["holderIdentity"]
+            assert (holder.startswith("slurm-operator-one"), taken.startswith("slurm-operator-two")) == (True, True)
+            os.kill(first.pid, signal.SIGCONT)
+            cluster.scale(1)
+            until(lambda: cluster.size() == 1, "still one acts")
+            assert cluster.get("leases", "slurm-operator")["spec"]["holderIdentity"] == taken
+            second.terminate()
+            second.wait(15)
+        cluster.scale(2)
+        until(lambda: cluster.size() == 2, "a released lease is taken at once", 12)
+    drains = [event for event in cluster.events() if event[0] == "Drain"]
+    assert len(drains) == len(set(drains)), "no decision was carried out twice"
+
+
+def test_the_api_server_away_for_a_while_ends_acting_and_then_all_goes_on(
+    cluster: World, tmp_path: Path, kubeconfig: Path, port: int
+) -> None:
+    cluster.declare()
+    with CuttableProxy(kubeconfig) as proxy, operator(cluster, tmp_path, kubeconfig, port) as process:
+        cluster.wait("Available", "True")
+        proxy.cut()
+        cluster.scale(0)
+        until(lambda: "pulumi_slurm_lease_held 0.0" in metrics(port), "acting has stopped", 30)
+        assert cluster.size() == 2
+        proxy.mend()
+        until(lambda: cluster.size() == 0, "it goes on by itself", 60)
+        assert process.poll() is None, "without a restart"
+
+
+def test_health_and_metrics_are_served(running_operator: World, port: int) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
+    page = metrics(port)
+    for line in (
+        "pulumi_slurm_pass_seconds_count",
+        'pulumi_slurm_rest_seconds_count{call="nodes"}',
+        'pulumi_slurm_replica_moves_total{direction="out"} 1.0',
+        "pulumi_slurm_lease_held 1.0",
+    ):
+        assert line in page
+
+
+def test_health_fails_when_passes_make_no_progress() -> None:
+    now = [0.0]
+    progress = health.Progress(lambda: now[0])
+    port = free_ports(1)[0]
+    stop = health.serve(progress, port)
+    try:
+        assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
+        now[0] = health.STALLED_SECONDS
+        assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 503
+        progress.made()
+        assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
+    finally:
+        stop()
+
+
+def test_a_steady_cluster_costs_slurm_nothing(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    before = world.slurm.not_modified
+    until(lambda: world.slurm.not_modified >= before + 2, "listings are answered with 'not modified'", 30)
+    version = world.get("slurmclusters", "test")["metadata"]["resourceVersion"]
+    passes(world, 2)
+    assert world.get("slurmclusters", "test")["metadata"]["resourceVersion"] == version, "nothing new, nothing written"
+    assert ("GET", "/jobs/") not in world.slurm.calls
+
+
+def metrics(port: int) -> str:
+    return httpx.get(f"http://127.0.0.1:{port}/metrics").text

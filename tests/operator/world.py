@@ -1,0 +1,369 @@
+"""A namespace of a real API server with a Slurm cluster declared in it, for the operator's tests.
+
+No controller manager and no kubelet run beside the API server: FakeWorkloads stands in for both, as far as the
+operator can see.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import functools
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+from slurm_operator import access, names
+
+from tests.operator.fake_slurmrestd import FakeSlurm
+
+REPOSITORY = Path(__file__).parents[2]
+CRDS = REPOSITORY / "operator" / "crds"
+CUSTOM = f"/apis/{names.GROUP}/{names.VERSION}"
+STRATEGIC = {"Content-Type": "application/merge-patch+json"}
+KEY = b"k" * 32
+CONF = "ClusterName=test\nPartitionName=main Nodes=ns_cpu Default=YES\nPartitionName=side Nodes=ns_cpu\n"
+
+# What the contract grants; the e2e runs with the Role that the program declares.
+RULES: list[dict[str, Any]] = [
+    {
+        "apiGroups": [names.GROUP],
+        "resources": [
+            *("slurmclusters", "slurmclusters/status", "slurmclusters/finalizers"),
+            *("nodesets", "nodesets/status", "nodesets/finalizers"),
+        ],
+        "verbs": ["get", "list", "watch", "patch", "update"],
+    },
+    {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["get", "list", "watch", "patch"]},
+    {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list", "watch"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch", "create"]},
+    {
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "resourceNames": ["slurm-config"],
+        "verbs": ["patch", "update"],
+    },
+    {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["slurm-ledger"], "verbs": ["get"]},
+    {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+    {
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "verbs": ["get", "list", "watch", "create", "update", "patch"],
+    },
+]
+
+
+class Admin:
+    """An administrator's view of the API server."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        found = access.from_kubeconfig(kubeconfig)
+        self.access = found
+        self.client = httpx.Client(base_url=found.server, verify=found.tls(), timeout=10, trust_env=False)
+
+    def call(self, method: str, path: str, body: Any = None, **options: Any) -> dict[str, Any]:
+        """Call and return the object; an error raises with the API server's words."""
+        answer = self.client.request(method, path, json=body, **options)
+        if answer.is_error:
+            raise RuntimeError(f"{answer.status_code} {answer.json().get('message')}")
+        result: dict[str, Any] = answer.json()
+        return result
+
+    def install_crds(self) -> None:
+        """Create the operator's CRDs if they are missing, and wait until they are served."""
+        for path in sorted(CRDS.glob("*.yaml")):
+            body = yaml.safe_load(path.read_text())
+            try:
+                self.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
+            except RuntimeError as error:
+                if not str(error).startswith("409"):
+                    raise
+            until(functools.partial(self._established, body["metadata"]["name"]), "the CRD is established")
+
+    def _established(self, name: str) -> bool:
+        found = self.call("GET", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
+        conditions = {item["type"]: item["status"] for item in found.get("status", {}).get("conditions") or []}
+        return conditions.get("Established") == "True"
+
+
+def until(condition: Callable[[], Any], what: str, seconds: float = 30) -> Any:
+    """Wait for a condition and return its value."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.05)
+    raise AssertionError(f"not within {seconds} s: {what}")
+
+
+class World:
+    """One namespace, its declared objects, and what stands for Slurm in it."""
+
+    def __init__(self, admin: Admin, namespace: str, slurm: FakeSlurm, rest_url: str) -> None:
+        self.admin, self.namespace, self.slurm, self.rest_url = admin, namespace, slurm, rest_url
+        self.broken: dict[str, str] = {}
+        admin.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+
+    def path(self, plural: str, name: str = "", subresource: str = "") -> str:
+        """URL path of an object of this namespace."""
+        groups = {
+            "apps/v1": ("statefulsets", "deployments"),
+            "events.k8s.io/v1": ("events",),
+            "coordination.k8s.io/v1": ("leases",),
+            "rbac.authorization.k8s.io/v1": ("roles", "rolebindings"),
+            f"{names.GROUP}/{names.VERSION}": (names.SLURM_CLUSTERS, names.NODE_SETS),
+        }
+        group = next((group for group, kinds in groups.items() if plural in kinds), "")
+        prefix = f"/apis/{group}" if group else "/api/v1"
+        parts = [prefix, "namespaces", self.namespace, plural, name, subresource]
+        return "/".join(part for part in parts if part)
+
+    def create(self, plural: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Create an object."""
+        return self.admin.call("POST", self.path(plural), body)
+
+    def get(self, plural: str, name: str) -> dict[str, Any]:
+        """Read an object."""
+        return self.admin.call("GET", self.path(plural, name))
+
+    def patch(self, plural: str, name: str, change: dict[str, Any], subresource: str = "") -> dict[str, Any]:
+        """Merge a change into an object."""
+        path = self.path(plural, name, subresource)
+        return self.admin.call("PATCH", path, change, headers=STRATEGIC)
+
+    def names(self, plural: str) -> list[str]:
+        """Names of the objects of a kind."""
+        return [item["metadata"]["name"] for item in self.admin.call("GET", self.path(plural))["items"]]
+
+    def events(self) -> list[tuple[str, str]]:
+        """Reasons and notes of the namespace's Events."""
+        items = self.admin.call("GET", self.path("events"))["items"]
+        return [(item["reason"], item["note"]) for item in items]
+
+    def declare(self, replicas: int | None = 2, revision: str = "r1") -> None:
+        """Declare what `pulumi up` would, in its order."""
+        self.ledger(revision)
+        meta = {"name": "slurm-config-wanted"}
+        self.create("configmaps", {"metadata": meta, "data": {"slurm.conf": CONF, "cgroup.conf": ""}})
+        for name, component in (("slurm-controller", "controller"), ("slurm-login", "login"), ("cpu", "worker")):
+            self.create("statefulsets", stateful_set(name, component))
+        deployment = stateful_set("slurm-rest", "rest")
+        del deployment["spec"]["serviceName"], deployment["spec"]["updateStrategy"]
+        self.create("deployments", deployment)
+        spec = {"cluster": "test", "statefulSet": "cpu"} | ({} if replicas is None else {"replicas": replicas})
+        self.create("nodesets", custom("NodeSet", "cpu", spec))
+        self.create("slurmclusters", custom("SlurmCluster", "test", {"revision": revision, "rest": self.rest}))
+
+    @property
+    def rest(self) -> dict[str, str]:
+        """SlurmCluster.spec.rest."""
+        return {"url": self.rest_url}
+
+    def ledger(self, revision: str) -> None:
+        """Write the ledger's revision."""
+        data = {"revision": base64.b64encode(revision.encode()).decode()}
+        with contextlib.suppress(RuntimeError):
+            self.admin.call("DELETE", self.path("secrets", "slurm-ledger"))
+        self.create("secrets", {"metadata": {"name": "slurm-ledger"}, "data": data})
+
+    def scale(self, replicas: int) -> None:
+        """`kubectl scale nodeset cpu`."""
+        self.patch("nodesets", "cpu", {"spec": {"replicas": replicas}}, "scale")
+
+    def size(self) -> int:
+        """StatefulSet.spec.replicas of the worker set."""
+        return int(self.get("statefulsets", "cpu")["spec"]["replicas"])
+
+    def condition(self, kind: str, plural: str = "slurmclusters", name: str = "test") -> dict[str, Any]:
+        """A condition of a resource's status, with empty words if it is not there yet."""
+        status = self.get(plural, name).get("status", {})
+        found = [item for item in status.get("conditions", []) if item["type"] == kind]
+        return found[0] if found else {"status": "", "reason": "", "message": ""}
+
+    def wait(self, kind: str, status: str, reason: str = "", seconds: float = 30, **where: str) -> dict[str, Any]:
+        """Wait for a condition."""
+        last: dict[str, Any] = {}
+
+        def there() -> dict[str, Any] | None:
+            nonlocal last
+            last = self.condition(kind, **where)
+            return last if last["status"] == status and reason in (last["reason"], "") else None
+
+        try:
+            result: dict[str, Any] = until(there, "", seconds)
+        except AssertionError:
+            raise AssertionError(f"{kind} did not become {status} {reason} within {seconds} s, but: {last}") from None
+        return result
+
+
+def custom(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """A resource of ours."""
+    return {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def stateful_set(name: str, component: str) -> dict[str, Any]:
+    """A StatefulSet without replicas, as the program declares worker sets."""
+    labels = {names.NAME_LABEL: "slurm", names.INSTANCE_LABEL: "test", names.COMPONENT_LABEL: component}
+    container = {"name": "slurm", "image": "none"}
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "serviceName": name,
+            "updateStrategy": {"type": "OnDelete" if component == "worker" else "RollingUpdate"},
+            "selector": {"matchLabels": labels | {"set": name}},
+            "template": {"metadata": {"labels": labels | {"set": name}}, "spec": {"containers": [container]}},
+        },
+    }
+
+
+class FakeWorkloads:
+    """Fake controllers and kubelet: pods follow replicas, become ready, register in Slurm, and end when deleted."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._end = threading.Event()
+        self.failure: BaseException | None = None
+        self._told: dict[str, dict[str, Any]] = {}
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> FakeWorkloads:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+        if self.failure:
+            raise self.failure
+
+    def _run(self) -> None:
+        while not self._end.wait(0.1):
+            try:
+                self._step()
+            except (httpx.HTTPError, RuntimeError):
+                continue  # The API server is away, or an object changed: the next step looks again.
+            except BaseException as error:
+                self.failure = error
+                return
+
+    def _step(self) -> None:
+        world = self.world
+        pods = {item["metadata"]["name"]: item for item in world.admin.call("GET", world.path("pods"))["items"]}
+        for plural in ("statefulsets", "deployments"):
+            for workload in world.admin.call("GET", world.path(plural))["items"]:
+                self._follow(plural, workload, pods)
+
+    def _follow(self, plural: str, workload: dict[str, Any], pods: dict[str, Any]) -> None:
+        world, name = self.world, workload["metadata"]["name"]
+        size = workload["spec"]["replicas"]
+        worker = workload["metadata"]["labels"][names.COMPONENT_LABEL] == "worker"
+        wanted = [f"{name}-{ordinal}" for ordinal in range(size)]
+        for pod in wanted:
+            if pod not in pods:
+                template = workload["spec"]["template"]
+                metadata = {"name": pod, "labels": template["metadata"]["labels"]}
+                world.create("pods", {"metadata": metadata, "spec": template["spec"]})
+            if pod not in pods or self._told.get(pod) != self._pod_status(pod):
+                world.patch("pods", pod, {"status": self._pod_status(pod)}, "status")
+                self._told[pod] = self._pod_status(pod)
+                if worker and pod not in world.broken:
+                    world.slurm.register(pod, features=(name,))
+        for pod in pods:
+            if re.fullmatch(rf"{name}-\d+", pod) and pod not in wanted:
+                world.admin.call("DELETE", world.path("pods", pod))
+                self._told.pop(pod, None)
+                if worker:
+                    world.slurm.lose(pod)
+        ready = sum(pod not in world.broken for pod in wanted)
+        status = {"observedGeneration": workload["metadata"]["generation"], "replicas": size, "readyReplicas": ready}
+        status |= {"updatedReplicas": size}
+        if workload.get("status") != workload.get("status", {}) | status:
+            world.patch(plural, name, {"status": status}, "status")
+
+    def _pod_status(self, name: str) -> dict[str, Any]:
+        broken = self.world.broken.get(name)
+        waiting = {"waiting": {"reason": "ImagePullBackOff", "message": broken}}
+        state = waiting if broken else {"running": {}}
+        return {
+            "conditions": [{"type": "Ready", "status": "False" if broken else "True"}],
+            "containerStatuses": [
+                {
+                    "name": "slurm",
+                    "image": "none",
+                    "imageID": "",
+                    "ready": not broken,
+                    "restartCount": 0,
+                    "state": state,
+                }
+            ],
+        }
+
+
+def kubeconfig_of_role(world: World, folder: Path) -> Path:
+    """A kubeconfig of a service account that has the operator's Role and nothing else."""
+    named = {"metadata": {"name": "slurm-operator"}}
+    world.create("serviceaccounts", named)
+    world.create("roles", named | {"rules": RULES})
+    subject = {"kind": "ServiceAccount", "name": "slurm-operator", "namespace": world.namespace}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "slurm-operator"}
+    world.create("rolebindings", named | {"subjects": [subject], "roleRef": role})
+    request: dict[str, Any] = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    path = world.path("serviceaccounts", "slurm-operator", "token")
+    token = world.admin.call("POST", path, request)["status"]["token"]
+    found = world.admin.access
+    cluster = {
+        "server": found.server,
+        "certificate-authority-data": base64.b64encode(found.authority).decode(),
+    }
+    path_ = folder / "kubeconfig"
+    path_.write_text(
+        json.dumps(
+            {
+                "current-context": "c",
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                "clusters": [{"name": "c", "cluster": cluster}],
+                "users": [{"name": "u", "user": {"token": token}}],
+            }
+        )
+    )
+    return path_
+
+
+@contextlib.contextmanager
+def operator(
+    world: World, folder: Path, kubeconfig: Path, port: int, name: str = "one"
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the operator as a process; its log stands in `folder`."""
+    key = folder / "jwt.key"
+    key.write_bytes(KEY)
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(REPOSITORY / "operator"),
+        "KUBECONFIG": str(kubeconfig),
+        "POD_NAMESPACE": world.namespace,
+        "POD_NAME": f"slurm-operator-{name}",
+        "JWT_KEY_FILE": str(key),
+        "HEALTH_PORT": str(port),
+    }
+    with (folder / f"{name}.log").open("ab") as log:
+        process = subprocess.Popen([sys.executable, "-m", "slurm_operator"], env=environment, stdout=log, stderr=log)
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
