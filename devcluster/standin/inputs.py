@@ -26,9 +26,11 @@ _SERVER_OWNED = (
 def normalized(manifest: Manifest) -> Manifest:
     """One form for what means the same to the API server, so that equal things show no difference.
 
-    Fields that only the server writes go, nulls of built-in kinds go, and a Secret's `stringData` becomes `data`.
+    Fields that only the server writes go, empty ones that it does not store go, a Secret's `stringData` becomes `data`.
     """
-    result = copy.deepcopy(manifest) if not kinds.of(manifest).builtin else _without_nulls(manifest)
+    kind = kinds.of(manifest)
+    keep_empty = not kind.builtin or kind.name == "CustomResourceDefinition"
+    result = copy.deepcopy(manifest) if keep_empty else _without_dropped(manifest)
     if isinstance(result.get("metadata"), dict):
         for key in _SERVER_OWNED:
             result["metadata"].pop(key, None)
@@ -42,12 +44,28 @@ def normalized(manifest: Manifest) -> Manifest:
     return result
 
 
-def _without_nulls(value: Any) -> Any:
+# What the API server does not store, since it is what is meant without it; other empty values mean something.
+_DROPPED_EMPTY_MAPS = frozenset({
+    "annotations", "binaryData", "data", "labels", "limits", "matchLabels", "nodeSelector", "requests", "stringData",
+})  # fmt: skip
+_DROPPED_ZEROS = frozenset({
+    "hostIPC", "hostNetwork", "hostPID", "minReadySeconds", "nodePort", "paused", "publishNotReadyAddresses",
+    "readOnly", "stdin", "stdinOnce", "tty", "unschedulable",
+})  # fmt: skip
+
+
+def _without_dropped(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {key: _without_dropped(item) for key, item in value.items() if not _is_dropped(key, item)}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
+        return [_without_dropped(item) for item in value]
     return value
+
+
+def _is_dropped(key: str, value: Any) -> bool:
+    if value is None or value == []:
+        return True
+    return (value == {} and key in _DROPPED_EMPTY_MAPS) or (value in (False, 0) and key in _DROPPED_ZEROS)
 
 
 def _normalize_payload(secret: Manifest) -> None:

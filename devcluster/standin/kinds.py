@@ -89,7 +89,9 @@ def refusal(token: str) -> str | None:
     """Why the stand-in does not have this type; None where it has."""
     token = token.rpartition("$")[2]
     module = token.split(":")[1] if token.count(":") == 2 else token
-    topic = {"helm.sh": "Helm", "kustomize": "kustomize", "yaml": "YAML files"}.get(module.partition("/")[0])
+    topic = {"helm.sh": "Helm", "helm": "Helm", "kustomize": "kustomize", "yaml": "YAML files"}.get(
+        module.partition("/")[0]
+    )
     if topic is None:
         return None
     return (

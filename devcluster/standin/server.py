@@ -19,7 +19,8 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
 
 from devcluster.standin import VERSION, api
 from devcluster.standin.engine_log import EngineLog
-from devcluster.standin.provider import KubernetesProvider, PartialFailure, Refused
+from devcluster.standin.failures import PartialFailure, Refused
+from devcluster.standin.provider import KubernetesProvider
 
 _PARENT_LOOK_SECONDS: Final = 1.0
 

@@ -138,14 +138,11 @@ class Waiter:
         uid, pause_seconds = live["metadata"]["uid"], _FIRST_POLL_SECONDS
         while live["metadata"]["uid"] == uid:
             finalizers = ", ".join(live["metadata"].get("finalizers") or [])
-            if time.monotonic() >= ends or self.cancelled.is_set():
-                raise NotReady(
-                    live,
-                    f"'{kinds.name_of(live)}' timed out waiting for its deletion"
-                    if not self.cancelled.is_set()
-                    else f"Resource operation was cancelled for {kinds.name_of(live)!r}",
-                    [f"finalizers might be preventing deletion ({finalizers})"] if finalizers else [],
-                )
+            if self.cancelled.is_set():
+                raise NotReady(live, f"Resource operation was cancelled for {kinds.name_of(live)!r}", [])
+            if time.monotonic() >= ends:
+                held = f": finalizers might be preventing deletion ({finalizers})" if finalizers else ""
+                raise NotReady(live, f"'{kinds.name_of(live)}' timed out waiting for its deletion{held}", [])
             await self.tell("Waiting for deletion" + (f" (finalizers: {finalizers})" if finalizers else ""))
             await self._sleep(pause_seconds)
             pause_seconds = min(pause_seconds * 1.5, _SLOWEST_POLL_SECONDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -64,7 +65,7 @@ class Stack:
     def __init__(self, folder: Path, binaries: Path, cluster: Cluster, home: Path) -> None:
         self.folder = folder
         self.cluster = cluster
-        self.namespace = folder.name.replace("_", "-")[:40]
+        self.namespace = f"standin-{secrets.token_hex(4)}"
         path = f"{STANDIN}:{Path(sys.executable).parent}:{binaries}:/usr/bin:/bin"
         self.environment = {
             "PATH": path,
@@ -131,7 +132,7 @@ class Stack:
         """What a preview plans: resource name to operation, without what stays the same."""
         output = self.pulumi("preview", "--json", *arguments)
         planned = json.loads(output[output.index("{") :])["steps"]
-        return {step["urn"].rsplit("::", 1)[1]: step["op"] for step in planned if step["op"] not in ("same", "read")}
+        return {step["urn"].rsplit("::", 1)[1]: step["op"] for step in planned if step["op"] not in ("same", "refresh")}
 
     def state(self) -> dict[str, Any]:
         """Exported resources by name."""

@@ -1,6 +1,9 @@
-"""Objects come, change, and go as declared."""
+"""Objects come, change, and go as declared; what the API server would not take is an error, not a silent change."""
 
 from __future__ import annotations
+
+import json
+import re
 
 import pytest
 
@@ -8,17 +11,238 @@ from tests.provider.stacks import Stack
 
 pytestmark = pytest.mark.apiserver
 
+CONFIG_MAP = 'k.core.v1.ConfigMap("a", metadata={{"name": "a", "namespace": namespace}}, data={data}, opts=options)'
+
+
+def config_map(data: dict[str, str]) -> str:
+    return CONFIG_MAP.format(data=data)
+
 
 def test_an_object_is_made_changed_and_deleted(stack: Stack) -> None:
-    text = 'k.core.v1.ConfigMap("a", metadata={{"name": "a", "namespace": namespace}}, data={data}, opts=options)'
-    stack.program(text.format(data={"key": "one"}), enable_config_map_mutable=True)
+    stack.program(config_map({"key": "one"}), enable_config_map_mutable=True)
     stack.up()
     path = f"/api/v1/namespaces/{stack.namespace}/configmaps/a"
-    assert stack.cluster.get(path)["data"] == {"key": "one"}
+    uid = stack.cluster.get(path)["metadata"]["uid"]
     assert stack.steps() == {}
-    stack.program(text.format(data={"key": "two"}), enable_config_map_mutable=True)
+    stack.program(config_map({"key": "two"}), enable_config_map_mutable=True)
     assert stack.steps() == {"a": "update"}
     stack.up()
-    assert stack.cluster.get(path)["data"] == {"key": "two"}
+    changed = stack.cluster.get(path)
+    assert changed["data"] == {"key": "two"}
+    assert changed["metadata"]["uid"] == uid
     stack.pulumi("destroy", "--yes", "--skip-preview")
     assert stack.cluster.get(path)["code"] == 404
+
+
+def test_a_config_map_is_replaced_unless_it_may_change_in_place(stack: Stack) -> None:
+    stack.program(config_map({"key": "one"}))
+    stack.up()
+    path = f"/api/v1/namespaces/{stack.namespace}/configmaps/a"
+    uid = stack.cluster.get(path)["metadata"]["uid"]
+    stack.program(config_map({"key": "two"}))
+    assert stack.steps()["a"] in ("replace", "delete-replaced", "create-replacement")
+    stack.up()
+    replaced = stack.cluster.get(path)
+    assert replaced["data"] == {"key": "two"}
+    assert replaced["metadata"]["uid"] != uid
+
+
+def test_an_object_without_a_name_gets_one_and_is_replaced_beside_the_old_one(stack: Stack) -> None:
+    text = """
+        a = k.core.v1.ConfigMap("a", metadata={{"namespace": namespace}}, data={data}, opts=options)
+        pulumi.export("name", a.metadata.name)
+    """
+    stack.program(text.format(data={"key": "one"}))
+    stack.up()
+    first = json.loads(stack.pulumi("stack", "output", "--json"))["name"]
+    assert re.fullmatch(r"a-[0-9a-f]{8}", first)
+    assert stack.steps() == {}
+    stack.program(text.format(data={"key": "two"}))
+    output = stack.up()
+    second = json.loads(stack.pulumi("stack", "output", "--json"))["name"]
+    assert second != first
+    assert output.index("created replacement") < output.index("deleted original")
+
+
+def test_an_unknown_field_is_an_error_and_nothing_is_made(stack: Stack) -> None:
+    stack.program("""
+        spec = {"serviceName": "a", "selector": {"matchLabels": {"a": "a"}}, "replcas": 1,
+                "template": {"metadata": {"labels": {"a": "a"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}}}
+        k.apps.v1.StatefulSet("a", metadata={"name": "a", "namespace": namespace}, spec=spec, opts=options)
+    """)
+    output = stack.fails("preview")
+    assert 'unknown field "spec.replcas"' in output
+    stack.fails("up", "--yes", "--skip-preview")
+    assert stack.cluster.get(f"/apis/apps/v1/namespaces/{stack.namespace}/statefulsets/a")["code"] == 404
+
+
+def test_a_missing_namespace_is_an_error(stack: Stack) -> None:
+    stack.program('k.core.v1.ConfigMap("a", metadata={"name": "a", "namespace": "nowhere"}, opts=options)')
+    assert stack.steps() == {"cluster": "create", "a": "create", "standin-test": "create"}
+    output = stack.fails("up", "--yes", "--skip-preview")
+    assert 'namespaces "nowhere" not found' in output
+
+
+def test_an_object_waits_for_its_namespace_and_its_kind_to_be_made(stack: Stack) -> None:
+    # Nothing in the program says that the one needs the other: creation is tried again for some seconds.
+    group = f"{stack.namespace}.example"
+    stack.program(f"""
+        k.apiextensions.CustomResource("thing", api_version="{group}/v1", kind="Thing",
+            metadata={{"name": "thing", "namespace": namespace}}, spec={{"size": 3}}, opts=options)
+        anything = {{"type": "object", "x_kubernetes_preserve_unknown_fields": True}}
+        schema = {{"openAPIV3Schema": {{"type": "object", "properties": {{"spec": anything}}}}}}
+        k.apiextensions.v1.CustomResourceDefinition("things.{group}", metadata={{"name": "things.{group}"}},
+            spec={{"group": "{group}", "scope": "Namespaced",
+                  "names": {{"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"}},
+                  "versions": [{{"name": "v1", "served": True, "storage": True, "schema": schema}}]}},
+            opts=options)
+    """)
+    stack.up()
+    assert stack.cluster.get(f"/apis/{group}/v1/namespaces/{stack.namespace}/things/thing")["spec"] == {"size": 3}
+    stack.pulumi("preview", "--refresh", "--expect-no-changes")
+    stack.pulumi("destroy", "--yes", "--skip-preview")
+
+
+def test_an_existing_object_is_an_error_unless_upserts_are_allowed(stack: Stack) -> None:
+    path = f"/api/v1/namespaces/{stack.namespace}/configmaps"
+    stack.cluster.call("POST", path, {"metadata": {"name": "a"}, "data": {"other": "kept"}})
+    stack.program(config_map({"key": "one"}))
+    output = stack.fails("up", "--yes", "--skip-preview")
+    assert 'configmaps "a" already exists' in output
+    stack.program(config_map({"key": "one"}), upsert_existing_objects=True)
+    stack.up()
+    assert stack.cluster.get(f"{path}/a")["data"] == {"key": "one", "other": "kept"}
+
+
+def test_a_field_of_another_manager_is_an_error_unless_forced(stack: Stack) -> None:
+    path = f"/api/v1/namespaces/{stack.namespace}/configmaps/a"
+    stack.program(config_map({"key": "one"}), enable_config_map_mutable=True)
+    stack.up()
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"key": "theirs"}}
+    stack.cluster.apply(path, body, "somebody")
+    stack.program(config_map({"key": "two"}), enable_config_map_mutable=True)
+    output = stack.fails("up", "--yes", "--skip-preview")
+    assert 'conflict with "somebody"' in output
+    assert ".data.key" in output
+    assert stack.cluster.get(path)["data"] == {"key": "theirs"}
+    forced = config_map({"key": "two"}).replace(
+        '"namespace": namespace', '"namespace": namespace, "annotations": {"pulumi.com/patchForce": "true"}'
+    )
+    stack.program(forced, enable_config_map_mutable=True)
+    stack.up()
+    assert stack.cluster.get(path)["data"] == {"key": "two"}
+
+
+@pytest.mark.parametrize("upsert", [False, True])
+def test_a_field_dropped_from_the_program_goes_after_a_heal_under_the_same_manager(stack: Stack, upsert: bool) -> None:
+    def program(data: dict[str, str]) -> None:
+        annotations = '"namespace": namespace, "annotations": {"pulumi.com/patchFieldManager": "pulumi-slurm"}'
+        text = config_map(data).replace('"namespace": namespace', annotations)
+        stack.program(text, enable_config_map_mutable=True, upsert_existing_objects=upsert)
+
+    path = f"/api/v1/namespaces/{stack.namespace}/configmaps/a"
+    program({"kept": "1", "dropped": "1"})
+    stack.up()
+    healed = {"kept": "1", "dropped": "1"}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": healed}
+    stack.cluster.call("PATCH", path, {"data": {"kept": "2"}}, "application/merge-patch+json", fieldManager="kubectl")
+    assert stack.cluster.apply(path, body, "pulumi-slurm")["data"] == healed
+    program({"kept": "1"})
+    stack.up()
+    assert stack.cluster.get(path)["data"] == {"kept": "1"}
+    assert stack.steps("--refresh") == {}
+
+
+def test_fields_that_cannot_change_in_place_replace_the_object(stack: Stack) -> None:
+    text = """
+        pod = {{"metadata": {{"labels": {{"a": "a"}}}}, "spec": {{"restartPolicy": "Never", "containers":
+               [{{"name": "a", "image": "a", "resources": {{"limits": {{"cpu": "{cpu}", "memory": "1024Mi"}}}}}}]}}}}
+        wait = {{"pulumi.com/skipAwait": "true"}}
+        named = lambda name: {{"name": name, "namespace": namespace, "annotations": wait}}
+        k.apps.v1.StatefulSet("set", metadata=named("set"), opts=options, spec={{"serviceName": "{service}",
+            "replicas": 0, "selector": {{"matchLabels": {{"a": "a"}}}},
+            "template": {{**pod, "spec": {{"containers": pod["spec"]["containers"]}}}}}})
+        k.batch.v1.Job("job", metadata=named("job"), spec={{"template": pod}}, opts=options)
+        k.core.v1.PersistentVolumeClaim("claim", metadata=named("claim"), opts=options, spec={{
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "{service}",
+            "resources": {{"requests": {{"storage": "1Gi"}}}}}})
+        k.rbac.v1.RoleBinding("binding", metadata=named("binding"), opts=options, subjects=[],
+            role_ref={{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "{service}"}})
+        k.core.v1.Secret("secret", metadata=named("secret"), string_data={{"a": "{service}"}}, opts=options)
+    """
+    stack.program(text.format(cpu="1000m", service="one"), enable_secret_mutable=True)
+    stack.up()
+    assert stack.steps("--refresh") == {}, "equal quantities, stringData and server defaults must show no change"
+    stack.program(text.format(cpu="2", service="two"), enable_secret_mutable=True)
+    replaced = {name for name, step in stack.steps().items() if "replace" in step}
+    assert replaced == {"set", "job", "claim", "binding"}
+
+
+def test_a_field_left_to_others_stays_as_they_set_it(stack: Stack) -> None:
+    text = """
+        spec = {{"serviceName": "a", "selector": {{"matchLabels": {{"a": "a"}}}},
+                "updateStrategy": {{"type": "OnDelete"}},
+                "template": {{"metadata": {{"labels": {{"a": "{label}", "v": "{label}"}}}},
+                             "spec": {{"containers": [{{"name": "a", "image": "a"}}]}}}}}}
+        spec["template"]["metadata"]["labels"]["a"] = "a"
+        k.apps.v1.StatefulSet("a", metadata={{"name": "a", "namespace": namespace,
+            "annotations": {{"pulumi.com/skipAwait": "true"}}}}, spec=spec, opts=options)
+    """
+    stack.program(text.format(label="one"))
+    stack.up()
+    path = f"/apis/apps/v1/namespaces/{stack.namespace}/statefulsets/a"
+    merge = "application/merge-patch+json"
+    stack.cluster.call("PATCH", f"{path}/scale", {"spec": {"replicas": 3}}, merge, fieldManager="operator")
+    assert stack.steps("--refresh") == {}
+    stack.program(text.format(label="two"))
+    stack.up()
+    live = stack.cluster.get(path)
+    assert live["spec"]["replicas"] == 3
+    assert live["spec"]["template"]["metadata"]["labels"]["v"] == "two"
+
+
+def test_ignored_changes_stay_as_they_are_on_the_cluster(stack: Stack) -> None:
+    text = """
+        ignoring = pulumi.ResourceOptions(provider=provider, ignore_changes=["data.theirs"])
+        k.core.v1.ConfigMap("a", metadata={{"name": "a", "namespace": namespace}}, data={data}, opts=ignoring)
+    """
+    stack.program(text.format(data={"theirs": "1", "ours": "1"}), enable_config_map_mutable=True)
+    stack.up()
+    path = f"/api/v1/namespaces/{stack.namespace}/configmaps/a"
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"theirs": "2"}}
+    stack.cluster.apply(path, body, "operator")
+    stack.program(text.format(data={"theirs": "3", "ours": "2"}), enable_config_map_mutable=True)
+    stack.up()
+    assert stack.cluster.get(path)["data"] == {"theirs": "2", "ours": "2"}
+
+
+def test_client_side_apply_changes_objects_too(stack: Stack) -> None:
+    arguments = {"enable_server_side_apply": False, "enable_config_map_mutable": True}
+    stack.program(config_map({"key": "one", "old": "1"}), **arguments)
+    stack.up()
+    stack.program(config_map({"key": "two"}), **arguments)
+    stack.up()
+    live = stack.cluster.get(f"/api/v1/namespaces/{stack.namespace}/configmaps/a")
+    assert live["data"] == {"key": "two"}
+    assert stack.steps() == {}
+
+
+def test_a_patch_owns_its_fields_only(stack: Stack) -> None:
+    path = f"/api/v1/namespaces/{stack.namespace}/configmaps"
+    stack.cluster.call("POST", path, {"metadata": {"name": "a"}, "data": {"theirs": "1"}})
+    stack.program("""
+        named = {"name": "a", "namespace": namespace}
+        k.core.v1.ConfigMapPatch("a", metadata=named, data={"ours": "1"}, opts=options)
+    """)
+    stack.up()
+    assert stack.cluster.get(f"{path}/a")["data"] == {"theirs": "1", "ours": "1"}
+    stack.pulumi("destroy", "--yes", "--skip-preview")
+    assert stack.cluster.get(f"{path}/a")["data"] == {"theirs": "1"}
+
+
+def test_what_the_stand_in_does_not_have_is_refused_in_words(stack: Stack) -> None:
+    stack.program('k.helm.v3.Release("a", chart="nginx", opts=options)')
+    output = stack.fails("preview")
+    assert "does not have Helm: install the official plugin" in output
+    stack.program('k.yaml.v2.ConfigGroup("a", yaml="{}", opts=pulumi.ResourceOptions(provider=provider))')
+    assert "does not have YAML files: install the official plugin" in stack.fails("preview")

@@ -1,0 +1,393 @@
+"""The decisions of the stand-in provider, without a cluster."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pulumi.provider.experimental.property_value import PropertyValue
+
+from devcluster.standin import (
+    diff,
+    evidence,
+    inputs,
+    json_path,
+    kinds,
+    ownership,
+    replacement,
+    settings,
+    values,
+    wait_for,
+    waits,
+    writes,
+)
+from devcluster.standin.kinds import Kind
+
+JSON = st.recursive(
+    st.booleans() | st.integers(-5, 5) | st.sampled_from(["", "a", "b"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=12,
+)
+OBJECTS = st.dictionaries(st.sampled_from("abc"), JSON, max_size=3)
+
+
+# -- differences -----------------------------------------------------------------------------------------------------
+
+
+@given(OBJECTS, OBJECTS)
+def test_two_objects_differ_exactly_when_they_are_not_equal(old: Any, new: Any) -> None:
+    assert bool(diff.differences(old, new, ())) == (repr(_sorted(old)) != repr(_sorted(new)))
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value
+
+
+@given(OBJECTS, OBJECTS)
+def test_what_was_declared_is_found_again_in_an_object_that_the_cluster_added_to(declared: Any, added: Any) -> None:
+    live = {**added, **declared}
+    assert inputs.pruned(live, declared) == declared
+
+
+@pytest.mark.parametrize(
+    ("path", "one", "other", "same"),
+    [
+        (("spec", "limits", "cpu"), "1000m", "1", True),
+        (("spec", "limits", "cpu"), 2, "2", True),
+        (("spec", "requests", "memory"), "1Gi", "1024Mi", True),
+        (("spec", "requests", "memory"), "1G", "1Gi", False),
+        (("spec", "requests", "memory"), "1e3", "1k", True),
+        (("emptyDir", "sizeLimit"), "0.5Gi", "512Mi", True),
+        (("data", "cpu"), "1000m", "1", False),
+        (("spec", "paused"), 1, True, False),
+    ],
+)
+def test_equal_quantities_are_no_difference(path: Any, one: Any, other: Any, same: bool) -> None:
+    assert diff.same(path, one, other) is same
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "path", "value", "replaces"),
+    [
+        ("apps/v1", "StatefulSet", ("spec", "volumeClaimTemplates", 0, "spec"), {}, True),
+        ("apps/v1", "StatefulSet", ("spec", "template"), {}, False),
+        ("apps/v1", "StatefulSet", ("spec",), {"serviceName": "a"}, True),
+        ("apps/v1", "Deployment", ("spec", "selector", "matchLabels", "a"), "b", True),
+        ("batch/v1", "Job", ("spec", "template", "spec", "containers", 0, "image"), "a", True),
+        ("batch/v1", "Job", ("spec", "backoffLimit"), 2, False),
+        ("v1", "PersistentVolumeClaim", ("spec", "storageClassName"), "a", True),
+        ("v1", "PersistentVolumeClaim", ("spec", "resources", "requests", "storage"), "2Gi", False),
+        ("v1", "Pod", ("spec", "containers", 3, "image"), "a", True),
+        ("v1", "Service", ("spec", "clusterIP"), "None", True),
+        ("v1", "Service", ("spec", "ports", 0), {}, False),
+        ("v1", "Secret", ("type",), "a", True),
+        ("v1", "Secret", ("data", "a"), "b", False),
+        ("rbac.authorization.k8s.io/v1", "RoleBinding", ("roleRef", "name"), "a", True),
+        ("example.com/v1", "Thing", ("spec",), {"serviceName": "a"}, False),
+        ("example.com/v1", "Thing", ("metadata", "namespace"), "a", True),
+    ],
+)
+def test_fields_that_need_a_new_object(api_version: str, kind: str, path: Any, value: Any, replaces: bool) -> None:
+    manifest = {"apiVersion": api_version, "kind": kind}
+    mutable = settings.read({"kubernetes:config:enableSecretMutable": "true"})
+    frozen = replacement.fields(kinds.of(manifest), manifest, mutable, patch=False)
+    assert replacement.needs_new_object(path, value, frozen) is replaces
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"), [("ConfigMap", "enableConfigMapMutable"), ("Secret", "enableSecretMutable")]
+)
+def test_immutable_payloads_need_a_new_object_even_where_others_may_change(name: str, argument: str) -> None:
+    given = settings.read({f"kubernetes:config:{argument}": "true"})
+    for immutable in (False, True):
+        manifest = {"apiVersion": "v1", "kind": name, "immutable": immutable}
+        frozen = replacement.fields(kinds.of(manifest), manifest, given, patch=False)
+        assert replacement.needs_new_object(("data", "a"), "b", frozen) is immutable
+
+
+@given(OBJECTS, OBJECTS)
+def test_a_merge_patch_leads_from_the_old_to_the_new_object(old: Any, new: Any) -> None:
+    assert _merged(old, writes.merge_patch(old, new)) == new
+
+
+def _merged(target: Any, patch: Any) -> Any:
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = _merged(result.get(key), value)
+    return result
+
+
+# -- inputs ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_the_server_does_not_store_is_no_input_and_what_means_something_stays() -> None:
+    network_policy = {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "a", "labels": {}, "uid": "x"},
+        "spec": {"podSelector": {}, "ingress": [], "egress": [{}]},
+    }
+    assert inputs.normalized(network_policy) == {
+        **network_policy,
+        "metadata": {"name": "a"},
+        "spec": {"podSelector": {}, "egress": [{}]},
+    }
+    custom = {"apiVersion": "example.com/v1", "kind": "Thing", "spec": {"list": [], "readOnly": False, "none": None}}
+    assert inputs.normalized(custom) == custom
+
+
+def test_a_name_is_made_once_and_kept_and_a_new_one_is_made_for_a_replacement() -> None:
+    bare = {"apiVersion": "v1", "kind": "ConfigMap"}
+    first = inputs.named(bare, {}, "settings", b"one")
+    assert kinds.name_of(first).startswith("settings-")
+    assert inputs.named(bare, first, "settings", b"two") == first
+    assert kinds.name_of(inputs.named(bare, {}, "settings", b"two")) != kinds.name_of(first)
+    assert inputs.named({"metadata": {"name": "mine"}}, first, "settings", b"") == {"metadata": {"name": "mine"}}
+
+
+def test_secretness_follows_values_into_the_state() -> None:
+    source = {
+        "spec": PropertyValue({"open": PropertyValue("o"), "list": PropertyValue([PropertyValue("s", is_secret=True)])})
+    }
+    state = values.wrap_map({"spec": {"open": "o", "list": ["s", "t"], "filled": "f"}, "status": {}})
+    marked = values.with_secrets_of(state, source)
+    spec: Any = marked["spec"].value
+    assert (spec["open"].is_secret, spec["list"].is_secret, spec["filled"].is_secret) == (False, True, False)
+    secret = values.with_secrets_of(values.wrap_map({"kind": "Secret", "data": {"a": "b"}, "metadata": {}}), {})
+    assert (secret["data"].is_secret, secret["metadata"].is_secret) == (True, False)
+
+
+# -- who owns what ---------------------------------------------------------------------------------------------------
+
+
+def managed(*entries: tuple[str, str, dict[str, Any]]) -> dict[str, Any]:
+    fields = [{"manager": name, "operation": how, "fieldsV1": owned} for name, how, owned in entries]
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"managedFields": fields}}
+
+
+def test_fields_of_plain_creates_and_of_kubectl_become_ours_and_those_of_others_do_not() -> None:
+    live = managed(
+        ("pulumi-kubernetes", "Update", {"f:data": {"f:a": {}}}),
+        ("kubectl-edit", "Update", {"f:data": {"f:b": {}}}),
+        ("operator", "Apply", {"f:data": {"f:c": {}}}),
+        ("pulumi-slurm", "Apply", {"f:data": {"f:d": {}}}),
+    )
+    taken = ownership.taken_over(live, "pulumi-slurm")
+    assert taken is not None
+    owned = {entry["manager"]: entry["fieldsV1"] for entry in taken}
+    assert owned["pulumi-slurm"] == {"f:data": {"f:a": {}, "f:b": {}, "f:d": {}}}
+    assert owned["operator"] == {"f:data": {"f:c": {}}}
+    assert ownership.taken_over({**live, "metadata": {"managedFields": taken}}, "pulumi-slurm") is None
+
+
+def test_only_the_annotation_the_argument_and_a_preview_of_our_own_object_force_an_apply() -> None:
+    annotated = {"metadata": {"annotations": {"pulumi.com/patchForce": "true"}}}
+    theirs, ours = managed(("operator", "Apply", {})), managed(("pulumi-kubernetes", "Update", {}))
+    for live, preview in itertools.product((theirs, ours, None), (False, True)):
+        assert ownership.forced(annotated, live, False, preview)
+        assert ownership.forced({}, live, True, preview)
+        assert ownership.forced({}, live, False, preview) is (preview and live is not theirs)
+
+
+# -- the provider's own arguments ------------------------------------------------------------------------------------
+
+
+def kubeconfig(server: str) -> dict[str, Any]:
+    return {
+        "current-context": "a",
+        "contexts": [{"name": "a", "context": {"cluster": "a"}}],
+        "clusters": [{"name": "a", "cluster": {"server": server}}],
+        "users": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "replaces"),
+    [
+        ({"kubeconfig": kubeconfig("https://a")}, {"kubeconfig": kubeconfig("https://b")}, True),
+        ({"kubeconfig": kubeconfig("https://a")}, {"kubeconfig": {**kubeconfig("https://a"), "users": [1]}}, False),
+        (
+            {"kubeconfig": kubeconfig("https://a"), "clusterIdentifier": "x"},
+            {"kubeconfig": kubeconfig("https://b"), "clusterIdentifier": "x"},
+            False,
+        ),
+        ({"clusterIdentifier": "x"}, {"clusterIdentifier": "y"}, True),
+        ({}, {"clusterIdentifier": "y"}, False),
+        ({"clusterIdentifier": "x"}, {}, False),
+        ({"namespace": "a"}, {"namespace": "b"}, False),
+        ({"kubeconfig": kubeconfig("https://a")}, {"kubeconfig": values.UNKNOWN}, True),
+    ],
+)
+def test_another_cluster_replaces_what_the_provider_made(before: Any, after: Any, replaces: bool) -> None:
+    change = settings.change(before, after)
+    assert change.changed
+    assert bool(change.replaces) is replaces
+
+
+def test_rendering_to_files_is_refused() -> None:
+    with pytest.raises(ValueError, match="renderYamlToDirectory"):
+        settings.read({"kubernetes:config:renderYamlToDirectory": "out"})
+
+
+# -- waits -----------------------------------------------------------------------------------------------------------
+
+CR = {
+    "metadata": {"generation": 2},
+    "status": {
+        "observedGeneration": 2,
+        "phase": "Up",
+        "ok": True,
+        "conditions": [
+            {"type": "Ready", "status": "True"},
+            {"type": "Old", "status": "True", "observedGeneration": 1},
+            {"type": "Broken", "status": "False", "reason": "Why", "message": "because"},
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "holds"),
+    [
+        ("condition=Ready", True),
+        ("condition=ready=True", True),
+        ("condition=Broken=False", True),
+        ("condition=Broken", False),
+        ("condition=Old", False),
+        ("condition=Missing", False),
+        ("jsonpath={.status.phase}=Up", True),
+        ("jsonpath={.status.phase}", True),
+        ("jsonpath={.status.ok}=true", True),
+        ("jsonpath={$.status.phase}=Down", False),
+        ("jsonpath={.status.none}", False),
+        ('jsonpath={.status.conditions[?(@.type=="Ready")].status}=True', True),
+        ("jsonpath={.status.conditions[0].status}=True", True),
+        ('["condition=Ready", "jsonpath={.status.phase}=Up"]', True),
+        ('["condition=Ready", "condition=Broken"]', False),
+    ],
+)
+def test_wait_for_expressions(annotation: str, holds: bool) -> None:
+    assert waits.declared(wait_for.parse(annotation), CR).ready is holds
+
+
+@pytest.mark.parametrize("annotation", ["Ready", "jsonpath=.status", "jsonpath={.a}=", "[]", "jsonpath={.a[?(@.b>1)]}"])
+def test_wait_for_expressions_that_make_no_sense_are_errors(annotation: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        wait_for.parse(annotation)
+
+
+def test_json_paths_select_every_match() -> None:
+    value = {"a": [{"b": 1}, {"b": 2}], "x y": {"z": 3}}
+    assert json_path.select(json_path.parse(".a[*].b"), value) == [1, 2]
+    assert json_path.select(json_path.parse("['x y'].z"), value) == [3]
+    assert json_path.select(json_path.parse(".a[-1].b"), value) == [2]
+
+
+def stateful_set(status: dict[str, Any], generation: int = 1, strategy: str = "RollingUpdate") -> waits.Seen:
+    spec = {"replicas": 2, "updateStrategy": {"type": strategy}}
+    return waits.Seen({"metadata": {"generation": generation}, "spec": spec, "status": status})
+
+
+FULL = {"observedGeneration": 1, "replicas": 2, "readyReplicas": 2, "currentReplicas": 2}
+SAME, MOVING = {"currentRevision": "a", "updateRevision": "a"}, {"currentRevision": "a", "updateRevision": "b"}
+
+
+@pytest.mark.parametrize(
+    ("seen", "ready"),
+    [
+        (stateful_set({**FULL, **SAME}), True),
+        (stateful_set({**FULL, **SAME, "readyReplicas": 1}), False),
+        (stateful_set({**FULL, **MOVING}), False),
+        (stateful_set({**FULL, **SAME}, generation=2), False),
+        (stateful_set({**FULL, **MOVING, "observedGeneration": 2}, generation=2, strategy="OnDelete"), True),
+        (stateful_set({}), False),
+    ],
+)
+def test_a_stateful_set_is_ready_when_all_its_pods_of_the_newest_revision_are(seen: waits.Seen, ready: bool) -> None:
+    verdict = waits.stateful_set(seen)
+    assert verdict.ready is ready
+    assert ready or verdict.lacking
+
+
+def service(spec: dict[str, Any], ready: int, pending: int, seconds: float) -> waits.Verdict:
+    subset: dict[str, Any] = {"addresses": [{}] * ready, "notReadyAddresses": [{}] * pending}
+    return waits.service(
+        waits.Seen({"spec": spec}, endpoints={"subsets": [subset]}, endpoints_unchanged_seconds=seconds)
+    )
+
+
+def test_a_service_waits_for_its_pods_to_settle_and_for_its_address() -> None:
+    plain = {"selector": {"a": "a"}}
+    assert service(plain, 1, 0, 11).ready
+    assert not service(plain, 1, 0, 3).ready
+    assert not service(plain, 1, 1, 11).ready
+    assert service({**plain, "clusterIP": "None"}, 0, 1, 0).ready
+    assert service({}, 0, 0, 0).ready
+    balanced = service({**plain, "type": "LoadBalancer"}, 1, 0, 11)
+    assert not balanced.ready
+    assert "not allocated an IP address" in balanced.lacking[0]
+
+
+def test_a_claim_that_waits_for_its_first_pod_is_ready() -> None:
+    pending = {"status": {"phase": "Pending"}}
+    assert waits.claim(waits.Seen(pending, binding_mode="WaitForFirstConsumer")).ready
+    assert not waits.claim(waits.Seen(pending, binding_mode="Immediate")).ready
+    assert waits.claim(waits.Seen({"status": {"phase": "Bound"}})).ready
+
+
+def test_a_failed_job_is_not_waited_for_any_longer() -> None:
+    failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "too often"}
+    verdict = waits.job(waits.Seen({"status": {"conditions": [failed], "failed": 3}}))
+    assert verdict.failed
+    assert verdict.lacking == ("[BackoffLimitExceeded] too often",)
+    assert "Failed: 3" in verdict.progress
+
+
+def test_a_crashing_container_is_told_with_its_last_words() -> None:
+    crashed = {"exitCode": 3, "message": "no space left on device\n"}
+    container = {
+        "name": "populate",
+        "ready": False,
+        "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
+        "lastState": {"terminated": crashed},
+    }
+    pod = {"metadata": {"name": "a", "namespace": "b"}, "status": {"containerStatuses": [container]}}
+    assert evidence.pod_problems(pod) == [
+        "[Pod b/a]: container 'populate': [CrashLoopBackOff] back-off 10s",
+        "[Pod b/a]: container 'populate' ended with exit code 3: no space left on device",
+    ]
+    assert evidence.failing_containers(pod) == [("populate", True)]
+
+
+@pytest.mark.parametrize(
+    ("token", "kind"),
+    [
+        ("kubernetes:core/v1:Secret", Kind("", "v1", "Secret")),
+        ("kubernetes:apps/v1:StatefulSet", Kind("apps", "v1", "StatefulSet")),
+        ("kubernetes:pulumi-slurm.dev/v1alpha1:NodeSet", Kind("pulumi-slurm.dev", "v1alpha1", "NodeSet")),
+        ("pulumi-slurm:index:Login$kubernetes:apps/v1:StatefulSet", Kind("apps", "v1", "StatefulSet")),
+    ],
+)
+def test_kinds_are_read_from_types_and_written_back(token: str, kind: Kind) -> None:
+    assert kinds.from_token(token) == kind
+    assert kinds.of({"apiVersion": kind.api_version, "kind": kind.name}) == kind
+
+
+@pytest.mark.parametrize(
+    "token",
+    ["kubernetes:helm.sh/v3:Release", "kubernetes:helm.sh/v4:Chart", "kubernetes:kustomize/v2:Directory",
+     "kubernetes:yaml/v2:ConfigFile", "kubernetes:yaml:decode", "kubernetes:helm:template"],
+)  # fmt: skip
+def test_what_is_not_there_is_refused_in_words(token: str) -> None:
+    assert "install the official plugin" in str(kinds.refusal(token))
+    assert kinds.refusal("kubernetes:apps/v1:Deployment") is None
