@@ -108,12 +108,15 @@ def stop(instance: Instance) -> None:
         StepFailed: when something of it can't be ended.
     """
     kill_at, give_up_at = (time.monotonic() + seconds for seconds in (STOP_SECONDS, 2 * STOP_SECONDS))
-    while instance.is_running():
+    seen: set[int] = set()
+    # The keeper lets go of its lock a moment before it is gone.
+    while instance.is_running() or any(processes.runs(pid) for pid in seen):
         now = time.monotonic()
         if now > give_up_at:
             raise StepFailed(f"instance {instance.name} does not end", instance.state / "keeper.log")
         runtime = instance.runtime()
         if runtime:
+            seen.add(runtime.keeper)
             # Asked again and again, since one that is just starting does not listen yet. It may end in between.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(runtime.init, signal.SIGTERM if now < kill_at else signal.SIGKILL)

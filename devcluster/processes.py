@@ -20,6 +20,14 @@ def parents() -> dict[int, int]:
     return found
 
 
+def runs(pid: int) -> bool:
+    """Whether a process is there and not only waits for its parent to take note of its end."""
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def below(ancestor: int) -> set[int]:
     """All descendants of a process."""
     of = parents()

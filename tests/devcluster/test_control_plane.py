@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from devcluster import processes
 from devcluster.control_plane import ApiServer
 
 HOLDER = """
 import sys, time
 from pathlib import Path
+from devcluster import processes
 from devcluster.control_plane import ApiServer
 with ApiServer(Path(sys.argv[1]), Path(sys.argv[2])) as api:
     print(*(process.pid for process in api._processes), flush=True)
@@ -54,14 +56,6 @@ def test_a_killed_test_run_leaves_no_server(tmp_path: Path, binaries: Path) -> N
     holder.wait(10)
 
     deadline = time.monotonic() + 10
-    while any(_runs(pid) for pid in pids):
+    while any(processes.runs(pid) for pid in pids):
         assert time.monotonic() < deadline, f"still running: {pids}"
         time.sleep(0.05)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"

@@ -37,7 +37,7 @@ def remains(instance: Instance, pids: set[int]) -> list[str]:
     tables = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, timeout=20, check=True).stdout
     legacy = subprocess.run(["iptables-save"], capture_output=True, text=True, timeout=20, check=True).stdout
     return [
-        *(f"process {pid}" for pid in sorted(pids) if Path(f"/proc/{pid}").exists()),
+        *(f"process {pid}" for pid in sorted(pids) if processes.runs(pid)),
         *(f"cgroup {folder}" for root in cgroups.here() if (folder := root / instance.name_on_host).exists()),
         *(f"mount {line}" for line in mounts if str(instance.state) in line),
         *(f"link {name}" for name in (links.host_end(instance), links.node_end(instance)) if _link_exists(name)),
@@ -115,7 +115,7 @@ def test_an_instance_ends_with_its_killed_keeper_and_the_next_command_removes_th
     assert runtime
 
     os.kill(runtime.keeper, signal.SIGKILL)
-    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "all processes ended", 30)
+    eventually(lambda: not any(processes.runs(pid) for pid in pids), "all processes ended", 30)
     node_cli.stop(node.instance)
 
     assert remains(node.instance, pids) == []
