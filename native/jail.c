@@ -148,16 +148,20 @@ static int keep_folder(struct jail *jail, const char *path) {
     return 0;
 }
 
-int jail_enter_refusal(struct jail *jail, const char *keep) {
+int jail_enter_refusal(struct jail *jail, const char *const keep[]) {
     char reason[sizeof(jail->why)];
     memcpy(reason, jail->why, sizeof(reason));
     if (own_mount_namespace(jail))
         return -1;
     if (mount("refusal", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=64k,mode=755") || chdir("/tmp"))
         return fail_errno(jail, "mount an empty root");
-    if (keep_folder(jail, "/proc") || keep_folder(jail, "/sys") || keep_folder(jail, "/dev") ||
-        (keep && keep_folder(jail, keep)))
-        return -1;
+    /* slurmstepd goes to /tmp where the working folder is missing, and ends without a word where that is missing too.
+     */
+    if (mkdir("./tmp", 0755))
+        return fail_errno(jail, "make a folder in the empty root");
+    for (size_t i = 0; keep[i]; i++)
+        if (keep_folder(jail, keep[i]))
+            return -1;
     if (mount(NULL, "/tmp", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL))
         return fail_errno(jail, "make the empty root read-only");
     if (pivot_here(jail))

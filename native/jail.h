@@ -35,9 +35,9 @@ int jail_check(struct jail *jail);
 /* Checks, then makes the tree the root of the calling thread in a mount namespace of its own. */
 int jail_enter(struct jail *jail);
 
-/* Enters an empty read-only root that keeps /proc, /sys, /dev and `keep` (may be NULL) for the caller's own clean-up,
- * so that a step which must not run can still report to its user. jail->why is left as it was unless this fails too. */
-int jail_enter_refusal(struct jail *jail, const char *keep);
+/* Enters an empty read-only root that has only the folders of `keep` (ended by NULL), which the caller itself works
+ * with, so that a step which must not run can still report to its user. jail->why stays unless this fails too. */
+int jail_enter_refusal(struct jail *jail, const char *const keep[]);
 
 /* Is the root of this process the tree that jail_enter entered? */
 int jail_verify(struct jail *jail);

@@ -15,7 +15,6 @@
 #include <slurm/spank.h>
 
 #define PLUGIN "jail"
-#define SPOOL "/var/spool/slurmd"
 
 SPANK_PLUGIN(PLUGIN, 1);
 
@@ -24,6 +23,9 @@ int slurm_spank_task_init_privileged(spank_t spank, int argc, char *argv[]);
 
 /* SPANK gives callbacks no place for data of their own; slurmstepd runs one step, so one context is enough. */
 static struct jail context;
+
+/* What slurmstepd itself uses to report a step that must not run, and to clean up after it. */
+static const char *const stepd_folders[] = {"/proc", "/sys", "/dev", "/etc", "/var/spool/slurmd", "/run/slurm", NULL};
 
 static const char *jail_root(int argc, char *argv[]) {
     for (int i = 0; i < argc; i++)
@@ -59,7 +61,7 @@ int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[]) {
     if (step == SLURM_BATCH_SCRIPT || context.state == JAIL_ENTERED)
         return ESPANK_ERROR;
     /* Other steps are led on to where their user's stderr is open, in a root that holds nothing to run. */
-    if (jail_enter_refusal(&context, SPOOL)) {
+    if (jail_enter_refusal(&context, stepd_folders)) {
         slurm_error(PLUGIN ": and no empty root either: %s", context.why);
         return ESPANK_ERROR;
     }

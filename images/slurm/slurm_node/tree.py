@@ -98,6 +98,8 @@ def build(mounts: list[Mount], tree: Path = paths.TREE) -> None:
     """
     paths.SLURM_RUN.mkdir(parents=True, exist_ok=True)
     tree.mkdir(parents=True, exist_ok=True)
+    # A volume at /run is everybody's to write, and sshd trusts no key file below such a folder.
+    tree.parent.chmod(0o755)
     try:
         mount("none", Path("/"), flags=MountFlag.REC | MountFlag.PRIVATE)
         for wanted in mounts:
