@@ -186,3 +186,30 @@ def test_a_command_inside_sees_the_nodes_network(node: Node) -> None:
     seen = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
 
     assert node_cli.address(node.instance) in seen
+
+
+def test_pods_live_on_when_every_program_of_the_node_crashes(node: Node, namespace: str) -> None:
+    node.apply(*in_namespace(namespace, *stateful_set("web", 1), probe_pod("client")))
+    node.kubectl("rollout", "status", "-n", namespace, "statefulset/web", "--timeout=60s")
+    node.kubectl("wait", "-n", namespace, "--for=condition=Ready", "pod/client", "--timeout=60s")
+    before = {report.state.name: report.state for report in node_cli.status(node.instance).components}
+
+    for state in before.values():
+        assert state.pid
+        os.kill(state.pid, signal.SIGKILL)
+
+    def all_run_again() -> bool:
+        after = {report.state.name: report.state for report in node_cli.status(node.instance).components}
+        return all(after[name].pid not in {None, state.pid} for name, state in before.items())
+
+    eventually(all_run_again, "every component is started again")
+
+    def serves() -> bool:
+        asked = node.run_in(namespace, "client", "get", f"http://web.{namespace}.svc.cluster.local")
+        return asked.stdout == "web-0\n"
+
+    eventually(serves, "the Service answers again", 90)
+    pods = node.get("-n", namespace, "pods")["items"]
+    assert [status["restartCount"] for pod in pods for status in pod["status"]["containerStatuses"]] == [0, 0]
+    node.apply(*in_namespace(namespace, probe_pod("new")))
+    node.kubectl("wait", "-n", namespace, "--for=condition=Ready", "pod/new", "--timeout=90s")
