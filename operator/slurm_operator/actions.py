@@ -9,7 +9,6 @@ from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions import replicas
 from slurm_operator.kubernetes_api import KubernetesApi
 from slurm_operator.lease import Lease
-from slurm_operator.seen import Cluster
 from slurm_operator.slurm_rest import SlurmRest
 
 
@@ -47,24 +46,28 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: repli
             return f"deleted Slurm's record of {name}: its pod is gone"
 
 
-async def promote(api: KubernetesApi, lease: Lease, cluster: Cluster | None, files: Mapping[str, str]) -> str:
-    """Copy the files into the active ConfigMap. It goes with the SlurmCluster, once there is one."""
-    lease.check()
-    name = cluster.active_config if cluster else names.ACTIVE_CONFIG
-    labels = {names.NAME_LABEL: names.APPLICATION, names.MANAGED_BY_LABEL: names.MANAGED_BY}
-    labels[names.COMPONENT_LABEL] = "configuration"
-    metadata: dict[str, object] = {"name": name, "labels": labels}
-    if cluster:
-        labels[names.INSTANCE_LABEL] = cluster.name
-        owner = {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": "SlurmCluster", "name": cluster.name}
-        metadata["ownerReferences"] = [owner | {"uid": cluster.uid}]
-    # Files that somebody else added are not ours to drop by an apply, so the whole object is replaced if it is there.
+async def promote(api: KubernetesApi, lease: Lease, wanted: str, active: str, files: Mapping[str, str]) -> str:
+    """Copy the wanted ConfigMap to the active one, which goes when the wanted one does.
+
+    Args:
+        api: the namespace.
+        lease: has to be ours.
+        wanted: name of the ConfigMap to copy.
+        active: name of the copy.
+        files: the content that was decided on; if it is another by now, nothing is done.
+    """
+    source = await api.get("v1", "configmaps", wanted)
+    if source is None or source.get("data", {}) != files:
+        return ""
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": wanted, "uid": source["metadata"]["uid"]}
+    metadata = {"name": active, "labels": source["metadata"].get("labels", {}), "ownerReferences": [owner]}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(files)}
-    there = await api.get("v1", "configmaps", name)
+    # Files that somebody else added are not ours to drop by an apply, so the whole object is replaced if it is there.
+    there = await api.get("v1", "configmaps", active)
     lease.check()
     if there is None:
         await api.create("v1", "configmaps", body)
     else:
         metadata["resourceVersion"] = there["metadata"]["resourceVersion"]
         await api.replace("v1", "configmaps", body)
-    return f"copied the declared configuration to {name}"
+    return f"copied the declared configuration to {active}"

@@ -113,7 +113,9 @@ class Reconciler:
         active = seen.active_config
         promotion = config.promotion(seen.wanted_config, active, declared=declared, jobs=jobs)
         if isinstance(promotion, config.Promote):
-            copying = actions.promote(self._api, self._lease, seen.cluster, promotion.files)
+            copying = actions.promote(
+                self._api, self._lease, seen.cluster.wanted_config, seen.cluster.active_config, promotion.files
+            )
             failed = await self._try(body, "PromoteConfiguration", copying)
             problems += [failed] if failed else []
             active = active if failed else promotion.files
@@ -216,7 +218,8 @@ class Reconciler:
         """Without active configuration slurmctld cannot start, and Pulumi may wait for it before it writes the CR."""
         wanted = await observe.files(self._api, names.WANTED_CONFIG)
         if wanted is not None and await observe.files(self._api, names.ACTIVE_CONFIG) is None:
-            log.info("PromoteConfiguration: %s", await actions.promote(self._api, self._lease, None, wanted))
+            copying = actions.promote(self._api, self._lease, names.WANTED_CONFIG, names.ACTIVE_CONFIG, wanted)
+            log.info("PromoteConfiguration: %s", await copying)
 
     async def _refuse(self, body: Object, served: str) -> None:
         message = f"this namespace is served for SlurmCluster {served}; use a namespace for each Slurm cluster"

@@ -18,7 +18,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import jwt
 
 API = "/slurm/v0.0.45"
-Fault = Literal["", "refuse", "hang", "drip", "garbage", "half", "no list", "errors in 200", "slurmctld away", "unauthorized"]
+_Silent = Literal["refuse", "hang", "drip"]
+_Wrong = Literal["garbage", "half", "no list", "errors in 200", "slurmctld away", "unauthorized"]
+Fault = Literal["", _Silent, _Wrong]
 
 
 class FakeSlurm:

@@ -24,6 +24,7 @@ import httpx
 import yaml
 from slurm_operator import access, names
 
+from components import operator as program
 from tests.operator.fake_slurmrestd import FakeSlurm
 
 REPOSITORY = Path(__file__).parents[2]
@@ -32,35 +33,6 @@ CUSTOM = f"/apis/{names.GROUP}/{names.VERSION}"
 STRATEGIC = {"Content-Type": "application/merge-patch+json"}
 KEY = b"k" * 32
 CONF = "ClusterName=test\nPartitionName=main Nodes=ns_cpu Default=YES\nPartitionName=side Nodes=ns_cpu\n"
-
-# What the contract grants; the e2e runs with the Role that the program declares.
-RULES: list[dict[str, Any]] = [
-    {
-        "apiGroups": [names.GROUP],
-        "resources": [
-            *("slurmclusters", "slurmclusters/status", "slurmclusters/finalizers"),
-            *("nodesets", "nodesets/status", "nodesets/finalizers"),
-        ],
-        "verbs": ["get", "list", "watch", "patch", "update"],
-    },
-    {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["get", "list", "watch", "patch"]},
-    {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list", "watch"]},
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
-    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch", "create"]},
-    {
-        "apiGroups": [""],
-        "resources": ["configmaps"],
-        "resourceNames": ["slurm-config"],
-        "verbs": ["patch", "update"],
-    },
-    {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["slurm-ledger"], "verbs": ["get"]},
-    {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
-    {
-        "apiGroups": ["coordination.k8s.io"],
-        "resources": ["leases"],
-        "verbs": ["get", "list", "watch", "create", "update", "patch"],
-    },
-]
 
 
 class Admin:
@@ -311,10 +283,10 @@ class FakeWorkloads:
 
 
 def kubeconfig_of_role(world: World, folder: Path) -> Path:
-    """A kubeconfig of a service account that has the operator's Role and nothing else."""
+    """A kubeconfig of a service account that has the Role which the program declares, and nothing else."""
     named = {"metadata": {"name": "slurm-operator"}}
     world.create("serviceaccounts", named)
-    world.create("roles", named | {"rules": RULES})
+    world.create("roles", named | {"rules": program._RULES})
     subject = {"kind": "ServiceAccount", "name": "slurm-operator", "namespace": world.namespace}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "slurm-operator"}
     world.create("rolebindings", named | {"subjects": [subject], "roleRef": role})

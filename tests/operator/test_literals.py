@@ -1,0 +1,54 @@
+"""Literals that the operator repeats, since it may not import the program, are those of the program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+from slurm_operator import names
+
+from components import names as program
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def test_names_are_the_programs() -> None:
+    assert f"{names.GROUP}/{names.VERSION}" == program.API_VERSION
+    assert names.WANTED_CONFIG == program.CONFIG_WANTED
+    assert names.ACTIVE_CONFIG == program.CONFIG_ACTIVE
+    assert names.SLURM_CONF == program.SLURM_CONF
+    assert names.LEDGER_SECRET == program.LEDGER
+    assert names.LEDGER_REVISION_KEY == program.LEDGER_REVISION
+    assert f"{program.SECRETS_SLURM}/{program.JWT_KEY}" == names.JWT_KEY_FILE
+    assert names.HEALTH_PORT == program.OPERATOR_HEALTH_PORT
+    labels = [names.NAME_LABEL, names.INSTANCE_LABEL, names.COMPONENT_LABEL, names.NODE_SET_LABEL]
+    expected = [program.LABEL_NAME, program.LABEL_INSTANCE, program.LABEL_COMPONENT, program.LABEL_NODE_SET]
+    assert labels == expected
+
+
+def test_the_resources_have_the_programs_names() -> None:
+    body = yaml.safe_load((REPOSITORY / "operator/crds/slurmclusters.yaml").read_text())
+    schema = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    properties = schema["properties"]["spec"]["properties"]
+    defaults = {name: field["default"] for name, field in properties.items() if name not in ("revision", "rest")}
+    assert defaults == {
+        "wantedConfig": program.CONFIG_WANTED,
+        "activeConfig": program.CONFIG_ACTIVE,
+        "controller": program.CONTROLLER,
+        "restDeployment": program.REST,
+        "login": program.LOGIN,
+    }
+    assert properties["rest"]["properties"]["url"]["default"] == f"http://{program.REST}:{program.SLURMRESTD_PORT}"
+    node_set = (REPOSITORY / "operator/crds/nodesets.yaml").read_text()
+    assert f"startsWith('{program.RESERVED_PREFIX}')" in node_set
+
+
+def pins(path: Path) -> set[str]:
+    """Version pins of a requirements file."""
+    return {line.strip() for line in path.read_text().splitlines() if "==" in line and not line.startswith("#")}
+
+
+def test_the_image_holds_the_versions_that_are_tested() -> None:
+    assert pins(REPOSITORY / "operator/requirements.in") <= pins(REPOSITORY / "requirements.in")
+    locked = {line.split(" ")[0] for line in pins(REPOSITORY / "operator/requirements.txt")}
+    assert locked <= {line.split(" ")[0] for line in pins(REPOSITORY / "requirements.txt")}

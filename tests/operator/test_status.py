@@ -1,0 +1,247 @@
+"""Promises about conditions: Available means jobs can run as declared, and what is wrong is said in words."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from typing import Any
+
+import pytest
+from slurm_operator import observe, report
+from slurm_operator.decisions import replicas, status
+from slurm_operator.decisions.status import Condition, Counts
+from slurm_operator.seen import Cluster, Kubernetes, Nodes, NodeSet, Pod, SlurmNode, Unknown, Workload
+
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+CLUSTER = Cluster(
+    *("test", "uid", 1, "r1", "http://slurm-rest:6820", "slurm-config-wanted", "slurm-config"),
+    *("slurm-controller", "slurm-rest", "slurm-login"),
+)
+BLIND = Unknown("RestUnreachable", "http://slurm-rest:6820: no answer in time")
+
+
+def node(name: str, *states: str, reason: str = "", user: str = "root", cpus: int = 0) -> SlurmNode:
+    return SlurmNode(name, frozenset(states or {"IDLE", "DYNAMIC_NORM"}), reason, user, cpus)
+
+
+def workload(name: str, size: int = 1, ready: int | None = None, *, current: bool = True) -> Workload:
+    return Workload(name, size, size if ready is None else ready, "1", current, size)
+
+
+def world(size: int = 2, **changes: Any) -> Kubernetes:
+    names = [f"cpu-{n}" for n in range(size)]
+    return dataclasses.replace(
+        Kubernetes(
+            cluster=CLUSTER,
+            node_sets=(NodeSet("cpu", "test", "cpu", size, 1),),
+            workloads={
+                "cpu": workload("cpu", size),
+                **{name: workload(name) for name in ("slurm-controller", "slurm-login")},
+            },
+            rest=workload("slurm-rest"),
+            pods={name: Pod(name, "worker", ready=True, running=True, created=NOW) for name in names},
+            wanted_config={"slurm.conf": ""},
+            active_config={"slurm.conf": ""},
+            ledger_revision="r1",
+        ),
+        **changes,
+    )
+
+
+def judge(seen: Kubernetes, nodes: Nodes | Unknown, wanted: int | None = None) -> tuple[dict[str, Condition], Counts]:
+    node_set = seen.node_sets[0]
+    there = seen.workloads.get("cpu")
+    scale = None
+    if there:
+        size = there.replicas if wanted is None else wanted
+        scale = replicas.Scale("cpu", size, there.replicas, "1", seen.pods, NOW)
+    counts, found = status.node_set(node_set, there, scale, nodes)
+    counts = status.total([counts])
+    conditions = status.cluster(seen, nodes, found, counts).conditions("all well")
+    return {condition.type: condition for condition in conditions}, counts
+
+
+def nodes(*there: SlurmNode) -> Nodes:
+    return {each.name: each for each in there}
+
+
+BOTH = nodes(node("cpu-0"), node("cpu-1", "MIXED", "DYNAMIC_NORM", cpus=1))
+
+
+def test_a_cluster_with_all_its_nodes_is_available() -> None:
+    found, counts = judge(world(), BOTH)
+    assert {kind: each.status for kind, each in found.items()} == {
+        "Available": "True",
+        "Progressing": "False",
+        "Degraded": "False",
+    }
+    assert counts == Counts(wanted=2, ready=2, idle=1, allocated=1, drained=0, down=0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"ledger_revision": None}, "LedgerMismatch"),
+        ({"ledger_revision": "r0"}, "LedgerMismatch"),
+        ({"wanted_config": None, "active_config": None}, "ConfigurationMissing"),
+        ({"workloads": {"cpu": workload("cpu", 2)}}, "LoginNotReady"),
+        ({"workloads": {"cpu": workload("cpu", 2), "slurm-login": workload("slurm-login", 2, 1)}}, "LoginNotReady"),
+        (
+            {"workloads": {"cpu": workload("cpu", 2), "slurm-login": workload("slurm-login", current=False)}},
+            "LoginNotReady",
+        ),
+    ],
+)
+def test_what_is_missing_blocks_available(changes: dict[str, Any], reason: str) -> None:
+    found, _ = judge(world(**changes), BOTH)
+    assert (found["Available"].status, found["Available"].reason) == ("False", reason)
+
+
+@pytest.mark.parametrize(
+    ("second", "reason"),
+    [
+        (None, "NodesNotReady"),
+        (node("cpu-1", "IDLE", "NOT_RESPONDING"), "NodesNotReady"),
+        (node("cpu-1", "IDLE", "DRAIN", reason="pulumi-slurm:scale-in", user="slurm"), "NodesNotReady"),
+        (node("cpu-1", "DOWN", reason="Not responding"), "NodesDown"),
+        (node("cpu-1", "UNKNOWN"), "NodesNotReady"),
+        (node("cpu-1", "IDLE", "REBOOT_ISSUED"), "NodesNotReady"),
+    ],
+)
+def test_a_wanted_node_that_takes_no_jobs_blocks_available(second: SlurmNode | None, reason: str) -> None:
+    found, counts = judge(world(), nodes(node("cpu-0"), *([second] if second else [])))
+    assert (found["Available"].status, found["Available"].reason) == ("False", reason)
+    assert "cpu-1" in found["Available"].message
+    assert counts.ready == 1
+
+
+def test_a_node_is_not_ready_before_its_pod_is() -> None:
+    seen = world()
+    pods = dict(seen.pods) | {"cpu-1": dataclasses.replace(seen.pods["cpu-1"], ready=False)}
+    assert judge(dataclasses.replace(seen, pods=pods), BOTH)[0]["Available"].reason == "NodesNotReady"
+
+
+def test_an_administrators_drain_is_told_and_blocks_nothing() -> None:
+    drained = node("cpu-1", "DOWN", "DRAIN", reason="bad disk")
+    found, counts = judge(world(), nodes(node("cpu-0"), drained))
+    assert found["Available"].status == "True"
+    assert found["Degraded"] == Condition("Degraded", "True", "NodesDrained", "drained: cpu-1 (bad disk)")
+    assert (counts.ready, counts.drained, counts.down) == (1, 1, 0)
+
+
+def test_with_every_node_drained_no_job_can_run() -> None:
+    both = [node(f"cpu-{n}", "IDLE", "DRAIN", reason="maintenance") for n in range(2)]
+    assert judge(world(), nodes(*both))[0]["Available"].reason == "NoUsableNodes"
+
+
+def test_no_wanted_nodes_is_available() -> None:
+    assert judge(world(0), {})[0]["Available"].status == "True"
+
+
+def test_a_node_that_leaves_blocks_nothing_and_says_for_what_it_waits() -> None:
+    leaving = node("cpu-1", "MIXED", "DRAIN", reason="pulumi-slurm:scale-in", user="slurm", cpus=1)
+    found, counts = judge(world(), nodes(node("cpu-0"), leaving), wanted=1)
+    assert found["Available"].status == "True"
+    assert "cpu-1 leaves when its jobs have ended" in found["Progressing"].message
+    assert counts == Counts(wanted=1, ready=1, idle=1, allocated=1, drained=0, down=0)
+
+
+def test_slurm_out_of_sight_is_unknown_when_its_pods_look_well() -> None:
+    found, counts = judge(world(), BLIND)
+    assert (found["Available"].status, found["Available"].reason) == ("Unknown", "RestUnreachable")
+    assert found["Degraded"].status == "True"
+    assert counts == Counts(wanted=2)
+
+
+def test_slurm_out_of_sight_is_unavailable_when_its_pods_are_not_ready() -> None:
+    seen = world(rest=workload("slurm-rest", 1, 0))
+    assert judge(seen, BLIND)[0]["Available"].reason == "RestNotReady"
+    gone = world(workloads={"cpu": workload("cpu", 2), "slurm-login": workload("slurm-login")})
+    assert judge(gone, BLIND)[0]["Available"].reason == "ControllerNotReady"
+
+
+def test_what_keeps_pods_from_starting_is_told_in_their_words() -> None:
+    seen = world()
+    pulling = Pod("cpu-1", "worker", ready=False, running=False, trouble="ImagePullBackOff: no such image")
+    ending = dataclasses.replace(pulling, name="cpu-9", terminating=True)
+    found, _ = judge(dataclasses.replace(seen, pods=dict(seen.pods) | {"cpu-1": pulling, "cpu-9": ending}), BOTH)
+    assert found["Degraded"] == Condition(
+        "Degraded", "True", "PodNotStarting", "cpu-1: ImagePullBackOff: no such image"
+    )
+
+
+def test_only_the_last_attempt_to_populate_speaks() -> None:
+    first = Pod("slurm-jail-a", "jail", ready=False, running=False, created=NOW, trouble="the volume is full")
+    second = dataclasses.replace(first, name="slurm-jail-b", created=NOW + datetime.timedelta(hours=1), trouble="")
+    seen = world()
+    told = judge(dataclasses.replace(seen, pods=dict(seen.pods) | {first.name: first}), BOTH)[0]["Degraded"]
+    assert (told.reason, told.message) == ("PopulateFailed", "slurm-jail-a: the volume is full")
+    both = dict(seen.pods) | {first.name: first, second.name: second}
+    assert judge(dataclasses.replace(seen, pods=both), BOTH)[0]["Degraded"].status == "False"
+
+
+def test_many_nodes_are_counted_not_listed() -> None:
+    seen = world(500)
+    message = judge(seen, {})[0]["Available"].message
+    assert message.startswith("node set cpu: cpu-0, cpu-1, cpu-2, cpu-3, cpu-4 and 495 more")
+    assert len(message) < 1100
+
+
+def test_the_headline_is_what_matters_most() -> None:
+    drained = nodes(node("cpu-0"), node("cpu-1", "IDLE", "DRAIN", reason="bad disk"))
+    assert report.headline(judge(world(), drained)[0].values()) == "drained: cpu-1 (bad disk)"
+    assert report.headline(judge(world(), BLIND)[0].values()) == BLIND.message
+    assert report.headline(judge(world(), BOTH)[0].values()) == "all well"
+
+
+@pytest.mark.parametrize(
+    ("pod_status", "trouble"),
+    [
+        ({"phase": "Running"}, ""),
+        (
+            {
+                "conditions": [
+                    {
+                        "type": "PodScheduled",
+                        "status": "False",
+                        "reason": "Unschedulable",
+                        "message": "0/1 nodes: no cpu",
+                    }
+                ]
+            },
+            "Unschedulable: 0/1 nodes: no cpu",
+        ),
+        (
+            {
+                "initContainerStatuses": [
+                    {"name": "i", "state": {"waiting": {"reason": "ErrImagePull", "message": "x"}}}
+                ]
+            },
+            "container i: ErrImagePull: x",
+        ),
+        (
+            {
+                "containerStatuses": [
+                    {
+                        "name": "c",
+                        "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
+                        "lastState": {"terminated": {"message": "fatal: no key\n"}},
+                    }
+                ]
+            },
+            "container c: CrashLoopBackOff: back-off 10s / fatal: no key",
+        ),
+        (
+            {
+                "phase": "Failed",
+                "containerStatuses": [
+                    {"name": "p", "state": {"terminated": {"exitCode": 1, "message": "the image has no shell"}}}
+                ],
+            },
+            "the image has no shell",
+        ),
+        ({"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}}]}, ""),
+    ],
+)
+def test_a_pods_trouble_is_read(pod_status: dict[str, object], trouble: str) -> None:
+    assert observe.pod({"metadata": {"name": "p"}, "status": pod_status}).trouble == trouble
