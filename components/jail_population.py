@@ -25,6 +25,11 @@ def users_variable(config: Config) -> list[dict[str, Any]]:
     return [user.model_dump(by_alias=True) for user in config.login.users]
 
 
+def _jail_variable(config: Config) -> dict[str, Any]:
+    """What a root is made of; the size of /tmp is each node's own, and no reason to run the Job again."""
+    return {key: value for key, value in jail_variable(config).items() if key != "tmpMib"}
+
+
 def _tools(config: Config) -> dict[str, Any]:
     """Brings a static program into the image's container, which need not have any of its own."""
     return slurm_container(
@@ -57,7 +62,7 @@ def _populate(config: Config) -> dict[str, Any]:
     return slurm_container(
         config,
         "populate",
-        env=environment({"SLURM_JAIL": jail_variable(config), "SLURM_USERS": users_variable(config)}),
+        env=environment({"SLURM_JAIL": _jail_variable(config), "SLURM_USERS": users_variable(config)}),
         resources=_COPY,
         securityContext=pod_security.mounting_container(pod_security.POPULATE_CAPABILITIES),
         volumeMounts=[{"name": "jail", "mountPath": names.JAIL_VOLUME}, _TOOLS_MOUNT],

@@ -1,0 +1,145 @@
+"""Configurations and recorded programs that several tests start from."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+from google.protobuf import struct_pb2
+from pulumi.runtime import rpc
+from pulumi.runtime.mocks import MockMonitor
+
+from components import keys
+from components.config import Config, parse
+from components.provider import kubernetes_provider
+from components.slurm_cluster import SlurmCluster
+
+DIGEST = "sha256:" + "ab" * 32
+SSH_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f alice@example"
+GENERATED = {purpose: keys.generate(purpose) for purpose in (keys.SLURM, keys.SSH, keys.REVISION)}
+
+SMALL: dict[str, Any] = {
+    "cluster": {"name": "dev"},
+    "images": {"slurm": "slurm:0123abcd4567", "operator": "operator:0123abcd4567"},
+    "jail": {"image": f"registry.example/jail@{DIGEST}"},
+    "nodeSets": [{"name": "cpu", "replicas": 2, "resources": {"cpu": 1, "memory": "1Gi"}}],
+}
+GPU_SET = {
+    "name": "h100",
+    "replicas": 8,
+    "resources": {"cpu": 120, "memory": "1500Gi"},
+    "gpus": {"type": "h100", "perNode": 8},
+}
+
+
+def changed(path: str, value: Any, base: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The small configuration with one value changed; a path such as `nodeSets.0.resources.memory`."""
+    raw: dict[str, Any] = copy.deepcopy(dict(base or SMALL))
+    *parents, last = path.split(".")
+    at: Any = raw
+    for part in parents:
+        at = at[int(part)] if isinstance(at, list) else at.setdefault(part, {})
+    at[int(last) if isinstance(at, list) else last] = value
+    return raw
+
+
+def config_with(path: str, value: Any) -> Config:
+    """The small configuration, parsed, with one value changed."""
+    return parse(changed(path, value))
+
+
+_SECRET_MARK = "1b47061264138c4ac30d75fd1eb44270"
+"""How a secret value is marked between program and engine."""
+
+
+@dataclass
+class Registered:
+    """One resource as the engine sees it."""
+
+    type: str
+    name: str
+    urn: str
+    inputs: dict[str, Any]
+    request: Any
+
+    @property
+    def dependencies(self) -> set[str]:
+        """URNs of what is there before it."""
+        return set(self.request.dependencies)
+
+    def is_secret(self, key: str) -> bool:
+        """Whether an input came marked as secret."""
+        value = self.request.object[key]
+        return isinstance(value, struct_pb2.Struct) and _SECRET_MARK in dict(value).values()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        if _SECRET_MARK in value.values():
+            return _plain(value["value"])
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
+class Recorder(pulumi.runtime.Mocks):
+    """Plays the providers."""
+
+    def __init__(self, *, preview: bool) -> None:
+        self.preview = preview
+
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
+        outputs = dict(args.inputs)
+        if args.typ.endswith(":Keys") and not self.preview:
+            outputs["data"] = GENERATED[args.inputs["purpose"]]
+        return args.name, outputs
+
+    def call(self, args: pulumi.runtime.MockCallArgs) -> Any:
+        raise AssertionError(f"the program calls {args.token}")
+
+
+class Engine(MockMonitor):
+    """Plays the engine; remembers what was registered."""
+
+    def __init__(self, mocks: Recorder) -> None:
+        super().__init__(mocks)
+        self.registered: list[Registered] = []
+
+    def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - gRPC's name
+        response = super().RegisterResource(request)
+        if request.type != "pulumi:pulumi:Stack":
+            # As a person reads them: secrets unwrapped. is_secret() tells which they were.
+            inputs = _plain(rpc.deserialize_properties(request.object))
+            self.registered.append(Registered(request.type, request.name, response.urn, inputs, request))
+        return response
+
+    def one(self, kind: str, name: str) -> Registered:
+        """The one resource of this type's last part and name."""
+        found = [each for each in self.registered if each.type.endswith(f":{kind}") and each.name == name]
+        assert len(found) == 1, f"{kind} {name}: {len(found)} of {[(each.type, each.name) for each in self.registered]}"
+        return found[0]
+
+    def kubernetes(self) -> list[Registered]:
+        """The Kubernetes objects that were declared."""
+        return [each for each in self.registered if each.type.startswith("kubernetes:")]
+
+
+def run_program(raw: Mapping[str, Any], *, preview: bool = False) -> tuple[Engine, dict[str, Any]]:
+    """Runs the whole program against mocks; returns what was registered, and its outputs (missing where unknown)."""
+    mocks = Recorder(preview=preview)
+    engine = Engine(mocks)
+    pulumi.runtime.set_mocks(mocks, project="pulumi-slurm", stack="test", preview=preview, monitor=engine)
+    outputs: dict[str, Any] = {}
+
+    @pulumi.runtime.test
+    def program() -> Any:
+        config = parse(raw)
+        options = pulumi.ResourceOptions(provider=kubernetes_provider(config))
+        cluster = SlurmCluster(config.cluster.name, config, options)
+        outputs.update(namespace=cluster.namespace, rest=cluster.rest_address, condition=cluster.condition_command)
+        return cluster.login_address.apply(lambda address: outputs.update(login=address))
+
+    program()
+    return engine, outputs

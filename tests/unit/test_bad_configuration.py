@@ -1,0 +1,214 @@
+"""A wrong configuration is refused as a whole, in the words of the person who wrote it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pulumi
+import pytest
+from pulumi.runtime import config as pulumi_config
+
+from components.config import ConfigurationError, from_pulumi, parse
+from tests.unit.samples import GPU_SET, SMALL, SSH_KEY, changed
+
+SET = {"name": "gpu", "replicas": 1, "resources": {"cpu": 1, "memory": "1Gi"}}
+USER = {"name": "alice", "sshPublicKeys": [SSH_KEY]}
+
+BAD: list[tuple[str, Any, str]] = [
+    # Unknown keys at any depth.
+    ("bogus", 1, "pulumi-slurm:bogus: got 1; want no such key (known here: cluster, kubernetes, images"),
+    ("cluster.nmae", "x", "pulumi-slurm:cluster.nmae: got 'x'; want no such key (did you mean name?"),
+    ("nodeSets.0.gpu", {}, "pulumi-slurm:nodeSets[0].gpu: got {}; want no such key (did you mean gpus?"),
+    ("nodeSets.0.resources.mem", "1Gi", "pulumi-slurm:nodeSets[0].resources.mem: got '1Gi'; want no such key"),
+    (
+        "jail.storage.nfs",
+        {"server": "a", "path": "/b", "port": 1},
+        "pulumi-slurm:jail.storage.nfs.port: got 1; want no",
+    ),
+    ("login.users", [{**USER, "shell": "zsh"}], "pulumi-slurm:login.users[0].shell: got 'zsh'; want no such key"),
+    # Wrong units and types.
+    (
+        "nodeSets.0.resources.memory",
+        "64GG",
+        "pulumi-slurm:nodeSets[0].resources.memory: got '64GG'; want a Kubernetes quantity such as 64Gi",
+    ),
+    ("nodeSets.0.resources.memory", "64", "want a Kubernetes quantity such as 64Gi"),
+    ("nodeSets.0.resources.memory", "0Gi", "want a Kubernetes quantity such as 64Gi"),
+    ("nodeSets.0.resources.memory", True, "got true; want a Kubernetes quantity"),
+    ("nodeSets.0.resources.memory", "200Mi", "nothing would be left for jobs"),
+    ("nodeSets.0.resources.cpu", 0, "pulumi-slurm:nodeSets[0].resources.cpu: got 0; want 1 or more"),
+    ("nodeSets.0.resources.cpu", 1.5, "got 1.5; want a whole number"),
+    ("nodeSets.0.resources.cpuRequest", "0.5m", "want a Kubernetes CPU quantity such as 2 or 500m"),
+    ("login.resources.cpu", "many", "pulumi-slurm:login.resources.cpu: got 'many'; want a Kubernetes CPU quantity"),
+    ("partitions", [{"name": "a", "nodeSets": ["cpu"], "maxTime": "7 days"}], "want a Slurm time such as 7-00:00:00"),
+    ("timeouts.available", "30", "pulumi-slurm:timeouts.available: got '30'; want a duration such as 90s, 30m or 2h"),
+    ("cluster", "dev", "pulumi-slurm:cluster: got 'dev'; want a map of keys to values"),
+    ("nodeSets", {}, "pulumi-slurm:nodeSets: got {}; want a list"),
+    ("nodeSets", [], "pulumi-slurm:nodeSets: got []; want at least 1 of them"),
+    ("login.service.type", "ClusterIP", "want one of 'LoadBalancer' or 'NodePort'"),
+    ("networkPolicies.enabled", "maybe", "want true or false"),
+    ("images.pullPolicy", "Sometimes", "want one of 'Always', 'IfNotPresent' or 'Never'"),
+    ("login.service.loadBalancerSourceRanges", ["10.0.0.1/8"], "want an address range such as 192.0.2.0/24"),
+    # Node sets and partitions.
+    ("nodeSets.0.replicas", -1, "pulumi-slurm:nodeSets[0].replicas: got -1; want 0 or more"),
+    ("nodeSets.0.replicas", "two", "pulumi-slurm:nodeSets[0].replicas: got 'two'; want a whole number"),
+    ("nodeSets.0.replicas", True, "got true; want a whole number"),
+    ("nodeSets", [SET, SET], "pulumi-slurm:nodeSets[1].name: got 'gpu'; want another name: nodeSets[0] has this one"),
+    ("nodeSets.0.name", "slurm-login", "want a name that does not start with slurm-"),
+    ("nodeSets.0.name", "Gpu_A", "pulumi-slurm:nodeSets[0].name: got 'Gpu_A'; want a DNS label"),
+    ("nodeSets.0.name", "a" * 41, "want a DNS label: at most 40"),
+    ("nodeSets.0.name", "8gpu", "want a DNS label: at most 40"),
+    (
+        "partitions",
+        [{"name": "main", "nodeSets": ["cpu", "h100"]}],
+        "pulumi-slurm:partitions[0].nodeSets[1]: got 'h100'; want the name of a node set; there are: cpu",
+    ),
+    ("partitions", [{"name": "a", "nodeSets": ["cpu", "cpu"]}], "want each node set once"),
+    ("partitions", [{"name": "a", "nodeSets": ["cpu"]}] * 2, "want another name: partitions[0] has this one"),
+    (
+        "partitions",
+        [{"name": name, "nodeSets": ["cpu"], "default": True} for name in ("a", "b")],
+        "want one default partition at most",
+    ),
+    ("partitions", [{"name": "ALL", "nodeSets": ["cpu"]}], "pulumi-slurm:partitions[0].name: got 'ALL'; want letters"),
+    ("partitions", [{"name": "a b", "nodeSets": ["cpu"]}], "want letters, digits"),
+    ("partitions", [{"name": "a\nSlurmUser=root", "nodeSets": ["cpu"]}], "want letters, digits"),
+    # Names.
+    ("cluster.name", "Research!", "pulumi-slurm:cluster.name: got 'Research!'; want a DNS label"),
+    ("cluster.namespace", "a.b", "pulumi-slurm:cluster.namespace: got 'a.b'; want a DNS label"),
+    # Injection into Slurm's files.
+    ("slurm.options", {"DebugFlags": "a\nSlurmUser=root"}, "pulumi-slurm:slurm.options.DebugFlags: got 'a\\nSlurmUser"),
+    ("slurm.options", {"DebugFlags": "a # b"}, "want one value without spaces, quotes, `#`, backslashes or newlines"),
+    ("slurm.options", {"DebugFlags": "a#b"}, "want one value without"),
+    ("slurm.options", {"DebugFlags": "a SlurmUser=root"}, "want one value without spaces"),
+    ("slurm.options", {"DebugFlags": "a\\"}, "want one value without"),
+    ("slurm.options", {"DebugFlags": ""}, "want one value without"),
+    ("slurm.options", {"UsePAM": True}, 'want text in quotes, such as "YES"'),
+    ("slurm.options", {"Debug\nFlags": "a"}, "want a key of slurm.conf"),
+    ("slurm.options", {"DebugFlag": "a"}, "want a key of slurm.conf that Slurm 26.05 knows; did you mean DebugFlags?"),
+    ("slurm.options", {"KillWait": "1", "killwait": "2"}, "Slurm reads one key"),
+    *(
+        ("slurm.options", {key: "x"}, f"want another key: {key} is set by this program")
+        for key in (
+            "PlugStackConfig",
+            "plugstackconfig",
+            "PluginDir",
+            "AuthType",
+            "SlurmctldHost",
+            "ClusterName",
+            "Include",
+            "NodeName",
+            "Prolog",
+            "SrunPortRange",
+        )
+    ),
+    ("nodeSets.0.gpus", {"type": "h100 Gres=x", "perNode": 1}, "want a GPU type such as h100"),
+    # Images that can change.
+    ("images.slurm", "slurm", "pulumi-slurm:images.slurm: got 'slurm'; want an image that cannot change"),
+    ("images.slurm", "slurm:latest", "want an image that cannot change"),
+    ("images.slurm", "slurm:v1.2", "want an image that cannot change"),
+    ("jail.image", "registry.example:5000/jail", "pulumi-slurm:jail.image: got 'registry.example:5000/jail'; want an"),
+    ("jail.image", "jail@sha256:abc", "want an image reference"),
+    ("jail.image", "ja il:0123abcd", "want an image reference"),
+    ("images.operator", None, "pulumi-slurm:images.operator: got nothing; want the operator's image, or operator.mode"),
+    # Storage.
+    ("jail.storage", {"hostPath": "/a", "className": "b"}, 'got ["hostPath", "className"]; want one of them'),
+    ("jail.storage.hostPath", "a/../b", "want an absolute path"),
+    ("jail.persistent", ["/home", "/home/a"], "pulumi-slurm:jail.persistent[1]: got '/home/a'; want no path inside"),
+    ("jail.persistent", ["/home", "/home"], "want each path once"),
+    ("jail.persistent", ["/usr/local"], "the system's own come from the image"),
+    # Login.
+    ("login.users", [{**USER, "name": "root"}], "pulumi-slurm:login.users[0].name: got 'root'; want a login name"),
+    ("login.users", [USER, USER], "want another name: users[0] has this one"),
+    ("login.users", [{**USER, "sshPublicKeys": ["ssh-ed25519 AAAA"]}], "want one line of an OpenSSH public key file"),
+    ("login.users", [{**USER, "sshPublicKeys": [f"{SSH_KEY}\nevil"]}], "want one line of an OpenSSH public key file"),
+    ("login.users", [{**USER, "sshPublicKeys": []}], "want at least 1 of them"),
+    (
+        "login.service",
+        {"type": "NodePort", "loadBalancerSourceRanges": ["192.0.2.0/24"]},
+        "every login would be refused",
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "expected"), BAD, ids=[f"{path}={value!r}"[:70] for path, value, _ in BAD])
+def test_a_wrong_value_is_refused_with_its_path_and_what_would_be_right(path: str, value: Any, expected: str) -> None:
+    raw = changed(path, value)
+    with pytest.raises(ConfigurationError) as refused:
+        parse(raw)
+    assert expected in str(refused.value)
+
+
+def test_all_errors_are_told_at_once() -> None:
+    raw = changed("nodeSets.0.resources.memory", "64GG")
+    raw = changed("partitions", [{"name": "main", "nodeSets": ["gone"]}], raw)
+    raw = changed("images.slurm", "slurm:latest", raw)
+    raw = changed("slurm.options", {"PlugStackConfig": "x"}, raw)
+    with pytest.raises(ConfigurationError) as refused:
+        parse(raw)
+    paths = [".".join(str(part) for part in problem.path) for problem in refused.value.problems]
+    assert sorted(paths) == [
+        "images.slurm",
+        "nodeSets.0.resources.memory",
+        "partitions.0.nodeSets.0",
+        "slurm.options.PlugStackConfig",
+    ]
+    assert str(refused.value).startswith("4 errors in the configuration; nothing was changed:\n")
+
+
+@pytest.mark.parametrize("key", ["cluster", "images", "jail", "nodeSets"])
+def test_a_missing_key_is_told_with_its_purpose(key: str) -> None:
+    raw = {name: value for name, value in SMALL.items() if name != key}
+    with pytest.raises(ConfigurationError, match=rf"pulumi-slurm:{key}: got nothing; want this key: \w"):
+        parse(raw)
+
+
+def test_pulumi_shows_the_errors_without_a_traceback() -> None:
+    # The language host prints a RunError's text alone; any other exception comes with a traceback.
+    assert issubclass(ConfigurationError, pulumi.RunError)
+
+
+def test_an_error_never_repeats_a_secret() -> None:
+    raw = changed("kubernetes.kubeconfig", {"token": "hunter2"})
+    with pytest.raises(ConfigurationError) as refused:
+        parse(raw)
+    assert "hunter2" not in str(refused.value)
+    assert "hunter2" not in repr(refused.value.__cause__ or refused.value.__context__ or "") or (
+        refused.value.__suppress_context__
+    )
+    assert "got '[secret]'" in str(refused.value)
+
+
+def test_keys_that_are_secret_in_pulumi_are_not_shown() -> None:
+    raw = changed("slurm.options", {"DebugFlags": "hunter2 #"})
+    with pytest.raises(ConfigurationError) as refused:
+        parse(raw, secret_keys={"slurm"})
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_kubeconfig_is_not_shown_by_the_configuration_itself() -> None:
+    assert "hunter2" not in repr(parse(changed("kubernetes.kubeconfig", "hunter2")))
+
+
+def test_every_key_of_the_namespace_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = {f"pulumi-slurm:{key}": json.dumps(value) for key, value in {**SMALL, "nodesets": []}.items()}
+    monkeypatch.delenv("PULUMI_CONFIG", raising=False)
+    pulumi.runtime.set_all_config({**stack, "kubernetes:context": "other"})
+    try:
+        with pytest.raises(ConfigurationError, match=r"pulumi-slurm:nodesets: got \[\]; want no such key \(did you"):
+            from_pulumi()
+    finally:
+        pulumi_config.set_all_config({})
+
+
+def test_the_stack_file_of_a_right_configuration_is_taken() -> None:
+    pulumi.runtime.set_all_config({f"pulumi-slurm:{key}": json.dumps(value) for key, value in SMALL.items()})
+    try:
+        assert from_pulumi() == parse(SMALL)
+    finally:
+        pulumi_config.set_all_config({})
+
+
+def test_a_gpu_set_is_right() -> None:
+    assert parse(changed("nodeSets", [GPU_SET])).node_sets[0].gres == "gpu:h100:8"

@@ -1,0 +1,379 @@
+"""Each field of the configuration has an effect on what is declared, and here it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import pytest
+from pydantic import BaseModel
+
+from components import ledger, names, slurm_cluster, slurm_conf
+from components.config import Config, parse
+from tests.unit.samples import DIGEST, GPU_SET, SSH_KEY, changed, run_program
+
+OTHER_IMAGE = "registry.example/other@" + DIGEST.replace("ab", "cd")
+CPU_SET = {"name": "cpu", "replicas": 1, "resources": {"cpu": 1, "memory": "1Gi"}}
+PARTITION = {"name": "main", "nodeSets": ["cpu"]}
+
+
+def body(config: Config, kind: str, name: str) -> Any:
+    """The declared object of this kind and name."""
+    everything = [*slurm_cluster.manifests(config), *ledger.manifests(config)]
+    found = [manifest.body for manifest in everything if (manifest.kind, manifest.name) == (kind, name)]
+    return found[0] if found else None
+
+
+def pod(config: Config, kind: str, name: str) -> Any:
+    """The pod spec of a workload."""
+    return body(config, kind, name)["spec"]["template"]["spec"]
+
+
+def container(config: Config, kind: str, name: str) -> Any:
+    """The first container of a workload."""
+    return pod(config, kind, name)["containers"][0]
+
+
+def variable(config: Config, kind: str, name: str, key: str) -> Any:
+    """A JSON variable of a workload's container."""
+    found = {each["name"]: each["value"] for each in container(config, kind, name)["env"]}
+    return json.loads(found[key])
+
+
+def job(config: Config) -> str:
+    """Name of the populate Job."""
+    return names.jail_job(config.jail.revision)
+
+
+def worker(key: str) -> Callable[[Config], Any]:
+    """Reads one value of SLURM_NODE of the workers."""
+    return lambda config: variable(config, "StatefulSet", "cpu", "SLURM_NODE")[key]
+
+
+def service(config: Config) -> Any:
+    """The spec of the login Service."""
+    return body(config, "Service", "slurm-login")["spec"]
+
+
+def claim(name: str) -> Callable[[Config], Any]:
+    """Reads the spec of a claim."""
+    return lambda config: body(config, "PersistentVolumeClaim", name)["spec"]
+
+
+def volume(config: Config) -> Any:
+    """The spec of the volume that the program declares for the jail."""
+    return body(config, "PersistentVolume", "slurm-slurm-jail")["spec"]
+
+
+def manifest(config: Config, kind: str, name: str) -> Any:
+    """The declared object with its options."""
+    return next(each for each in slurm_cluster.manifests(config) if (each.kind, each.name) == (kind, name))
+
+
+def conf(config: Config) -> list[str]:
+    """Lines of slurm.conf."""
+    return slurm_conf.slurm_conf(config).splitlines()
+
+
+def has(line: str) -> Callable[[Config], bool]:
+    """Whether slurm.conf has this line."""
+    return lambda config: line in conf(config)
+
+
+def requests(kind: str, name: str, key: str) -> Callable[[Config], Any]:
+    """Reads a request of a workload's container."""
+    return lambda config: container(config, kind, name)["resources"]["requests"].get(key)
+
+
+EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
+    ("cluster.name", "research", has("ClusterName=research"), True),
+    ("cluster.namespace", "hpc", lambda c: body(c, "Service", "slurm-rest")["metadata"]["namespace"], "hpc"),
+    ("cluster.createNamespace", False, lambda c: body(c, "Namespace", "slurm"), None),
+    (
+        "cluster.clusterDomain",
+        "k8s.example",
+        lambda c: pod(c, "StatefulSet", "cpu")["dnsConfig"]["searches"],
+        ["slurm-workers.slurm.svc.k8s.example"],
+    ),
+    (
+        "images.registry",
+        "ghcr.io/x",
+        lambda c: container(c, "Deployment", "slurm-rest")["image"][:15],
+        "ghcr.io/x/slurm",
+    ),
+    ("images.slurm", OTHER_IMAGE, lambda c: container(c, "StatefulSet", "cpu")["image"], OTHER_IMAGE),
+    ("images.operator", OTHER_IMAGE, lambda c: container(c, "Deployment", "slurm-operator")["image"], OTHER_IMAGE),
+    ("images.pullPolicy", "Never", lambda c: container(c, "StatefulSet", "cpu")["imagePullPolicy"], "Never"),
+    ("images.pullSecrets", ["s"], lambda c: pod(c, "StatefulSet", "slurm-login")["imagePullSecrets"], [{"name": "s"}]),
+    ("jail.image", OTHER_IMAGE, lambda c: pod(c, "Job", job(c))["initContainers"][1]["image"], OTHER_IMAGE),
+    ("jail.image", OTHER_IMAGE, lambda c: variable(c, "StatefulSet", "cpu", "SLURM_JAIL")["revision"], "cd" * 8),
+    ("jail.persistent", ["/data"], lambda c: variable(c, "StatefulSet", "cpu", "SLURM_JAIL")["persistent"], ["/data"]),
+    ("jail.tmpSize", "2Gi", lambda c: variable(c, "StatefulSet", "cpu", "SLURM_JAIL")["tmpMib"], 2048),
+    ("jail.storage.className", "fast", lambda c: claim("slurm-jail")(c)["storageClassName"], "fast"),
+    ("jail.storage.size", "2Ti", lambda c: claim("slurm-jail")(c)["resources"]["requests"]["storage"], "2Ti"),
+    ("jail.storage.existingClaim", "mine", lambda c: body(c, "PersistentVolumeClaim", "slurm-jail"), None),
+    (
+        "jail.storage.existingClaim",
+        "mine",
+        lambda c: pod(c, "StatefulSet", "cpu")["volumes"][0]["persistentVolumeClaim"]["claimName"],
+        "mine",
+    ),
+    ("jail.storage.hostPath", "/lustre", lambda c: volume(c)["hostPath"]["path"], "/lustre"),
+    ("jail.storage.hostPath", "/lustre", lambda c: claim("slurm-jail")(c)["volumeName"], "slurm-slurm-jail"),
+    ("jail.storage.nfs", {"server": "a.example", "path": "/x"}, lambda c: volume(c)["nfs"]["server"], "a.example"),
+    ("jail.storage.nfs.server", "b.example", lambda c: volume(c)["nfs"]["server"], "b.example"),
+    ("jail.storage.nfs.path", "/y", lambda c: volume(c)["nfs"]["path"], "/y"),
+    ("jail.storage.nfs.mountOptions", ["nconnect=8"], lambda c: volume(c)["mountOptions"], ["nconnect=8"]),
+    ("jail.storage.retain", False, lambda c: manifest(c, "PersistentVolumeClaim", "slurm-jail").retain, False),
+    ("jail.storage.protect", True, lambda c: manifest(c, "PersistentVolumeClaim", "slurm-jail").protect, True),
+    (
+        "controller.stateStorage.className",
+        "fast",
+        lambda c: claim("slurm-controller-state")(c)["storageClassName"],
+        "fast",
+    ),
+    (
+        "controller.stateStorage.size",
+        "9Gi",
+        lambda c: claim("slurm-controller-state")(c)["resources"]["requests"]["storage"],
+        "9Gi",
+    ),
+    (
+        "controller.stateStorage.retain",
+        False,
+        lambda c: manifest(c, "PersistentVolumeClaim", "slurm-controller-state").retain,
+        False,
+    ),
+    (
+        "controller.stateStorage.protect",
+        True,
+        lambda c: manifest(c, "PersistentVolumeClaim", "slurm-controller-state").protect,
+        True,
+    ),
+    ("controller.resources.cpu", "3", requests("StatefulSet", "slurm-controller", "cpu"), "3"),
+    ("controller.resources.memory", "3Gi", requests("StatefulSet", "slurm-controller", "memory"), "3Gi"),
+    ("rest.resources.cpu", "3", requests("Deployment", "slurm-rest", "cpu"), "3"),
+    ("rest.resources.memory", "3Gi", requests("Deployment", "slurm-rest", "memory"), "3Gi"),
+    ("nodeSets.0.name", "big", has("NodeSet=ns_big Feature=big"), True),
+    ("nodeSets.0.resources.cpu", 4, worker("cpus"), 4),
+    ("nodeSets.0.resources.memory", "4Gi", worker("memoryMib"), 4096 - 256),
+    ("nodeSets.0.resources.reservedMemory", "512Mi", worker("memoryMib"), 512),
+    ("nodeSets.0.resources.cpuRequest", "100m", requests("StatefulSet", "cpu", "cpu"), "100m"),
+    ("nodeSets.0.gpus.type", "a100", worker("gres"), "gpu:a100:2"),
+    ("nodeSets.0.gpus.perNode", 4, worker("gres"), "gpu:h100:4"),
+    ("nodeSets.0.gpus.resource", "amd.com/gpu", requests("StatefulSet", "cpu", "amd.com/gpu"), "2"),
+    ("nodeSets.0.weight", 7, worker("weight"), 7),
+    ("nodeSets.0.weightBucket", 32, worker("weightBucket"), 32),
+    ("nodeSets.0.nodeSelector", {"a": "b"}, lambda c: pod(c, "StatefulSet", "cpu")["nodeSelector"], {"a": "b"}),
+    ("nodeSets.0.tolerations.key", "k", lambda c: pod(c, "StatefulSet", "cpu")["tolerations"][-1]["key"], "k"),
+    (
+        "nodeSets.0.tolerations.operator",
+        "Exists",
+        lambda c: pod(c, "StatefulSet", "cpu")["tolerations"][-1]["operator"],
+        "Exists",
+    ),
+    ("nodeSets.0.tolerations.value", "v", lambda c: pod(c, "StatefulSet", "cpu")["tolerations"][-1]["value"], "v"),
+    (
+        "nodeSets.0.tolerations.effect",
+        "NoSchedule",
+        lambda c: pod(c, "StatefulSet", "cpu")["tolerations"][-1]["effect"],
+        "NoSchedule",
+    ),
+    (
+        "partitions.0.name",
+        "short",
+        has("PartitionName=short Nodes=ns_cpu Default=NO MaxTime=UNLIMITED DefMemPerCPU=768 State=UP"),
+        True,
+    ),
+    (
+        "partitions.0.nodeSets",
+        ["cpu"],
+        has("PartitionName=main Nodes=ns_cpu Default=NO MaxTime=UNLIMITED DefMemPerCPU=768 State=UP"),
+        True,
+    ),
+    (
+        "partitions.0.default",
+        True,
+        has("PartitionName=main Nodes=ns_cpu Default=YES MaxTime=UNLIMITED DefMemPerCPU=768 State=UP"),
+        True,
+    ),
+    (
+        "partitions.0.maxTime",
+        "7-00:00:00",
+        has("PartitionName=main Nodes=ns_cpu Default=NO MaxTime=7-00:00:00 DefMemPerCPU=768 State=UP"),
+        True,
+    ),
+    ("login.replicas", 3, lambda c: body(c, "StatefulSet", "slurm-login")["spec"]["replicas"], 3),
+    ("login.service.type", "NodePort", lambda c: service(c)["type"], "NodePort"),
+    ("login.service.nodePort", 30022, lambda c: service(c)["ports"][0]["nodePort"], 30022),
+    (
+        "login.service.loadBalancerSourceRanges",
+        ["192.0.2.0/24"],
+        lambda c: (
+            service(c)["loadBalancerSourceRanges"],
+            body(c, "NetworkPolicy", "slurm-login")["spec"]["ingress"][0]["from"],
+        ),
+        (["192.0.2.0/24"], [{"ipBlock": {"cidr": "192.0.2.0/24"}}]),
+    ),
+    (
+        "login.service.annotations",
+        {"cloud.example/a": "b"},
+        lambda c: body(c, "Service", "slurm-login")["metadata"]["annotations"]["cloud.example/a"],
+        "b",
+    ),
+    ("login.users.name", "bob", lambda c: variable(c, "Job", job(c), "SLURM_USERS")[0]["name"], "bob"),
+    (
+        "login.users.sshPublicKeys",
+        [SSH_KEY, f"{SSH_KEY}2"],
+        lambda c: variable(c, "Job", job(c), "SLURM_USERS")[0]["sshPublicKeys"],
+        [SSH_KEY, f"{SSH_KEY}2"],
+    ),
+    ("login.users.sudo", True, lambda c: variable(c, "Job", job(c), "SLURM_USERS")[0]["sudo"], True),
+    ("login.resources.cpu", "3", requests("StatefulSet", "slurm-login", "cpu"), "3"),
+    ("login.resources.memory", "3Gi", requests("StatefulSet", "slurm-login", "memory"), "3Gi"),
+    ("slurm.options", {"KillWait": 60}, has("KillWait=60"), True),
+    ("slurm.cgroupPlugin", "disabled", lambda c: slurm_conf.cgroup_conf(c), "CgroupPlugin=disabled\n"),
+    ("credentials.existingSecret", "mine", lambda c: body(c, "Secret", "slurm-keys"), None),
+    (
+        "credentials.existingSecret",
+        "mine",
+        lambda c: pod(c, "StatefulSet", "slurm-controller")["volumes"][1]["secret"]["secretName"],
+        "mine",
+    ),
+    (
+        "credentials.existingSshSecret",
+        "mine",
+        lambda c: pod(c, "StatefulSet", "slurm-login")["volumes"][2]["secret"]["secretName"],
+        "mine",
+    ),
+    ("operator.mode", "existing", lambda c: body(c, "Deployment", "slurm-operator"), None),
+    ("operator.resources.cpu", "3", requests("Deployment", "slurm-operator", "cpu"), "3"),
+    ("operator.resources.memory", "3Gi", requests("Deployment", "slurm-operator", "memory"), "3Gi"),
+    ("networkPolicies.enabled", False, lambda c: body(c, "NetworkPolicy", "slurm-rest"), None),
+    (
+        "networkPolicies.restClientCidrs",
+        ["198.51.100.0/24"],
+        lambda c: body(c, "NetworkPolicy", "slurm-rest")["spec"]["ingress"][0]["from"][-1],
+        {"ipBlock": {"cidr": "198.51.100.0/24"}},
+    ),
+    ("timeouts.populate", "2h", lambda c: body(c, "Job", job(c))["spec"]["activeDeadlineSeconds"], 7200),
+]
+"""Path of the field (a list's first row without its number where the list is empty by default) → value → effect."""
+
+IN_THE_PROGRAM = {
+    "kubernetes.context",
+    "kubernetes.kubeconfig",
+    "kubernetes.clusterIdentifier",
+    "nodeSets.0.replicas",
+    "timeouts.available",
+}
+"""Fields whose effect is not on a manifest, each with a test of its own below."""
+
+_BASES: dict[str, tuple[str, Any]] = {
+    "jail.storage.nfs.": ("jail.storage.nfs", {"server": "a.example", "path": "/x"}),
+    "nodeSets.0.gpus.": ("nodeSets.0.gpus", {"type": "h100", "perNode": 2}),
+    "partitions.0.": ("partitions", [PARTITION]),
+    "nodeSets.0.tolerations.": ("nodeSets.0.tolerations", [{"key": "x"}]),
+    "login.users.": ("login.users", [{"name": "alice", "sshPublicKeys": [SSH_KEY]}]),
+}
+
+
+def configured(path: str, value: Any) -> tuple[Config, Config]:
+    """The configuration without and with a value."""
+    base = changed("cluster.namespace", "slurm")
+    for prefix, (parent, default) in _BASES.items():
+        if path.startswith(prefix):
+            base = changed(parent, default, base)
+    path = path.replace("tolerations.", "tolerations.0.").replace("users.", "users.0.")
+    return parse(base), parse(changed(path, value, base))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "probe", "expected"), EFFECTS, ids=[f"{path}-{n}" for n, (path, *_) in enumerate(EFFECTS)]
+)
+def test_the_field_does_what_it_says(path: str, value: Any, probe: Callable[[Config], Any], expected: Any) -> None:
+    before, after = configured(path, value)
+    assert probe(after) == expected
+    if path != "partitions.0.nodeSets":  # Its only other value takes a second node set: see the golden files.
+        try:
+            unchanged = probe(before)
+        except (KeyError, IndexError, TypeError):
+            return
+        assert unchanged != expected, f"{path} changes nothing"
+
+
+def _model(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if get_origin(annotation) in (list, Union, UnionType, Annotated):
+        return next((found for part in get_args(annotation) if (found := _model(part))), None)
+    return None
+
+
+def _leaves(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    for info in model.model_fields.values():
+        path = f"{prefix}{info.alias}"
+        inner = _model(info.annotation)
+        if inner is None:
+            yield path
+        else:
+            yield from _leaves(inner, f"{path}.")
+
+
+def _without_rows(path: str) -> str:
+    return path.replace(".0", "")
+
+
+def test_every_field_is_in_the_table() -> None:
+    shown = {_without_rows(path) for path, *_ in EFFECTS} | {_without_rows(path) for path in IN_THE_PROGRAM}
+    assert set(_leaves(Config)) <= shown
+
+
+def test_every_field_is_described() -> None:
+    def undescribed(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+        for info in model.model_fields.values():
+            if not info.description:
+                yield f"{prefix}{info.alias}"
+            if inner := _model(info.annotation):
+                yield from undescribed(inner, f"{prefix}{info.alias}.")
+
+    assert list(undescribed(Config)) == []
+
+
+def test_replicas_change_the_node_set_resource_alone() -> None:
+    before, _ = run_program(changed("nodeSets.0.replicas", 2))
+    after, _ = run_program(changed("nodeSets.0.replicas", 9))
+    assert after.one("NodeSet", "cpu-nodes").inputs["spec"]["replicas"] == 9
+    old = {each.urn: each.inputs for each in before.registered}
+    new = {each.urn: each.inputs for each in after.registered}
+    assert old.keys() == new.keys()
+    differing = [urn.rpartition("::")[2] for urn in old if old[urn] != new[urn]]
+    assert differing == ["cpu-nodes"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "key"),
+    [
+        ("kubernetes.context", "prod", "context"),
+        ("kubernetes.kubeconfig", "apiVersion: v1", "kubeconfig"),
+        ("kubernetes.clusterIdentifier", "prod", "clusterIdentifier"),
+    ],
+)
+def test_the_provider_takes_what_says_which_cluster(path: str, value: str, key: str) -> None:
+    engine, _ = run_program(changed(path, value))
+    provider = engine.one("kubernetes", "kubernetes")
+    assert provider.inputs[key] == value
+    assert provider.is_secret(key) == (key == "kubeconfig")
+
+
+def test_the_wait_for_available_is_as_long_as_configured() -> None:
+    engine, _ = run_program(changed("timeouts.available", "2h"))
+    timeouts = engine.one("SlurmCluster", "cluster").request.customTimeouts
+    assert {timeouts.create, timeouts.update, timeouts.delete} == {"7260s"}
+
+
+def test_gpu_nodes_are_filled_after_cpu_nodes() -> None:
+    cpu, gpu = parse(changed("nodeSets", [CPU_SET, GPU_SET])).node_sets
+    assert cpu.base_weight + 15 < gpu.base_weight

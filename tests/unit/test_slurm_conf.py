@@ -1,0 +1,137 @@
+"""Slurm's configuration files, against golden files that a real slurmctld took."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from components import names, slurm_conf
+from components.config import Config, parse
+from components.config.slurm_options import KNOWN, OWNED
+from tests.unit.samples import GPU_SET, SMALL, changed, config_with
+
+GOLDEN = Path(__file__).parent / "golden"
+CHECKOUT = Path(__file__).parents[2]
+IMAGE = "localhost/pulumi-slurm/{}:0123456789abcdef"
+
+
+def stack(name: str) -> Config:
+    """The configuration of a stack file, with the facts that devcluster adds."""
+    content = yaml.safe_load((CHECKOUT / f"Pulumi.{name}.yaml").read_text())["config"]
+    raw: dict[str, Any] = {key.removeprefix("pulumi-slurm:"): value for key, value in content.items()}
+    raw.setdefault("login", {})
+    for path, image in (("images.slurm", "slurm"), ("images.operator", "operator"), ("jail.image", "jail")):
+        part, key = path.split(".")
+        raw[part].setdefault(key, IMAGE.format(image))
+    return parse(raw)
+
+
+@pytest.mark.parametrize("name", ["dev", "gpu.example"])
+def test_rendered_files_are_the_golden_ones(name: str) -> None:
+    folder = GOLDEN / name
+    rendered = slurm_conf.files(stack(name))
+    golden = {path.name: path.read_text() for path in folder.iterdir()}
+    assert rendered == golden
+
+
+def lines(config: Config) -> dict[str, str]:
+    """Settings of slurm.conf that stand on one line of their own."""
+    pairs = (line.split("=", 1) for line in slurm_conf.slurm_conf(config).splitlines() if " " not in line)
+    return {key: value for key, value in pairs}
+
+
+def test_no_line_names_a_plugstack_file_and_the_plugin_is_required_by_an_absolute_path() -> None:
+    config = parse(SMALL)
+    assert "PlugStackConfig" not in lines(config)
+    assert slurm_conf.plugstack_conf() == "required /opt/slurm/lib/slurm-wlm/spank_jail.so jail=/run/jail\n"
+
+
+def test_every_key_that_we_write_is_known_and_each_is_written_once() -> None:
+    written = [line.split("=", 1)[0] for line in slurm_conf.slurm_conf(config_with("nodeSets", [GPU_SET])).splitlines()]
+    settings = [key for key in written if key not in ("NodeSet", "PartitionName")]
+    assert [key for key in settings if key.lower() not in KNOWN] == []
+    assert len(settings) == len(set(settings))
+
+
+def test_owned_keys_are_spelled_as_slurm_spells_them() -> None:
+    of_other_sections = {"nodename", "nodeset", "partitionname", "downnodes", "frontendname", "include"}
+    assert OWNED.keys() - KNOWN.keys() == of_other_sections
+
+
+def test_every_key_that_we_write_is_ours_or_may_be_set() -> None:
+    """A key that an option may replace must not be one that the jail or the pods rely on."""
+    config = config_with("nodeSets", [GPU_SET])
+    replaceable = {key for key in lines(config) if key.lower() not in OWNED and key != "NodeSet"}
+    assert replaceable == {
+        "SlurmctldParameters",
+        "TaskPlugin",
+        "JobAcctGatherType",
+        "PrologFlags",
+        "SchedulerParameters",
+        "LaunchParameters",
+        "MpiDefault",
+        "MailProg",
+        "SlurmctldSyslogDebug",
+        "SlurmdSyslogDebug",
+    }
+
+
+def test_items_of_lists_are_added_to_ours() -> None:
+    options = {
+        "SchedulerParameters": "bf_interval=60,nohold_on_prolog_fail",
+        "SlurmctldParameters": "idle_on_node_suspend",
+    }
+    found = lines(config_with("slurm.options", options))
+    assert found["SchedulerParameters"] == "nohold_on_prolog_fail,bf_interval=60"
+    assert found["SlurmctldParameters"] == "enable_configless,idle_on_node_suspend"
+
+
+def test_a_task_plugin_replaces_none_and_joins_cgroup() -> None:
+    options = {"TaskPlugin": "task/affinity"}
+    with_limits = changed("slurm.options", options)
+    assert lines(parse(with_limits))["TaskPlugin"] == "task/cgroup,task/affinity"
+    without = changed("slurm.cgroupPlugin", "disabled", with_limits)
+    assert lines(parse(without))["TaskPlugin"] == "task/affinity"
+
+
+def test_options_are_taken_in_any_case_and_written_in_slurms() -> None:
+    assert lines(config_with("slurm.options", {"mpidefault": "pmi2"}))["MpiDefault"] == "pmi2"
+
+
+def test_without_cgroups_no_plugin_needs_them() -> None:
+    found = lines(config_with("slurm.cgroupPlugin", "disabled"))
+    assert (found["ProctrackType"], found["TaskPlugin"]) == ("proctrack/linuxproc", "task/none")
+
+
+@pytest.mark.parametrize(("wanted", "room"), [(0, 1024), (512, 1024), (513, 2048), (10_000, 32768), (40_000, 65536)])
+def test_the_node_table_has_room_for_twice_the_nodes(wanted: int, room: int) -> None:
+    assert slurm_conf.max_node_count(wanted) == room
+
+
+def test_scaling_does_not_change_slurm_conf() -> None:
+    assert lines(config_with("nodeSets.0.replicas", 2)) == lines(config_with("nodeSets.0.replicas", 200))
+
+
+def test_a_job_that_names_no_memory_gets_its_cpus_share_of_the_poorest_node() -> None:
+    small = {"name": "small", "replicas": 1, "resources": {"cpu": 2, "memory": "2304Mi"}}
+    config = parse(
+        changed("partitions", [{"name": "both", "nodeSets": ["h100", "small"]}], changed("nodeSets", [GPU_SET, small]))
+    )
+    assert "DefMemPerCPU=1024 " in slurm_conf.slurm_conf(config)
+
+
+def test_a_slurm_node_set_never_has_the_name_of_a_node() -> None:
+    """Pod names are DNS labels, which have no underscore."""
+    for name in ("a", "gpu-0", "ns-a"):
+        assert "_" in names.slurm_node_set(name)
+    assert len({names.slurm_node_set(name) for name in ("a-b", "ab", "a-b-c")}) == 3
+
+
+def test_gpu_nodes_find_their_gpus_and_jobs_see_no_other() -> None:
+    config = config_with("nodeSets", [GPU_SET])
+    assert slurm_conf.gres_conf(config) == "AutoDetect=nvidia\n"
+    assert "ConstrainDevices=yes\n" in slurm_conf.cgroup_conf(config)
+    assert lines(config)["GresTypes"] == "gpu"
