@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import datetime
 import json
 import ssl
 import tempfile
@@ -34,6 +35,36 @@ def client(kubeconfig: Path) -> httpx.AsyncClient:
         pair.flush()
         context.load_cert_chain(pair.name)
     return httpx.AsyncClient(base_url=cluster["server"], verify=context, timeout=20)
+
+
+async def warn(api: httpx.AsyncClient, version: str, kind: str, about: Resource, reporter: str, message: str) -> None:
+    """Log a warning about an object and record it as an Event.
+
+    Args:
+        api: As from `client`.
+        version: The object's apiVersion, which lists leave out.
+        kind: Its kind, the same.
+        about: The object.
+        reporter: Who says it.
+        message: What.
+    """
+    metadata = about["metadata"]
+    print(f"error: {kind} {metadata['namespace']}/{metadata['name']}: {message}", flush=True)
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    identity = {key: metadata[key] for key in ("namespace", "name", "uid")}
+    event = {
+        "metadata": {"generateName": f"{metadata['name']}.", "namespace": metadata["namespace"]},
+        "involvedObject": {"apiVersion": version, "kind": kind, **identity},
+        "type": "Warning",
+        "reason": "Unsupported",
+        "message": message,
+        "source": {"component": reporter},
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }
+    answer = await api.post(f"/api/v1/namespaces/{metadata['namespace']}/events", json=event)
+    answer.raise_for_status()
 
 
 class Mirror:

@@ -8,7 +8,6 @@ supervisor as `python -m devcluster.network_policy KUBECONFIG`.
 from __future__ import annotations
 
 import asyncio
-import datetime
 import subprocess
 import sys
 from pathlib import Path
@@ -52,27 +51,7 @@ class Enforcer:
         if key in self._told:
             return
         message = f"{refusal.reason} is not enforced by this dev cluster: the pods that it selects are closed"
-        print(f"error: NetworkPolicy {metadata['namespace']}/{metadata['name']}: {message}", flush=True)
-        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        event = {
-            "metadata": {"generateName": f"{metadata['name']}.", "namespace": metadata["namespace"]},
-            "involvedObject": {
-                "apiVersion": "networking.k8s.io/v1",
-                "kind": "NetworkPolicy",
-                "namespace": metadata["namespace"],
-                "name": metadata["name"],
-                "uid": metadata["uid"],
-            },
-            "type": "Warning",
-            "reason": "Unsupported",
-            "message": message,
-            "source": {"component": NAME},
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-        }
-        answer = await self._api.post(f"/api/v1/namespaces/{metadata['namespace']}/events", json=event)
-        answer.raise_for_status()
+        await mirror.warn(self._api, "networking.k8s.io/v1", "NetworkPolicy", refusal.policy, NAME, message)
         self._told.add(key)
 
 

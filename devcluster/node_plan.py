@@ -118,6 +118,7 @@ def plan(facts: NodeFacts, credentials: Credentials) -> NodePlan:
             ),
             _own_program(facts, "storage", str(state / "devcluster.kubeconfig"), str(facts.instance.volumes), name),
             _own_program(facts, "network_policy", str(state / "devcluster.kubeconfig")),
+            _own_program(facts, "load_balancer", str(state / "devcluster.kubeconfig"), facts.subnet.node),
         ],
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,16 @@ def eventually(condition: Callable[[], bool], what: str, seconds: float = 60) ->
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
         time.sleep(0.1)
+
+
+def fetch(url: str) -> str:
+    """What a URL answers to the host, in one attempt; empty when it does not."""
+    try:
+        with urllib.request.urlopen(url, timeout=3) as answer:
+            content: bytes = answer.read()
+    except OSError:
+        return ""
+    return content.decode()
 
 
 def probe_pod(name: str, *arguments: str, **spec: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 
 from devcluster import node_cli
 from devcluster.progress import StepFailed
-from tests.devcluster.node_under_test import IMAGE, Node, eventually, in_namespace, probe_pod
+from tests.devcluster.node_under_test import IMAGE, Node, eventually, fetch, in_namespace, probe_pod
 
 pytestmark = pytest.mark.e2e
 
@@ -67,11 +67,7 @@ def test_a_node_port_answers_on_the_host(node: Node, namespace: str) -> None:
     port = node.get("-n", namespace, "service", "web")["spec"]["ports"][0]["nodePort"]
     url = f"http://{node_cli.address(node.instance)}:{port}"
 
-    def answers() -> bool:
-        asked = subprocess.run(["curl", "-sS", "-m", "3", url], capture_output=True, text=True, timeout=10, check=False)
-        return asked.stdout.strip() == "web-0"
-
-    eventually(answers, url)
+    eventually(lambda: fetch(url) == "web-0\n", url)
 
 
 def test_a_name_outside_the_cluster_that_does_not_exist_is_said_not_to(node: Node, namespace: str) -> None:
