@@ -5,6 +5,7 @@
  * slurm_spank_init_post_opt is the last callback before slurmstepd opens the user's files and enters the working
  * folder, so the root changes there. Nothing of the user starts unless task_init_privileged finds itself in the jail.
  */
+#include "container_log.h"
 #include "jail.h"
 
 #include <stdint.h>
@@ -57,6 +58,7 @@ int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[]) {
         return ESPANK_SUCCESS;
     }
     slurm_error(PLUGIN ": refusing to run the step outside the jail: %s", context.why);
+    container_log("slurmstepd: error: " PLUGIN ": refusing to run a step outside the jail: %s\n", context.why);
     /* A batch script has no open output yet: fail here, so that Slurm drains the node and requeues the job. */
     if (step == SLURM_BATCH_SCRIPT || context.state == JAIL_ENTERED)
         return ESPANK_ERROR;

@@ -5,9 +5,10 @@
  * the tree itself is complete is the plugin's to see, since only it can tell the user.
  *
  * slurmd talks to slurmstepd over stdin and stdout, so both are left alone until a refusal. */
+#include "container_log.h"
+
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -22,9 +23,6 @@
 #endif
 #ifndef GUARD_PLUGIN
 #define GUARD_PLUGIN "/opt/slurm/lib/slurm-wlm/spank_jail.so"
-#endif
-#ifndef GUARD_LOG
-#define GUARD_LOG "/proc/1/fd/2" /* slurmd gives its steps no stderr; this is the container's log */
 #endif
 #define DEFAULT_CONFIGURATION "/run/slurm/conf/slurm.conf"
 #define DEEPEST_INCLUDE 8
@@ -142,11 +140,7 @@ static int check(struct guard *guard) {
 }
 
 static void tell_the_log(const char *why) {
-    int log = open(GUARD_LOG, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY);
-    if (log < 0)
-        return;
-    dprintf(log, "slurmstepd: error: jail: refusing to start a step that would run outside the jail: %s\n", why);
-    close(log);
+    container_log("slurmstepd: error: jail: refusing to start a step that would run outside the jail: %s\n", why);
 }
 
 /* slurmd writes the step's description, then waits for a return code: give it one, so that it need not guess. */

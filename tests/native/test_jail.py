@@ -1,0 +1,124 @@
+"""The jail library, under sanitizers, in mount namespaces of its own."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes mount namespaces")
+
+TREE = """
+mkdir -p "$JAIL"
+mount -t tmpfs jail "$JAIL"
+mkdir -p "$JAIL/run" "$JAIL/dev" "$JAIL/proc" "$JAIL/sys" "$JAIL/bin" "$JAIL/tmp"
+mount -t tmpfs run "$JAIL/run"
+mount --rbind /dev "$JAIL/dev"
+mount --rbind /proc "$JAIL/proc"
+mount --rbind /sys "$JAIL/sys"
+touch "$JAIL/bin/sh" "$JAIL/run/.jail-ready" "$JAIL/inside"
+"""
+
+
+class Trial:
+    """A tree in a mount namespace of its own, and the probe in it."""
+
+    def __init__(self, probe: Path, folder: Path) -> None:
+        self._probe = probe
+        self._jail = folder / "jail"
+
+    def run(self, *steps: str, spoil: str = "") -> dict[str, str]:
+        """Builds the tree, spoils it by a line of shell, runs the probe; returns step → what it said."""
+        script = f'set -e\n{TREE}\n{spoil}\nexec "$PROBE" "$JAIL" "$@"'
+        # The leak check needs ptrace, which a task gives up.
+        ours = {"JAIL": str(self._jail), "PROBE": str(self._probe), "ASAN_OPTIONS": "detect_leaks=0"}
+        finished = subprocess.run(
+            ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *steps],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, **ours},
+            check=False,
+        )
+        assert finished.returncode == 0, finished.stderr
+        return dict(line.split(":", 1) for line in finished.stdout.replace(": ", ":").replace(":\t", ":").splitlines())
+
+
+@pytest.fixture
+def trial(jail_probe: Path, tmp_path: Path) -> Trial:
+    return Trial(jail_probe, tmp_path)
+
+
+def test_after_entering_the_root_is_the_jail_and_nothing_of_the_pod_is_left(trial: Trial, jail_probe: Path) -> None:
+    said = trial.run("enter", "verify", "exists=/inside", f"exists={jail_probe}")
+    assert said == {
+        "enter": "ok",
+        "verify": "ok",
+        "exists=/inside": "ok",
+        f"exists={jail_probe}": "No such file or directory",
+    }
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        ('umount -R "$JAIL"', "is not a mount"),
+        ('umount "$JAIL/run"', "run is not a mount"),
+        ('umount "$JAIL/run"; touch "$JAIL/run/.jail-ready"', "run is not a mount"),
+        ('rm "$JAIL/run/.jail-ready"', "is missing"),
+        ('chown 1000 "$JAIL/run/.jail-ready"', "is not root's"),
+        ('rm "$JAIL/run/.jail-ready"; ln -s /etc/passwd "$JAIL/run/.jail-ready"', "is not root's regular file"),
+        ('umount -R "$JAIL/dev"; touch "$JAIL/dev/null"', "dev/null is not a device"),
+        ('umount -R "$JAIL/proc"', "proc is not mounted"),
+        ('rm "$JAIL/bin/sh"', "bin/sh is missing"),
+        ('umount -R "$JAIL"; rmdir "$JAIL"', "No such file or directory"),
+    ],
+)
+def test_a_tree_that_is_not_complete_is_refused_with_the_reason(trial: Trial, spoil: str, sentence: str) -> None:
+    said = trial.run("enter", "verify", "exists=/inside", spoil=spoil)
+    assert sentence in said["enter"]
+    assert said["verify"] == "the jail was never entered"
+    assert said["exists=/inside"] == "No such file or directory"
+
+
+def test_a_refused_step_stands_in_an_empty_read_only_root(trial: Trial) -> None:
+    said = trial.run("refuse", "verify", "exists=/proc/self", "exists=/bin", "exists=/usr", "make=/x", "exists=/tmp")
+    assert said["refuse"] == "ok"
+    assert said["verify"] != "ok"
+    assert said["exists=/proc/self"] == said["exists=/tmp"] == "ok"
+    assert said["exists=/bin"] == said["exists=/usr"] == "No such file or directory"
+    assert said["make=/x"] == "Read-only file system"
+
+
+def test_the_reason_of_a_refusal_outlives_it(trial: Trial) -> None:
+    said = trial.run("check", "refuse", "verify", spoil='rm "$JAIL/run/.jail-ready"')
+    assert "is missing" in said["check"]
+    assert said["verify"] == said["check"]
+
+
+def test_no_capability_that_reaches_out_of_the_root_is_left(trial: Trial) -> None:
+    before = trial.run("enter", "caps")
+    after = trial.run("enter", "drop", "caps", "mount")
+    reach_out = [2, 12, 16, 17, 19, 21, 22, 23, 24, 25, 27, 8, 38, 39, 40]
+    forbidden = sum(1 << number for number in reach_out)
+    assert int(before["CapBnd"], 16) & forbidden, "the test's own process must hold what is dropped"
+    for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert int(after[name], 16) & forbidden == 0, name
+    assert int(after["CapEff"], 16) & (1 << 7), "SETUID is kept: the task still becomes its user"
+    assert after["mount"] == "Operation not permitted"
+
+
+def test_a_task_can_not_write_its_own_limits(trial: Trial) -> None:
+    mounts = """
+        umount -R "$JAIL/sys"
+        mount -t tmpfs cgroups /sys/fs/cgroup
+        mkdir /sys/fs/cgroup/memory
+        mount -t tmpfs memory /sys/fs/cgroup/memory
+        touch /sys/fs/cgroup/limit /sys/fs/cgroup/memory/limit
+        mount --rbind /sys "$JAIL/sys"
+    """
+    limits = ("write=/sys/fs/cgroup/limit", "write=/sys/fs/cgroup/memory/limit")
+    open_ = trial.run("enter", *limits, spoil=mounts)
+    sealed = trial.run("enter", "seal", *limits, spoil=mounts)
+    assert [open_[each] for each in limits] == ["ok", "ok"]
+    assert [sealed[each] for each in limits] == ["Read-only file system"] * 2
