@@ -139,11 +139,11 @@ def complete_root(root: Path, previous: Path | None) -> None:
 def link_commands(root: Path) -> None:
     """Puts Slurm's commands on everybody's PATH, and slurmstepd where `sbatch --get-user-env` calls it."""
     folder = root / "usr/local/bin"
-    folder.mkdir(parents=True, exist_ok=True)
     links = {folder / program.name: program for program in (paths.PREFIX / "bin").iterdir()}
     links[root / "usr/sbin/slurmstepd"] = paths.PREFIX / "sbin/slurmstepd"
     for link, target in links.items():
         if not link.exists() and not link.is_symlink():
+            link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(target)
 
 

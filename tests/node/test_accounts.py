@@ -1,0 +1,63 @@
+import pytest
+from slurm_node import accounts
+from slurm_node.accounts import Accounts
+from slurm_node.log import NodeError
+from slurm_node.settings import User
+
+IMAGE = Accounts(
+    {
+        "passwd": ("root:x:0:0:root:/root:/bin/bash", "daemon:x:1:1::/:/bin/false"),
+        "shadow": ("root:*:1::::::", "daemon:*:1::::::"),
+        "group": ("root:x:0:", "daemon:x:1:", "sudo:x:27:", "video:x:44:"),
+        "gshadow": ("root:*::", "sudo:*::"),
+        "subuid": (),
+        "subgid": (),
+    }
+)
+ALICE = User("alice", ("ssh-ed25519 A",), sudo=True)
+
+
+def test_an_initial_user_has_an_ordinary_id_a_group_of_his_own_and_no_password() -> None:
+    after = accounts.with_user(IMAGE, ALICE, "/bin/bash")
+    assert after.lines["passwd"][-1] == "alice:x:1000:1000::/home/alice:/bin/bash"
+    assert "alice:x:1000:" in after.lines["group"]
+    assert after.lines["shadow"][-1] == "alice:*:1::::::"
+    assert "sudo:x:27:alice" in after.lines["group"]
+
+
+def test_a_user_who_is_there_is_left_as_he_is() -> None:
+    once = accounts.with_user(IMAGE, ALICE, "/bin/bash")
+    assert accounts.with_user(once, User("alice", (), sudo=False), "/bin/sh") == once
+
+
+def test_users_get_ids_and_subordinate_ids_of_their_own() -> None:
+    after = accounts.with_user(accounts.with_user(IMAGE, ALICE, "/bin/sh"), User("bob"), "/bin/sh")
+    assert after.ids("passwd")["bob"] == 1001
+    assert after.lines["subuid"] == ("alice:100000:65536", "bob:165536:65536")
+
+
+@pytest.mark.parametrize("name", ["Root", "a b", "x:0", "", "0day", "../x"])
+def test_a_name_that_no_system_takes_is_refused(name: str) -> None:
+    with pytest.raises(NodeError, match="login user"):
+        accounts.with_user(IMAGE, User(name), "/bin/sh")
+
+
+def test_slurms_user_is_added_once() -> None:
+    once = accounts.with_slurm(IMAGE)
+    assert once.ids("passwd")["slurm"] == once.ids("group")["slurm"] == 64030
+    assert accounts.with_slurm(once) == once
+
+
+def test_another_slurm_id_in_the_image_is_an_error() -> None:
+    other = IMAGE.with_lines({"passwd": ["slurm:x:200:200::/:/bin/false"]})
+    with pytest.raises(NodeError, match="64030"):
+        accounts.with_slurm(other)
+
+
+def test_a_new_image_keeps_its_people_but_takes_its_own_system_ids() -> None:
+    old = accounts.with_user(IMAGE.with_lines({"passwd": ["old-daemon:x:105:105::/:/bin/false"]}), ALICE, "/bin/sh")
+    old = old.with_member("video", "alice").with_lines({"group": ["team:x:2000:alice"]})
+    new = accounts.with_people_of(IMAGE.with_lines({"passwd": ["new-daemon:x:105:105::/:/bin/false"]}), old)
+    assert new.ids("passwd") == {"root": 0, "daemon": 1, "new-daemon": 105, "alice": 1000}
+    assert {"sudo:x:27:alice", "video:x:44:alice", "team:x:2000:alice"} <= set(new.lines["group"])
+    assert "alice:*:1::::::" in new.lines["shadow"]

@@ -1,0 +1,184 @@
+"""The populate Job's own work on a small image and a small volume."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from slurm_node import image_root, paths, populate
+from slurm_node.copying import Copy
+from slurm_node.log import NodeError
+from slurm_node.settings import Jail, User
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="sets owners")
+
+JAIL = Jail("r1", ("/home", "/data/sets"))
+ALICE = User("alice", ("ssh-ed25519 A alice",), sudo=True)
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """A root file system small enough to copy in a moment."""
+    root = tmp_path / "image"
+    for folder in (
+        "usr/bin",
+        "usr/lib/deep/er",
+        "usr/share",
+        "etc/skel",
+        "etc/sudoers.d",
+        "home",
+        "proc",
+        "tools",
+        "var",
+    ):
+        (root / folder).mkdir(parents=True)
+    shutil.copy("/bin/dash", root / "usr/bin/dash")
+    (root / "usr/bin/sh").symlink_to("dash")
+    (root / "bin").symlink_to("usr/bin")
+    (root / "etc/passwd").write_text("root:x:0:0::/root:/bin/sh\n")
+    (root / "etc/group").write_text("root:x:0:\n")
+    (root / "etc/skel/.profile").write_text("# profile\n")
+    (root / "etc/resolv.conf").symlink_to("/run/systemd/resolve/stub-resolv.conf")
+    (root / "usr/lib/deep/er/file").write_text("deep")
+    os.link(root / "usr/lib/deep/er/file", root / "usr/lib/deep/er/twin")
+    (root / "usr/share/owned").write_text("x")
+    os.chown(root / "usr/share/owned", 1234, 1235)
+    (root / "usr/bin/set-id").write_text("x")
+    (root / "usr/bin/set-id").chmod(0o4755)
+    (root / "tools/pause").write_text("of the container")
+    return root
+
+
+@pytest.fixture
+def volume(tmp_path: Path, image: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    prefix = tmp_path / "slurm"
+    (prefix / "bin").mkdir(parents=True)
+    (prefix / "bin/srun").touch()
+    monkeypatch.setattr(paths, "PREFIX", prefix)
+    monkeypatch.setattr(populate, "wait_for_image", lambda: image)
+    folder = tmp_path / "volume"
+    (folder / "manifests").mkdir(parents=True)
+    return folder
+
+
+def run(volume: Path, *users: User, jail: Jail = JAIL) -> Path:
+    populate._populate(jail, users, volume)
+    return volume / "roots" / jail.revision
+
+
+def test_a_root_is_a_true_copy_without_what_belongs_to_a_node(volume: Path) -> None:
+    root = run(volume)
+    assert (root / "usr/lib/deep/er/file").samefile(root / "usr/lib/deep/er/twin")
+    assert ((root / "usr/share/owned").stat().st_uid, (root / "usr/share/owned").stat().st_gid) == (1234, 1235)
+    assert (root / "usr/bin/set-id").stat().st_mode & 0o7777 == 0o4755
+    assert (root / "bin/sh").resolve().name == "dash"
+    assert not (root / "tools").exists()
+    assert (root / "etc/resolv.conf").read_text() == "", "a mount point, no link of the image"
+    assert all((root / name).is_dir() for name in ("proc", "dev", "sys", "run", "tmp", "opt/slurm", "var/spool/slurmd"))
+    assert (root / "usr/local/bin/srun").readlink() == paths.PREFIX / "bin/srun"
+
+
+def test_the_marker_is_written_last_and_the_work_folder_is_gone(volume: Path) -> None:
+    run(volume)
+    assert json.loads((volume / "manifests/r1.json").read_text())["revision"] == "r1"
+    assert [path.name for path in (volume / "roots").iterdir()] == ["r1"]
+    assert [path.name for path in (volume / "manifests").glob(".building*")] == []
+
+
+def test_persistent_paths_are_seeded_once_and_never_again(volume: Path, image: Path) -> None:
+    (image / "home/readme").write_text("first")
+    run(volume)
+    (volume / "persistent/home/readme").write_text("changed by a user")
+    run(volume, jail=Jail("r2", JAIL.persistent))
+    assert (volume / "persistent/home/readme").read_text() == "changed by a user"
+    assert (volume / "persistent/data/sets").is_dir()
+
+
+def test_an_initial_user_can_log_in_by_key(volume: Path) -> None:
+    root = run(volume, ALICE)
+    keys = volume / "persistent/home/alice/.ssh/authorized_keys"
+    assert keys.read_text() == "ssh-ed25519 A alice\n"
+    assert (keys.stat().st_uid, keys.stat().st_mode & 0o777) == (1000, 0o600)
+    assert (volume / "persistent/home/alice/.profile").stat().st_uid == 1000
+    assert "alice:x:1000:1000::/home/alice:/bin/sh" in (root / "etc/passwd").read_text()
+    assert "%sudo" in (root / "etc/sudoers.d/pulumi-slurm").read_text()
+
+
+def test_a_later_run_adds_users_but_changes_none(volume: Path) -> None:
+    root = run(volume, ALICE)
+    (volume / "persistent/home/alice/.ssh/authorized_keys").write_text("his own\n")
+    run(volume, User("alice", ("other",)), User("bob", ("b",)))
+    assert (volume / "persistent/home/alice/.ssh/authorized_keys").read_text() == "his own\n"
+    assert "bob:x:1001:1001:" in (root / "etc/passwd").read_text()
+
+
+def test_a_new_root_keeps_the_people_of_the_one_before(volume: Path) -> None:
+    run(volume, ALICE)
+    root = run(volume, jail=Jail("r2", JAIL.persistent))
+    assert "alice:x:1000:1000:" in (root / "etc/passwd").read_text()
+    assert (volume / "roots/r1/etc/passwd").exists()
+
+
+def test_a_copy_that_was_ended_goes_on_where_it_was(volume: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied: list[str] = []
+    whole = Copy._copy
+
+    def ended(self: Copy, chunks: list[str]) -> None:
+        if "usr/share" in chunks:
+            raise NodeError("ended")
+        whole(self, chunks)
+
+    monkeypatch.setattr(Copy, "_copy", ended)
+    with pytest.raises(NodeError, match="ended"):
+        run(volume)
+    assert not (volume / "roots/r1").exists()
+    assert not (volume / "manifests/r1.json").exists()
+
+    def watched(self: Copy, chunks: list[str]) -> None:
+        copied.extend(chunks)
+        whole(self, chunks)
+
+    monkeypatch.setattr(Copy, "_copy", watched)
+    root = run(volume)
+    assert "usr/share" in copied
+    assert "etc" not in copied
+    assert (root / "usr/share/owned").exists()
+    assert (root / "usr/lib/deep/er/file").read_text() == "deep"
+
+
+def test_a_full_volume_is_said_before_anything_is_written(volume: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(populate.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1, 1, 0))
+    with pytest.raises(NodeError, match=r"needs \d+ MiB and the jail volume has 0 MiB free.*jail.storage.size"):
+        run(volume)
+    assert not (volume / "roots").exists()
+
+
+def test_an_image_without_a_shell_is_refused(volume: Path, image: Path) -> None:
+    (image / "usr/bin/sh").unlink()
+    with pytest.raises(NodeError, match="no /bin/sh"):
+        run(volume)
+
+
+def test_an_image_for_another_processor_is_refused(volume: Path, image: Path) -> None:
+    shell = image / "usr/bin/dash"
+    code = bytearray(shell.read_bytes())
+    code[18:20] = (183).to_bytes(2, "little")
+    shell.write_bytes(code)
+    with pytest.raises(NodeError, match="another processor"):
+        run(volume)
+
+
+def test_an_absolute_link_is_followed_inside_the_image(image: Path) -> None:
+    (image / "usr/bin/sh").unlink()
+    (image / "usr/bin/sh").symlink_to("/bin/dash")
+    assert image_root.inside(image, "/bin/sh") == image / "usr/bin/dash"
+    (image / "loop").symlink_to("loop")
+    assert image_root.inside(image, "/loop") is None
+
+
+def test_the_chunks_together_are_the_whole_image_and_each_is_there_once(image: Path) -> None:
+    chunks = image_root.chunks(image)
+    assert len(chunks) == len(set(chunks))
+    assert {"usr", "usr/lib", "usr/lib/deep", "etc", "bin"} <= set(chunks)
+    assert not {"proc", "tools", "usr/lib/deep/er"} & set(chunks)

@@ -1,0 +1,39 @@
+import json
+
+import pytest
+from slurm_node import settings
+from slurm_node.log import NodeError
+
+NODE = {"controller": "c:6817", "nodeSet": "cpu", "cpus": 2, "memoryMib": 2048, "gres": None, "weight": 100}
+
+
+def node(**more: object) -> settings.Node:
+    return settings.read_node({"SLURM_NODE": json.dumps({**NODE, **more})})
+
+
+@pytest.mark.parametrize(("hostname", "weight"), [("cpu-0", 100), ("cpu-3", 100), ("cpu-4", 101), ("cpu-999", 115)])
+def test_low_ordinals_weigh_less_in_at_most_sixteen_steps(hostname: str, weight: int) -> None:
+    assert f"Weight={weight}" in node(weightBucket=4).slurmd_conf(hostname).split()
+
+
+def test_a_node_without_devices_names_none() -> None:
+    assert node().slurmd_conf("cpu-0") == "Feature=cpu CPUs=2 RealMemory=2048 Weight=100"
+    assert node(gres="gpu:h100:8").slurmd_conf("cpu-0").endswith(" Gres=gpu:h100:8")
+
+
+def test_a_login_node_needs_only_the_controller() -> None:
+    assert settings.read_node({"SLURM_NODE": '{"controller":"c:1"}'}).controller == "c:1"
+
+
+@pytest.mark.parametrize("path", ["home", "/", "/a/../etc", ""])
+def test_a_persistent_path_that_leaves_its_place_is_refused(path: str) -> None:
+    with pytest.raises(NodeError, match="persistent"):
+        settings.read_jail({"SLURM_JAIL": json.dumps({"revision": "r", "persistent": [path]})})
+
+
+@pytest.mark.parametrize("text", ["{", "[]"])
+def test_a_variable_that_is_no_object_is_named(text: str) -> None:
+    with pytest.raises(NodeError, match="SLURM_JAIL"):
+        settings.read_jail({"SLURM_JAIL": text})
+    with pytest.raises(NodeError, match="SLURM_JAIL"):
+        settings.read_jail({})

@@ -1,0 +1,64 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from slurm_node.supervise import LONGEST_BACK_OFF_SECONDS, STEADY_SECONDS, Daemon, next_back_off
+
+
+def test_restarts_slow_down_and_a_steady_daemon_starts_at_once() -> None:
+    waits = [0.0]
+    for _ in range(8):
+        waits.append(next_back_off(waits[-1], ran_seconds=0.1))
+    assert waits[1:6] == [1, 2, 4, 8, 16]
+    assert waits[-1] == LONGEST_BACK_OFF_SECONDS
+    assert next_back_off(waits[-1], ran_seconds=STEADY_SECONDS) == 1
+
+
+def ticked_until(daemon: Daemon, condition: object, seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        daemon.tick(time.monotonic())
+        if condition():  # type: ignore[operator]
+            return
+        time.sleep(0.02)
+    pytest.fail("the condition did not come true")
+
+
+def test_a_killed_daemon_is_started_again() -> None:
+    daemon = Daemon("sleeper", ["sleep", "60"])
+    daemon.tick(time.monotonic())
+    assert daemon.process
+    first = daemon.process.pid
+    daemon.process.kill()
+    try:
+        ticked_until(daemon, lambda: daemon.process is not None and daemon.process.pid != first)
+    finally:
+        daemon.stop(5)
+
+
+def test_a_refused_daemon_is_stopped_and_not_started_again_at_once() -> None:
+    daemon = Daemon("sleeper", ["sleep", "60"], refusal=lambda: "no")
+    daemon.tick(0.0)
+    daemon.tick(1.0)
+    assert daemon.process is None
+    daemon.tick(LONGEST_BACK_OFF_SECONDS)
+    assert daemon.process is None
+
+
+def test_the_end_of_the_pod_reaches_every_daemon(tmp_path: Path) -> None:
+    mark = tmp_path / "ended"
+    inner = f"trap 'echo x > {mark}; exit 0' TERM; echo up; while :; do sleep 0.05; done"
+    program = f"from slurm_node.supervise import *; import sys; sys.exit(run([Daemon('d', ['sh', '-c', {inner!r}])]))"
+    source = Path(__file__).resolve().parents[2] / "images/slurm"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(source)}
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"up\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+    assert mark.exists()
