@@ -51,13 +51,13 @@ def _rules(config: Config) -> dict[str, list[dict[str, Any]]]:
                 "ports": [_port(names.SLURMD_PORT)],
             },
             # srun in a login session or in a job opens ports on its own side; nodes connect back to them.
-            {"from": _from(config, "login"), "ports": [srun]},
+            # slurmctld tells a waiting srun or salloc there that its job starts.
+            {"from": _from(config, "login", "controller"), "ports": [srun]},
             # MPI and NCCL choose ports freely.
             {"from": _from(config, "worker")},
         ],
         "login": [
             {"from": ssh, "ports": [_port(names.SSH_PORT)]},
-            # slurmctld tells a waiting srun or salloc that its job starts.
             {"from": _from(config, "worker", "controller", "login"), "ports": [srun]},
         ],
         "rest": [

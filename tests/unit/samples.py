@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-from google.protobuf import struct_pb2
+from google.protobuf import struct_pb2  # type: ignore[import-untyped]
 from pulumi.runtime import rpc
 from pulumi.runtime.mocks import MockMonitor
 
@@ -108,7 +108,7 @@ class Engine(MockMonitor):
         self.registered: list[Registered] = []
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - gRPC's name
-        response = super().RegisterResource(request)
+        response = super().RegisterResource(request)  # type: ignore[no-untyped-call]
         if request.type != "pulumi:pulumi:Stack":
             # As a person reads them: secrets unwrapped. is_secret() tells which they were.
             inputs = _plain(rpc.deserialize_properties(request.object))
@@ -133,7 +133,7 @@ def run_program(raw: Mapping[str, Any], *, preview: bool = False) -> tuple[Engin
     pulumi.runtime.set_mocks(mocks, project="pulumi-slurm", stack="test", preview=preview, monitor=engine)
     outputs: dict[str, Any] = {}
 
-    @pulumi.runtime.test
+    @pulumi.runtime.test  # type: ignore[misc]
     def program() -> Any:
         config = parse(raw)
         options = pulumi.ResourceOptions(provider=kubernetes_provider(config))

@@ -39,8 +39,8 @@ def test_rendered_files_are_the_golden_ones(name: str) -> None:
 
 def lines(config: Config) -> dict[str, str]:
     """Settings of slurm.conf that stand on one line of their own."""
-    pairs = (line.split("=", 1) for line in slurm_conf.slurm_conf(config).splitlines() if " " not in line)
-    return {key: value for key, value in pairs}
+    pairs = (line.partition("=") for line in slurm_conf.slurm_conf(config).splitlines() if " " not in line)
+    return {key: value for key, _, value in pairs}
 
 
 def test_no_line_names_a_plugstack_file_and_the_plugin_is_required_by_an_absolute_path() -> None:

@@ -1,0 +1,120 @@
+"""Parts that may not import components/names.py repeat its literals: here they are compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from slurm_node import paths
+from slurm_node.__main__ import ROLES
+from slurm_node.rest import PORT
+from slurm_node.settings import read_jail, read_node, read_users
+from slurm_operator import names as operator_names
+
+from components import names, slurm_cluster
+from components.config import parse
+from components.operator import CRD_FOLDER
+from tests.unit.samples import GPU_SET, SSH_KEY, changed
+
+CHECKOUT = Path(__file__).parents[2]
+CONFIG = parse(
+    changed(
+        "login.users", [{"name": "alice", "sshPublicKeys": [SSH_KEY], "sudo": True}], changed("nodeSets", [GPU_SET])
+    )
+)
+CONTAINERS = {
+    (manifest.name, container["name"]): container
+    for manifest in slurm_cluster.manifests(CONFIG)
+    if manifest.kind in ("StatefulSet", "Deployment", "Job")
+    for container in manifest.body["spec"]["template"]["spec"]["containers"]
+}
+MAINS = {name: container for (name, _), container in CONTAINERS.items()}
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (names.API_GROUP, operator_names.GROUP),
+        (names.API_VERSION, f"{operator_names.GROUP}/{operator_names.VERSION}"),
+        (names.LABEL_NAME, operator_names.NAME_LABEL),
+        (names.LABEL_INSTANCE, operator_names.INSTANCE_LABEL),
+        (names.LABEL_COMPONENT, operator_names.COMPONENT_LABEL),
+        (names.LABEL_NODE_SET, operator_names.NODE_SET_LABEL),
+        (names.CONFIG_WANTED, operator_names.WANTED_CONFIG),
+        (names.CONFIG_ACTIVE, operator_names.ACTIVE_CONFIG),
+        (names.SLURM_CONF, operator_names.SLURM_CONF),
+        (names.LEDGER, operator_names.LEDGER_SECRET),
+        (names.LEDGER_REVISION, operator_names.LEDGER_REVISION_KEY),
+        (f"{names.SECRETS_SLURM}/{names.JWT_KEY}", operator_names.JWT_KEY_FILE),
+        (names.OPERATOR_HEALTH_PORT, operator_names.HEALTH_PORT),
+    ],
+)
+def test_the_operator_has_the_same_names(ours: object, theirs: object) -> None:
+    assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (names.SPANK_PLUGIN, paths.PLUGIN),
+        (names.JAIL_VOLUME, paths.VOLUME),
+        (names.JAIL_TREE, paths.TREE),
+        (names.SECRETS_SLURM, paths.SLURM_SECRETS),
+        (names.SECRETS_SSH, paths.SSH_SECRETS),
+        (names.SPOOL_DIR, paths.SPOOL),
+        (names.CONTROLLER_RUN, paths.CONTROLLER_RUN),
+        (names.TOOLS, paths.TOOLS),
+        (names.SLURMRESTD_PORT, PORT),
+    ],
+)
+def test_the_image_has_the_same_paths(ours: object, theirs: object) -> None:
+    assert str(ours) == str(theirs)
+
+
+def test_every_role_that_pods_ask_for_is_one_of_the_entrys() -> None:
+    asked = {argument for container in MAINS.values() for argument in container.get("args", ())}
+    probes = {
+        container["readinessProbe"]["exec"]["command"][-1]
+        for container in MAINS.values()
+        if "exec" in container.get("readinessProbe", {})
+    }
+    assert asked == {"controller", "rest", "worker", "login", "populate"}
+    assert probes == {"ready-controller", "ready-worker", "ready-login"}
+    assert asked | probes <= ROLES.keys()
+
+
+def test_the_entry_reads_what_the_pods_say() -> None:
+    worker = {each["name"]: each["value"] for each in MAINS["h100"]["env"]}
+    node = read_node(worker)
+    assert (node.controller, node.node_set, node.cpus) == ("slurm-controller:6817", "h100", 120)
+    assert (node.memory_mib, node.gres) == (1500 * 1024 - 256, "gpu:h100:8")
+    assert (node.weight, node.weight_bucket) == (1000, 8)
+    jail = read_jail(worker)
+    assert (jail.revision, jail.persistent, jail.tmp_mib) == ("ab" * 8, ("/home", "/root", "/srv"), 1024)
+    populate = {each["name"]: each["value"] for each in MAINS[names.jail_job("ab" * 8)]["env"]}
+    assert read_jail(populate).revision == jail.revision
+    (user,) = read_users(populate)
+    assert (user.name, user.ssh_public_keys, user.sudo) == ("alice", (SSH_KEY,), True)
+
+
+def test_the_users_ids_are_the_images() -> None:
+    containerfile = (CHECKOUT / "images" / "slurm" / "Containerfile").read_text()
+    assert f"slurm:x:{names.SLURM_UID}:{names.SLURM_UID}:" in containerfile
+    assert f"slurmrest:x:{names.SLURMREST_UID}:{names.SLURMREST_UID}:" in containerfile
+
+
+def test_the_crds_are_those_of_the_resources_that_the_program_makes() -> None:
+    crds = [yaml.safe_load(file.read_text()) for file in sorted(CRD_FOLDER.glob("*.yaml"))]
+    assert {(crd["spec"]["group"], crd["spec"]["names"]["kind"]) for crd in crds} == {
+        (names.API_GROUP, "SlurmCluster"),
+        (names.API_GROUP, "NodeSet"),
+    }
+    properties = {
+        crd["spec"]["names"]["kind"]: crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        for crd in crds
+    }
+    cluster = {**slurm_cluster.cluster_resource(CONFIG)["spec"], "revision": "x"}
+    node_set = slurm_cluster.node_set_resource(CONFIG, "h100", 1)["spec"]
+    assert cluster.keys() == properties["SlurmCluster"]["properties"].keys()
+    assert node_set.keys() == properties["NodeSet"]["properties"].keys()

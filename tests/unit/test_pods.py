@@ -1,0 +1,197 @@
+"""What the pods may do, ask for and hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from components import names, pod_security, slurm_cluster
+from components.config import parse
+from components.manifest import Manifest
+from tests.unit.samples import GPU_SET, SMALL, changed
+
+CONFIG = parse(changed("nodeSets", [SMALL["nodeSets"][0], GPU_SET]))
+MANIFESTS = slurm_cluster.manifests(CONFIG)
+WORKLOADS = [each for each in MANIFESTS if each.kind in ("StatefulSet", "Deployment", "Job")]
+SELECTORS = ("podSelector", "namespaceSelector", "ipBlock")
+
+
+def pod(manifest: Manifest) -> Any:
+    """The pod spec of a workload."""
+    return manifest.body["spec"]["template"]["spec"]
+
+
+def containers(manifest: Manifest) -> list[Any]:
+    """All containers of a workload, those of its start too."""
+    return [*pod(manifest).get("initContainers", []), *pod(manifest)["containers"]]
+
+
+def workload(name: str) -> Manifest:
+    """The workload of this name."""
+    return next(each for each in WORKLOADS if each.name == name)
+
+
+EVERY_WORKLOAD = pytest.mark.parametrize("manifest", WORKLOADS, ids=lambda manifest: manifest.name)
+
+
+@EVERY_WORKLOAD
+def test_no_pod_is_privileged_or_uses_the_hosts_namespaces(manifest: Manifest) -> None:
+    spec = pod(manifest)
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys()
+    assert not any("hostPath" in volume for volume in spec["volumes"])
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in containers(manifest):
+        security = container["securityContext"]
+        assert "privileged" not in security
+        assert security["capabilities"]["drop"] == ["ALL"]
+
+
+@EVERY_WORKLOAD
+def test_only_the_operator_may_speak_to_kubernetes(manifest: Manifest) -> None:
+    assert pod(manifest)["automountServiceAccountToken"] is (manifest.name == names.OPERATOR)
+
+
+@EVERY_WORKLOAD
+def test_every_container_says_what_it_needs(manifest: Manifest) -> None:
+    for container in containers(manifest):
+        assert {"cpu", "memory"} <= container["resources"]["requests"].keys()
+        assert "memory" in container["resources"]["limits"]
+
+
+@pytest.mark.parametrize(
+    ("name", "uid"),
+    [(names.CONTROLLER, names.SLURM_UID), (names.REST, names.SLURMREST_UID), (names.OPERATOR, names.OPERATOR_UID)],
+)
+def test_daemons_that_need_no_root_have_none(name: str, uid: int) -> None:
+    security = pod(workload(name))["securityContext"]
+    assert (security["runAsUser"], security["runAsNonRoot"]) == (uid, True)
+    for container in containers(workload(name)):
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert container["securityContext"]["allowPrivilegeEscalation"] is False
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+
+
+@pytest.mark.parametrize(
+    ("name", "reasons"),
+    [
+        ("cpu", pod_security.WORKER_CAPABILITIES),
+        (names.LOGIN, pod_security.LOGIN_CAPABILITIES),
+        (names.jail_job(CONFIG.jail.revision), pod_security.POPULATE_CAPABILITIES),
+    ],
+)
+def test_capabilities_are_those_with_a_reason(name: str, reasons: dict[str, str]) -> None:
+    capabilities = pod(workload(name))["containers"][0]["securityContext"]["capabilities"]
+    assert capabilities == {"drop": ["ALL"], "add": sorted(reasons)}
+    assert all(len(reason) > 10 for reason in reasons.values())
+
+
+@pytest.mark.parametrize("node_set", ["cpu", "h100"])
+def test_a_worker_set_is_sized_and_rolled_by_the_operator_alone(node_set: str) -> None:
+    spec = workload(node_set).body["spec"]
+    assert "replicas" not in spec
+    assert spec["updateStrategy"] == {"type": "OnDelete"}
+    assert spec["podManagementPolicy"] == "Parallel"
+    annotations = workload(node_set).body["metadata"]["annotations"]
+    assert annotations["pulumi.com/skipAwait"] == "true"
+    assert annotations["pulumi.com/deletionPropagationPolicy"] == "orphan"
+    assert "volumeClaimTemplates" not in spec
+
+
+def test_a_kubelets_outage_or_a_busy_moment_never_ends_a_worker() -> None:
+    spec = pod(workload("cpu"))
+    assert "livenessProbe" not in spec["containers"][0]
+    for taint in ("not-ready", "unreachable"):
+        toleration = {"key": f"node.kubernetes.io/{taint}", "operator": "Exists", "effect": "NoExecute"}
+        assert toleration in spec["tolerations"]
+
+
+def test_a_worker_gets_exactly_what_it_asks_for() -> None:
+    resources = pod(workload("h100"))["containers"][0]["resources"]
+    assert resources["requests"] == resources["limits"]
+    assert resources["limits"] == {"cpu": "120", "memory": "1500Gi", "nvidia.com/gpu": "8"}
+
+
+def test_a_worker_never_sees_the_jwt_key() -> None:
+    for name in ("cpu", names.LOGIN):
+        volume = next(each for each in pod(workload(name))["volumes"] if each["name"] == "keys")
+        assert [item["key"] for item in volume["secret"]["items"]] == [names.SLURM_KEY]
+    operator = pod(workload(names.OPERATOR))["volumes"][0]["secret"]["items"]
+    assert [item["key"] for item in operator] == [names.JWT_KEY]
+
+
+def test_slurmctld_mounts_the_active_configuration_only() -> None:
+    mounted = [
+        volume["configMap"]["name"] for each in WORKLOADS for volume in pod(each)["volumes"] if "configMap" in volume
+    ]
+    assert mounted == [names.CONFIG_ACTIVE, names.CONFIG_ACTIVE]
+
+
+def test_short_node_names_resolve_in_every_slurm_pod() -> None:
+    for each in WORKLOADS:
+        assert pod(each)["dnsConfig"]["searches"] == ["slurm-workers.slurm.svc.cluster.local"]
+
+
+def test_every_object_carries_the_labels_and_the_field_manager() -> None:
+    for each in MANIFESTS:
+        metadata = each.body["metadata"]
+        labels = metadata["labels"]
+        assert labels[names.LABEL_NAME] == "slurm"
+        assert labels[names.LABEL_MANAGED_BY] == "pulumi-slurm"
+        assert names.LABEL_COMPONENT in labels
+        assert labels[names.LABEL_INSTANCE] == "dev"
+        assert metadata["annotations"]["pulumi.com/patchFieldManager"] == "pulumi-slurm"
+        assert metadata["annotations"]["pulumi.com/patchForce"] == "true"
+
+
+def test_objects_that_are_ready_late_do_not_hold_pulumi_up() -> None:
+    """Their readiness needs the operator, which waits for the SlurmCluster resource, which comes after them."""
+    awaited = {"Namespace", "ConfigMap", "Secret", "NetworkPolicy", "Job", "ServiceAccount", "Role", "RoleBinding"}
+    for each in MANIFESTS:
+        if each.kind in awaited or (each.kind, each.name) == ("Deployment", names.OPERATOR):
+            continue
+        assert each.body["metadata"]["annotations"]["pulumi.com/skipAwait"] == "true", (each.kind, each.name)
+
+
+def test_selectors_find_the_pods_of_their_own_workload_only() -> None:
+    for each in WORKLOADS:
+        if each.kind == "Job":
+            continue
+        selector = each.body["spec"]["selector"]["matchLabels"].items()
+        matching = [
+            other.name
+            for other in WORKLOADS
+            if selector <= other.body["spec"]["template"]["metadata"]["labels"].items()
+        ]
+        assert matching == [each.name]
+
+
+def test_a_services_selector_finds_its_pods() -> None:
+    wanted = {
+        names.CONTROLLER: [names.CONTROLLER],
+        names.REST: [names.REST],
+        names.WORKERS: ["cpu", "h100"],
+        names.LOGIN: [names.LOGIN],
+        names.LOGINS: [names.LOGIN],
+    }
+    found = {
+        each.name: [
+            other.name
+            for other in WORKLOADS
+            if each.body["spec"]["selector"].items() <= other.body["spec"]["template"]["metadata"]["labels"].items()
+        ]
+        for each in MANIFESTS
+        if each.kind == "Service"
+    }
+    assert found == wanted
+
+
+def test_a_users_change_runs_the_population_again_and_the_size_of_tmp_does_not() -> None:
+    def job(path: str, value: Any) -> Any:
+        return next(each.body for each in slurm_cluster.manifests(parse(changed(path, value))) if each.kind == "Job")
+
+    assert job("jail.tmpSize", "3Gi") == job("jail.tmpSize", "1Gi")
+    assert job("login.users", [{"name": "a", "sshPublicKeys": [_KEY]}]) != job("login.users", [])
+
+
+_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
