@@ -66,6 +66,8 @@ class Authority:
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(usages, critical=False)
             .add_extension(x509.SubjectAlternativeName(_alternatives(subject)), critical=False)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(_issued_by(self._certificate), critical=False)
             .sign(self._key, hashes.SHA256())
         )
         write_secret(pair.key, _pem(key))
@@ -90,6 +92,8 @@ class Authority:
         certificate = (
             _builder(name, name, key.public_key())
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(_SIGNS_CERTIFICATES, critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
             .sign(key, hashes.SHA256())
         )
         write_secret(self.key, _pem(key))
@@ -144,3 +148,15 @@ def _pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
+
+
+def _issued_by(authority: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+    """Python from 3.13 on refuses a certificate without it (VERIFY_X509_STRICT)."""
+    identifier = authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
+
+
+_SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=True, content_commitment=False, key_encipherment=False, data_encipherment=False,
+    key_agreement=False, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False,
+)  # fmt: skip

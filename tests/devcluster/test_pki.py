@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.x509.verification import PolicyBuilder, Store
 
 from devcluster.pki import Authority, Subject
 
@@ -34,3 +35,11 @@ def test_keys_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     keys = [authority.key, authority.issue("x", Subject("x")).key, authority.service_account_keys().key]
 
     assert [oct(key.stat().st_mode & 0o777) for key in keys] == ["0o600"] * 3
+
+
+def test_a_certificate_passes_the_strict_verification_of_new_pythons(tmp_path):
+    authority = Authority(tmp_path)
+    pair = authority.issue("server", Subject("server", names=("localhost",)))
+    ca, leaf = (x509.load_pem_x509_certificate(file.read_bytes()) for file in (authority.certificate, pair.certificate))
+    verifier = PolicyBuilder().store(Store([ca])).build_server_verifier(x509.DNSName("localhost"))
+    assert verifier.verify(leaf, [])[-1] == ca
