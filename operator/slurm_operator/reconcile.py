@@ -204,7 +204,7 @@ class Reconciler:
             done = await work
         except (SlurmError, KubernetesError) as error:
             if isinstance(error, KubernetesError) and error.status == 409:
-                return None  # The object changed under us: the next pass decides anew.
+                raise  # What this pass saw is no longer so: the next one decides anew.
             metrics.ACTION_FAILURES.labels(kind).inc()
             log.warning("action failed: %s error=%s", kind, error)
             return status.Finding("ActionFailed", f"{kind}: {error}")

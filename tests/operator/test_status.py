@@ -154,8 +154,9 @@ def test_slurm_out_of_sight_is_unknown_when_its_pods_look_well() -> None:
 
 
 def test_slurm_out_of_sight_is_unavailable_when_its_pods_are_not_ready() -> None:
-    seen = world(rest=workload("slurm-rest", 1, 0))
-    assert judge(seen, BLIND)[0]["Available"].reason == "RestNotReady"
+    found, _ = judge(world(rest=workload("slurm-rest", 1, 0)), BLIND)
+    assert (found["Available"].status, found["Available"].reason) == ("False", "RestNotReady")
+    assert found["Degraded"].status == "False", "what is still starting is no fault"
     gone = world(workloads={"cpu": workload("cpu", 2), "slurm-login": workload("slurm-login")})
     assert judge(gone, BLIND)[0]["Available"].reason == "ControllerNotReady"
 

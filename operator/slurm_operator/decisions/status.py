@@ -176,8 +176,6 @@ def _judge_daemons(found: Findings, kubernetes: Kubernetes, nodes: Nodes | Unkno
         controller = kubernetes.workloads.get(names.controller)
         rows.insert(0, ("ControllerNotReady", f"StatefulSet {names.controller}", controller))
         rows.insert(1, ("RestNotReady", f"Deployment {names.rest}", kubernetes.rest))
-        found.unknown.append(Finding(nodes.reason, nodes.message))
-        found.wrong.append(Finding(nodes.reason, nodes.message))
     for reason, title, workload in rows:
         if workload is None:
             found.blocking.append(Finding(reason, f"there is no {title}"))
@@ -187,6 +185,11 @@ def _judge_daemons(found: Findings, kubernetes: Kubernetes, nodes: Nodes | Unkno
             )
             found.blocking.append(problem)
             found.moving.append(problem)
+    if isinstance(nodes, Unknown):
+        found.unknown.append(Finding(nodes.reason, nodes.message))
+        if not any(problem.reason in ("ControllerNotReady", "RestNotReady") for problem in found.blocking):
+            # Daemons that are still starting are no fault.
+            found.wrong.append(Finding(nodes.reason, nodes.message))
 
 
 def _troubles(pods: Iterable[Pod]) -> list[tuple[str, str]]:
