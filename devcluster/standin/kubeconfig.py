@@ -11,6 +11,8 @@ import pathlib
 import ssl
 import subprocess
 import tempfile
+import urllib.parse
+import urllib.request
 from collections.abc import Mapping
 from typing import Any
 
@@ -116,6 +118,8 @@ _PATHS = {
 
 def _parse(text: str, path: pathlib.Path | None) -> dict[str, Any]:
     where = str(path) if path else "the kubeconfig's content"
+    if path is None and "\n" not in text and "{" not in text:
+        raise KubeconfigError(f"no kubeconfig at {text}")
     try:
         parsed = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -166,11 +170,19 @@ def connection(config: Mapping[str, Any], context: str | None, cluster: str | No
             tls=_tls(server, user),
             headers=_headers(user),
             namespace=str(chosen.get("namespace") or "default"),
-            proxy=server.get("proxy-url"),
+            proxy=server.get("proxy-url") or _environment_proxy(str(server["server"])),
             tls_server_name=server.get("tls-server-name"),
         )
     except (OSError, ssl.SSLError, KeyError, binascii.Error) as error:
         raise KubeconfigError(f"the kubeconfig's credentials cannot be used: {error}") from error
+
+
+def _environment_proxy(server: str) -> str | None:
+    parts = urllib.parse.urlsplit(server)
+    host = parts.hostname or ""
+    if host == "localhost" or host.startswith("127.") or host == "::1" or urllib.request.proxy_bypass(host):
+        return None
+    return urllib.request.getproxies().get(parts.scheme)
 
 
 def _bytes(entry: Mapping[str, Any], key: str) -> bytes | None:

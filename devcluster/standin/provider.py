@@ -105,8 +105,7 @@ class KubernetesProvider(sdk.Provider):
         return sdk.DiffResponse(
             changes=bool(found),
             replaces=replaces,
-            delete_before_replace=bool(replaces)
-            and diff.must_delete_first(new, _in_namespace(stored.live, namespaced)),
+            delete_before_replace=bool(replaces) and in_the_way,
             detailed_diff={difference.written: _property_diff(difference) for difference in found},
         )
 

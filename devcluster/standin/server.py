@@ -17,12 +17,13 @@ from pulumi.runtime import proto
 from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS as CHANNEL_OPTIONS
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
 
-from devcluster.standin import VERSION, api
+from devcluster.standin import VERSION, api, kubeconfig
 from devcluster.standin.engine_log import EngineLog
 from devcluster.standin.failures import PartialFailure, Refused
 from devcluster.standin.provider import KubernetesProvider
 
 _PARENT_LOOK_SECONDS: Final = 1.0
+_EXPECTED: Final = (Refused, ValueError, api.ApiError, api.KindMissing, api.Unreachable, kubeconfig.KubeconfigError)
 
 
 class Servicer(ProviderServicer):
@@ -66,7 +67,7 @@ class PlainFailures(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc h
 
 
 def _words(error: Exception) -> str:
-    if isinstance(error, Refused | ValueError | api.ApiError | api.KindMissing | api.Unreachable):
+    if isinstance(error, _EXPECTED):
         return str(error)
     # A defect of the stand-in itself: where it is helps more than what it says.
     return "".join(traceback.format_exception(error))
