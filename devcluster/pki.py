@@ -47,7 +47,7 @@ class Authority:
         self._folder = folder
         self.certificate = folder / "ca.crt"
         self.key = folder / "ca.key"
-        if not (self.certificate.exists() and self.key.exists()):
+        if not _belong_together(KeyPair(self.certificate, self.key)):
             self._make()
         self._certificate = x509.load_pem_x509_certificate(self.certificate.read_bytes())
         key = serialization.load_pem_private_key(self.key.read_bytes(), password=None)
@@ -57,7 +57,7 @@ class Authority:
     def issue(self, name: str, subject: Subject) -> KeyPair:
         """Return the key pair `name` for this subject, signed anew only if the one on disk says something else."""
         pair = KeyPair(self._folder / f"{name}.crt", self._folder / f"{name}.key")
-        if pair.certificate.exists() and pair.key.exists() and self._holds(pair.certificate, subject):
+        if _belong_together(pair) and self._holds(pair.certificate, subject):
             return pair
         key = ec.generate_private_key(ec.SECP256R1())
         usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
@@ -71,7 +71,7 @@ class Authority:
             .sign(self._key, hashes.SHA256())
         )
         write_secret(pair.key, _pem(key))
-        pair.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        _write_public(pair.certificate, certificate.public_bytes(serialization.Encoding.PEM))
         return pair
 
     def service_account_keys(self) -> KeyPair:
@@ -83,7 +83,7 @@ class Authority:
             public = key.public_key().public_bytes(
                 serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
             )
-            pair.certificate.write_bytes(public)
+            _write_public(pair.certificate, public)
         return pair
 
     def _make(self) -> None:
@@ -97,7 +97,7 @@ class Authority:
             .sign(key, hashes.SHA256())
         )
         write_secret(self.key, _pem(key))
-        self.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        _write_public(self.certificate, certificate.public_bytes(serialization.Encoding.PEM))
 
     def _holds(self, path: Path, subject: Subject) -> bool:
         certificate = x509.load_pem_x509_certificate(path.read_bytes())
@@ -116,6 +116,21 @@ def write_secret(path: Path, content: bytes) -> None:
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
     beside.replace(path)
+
+
+def _write_public(path: Path, content: bytes) -> None:
+    beside = path.with_name(path.name + ".new")
+    beside.write_bytes(content)
+    beside.replace(path)
+
+
+def _belong_together(pair: KeyPair) -> bool:
+    """Whether both files are there and of one key: a killed run leaves a new key beside an old certificate."""
+    if not (pair.certificate.exists() and pair.key.exists()):
+        return False
+    certificate = x509.load_pem_x509_certificate(pair.certificate.read_bytes())
+    key = serialization.load_pem_private_key(pair.key.read_bytes(), password=None)
+    return certificate.public_key() == key.public_key()
 
 
 def _builder(subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:

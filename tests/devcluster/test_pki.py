@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 from cryptography.x509.verification import PolicyBuilder, Store
 
 from devcluster.pki import Authority, Subject
@@ -43,3 +44,14 @@ def test_a_certificate_passes_the_strict_verification_of_new_pythons(tmp_path):
     ca, leaf = (x509.load_pem_x509_certificate(file.read_bytes()) for file in (authority.certificate, pair.certificate))
     verifier = PolicyBuilder().store(Store([ca])).build_server_verifier(x509.DNSName("localhost"))
     assert verifier.verify(leaf, [])[-1] == ca
+
+
+def test_a_key_beside_the_certificate_of_another_is_issued_anew(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    one, other = authority.issue("one", Subject("s")), authority.issue("other", Subject("s"))
+    one.key.write_bytes(other.key.read_bytes())
+
+    again = Authority(tmp_path).issue("one", Subject("s"))
+
+    key = serialization.load_pem_private_key(again.key.read_bytes(), password=None)
+    assert x509.load_pem_x509_certificate(again.certificate.read_bytes()).public_key() == key.public_key()
