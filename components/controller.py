@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pulumi
 
 from components import names, pod_security
+from components.claim_guard import ClaimGuard, class_source
 from components.component import Component
 from components.config import Config
 from components.manifest import SKIP_AWAIT, Manifest, declared, selector
@@ -119,6 +120,13 @@ class Controller(Component):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(name, opts)
-        self.declare(manifests(config), depends_on)
+        storage = config.controller.state_storage
+        guard = ClaimGuard(
+            "controller-claim-guard",
+            "controller.stateStorage",
+            class_source(storage.class_name),
+            pulumi.ResourceOptions(parent=self),
+        )
+        self.declare(manifests(config), [*depends_on, guard])
         self.address = f"{names.CONTROLLER}:{names.SLURMCTLD_PORT}"
         self.register_outputs({"address": self.address})

@@ -6,6 +6,7 @@ from typing import Any
 import pulumi
 
 from components import names
+from components.claim_guard import ClaimGuard, class_source
 from components.component import Component
 from components.config import Config
 from components.manifest import SKIP_AWAIT, Manifest, declared
@@ -62,6 +63,18 @@ def manifests(config: Config) -> list[Manifest]:
     return [*manifests, Manifest(body, held=False, retain=storage.retain, protect=storage.protect)]
 
 
+def sources(config: Config) -> list[str]:
+    """What the claim is made from, in words; nothing for an existing one."""
+    storage = config.jail.storage
+    if storage.existing_claim is not None:
+        return []
+    if storage.host_path is not None:
+        return [f"hostPath {storage.host_path}"]
+    if storage.nfs is not None:
+        return [f"nfs {storage.nfs.server}:{storage.nfs.path}"]
+    return [class_source(storage.class_name)]
+
+
 class JailStorage(Component):
     """The volume that all nodes share: made by a storage class, on a host path or an NFS export, or existing.
 
@@ -80,6 +93,10 @@ class JailStorage(Component):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(name, opts)
-        self.declare(manifests(config), depends_on)
+        guard = [
+            ClaimGuard("jail-claim-guard", "jail.storage", source, pulumi.ResourceOptions(parent=self))
+            for source in sources(config)
+        ]
+        self.declare(manifests(config), [*depends_on, *guard])
         self.claim = config.jail.storage.existing_claim or names.JAIL
         self.register_outputs({"claim": self.claim})

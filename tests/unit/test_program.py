@@ -10,7 +10,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from components import ledger, names, slurm_cluster
+from components import claim_guard, ledger, names, slurm_cluster
 from components.config import parse
 from tests.unit.samples import GENERATED, GPU_SET, SMALL, Engine, changed, run_program
 
@@ -181,6 +181,8 @@ def test_types_and_names_of_resources_are_the_ones_that_stored_states_know(engin
         "ledger": "pulumi-slurm:index:LedgerSecrets",
         "credentials": "pulumi-slurm:index:Credentials",
         "operator": "pulumi-slurm:index:Operator",
+        "jail-claim-guard": "pulumi-python:dynamic/pulumi-slurm:ClaimGuard",
+        "controller-claim-guard": "pulumi-python:dynamic/pulumi-slurm:ClaimGuard",
         "jail-storage": "pulumi-slurm:index:JailStorage",
         "jail-population": "pulumi-slurm:index:JailPopulation",
         "configuration": "pulumi-slurm:index:Configuration",
@@ -201,6 +203,35 @@ def test_a_retained_volume_keeps_its_namespace(jail: bool, state: bool, kept: bo
     assert engine.one("Namespace", "slurm").request.retainOnDelete is kept
     assert engine.one("PersistentVolumeClaim", names.JAIL).request.retainOnDelete is jail
     assert engine.one("PersistentVolumeClaim", names.CONTROLLER_STATE).request.retainOnDelete is state
+
+
+@pytest.mark.parametrize(
+    ("guard", "path", "value", "source"),
+    [
+        ("jail-claim-guard", "jail.storage", {}, "the default storage class"),
+        ("jail-claim-guard", "jail.storage.className", "fast", "className fast"),
+        ("jail-claim-guard", "jail.storage.hostPath", "/lustre", "hostPath /lustre"),
+        ("jail-claim-guard", "jail.storage.nfs", {"server": "a", "path": "/b"}, "nfs a:/b"),
+        ("controller-claim-guard", "controller.stateStorage.className", "fast", "className fast"),
+    ],
+)
+def test_a_claim_is_declared_only_past_its_guard(guard: str, path: str, value: Any, source: str) -> None:
+    engine, _ = run_program(changed(path, value))
+    found = engine.one("ClaimGuard", guard)
+    assert found.inputs["source"] == source
+    claim = names.JAIL if guard.startswith("jail") else names.CONTROLLER_STATE
+    assert found.urn in engine.one("PersistentVolumeClaim", claim).dependencies
+
+
+def test_another_source_of_a_volume_is_refused_with_its_key() -> None:
+    provider = claim_guard._GuardProvider()
+    setting = {"setting": "pulumi-slurm:jail.storage"}
+    before, after = ({**setting, "source": f"className {name}"} for name in ("fast", "slow"))
+    (failure,) = provider.check(before, after).failures
+    assert failure.property == "pulumi-slurm:jail.storage"
+    assert failure.reason.startswith("got 'className slow'; want 'className fast', from which the volume was made")
+    assert provider.check({}, after).failures == []
+    assert provider.check(after, after).failures == []
 
 
 def test_protection_is_a_switch_of_its_own() -> None:
