@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,18 @@ def pids_of(node: Node) -> set[int]:
     runtime = node.instance.runtime()
     assert runtime
     return {runtime.keeper} | processes.below(runtime.keeper)
+
+
+@contextlib.contextmanager
+def bridge(name: str, address: str) -> Iterator[None]:
+    """A network interface of somebody else's on the host."""
+    links.run("ip", "link", "add", name, "type", "bridge")
+    try:
+        links.run("ip", "addr", "add", address, "dev", name)
+        links.run("ip", "link", "set", name, "up")
+        yield
+    finally:
+        links.run("ip", "link", "delete", name)
 
 
 def serve(node: Node) -> None:
@@ -144,7 +157,9 @@ def test_an_instance_ends_with_the_process_that_it_belongs_to(
 
 
 @pytest.mark.timeout(300)
-def test_a_stopped_instance_comes_back_with_its_objects_and_files(start_node: Callable[[str], Node]) -> None:
+def test_a_stopped_instance_comes_back_with_its_files_and_names_who_took_its_subnet(
+    start_node: Callable[[str], Node], capsys: pytest.CaptureFixture[str]
+) -> None:
     node = start_node("back")
     claim = {
         "apiVersion": "v1",
@@ -164,7 +179,11 @@ def test_a_stopped_instance_comes_back_with_its_objects_and_files(start_node: Ca
 
     node_cli.stop(node.instance)
     assert node_cli.status(node.instance).running is False
-    again = start_node("back")
+    former = links.Subnet.parse(node.instance.description().subnet)
+    with bridge("taker0", f"{former.host}/30"):
+        again = start_node("back")
+    assert "taker0" in capsys.readouterr().err
+    assert node_cli.address(again.instance) != former.node
 
     eventually(
         lambda: again.run_in("default", "keeper", "read", "/data/file").stdout == "still here", "the pod is back"

@@ -38,7 +38,7 @@ def test_keys_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     assert [oct(key.stat().st_mode & 0o777) for key in keys] == ["0o600"] * 3
 
 
-def test_a_certificate_passes_the_strict_verification_of_new_pythons(tmp_path):
+def test_a_certificate_passes_the_strict_verification_of_new_pythons(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     pair = authority.issue("server", Subject("server", names=("localhost",)))
     ca, leaf = (x509.load_pem_x509_certificate(file.read_bytes()) for file in (authority.certificate, pair.certificate))
