@@ -3,9 +3,12 @@
 import os
 
 PORT = 6820
+SECURITY = "disable_unshare_files,disable_unshare_sysv"
+"""slurmrestd would make namespaces of its own, which an unprivileged pod may not; the pod has its own already."""
 
 
 def main() -> int:
     """Becomes slurmrestd."""
     arguments = ["slurmrestd", "-a", "rest_auth/jwt", f"0.0.0.0:{PORT}"]
-    os.execve("/opt/slurm/sbin/slurmrestd", arguments, os.environ | {"SLURM_JWT": "daemon"})  # noqa: S606
+    environment = {"SLURM_JWT": "daemon", "SLURMRESTD_SECURITY": SECURITY}
+    os.execve("/opt/slurm/sbin/slurmrestd", arguments, os.environ | environment)  # noqa: S606
