@@ -1,7 +1,7 @@
 """NetworkPolicies to nftables, decided: pods, namespaces and policies in, one ruleset out. Pure.
 
-What is understood is what the NetworkPolicy API (networking.k8s.io/v1) has, but for SCTP, IPv6 blocks and named ports
-in egress rules. A policy that holds anything else is refused: the pods that it selects are closed, and it is said why.
+What is understood is what the NetworkPolicy API (networking.k8s.io/v1) has, but for SCTP and named ports in egress
+rules. A policy that holds anything else is refused: the pods that it selects are closed, and it is said why.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ Direction = Literal["Ingress", "Egress"]
 DIRECTIONS: tuple[Direction, Direction] = ("Ingress", "Egress")
 
 TABLE = "inet devcluster_policy"
+IPV6 = 6
 PROTOCOLS = {"TCP": "tcp", "UDP": "udp"}
 CLOSED = "reject with icmpx admin-prohibited"
 """Not a silent drop: a client learns it at once, and can tell it from a port that nobody listens on."""
@@ -189,11 +190,10 @@ def _block(block: Resource, field: str) -> str:
     unknown = set(block) - {"cidr", "except"}
     if unknown:
         raise UnsupportedError(f"ipBlock.{min(unknown)}")
-    for cidr in (block["cidr"], *block.get("except", [])):
-        if not isinstance(ipaddress.ip_network(cidr, strict=False), ipaddress.IPv4Network):
-            raise UnsupportedError(f"ipBlock with the IPv6 network {cidr}")
-    excepted = f" ip {field} != {{ {', '.join(block['except'])} }}" if block.get("except") else ""
-    return f"ip {field} {block['cidr']}{excepted}"
+    # The API server has checked that all networks of a block are of one family. Pods here have no IPv6 address.
+    family = f"ip{'6' if ipaddress.ip_network(block['cidr'], strict=False).version == IPV6 else ''}"
+    excepted = f" {family} {field} != {{ {', '.join(block['except'])} }}" if block.get("except") else ""
+    return f"{family} {field} {block['cidr']}{excepted}"
 
 
 def _ports(ports: Sequence[Resource], pod: Pod | None) -> list[str]:

@@ -52,6 +52,10 @@ def ingress(*rules: dict[str, Any]) -> list[str]:
             {"from": [{"ipBlock": {"cidr": "192.0.2.0/24", "except": ["192.0.2.8/30"]}}]},
             ["ip saddr 192.0.2.0/24 ip saddr != { 192.0.2.8/30 } return"],
         ),
+        (
+            {"from": [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/0", "except": ["2001:db8::/32"]}}]},
+            ["ip saddr 0.0.0.0/0 return", "ip6 saddr ::/0 ip6 saddr != { 2001:db8::/32 } return"],
+        ),
         ({"ports": [{"port": 6817}]}, ["tcp dport { 6817 } return"]),
         ({"ports": [{"port": "ctld"}]}, ["tcp dport { 6817 } return"]),
         ({"ports": [{"port": "unknown"}]}, []),
@@ -100,7 +104,7 @@ def test_egress_is_closed_only_by_a_policy_that_says_so() -> None:
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [
-        ({"ingress": [{"from": [{"ipBlock": {"cidr": "2001:db8::/32"}}]}]}, "IPv6"),
+        ({"ingress": [{"from": [{"ipBlock": {"cidr": "192.0.2.0/24", "zone": 1}}]}]}, "ipBlock.zone"),
         ({"ingress": [{"ports": [{"port": 1, "protocol": "SCTP"}]}]}, "SCTP"),
         ({"policyTypes": ["Egress"], "egress": [{"ports": [{"port": "http"}]}]}, "named port"),
         ({"ingress": [{"from": [{"serviceSelector": {}}]}]}, "peer.serviceSelector"),
