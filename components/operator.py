@@ -11,6 +11,7 @@ from components import names, pod_security
 from components.component import Component
 from components.config import Config
 from components.config.program import OperatorMode
+from components.config.values import duration_seconds
 from components.controller import keys_secret
 from components.manifest import Manifest, declared, selector
 from components.slurm_pod import pod_template, resources, slurm_pod_spec
@@ -121,7 +122,8 @@ def _deployment(config: Config) -> Manifest:
         "selector": {"matchLabels": selector(config, "operator")},
         "template": pod_template(config, "operator", pod),
     }
-    return Manifest(declared(config, "apps/v1", "Deployment", names.OPERATOR, "operator", {"spec": spec}), held=False)
+    body = declared(config, "apps/v1", "Deployment", names.OPERATOR, "operator", {"spec": spec})
+    return Manifest(body, held=False, deadline_seconds=duration_seconds(config.timeouts.available))
 
 
 def manifests(config: Config) -> list[Manifest]:
