@@ -28,7 +28,7 @@ STOP_SECONDS = 15
 LOG_LIMIT_BYTES = 64 * 1024 * 1024
 LOG_CHECK_SECONDS = 30
 SHIM = "containerd-shim"  # as the kernel cuts the name
-SIGNALS = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT}
+SIGNALS = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 SYSCTLS = {
     "net/ipv4/ip_forward": "1",
     # Pods talk to each other over a bridge: Services and network policies see that traffic only with this.
@@ -39,12 +39,14 @@ SYSCTLS = {
 class Supervisor:
     """Starts the components in order, reaps every process of the namespace, restarts what ends by itself."""
 
-    def __init__(self, plan: NodePlan) -> None:
-        self._plan = plan
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._plan = plan = read(file)
         self._components = {component.name: component for component in plan.components}
         self._states = {name: ComponentState(name) for name in self._components}
         self._failures = dict.fromkeys(self._components, 0)
         self._due: dict[str, float] = {}
+        self._replaced: set[str] = set()
         self._stopping = False
         self._logs_checked = time.monotonic()
 
@@ -74,14 +76,28 @@ class Supervisor:
         if received and received.si_signo in {signal.SIGTERM, signal.SIGINT}:
             self._stopping = True
             return
+        if received and received.si_signo == signal.SIGHUP:
+            self._change()
         for pid, status in _reap():
             self._ended(pid, status)
         for name in [name for name, due in self._due.items() if due <= time.monotonic()]:
             del self._due[name]
-            state = self._states[name]
-            self._states[name] = replace(state, restarts=state.restarts + 1)
             self._start(self._components[name])
         self._limit_logs()
+
+    def _change(self) -> None:
+        """Take over a plan that was written anew: restart what it changes, start what it adds, end what it drops."""
+        self._plan = read(self._file)
+        former, self._components = self._components, {each.name: each for each in self._plan.components}
+        for name in supervision.changed(former, self._components):
+            print(f"{name} changed", flush=True)
+            state = self._states.setdefault(name, ComponentState(name))
+            self._failures.setdefault(name, 0)
+            if state.pid:
+                self._replaced.add(name)
+                os.kill(state.pid, signal.SIGTERM)
+            else:
+                self._due[name] = time.monotonic()
 
     def _start(self, component: Component) -> None:
         log = str(Path(self._plan.logs) / f"{component.name}.log")
@@ -106,11 +122,21 @@ class Supervisor:
         if name is None:
             return  # a container's shim or another orphan that pid 1 inherits
         state = self._states[name]
+        if name in self._replaced or name not in self._components:
+            self._replaced.discard(name)
+            self._states[name] = ComponentState(name, restarts=state.restarts, last_exit=state.last_exit)
+            if name in self._components:
+                self._start(self._components[name])
+            else:
+                del self._states[name]
+                self._due.pop(name, None)
+            self._save()
+            return
         lived = time.time() - (state.since or time.time())
         self._failures[name] = supervision.failures_after(self._failures[name], lived)
         self._due[name] = time.monotonic() + supervision.backoff_seconds(self._failures[name])
         how = f"{_in_words(status)} after {lived:.0f} s at {time.strftime('%H:%M:%S')}"
-        self._states[name] = replace(state, pid=None, since=None, last_exit=how)
+        self._states[name] = replace(state, pid=None, since=None, restarts=state.restarts + 1, last_exit=how)
         print(f"{name} ended: {how}", flush=True)
         self._save()
 
@@ -149,6 +175,11 @@ class Supervisor:
 
     def _save(self) -> None:
         write_json(Path(self._plan.status), [asdict(state) for state in self._states.values()])
+
+
+def read(file: Path) -> NodePlan:
+    """The plan that `up` wrote."""
+    return NodePlan.from_json(json.loads(file.read_text()))
 
 
 def prepare(plan: NodePlan) -> None:
@@ -221,11 +252,11 @@ def _run(*command: str) -> None:
 
 def main() -> None:
     """Run the plan named by the only argument."""
-    plan = NodePlan.from_json(json.loads(Path(sys.argv[1]).read_text()))
+    plan = Path(sys.argv[1])
     if not sys.stdin.readline():
         raise SystemExit("the keeper went away before the network was there")
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    prepare(plan)
+    prepare(read(plan))
     Supervisor(plan).run()
 
 

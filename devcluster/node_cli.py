@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devcluster import addons, control_plane, keeper, links, node_images, node_plan, processes, readiness, supervision
-from devcluster.instance import Description, Instance, all_instances, registry_lock
+from devcluster.instance import Description, Instance, Runtime, all_instances, registry_lock
 from devcluster.links import Subnet
 from devcluster.node_plan import NodeFacts
 from devcluster.pki import Authority
@@ -62,7 +62,9 @@ class Status:
 def start(
     instance: Instance, binaries: Path, checkout: Path = Path(__file__).parents[1], owner: int | None = None
 ) -> None:
-    """Start the node of an instance and wait until it is Ready and resolves names; does nothing if it is.
+    """Start the node of an instance and wait until it is Ready and resolves names.
+
+    Of a node that runs, only the components are restarted whose program, arguments or configuration are others now.
 
     Args:
         instance: Which.
@@ -76,12 +78,13 @@ def start(
     instance.state.mkdir(parents=True, exist_ok=True)
     # Volumes hold programs and files of other users' making: nobody on the host but root may pass here.
     instance.state.chmod(0o700)
-    with instance.being_started():
+    with instance.being_started(), Step(f"starting the node of instance {instance.name}"):
+        changed = node_plan.write(_describe(instance, binaries, checkout))
         if not instance.is_running():
-            with Step(f"starting the node of instance {instance.name}"):
-                node_plan.write(_describe(instance, binaries, checkout))
-                keeper.start(instance, instance.state / "keeper.log", owner)
-                _wait_for_init(instance)
+            keeper.start(instance, instance.state / "keeper.log", owner)
+        runtime = _wait_for_init(instance)
+        if changed:
+            os.kill(runtime.init, signal.SIGHUP)
     with Step("waiting for the API server"):
         authority = Authority(instance.pki)
         try:
@@ -270,10 +273,10 @@ def _describe(instance: Instance, binaries: Path, checkout: Path) -> NodeFacts:
     return NodeFacts(instance, binaries, Path(containerd), cni, subnet, links.mtu_to_the_world())
 
 
-def _wait_for_init(instance: Instance) -> None:
+def _wait_for_init(instance: Instance) -> Runtime:
     log = instance.state / "keeper.log"
     started = time.monotonic()
-    while instance.runtime() is None:
+    while (runtime := instance.runtime()) is None:
         waited = time.monotonic() - started
         if waited > KEEPER_SECONDS and not instance.is_running():
             last = (log.read_text().strip().splitlines() or ["it said nothing"])[-1]
@@ -281,6 +284,7 @@ def _wait_for_init(instance: Instance) -> None:
         if waited > INIT_SECONDS:
             raise StepFailed(f"the node of instance {instance.name} has no first process after {waited:.0f} s", log)
         time.sleep(0.05)
+    return runtime
 
 
 def _load_own_images(instance: Instance, binaries: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,7 @@ CLUSTER_DOMAIN = "cluster.local"
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 PAUSE_IMAGE = "localhost/pulumi-slurm-pause:1"
+OWN_MODULES = ("storage", "network_policy", "policy_rules", "load_balancer", "mirror")
 CLIENTS = {
     "controller-manager": Subject("system:kube-controller-manager"),
     "scheduler": Subject("system:kube-scheduler"),
@@ -90,7 +93,11 @@ def plan(facts: NodeFacts, credentials: Credentials) -> NodePlan:
                 probe=Probe(("127.0.0.1", ports.etcd)),
             ),
             Component("kube-apiserver", tuple(api), probe=api_probe),
-            Component("containerd", (str(facts.containerd), "--config", str(state / "containerd.toml"))),
+            Component(
+                "containerd",
+                (str(facts.containerd), "--config", str(state / "containerd.toml")),
+                _digest(containerd_configuration(facts)),
+            ),
             Component("kube-controller-manager", _controller_manager(facts, credentials)),
             Component(
                 "kube-scheduler",
@@ -102,7 +109,7 @@ def plan(facts: NodeFacts, credentials: Credentials) -> NodePlan:
                     "--leader-elect=false",
                 ),
             ),
-            Component("kubelet", _kubelet(facts)),
+            Component("kubelet", _kubelet(facts), _digest(json.dumps(kubelet_configuration(facts, credentials)))),
             Component(
                 "kube-proxy",
                 (
@@ -127,8 +134,17 @@ def _own_program(facts: NodeFacts, module: str, *arguments: str) -> Component:
     return Component(
         module.replace("_", "-"),
         (sys.executable, "-m", f"devcluster.{module}", *arguments),
-        {"PYTHONPATH": str(facts.package), "PYTHONDONTWRITEBYTECODE": "1"},
+        {
+            "PYTHONPATH": str(facts.package),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **_digest("".join((facts.package / "devcluster" / f"{name}.py").read_text() for name in OWN_MODULES)),
+        },
     )
+
+
+def _digest(content: str) -> dict[str, str]:
+    """In a component's environment, so that a plan differs when only a file that the component reads does."""
+    return {"DEVCLUSTER_DIGEST": hashlib.sha256(content.encode()).hexdigest()[:16]}
 
 
 def _controller_manager(facts: NodeFacts, credentials: Credentials) -> tuple[str, ...]:
@@ -247,8 +263,12 @@ def resolver(files: list[str]) -> str:
     return ""
 
 
-def write(facts: NodeFacts) -> Credentials:
-    """Write the certificates, kubeconfigs and configuration files of a node, and its plan."""
+def write(facts: NodeFacts) -> bool:
+    """Write the certificates, kubeconfigs and configuration files of a node, and its plan.
+
+    Returns:
+        Whether the plan is another than before.
+    """
     instance, state = facts.instance, facts.instance.state
     authority = Authority(instance.pki)
     credentials = control_plane.credentials(authority, ("127.0.0.1", facts.subnet.node))
@@ -275,5 +295,7 @@ def write(facts: NodeFacts) -> Credentials:
     (state / "containerd.toml").write_text(containerd_configuration(facts))
     candidates = [Path("/etc/resolv.conf"), Path("/run/systemd/resolve/resolv.conf")]
     (state / "resolv.conf").write_text(resolver([file.read_text() for file in candidates if file.exists()]))
-    write_json(state / "plan.json", plan(facts, credentials).to_json())
-    return credentials
+    file = state / "plan.json"
+    former = file.read_text() if file.exists() else ""
+    write_json(file, plan(facts, credentials).to_json())
+    return file.read_text() != former

@@ -37,7 +37,7 @@ class Component:
     Attributes:
         name: As in `status` and `logs`.
         command: Its command line; the first word is a path.
-        environment: All of its environment.
+        environment: Of it, besides PATH and HOME.
         probe: What the components after it in the list wait for.
     """
 
@@ -97,7 +97,7 @@ class ComponentState:
         name: The component's.
         pid: As the host counts once read there, None when it does not run.
         since: Start of the running process, seconds since the epoch; None when it does not run.
-        restarts: How often it ended by itself and was started again.
+        restarts: How often it ended by itself, and so was or will be started again.
         last_exit: How it ended the last time, in words; empty when it never did.
     """
 
@@ -116,6 +116,11 @@ def backoff_seconds(failures_in_a_row: int) -> float:
 def failures_after(failures_in_a_row: int, lived_seconds: float) -> int:
     """The count of failures in a row after one more end."""
     return 1 if lived_seconds >= STABLE_SECONDS else failures_in_a_row + 1
+
+
+def changed(former: Mapping[str, Component], now: Mapping[str, Component]) -> list[str]:
+    """Names of the components that a new plan changes, adds or drops."""
+    return [name for name in dict.fromkeys([*now, *former]) if now.get(name) != former.get(name)]
 
 
 def last_error_line(log: Path) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from devcluster import node_cli
+from devcluster import node_cli, node_plan
 from devcluster.progress import StepFailed
 from tests.devcluster.node_under_test import IMAGE, Node, eventually, fetch, in_namespace, probe_pod
 
@@ -174,6 +174,31 @@ def test_starting_what_runs_changes_nothing(node: Node, binaries: Path) -> None:
 
     pids = [[report.state.pid for report in status.components] for status in (before, node_cli.status(node.instance))]
     assert pids[0] == pids[1]
+
+
+def test_starting_a_running_node_anew_restarts_only_what_changed(
+    node: Node, binaries: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pids() -> dict[str, int | None]:
+        return {report.state.name: report.state.pid for report in node_cli.status(node.instance).components}
+
+    before = pids()
+    crashes_before = {r.state.name: r.state.restarts for r in node_cli.status(node.instance).components}
+    monkeypatch.setattr(node_plan, "OWN_MODULES", ("mirror",))
+
+    node_cli.start(node.instance, binaries)
+
+    own = {"storage", "network-policy", "load-balancer"}
+
+    def own_programs_restarted() -> bool:
+        after = pids()
+        return all(after[name] not in {None, before[name]} for name in own)
+
+    eventually(own_programs_restarted, "the dev cluster's own programs run their new code")
+    after = pids()
+    assert {name for name in before if before[name] != after[name]} == own
+    crashes = {r.state.name: r.state.restarts for r in node_cli.status(node.instance).components}
+    assert {name: crashes[name] for name in own} == {name: crashes_before[name] for name in own}
 
 
 def test_a_command_inside_sees_the_nodes_network(node: Node) -> None:

@@ -15,6 +15,7 @@ from devcluster.supervision import (
     NodePlan,
     Probe,
     backoff_seconds,
+    changed,
     failures_after,
     last_error_line,
 )
@@ -61,6 +62,16 @@ def test_a_plan_survives_being_written_down() -> None:
     plan = NodePlan("n", "10.0.0.2/30", "10.0.0.1", [("/s", "/t")], "/log", "/status", components)
 
     assert NodePlan.from_json(plan.to_json()) == plan
+
+
+def test_a_new_plan_touches_only_what_it_changes_adds_or_drops() -> None:
+    kept, old, new = Component("kept", ("/k",)), Component("edited", ("/e",)), Component("edited", ("/e", "-x"))
+    added, dropped = Component("added", ("/a",)), Component("dropped", ("/d",))
+
+    former = {each.name: each for each in (kept, old, dropped)}
+    now = {each.name: each for each in (kept, new, added)}
+
+    assert changed(former, now) == ["edited", "added", "dropped"]
 
 
 def test_cgroup_hierarchies_are_found_on_v1_v2_and_mixed_machines() -> None:
