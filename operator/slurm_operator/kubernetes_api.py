@@ -16,6 +16,7 @@ from slurm_operator.access import Access
 
 Object = dict[str, Any]
 DEADLINE_SECONDS = 5.0
+_MANAGER = {"fieldManager": names.FIELD_MANAGER}
 _APPLY = {"Content-Type": "application/apply-patch+yaml"}
 
 
@@ -58,17 +59,16 @@ class KubernetesApi:
 
     async def create(self, api: str, plural: str, body: Object) -> Object:
         """Create an object; it exists already: KubernetesError 409."""
-        return await self._call("POST", self._path(api, plural), body)
+        return await self._call("POST", self._path(api, plural), body, params=_MANAGER)
 
     async def replace(self, api: str, plural: str, body: Object) -> Object:
         """Replace an object; its resourceVersion is no longer the one given: KubernetesError 409."""
-        return await self._call("PUT", self._path(api, plural, body["metadata"]["name"]), body)
+        return await self._call("PUT", self._path(api, plural, body["metadata"]["name"]), body, params=_MANAGER)
 
     async def apply(self, api: str, plural: str, body: Object, subresource: str = "") -> Object:
         """Server-side apply the fields of `body` as ours; a resourceVersion in it that is not the current one: 409."""
         path = self._path(api, plural, body["metadata"]["name"]) + (f"/{subresource}" if subresource else "")
-        params = {"fieldManager": names.FIELD_MANAGER, "force": "true"}
-        return await self._call("PATCH", path, body, params=params, headers=_APPLY)
+        return await self._call("PATCH", path, body, params={**_MANAGER, "force": "true"}, headers=_APPLY)
 
     def _path(self, api: str, plural: str, name: str = "") -> str:
         prefix = f"/apis/{api}" if "/" in api else f"/api/{api}"

@@ -59,7 +59,7 @@ class Reconciler:
         bodies = await observe.clusters(self._api)
         if not bodies:
             await self._first_configuration()
-            return False
+            return True
         for surplus in bodies[1:]:
             await self._refuse(surplus, bodies[0]["metadata"]["name"])
         return await self._pass(bodies[0])

@@ -34,6 +34,8 @@ def test_a_declared_cluster_becomes_available(running_operator: World) -> None:
     assert active["data"] == world.get("configmaps", "slurm-config-wanted")["data"]
     owner = active["metadata"]["ownerReferences"][0]
     assert (owner["kind"], owner["name"]) == ("ConfigMap", "slurm-config-wanted"), "it goes when the declared one goes"
+    managers = {entry["manager"] for entry in active["metadata"]["managedFields"]}
+    assert managers == {"pulumi-slurm-operator"}
 
 
 def passes(world: World, count: int) -> None:
@@ -232,7 +234,7 @@ def test_of_two_operators_one_acts_and_the_other_takes_over(
             second.terminate()
             second.wait(15)
         cluster.scale(2)
-        until(lambda: cluster.size() == 2, "a released lease is taken at once", 12)
+        until(lambda: cluster.size() == 2, "a released lease is taken at once", 20)
     drains = [event for event in cluster.events() if event[0] == "Drain"]
     assert len(drains) == len(set(drains)), "no decision was carried out twice"
 

@@ -171,6 +171,18 @@ def test_what_keeps_pods_from_starting_is_told_in_their_words() -> None:
     )
 
 
+def test_the_sentence_that_people_see_first_tells_the_cause() -> None:
+    seen = world()
+    pulling = dataclasses.replace(seen.pods["cpu-1"], ready=False, trouble="ImagePullBackOff: no such image")
+    found, _ = judge(dataclasses.replace(seen, pods=dict(seen.pods) | {"cpu-1": pulling}), nodes(node("cpu-0")))
+    cause = "cpu-1 not yet registered and usable (cpu-1: ImagePullBackOff: no such image)"
+    assert report.headline(found.values()) == f"node set cpu: {cause}"
+    stuck = Pod("slurm-login-0", "login", ready=False, running=False, trouble="Unschedulable: no node has 2 CPUs")
+    workloads = dict(seen.workloads) | {"slurm-login": workload("slurm-login", 1, 0)}
+    found, _ = judge(dataclasses.replace(seen, pods=dict(seen.pods) | {stuck.name: stuck}, workloads=workloads), BOTH)
+    assert "(slurm-login-0: Unschedulable: no node has 2 CPUs)" in report.headline(found.values())
+
+
 def test_only_the_last_attempt_to_populate_speaks() -> None:
     first = Pod("slurm-jail-a", "jail", ready=False, running=False, created=NOW, trouble="the volume is full")
     second = dataclasses.replace(first, name="slurm-jail-b", created=NOW + datetime.timedelta(hours=1), trouble="")

@@ -113,6 +113,7 @@ def node_set(
     waiting = [name for name in members if standings[name] is slurm_nodes.Standing.WAITING]
     if waiting:
         message = f"node set {wanted.name}: {_names(waiting)} not yet registered and usable"
+        message += _why(scale.pods[name] for name in waiting if name in scale.pods)
         found.blocking.append(Finding("NodesNotReady", message))
         found.moving.append(Finding("NodesStarting", message))
     down = [nodes[name] for name in members if standings[name] is slurm_nodes.Standing.DOWN]
@@ -171,18 +172,18 @@ def cluster(kubernetes: Kubernetes, nodes: Nodes | Unknown, sets: Findings, coun
 def _judge_daemons(found: Findings, kubernetes: Kubernetes, nodes: Nodes | Unknown) -> None:
     names = kubernetes.cluster
     login = kubernetes.workloads.get(names.login)
-    rows: list[tuple[str, str, Workload | None]] = [("LoginNotReady", f"StatefulSet {names.login}", login)]
+    rows = [("LoginNotReady", f"StatefulSet {names.login}", "login", login)]
     if isinstance(nodes, Unknown):
         controller = kubernetes.workloads.get(names.controller)
-        rows.insert(0, ("ControllerNotReady", f"StatefulSet {names.controller}", controller))
-        rows.insert(1, ("RestNotReady", f"Deployment {names.rest}", kubernetes.rest))
-    for reason, title, workload in rows:
+        rows.insert(0, ("ControllerNotReady", f"StatefulSet {names.controller}", "controller", controller))
+        rows.insert(1, ("RestNotReady", f"Deployment {names.rest}", "rest", kubernetes.rest))
+    for reason, title, component, workload in rows:
         if workload is None:
             found.blocking.append(Finding(reason, f"there is no {title}"))
         elif not workload.current or workload.ready < workload.replicas:
-            problem = Finding(
-                reason, f"{title}: {workload.ready} of {workload.replicas} ready in the current generation"
-            )
+            ready = f"{workload.ready} of {workload.replicas} ready in the current generation"
+            pods = (pod for pod in kubernetes.pods.values() if pod.component == component)
+            problem = Finding(reason, f"{title}: {ready}{_why(pods)}")
             found.blocking.append(problem)
             found.moving.append(problem)
     if isinstance(nodes, Unknown):
@@ -207,6 +208,11 @@ def _troubles(pods: Iterable[Pod]) -> list[tuple[str, str]]:
 def _standing(name: str, nodes: Nodes, pods: Mapping[str, Pod]) -> slurm_nodes.Standing:
     pod = pods.get(name)
     return slurm_nodes.standing(nodes.get(name), pod_ready=pod is not None and pod.ready and not pod.terminating)
+
+
+def _why(pods: Iterable[Pod]) -> str:
+    """The first trouble among pods, as the end of a sentence."""
+    return next((f" ({pod.name}: {pod.trouble})" for pod in pods if pod.trouble and not pod.terminating), "")
 
 
 def _condition(kind: str, status: str, findings: Sequence[Finding]) -> Condition:
