@@ -1,0 +1,72 @@
+"""What an image is built from, and when it is built again."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from devcluster import image_builder, image_recipe, images
+
+
+@pytest.mark.parametrize("name", image_recipe.NAMES)
+def test_an_images_tag_is_the_same_each_time_and_names_no_moving_thing(name: str) -> None:
+    assert image_recipe.read_recipe(name).reference == image_recipe.read_recipe(name).reference
+    assert image_recipe.read_recipe(name).tag not in ("", "latest")
+
+
+def test_every_input_changes_the_tag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_recipe, "REPOSITORY", tmp_path)
+    file = tmp_path / "file"
+    file.write_text("1")
+    recipe = image_recipe.Recipe("x", "FROM scratch", {"BASE": ("a", "b")}, (file,), "forky")
+    tags = {
+        recipe.tag,
+        dataclasses.replace(recipe, containerfile="FROM other").tag,
+        dataclasses.replace(recipe, package_lists={"BASE": ("a",)}).tag,
+        dataclasses.replace(recipe, suite="trixie").tag,
+        dataclasses.replace(recipe, inputs=()).tag,
+    }
+    file.write_text("2")
+    tags.add(recipe.tag)
+    file.chmod(0o755)
+    tags.add(recipe.tag)
+    assert len(tags) == 7
+
+
+def test_what_a_containerfile_copies_is_an_input_and_build_results_are_not() -> None:
+    inputs = {str(path.relative_to(image_recipe.REPOSITORY)) for path in image_recipe.read_recipe("slurm").inputs}
+    assert {"native/jail.c", "images/slurm/slurm_node/tree.py", "images/slurm/rootfs/etc/nsswitch.conf"} <= inputs
+    assert not [path for path in inputs if "__pycache__" in path or path.startswith("native/build/")]
+
+
+def test_a_complete_archive_is_not_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = image_recipe.read_recipe("jail")
+    archive = tmp_path / "images" / f"jail-{recipe.tag}.tar"
+    archive.parent.mkdir()
+    archive.touch()
+    monkeypatch.setattr(image_builder.Builder, "build", lambda *_: pytest.fail("built"))
+    assert images.build_all(tmp_path, ["jail"])["jail"] == images.Image(recipe.reference, archive)
+
+
+def test_a_failed_step_names_its_log_and_shows_its_end(tmp_path: Path) -> None:
+    log = tmp_path / "x.log"
+    with pytest.raises(images.ImageError, match=r"making x failed \(exit code 3\).*x\.log:\n(.|\n)*the reason"):
+        image_builder.run_step(["sh", "-c", "echo the reason; exit 3"], log, "making x")
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("sources.list.d/debian.sources", "Types: deb\nURIs: http://mirror.test/debian\nSuites: x\n"),
+        ("sources.list", "# deb http://no\ndeb [arch=amd64] http://mirror.test/debian bookworm main\n"),
+    ],
+)
+def test_packages_come_from_where_this_machine_gets_its_own(tmp_path: Path, file: str, text: str) -> None:
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text(text)
+    assert image_builder.apt_mirror(tmp_path) == "http://mirror.test/debian"
+
+
+def test_a_machine_without_a_mirror_is_told_so(tmp_path: Path) -> None:
+    with pytest.raises(images.ImageError, match="no package mirror"):
+        image_builder.apt_mirror(tmp_path)
