@@ -1,6 +1,7 @@
 """What all configuration models have in common."""
 
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -29,3 +30,12 @@ def setting(description: str, *, unit: str = "", default: Any = _REQUIRED, facto
     if factory is not None:
         return Field(default_factory=factory, description=description, json_schema_extra=extra, **limits)
     return Field(default, description=description, json_schema_extra=extra, **limits)
+
+
+def model_of(annotation: Any) -> type[BaseModel] | None:
+    """The model at this type, or inside its list, union or annotation; None where there is none."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if get_origin(annotation) in (list, Union, UnionType, Annotated):
+        return next((model for part in get_args(annotation) if (model := model_of(part))), None)
+    return None

@@ -4,13 +4,13 @@ import difflib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import UnionType
-from typing import Annotated, Any, Final, Union, get_args, get_origin
+from typing import Any, Final, get_args
 
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from components import names
+from components.config.model import model_of
 from components.config.values import WANT
 
 NOTHING: Final = object()
@@ -67,15 +67,6 @@ def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """The model at this type or inside its list, union or annotation."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    if get_origin(annotation) in (list, Union, UnionType, Annotated):
-        return next((model for part in get_args(annotation) if (model := _model_in(part))), None)
-    return None
-
-
 def _field(model: type[BaseModel], path: Iterable[str | int]) -> tuple[type[BaseModel] | None, Any]:
     """The model and the field's annotation that a path leads to; None where it leaves the models."""
     inside: type[BaseModel] | None = model
@@ -89,7 +80,7 @@ def _field(model: type[BaseModel], path: Iterable[str | int]) -> tuple[type[Base
         if info is None:
             return None, None
         annotation = info.annotation
-        inside = _model_in(annotation)
+        inside = model_of(annotation)
     return inside, annotation
 
 

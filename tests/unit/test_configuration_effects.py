@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
 from components import ledger, names, slurm_cluster, slurm_conf
 from components.config import Config, parse
+from components.config.model import model_of
 from tests.unit.samples import DIGEST, GPU_SET, SSH_KEY, changed, run_program
 
 OTHER_IMAGE = "registry.example/other@" + DIGEST.replace("ab", "cd")
@@ -304,18 +304,10 @@ def test_the_field_does_what_it_says(path: str, value: Any, probe: Callable[[Con
         assert unchanged != expected, f"{path} changes nothing"
 
 
-def _model(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    if get_origin(annotation) in (list, Union, UnionType, Annotated):
-        return next((found for part in get_args(annotation) if (found := _model(part))), None)
-    return None
-
-
 def _leaves(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
     for info in model.model_fields.values():
         path = f"{prefix}{info.alias}"
-        inner = _model(info.annotation)
+        inner = model_of(info.annotation)
         if inner is None:
             yield path
         else:
@@ -336,7 +328,7 @@ def test_every_field_is_described() -> None:
         for info in model.model_fields.values():
             if not info.description:
                 yield f"{prefix}{info.alias}"
-            if inner := _model(info.annotation):
+            if inner := model_of(info.annotation):
                 yield from undescribed(inner, f"{prefix}{info.alias}.")
 
     assert list(undescribed(Config)) == []

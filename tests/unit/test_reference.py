@@ -1,0 +1,22 @@
+"""The reference page says what the models say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from components.config import reference
+
+PAGE = Path(__file__).parents[2] / "docs" / "configuration-reference.md"
+
+
+def test_the_page_is_current() -> None:
+    again = "run: python3 -m components.config.reference > docs/configuration-reference.md"
+    assert PAGE.read_text() == reference.text(), again
+
+
+def test_a_default_is_the_one_in_effect_at_that_place() -> None:
+    page = reference.text()
+    assert "| `login.resources.memory` | `4Gi` |" in page
+    assert "| `controller.resources.memory` | `1Gi` |" in page
+    assert "| `nodeSets[].replicas` | **required** | Wanted number of nodes. |" in page
+    assert "| `jail.persistent` | `[/home, /root, /srv]` |" in page
