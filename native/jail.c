@@ -25,6 +25,9 @@ static const int kept_capabilities[] = {
     CAP_SETUID, CAP_SETFCAP,      CAP_SYS_CHROOT, CAP_NET_BIND_SERVICE, CAP_AUDIT_WRITE,
 };
 
+/* Relative to the pod's root: keys and sockets; the whole shared volume. */
+static const char *const pod_volumes[] = {"run", "mnt/jail", NULL};
+
 void jail_init(struct jail *jail, const char *root) {
     memset(jail, 0, sizeof(*jail));
     jail->root = root;
@@ -94,16 +97,28 @@ int jail_check(struct jail *jail) {
     return 0;
 }
 
-/* Makes the current folder, a mount, the root. Both paths are ".": the old root is stacked on the new one and detached,
- * so the shared root needs no folder to put it in. */
-static int pivot_here(struct jail *jail) {
-    if (syscall(SYS_pivot_root, ".", "."))
-        return fail_errno(jail, "pivot_root into the jail");
-    if (umount2(".", MNT_DETACH))
-        return fail_errno(jail, "detach the pod's root");
-    if (chdir("/"))
-        return fail_errno(jail, "enter the new root folder");
-    return 0;
+/* Makes the current folder, a mount, the root: it is moved over "/", as switch_root does. Not pivot_root: container
+ * runtimes' default seccomp profile refuses that, whatever the capabilities. What was the root lies below, where no
+ * path leads: ".." of the new root is the new root, and what holds keys is detached besides. */
+static int move_root_here(struct jail *jail) {
+    int outcome = 0;
+    int old_root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (old_root < 0)
+        return fail_errno(jail, "/");
+    if (mount(".", "/", NULL, MS_MOVE, NULL))
+        outcome = fail_errno(jail, "move the jail to the root folder");
+    else if (chroot("."))
+        outcome = fail_errno(jail, "make the jail the root folder (is SYS_CHROOT among the pod's capabilities?)");
+    else if (fchdir(old_root))
+        outcome = fail_errno(jail, "find the pod's root folder");
+    for (size_t i = 0; !outcome && pod_volumes[i]; i++)
+        /* EINVAL: no volume is mounted there. */
+        if (umount2(pod_volumes[i], MNT_DETACH) && errno != EINVAL && errno != ENOENT)
+            outcome = fail_errno(jail, "detach the pod's volumes");
+    close(old_root);
+    if (chdir("/") && !outcome)
+        outcome = fail_errno(jail, "enter the new root folder");
+    return outcome;
 }
 
 static int own_mount_namespace(struct jail *jail) {
@@ -124,7 +139,7 @@ int jail_enter(struct jail *jail) {
         return -1;
     if (chdir(jail->root))
         return fail_errno(jail, jail->root);
-    if (pivot_here(jail))
+    if (move_root_here(jail))
         return -1;
     jail->state = JAIL_ENTERED;
     return jail_verify(jail);
@@ -164,7 +179,7 @@ int jail_enter_refusal(struct jail *jail, const char *const keep[]) {
             return -1;
     if (mount(NULL, "/tmp", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL))
         return fail_errno(jail, "make the empty root read-only");
-    if (pivot_here(jail))
+    if (move_root_here(jail))
         return -1;
     jail->state = JAIL_REFUSED;
     memcpy(jail->why, reason, sizeof(reason));

@@ -59,6 +59,16 @@ def test_after_entering_the_root_is_the_jail_and_nothing_of_the_pod_is_left(tria
     }
 
 
+def test_climbing_out_of_a_second_root_ends_in_the_jail(trial: Trial) -> None:
+    assert trial.run("enter", "drop", "climb")["climb"] == "still in the jail"
+
+
+def test_no_system_call_is_used_that_runtimes_forbid() -> None:
+    """Container runtimes' default seccomp profile has no pivot_root, and makes no exception for SYS_ADMIN."""
+    sources = (Path(__file__).resolve().parents[2] / "native").glob("*.c")
+    assert not [source.name for source in sources if "SYS_pivot_root" in source.read_text()]
+
+
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [
