@@ -30,6 +30,11 @@ class EngineLog:
             self._last[urn] = message
             await self._send(engine_pb2.INFO, urn, message, ephemeral=True)
 
+    async def clear(self, urn: str) -> None:
+        """Takes the last status line away, if there was one."""
+        if self._last.get(urn):
+            await self.status(urn, "")
+
     async def warn(self, urn: str, message: str) -> None:
         """Shows a warning that stays."""
         await self._send(engine_pb2.WARNING, urn, message, ephemeral=False)

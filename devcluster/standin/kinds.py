@@ -22,7 +22,14 @@ CLUSTER_SCOPED = frozenset({
     "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration",
     "VolumeAttachment",
 })  # fmt: skip
-_OWN_GROUPS = frozenset({"", "apps", "autoscaling", "batch", "policy"})
+_OWN_GROUPS = frozenset({"", "apps", "autoscaling", "batch", "policy"}) | {
+    f"{name}.k8s.io"
+    for name in (
+        "admissionregistration", "apiextensions", "apiregistration", "authentication", "authorization", "certificates",
+        "coordination", "discovery", "events", "flowcontrol.apiserver", "networking", "node", "rbac.authorization",
+        "resource", "scheduling", "storage", "storagemigration",
+    )
+}  # fmt: skip
 
 SKIP_AWAIT_SKIPS_DELETE = frozenset({
     "Namespace", "Pod", "ReplicationController", "DaemonSet", "Deployment", "StatefulSet", "Job",
@@ -46,7 +53,7 @@ class Kind:
     @property
     def builtin(self) -> bool:
         """Whether the kind comes with Kubernetes, not with a CustomResourceDefinition."""
-        return self.group in _OWN_GROUPS or self.group.endswith(".k8s.io")
+        return self.group in _OWN_GROUPS
 
     @property
     def namespaced(self) -> bool | None:

@@ -154,6 +154,7 @@ class KubernetesProvider(sdk.Provider):
         except (ValueError, api.ApiError, api.Unreachable) as error:
             state = checkpoint.make(manifest, live, request.properties, writer.manager)
             raise failures.incomplete(live, failures.start(request.urn, error), state) from error
+        await self._log.clear(request.urn)
         return sdk.CreateResponse(
             kinds.resource_id(live), checkpoint.make(manifest, live, request.properties, writer.manager)
         )
@@ -186,6 +187,7 @@ class KubernetesProvider(sdk.Provider):
                 raise failures.Refused(f"update of resource {request.urn!r} failed: {error}") from error
             state = checkpoint.make(manifest, now, request.news, writer.manager)
             raise failures.incomplete(now, failures.update(now, error), state) from error
+        await self._log.clear(request.urn)
         return sdk.UpdateResponse(checkpoint.make(manifest, live, request.news, writer.manager))
 
     async def _update(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Awaitable, Callable
@@ -113,7 +114,6 @@ def main(arguments: list[str]) -> None:
     engine = next((argument for argument in arguments if not argument.startswith("-")), None)
     if engine is None:
         sys.exit("pulumi-resource-kubernetes (stand-in) is started by pulumi, with the address of its engine")
-    try:
-        asyncio.run(_serve(engine))
-    except KeyboardInterrupt:
-        return
+    # Ctrl-C is the engine's to handle: it asks for the end of the operations, and the state gets what they reached.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    asyncio.run(_serve(engine))

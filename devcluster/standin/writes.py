@@ -42,6 +42,13 @@ class Writer:
         query = {"fieldManager": manager, "fieldValidation": "Strict", **more}
         return {**query, "dryRun": "All"} if self.preview else query
 
+    async def _fitted(self, manifest: Manifest) -> Manifest:
+        # Before its CustomResourceDefinition was there, a cluster-scoped object was taken for one with a namespace.
+        if not kinds.namespace_of(manifest) or (await self.api.resource(kinds.of(manifest))).namespaced:
+            return manifest
+        metadata = {key: value for key, value in manifest["metadata"].items() if key != "namespace"}
+        return {**manifest, "metadata": metadata}
+
     async def _apply(self, manifest: Manifest, live: Manifest | None) -> Manifest:
         path = await self.api.path(kinds.of(manifest), kinds.namespace_of(manifest), kinds.name_of(manifest))
         force = ownership.forced(manifest, live, self.settings.patch_force, self.preview)
@@ -83,6 +90,7 @@ class Writer:
         raise AssertionError("the last try returns or raises")
 
     async def _create_once(self, manifest: Manifest) -> Manifest:
+        manifest = await self._fitted(manifest)
         if self.settings.server_side_apply and (self.settings.upsert_existing_objects or self.patch):
             try:
                 return await self._apply(manifest, None)
@@ -128,7 +136,7 @@ class Writer:
         Raises:
             api.ApiError: it was refused, or is not there (code 404).
         """
-        target = {**manifest, "metadata": {**kinds.metadata_of(manifest), "name": live_name}}
+        target = await self._fitted({**manifest, "metadata": {**kinds.metadata_of(manifest), "name": live_name}})
         live = await self.api.get(target)
         path = await self.api.path(kinds.of(target), kinds.namespace_of(target), live_name)
         if target.get("kind") == "CustomResourceDefinition":

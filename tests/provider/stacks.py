@@ -35,7 +35,10 @@ class Cluster:
     def call(self, method: str, path: str, body: Any = None, kind: str = "application/json", **query: str) -> Any:
         """One call, whatever the answer's status."""
         content = None if body is None else json.dumps(body)
-        return self._client.request(method, path, content=content, headers={"Content-Type": kind}, params=query).json()
+        answer = self._client.request(method, path, content=content, headers={"Content-Type": kind}, params=query)
+        if "json" in answer.headers.get("Content-Type", ""):
+            return answer.json()
+        return {"kind": "Status", "code": answer.status_code, "message": answer.text}
 
     def get(self, path: str) -> Any:
         return self.call("GET", path)

@@ -85,16 +85,20 @@ def test_an_object_waits_for_its_namespace_and_its_kind_to_be_made(stack: Stack)
     stack.program(f"""
         k.apiextensions.CustomResource("thing", api_version="{group}/v1", kind="Thing",
             metadata={{"name": "thing", "namespace": namespace}}, spec={{"size": 3}}, opts=options)
+        k.apiextensions.CustomResource("wide", api_version="{group}/v1", kind="Wide",
+            metadata={{"name": "wide"}}, spec={{"size": 4}}, opts=options)
         anything = {{"type": "object", "x_kubernetes_preserve_unknown_fields": True}}
         schema = {{"openAPIV3Schema": {{"type": "object", "properties": {{"spec": anything}}}}}}
-        k.apiextensions.v1.CustomResourceDefinition("things.{group}", metadata={{"name": "things.{group}"}},
-            spec={{"group": "{group}", "scope": "Namespaced",
-                  "names": {{"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"}},
-                  "versions": [{{"name": "v1", "served": True, "storage": True, "schema": schema}}]}},
-            opts=options)
+        made = (("thing", "things", "Thing", "Namespaced"), ("wide", "wides", "Wide", "Cluster"))
+        for one, many, kind, scope in made:
+            k.apiextensions.v1.CustomResourceDefinition(many, metadata={{"name": f"{{many}}.{group}"}}, opts=options,
+                spec={{"group": "{group}", "scope": scope,
+                      "names": {{"plural": many, "singular": one, "kind": kind, "listKind": f"{{kind}}List"}},
+                      "versions": [{{"name": "v1", "served": True, "storage": True, "schema": schema}}]}})
     """)
     stack.up()
     assert stack.cluster.get(f"/apis/{group}/v1/namespaces/{stack.namespace}/things/thing")["spec"] == {"size": 3}
+    assert stack.cluster.get(f"/apis/{group}/v1/wides/wide")["spec"] == {"size": 4}
     stack.pulumi("preview", "--refresh", "--expect-no-changes")
     stack.pulumi("destroy", "--yes", "--skip-preview")
 
