@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import time
@@ -108,7 +109,13 @@ def _done(
 
 @pytest.fixture(scope="session")
 def slurm() -> Iterator[Slurm]:
-    """The cluster of this test session, made by what `make up` calls."""
+    """The cluster of this test session, made by what `make up` calls.
+
+    PULUMI_SLURM_E2E_INSTANCE names one that is up already, for writing tests: it is used as it is, and stays.
+    """
+    if existing := os.environ.get("PULUMI_SLURM_E2E_INSTANCE"):
+        yield Slurm(up.existing(Instance.named(existing)))
+        return
     instance = Instance.named(testing.test_instance_name())
     try:
         yield Slurm(up.up(instance))
