@@ -39,10 +39,13 @@ def test_every_kind_of_step_has_the_jail_as_its_root(slurm, how):
 
 
 def test_the_root_shows_the_jail_and_nothing_of_the_pod(slurm):
-    listing = slurm.sh("srun -n1 ls -A / /mnt /run /run/secrets 2>&1").stdout
     assert "gcc" in slurm.sh("srun -n1 ls /usr/bin").ok().split()
-    for of_the_pod in ("slurm.key", "jail", "oldroot", "serviceaccount", "termination-log"):
-        assert of_the_pod not in listing
+    assert slurm.sh("srun -n1 ls -A /mnt").ok() == ""
+    assert set(slurm.sh("srun -n1 ls -A /run").ok().split()) <= {".jail-ready", "lock", "slurm", "user", "shm"}
+    mounted = slurm.sh("srun -n1 awk '{print $2}' /proc/mounts").ok().split()
+    assert "/" in mounted
+    for of_the_pod in ("/mnt/jail", "/run/secrets/slurm", "/run/jail", "/dev/termination-log"):
+        assert of_the_pod not in mounted
 
 
 def test_a_file_made_on_one_node_is_on_all(slurm):
@@ -76,7 +79,7 @@ def test_a_package_installed_on_one_node_is_on_all(slurm):
         dpkg-deb --root-owner-group --build ~/hello ~/hello-jail.deb
     """)
     slurm.sh(package).ok()
-    slurm.sh("srun -n1 -w cpu-0 sudo apt-get install -y --no-download ~/hello-jail.deb").ok()
+    slurm.sh("srun -n1 -w cpu-0 sudo apt-get install -y ~/hello-jail.deb").ok()
     assert slurm.sh("hello-jail; srun -n1 -w cpu-1 hello-jail").ok() == "hello from a package\nhello from a package"
 
 

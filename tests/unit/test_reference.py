@@ -6,11 +6,11 @@ from pathlib import Path
 
 from components.config import reference
 
-PAGE = Path(__file__).parents[2] / "docs" / "configuration-reference.md"
+PAGE = Path(__file__).parents[2] / "docs" / "config.md"
 
 
 def test_the_page_is_current() -> None:
-    again = "run: python3 -m components.config.reference > docs/configuration-reference.md"
+    again = "run: python3 -m components.config.reference > docs/config.md"
     assert PAGE.read_text() == reference.text(), again
 
 
