@@ -29,8 +29,7 @@ print(json.dumps(taken))
 WITHOUT_PLUGIN = """
 set -e
 : > /run/slurm/conf/plugstack.conf
-real=$(ls /opt/slurm/libexec/slurmstepd /opt/slurm/sbin/slurmstepd.real 2>/dev/null | head -1)
-for gate in /opt/slurm/sbin/slurmstepd /usr/sbin/slurmstepd; do ln -sf "$real" "$gate"; done
+ln -sf /opt/slurm/libexec/slurmstepd /opt/slurm/sbin/slurmstepd
 """
 
 

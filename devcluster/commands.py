@@ -212,7 +212,9 @@ def _check(_: argparse.Namespace) -> int:
 
 def _bench(options: argparse.Namespace) -> int:
     command = [sys.executable, "-m", "bench", *options.names]
-    return subprocess.run(command, cwd=CHECKOUT, check=False).returncode
+    # Populate is measured as the image has it.
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT / "images" / "slurm")}
+    return subprocess.run(command, cwd=CHECKOUT, env=environment, check=False).returncode
 
 
 def _clean_cache(_: argparse.Namespace) -> int:

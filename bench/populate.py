@@ -1,0 +1,53 @@
+"""What populate costs over a plain tar pipe: the same tree, copied on the same disk, alternately."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from slurm_node import populate
+
+from bench.measurement import Measurement, run
+from devcluster.up import Cluster
+
+REPETITIONS = 3
+
+
+def measure(cluster: Cluster) -> list[Measurement]:
+    """Median of 3 copies each way of the root that the dev cluster's jobs see."""
+    source = next(cluster.instance.volumes.glob("*/roots/*"))
+    with tempfile.TemporaryDirectory(dir=cluster.instance.volumes) as scratch:
+        folder = Path(scratch)
+        _tar_pipe(source, folder / "warm")  # the source is in the page cache for all that are measured
+        taken: dict[str, list[float]] = {"populate": [], "tar": []}
+        for number in range(REPETITIONS):
+            taken["tar"].append(_timed(_tar_pipe, source, folder / f"tar{number}"))
+            taken["populate"].append(_timed(_populate, source, folder / f"populate{number}"))
+    seconds = {name: statistics.median(each) for name, each in taken.items()}
+    detail = {f"{name}, s": value for name, value in seconds.items()}
+    return [Measurement("populate ÷ plain tar pipe", seconds["populate"] / seconds["tar"], 1.1, detail=detail)]
+
+
+def _timed(copy: Callable[[Path, Path], None], source: Path, target: Path) -> float:
+    run(["sync"], deadline_seconds=300)
+    began = time.monotonic()
+    copy(source, target)
+    run(["sync"], deadline_seconds=300)
+    taken = time.monotonic() - began
+    shutil.rmtree(target)
+    return taken
+
+
+def _tar_pipe(source: Path, target: Path) -> None:
+    target.mkdir()
+    flags = "--numeric-owner --xattrs --acls --one-file-system"
+    pipe = f"tar {flags} -C '{source}' -c . | tar {flags} -p -C '{target}' -x"
+    run(["bash", "-o", "pipefail", "-c", pipe], deadline_seconds=600)
+
+
+def _populate(source: Path, target: Path) -> None:
+    populate.copy_image(source, target, target.with_suffix(".json"), target.parent)
