@@ -42,7 +42,8 @@ def commands() -> dict[str, list[str]]:
         "lint": [str(tools / "ruff"), "check", "."],
         "types": [str(tools / "mypy"), *TYPED],
         "layers": [str(tools / "lint-imports"), "--no-cache"],
-        "C format": [str(tools / "clang-format"), "--dry-run", "--Werror", *_tracked("native/*.c", "native/*.h")],
+        "C format": [str(tools / "clang-format"), "--dry-run", "--Werror", *_tracked("native/*.c", "native/*.h", "tests/native/*.c")],
+        "C": ["make", "-s", "-C", "native", "analyze"],
         "shell": ["shellcheck", *_shell_scripts()],
         "Containerfiles": [str(tools / "hadolint"), "--config", ".hadolint.yaml", *_tracked("*Containerfile")],
     }
