@@ -6,6 +6,7 @@ The command lines are pure functions, used by `ApiServer` here (loopback, no nod
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
 import socket
 import ssl
@@ -13,6 +14,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -133,28 +135,29 @@ def credentials(authority: Authority, addresses: tuple[str, ...]) -> Credentials
 ADMIN = Subject("admin", groups=("system:masters",))
 
 
-def wait_ready(url: str, authority: Authority, deadline: float) -> None:
+def wait_ready(url: str, authority: Authority, deadline: float, lives: Callable[[], bool] = lambda: True) -> None:
     """Wait until the API server says ready.
 
     Args:
         url: Of the API server.
         authority: Whose `admin` asks.
         deadline: In `time.monotonic()` seconds.
+        lives: Whether there is still something to wait for.
 
     Raises:
-        TimeoutError: with the last answer, when the deadline is over.
+        TimeoutError: with the last answer, when the deadline is over or what it waits for has ended.
     """
     client = authority.issue("admin", ADMIN)
     context = ssl.create_default_context(cafile=str(authority.certificate))
     context.load_cert_chain(client.certificate, client.key)
     answer = "no answer yet"
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and lives():
         try:
             with urllib.request.urlopen(f"{url}/readyz", timeout=5, context=context):  # noqa: S310 - our own URL
                 return
         except urllib.error.HTTPError as error:
             answer = error.read().decode(errors="replace")
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             answer = str(error)
         time.sleep(0.1)
     raise TimeoutError(f"{url}/readyz: not ready in time: {answer.strip()[-500:]}")

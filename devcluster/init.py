@@ -7,6 +7,7 @@ on standard input: the keeper lays the veth pair in between. When it ends, the k
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import signal
@@ -54,7 +55,8 @@ class Supervisor:
         """Start everything, then supervise until told to stop."""
         self._save()
         for component in self._plan.components:
-            self._start(component)
+            if component.name not in self._due:
+                self._start(component)
             if component.probe and not self._wait(component.probe):
                 break
         while not self._stopping:
@@ -96,24 +98,36 @@ class Supervisor:
             if state.pid:
                 self._replaced.add(name)
                 os.kill(state.pid, signal.SIGTERM)
-            else:
+            elif name in self._components:
                 self._due[name] = time.monotonic()
+            else:
+                self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        del self._states[name]
+        self._due.pop(name, None)
+        self._save()
 
     def _start(self, component: Component) -> None:
         log = str(Path(self._plan.logs) / f"{component.name}.log")
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        pid = os.posix_spawn(
-            component.command[0],
-            component.command,
-            {"PATH": os.environ["PATH"], "HOME": "/root", **component.environment},
-            file_actions=[
-                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_OPEN, 1, log, flags, 0o644),
-                (os.POSIX_SPAWN_DUP2, 1, 2),
-            ],
-            setsid=True,
-            setsigmask=[],
-        )
+        try:
+            pid = os.posix_spawn(
+                component.command[0],
+                component.command,
+                {"PATH": os.environ["PATH"], "HOME": "/root", **component.environment},
+                file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_OPEN, 1, log, flags, 0o644),
+                    (os.POSIX_SPAWN_DUP2, 1, 2),
+                ],
+                setsid=True,
+                setsigmask=[],
+            )
+        except OSError as error:
+            # Its program is being replaced, say. The node lives on without it meanwhile.
+            self._start_again(component.name, 0, f"could not be started: {error}")
+            return
         self._states[component.name] = replace(self._states[component.name], pid=pid, since=time.time())
         self._save()
 
@@ -128,14 +142,16 @@ class Supervisor:
             if name in self._components:
                 self._start(self._components[name])
             else:
-                del self._states[name]
-                self._due.pop(name, None)
-            self._save()
+                self._forget(name)
             return
         lived = time.time() - (state.since or time.time())
-        self._failures[name] = supervision.failures_after(self._failures[name], lived)
+        self._start_again(name, lived, f"{_in_words(status)} after {lived:.0f} s")
+
+    def _start_again(self, name: str, lived_seconds: float, how: str) -> None:
+        self._failures[name] = supervision.failures_after(self._failures[name], lived_seconds)
         self._due[name] = time.monotonic() + supervision.backoff_seconds(self._failures[name])
-        how = f"{_in_words(status)} after {lived:.0f} s at {time.strftime('%H:%M:%S')}"
+        how = f"{how} at {time.strftime('%H:%M:%S')}"
+        state = self._states[name]
         self._states[name] = replace(state, pid=None, since=None, restarts=state.restarts + 1, last_exit=how)
         print(f"{name} ended: {how}", flush=True)
         self._save()
@@ -217,7 +233,7 @@ def _answers(probe: Probe) -> bool:
     try:
         with urllib.request.urlopen(f"{scheme}://{host}:{port}{path}", timeout=2, context=context):  # noqa: S310
             return True
-    except OSError:
+    except (OSError, http.client.HTTPException):
         return False
 
 

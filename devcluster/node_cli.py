@@ -79,19 +79,20 @@ def start(
     # Volumes hold programs and files of other users' making: nobody on the host but root may pass here.
     instance.state.chmod(0o700)
     with instance.being_started(), Step(f"starting the node of instance {instance.name}"):
+        was_running = instance.is_running()
         changed = node_plan.write(_describe(instance, binaries, checkout))
-        if not instance.is_running():
+        if not was_running:
             keeper.start(instance, instance.state / "keeper.log", owner)
         runtime = _wait_for_init(instance)
-        if changed:
+        if was_running and changed:
             os.kill(runtime.init, signal.SIGHUP)
     with Step("waiting for the API server"):
-        authority = Authority(instance.pki)
+        url, deadline = f"https://{address(instance)}:6443", time.monotonic() + control_plane.READY_SECONDS
         try:
-            control_plane.wait_ready(
-                f"https://{address(instance)}:6443", authority, time.monotonic() + control_plane.READY_SECONDS
-            )
+            control_plane.wait_ready(url, Authority(instance.pki), deadline, instance.is_running)
         except TimeoutError as error:
+            if not instance.is_running():
+                raise _ended(instance) from None
             raise StepFailed(str(error), instance.logs / "kube-apiserver.log") from None
     with Step("images and objects of the node"):
         _load_own_images(instance, binaries)
@@ -279,12 +280,17 @@ def _wait_for_init(instance: Instance) -> Runtime:
     while (runtime := instance.runtime()) is None:
         waited = time.monotonic() - started
         if waited > KEEPER_SECONDS and not instance.is_running():
-            last = (log.read_text().strip().splitlines() or ["it said nothing"])[-1]
-            raise StepFailed(f"the node of instance {instance.name} ended at once: {last}", log)
+            raise _ended(instance)
         if waited > INIT_SECONDS:
             raise StepFailed(f"the node of instance {instance.name} has no first process after {waited:.0f} s", log)
         time.sleep(0.05)
     return runtime
+
+
+def _ended(instance: Instance) -> StepFailed:
+    log = instance.state / "keeper.log"
+    last = (log.read_text().strip().splitlines() or ["it said nothing"])[-1]
+    return StepFailed(f"the node of instance {instance.name} ended while it was started: {last}", log)
 
 
 def _load_own_images(instance: Instance, binaries: Path) -> None:
