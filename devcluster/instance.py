@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 DEFAULT_STATE_ROOT = Path("/var/lib/pulumi-slurm")
+MACHINE_LOCK = Path("/run/pulumi-slurm.lock")
 NAME_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
 
 
@@ -187,11 +188,9 @@ def all_instances() -> list[Instance]:
 
 
 @contextlib.contextmanager
-def registry_lock() -> Iterator[None]:
-    """Only one process at a time chooses a subnet or changes what instances share on the host."""
-    root = state_root()
-    root.mkdir(parents=True, exist_ok=True)
-    with (root / ".registry.lock").open("w") as file:
+def machine_lock() -> Iterator[None]:
+    """Only one process at a time, of any state root, chooses a subnet or changes what instances share on the host."""
+    with MACHINE_LOCK.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 from devcluster import cgroups, links, processes
-from devcluster.instance import Instance, Runtime, all_instances, registry_lock
+from devcluster.instance import Instance, Runtime, machine_lock
 
 NAMESPACE_SECONDS = 20
 PROCESS_GROUPS = ("node", "keeper")
@@ -46,7 +46,8 @@ class Keeper:
                 self._instance.record_runtime(None)
                 cgroups.leave(os.getpid())
                 clean(self._instance)
-                self._release()
+                with machine_lock():
+                    links.restore_forwarding()
 
     def _run_init(self) -> None:
         plan = self._instance.state / "plan.json"
@@ -64,7 +65,7 @@ class Keeper:
             for process in (unshare.pid, self._init):
                 cgroups.enter(self._instance.name_on_host, "node", process)
             subnet = links.Subnet.parse(self._instance.description().subnet)
-            with registry_lock():
+            with machine_lock():
                 links.connect(self._instance, subnet, self._init)
             unshare.stdin.write(b"the network is there\n")
             unshare.stdin.close()
@@ -82,11 +83,6 @@ class Keeper:
     def _on_sigterm(self, _signal: int, _frame: FrameType | None) -> None:
         if self._init is not None:
             os.kill(self._init, signal.SIGTERM)
-
-    def _release(self) -> None:
-        with registry_lock():
-            if not any(other.is_running() for other in all_instances() if other != self._instance):
-                links.restore_forwarding()
 
 
 def clean(instance: Instance) -> None:

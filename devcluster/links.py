@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from devcluster.instance import Instance, state_root
+from devcluster.instance import Instance
 
 POOL = ipaddress.IPv4Network("10.213.0.0/18")
 DEADLINE_SECONDS = 20
 FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
+FORWARDING_WAS_OFF = Path("/run/pulumi-slurm.forwarding-was-off")
+HOST_END_PREFIX = "ps-"
 
 
 class NoSubnetError(RuntimeError):
@@ -111,12 +113,12 @@ def read_networks(mine: str) -> dict[ipaddress.IPv4Network, str]:
 
 def host_end(instance: Instance) -> str:
     """Name of the host's end of the pair; at most 15 characters, whatever the instance's name."""
-    return f"ps-{hashlib.sha256(str(instance.state).encode()).hexdigest()[:10]}"
+    return f"{HOST_END_PREFIX}{hashlib.sha256(str(instance.state).encode()).hexdigest()[:10]}"
 
 
 def node_end(instance: Instance) -> str:
     """Name of the node's end as long as it is still on the host; inside it becomes eth0."""
-    return host_end(instance).replace("ps-", "pn-")
+    return host_end(instance).replace(HOST_END_PREFIX, "pn-")
 
 
 def mtu_to_the_world() -> int:
@@ -130,6 +132,10 @@ def connect(instance: Instance, subnet: Subnet, process: int) -> None:
     """Lay the pair between the host and the network namespace of a process, and let the node out by masquerading."""
     disconnect(instance)
     host, node = host_end(instance), node_end(instance)
+    owner = _owner(subnet.network, read_networks(host))
+    if owner:
+        # Chosen when it was free, and taken since by an instance of another state root.
+        raise RuntimeError(f"subnet {subnet} is in use now by {owner}: start again for another")
     mtu = str(mtu_to_the_world())
     run("ip", "link", "add", host, "mtu", mtu, "type", "veth", "peer", "name", node, "mtu", mtu)
     run("ip", "link", "set", host, "alias", f"devcluster instance {instance.name} ({instance.state})")
@@ -138,7 +144,7 @@ def connect(instance: Instance, subnet: Subnet, process: int) -> None:
     run("ip", "link", "set", node, "netns", str(process), "name", "eth0")
     run("nft", "-f", "-", stdin=masquerade(instance, subnet))
     if FORWARDING.read_text().strip() == "0":
-        (state_root() / ".forwarding-was-off").touch()
+        FORWARDING_WAS_OFF.touch()
         FORWARDING.write_text("1")
 
 
@@ -152,11 +158,11 @@ def disconnect(instance: Instance) -> None:
 
 
 def restore_forwarding() -> None:
-    """Turn forwarding off again if an instance turned it on: for the last one that goes."""
-    mark = state_root() / ".forwarding-was-off"
-    if mark.exists():
+    """Turn forwarding off again if an instance turned it on and none is left, of any state root."""
+    others = any(link.name.startswith(HOST_END_PREFIX) for link in Path("/sys/class/net").iterdir())
+    if FORWARDING_WAS_OFF.exists() and not others:
         FORWARDING.write_text("0")
-        mark.unlink()
+        FORWARDING_WAS_OFF.unlink()
 
 
 def masquerade(instance: Instance, subnet: Subnet) -> str:

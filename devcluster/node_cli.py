@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devcluster import addons, control_plane, keeper, links, node_images, node_plan, processes, readiness, supervision
-from devcluster.instance import Description, Instance, Runtime, all_instances, registry_lock
+from devcluster.instance import Description, Instance, Runtime, all_instances, machine_lock
 from devcluster.links import Subnet
 from devcluster.node_plan import NodeFacts
 from devcluster.pki import Authority
@@ -256,7 +256,7 @@ def _describe(instance: Instance, binaries: Path, checkout: Path) -> NodeFacts:
         raise StepFailed(f"OS packages are missing: apt-get install -y {' '.join(sorted(missing))}")
     containerd = shutil.which("containerd")
     assert containerd
-    with registry_lock():
+    with machine_lock():
         had = Subnet.parse(instance.description().subnet) if instance.exists() else None
         taken = links.read_networks(links.host_end(instance))
         others = {
