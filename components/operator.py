@@ -33,7 +33,8 @@ _RULES: list[dict[str, Any]] = [
         ],
         "verbs": [*_READ, "patch", "update"],
     },
-    {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": [*_READ, "patch"]},
+    # It deletes the StatefulSet of a node set that is gone: Pulumi's own delete would leave pods and revisions behind.
+    {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": [*_READ, "patch", "delete"]},
     {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": _READ},
     {"apiGroups": [""], "resources": ["pods"], "verbs": _READ},
     # A rule with names can't allow create: the name is not known to the server then.
@@ -49,7 +50,7 @@ _RULES: list[dict[str, Any]] = [
     {
         "apiGroups": ["coordination.k8s.io"],
         "resources": ["leases"],
-        "verbs": [*_READ, "create", "update", "patch"],
+        "verbs": [*_READ, "create", "update", "patch", "delete"],
     },
 ]
 

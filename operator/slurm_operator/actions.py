@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Awaitable, Mapping
 
-from slurm_operator import names
+from slurm_operator import metrics, names, report
+from slurm_operator.decisions import deletion, replicas, status
 from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.decisions import replicas
-from slurm_operator.kubernetes_api import KubernetesApi
+from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.lease import Lease
-from slurm_operator.slurm_rest import SlurmRest
+from slurm_operator.observe import CUSTOM_API
+from slurm_operator.slurm_rest import SlurmError, SlurmRest
+
+log = logging.getLogger(__name__)
+
+
+async def attempt(api: KubernetesApi, body: Object, kind: str, work: Awaitable[str]) -> status.Finding | None:
+    """Carry out one change; a refusal is told in Degraded and tried again by the next pass."""
+    try:
+        done = await work
+    except (SlurmError, KubernetesError) as error:
+        if isinstance(error, KubernetesError) and error.status == 409:
+            raise  # What this pass saw is no longer so: the next one decides anew.
+        metrics.ACTION_FAILURES.labels(kind).inc()
+        log.warning("action failed: %s error=%s", kind, error)
+        return status.Finding("ActionFailed", f"{kind}: {error}")
+    if done:
+        metrics.ACTIONS.labels(kind).inc()
+        log.info("%s: %s", kind, done)
+        await report.event(api, body, kind, done)
+    return None
 
 
 async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: replicas.Move) -> str:
@@ -44,6 +65,32 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: repli
         case replicas.DeleteRecord(node=name):
             await rest.delete_node(name)
             return f"deleted Slurm's record of {name}: its pod is gone"
+
+
+async def guard(api: KubernetesApi, lease: Lease, node_set: Object, rest_url: str) -> str:
+    """Set our finalizer on a NodeSet, and note whom to ask about its jobs, so that its deletion waits for them."""
+    lease.check()
+    metadata = node_set["metadata"]
+    finalizers = sorted({*metadata.get("finalizers", []), names.FINALIZER})
+    annotations = {**metadata.get("annotations", {}), names.REST_ANNOTATION: rest_url}
+    changed = {**metadata, "finalizers": finalizers, "annotations": annotations}
+    await api.replace(CUSTOM_API, names.NODE_SETS, {**node_set, "metadata": changed})
+    return f"a deletion of {metadata['name']} waits for its jobs from now on"
+
+
+async def release(api: KubernetesApi, lease: Lease, node_set: Object, decided: deletion.Release) -> str:
+    """Let a NodeSet go, after its StatefulSet.
+
+    Pulumi deletes the StatefulSet with propagation Orphan, for a replacement's sake; that would leave its pods and
+    revisions behind, so it goes here.
+    """
+    lease.check()
+    if decided.workload:
+        await api.delete("apps/v1", "statefulsets", decided.workload.name, decided.workload.resource_version)
+    metadata = node_set["metadata"]
+    kept = [finalizer for finalizer in metadata["finalizers"] if finalizer != names.FINALIZER]
+    await api.replace(CUSTOM_API, names.NODE_SETS, {**node_set, "metadata": {**metadata, "finalizers": kept}})
+    return f"let {metadata['name']} go: {decided.why}"
 
 
 async def promote(api: KubernetesApi, lease: Lease, wanted: str, active: str, files: Mapping[str, str]) -> str:

@@ -83,7 +83,7 @@ async def stop(memo: kopf.Memo, **_: Any) -> None:
     memo.stop_health()
 
 
-# Plain event handlers: kopf then adds no finalizer, so nothing hangs on deletion when the operator is gone.
+# Plain event handlers: kopf then adds no finalizer of its own; the only one is that which guards a NodeSet's jobs.
 @kopf.on.event(names.GROUP, names.VERSION, names.SLURM_CLUSTERS)
 @kopf.on.event(names.GROUP, names.VERSION, names.NODE_SETS)
 async def changed(memo: kopf.Memo, **_: Any) -> None:

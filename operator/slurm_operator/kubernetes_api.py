@@ -70,6 +70,15 @@ class KubernetesApi:
         path = self._path(api, plural, body["metadata"]["name"]) + (f"/{subresource}" if subresource else "")
         return await self._call("PATCH", path, body, params={**_MANAGER, "force": "true"}, headers=_APPLY)
 
+    async def delete(self, api: str, plural: str, name: str, resource_version: str) -> None:
+        """Delete an object and then what it owns; it is gone already: nothing; it is no longer as it was seen: 409."""
+        options = {"propagationPolicy": "Background", "preconditions": {"resourceVersion": resource_version}}
+        try:
+            await self._call("DELETE", self._path(api, plural, name), options)
+        except KubernetesError as error:
+            if error.status != httpx.codes.NOT_FOUND:
+                raise
+
     def _path(self, api: str, plural: str, name: str = "") -> str:
         prefix = f"/apis/{api}" if "/" in api else f"/api/{api}"
         return f"{prefix}/namespaces/{self._namespace}/{plural}" + (f"/{name}" if name else "")

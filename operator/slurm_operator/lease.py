@@ -72,12 +72,11 @@ class Lease:
             self._renewed_at = None
 
     async def release(self) -> None:
-        """Let another begin at once, if the lease is ours."""
+        """Let another begin at once, and leave nothing behind, if the lease is ours."""
         held, self._renewed_at = self.held(), None
         found = await self._api.get(_API, "leases", names.LEASE) if held else None
         if found is not None and found["spec"].get("holderIdentity") == self._identity:
-            found["spec"]["holderIdentity"] = ""
-            await self._api.replace(_API, "leases", found)
+            await self._api.delete(_API, "leases", names.LEASE, found["metadata"]["resourceVersion"])
 
     def _may_take(self, spec: dict[str, Any]) -> bool:
         if spec != self._seen:

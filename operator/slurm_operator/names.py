@@ -19,6 +19,11 @@ LEDGER_REVISION_KEY = "revision"
 LEASE = "slurm-operator"
 FIELD_MANAGER = "pulumi-slurm-operator"
 
+FINALIZER = "pulumi-slurm.dev/jobs"
+FORCE_ANNOTATION = "pulumi-slurm.dev/force-delete"
+REST_ANNOTATION = "pulumi-slurm.dev/rest-url"
+"""Set with the finalizer: where to ask about the jobs of a NodeSet whose SlurmCluster was deleted before it."""
+
 JWT_KEY_FILE = "/run/secrets/slurm/jwt.key"
 SLURM_USER = "slurm"
 REST_API = "/slurm/v0.0.45"

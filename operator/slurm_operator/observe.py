@@ -30,25 +30,36 @@ async def files(api: KubernetesApi, config_map: str) -> Mapping[str, str] | None
     return None if found is None else found.get("data") or {}
 
 
+async def node_sets(api: KubernetesApi) -> dict[str, Object]:
+    """List the namespace's NodeSets by name."""
+    return {item["metadata"]["name"]: item for item in await api.list(CUSTOM_API, names.NODE_SETS)}
+
+
+async def workloads(api: KubernetesApi, cluster: str) -> tuple[dict[str, Workload], dict[str, Pod]]:
+    """Read the namespace's StatefulSets, and the pods of a cluster; pods last, so that no set seems without its own."""
+    stateful_sets = await api.list("apps/v1", "statefulsets")
+    pods = await api.list("v1", "pods", f"{names.NAME_LABEL}={names.APPLICATION},{names.INSTANCE_LABEL}={cluster}")
+    return {item["metadata"]["name"]: workload(item) for item in stateful_sets}, {
+        item["metadata"]["name"]: pod(item) for item in pods
+    }
+
+
 async def kubernetes(api: KubernetesApi, body: Object) -> tuple[Kubernetes, Mapping[str, Object]]:
     """Read everything in Kubernetes that concerns a SlurmCluster, and the NodeSet resources as they are."""
     cluster = read_cluster(body)
-    own = f"{names.NAME_LABEL}={names.APPLICATION},{names.INSTANCE_LABEL}={cluster.name}"
-    (node_sets, stateful_sets, pods), (wanted, active), (rest, ledger) = await asyncio.gather(
-        asyncio.gather(
-            api.list(CUSTOM_API, names.NODE_SETS), api.list("apps/v1", "statefulsets"), api.list("v1", "pods", own)
-        ),
+    everything, (sets, pods), (wanted, active), (rest, ledger) = await asyncio.gather(
+        node_sets(api),
+        workloads(api, cluster.name),
         asyncio.gather(files(api, cluster.wanted_config), files(api, cluster.active_config)),
         asyncio.gather(api.get("apps/v1", "deployments", cluster.rest), api.get("v1", "secrets", names.LEDGER_SECRET)),
     )
-    everything = {item["metadata"]["name"]: item for item in node_sets}
     return (
         Kubernetes(
             cluster=cluster,
-            node_sets=tuple(_node_set(item) for _, item in sorted(everything.items())),
-            workloads={item["metadata"]["name"]: workload(item) for item in stateful_sets},
+            node_sets=tuple(node_set(item) for _, item in sorted(everything.items())),
+            workloads=sets,
             rest=None if rest is None else workload(rest),
-            pods={item["metadata"]["name"]: pod(item) for item in pods},
+            pods=pods,
             wanted_config=wanted,
             active_config=active,
             ledger_revision=_ledger_revision(ledger),
@@ -129,14 +140,21 @@ def _trouble(status: Object, conditions: Mapping[str, Object], containers: list[
     return next((text for text in words if text), status.get("message") or "failed without a message")
 
 
-def _node_set(body: Object) -> NodeSet:
-    spec = body["spec"]
+def node_set(body: Object) -> NodeSet:
+    """Read a NodeSet; of one that is being deleted no node is wanted."""
+    metadata, spec = body["metadata"], body["spec"]
+    annotations = metadata.get("annotations", {})
+    deleting = "deletionTimestamp" in metadata
+    guarded = names.FINALIZER in metadata.get("finalizers", [])
     return NodeSet(
-        name=body["metadata"]["name"],
+        name=metadata["name"],
         cluster=spec["cluster"],
         stateful_set=spec["statefulSet"],
-        replicas=spec.get("replicas"),
-        generation=body["metadata"]["generation"],
+        replicas=0 if deleting else spec.get("replicas"),
+        generation=metadata["generation"],
+        guard=annotations.get(names.REST_ANNOTATION, "") if guarded else None,
+        deleting=deleting,
+        forced=annotations.get(names.FORCE_ANNOTATION) == "true",
     )
 
 

@@ -5,33 +5,17 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import logging
-import re
-from collections import Counter
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from slurm_operator import actions, metrics, names, observe, report
-from slurm_operator.decisions import config, replicas, status
-from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
+from slurm_operator import actions, names, node_sets, observe, report
+from slurm_operator.decisions import config, deletion, serving, status
+from slurm_operator.kubernetes_api import KubernetesApi, Object
 from slurm_operator.lease import Lease
-from slurm_operator.seen import Evidence, Kubernetes, Nodes, NodeSet, Pod, SlurmJob, Unknown
-from slurm_operator.slurm_rest import SlurmError, SlurmRest
+from slurm_operator.seen import Kubernetes, Unknown
+from slurm_operator.slurm_rest import SlurmRest
 
 log = logging.getLogger(__name__)
-
-MOVES_PER_PASS = 50
-"""A pass stays short; the next one goes on."""
-
-_NOT_ASKED = Unknown("NotAsked", "jobs were not listed")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Slurm:
-    """What one pass knows of Slurm."""
-
-    nodes: Nodes | Unknown
-    jobs: tuple[SlurmJob, ...] | Unknown = _NOT_ASKED
-    evidence: Evidence | None = None
 
 
 class Reconciler:
@@ -42,6 +26,7 @@ class Reconciler:
         self._lease = lease
         self._key_file = key_file
         self._rest: SlurmRest | None = None
+        self._node_sets = node_sets.NodeSets(api, lease)
 
     async def close(self) -> None:
         """Close the connections to slurmrestd."""
@@ -58,6 +43,7 @@ class Reconciler:
         self._lease.check()
         bodies = await observe.clusters(self._api)
         if not bodies:
+            await self._finish_deletions(await observe.node_sets(self._api), "")
             await self._first_configuration()
             return True
         for surplus in bodies[1:]:
@@ -66,36 +52,41 @@ class Reconciler:
 
     async def _pass(self, body: Object) -> bool:
         seen, set_bodies = await observe.kubernetes(self._api, body)
+        await self._finish_deletions(set_bodies, seen.cluster.name)
         now = datetime.datetime.now(datetime.UTC)
         rest = await self._client(seen.cluster.rest_url)
-        scales = {node_set.name: _scale(seen, node_set, now) for node_set in _served(seen)}
         memory = _memory(seen)
         jobs_needed = config.jobs_needed(seen.wanted_config, seen.active_config, memory)
-        slurm = await _look(rest, [scale for scale in scales.values() if scale], jobs_needed=jobs_needed)
-
-        problems: list[status.Finding] = []
+        mine = [each for each in seen.node_sets if serving.refusal(seen, each) is None]
+        served = await self._node_sets.serve(
+            rest, mine, set_bodies, seen.workloads, seen.pods, jobs_needed=jobs_needed, cluster_stays=True
+        )
         moving: list[status.Finding] = []
-        for name, scale in scales.items():
-            if scale is not None and not isinstance(slurm.nodes, Unknown):
-                problems += await self._move(rest, set_bodies[name], scale, slurm.nodes, slurm.evidence)
-            elif scale is not None and scale.wanted > scale.current:
-                # More pods need nothing of Slurm.
-                problems += await self._move(rest, set_bodies[name], scale, {}, None)
-        memory = await self._configure(rest, body, seen, memory, slurm, now, problems, moving)
-        return await self._say(body, set_bodies, seen, scales, slurm, memory, now, problems, moving)
+        memory = await self._configure(rest, body, seen, memory, served.slurm, now, served.problems, moving)
+        return await self._say(body, set_bodies, seen, served, memory, now, moving)
 
-    async def _move(
-        self, rest: SlurmRest, body: Object, scale: replicas.Scale, nodes: Nodes, evidence: Evidence | None
-    ) -> list[status.Finding]:
-        for decided in replicas.moves(scale, nodes, evidence)[:MOVES_PER_PASS]:
-            kind = type(decided).__name__
-            failed = await self._try(body, kind, actions.move(self._api, rest, self._lease, decided))
-            if failed:
-                return [failed]
-            if isinstance(decided, replicas.SetReplicas):
-                direction = "out" if decided.replicas > decided.was else "in"
-                metrics.REPLICA_MOVES.labels(direction).inc(abs(decided.replicas - decided.was))
-        return []
+    async def _finish_deletions(self, bodies: Mapping[str, Object], served: str) -> None:
+        """Go on deleting NodeSets that are not served.
+
+        Their SlurmCluster went first, as it does when Pulumi destroys a stack, or they share another's StatefulSet.
+        """
+        there = [observe.node_set(body) for body in bodies.values()]
+        leaving = [each for each in there if each.deleting and each.guard is not None]
+        shared = [each for each in leaving if serving.is_shared(there, each)]
+        for each in shared:
+            why = f"StatefulSet {each.stateful_set} is another NodeSet's too"
+            await self._node_sets.release(bodies[each.name], deletion.Release(None, why))
+        orphans = [each for each in leaving if each not in shared and each.cluster != served]
+        for cluster, url in sorted({(each.cluster, each.guard or "") for each in orphans}):
+            group = [each for each in orphans if (each.cluster, each.guard) == (cluster, url)]
+            workloads, pods = await observe.workloads(self._api, cluster)
+            rest = await self._client(url)
+            done = await self._node_sets.serve(
+                rest, group, bodies, workloads, pods, jobs_needed=False, cluster_stays=False
+            )
+            for each in group:
+                if each.name in done.waits:
+                    await self._node_sets.say(bodies[each.name], each, workloads.get(each.stateful_set), done, None)
 
     async def _configure(
         self,
@@ -103,7 +94,7 @@ class Reconciler:
         body: Object,
         seen: Kubernetes,
         memory: config.Memory | None,
-        slurm: Slurm,
+        slurm: node_sets.Slurm,
         now: datetime.datetime,
         problems: list[status.Finding],
         moving: list[status.Finding],
@@ -116,14 +107,14 @@ class Reconciler:
             copying = actions.promote(
                 self._api, self._lease, seen.cluster.wanted_config, seen.cluster.active_config, promotion.files
             )
-            failed = await self._try(body, "PromoteConfiguration", copying)
+            failed = await actions.attempt(self._api, body, "PromoteConfiguration", copying)
             problems += [failed] if failed else []
             active = active if failed else promotion.files
         memory = config.remember(active, memory, now=now, reconfigured=False)
         telling = config.reconfiguration(active, memory, now=now, jobs=jobs)
         if isinstance(telling, config.Reconfigure):
             self._lease.check()
-            failed = await self._try(body, "Reconfigure", _reconfigure(rest))
+            failed = await actions.attempt(self._api, body, "Reconfigure", _reconfigure(rest))
             problems += [failed] if failed else []
             memory = config.remember(active, memory, now=now, reconfigured=failed is None)
         for held in (promotion, telling):
@@ -138,42 +129,24 @@ class Reconciler:
         body: Object,
         set_bodies: Mapping[str, Object],
         seen: Kubernetes,
-        scales: Mapping[str, replicas.Scale | None],
-        slurm: Slurm,
+        served: node_sets.Served,
         memory: config.Memory | None,
         now: datetime.datetime,
-        problems: list[status.Finding],
         moving: list[status.Finding],
     ) -> bool:
         all_sets, all_counts = status.Findings(), []
-        for node_set in seen.node_sets:
-            scale = scales.get(node_set.name)
-            found, counts = _not_served(seen, node_set), status.Counts(node_set.replicas or 0)
-            workload = seen.workloads.get(node_set.stateful_set)
-            if found is None:
-                counts, found = status.node_set(node_set, workload, scale, slurm.nodes)
-                all_counts.append(counts)
-            if node_set.cluster == seen.cluster.name:
+        for each in seen.node_sets:
+            if each.deleting and each.name not in served.waits:
+                continue  # It is gone, or was told about by itself.
+            refused = serving.refusal(seen, each)
+            workload = seen.workloads.get(each.stateful_set)
+            counts, found = await self._node_sets.say(set_bodies[each.name], each, workload, served, refused)
+            all_counts += [counts] if refused is None else []
+            if each.cluster == seen.cluster.name:
                 all_sets.add(found)
-            if isinstance(slurm.nodes, Unknown):
-                found = dataclasses.replace(
-                    found, unknown=[*found.unknown, status.Finding(slurm.nodes.reason, slurm.nodes.message)]
-                )
-            conditions = found.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
-            labels = {names.INSTANCE_LABEL: node_set.cluster, names.NODE_SET_LABEL: node_set.name}
-            fields: dict[str, object] = {
-                "replicas": workload.created if workload else 0,
-                "readyReplicas": counts.ready,
-                "idle": counts.idle,
-                "allocated": counts.allocated,
-                "drained": counts.drained,
-                "selector": ",".join(f"{key}={value}" for key, value in labels.items()),
-            }
-            set_body = set_bodies[node_set.name]
-            await report.write_status(self._api, self._lease, names.NODE_SETS, set_body, conditions, fields, now)
         counts = status.total(all_counts)
-        found = status.cluster(seen, slurm.nodes, all_sets, counts)
-        found.wrong += problems
+        found = status.cluster(seen, served.slurm.nodes, all_sets, counts)
+        found.wrong += served.problems
         found.moving += moving
         conditions = found.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
         complete = seen.ledger_revision == seen.cluster.revision
@@ -189,30 +162,14 @@ class Reconciler:
             },
         }
         changed = await report.write_status(self._api, self._lease, names.SLURM_CLUSTERS, body, conditions, fields, now)
-        for each in changed:
-            bad = (each.status == "True") == (each.type == "Degraded")
-            reason = f"{each.type}{each.status}"
-            log.info("condition changed: %s reason=%s message=%s", reason, each.reason, each.message)
-            await report.event(self._api, body, reason, each.message, warning=bad and each.type != "Progressing")
+        for now_is in changed:
+            bad = (now_is.status == "True") == (now_is.type == "Degraded")
+            reason = f"{now_is.type}{now_is.status}"
+            log.info("condition changed: %s reason=%s message=%s", reason, now_is.reason, now_is.message)
+            await report.event(self._api, body, reason, now_is.message, warning=bad and now_is.type != "Progressing")
         return any(each.type == "Progressing" and each.status == "True" for each in conditions) or any(
             each.type == "Available" and each.status != "True" for each in conditions
         )
-
-    async def _try(self, body: Object, kind: str, work: Awaitable[str]) -> status.Finding | None:
-        """Carry out one change; a refusal is told in Degraded and tried again by the next pass."""
-        try:
-            done = await work
-        except (SlurmError, KubernetesError) as error:
-            if isinstance(error, KubernetesError) and error.status == 409:
-                raise  # What this pass saw is no longer so: the next one decides anew.
-            metrics.ACTION_FAILURES.labels(kind).inc()
-            log.warning("action failed: %s error=%s", kind, error)
-            return status.Finding("ActionFailed", f"{kind}: {error}")
-        if done:
-            metrics.ACTIONS.labels(kind).inc()
-            log.info("%s: %s", kind, done)
-            await report.event(self._api, body, kind, done)
-        return None
 
     async def _first_configuration(self) -> None:
         """Without active configuration slurmctld cannot start, and Pulumi may wait for it before it writes the CR."""
@@ -235,49 +192,9 @@ class Reconciler:
         return self._rest
 
 
-async def _look(rest: SlurmRest, scales: list[replicas.Scale], *, jobs_needed: bool) -> Slurm:
-    """See Slurm: one listing of nodes, and the expensive listings only if a decision hangs on them."""
-    try:
-        nodes = await rest.nodes(full=False)
-        if any(replicas.needs_evidence(scale, nodes) for scale in scales):
-            evidence = Evidence(await rest.nodes(full=True), await rest.jobs())
-            return Slurm(nodes, evidence.jobs, evidence)
-        return Slurm(nodes, await rest.jobs() if jobs_needed else _NOT_ASKED)
-    except SlurmError as error:
-        return Slurm(Unknown(error.reason, str(error)))
-
-
 async def _reconfigure(rest: SlurmRest) -> str:
     await rest.reconfigure()
     return "told slurmctld to read the new configuration"
-
-
-def _served(seen: Kubernetes) -> list[NodeSet]:
-    return [node_set for node_set in seen.node_sets if _not_served(seen, node_set) is None]
-
-
-def _not_served(seen: Kubernetes, node_set: NodeSet) -> status.Findings | None:
-    """Why nothing is done for a node set, None if it is served."""
-    claims = Counter(each.stateful_set for each in seen.node_sets)
-    if node_set.cluster != seen.cluster.name:
-        message = f"there is no SlurmCluster {node_set.cluster} that is served here; correct spec.cluster"
-        problem = status.Finding("ClusterMissing", message)
-    elif claims[node_set.stateful_set] > 1:
-        message = f"more than one NodeSet names StatefulSet {node_set.stateful_set}; correct spec.statefulSet"
-        problem = status.Finding("StatefulSetShared", message)
-    else:
-        return None
-    return status.Findings(blocking=[problem], wrong=[problem])
-
-
-def _scale(seen: Kubernetes, node_set: NodeSet, now: datetime.datetime) -> replicas.Scale | None:
-    workload = seen.workloads.get(node_set.stateful_set)
-    if workload is None:
-        return None
-    member = re.compile(re.escape(node_set.stateful_set) + r"-\d+")
-    pods: dict[str, Pod] = {name: pod for name, pod in seen.pods.items() if member.fullmatch(name)}
-    wanted = workload.replicas if node_set.replicas is None else node_set.replicas
-    return replicas.Scale(workload.name, wanted, workload.replicas, workload.resource_version, pods, now)
 
 
 def _memory(seen: Kubernetes) -> config.Memory | None:

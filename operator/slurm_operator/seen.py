@@ -71,13 +71,19 @@ class Workload:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NodeSet:
-    """A NodeSet resource; `replicas` is None when nobody has said how many."""
+    """A NodeSet resource; `replicas` is None when nobody has said how many.
+
+    `guard` is the slurmrestd that was noted when our finalizer was set; None without the finalizer.
+    """
 
     name: str
     cluster: str
     stateful_set: str
     replicas: int | None
     generation: int
+    guard: str | None = None
+    deleting: bool = False
+    forced: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -165,3 +165,19 @@ def test_the_listings_of_jobs_are_spared_while_the_first_node_to_go_is_at_work()
     nodes = {"cpu-0": leaving("cpu-0"), "cpu-1": leaving("cpu-1", "MIXED", cpus=1)}
     assert not replicas.needs_evidence(scale(0, 2), nodes)
     assert not replicas.needs_evidence(scale(2, 2), nodes)
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        (scale(3, 2), [SetReplicas("cpu", 3, 2, "7")]),
+        (scale(0, 1, [pod("cpu-0", running=False, ready=False)]), [SetReplicas("cpu", 0, 1, "7")]),
+        (scale(0, 1), []),
+        (scale(1, 2, [pod("cpu-0"), pod("cpu-1", running=False, ready=False)]), []),
+        (scale(0, 0), []),
+    ],
+)
+def test_without_sight_of_slurm_a_set_only_grows_or_ends_when_none_of_its_pods_runs(
+    size: replicas.Scale, expected: list[replicas.Move]
+) -> None:
+    assert replicas.moves_unseen(size) == expected

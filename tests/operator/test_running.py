@@ -203,6 +203,9 @@ def test_mistakes_between_resources_are_told(running_operator: World) -> None:
     world.wait("Available", "False", "AnotherClusterInNamespace", name="second")
     assert world.size() == 2, "neither of two claims is followed"
     assert not world.slurm.changes()
+    world.delete("nodesets", "cpu")
+    until(lambda: "cpu" not in world.names("nodesets"), "one of two claims goes at once")
+    until(lambda: world.size() == 0, "the other is followed")
 
 
 def test_the_first_configuration_does_not_wait_for_the_resource(

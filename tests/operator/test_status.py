@@ -55,7 +55,7 @@ def judge(seen: Kubernetes, nodes: Nodes | Unknown, wanted: int | None = None) -
     if there:
         size = there.replicas if wanted is None else wanted
         scale = replicas.Scale("cpu", size, there.replicas, "1", seen.pods, NOW)
-    counts, found = status.node_set(node_set, there, scale, nodes)
+    counts, found = status.node_set(node_set, scale, nodes)
     counts = status.total([counts])
     conditions = status.cluster(seen, nodes, found, counts).conditions("all well")
     return {condition.type: condition for condition in conditions}, counts

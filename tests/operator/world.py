@@ -114,6 +114,10 @@ class World:
         path = self.path(plural, name, subresource)
         return self.admin.call("PATCH", path, change, headers=STRATEGIC)
 
+    def delete(self, plural: str, name: str) -> None:
+        """Delete an object; a finalizer may keep it."""
+        self.admin.call("DELETE", self.path(plural, name))
+
     def names(self, plural: str) -> list[str]:
         """Names of the objects of a kind."""
         return [item["metadata"]["name"] for item in self.admin.call("GET", self.path(plural))["items"]]

@@ -116,6 +116,14 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
     return found
 
 
+def moves_unseen(scale: Scale) -> list[Move]:
+    """What to do while Slurm cannot be seen: more pods need nothing of it, and a set of which no pod runs is idle."""
+    nothing_runs = scale.wanted == 0 and not any(pod.running for pod in scale.pods.values())
+    if scale.wanted > scale.current or (scale.current and nothing_runs):
+        return [SetReplicas(scale.stateful_set, scale.wanted, scale.current, scale.resource_version)]
+    return []
+
+
 def _wanted_back(scale: Scale, nodes: Nodes) -> list[str]:
     """Nodes that stay after all: their pod must live on, else a node would serve while it is being removed."""
     staying = [scale.node(ordinal) for ordinal in range(min(scale.wanted, scale.current))]

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions import replicas
-from slurm_operator.seen import Kubernetes, Nodes, NodeSet, Pod, SlurmNode, Unknown, Workload
+from slurm_operator.seen import Kubernetes, Nodes, NodeSet, Pod, SlurmNode, Unknown
 
 _SHOWN = 5
 _MAX_MESSAGE = 1024
@@ -84,12 +84,10 @@ class Counts:
     down: int | None = None
 
 
-def node_set(
-    wanted: NodeSet, workload: Workload | None, scale: replicas.Scale | None, nodes: Nodes | Unknown
-) -> tuple[Counts, Findings]:
+def node_set(wanted: NodeSet, scale: replicas.Scale | None, nodes: Nodes | Unknown) -> tuple[Counts, Findings]:
     """Judge one node set."""
     found = Findings()
-    if workload is None or scale is None:
+    if scale is None:
         problem = Finding(
             "StatefulSetMissing",
             f"node set {wanted.name}: there is no StatefulSet {wanted.stateful_set}; declare it or correct "
@@ -99,7 +97,7 @@ def node_set(
         found.wrong.append(problem)
         missing = Counts(wanted.replicas or 0)
         return (missing if isinstance(nodes, Unknown) else dataclasses.replace(missing, **_NONE_AT_ALL)), found
-    if scale.current != scale.wanted:
+    if scale.current != scale.wanted and not wanted.deleting:
         verb = "growing" if scale.wanted > scale.current else "shrinking"
         sizes = f"from {scale.current} to {scale.wanted} nodes"
         found.moving.append(Finding("Scaling", f"node set {wanted.name}: {verb} {sizes}"))
@@ -107,7 +105,7 @@ def node_set(
         return Counts(scale.wanted), found
     members = [scale.node(ordinal) for ordinal in range(scale.wanted)]
     standings = {name: _standing(name, nodes, scale.pods) for name in members}
-    for name in scale.leaving():
+    for name in [] if wanted.deleting else scale.leaving():
         if name in nodes and slurm_nodes.has_work(nodes[name]):
             found.moving.append(Finding("WaitingForJobs", f"{name} leaves when its jobs have ended"))
     waiting = [name for name in members if standings[name] is slurm_nodes.Standing.WAITING]

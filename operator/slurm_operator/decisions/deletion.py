@@ -1,0 +1,76 @@
+"""When a NodeSet that is being deleted may go: when nothing is left that could run a job, or when it is forced."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from slurm_operator import names
+from slurm_operator.decisions import nodes as slurm_nodes
+from slurm_operator.decisions import replicas
+from slurm_operator.decisions.status import Finding
+from slurm_operator.seen import Nodes, NodeSet, SlurmJob, Unknown, Workload
+
+_SHOWN = 10
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Release:
+    """Delete the StatefulSet, if there is one to delete, and let the NodeSet go."""
+
+    workload: Workload | None
+    why: str
+
+
+def judge(
+    node_set: NodeSet,
+    scale: replicas.Scale,
+    workload: Workload | None,
+    nodes: Nodes | Unknown,
+    jobs: Iterable[SlurmJob] | Unknown,
+    *,
+    cluster_stays: bool,
+) -> Release | Finding:
+    """Whether a NodeSet that is being deleted may go now, else what it waits for.
+
+    Args:
+        node_set: the NodeSet, which carries our finalizer.
+        scale: its sizes and pods; wanted is 0.
+        workload: its StatefulSet.
+        nodes: Slurm's listing of nodes.
+        jobs: Slurm's listing of jobs.
+        cluster_stays: whether the SlurmCluster stays, so that records of nodes that are gone would be in its way.
+    """
+    if node_set.forced:
+        return Release(workload, "forced, its jobs are killed")
+    title = f"node set {node_set.name} is being deleted"
+    way_out = f"to kill its jobs: kubectl annotate nodeset {node_set.name} {names.FORCE_ANNOTATION}=true"
+    if scale.current and isinstance(nodes, Unknown):
+        return Finding("DeletionHeld", f"{title}: held, since its jobs cannot be seen ({nodes.message}); {way_out}")
+    if scale.current:
+        working = _working(scale, jobs)
+        if working:
+            return Finding("WaitingForJobs", f"{title}: waits for the end of {working}; {way_out}")
+        return Finding("Draining", f"{title}: waits until its {scale.current} nodes are drained and idle")
+    if scale.pods and workload is None:
+        stray = f"{_first(sorted(scale.pods))} of no StatefulSet; delete them when they are idle"
+        return Finding("PodsWithoutStatefulSet", f"{title}: there are pods {stray}")
+    if scale.pods:
+        return Finding("PodsEnding", f"{title}: waits for the end of {_first(sorted(scale.pods))}")
+    if cluster_stays and isinstance(nodes, Unknown):
+        return Finding("DeletionHeld", f"{title}: its records in Slurm cannot be deleted yet ({nodes.message})")
+    if cluster_stays and not isinstance(nodes, Unknown) and scale.ghosts(nodes):
+        return Finding("RecordsLeft", f"{title}: Slurm still has records of {_first(scale.ghosts(nodes))}")
+    return Release(workload, "nothing of it can run a job any more")
+
+
+def _working(scale: replicas.Scale, jobs: Iterable[SlurmJob] | Unknown) -> str:
+    """The jobs that have processes on the set's nodes, as words."""
+    own = frozenset(scale.leaving())
+    found = [] if isinstance(jobs, Unknown) else [(job.job_id, slurm_nodes.busy_nodes([job]) & own) for job in jobs]
+    rows = [f"{number} ({_first(sorted(busy))})" for number, busy in sorted(found, key=lambda row: row[0]) if busy]
+    return f"{'job' if len(rows) == 1 else 'jobs'} {_first(rows)}" if rows else ""
+
+
+def _first(words: list[str]) -> str:
+    return ", ".join(words[:_SHOWN]) + (f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else "")

@@ -1,0 +1,42 @@
+"""Which node sets are served, and with which sizes."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterable, Mapping
+
+from slurm_operator.decisions import replicas, status
+from slurm_operator.seen import Kubernetes, NodeSet, Pod, Workload
+
+
+def refusal(seen: Kubernetes, node_set: NodeSet) -> status.Findings | None:
+    """Why nothing is done for a node set, None if it is served."""
+    if node_set.cluster != seen.cluster.name:
+        message = f"there is no SlurmCluster {node_set.cluster} that is served here; correct spec.cluster"
+        problem = status.Finding("ClusterMissing", message)
+    elif is_shared(seen.node_sets, node_set):
+        message = f"more than one NodeSet names StatefulSet {node_set.stateful_set}; correct spec.statefulSet"
+        problem = status.Finding("StatefulSetShared", message)
+    else:
+        return None
+    return status.Findings(blocking=[problem], wrong=[problem])
+
+
+def is_shared(node_sets: Iterable[NodeSet], node_set: NodeSet) -> bool:
+    """Whether another NodeSet, which is to stay, names the same StatefulSet."""
+    staying = (each for each in node_sets if not each.deleting and each.name != node_set.name)
+    return any(each.stateful_set == node_set.stateful_set for each in staying)
+
+
+def scale(
+    node_set: NodeSet, workloads: Mapping[str, Workload], pods: Mapping[str, Pod], now: datetime.datetime
+) -> replicas.Scale | None:
+    """The sizes of a node set; None if it has no StatefulSet and should have one."""
+    member = re.compile(re.escape(node_set.stateful_set) + r"-\d+")
+    members = {name: pod for name, pod in pods.items() if member.fullmatch(name)}
+    workload = workloads.get(node_set.stateful_set)
+    if workload is None:
+        return replicas.Scale(node_set.stateful_set, 0, 0, "", members, now) if node_set.deleting else None
+    wanted = workload.replicas if node_set.replicas is None else node_set.replicas
+    return replicas.Scale(workload.name, wanted, workload.replicas, workload.resource_version, members, now)

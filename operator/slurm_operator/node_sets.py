@@ -1,0 +1,161 @@
+"""The part of a pass that concerns node sets: guards and moves them, lets deleted ones go, tells of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import logging
+from collections.abc import Iterable, Mapping
+
+from slurm_operator import actions, metrics, names, report
+from slurm_operator.decisions import deletion, replicas, serving, status
+from slurm_operator.kubernetes_api import KubernetesApi, Object
+from slurm_operator.lease import Lease
+from slurm_operator.seen import Evidence, Nodes, NodeSet, Pod, SlurmJob, Unknown, Workload
+from slurm_operator.slurm_rest import SlurmError, SlurmRest
+
+log = logging.getLogger(__name__)
+
+MOVES_PER_PASS = 50
+"""A pass stays short; the next one goes on."""
+
+_NOT_ASKED = Unknown("NotAsked", "jobs were not listed")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Slurm:
+    """What one pass knows of Slurm."""
+
+    nodes: Nodes | Unknown
+    jobs: tuple[SlurmJob, ...] | Unknown = _NOT_ASKED
+    evidence: Evidence | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Served:
+    """What a pass has seen and done about node sets; `waits` says what those wait for that are being deleted."""
+
+    slurm: Slurm
+    scales: Mapping[str, replicas.Scale | None]
+    waits: Mapping[str, status.Finding]
+    problems: list[status.Finding]
+
+
+class NodeSets:
+    """The node sets of one namespace."""
+
+    def __init__(self, api: KubernetesApi, lease: Lease) -> None:
+        self._api = api
+        self._lease = lease
+
+    async def serve(
+        self,
+        rest: SlurmRest,
+        node_sets: Iterable[NodeSet],
+        bodies: Mapping[str, Object],
+        workloads: Mapping[str, Workload],
+        pods: Mapping[str, Pod],
+        *,
+        jobs_needed: bool,
+        cluster_stays: bool,
+    ) -> Served:
+        """Do for node sets of one Slurm cluster what is to be done now.
+
+        Args:
+            rest: their cluster's slurmrestd.
+            node_sets: the node sets.
+            bodies: at least their resources, by name.
+            workloads: the namespace's StatefulSets.
+            pods: the cluster's pods.
+            jobs_needed: whether somebody else needs the listing of jobs.
+            cluster_stays: whether their SlurmCluster is there.
+        """
+        found = list(node_sets)
+        now = datetime.datetime.now(datetime.UTC)
+        scales = {each.name: serving.scale(each, workloads, pods, now) for each in found}
+        jobs_needed = jobs_needed or any(each.deleting for each in found)
+        slurm = await _look(rest, [scale for scale in scales.values() if scale], jobs_needed=jobs_needed)
+        problems: list[status.Finding] = []
+        waits: dict[str, status.Finding] = {}
+        for each in found:
+            body, scale = bodies[each.name], scales[each.name]
+            if not each.deleting and each.guard != rest.url:
+                guarding = actions.guard(self._api, self._lease, body, rest.url)
+                failed = await actions.attempt(self._api, body, "Guard", guarding)
+                problems += [failed] if failed else []
+            if scale is None:
+                continue
+            problems += await self._move(rest, body, scale, slurm)
+            if each.deleting and each.guard is not None:
+                workload = workloads.get(each.stateful_set)
+                decided = deletion.judge(each, scale, workload, slurm.nodes, slurm.jobs, cluster_stays=cluster_stays)
+                waiting = await self.release(body, decided) if isinstance(decided, deletion.Release) else decided
+                waits |= {each.name: waiting} if waiting else {}
+        return Served(slurm, scales, waits, problems)
+
+    async def release(self, body: Object, decided: deletion.Release) -> status.Finding | None:
+        """Let a NodeSet go, or return why it could not be."""
+        releasing = actions.release(self._api, self._lease, body, decided)
+        return await actions.attempt(self._api, body, "Release", releasing)
+
+    async def say(
+        self,
+        body: Object,
+        node_set: NodeSet,
+        workload: Workload | None,
+        served: Served,
+        refused: status.Findings | None,
+    ) -> tuple[status.Counts, status.Findings]:
+        """Write a NodeSet's status, and return what of it concerns the whole cluster."""
+        nodes, waiting = served.slurm.nodes, served.waits.get(node_set.name)
+        counts, found = status.Counts(node_set.replicas or 0), refused
+        if found is None:
+            counts, found = status.node_set(node_set, served.scales[node_set.name], nodes)
+        found.moving += [waiting] if waiting else []
+        own = dataclasses.replace(found, blocking=[*([waiting] if waiting else []), *found.blocking])
+        if isinstance(nodes, Unknown):
+            own.unknown = [*found.unknown, status.Finding(nodes.reason, nodes.message)]
+        labels = {names.INSTANCE_LABEL: node_set.cluster, names.NODE_SET_LABEL: node_set.name}
+        fields: dict[str, object] = {
+            "replicas": workload.created if workload else 0,
+            "readyReplicas": counts.ready,
+            "idle": counts.idle,
+            "allocated": counts.allocated,
+            "drained": counts.drained,
+            "selector": ",".join(f"{key}={value}" for key, value in labels.items()),
+        }
+        conditions = own.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
+        now = datetime.datetime.now(datetime.UTC)
+        await report.write_status(self._api, self._lease, names.NODE_SETS, body, conditions, fields, now)
+        told = [each["reason"] for each in body.get("status", {}).get("conditions", [])]
+        if waiting and waiting.reason not in told:
+            log.info("%s: %s", waiting.reason, waiting.message)
+            await report.event(self._api, body, waiting.reason, waiting.message)
+        return counts, found
+
+    async def _move(self, rest: SlurmRest, body: Object, scale: replicas.Scale, slurm: Slurm) -> list[status.Finding]:
+        if isinstance(slurm.nodes, Unknown):
+            moves = replicas.moves_unseen(scale)
+        else:
+            moves = replicas.moves(scale, slurm.nodes, slurm.evidence)
+        for decided in moves[:MOVES_PER_PASS]:
+            move = actions.move(self._api, rest, self._lease, decided)
+            failed = await actions.attempt(self._api, body, type(decided).__name__, move)
+            if failed:
+                return [failed]
+            if isinstance(decided, replicas.SetReplicas):
+                direction = "out" if decided.replicas > decided.was else "in"
+                metrics.REPLICA_MOVES.labels(direction).inc(abs(decided.replicas - decided.was))
+        return []
+
+
+async def _look(rest: SlurmRest, scales: list[replicas.Scale], *, jobs_needed: bool) -> Slurm:
+    """See Slurm: one listing of nodes, and the expensive listings only if a decision hangs on them."""
+    try:
+        nodes = await rest.nodes(full=False)
+        if any(replicas.needs_evidence(scale, nodes) for scale in scales):
+            evidence = Evidence(await rest.nodes(full=True), await rest.jobs())
+            return Slurm(nodes, evidence.jobs, evidence)
+        return Slurm(nodes, await rest.jobs() if jobs_needed else _NOT_ASKED)
+    except SlurmError as error:
+        return Slurm(Unknown(error.reason, str(error)))

@@ -1,0 +1,140 @@
+"""Promises about deleting NodeSets: no job is killed unless that is asked for, and nothing is left behind."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slurm_operator.decisions import deletion, serving
+from slurm_operator.decisions.status import Finding
+from slurm_operator.seen import Nodes, NodeSet, Pod, SlurmJob, SlurmNode, Unknown, Workload
+
+from tests.operator.fake_slurmrestd import FakeSlurmrestd
+from tests.operator.test_replicas import NOW, job, leaving, node, pod
+from tests.operator.world import World, operator, until
+
+GOING = NodeSet("cpu", "test", "cpu", 0, 2, guard="http://slurm-rest:6820", deleting=True)
+BLIND = Unknown("RestUnreachable", "no answer in time")
+
+
+def judge(
+    size: int,
+    pods: list[Pod],
+    nodes: list[SlurmNode] | Unknown,
+    jobs: list[SlurmJob] | None = None,
+    *,
+    node_set: NodeSet = GOING,
+    exists: bool = True,
+    cluster_stays: bool = True,
+) -> deletion.Release | Finding:
+    workloads = {"cpu": Workload("cpu", size, size, "7")} if exists else {}
+    scale = serving.scale(node_set, workloads, {each.name: each for each in pods}, NOW)
+    assert scale
+    seen: Nodes | Unknown = nodes if isinstance(nodes, Unknown) else {each.name: each for each in nodes}
+    workload = workloads.get("cpu")
+    return deletion.judge(node_set, scale, workload, seen, jobs or [], cluster_stays=cluster_stays)
+
+
+@pytest.mark.parametrize(
+    ("reason", "words", "seen"),
+    [
+        ("WaitingForJobs", "waits for the end of job 7 (cpu-0)", {"jobs": [job(7, "RUNNING", "cpu-0")]}),
+        ("WaitingForJobs", "job 7 (cpu-0)", {"jobs": [job(7, "SUSPENDED", "cpu-0"), job(8, "RUNNING", "gpu-0")]}),
+        ("WaitingForJobs", "force-delete=true", {"jobs": [job(7, "COMPLETING", "cpu-0")]}),
+        ("Draining", "its 1 nodes", {"nodes": [node("cpu-0")]}),
+        ("Draining", "its 1 nodes", {"nodes": [leaving("cpu-0")]}),
+        ("DeletionHeld", "no answer in time", {"nodes": BLIND}),
+        ("DeletionHeld", "force-delete=true", {"nodes": BLIND, "cluster_stays": False}),
+        ("PodsEnding", "cpu-0", {"size": 0}),
+        ("PodsWithoutStatefulSet", "cpu-0", {"size": 0, "exists": False}),
+        ("RecordsLeft", "cpu-0", {"size": 0, "pods": []}),
+        ("DeletionHeld", "records", {"size": 0, "pods": [], "nodes": BLIND}),
+    ],
+)
+def test_a_node_set_waits_and_says_for_what(reason: str, words: str, seen: dict[str, Any]) -> None:
+    usual: dict[str, Any] = {"size": 1, "pods": [pod("cpu-0")], "nodes": [leaving("cpu-0")]}
+    found = judge(**(usual | seen))
+    assert isinstance(found, Finding)
+    assert found.reason == reason
+    assert words in found.message
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        {"nodes": [node("gpu-0")]},
+        {"nodes": [], "exists": False},
+        {"nodes": [leaving("cpu-0")], "cluster_stays": False},
+        {"nodes": BLIND, "cluster_stays": False},
+    ],
+)
+def test_a_node_set_goes_when_nothing_of_it_is_left(seen: dict[str, Any]) -> None:
+    found = judge(0, [], **seen)
+    assert isinstance(found, deletion.Release)
+    assert (found.workload is not None) == seen.get("exists", True), "its StatefulSet goes first"
+
+
+def test_force_goes_at_once_and_takes_the_pods_with_it() -> None:
+    forced = dataclasses.replace(GOING, forced=True)
+    found = judge(1, [pod("cpu-0")], BLIND, [job(7, "RUNNING", "cpu-0")], node_set=forced)
+    assert isinstance(found, deletion.Release)
+    assert found.workload is not None
+
+
+def gone(world: World) -> bool:
+    return "cpu" not in world.names("nodesets") + world.names("statefulsets")
+
+
+@pytest.mark.apiserver
+def test_a_deleted_node_set_waits_for_its_job_and_leaves_nothing(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    job_id = world.slurm.run_job("cpu-1")
+    world.delete("nodesets", "cpu")
+    told = world.wait("Available", "False", "WaitingForJobs", plural="nodesets", name="cpu")
+    assert f"waits for the end of job {job_id} (cpu-1)" in told["message"]
+    assert world.get("nodesets", "cpu")["status"]["message"] == told["message"], "it is what people see first"
+    assert world.wait("Progressing", "True", "WaitingForJobs")["message"] == told["message"]
+    assert world.condition("Available")["status"] == "True", "what leaves does not block the cluster"
+    until(lambda: ("WaitingForJobs", told["message"]) in world.events(), "it has its Event")
+    assert world.size() == 2
+    world.slurm.end_job(job_id)
+    until(lambda: gone(world), "the node set and its StatefulSet go")
+    assert (world.slurm.killed, world.slurm.nodes) == ([], {})
+
+
+@pytest.mark.apiserver
+def test_a_deletion_goes_on_after_the_cluster_is_gone_and_the_operator_began_anew(
+    cluster: World, tmp_path: Path, kubeconfig: Path, port: int
+) -> None:
+    cluster.declare()
+    with operator(cluster, tmp_path, kubeconfig, port):
+        cluster.wait("Available", "True")
+    assert cluster.names("leases") == [], "an operator that ends leaves no Lease"
+    job_id = cluster.slurm.run_job("cpu-0")
+    cluster.delete("slurmclusters", "test")
+    cluster.delete("nodesets", "cpu")
+    with operator(cluster, tmp_path, kubeconfig, port):
+        cluster.wait("Available", "False", "WaitingForJobs", plural="nodesets", name="cpu")
+        until(lambda: cluster.size() == 1, "what is idle goes already")
+        cluster.slurm.end_job(job_id)
+        until(lambda: gone(cluster), "the node set and its StatefulSet go")
+    assert cluster.slurm.killed == []
+
+
+@pytest.mark.apiserver
+def test_a_deletion_is_held_while_slurm_cannot_be_seen_until_it_is_forced(
+    running_operator: World, slurm: FakeSlurmrestd
+) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    slurm.refuse()
+    world.delete("slurmclusters", "test")
+    world.delete("nodesets", "cpu")
+    told = world.wait("Available", "False", "DeletionHeld", plural="nodesets", name="cpu")
+    assert "kubectl annotate nodeset cpu pulumi-slurm.dev/force-delete=true" in told["message"]
+    assert world.size() == 2
+    world.patch("nodesets", "cpu", {"metadata": {"annotations": {"pulumi-slurm.dev/force-delete": "true"}}})
+    until(lambda: gone(world), "it goes, and its pods with the StatefulSet")
