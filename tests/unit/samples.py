@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -130,6 +131,8 @@ def run_program(raw: Mapping[str, Any], *, preview: bool = False) -> tuple[Engin
     """Runs the whole program against mocks; returns what was registered, and its outputs (missing where unknown)."""
     mocks = Recorder(preview=preview)
     engine = Engine(mocks)
+    # Pulumi takes the thread's event loop, and asyncio.run in a test before this one takes it away.
+    asyncio.set_event_loop(asyncio.new_event_loop())
     pulumi.runtime.set_mocks(mocks, project="pulumi-slurm", stack="test", preview=preview, monitor=engine)
     outputs: dict[str, Any] = {}
 
