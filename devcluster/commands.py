@@ -67,7 +67,8 @@ def _down(options: argparse.Namespace) -> int:
         if up.is_on_own_cluster(instance):
             say("destroying the stack on your own cluster")
             up.existing(instance).stack.run("destroy", "--yes", "--skip-preview", "--non-interactive")
-        if options.keep:
+            shutil.rmtree(instance.state)
+        elif options.keep:
             node_cli.stop(instance)
         else:
             node_cli.remove(instance)

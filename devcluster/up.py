@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import subprocess
 import time
 from collections.abc import Mapping
@@ -19,6 +20,8 @@ from devcluster.stack import Stack
 
 FIRST_JOB = ["srun", "-N2", "sh", "-c", 'echo "$(hostname): $(id -un) in $(pwd), $(cat /etc/debian_version)"']
 FIRST_JOB_DEADLINE_SECONDS = 120
+KUBECTL_DEADLINE_SECONDS = 120
+WORKERS = "app.kubernetes.io/component=worker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,16 @@ class Cluster:
     instance: Instance
     binaries: Path
     kubeconfig: Path
+
+    def kubectl(self, *arguments: str) -> str:
+        """Kubectl against this cluster: its output, or what it said in place of it."""
+        done = subprocess.run(
+            [str(self.binaries / "kubectl"), "--kubeconfig", str(self.kubeconfig), *arguments],
+            capture_output=True, text=True, timeout=KUBECTL_DEADLINE_SECONDS, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        if done.returncode != 0:
+            raise StepFailed(f"kubectl {' '.join(arguments[:3])}: {done.stderr.strip()}")
+        return done.stdout
 
     @property
     def stack(self) -> Stack:
@@ -67,15 +80,21 @@ def _own_cluster(instance: Instance) -> Path:
     return instance.state / "own-cluster"
 
 
-def up(instance: Instance) -> Cluster:
-    """Bring an embedded instance up with the dev stack on it and run one real job."""
+def up(instance: Instance, owner: int | None = None) -> Cluster:
+    """Bring an embedded instance up with the dev stack on it and run one real job.
+
+    Args:
+        instance: Which.
+        owner: A process with which the instance ends, however that ends: for test runs.
+    """
     started = time.monotonic()
-    cluster = start_node(instance)
+    cluster = start_node(instance, owner)
     built = images.build_all(cache_folder())
     with Step("images into the node"):
         for image in built.values():
             node_cli.load_image(instance, image.archive)
     apply_stack(cluster, {name: image.reference for name, image in built.items()})
+    restart_idle_workers(cluster)
     run_first_job(cluster)
     say(f"up in {time.monotonic() - started:.0f} s. Log in:     python3 -m devcluster ssh")
     say("Run a command: python3 -m devcluster run -- srun -N2 hostname")
@@ -101,10 +120,10 @@ def up_on_own_cluster(instance: Instance, kubeconfig: Path, registry: str) -> Cl
     return cluster
 
 
-def start_node(instance: Instance) -> Cluster:
+def start_node(instance: Instance, owner: int | None = None) -> Cluster:
     """Toolchain and Kubernetes only."""
     binaries = toolchain.build()
-    node_cli.start(instance, binaries)
+    node_cli.start(instance, binaries, CHECKOUT, owner)
     return Cluster(instance, binaries, node_cli.kubeconfig(instance))
 
 
@@ -147,21 +166,48 @@ def facts(cluster: Cluster, references: Mapping[str, str]) -> dict[str, Any]:
 
 def remember_login(cluster: Cluster) -> None:
     """Note the login nodes' address from the stack's outputs."""
-    outputs = cluster.stack.outputs()
-    host, _, port = str(outputs["loginAddress"]).rpartition(":")
-    if not host or host.startswith("<"):
+    host, _, port = str(cluster.stack.outputs()["loginAddress"]).rpartition(":")
+    if not is_on_own_cluster(cluster.instance):
         host = node_cli.address(cluster.instance)
+    elif host.startswith("<"):  # a NodePort: any node's address will do
+        host = cluster.kubectl("get", "nodes", "-o", "jsonpath={.items[0].status.addresses[0].address}")
     cluster.login.remember(host, int(port))
 
 
 def show_condition(cluster: Cluster) -> None:
     """Print why the cluster is not available, from the resources' own messages."""
-    shown = subprocess.run(
-        [str(cluster.binaries / "kubectl"), "--kubeconfig", str(cluster.kubeconfig), "--request-timeout=10s",
-         "get", "slurmclusters,nodesets,pods", "-A", "-o", "wide"],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    say(shown.stdout or shown.stderr)
+    try:
+        say(cluster.kubectl("get", "slurmclusters,nodesets,pods", "-A", "-o", "wide"))
+    except StepFailed as unknown:
+        say(f"the cluster's condition could not be read: {unknown}")
+
+
+def restart_idle_workers(cluster: Cluster) -> None:
+    """Bring idle workers of the dev cluster to the stack's newest images.
+
+    Pulumi never restarts a worker (OnDelete), so after a change of the images old ones would stay. A worker that runs
+    jobs is left alone, which is said.
+    """
+    namespace = str(cluster.stack.outputs()["namespace"])
+    sets = json.loads(cluster.kubectl("get", "statefulsets", "-n", namespace, "-l", WORKERS, "-o", "json"))["items"]
+    newest = {item["status"].get("updateRevision") for item in sets}
+    pods = json.loads(cluster.kubectl("get", "pods", "-n", namespace, "-l", WORKERS, "-o", "json"))["items"]
+    old = [pod["metadata"] for pod in pods if pod["metadata"]["labels"]["controller-revision-hash"] not in newest]
+    for name in (each["name"] for each in old):
+        if _has_jobs(cluster, name):
+            say(f"  worker {name} keeps its old image: it runs jobs. When they are done: kubectl delete pod {name}")
+            continue
+        with Step(f"restarting the idle worker {name} with its new image"):
+            cluster.kubectl("delete", "pod", "-n", namespace, name, "--wait=true", "--timeout=90s")
+            cluster.kubectl("wait", "--for=create", "-n", namespace, f"pod/{name}", "--timeout=60s")
+            cluster.kubectl("wait", "--for=condition=Ready", "-n", namespace, f"pod/{name}", "--timeout=90s")
+
+
+def _has_jobs(cluster: Cluster, node: str) -> bool:
+    command = cluster.login.run_command(["timeout", "20", "squeue", "-h", "-w", node])
+    listed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
+    # Without an answer it counts as busy.
+    return listed.returncode != 0 or bool(listed.stdout.strip())
 
 
 def run_first_job(cluster: Cluster) -> None:

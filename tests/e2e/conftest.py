@@ -118,7 +118,7 @@ def slurm() -> Iterator[Slurm]:
         return
     instance = Instance.named(testing.test_instance_name())
     try:
-        yield Slurm(up.up(instance))
+        yield Slurm(up.up(instance, owner=os.getpid()))
     finally:
         node_cli.remove(instance)
 
