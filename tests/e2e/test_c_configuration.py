@@ -1,0 +1,42 @@
+"""The rendered configuration of a GPU cluster is one that the real slurmctld takes."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parents[1] / "unit" / "golden"
+SCRATCH = "/run/slurmctld/golden"
+
+
+@pytest.mark.parametrize("stack", sorted(folder.name for folder in GOLDEN.iterdir() if folder.is_dir()))
+def test_a_real_slurmctld_starts_with_the_rendered_files(slurm, stack):
+    """A second slurmctld beside the running one: own port, own state, the same keys."""
+    slurm.on_pod("slurm-controller-0", f"rm -rf {SCRATCH}; mkdir -p {SCRATCH}/state").ok()
+    for file in (GOLDEN / stack).iterdir():
+        content = file.read_text()
+        if file.name == "slurm.conf":
+            content = (
+                content.replace("SlurmctldPort=6817", "SlurmctldPort=7817")
+                .replace("(slurm-controller)", "(localhost)")
+                .replace("StateSaveLocation=/var/spool/slurmctld", f"StateSaveLocation={SCRATCH}/state")
+                .replace("/run/slurmctld/slurmctld.pid", f"{SCRATCH}/slurmctld.pid")
+            )
+            assert SCRATCH in content
+        write = ("exec", "-i", "slurm-controller-0", "--", "sh", "-c", f"cat > {SCRATCH}/{file.name}")
+        slurm.kubectl(*write, text=content).ok()
+    script = f"""
+        export SLURM_CONF={SCRATCH}/slurm.conf SLURM_SACK_KEY=/run/slurmctld/slurm.key
+        timeout 25 slurmctld -D -c -f $SLURM_CONF > {SCRATCH}/log 2>&1 &
+        for i in $(seq 40); do
+            scontrol ping 2>/dev/null | grep -q UP && {{ scontrol show partition; kill $!; exit 0; }}
+            kill -0 $! 2>/dev/null || break
+            sleep 0.5
+        done
+        cat {SCRATCH}/log; exit 1
+    """
+    shown = slurm.on_pod("slurm-controller-0", textwrap.dedent(script), seconds=60).ok()
+    assert "PartitionName=" in shown
+    slurm.on_pod("slurm-controller-0", f"rm -rf {SCRATCH}").ok()
