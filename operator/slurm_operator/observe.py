@@ -75,8 +75,6 @@ def read_cluster(body: Object) -> Cluster:
     changed = remembered.get("changedAt")
     return Cluster(
         name=body["metadata"]["name"],
-        uid=body["metadata"]["uid"],
-        generation=body["metadata"]["generation"],
         revision=spec["revision"],
         rest_url=spec["rest"]["url"],
         wanted_config=spec["wantedConfig"],
@@ -151,7 +149,6 @@ def node_set(body: Object) -> NodeSet:
         cluster=spec["cluster"],
         stateful_set=spec["statefulSet"],
         replicas=0 if deleting else spec.get("replicas"),
-        generation=metadata["generation"],
         guard=annotations.get(names.REST_ANNOTATION, "") if guarded else None,
         deleting=deleting,
         forced=annotations.get(names.FORCE_ANNOTATION) == "true",

@@ -80,7 +80,6 @@ class NodeSet:
     cluster: str
     stateful_set: str
     replicas: int | None
-    generation: int
     guard: str | None = None
     deleting: bool = False
     forced: bool = False
@@ -91,8 +90,6 @@ class Cluster:
     """The SlurmCluster resource, with what its status remembers about the configuration."""
 
     name: str
-    uid: str
-    generation: int
     revision: str
     rest_url: str
     wanted_config: str

@@ -15,7 +15,7 @@ from tests.operator.fake_slurmrestd import FakeSlurmrestd
 from tests.operator.test_replicas import NOW, job, leaving, node, pod
 from tests.operator.world import World, operator, until
 
-GOING = NodeSet("cpu", "test", "cpu", 0, 2, guard="http://slurm-rest:6820", deleting=True)
+GOING = NodeSet("cpu", "test", "cpu", 0, guard="http://slurm-rest:6820", deleting=True)
 BLIND = Unknown("RestUnreachable", "no answer in time")
 
 

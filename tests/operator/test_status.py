@@ -14,7 +14,7 @@ from slurm_operator.seen import Cluster, Kubernetes, Nodes, NodeSet, Pod, SlurmN
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 CLUSTER = Cluster(
-    *("test", "uid", 1, "r1", "http://slurm-rest:6820", "slurm-config-wanted", "slurm-config"),
+    *("test", "r1", "http://slurm-rest:6820", "slurm-config-wanted", "slurm-config"),
     *("slurm-controller", "slurm-rest", "slurm-login"),
 )
 BLIND = Unknown("RestUnreachable", "http://slurm-rest:6820: no answer in time")
@@ -33,7 +33,7 @@ def world(size: int = 2, **changes: Any) -> Kubernetes:
     return dataclasses.replace(
         Kubernetes(
             cluster=CLUSTER,
-            node_sets=(NodeSet("cpu", "test", "cpu", size, 1),),
+            node_sets=(NodeSet("cpu", "test", "cpu", size),),
             workloads={
                 "cpu": workload("cpu", size),
                 **{name: workload(name) for name in ("slurm-controller", "slurm-login")},
