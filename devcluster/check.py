@@ -13,6 +13,9 @@ from devcluster.progress import say
 CHECK_DEADLINE_SECONDS = 900
 
 
+C_SOURCES = ("native/*.c", "native/*.h", "tests/native/*.c")
+
+
 def _tracked(*patterns: str) -> list[str]:
     """Files of the checkout that match, those not yet added to git included."""
     listed = subprocess.run(
@@ -42,7 +45,7 @@ def commands() -> dict[str, list[str]]:
         "lint": [str(tools / "ruff"), "check", "."],
         "types": [str(tools / "mypy"), *TYPED],
         "layers": [str(tools / "lint-imports"), "--no-cache"],
-        "C format": [str(tools / "clang-format"), "--dry-run", "--Werror", *_tracked("native/*.c", "native/*.h", "tests/native/*.c")],
+        "C format": [str(tools / "clang-format"), "--dry-run", "--Werror", *_tracked(*C_SOURCES)],
         "C": ["make", "-s", "-C", "native", "analyze"],
         "shell": ["shellcheck", *_shell_scripts()],
         "Containerfiles": [str(tools / "hadolint"), "--config", ".hadolint.yaml", *_tracked("*Containerfile")],
