@@ -185,7 +185,7 @@ class Stack:
             stderr=subprocess.PIPE if capture else None,
         )  # fmt: skip
         if done.returncode != 0:
-            words = f": {(done.stderr or done.stdout).strip()[-2000:]}" if capture else ""
+            words = f":\n{(done.stdout + done.stderr).strip()[-4000:]}" if capture else ""
             raise StepFailed(f"pulumi {' '.join(arguments[:3])} failed{words}")
         return done.stdout or ""
 

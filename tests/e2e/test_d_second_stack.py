@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import subprocess
 from collections.abc import Iterator
 
 import pytest
 
+from devcluster import node_cli
+from devcluster.node_plan import CONTAINERD_SOCKET
 from devcluster.progress import StepFailed
 from devcluster.stack import Stack
 
@@ -51,7 +54,10 @@ def test_a_jail_image_that_cannot_be_pulled_is_named(second):
 
 def test_a_jail_image_without_a_shell_fails_with_a_sentence(second, slurm):
     dns = json.loads(slurm.kubectl("get", "deployment", "coredns", "-n", "kube-system", "-o", "json").ok())
-    shell_less = dns["spec"]["template"]["spec"]["containers"][0]["image"]
+    shell_less = "localhost/shell-less:0123456789abcdef"
+    tag = ["ctr", "--address", CONTAINERD_SOCKET, "-n", "k8s.io", "images", "tag", "--force"]
+    tag += [dns["spec"]["template"]["spec"]["containers"][0]["image"], shell_less]
+    subprocess.run(node_cli.enter_command(slurm.cluster.instance, tag), check=True, timeout=30)
     with pytest.raises(StepFailed) as failed:
         second.up(jail={**second.facts["jail"], "image": shell_less}, timeouts={"populate": "2m", "available": "20s"})
     assert "/bin/sh" in str(failed.value)

@@ -60,6 +60,8 @@ def plan(jail: Jail, volume: Path = paths.VOLUME, spool: Path | None = None) -> 
         *(Mount(Kind.BIND, str(paths.persistent_of(volume, path)), path) for path in sorted(jail.persistent)),
         Mount(Kind.READ_ONLY, str(paths.PREFIX), str(paths.PREFIX)),
         Mount(Kind.WITH_SUBMOUNTS, "/dev", "/dev"),
+        # What a job wrote there, kubelet would show as the pod's last words.
+        Mount(Kind.FILE, "/dev/null", "/dev/termination-log"),
         Mount(Kind.MEMORY, "shm", "/dev/shm", f"mode=1777,size={jail.tmp_mib}m"),  # noqa: S108
         Mount(Kind.WITH_SUBMOUNTS, "/proc", "/proc"),
         Mount(Kind.WITH_SUBMOUNTS, "/sys", "/sys"),
