@@ -29,6 +29,10 @@ class SecondStack:
         self.stack.write_config({**self.facts, **changes})
         return self.stack.run("up", "--yes", "--skip-preview", "--non-interactive", capture=True, deadline_seconds=600)
 
+    def destroy(self) -> None:
+        """`pulumi destroy`."""
+        self.stack.run("destroy", "--yes", "--skip-preview", "--non-interactive", capture=True, deadline_seconds=600)
+
 
 @pytest.fixture(scope="module")
 def second(slurm) -> Iterator[SecondStack]:
@@ -41,8 +45,9 @@ def second(slurm) -> Iterator[SecondStack]:
     facts["login"]["service"] = {"type": "NodePort", "nodePort": 30023}
     facts["nodeSets"] = [{**facts["nodeSets"][0], "name": "tiny", "replicas": 1}]
     facts["partitions"] = [{"name": "main", "nodeSets": ["tiny"], "default": True}]
-    yield SecondStack(stack, facts)
-    stack.run("destroy", "--yes", "--skip-preview", "--non-interactive", capture=True, deadline_seconds=600)
+    made = SecondStack(stack, facts)
+    yield made
+    made.destroy()
 
 
 def test_a_jail_image_that_cannot_be_pulled_is_named(second):
@@ -72,8 +77,31 @@ def test_the_second_stack_runs_jobs_beside_the_first(second, slurm):
     assert len(slurm.sh("srun -N2 hostname").ok().split()) == 2
 
 
+def test_what_is_retained_survives_destroy_and_is_found_again(second, slurm):
+    retained = {**second.facts["jail"], "storage": {**second.facts["jail"]["storage"], "retain": True}}
+    login = ("exec", "-n", NAMESPACE, "slurm-login-0", "--", "sh", "-c")
+    second.up(jail=retained)
+    slurm.kubectl(*login, "echo kept > /run/jail/home/kept.txt").ok()
+    second.destroy()
+    assert pods_left(slurm) == []
+    assert slurm.kubectl("get", "pvc", "slurm-jail", "-n", NAMESPACE, "-o", "jsonpath={.status.phase}").ok() == "Bound"
+    second.up(jail=retained)
+    assert slurm.kubectl(*login, "cat /run/jail/home/kept.txt").ok() == "kept"
+    second.up()
+
+
+def pods_left(slurm) -> list[str]:
+    """Names of the second cluster's pods, given some time to end."""
+
+    def ending() -> bool:
+        return not slurm.kubectl("get", "pods", "-n", NAMESPACE, "-o", "name").ok()
+
+    slurm.wait("no pod of the second cluster is left", ending, 60)
+    return slurm.kubectl("get", "pods", "-n", NAMESPACE, "-o", "name").ok().split()
+
+
 def test_destroying_the_second_leaves_nothing_of_it_and_the_first_alone(second, slurm):
-    second.stack.run("destroy", "--yes", "--skip-preview", "--non-interactive", capture=True, deadline_seconds=600)
+    second.destroy()
     left = slurm.kubectl("get", "namespace", NAMESPACE, "--ignore-not-found", "-o", "name").ok()
     assert left == ""
     volumes = json.loads(slurm.kubectl("get", "persistentvolumes", "-o", "json").ok())["items"]
