@@ -24,10 +24,13 @@ for node in order:
 print(json.dumps(taken))
 """
 
-# Only for this measurement: the node's own copy of the configuration loses the plugin, and the gate in front of
-# slurmstepd is taken out of the way. The pod is thrown away afterwards.
+# Only for this measurement: the watcher that would stop slurmd is halted, the node's own copy of the configuration
+# loses the plugin, and the gate in front of slurmstepd is taken out of the way. The pod is thrown away afterwards.
 WITHOUT_PLUGIN = """
 set -e
+for process in /proc/[0-9]*; do
+    if [ "$(cat $process/comm)" = python3 ] && grep -q worker $process/cmdline; then kill -STOP ${process#/proc/}; fi
+done
 : > /run/slurm/conf/plugstack.conf
 ln -sf /opt/slurm/libexec/slurmstepd /opt/slurm/sbin/slurmstepd
 """
