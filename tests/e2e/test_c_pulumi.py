@@ -92,3 +92,15 @@ def test_the_tracked_config_is_never_written(slurm):
         ["git", "status", "--porcelain", "Pulumi.dev.yaml"], capture_output=True, text=True, check=True, timeout=30
     )
     assert changed.stdout == ""
+
+
+def test_several_login_nodes_stand_behind_one_address_with_one_host_key(slurm):
+    slurm.pulumi("config", "set", "--path", "pulumi-slurm:login.replicas", "2").ok()
+    try:
+        slurm.pulumi("up", "--yes", "--skip-preview").ok()
+        # accept-new: another host key behind the same address would be refused.
+        seen = {slurm.sh("hostname").ok() for _ in range(20)}
+        assert seen == {"slurm-login-0", "slurm-login-1"}
+    finally:
+        slurm.pulumi("config", "set", "--path", "pulumi-slurm:login.replicas", "1").ok()
+        slurm.pulumi("up", "--yes", "--skip-preview").ok()
