@@ -117,6 +117,7 @@ def up_on_own_cluster(instance: Instance, kubeconfig: Path, registry: str) -> Cl
     references = images.push(registry, images.build_all(cache_folder()))
     apply_stack(cluster, references)
     run_first_job(cluster)
+    say(f"up. Log in:     python3 -m devcluster --name {instance.name} ssh")
     return cluster
 
 
