@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devcluster.bootstrap import cache_folder, run_logged
+from devcluster.instance import state_root
 from devcluster.progress import Step, StepFailed
 
 GO_MODULES = Path(__file__).resolve().parent / "gomodules"
@@ -106,8 +107,15 @@ def _version_of(*command: str) -> tuple[int, int, int] | None:
     return parse_version(asked.stdout) if asked.returncode == 0 else None
 
 
+def _machines_path() -> str:
+    """PATH without our own folders, which `devcluster env` puts there: what was built is not what the machine has."""
+    ours = (cache_folder(), state_root())
+    entries = os.environ.get("PATH", "").split(os.pathsep)
+    return os.pathsep.join(each for each in entries if not any(Path(each).is_relative_to(folder) for folder in ours))
+
+
 def _usable(program: str, *version_arguments: str) -> tuple[str | None, tuple[int, int, int] | None]:
-    path = shutil.which(program)
+    path = shutil.which(program, path=_machines_path())
     return path, _version_of(path, *version_arguments) if path else None
 
 

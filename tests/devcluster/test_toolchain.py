@@ -52,6 +52,16 @@ def test_a_pulumi_without_its_language_host_is_not_used(tmp_path, monkeypatch):
     assert "pulumi" not in toolchain.programs_on_path()
 
 
+def test_programs_that_devcluster_env_put_on_path_are_not_the_machines(tmp_path, monkeypatch):
+    built = tmp_path / "toolchain" / "bin-0123"
+    built.mkdir(parents=True)
+    program(built, "pulumi", "v3.259.0")
+    program(built, "pulumi-language-python", "")
+    monkeypatch.setenv("PULUMI_SLURM_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{built}:/usr/bin:/bin")
+    assert "pulumi" not in toolchain.programs_on_path()
+
+
 def test_an_unbuilt_toolchain_names_the_command_that_builds_it(tmp_path, monkeypatch):
     monkeypatch.delenv("PULUMI_SLURM_BINARIES", raising=False)
     monkeypatch.setenv("PULUMI_SLURM_CACHE", str(tmp_path))
