@@ -45,14 +45,16 @@ def median_milliseconds(seconds: list[float]) -> float:
     return statistics.median(seconds) * 1000
 
 
-def run(command: list[str], *, deadline_seconds: float, **options: object) -> str:
+def run(
+    command: list[str], *, deadline_seconds: float, env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> str:
     """Run a command that must succeed and return its output."""
-    done = subprocess.run(  # type: ignore[call-overload]
-        command, capture_output=True, text=True, timeout=deadline_seconds, check=False, **options
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=deadline_seconds, check=False, env=env, cwd=cwd
     )
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command[:4])} … ended with {done.returncode}: {done.stderr[-1000:]}")
-    return str(done.stdout)
+    return done.stdout
 
 
 def write_report(measurements: list[Measurement], folder: Path) -> None:

@@ -164,7 +164,7 @@ def continue_in_venv(arguments: list[str]) -> None:
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")])),
     }
-    os.execve(python, [str(python), "-m", "devcluster", *arguments], environment)  # noqa: S606
+    os.execve(python, [str(python), "-m", "devcluster", *arguments], environment)  # noqa: S606 - no shell is wanted
 
 
 def explain_missing_venv() -> None:

@@ -48,7 +48,7 @@ def _words(options: argparse.Namespace) -> list[str]:
 
 def _become(command: list[str], environment: dict[str, str] | None = None) -> int:
     """Replace this process by `command`, so that signals, the terminal and the exit status are its own."""
-    os.execvpe(command[0], command, {**os.environ, **(environment or {})})  # noqa: S606
+    os.execvpe(command[0], command, {**os.environ, **(environment or {})})  # noqa: S606 - no shell is wanted
 
 
 def _up(options: argparse.Namespace) -> int:

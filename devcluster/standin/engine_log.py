@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Final
 
-import grpc  # type: ignore[import-untyped]
+import grpc  # type: ignore[import-untyped]  # grpc ships no types
 import grpc.aio  # type: ignore[import-untyped]
 from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
 

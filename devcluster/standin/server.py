@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-import grpc  # type: ignore[import-untyped]
+import grpc  # type: ignore[import-untyped]  # grpc ships no types
 import grpc.aio  # type: ignore[import-untyped]
 from pulumi.provider.experimental.property_value import PropertyValue
 from pulumi.provider.experimental.server import ProviderServicer
