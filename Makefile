@@ -4,13 +4,14 @@ NAME ?=
 DEVCLUSTER = $(PYTHON) -m devcluster $(if $(NAME),--name $(NAME))
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test check bench images push clean
+.PHONY: help up down test check bench images push clean preview-gpu
 
 help:
 	@echo "make up      from a bare Debian machine to a Slurm cluster in Kubernetes, and one real job"
 	@echo "make down    end this checkout's dev cluster and remove what it left (its data too)"
 	@echo "make test    all tests, on an instance of their own"
 	@echo "make check   format, lint, types, import layers, shell, C, Containerfiles"
+	@echo "make preview-gpu   what Pulumi.gpu.example.yaml would make, without any Kubernetes; OUT=FILE writes it as JSON"
 	@echo "make bench   the measurements of docs/benchmarks.md"
 	@echo "make images  build all images; make push REGISTRY=registry.example/team copies them there"
 	@echo "make clean   down, and the virtual environment; the build cache stays (make clean-cache drops it)"
@@ -26,6 +27,9 @@ test:
 
 check:
 	$(PYTHON) -m devcluster check
+
+preview-gpu:
+	$(DEVCLUSTER) preview Pulumi.gpu.example.yaml $(if $(OUT),--out $(OUT))
 
 bench:
 	$(PYTHON) -m devcluster bench

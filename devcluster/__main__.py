@@ -22,7 +22,9 @@ EXAMPLES = """examples:
 """
 
 # Commands that set up what is missing before they start; the others only use what is there.
-SETS_UP = frozenset({"up", "test", "check", "bench", "images", "push", "toolchain"})
+SETS_UP = frozenset({"up", "test", "check", "bench", "images", "push", "toolchain", "preview"})
+# They do what they can with the packages that are there.
+WITHOUT_ROOT = frozenset({"check", "preview"})
 NEEDS_ROOT = frozenset({"up", "down", "test", "bench", "images", "push", "load", "enter"})
 
 
@@ -76,6 +78,9 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("images", help="build all images and print their references")
     push = commands.add_parser("push", help="copy all images to a registry")
     push.add_argument("registry", nargs="?", help="such as registry.example/team")
+    preview = commands.add_parser("preview", help="preview a stack file by Pulumi's engine, without any Kubernetes")
+    preview.add_argument("file", type=Path, nargs="?", default=Path("Pulumi.gpu.example.yaml"))
+    preview.add_argument("--out", type=Path, metavar="FILE", help="write Pulumi's JSON there")
     test = commands.add_parser("test", help="all tests, on an instance of their own")
     test.add_argument("paths", nargs="*", metavar="PATH", help="only these (default: all)")
     commands.add_parser("check", help="format, lint, types, layers, shell, C, Containerfiles")
@@ -92,7 +97,7 @@ def main(arguments: list[str]) -> int:
         if options.command in NEEDS_ROOT:
             bootstrap.require_root()
         if options.command in SETS_UP:
-            if options.command != "check" or bootstrap.is_root():
+            if options.command not in WITHOUT_ROOT or bootstrap.is_root():
                 bootstrap.install_os_packages()
             bootstrap.make_venv()
         elif not bootstrap.VENV.exists():

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-from devcluster import check, images, node_cli, testing, toolchain, up
+from devcluster import check, images, node_cli, preview, testing, toolchain, up
 from devcluster.bootstrap import CHECKOUT, cache_folder
 from devcluster.instance import Instance, InvalidNameError
 from devcluster.progress import StepFailed, say
@@ -203,6 +203,11 @@ def _push(options: argparse.Namespace) -> int:
     return 0
 
 
+def _preview(options: argparse.Namespace) -> int:
+    preview.preview(options.file, options.out)
+    return 0
+
+
 def _test(options: argparse.Namespace) -> int:
     return testing.run(options.paths)
 
@@ -227,5 +232,5 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "up": _up, "down": _down, "status": _status, "list": _list, "env": _env, "kubeconfig": _kubeconfig, "ssh": _ssh,
     "run": _run, "cp": _cp, "kubectl": _kubectl, "pulumi": _pulumi, "enter": _enter, "logs": _logs, "load": _load,
     "toolchain": _toolchain, "images": _images, "push": _push, "test": _test, "check": _check, "bench": _bench,
-    "clean-cache": _clean_cache,
+    "clean-cache": _clean_cache, "preview": _preview,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The dev stack of one instance: its Pulumi backend, its own copy of the config, the engine's environment."""
+"""A stack of this checkout, the dev one unless named: its Pulumi backend, its copy of the config, its environment."""
 
 from __future__ import annotations
 
@@ -38,16 +38,18 @@ class Stack:
         folder: Where everything about it is kept, inside the instance's state folder.
         binaries: Folder with the Pulumi CLI and its Python language host.
         kubeconfig: Kubernetes that the stack is for.
+        name: Name of the stack, whose tracked file is Pulumi.<name>.yaml.
     """
 
     folder: Path
     binaries: Path
     kubeconfig: Path
+    name: str = STACK
 
     @property
     def config_file(self) -> Path:
-        """The instance's own copy of Pulumi.dev.yaml; the tracked file is never written."""
-        return self.folder / "project" / f"Pulumi.{STACK}.yaml"
+        """The instance's own copy of the tracked Pulumi.<name>.yaml, which is never written."""
+        return self.folder / "project" / f"Pulumi.{self.name}.yaml"
 
     def environment(self) -> dict[str, str]:
         """Environment in which Pulumi's engine runs for this stack."""
@@ -64,7 +66,7 @@ class Stack:
             "PULUMI_HOME": str(cache_folder() / "pulumi-home"),
             "PULUMI_BACKEND_URL": f"file://{self.folder / 'backend'}",
             "PULUMI_CONFIG_PASSPHRASE_FILE": str(self.folder / "passphrase"),
-            "PULUMI_STACK": STACK,
+            "PULUMI_STACK": self.name,
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
             # The Python of .venv is used as it is: the language host built here knows no `virtualenv` option.
@@ -94,8 +96,8 @@ class Stack:
         (self.folder / "project" / "Pulumi.yaml").write_text(f"name: {PROJECT}\nruntime: python\n")
         self._choose_provider()
         listed = self.run("stack", "ls", "--json", capture=True)
-        if not any(stack["name"].split("/")[-1] == STACK for stack in json.loads(listed or "[]")):
-            self.run("-C", str(self.folder / "project"), "stack", "init", STACK, capture=True)
+        if not any(stack["name"].split("/")[-1] == self.name for stack in json.loads(listed or "[]")):
+            self.run("-C", str(self.folder / "project"), "stack", "init", self.name, capture=True)
 
     def _choose_provider(self) -> None:
         record = self.folder / "provider"
@@ -127,7 +129,7 @@ class Stack:
 
         Edits of the instance's copy stay until the tracked file itself changes, which is said.
         """
-        tracked = CHECKOUT / f"Pulumi.{STACK}.yaml"
+        tracked = CHECKOUT / f"Pulumi.{self.name}.yaml"
         base = self.folder / "tracked-config"
         content = tracked.read_text()
         current: dict[str, Any] = yaml.safe_load(self.config_file.read_text()) if self.config_file.exists() else {}
@@ -150,7 +152,7 @@ class Stack:
         Raises:
             StepFailed: When another live process (or another host) holds the lock.
         """
-        for file in (self.folder / "backend").glob(f".pulumi/locks/**/{STACK}/*.json"):
+        for file in (self.folder / "backend").glob(f".pulumi/locks/**/{self.name}/*.json"):
             try:
                 lock = json.loads(file.read_text())
             except (OSError, ValueError):
@@ -158,7 +160,7 @@ class Stack:
             pid = int(lock.get("pid", 0))
             if lock.get("hostname") == socket.gethostname() and not Path(f"/proc/{pid}").exists():
                 say(f"  an earlier Pulumi (pid {pid}) was killed and left a lock: cancelling it")
-                self.run("cancel", "--yes", STACK, capture=True)
+                self.run("cancel", "--yes", self.name, capture=True)
             else:
                 raise StepFailed(
                     f"Pulumi already runs on this stack (pid {pid} on {lock.get('hostname')}): wait for it"

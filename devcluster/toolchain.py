@@ -143,9 +143,9 @@ def _folder(tool: Tool) -> Path:
     return cache_folder() / "toolchain" / f"{tool.module}-{_digest(tool)}"
 
 
-def wanted_tools(on_path: dict[str, Path]) -> list[Tool]:
+def wanted_tools(on_path: dict[str, Path], among: tuple[Tool, ...] = TOOLS) -> list[Tool]:
     """The tools to build, given what the machine has."""
-    return [tool for tool in TOOLS if not (tool.module in PULUMI_TOOLS and "pulumi" in on_path)]
+    return [tool for tool in among if not (tool.module in PULUMI_TOOLS and "pulumi" in on_path)]
 
 
 def binaries() -> Path:
@@ -163,17 +163,28 @@ def binaries() -> Path:
     return folder
 
 
-def _collection(on_path: dict[str, Path]) -> Path:
-    parts = [_folder(tool).name for tool in wanted_tools(on_path)] + [f"{n}={p}" for n, p in sorted(on_path.items())]
+def _collection(on_path: dict[str, Path], among: tuple[Tool, ...] = TOOLS) -> Path:
+    parts = [_folder(tool).name for tool in wanted_tools(on_path, among)] + [
+        f"{n}={p}" for n, p in sorted(on_path.items())
+    ]
     return cache_folder() / "toolchain" / f"bin-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]}"
 
 
 def build() -> Path:
     """Build what is missing and return the folder with all programs. Several processes may call it at once."""
+    return _build(TOOLS)
+
+
+def build_pulumi() -> Path:
+    """The same for the Pulumi CLI and its language host alone: a preview needs no Kubernetes."""
+    return _build(tuple(tool for tool in TOOLS if tool.module in PULUMI_TOOLS))
+
+
+def _build(among: tuple[Tool, ...]) -> Path:
     on_path = programs_on_path()
-    folder = _collection(on_path)
+    folder = _collection(on_path, among)
     with _locked(cache_folder() / "toolchain" / ".lock"):
-        missing = [tool for tool in wanted_tools(on_path) if not _folder(tool).exists()]
+        missing = [tool for tool in wanted_tools(on_path, among) if not _folder(tool).exists()]
         if missing:
             go = find_go()
             for tool in missing:
@@ -182,7 +193,7 @@ def build() -> Path:
             for intermediate in ("go-build", "go-modules"):
                 shutil.rmtree(cache_folder() / intermediate, ignore_errors=True)
         if not (folder / ".complete").exists():
-            _collect(folder, on_path)
+            _collect(folder, wanted_tools(on_path, among), on_path)
     return folder
 
 
@@ -238,13 +249,14 @@ def _copy_language_files(go: Path, environment: dict[str, str], target: Path) ->
         copied.chmod(0o755)
 
 
-def _collect(folder: Path, on_path: dict[str, Path]) -> None:
+def _collect(folder: Path, tools: list[Tool], on_path: dict[str, Path]) -> None:
     """One folder of links to every program, made aside and renamed."""
     building = folder.with_name(f".building-{folder.name}")
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
-    programs = {program.name: program for tool in wanted_tools(on_path) for program in _folder(tool).iterdir()}
-    programs |= dict.fromkeys(KUBERNETES_PROGRAMS, _folder(KUBERNETES) / "kube")
+    programs = {program.name: program for tool in tools for program in _folder(tool).iterdir()}
+    if KUBERNETES in tools:
+        programs |= dict.fromkeys(KUBERNETES_PROGRAMS, _folder(KUBERNETES) / "kube")
     for name, path in {**programs, **on_path}.items():
         (building / name).symlink_to(path)
     (building / ".complete").touch()

@@ -1,0 +1,56 @@
+"""`make preview-gpu`: the GPU example by Pulumi's real engine, with no Kubernetes to reach."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devcluster import preview
+from devcluster.progress import StepFailed
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+def status() -> str:
+    """What git sees of the checkout."""
+    return subprocess.run(
+        ["git", "status", "--porcelain"], cwd=CHECKOUT, capture_output=True, text=True, check=True
+    ).stdout
+
+
+@pytest.fixture(scope="module")
+def previewed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    before = status()
+    output = tmp_path_factory.mktemp("preview") / "preview.json"
+    command = [sys.executable, "-m", "devcluster", "preview", "Pulumi.gpu.example.yaml", "--out", str(output)]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    assert status() == before
+    answer: dict[str, Any] = json.loads(output.read_text())
+    return answer
+
+
+def created(previewed: dict[str, Any]) -> dict[str, str]:
+    """What would be made: name of the resource → its type."""
+    return {step["urn"].rpartition("::")[2]: step["newState"]["type"] for step in previewed["steps"]}
+
+
+def test_the_example_is_previewed_from_end_to_end_without_a_cluster(previewed: dict[str, Any]) -> None:
+    # The address of the load balancer is read once the cluster is there.
+    reads = [step["urn"].rpartition("::")[2] for step in previewed["steps"] if step["op"] != "create"]
+    assert reads == ["slurm-login-address"]
+    types = created(previewed)
+    assert types["research"] == "pulumi-slurm:index:SlurmCluster"
+    assert types["cluster"] == "kubernetes:pulumi-slurm.dev/v1alpha1:SlurmCluster"
+    assert types["h100-nodes"] == "kubernetes:pulumi-slurm.dev/v1alpha1:NodeSet"
+    assert types["h100"] == types["cpu"] == "kubernetes:apps/v1:StatefulSet"
+
+
+def test_a_file_that_is_not_there_is_told_in_a_sentence() -> None:
+    with pytest.raises(StepFailed, match=r"no stack file Pulumi\.other\.yaml"):
+        preview.preview(Path("Pulumi.other.yaml"))
