@@ -71,8 +71,10 @@ class Component(pulumi.ComponentResource):
         arguments = {key: value for key, value in manifest.body.items() if key not in ("apiVersion", "kind")}
         if manifest.payload:
             arguments["data"] = pulumi.Output.secret(payloads[manifest.name])
-        # The typed classes take `type` of a Secret and alike under their own names; all other fields are top-level.
-        resource_class = _CLASSES[str(manifest.body["apiVersion"]), manifest.kind]
+        resource_class = _CLASSES.get((str(manifest.body["apiVersion"]), manifest.kind))
+        if resource_class is None:
+            resource_class = kubernetes.apiextensions.CustomResource
+            arguments.update(apiVersion=manifest.body["apiVersion"], kind=manifest.kind)
         resource: pulumi.Resource = resource_class(
             manifest.name,
             **{_argument(key): value for key, value in arguments.items()},

@@ -9,7 +9,7 @@ from typing import Any
 
 import pulumi
 
-from components import names
+from components import monitoring, names
 from components.component import Component
 from components.config import Config
 from components.manifest import Manifest, declared, selector
@@ -41,9 +41,10 @@ def _rules(config: Config) -> dict[str, list[dict[str, Any]]]:
     srun = _port(names.SRUN_PORT_FIRST, names.SRUN_PORT_LAST)
     everywhere = [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/0"}}]
     ssh = _blocks(config.login.service.load_balancer_source_ranges) or everywhere
+    scrapers = monitoring.scrapers(config)
     return {
         "controller": [
-            {"from": _from(config, "worker", "login", "rest"), "ports": [_port(names.SLURMCTLD_PORT)]},
+            {"from": [*_from(config, "worker", "login", "rest"), *scrapers], "ports": [_port(names.SLURMCTLD_PORT)]},
         ],
         "worker": [
             {
@@ -67,7 +68,8 @@ def _rules(config: Config) -> dict[str, list[dict[str, Any]]]:
             },
         ],
         # kubelet's probes come from the node itself, which policies do not bind.
-        "operator": [],
+        # A rule from nobody would be one from everybody.
+        "operator": [{"from": scrapers, "ports": [_port(names.OPERATOR_HEALTH_PORT)]}] if scrapers else [],
         "jail": [],
     }
 
@@ -87,7 +89,7 @@ class NetworkPolicies(Component):
 
     Args:
         name: Name of the resource in the stack.
-        config: The configuration: `networkPolicies`, `login.service` and `cluster`.
+        config: The configuration: `networkPolicies`, `login.service`, `monitoring` and `cluster`.
         depends_on: What is there before, such as the ledger.
         opts: Options of the resource.
     """

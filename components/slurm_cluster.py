@@ -13,6 +13,7 @@ from components import (
     jail_population,
     jail_storage,
     login,
+    monitoring,
     names,
     network_policies,
     node_set,
@@ -55,6 +56,7 @@ def manifests(config: Config) -> list[Manifest]:
         *credentials.manifests(config),
         *configuration.manifests(config),
         *network_policies.manifests(config),
+        *monitoring.manifests(config),
         *jail_storage.manifests(config),
         *operator.manifests(config),
         *controller.manifests(config),
@@ -112,6 +114,7 @@ class SlurmCluster(Component):
         parts = [
             configuration.Configuration("configuration", config, ready, child),
             network_policies.NetworkPolicies("network-policies", config, ready, child),
+            monitoring.Monitoring("monitoring", config, ready, child),
             controller.Controller("controller", config, ready, child),
             rest_api.RestApi("rest-api", config, ready, child),
         ]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from components import names
+from components.config.monitoring import MonitoringMode
 from components.config.program import Config
 from components.config.slurm import CgroupPlugin, Partition
 from components.config.slurm_options import LIST_KEYS
@@ -80,10 +81,11 @@ def _settings(config: Config) -> dict[str, str]:
         # Debian's Slurm brings pmi2 and no pmix. A default of pmi2 would cost every step of every job.
         "MpiDefault": "none",
         "MailProg": "/bin/true",
-        "MetricsType": "metrics/openmetrics",
         "SlurmctldSyslogDebug": "quiet",
         "SlurmdSyslogDebug": "quiet",
     }
+    if config.monitoring.mode is not MonitoringMode.OFF:
+        settings["MetricsType"] = "metrics/openmetrics"
     if any(node_set.gpus for node_set in config.node_sets):
         settings["GresTypes"] = "gpu"
     return settings

@@ -8,17 +8,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from components import names
+from components.config.monitoring import monitoring_disagreements
 from components.config.problems import NOTHING, Problem
+from components.config.raw import mapping as _map
+from components.config.raw import rows as _rows
 from components.config.values import memory_bytes
-
-
-def _map(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _rows(value: Any) -> list[tuple[int, Mapping[str, Any]]]:
-    rows = value if isinstance(value, list) else []
-    return [(index, row) for index, row in enumerate(rows) if isinstance(row, Mapping)]
 
 
 def _duplicates(key: str, rows: list[tuple[int, Mapping[str, Any]]], path: tuple[str | int, ...]) -> Iterator[Problem]:
@@ -121,5 +115,5 @@ def _options(config: Mapping[str, Any]) -> Iterator[Problem]:
 
 def disagreements(config: Mapping[str, Any]) -> list[Problem]:
     """Everything in which the parts of a configuration do not fit together."""
-    checks = (_node_sets, _partitions, _jail, _login, _operator, _options)
+    checks = (_node_sets, _partitions, _jail, _login, _operator, _options, monitoring_disagreements)
     return [problem for check in checks for problem in check(config)]

@@ -118,6 +118,23 @@ BAD: list[tuple[str, Any, str]] = [
     ("jail.persistent", ["/home", "/home/a"], "pulumi-slurm:jail.persistent[1]: got '/home/a'; want no path inside"),
     ("jail.persistent", ["/home", "/home"], "want each path once"),
     ("jail.persistent", ["/usr/local"], "the system's own come from the image"),
+    # Monitoring.
+    ("monitoring.mode", "on", "want one of 'annotations', 'prometheusOperator' or 'off'"),
+    (
+        "monitoring.interval",
+        "15s",
+        "pulumi-slurm:monitoring.interval: got '15s'; want nothing: with annotations Prometheus's own interval counts",
+    ),
+    ("monitoring", {"mode": "prometheusOperator", "interval": "often"}, "want a duration such as 90s, 30m or 2h"),
+    ("monitoring", {"mode": "off", "cidrs": []}, "monitoring.cidrs: got []; want nothing while monitoring.mode is off"),
+    ("monitoring.namespaces", ["Monitoring"], "pulumi-slurm:monitoring.namespaces[0]: got 'Monitoring'; want a DNS"),
+    ("monitoring.cidrs", ["192.0.2.1/8"], "want an address range such as 192.0.2.0/24"),
+    ("monitoring.labels", {"a b": "c"}, "want a Kubernetes label key"),
+    (
+        "slurm.options",
+        {"PrivateData": "jobs"},
+        "pulumi-slurm:slurm.options.PrivateData: got 'jobs'; want nothing, or monitoring.mode: off",
+    ),
     # Login.
     ("login.users", [{**USER, "name": "root"}], "pulumi-slurm:login.users[0].name: got 'root'; want a login name"),
     ("login.users", [USER, USER], "want another name: users[0] has this one"),

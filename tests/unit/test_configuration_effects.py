@@ -258,6 +258,39 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
         lambda c: body(c, "NetworkPolicy", "slurm-rest")["spec"]["ingress"][0]["from"][-1],
         {"ipBlock": {"cidr": "198.51.100.0/24"}},
     ),
+    ("monitoring.mode", "off", has("MetricsType=metrics/openmetrics"), False),
+    ("monitoring.mode", "off", lambda c: body(c, "Service", "slurm-metrics-jobs"), None),
+    ("monitoring.mode", "prometheusOperator", lambda c: body(c, "PodMonitor", "slurm-operator")["kind"], "PodMonitor"),
+    (
+        "monitoring.interval",
+        "15s",
+        lambda c: body(c, "PodMonitor", "slurm-controller")["spec"]["podMetricsEndpoints"][0]["interval"],
+        "15s",
+    ),
+    (
+        "monitoring.labels",
+        {"release": "prometheus"},
+        lambda c: body(c, "PodMonitor", "slurm-controller")["metadata"]["labels"]["release"],
+        "prometheus",
+    ),
+    (
+        "monitoring.users",
+        True,
+        lambda c: body(c, "PodMonitor", "slurm-controller")["spec"]["podMetricsEndpoints"][-1]["path"],
+        "/metrics/jobs-users-accts",
+    ),
+    (
+        "monitoring.namespaces",
+        ["watch"],
+        lambda c: body(c, "NetworkPolicy", "slurm-operator")["spec"]["ingress"][0]["from"],
+        [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "watch"}}}],
+    ),
+    (
+        "monitoring.cidrs",
+        ["192.0.2.1/32"],
+        lambda c: body(c, "NetworkPolicy", "slurm-controller")["spec"]["ingress"][0]["from"][-1],
+        {"ipBlock": {"cidr": "192.0.2.1/32"}},
+    ),
     ("timeouts.populate", "2h", lambda c: body(c, "Job", job(c))["spec"]["activeDeadlineSeconds"], 7200),
 ]
 """Path of the field (a list's first row without its number where the list is empty by default) → value → effect."""
@@ -276,6 +309,9 @@ _BASES: dict[str, tuple[str, Any]] = {
     "nodeSets.0.gpus.": ("nodeSets.0.gpus", {"type": "h100", "perNode": 2}),
     "partitions.0.": ("partitions", [PARTITION]),
     "nodeSets.0.tolerations.": ("nodeSets.0.tolerations", [{"key": "x"}]),
+    "monitoring.interval": ("monitoring.mode", "prometheusOperator"),
+    "monitoring.labels": ("monitoring.mode", "prometheusOperator"),
+    "monitoring.users": ("monitoring.mode", "prometheusOperator"),
     "login.users.": ("login.users", [{"name": "alice", "sshPublicKeys": [SSH_KEY]}]),
 }
 

@@ -14,14 +14,18 @@ from tests.unit.samples import SMALL, changed
 CONFIG = parse(SMALL)
 POLICIES = [manifest.body["spec"] for manifest in network_policies.manifests(CONFIG)]
 OUTSIDE = "an address outside"
+PROMETHEUS = "a pod of namespace monitoring"
 COMPONENTS = ("controller", "rest", "worker", "login", "operator", "jail")
 
 
 def _peer_matches(peer: dict[str, Any], source: str) -> bool:
     if "ipBlock" in peer:
         return source == OUTSIDE
+    if "namespaceSelector" in peer:
+        assert peer == {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+        return source == PROMETHEUS
     selector = peer["podSelector"]["matchLabels"]
-    return source != OUTSIDE and bool(selector.items() <= labels(CONFIG, source).items())
+    return source not in (OUTSIDE, PROMETHEUS) and bool(selector.items() <= labels(CONFIG, source).items())
 
 
 def _port_matches(port: dict[str, Any], number: int) -> bool:
@@ -57,6 +61,8 @@ NEEDED = [
     ("worker", "worker", 12345),
     ("operator", "rest", names.SLURMRESTD_PORT),
     (OUTSIDE, "login", names.SSH_PORT),
+    (PROMETHEUS, "controller", names.SLURMCTLD_PORT),
+    (PROMETHEUS, "operator", names.OPERATOR_HEALTH_PORT),
 ]
 FORBIDDEN = [
     (OUTSIDE, "controller", names.SLURMCTLD_PORT),
@@ -72,6 +78,8 @@ FORBIDDEN = [
     ("jail", "controller", names.SLURMCTLD_PORT),
     ("worker", "operator", names.OPERATOR_HEALTH_PORT),
     ("operator", "worker", names.SLURMD_PORT),
+    (PROMETHEUS, "worker", names.SLURMD_PORT),
+    (PROMETHEUS, "rest", names.SLURMRESTD_PORT),
 ]
 
 

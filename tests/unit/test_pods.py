@@ -173,6 +173,8 @@ def test_a_services_selector_finds_its_pods() -> None:
         names.WORKERS: ["cpu", "h100"],
         names.LOGIN: [names.LOGIN],
         names.LOGINS: [names.LOGIN],
+        **{f"{names.METRICS}-{what}": [names.CONTROLLER] for what in ("jobs", "nodes", "partitions", "scheduler")},
+        f"{names.METRICS}-operator": [names.OPERATOR],
     }
     found = {
         each.name: [

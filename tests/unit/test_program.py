@@ -187,6 +187,7 @@ def test_types_and_names_of_resources_are_the_ones_that_stored_states_know(engin
         "jail-population": "pulumi-slurm:index:JailPopulation",
         "configuration": "pulumi-slurm:index:Configuration",
         "network-policies": "pulumi-slurm:index:NetworkPolicies",
+        "monitoring": "pulumi-slurm:index:Monitoring",
         "controller": "pulumi-slurm:index:Controller",
         "rest-api": "pulumi-slurm:index:RestApi",
         "workers": "pulumi-slurm:index:Workers",
