@@ -9,6 +9,7 @@ from components import names, pod_security
 from components.component import Component
 from components.config import Config
 from components.config.node_sets import NodeSet as NodeSetConfig
+from components.config.values import memory_mib
 from components.controller import keys_secret
 from components.manifest import SKIP_AWAIT, Manifest, declared, selector
 from components.slurm_pod import (
@@ -37,14 +38,34 @@ def node_variable(node_set: NodeSetConfig) -> dict[str, Any]:
         "gres": node_set.gres,
         "weight": node_set.base_weight,
         "weightBucket": node_set.weight_bucket,
+        **({"nccl": node_set.network.nccl_variables} if node_set.network.nccl_variables else {}),
+        **({"pinsMemory": True} if node_set.network.rdma else {}),
     }
+
+
+def jail_of_node(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
+    """What SLURM_JAIL says on the nodes of a set."""
+    shared = node_set.resources.shared_memory
+    return {**jail_variable(config), **({"shmMib": memory_mib(shared)} if shared else {})}
+
+
+def _capabilities(node_set: NodeSetConfig) -> dict[str, str]:
+    more = pod_security.RDMA if node_set.network.rdma else {}
+    return {**pod_security.WORKER_CAPABILITIES, **more}
+
+
+def pod_annotations(config: Config, node_set: NodeSetConfig) -> dict[str, str]:
+    """Annotations of the pods: the secondary networks that Multus attaches."""
+    networks = [f"{config.cluster.namespace}/{name}" for name in node_set.network.secondary]
+    return {"k8s.v1.cni.cncf.io/networks": ",".join(networks)} if networks else {}
 
 
 def _resources(node_set: NodeSetConfig) -> dict[str, Any]:
     """Requests equal limits, so that the kernel takes jobs for no spare load, unless the CPU request is set lower."""
     own = node_set.resources
     gpus = {node_set.gpus.resource: str(node_set.gpus.per_node)} if node_set.gpus else {}
-    limits = {"cpu": str(own.cpu), "memory": own.memory, **gpus}
+    rdma = {node_set.network.rdma.resource: str(node_set.network.rdma.count)} if node_set.network.rdma else {}
+    limits = {"cpu": str(own.cpu), "memory": own.memory, **gpus, **rdma}
     return {"requests": {**limits, "cpu": own.cpu_request or str(own.cpu)}, "limits": limits}
 
 
@@ -54,10 +75,10 @@ def _container(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
         config,
         "worker",
         ports=[{"name": "slurmd", "containerPort": names.SLURMD_PORT}],
-        env=environment({"SLURM_NODE": node_variable(node_set), "SLURM_JAIL": jail_variable(config)}),
+        env=environment({"SLURM_NODE": node_variable(node_set), "SLURM_JAIL": jail_of_node(config, node_set)}),
         readinessProbe=ready_probe("worker"),
         resources=_resources(node_set),
-        securityContext=pod_security.mounting_container(pod_security.WORKER_CAPABILITIES),
+        securityContext=pod_security.mounting_container(_capabilities(node_set)),
         volumeMounts=[
             {"name": "jail", "mountPath": names.JAIL_VOLUME},
             {"name": "keys", "mountPath": names.SECRETS_SLURM, "readOnly": True},
@@ -85,15 +106,18 @@ def _stateful_set(config: Config, node_set: NodeSetConfig) -> Manifest:
     }
     if node_set.node_selector:
         pod["nodeSelector"] = dict(node_set.node_selector)
+    template = pod_template(
+        config, "worker", slurm_pod_spec(config, [_container(config, node_set)], volumes, **pod), **labels
+    )
+    if annotations := pod_annotations(config, node_set):
+        template["metadata"]["annotations"] = annotations
     spec = {
         # No replicas: the operator alone knows which nodes are free to go.
         "serviceName": names.WORKERS,
         "podManagementPolicy": "Parallel",
         "updateStrategy": {"type": "OnDelete"},
         "selector": {"matchLabels": selector(config, "worker", **labels)},
-        "template": pod_template(
-            config, "worker", slurm_pod_spec(config, [_container(config, node_set)], volumes, **pod), **labels
-        ),
+        "template": template,
     }
     body = declared(
         config,

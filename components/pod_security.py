@@ -22,6 +22,11 @@ BECOME_USER: Final = {
     "AUDIT_WRITE": "sudo and sshd refuse to work where the kernel audits and they cannot write records",
 }
 WORKER_CAPABILITIES: Final[Mapping[str, str]] = {**ENTER_JAIL, **BECOME_USER}
+RDMA: Final = {
+    # The jail takes both from every step: a job gets memory to pin by the limit that it inherits, not by a capability.
+    "SYS_RESOURCE": "raise the limit of locked memory for slurmd, from whom jobs inherit it: RDMA pins their buffers",
+    "IPC_LOCK": "pin memory outside of steps, as a check of the fabric does before the node takes jobs",
+}
 LOGIN_CAPABILITIES: Final[Mapping[str, str]] = {
     **ENTER_JAIL,
     **BECOME_USER,

@@ -15,6 +15,7 @@ from components import (
     login,
     monitoring,
     names,
+    network_operator,
     network_policies,
     node_set,
     operator,
@@ -23,6 +24,7 @@ from components import (
 from components.component import Component
 from components.config import Config
 from components.config.login import ServiceType
+from components.config.network_operator import NetworkOperatorMode
 from components.config.values import duration_seconds
 from components.ledger import LedgerSecrets
 from components.manifest import Manifest, declared
@@ -120,8 +122,11 @@ class SlurmCluster(Component):
         ]
         # Pods that use a root start when it is complete: a failed one leaves everything on the root before.
         workers = Workers("workers", config, ready, child)
+        # What offers a node's devices comes before the node and goes after it.
+        devices = _device_operators(config, [namespace], child)
         nodes = [
-            node_set.NodeSet(f"node-set-{each.name}", config, each, [*ready, root], child) for each in config.node_sets
+            node_set.NodeSet(f"node-set-{each.name}", config, each, [*ready, root, *devices], child)
+            for each in config.node_sets
         ]
         logins = login.Login("login", config, [*ready, root], child)
         custom = _custom_resources(self, config, ledger.revision, [*parts, workers, *nodes, logins])
@@ -150,6 +155,15 @@ class SlurmCluster(Component):
                 "conditionCommand": self.condition_command,
             }
         )
+
+
+def _device_operators(
+    config: Config, depends_on: list[pulumi.Resource], opts: pulumi.ResourceOptions
+) -> list[pulumi.Resource]:
+    """The operators of other makers that node sets need."""
+    if config.network_operator.mode is NetworkOperatorMode.OFF:
+        return []
+    return [network_operator.NetworkOperator("network-operator", config, depends_on, opts)]
 
 
 class Workers(Component):

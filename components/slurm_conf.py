@@ -88,6 +88,9 @@ def _settings(config: Config) -> dict[str, str]:
         settings["MetricsType"] = "metrics/openmetrics"
     if any(node_set.gpus for node_set in config.node_sets):
         settings["GresTypes"] = "gpu"
+    if any(node_set.network.rdma for node_set in config.node_sets):
+        # RDMA pins memory: jobs get the nodes' own limit of it, which has no end, not that of the login node.
+        settings["PropagateResourceLimitsExcept"] = "MEMLOCK"
     return settings
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from components import names
+from components.config import network_agreement
 from components.config.monitoring import monitoring_disagreements
 from components.config.problems import NOTHING, Problem
 from components.config.raw import mapping as _map
@@ -115,5 +116,14 @@ def _options(config: Mapping[str, Any]) -> Iterator[Problem]:
 
 def disagreements(config: Mapping[str, Any]) -> list[Problem]:
     """Everything in which the parts of a configuration do not fit together."""
-    checks = (_node_sets, _partitions, _jail, _login, _operator, _options, monitoring_disagreements)
+    checks = (
+        _node_sets,
+        _partitions,
+        _jail,
+        _login,
+        _operator,
+        _options,
+        monitoring_disagreements,
+        network_agreement.disagreements,
+    )
     return [problem for check in checks for problem in check(config)]

@@ -1,6 +1,7 @@
 """Configuration of node sets: groups of equal Slurm nodes, each a pod."""
 
 from components.config.model import Model, setting
+from components.config.network import NodeNetwork
 from components.config.pods import Toleration
 from components.config.values import (
     Cpu,
@@ -36,6 +37,12 @@ class NodeResources(Model):
         unit="Kubernetes quantity",
         default="256Mi",
     )
+    shared_memory: Memory | None = setting(
+        "Size of /dev/shm, through which MPI and NCCL pass data inside a node (NCCL: 1Gi or more). Default: "
+        "jail.tmpSize.",
+        unit="Kubernetes quantity",
+        default=None,
+    )
     cpu_request: Cpu | None = setting(
         "CPU that Kubernetes keeps for the pod. Left out: cpu. Less shares a machine's CPUs, for development.",
         unit="Kubernetes CPU quantity",
@@ -55,6 +62,7 @@ class NodeSet(Model):
     replicas: WholeNumber = setting("Wanted number of nodes.", ge=0, le=10000)
     resources: NodeResources = setting("CPUs and memory of each node.")
     gpus: Gpus | None = setting("GPUs of each node; left out: none.", default=None)
+    network: NodeNetwork = setting("Networks of each node besides the pod network.", factory=NodeNetwork)
     weight: WholeNumber | None = setting(
         f"Slurm's weight of the first nodes; low ones are filled first. Default: {CPU_WEIGHT}, with GPUs {GPU_WEIGHT}.",
         default=None,

@@ -7,6 +7,7 @@ from components.config.jail import Jail
 from components.config.login import Login
 from components.config.model import Model, setting
 from components.config.monitoring import Monitoring
+from components.config.network_operator import NetworkOperator
 from components.config.node_sets import NodeSet
 from components.config.pods import PodResources
 from components.config.slurm import Controller, Partition, Rest, Slurm
@@ -63,6 +64,9 @@ class Config(Model):
     slurm: Slurm = setting("Slurm's own settings.", factory=Slurm)
     credentials: Credentials = setting("Where keys come from.", factory=Credentials)
     operator: Operator = setting("The operator.", factory=Operator)
+    network_operator: NetworkOperator = setting(
+        "NVIDIA's network operator: RDMA and secondary networks in pods.", factory=NetworkOperator
+    )
     network_policies: NetworkPolicies = setting("Network policies.", factory=NetworkPolicies)
     monitoring: Monitoring = setting("What Prometheus scrapes.", factory=Monitoring)
     timeouts: Timeouts = setting("How long `pulumi up` waits.", factory=Timeouts)

@@ -14,6 +14,7 @@ _LIST_KEYS: Final = (
     "SlurmdParameters",
     "PrologFlags",
     "TaskPlugin",
+    "PropagateResourceLimitsExcept",
 )
 LIST_KEYS: Final = frozenset(key.lower() for key in _LIST_KEYS)
 """Comma lists to which a user's items are added, since ours must stay."""

@@ -226,4 +226,21 @@ HostName = Annotated[str, _matching(r"[A-Za-z0-9]([A-Za-z0-9.:-]{0,251}[A-Za-z0-
 Registry = Annotated[
     str, _matching(r"[a-z0-9][a-z0-9.-]*(:\d+)?(/[a-z0-9._-]+)*", "a registry and folder such as ghcr.io/example")
 ]
+Version = Annotated[
+    str,
+    _text_of("a version such as 26.4.1"),
+    _matching(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,62}", "a version such as 26.4.1"),
+]
+PoolName = Annotated[
+    str, _matching(r"[A-Za-z0-9]([A-Za-z0-9_]{0,61}[A-Za-z0-9])?", "letters, digits and inner `_`, such as fabric")
+]
+InterfaceName = Annotated[
+    # IFNAMSIZ is 16, with the end of the text.
+    str, _matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,14}", "the name of a network interface, such as ibs1f0")
+]
+DeviceId = Annotated[
+    str,
+    _text_of("four hex digits as lspci -n shows them, such as 15b3"),
+    _matching(r"[0-9a-f]{4}", "four hex digits as lspci -n shows them, such as 15b3"),
+]
 WholeNumber = Annotated[int, BeforeValidator(_whole_number)]

@@ -4,7 +4,7 @@ from slurm_node import tree
 from slurm_node.settings import Jail
 from slurm_node.tree import Kind
 
-JAIL = Jail("r1", ("/srv", "/home"), tmp_mib=64)
+JAIL = Jail("r1", ("/srv", "/home"), tmp_mib=64, shm_mib=64)
 
 
 def targets(mounts: list[tree.Mount]) -> dict[str, tree.Mount]:

@@ -15,7 +15,12 @@ HIGHEST_WEIGHT_BUCKET = 15
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """SLURM_NODE: what this pod is to Slurm."""
+    """SLURM_NODE: what this pod is to Slurm.
+
+    Attributes:
+        nccl: NCCL's variables for jobs of this node.
+        pins_memory: whether jobs may lock as much memory as they have, for RDMA.
+    """
 
     controller: str
     node_set: str = ""
@@ -24,6 +29,8 @@ class Node:
     gres: str | None = None
     weight: int = 1
     weight_bucket: int = 1
+    nccl: tuple[tuple[str, str], ...] = ()
+    pins_memory: bool = False
 
     def slurmd_conf(self, hostname: str) -> str:
         """Returns slurmd's --conf: this dynamic node's own line of slurm.conf."""
@@ -44,6 +51,7 @@ class Jail:
     revision: str
     persistent: tuple[str, ...] = ()
     tmp_mib: int = 1024
+    shm_mib: int = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +80,8 @@ def read_node(environment: Mapping[str, str] = os.environ) -> Node:
         gres=value.get("gres"),
         weight=int(value.get("weight", 1)),
         weight_bucket=int(value.get("weightBucket", 1)),
+        nccl=tuple(sorted((str(name), str(text)) for name, text in value.get("nccl", {}).items())),
+        pins_memory=bool(value.get("pinsMemory", False)),
     )
 
 
@@ -79,7 +89,9 @@ def read_jail(environment: Mapping[str, str] = os.environ) -> Jail:
     """Reads SLURM_JAIL."""
     value = _object(environment, "SLURM_JAIL")
     persistent = tuple(_persistent_path(path) for path in value.get("persistent", ()))
-    return Jail(revision=str(value["revision"]), persistent=persistent, tmp_mib=int(value.get("tmpMib", 1024)))
+    tmp_mib = int(value.get("tmpMib", 1024))
+    shm_mib = int(value.get("shmMib", tmp_mib))
+    return Jail(revision=str(value["revision"]), persistent=persistent, tmp_mib=tmp_mib, shm_mib=shm_mib)
 
 
 def read_users(environment: Mapping[str, str] = os.environ) -> tuple[User, ...]:

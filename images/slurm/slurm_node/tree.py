@@ -47,13 +47,16 @@ class Mount:
     options: str = ""
 
 
-def plan(jail: Jail, volume: Path = paths.VOLUME, spool: Path | None = None) -> list[Mount]:
+def plan(
+    jail: Jail, volume: Path = paths.VOLUME, spool: Path | None = None, nccl_conf: Path | None = None
+) -> list[Mount]:
     """Returns the mounts that make the tree, in order.
 
     Args:
         jail: which revision, which persistent paths.
         volume: where the shared volume is mounted in the pod.
         spool: slurmd's folder, where batch scripts are started from; None on a login node.
+        nccl_conf: what NCCL is told on this node; None leaves the image's own file.
     """
     return [
         Mount(Kind.BIND, str(paths.root_of(volume, jail.revision)), "/"),
@@ -62,7 +65,7 @@ def plan(jail: Jail, volume: Path = paths.VOLUME, spool: Path | None = None) -> 
         Mount(Kind.WITH_SUBMOUNTS, "/dev", "/dev"),
         # What a job wrote there, kubelet would show as the pod's last words.
         Mount(Kind.FILE, "/dev/null", "/dev/termination-log"),
-        Mount(Kind.MEMORY, "shm", "/dev/shm", f"mode=1777,size={jail.tmp_mib}m"),  # noqa: S108
+        Mount(Kind.MEMORY, "shm", "/dev/shm", f"mode=1777,size={jail.shm_mib}m"),  # noqa: S108
         Mount(Kind.WITH_SUBMOUNTS, "/proc", "/proc"),
         Mount(Kind.WITH_SUBMOUNTS, "/sys", "/sys"),
         Mount(Kind.MEMORY, "run", "/run", "mode=755,size=64m"),
@@ -70,6 +73,7 @@ def plan(jail: Jail, volume: Path = paths.VOLUME, spool: Path | None = None) -> 
         Mount(Kind.MEMORY, "tmp", "/tmp", f"mode=1777,size={jail.tmp_mib}m"),  # noqa: S108
         *([Mount(Kind.WITH_SUBMOUNTS, str(spool), str(paths.SPOOL))] if spool else []),
         *(Mount(Kind.FILE, name, name) for name in ("/etc/resolv.conf", "/etc/hosts", "/etc/hostname")),
+        *([Mount(Kind.FILE, str(nccl_conf), "/etc/nccl.conf")] if nccl_conf else []),
     ]
 
 

@@ -2,7 +2,7 @@
 
 import socket
 
-from slurm_node import cgroups, fetched, keys, paths, settings, tree
+from slurm_node import cgroups, fetched, keys, nccl, paths, pinned_memory, settings, tree
 from slurm_node.supervise import Daemon, run
 
 
@@ -13,7 +13,9 @@ def main() -> int:
     tree.wait_for_root(jail)
     # Before the tree is built: its bind of /sys takes the writable mounts along, for slurmstepd.
     cgroups.make_writable()
-    tree.build(tree.plan(jail, spool=paths.SPOOL))
+    tree.build(tree.plan(jail, spool=paths.SPOOL, nccl_conf=nccl.write(node.nccl)))
+    if node.pins_memory:
+        pinned_memory.raise_limit()
     key = keys.install(paths.SLURM_SECRETS / "slurm.key", paths.OWN_RUN / "slurm.key")
     slurmd = Daemon("slurmd", slurmd_command(node, socket.gethostname()), {"SLURM_SACK_KEY": str(key)}, refusal)
     return run([slurmd], lambda: set_state(state_of(slurmd)))
