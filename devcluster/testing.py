@@ -22,7 +22,7 @@ from devcluster.progress import say
 # Minutes that each phase may take on a cold machine with 2 cores; printed beside what it took.
 PHASES = (
     ("unit and native", 8, ("tests/unit", "tests/node", "tests/native")),
-    ("operator", 10, ("tests/operator", "tests/provider", "tests/upgrade")),
+    ("operator", 10, ("tests/operator", "tests/provider", "tests/upgrade", "tests/manifests")),
     ("dev cluster", 10, ("tests/devcluster",)),
     ("e2e", 30, ("tests/e2e",)),
 )

@@ -18,15 +18,20 @@ CHECKOUT = Path(__file__).parents[2]
 IMAGE = "localhost/pulumi-slurm/{}:0123456789abcdef"
 
 
-def stack(name: str) -> Config:
-    """The configuration of a stack file, with the facts that devcluster adds."""
+def raw_stack(name: str) -> dict[str, Any]:
+    """What a stack file says, with the facts that devcluster adds."""
     content = yaml.safe_load((CHECKOUT / f"Pulumi.{name}.yaml").read_text())["config"]
     raw: dict[str, Any] = {key.removeprefix("pulumi-slurm:"): value for key, value in content.items()}
     raw.setdefault("login", {})
     for path, image in (("images.slurm", "slurm"), ("images.operator", "operator"), ("jail.image", "jail")):
         part, key = path.split(".")
         raw[part].setdefault(key, IMAGE.format(image))
-    return parse(raw)
+    return raw
+
+
+def stack(name: str) -> Config:
+    """The configuration of a stack file, parsed."""
+    return parse(raw_stack(name))
 
 
 @pytest.mark.parametrize("name", ["dev", "gpu.example"])
