@@ -71,7 +71,13 @@ def manifests(config: Config) -> list[Manifest]:
 
 
 class Namespace(Component):
-    """The namespace of the cluster."""
+    """The namespace of the cluster.
+
+    Args:
+        name: Name of the resource in the stack.
+        config: The configuration: `cluster`, and whether a volume outlives the stack.
+        opts: Options of the resource.
+    """
 
     def __init__(self, name: str, config: Config, opts: pulumi.ResourceOptions) -> None:
         super().__init__(name, opts)
@@ -167,7 +173,14 @@ def _device_operators(
 
 
 class Workers(Component):
-    """What all node sets share."""
+    """What all node sets share.
+
+    Args:
+        name: Name of the resource in the stack.
+        config: The configuration: `cluster`.
+        depends_on: What is there before, such as the ledger.
+        opts: Options of the resource.
+    """
 
     def __init__(self, name: str, config: Config, depends_on: list[Any], opts: pulumi.ResourceOptions) -> None:
         super().__init__(name, opts)

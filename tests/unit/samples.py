@@ -10,6 +10,7 @@ from typing import Any
 
 import pulumi
 from google.protobuf import struct_pb2  # type: ignore[import-untyped]
+from pulumi.output import Unknown
 from pulumi.runtime import rpc
 from pulumi.runtime.mocks import MockMonitor
 
@@ -34,6 +35,13 @@ GPU_SET = {
     "resources": {"cpu": 120, "memory": "1500Gi"},
     "gpus": {"type": "h100", "perNode": 8},
 }
+
+EVERYTHING: dict[str, Any] = {
+    **SMALL,
+    "nodeSets": [SMALL["nodeSets"][0], {**GPU_SET, "network": {"rdma": {"resource": "rdma/fabric"}}}],
+    "networkOperator": {"mode": "install", "pools": [{"name": "fabric"}]},
+}
+"""A configuration with every component in it; other makers' operators are installed."""
 
 
 def changed(path: str, value: Any, base: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -81,7 +89,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         if _SECRET_MARK in value.values():
             return _plain(value["value"])
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _plain(item) for key, item in value.items() if not isinstance(item, Unknown)}
     return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
@@ -107,12 +115,18 @@ class Engine(MockMonitor):
     def __init__(self, mocks: Recorder) -> None:
         super().__init__(mocks)
         self.registered: list[Registered] = []
+        self.outputs: dict[str, set[str]] = {}
+
+    def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: N802 - gRPC's name
+        """Remembers a component's outputs: its URN and their names."""
+        self.outputs[request.urn] = set(request.outputs)
+        return super().RegisterResourceOutputs(request)  # type: ignore[no-untyped-call]
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - gRPC's name
         response = super().RegisterResource(request)  # type: ignore[no-untyped-call]
         if request.type != "pulumi:pulumi:Stack":
-            # As a person reads them: secrets unwrapped. is_secret() tells which they were.
-            inputs = _plain(rpc.deserialize_properties(request.object))
+            # As a person reads them: secrets unwrapped, what is unknown left out. is_secret() tells which were secret.
+            inputs = _plain(rpc.deserialize_properties(request.object, keep_unknowns=True))
             self.registered.append(Registered(request.type, request.name, response.urn, inputs, request))
         return response
 
