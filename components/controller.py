@@ -1,6 +1,7 @@
 """The controller: slurmctld, its address and its state."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pulumi
 
@@ -10,6 +11,7 @@ from components.component import Component
 from components.config import Config
 from components.manifest import SKIP_AWAIT, Manifest, declared, selector
 from components.slurm_pod import (
+    environment,
     headless_service,
     pod_template,
     ready_probe,
@@ -25,6 +27,10 @@ _GRACE_SECONDS = 120
 def keys_secret(config: Config) -> str:
     """The Secret with slurm.key and jwt.key."""
     return config.credentials.existing_secret or names.KEYS
+
+
+def _accounting(config: Config) -> dict[str, Any]:
+    return {"host": names.ACCOUNTING, "port": names.SLURMDBD_PORT}
 
 
 def _state_claim(config: Config) -> Manifest:
@@ -49,6 +55,8 @@ def _stateful_set(config: Config) -> Manifest:
         config,
         "controller",
         ports=[{"name": "slurmctld", "containerPort": names.SLURMCTLD_PORT}],
+        # With accounting, the entry starts slurmctld without it as long as slurmdbd has never been there.
+        **({"env": environment({"SLURM_ACCOUNTING": _accounting(config)})} if config.accounting.is_on else {}),
         readinessProbe=ready_probe("controller"),
         resources=resources(config.controller.resources),
         securityContext=pod_security.unprivileged_container(),

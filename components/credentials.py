@@ -1,5 +1,6 @@
 """Credentials: the keys of Slurm and of the SSH hosts, generated or existing."""
 
+import base64
 from collections.abc import Sequence
 
 import pulumi
@@ -14,14 +15,37 @@ def manifests(config: Config) -> list[Manifest]:
     """The Secrets whose keys are generated; existing ones are used as they are."""
     credentials = config.credentials
     secrets = [
-        (names.KEYS, credentials.existing_secret, (names.SLURM_KEY, names.JWT_KEY)),
-        (names.SSH_HOST_KEYS, credentials.existing_ssh_secret, names.SSH_HOST_KEY_FILES),
+        (names.KEYS, credentials.existing_secret is None, (names.SLURM_KEY, names.JWT_KEY)),
+        (names.SSH_HOST_KEYS, credentials.existing_ssh_secret is None, names.SSH_HOST_KEY_FILES),
+        (
+            names.DATABASE_CREDENTIALS,
+            _generates_password(config) or _configured_password(config) is not None,
+            (names.DATABASE_PASSWORD,),
+        ),
     ]
     return [
         Manifest(declared(config, "v1", "Secret", name, "credentials", {"type": "Opaque"}), payload=files)
-        for name, existing, files in secrets
-        if existing is None
+        for name, ours, files in secrets
+        if ours
     ]
+
+
+def _generates_password(config: Config) -> bool:
+    """Whether the database gets a password that nobody else knows."""
+    return config.accounting.has_own_database and config.credentials.existing_database_secret is None
+
+
+def _configured_password(config: Config) -> bytes | None:
+    """The password inside accounting.external.connection."""
+    return config.accounting.external.parts.password if config.accounting.external else None
+
+
+def _configured_payloads(config: Config) -> dict[str, pulumi.Output[dict[str, str]]]:
+    password = _configured_password(config)
+    if password is None:
+        return {}
+    data = {names.DATABASE_PASSWORD: base64.b64encode(password).decode()}
+    return {names.DATABASE_CREDENTIALS: pulumi.Output.secret(data)}
 
 
 class GeneratedKeys(Component):
@@ -38,14 +62,20 @@ class GeneratedKeys(Component):
     def __init__(self, name: str, config: Config, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, opts)
         credentials = config.credentials
+        wanted = keys.purposes(
+            credentials.existing_secret, credentials.existing_ssh_secret, database=_generates_password(config)
+        )
         made = {
-            purpose: keys.Keys(f"{purpose}-keys", purpose, pulumi.ResourceOptions(parent=self))
-            for purpose in keys.purposes(credentials.existing_secret, credentials.existing_ssh_secret)
+            purpose: keys.Keys(f"{purpose}-keys", purpose, pulumi.ResourceOptions(parent=self)) for purpose in wanted
         }
-        by_secret = {names.KEYS: keys.SLURM, names.SSH_HOST_KEYS: keys.SSH}
+        by_secret = {
+            names.KEYS: keys.SLURM,
+            names.SSH_HOST_KEYS: keys.SSH,
+            names.DATABASE_CREDENTIALS: keys.DATABASE,
+        }
         self.payloads: Payloads = {
             secret: made[purpose].data for secret, purpose in by_secret.items() if purpose in made
-        }
+        } | _configured_payloads(config)
         self.revision_key: pulumi.Output[str] = made[keys.REVISION].data.apply(lambda data: data["key"])
         self.register_outputs({})
 

@@ -16,10 +16,12 @@ from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 _SLURM_KEY_BYTES: Final = 1024
 _JWT_KEY_BYTES: Final = 64
 _RSA_BITS: Final = 3072
+_PASSWORD_BYTES: Final = 24
 
 SLURM: Final = "slurm"
 SSH: Final = "ssh"
 REVISION: Final = "revision"
+DATABASE: Final = "database"
 
 
 def _random_text(size: int) -> bytes:
@@ -50,14 +52,23 @@ def _revision() -> dict[str, bytes]:
     return {"key": _random_text(_JWT_KEY_BYTES)}
 
 
-_MAKERS: Final[Mapping[str, Callable[[], dict[str, bytes]]]] = {SLURM: _slurm, SSH: _ssh, REVISION: _revision}
+def _database() -> dict[str, bytes]:
+    return {"password": secrets.token_urlsafe(_PASSWORD_BYTES).encode()}
+
+
+_MAKERS: Final[Mapping[str, Callable[[], dict[str, bytes]]]] = {
+    SLURM: _slurm,
+    SSH: _ssh,
+    REVISION: _revision,
+    DATABASE: _database,
+}
 
 
 def generate(purpose: str) -> dict[str, str]:
     """New keys, base64-encoded as a Secret's data.
 
     Args:
-        purpose: SLURM, SSH or REVISION.
+        purpose: SLURM, SSH, REVISION or DATABASE.
     """
     return {name: base64.b64encode(content).decode() for name, content in _MAKERS[purpose]().items()}
 
@@ -82,7 +93,7 @@ class Keys(dynamic.Resource, module="pulumi-slurm", name="Keys"):
 
     Args:
         name: Name of the resource in the stack.
-        purpose: SLURM, SSH or REVISION.
+        purpose: SLURM, SSH, REVISION or DATABASE.
         opts: Options of the resource.
     """
 
@@ -95,7 +106,13 @@ class Keys(dynamic.Resource, module="pulumi-slurm", name="Keys"):
         )
 
 
-def purposes(existing_slurm: str | None, existing_ssh: str | None) -> Sequence[str]:
-    """Which keys are generated, given the existing Secrets."""
-    wanted = [(REVISION, None), (SLURM, existing_slurm), (SSH, existing_ssh)]
-    return [purpose for purpose, existing in wanted if existing is None]
+def purposes(existing_slurm: str | None, existing_ssh: str | None, *, database: bool) -> Sequence[str]:
+    """Which keys are generated.
+
+    Args:
+        existing_slurm: The Secret that has Slurm's keys already.
+        existing_ssh: The Secret that has the SSH host keys already.
+        database: Whether a database needs a password.
+    """
+    wanted = [(REVISION, True), (SLURM, existing_slurm is None), (SSH, existing_ssh is None), (DATABASE, database)]
+    return [purpose for purpose, is_wanted in wanted if is_wanted]

@@ -16,6 +16,11 @@ FIELD_MANAGER: Final = "pulumi-slurm"
 CONTROLLER: Final = "slurm-controller"
 CONTROLLER_STATE: Final = "slurm-controller-state"
 REST: Final = "slurm-rest"
+ACCOUNTING: Final = "slurm-accounting"
+DATABASE: Final = "slurm-database"
+DATABASE_CREDENTIALS: Final = "slurm-database-credentials"
+DATABASE_PASSWORD: Final = "password"  # noqa: S105 - a key, not its value
+"""Key of the password in the Secret that the program makes, and file name of every database password in a pod."""
 WORKERS: Final = "slurm-workers"
 LOGIN: Final = "slurm-login"
 LOGINS: Final = "slurm-logins"
@@ -35,6 +40,7 @@ RESERVED_PREFIX: Final = "slurm-"
 SLURM_CONF: Final = "slurm.conf"
 CGROUP_CONF: Final = "cgroup.conf"
 GRES_CONF: Final = "gres.conf"
+SLURMDBD_CONF: Final = "slurmdbd.conf"
 PLUGSTACK_CONF: Final = "plugstack.conf"
 SLURM_KEY: Final = "slurm.key"
 JWT_KEY: Final = "jwt.key"
@@ -57,7 +63,9 @@ LABEL_NODE_SET: Final = f"{API_GROUP}/node-set"
 # Ports.
 SLURMCTLD_PORT: Final = 6817
 SLURMD_PORT: Final = 6818
+SLURMDBD_PORT: Final = 6819
 SLURMRESTD_PORT: Final = 6820
+DATABASE_PORT: Final = 3306
 SSH_PORT: Final = 22
 OPERATOR_HEALTH_PORT: Final = 8080
 SRUN_PORT_FIRST: Final = 60001
@@ -66,6 +74,7 @@ SRUN_PORT_LAST: Final = 63000
 # Ids in the slurm image and in every root of the jail.
 SLURM_UID: Final = 64030
 SLURMREST_UID: Final = 64031
+DATABASE_UID: Final = 64032
 OPERATOR_UID: Final = 65532
 
 # Paths in the slurm image.
@@ -75,6 +84,12 @@ SECRETS_SSH: Final = "/run/secrets/ssh"
 STATE_DIR: Final = "/var/spool/slurmctld"
 SPOOL_DIR: Final = "/var/spool/slurmd"
 CONTROLLER_RUN: Final = "/run/slurmctld"
+ETC_ACCOUNTING: Final = "/etc/slurm-accounting"
+ACCOUNTING_RUN: Final = "/run/slurmdbd"
+SECRETS_DATABASE: Final = "/run/secrets/database"
+DATABASE_VOLUME: Final = "/var/lib/slurm-database"
+DATABASE_RUN: Final = "/run/mariadb"
+DATABASE_OS_USER: Final = "mariadb"
 JAIL_VOLUME: Final = "/mnt/jail"
 JAIL_TREE: Final = "/run/jail"
 TOOLS: Final = "/tools"

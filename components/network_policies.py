@@ -42,9 +42,14 @@ def _rules(config: Config) -> dict[str, list[dict[str, Any]]]:
     everywhere = [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/0"}}]
     ssh = _blocks(config.login.service.load_balancer_source_ranges) or everywhere
     scrapers = monitoring.scrapers(config)
+    writers = ["accounting"] if config.accounting.is_on else []
     return {
         "controller": [
-            {"from": [*_from(config, "worker", "login", "rest"), *scrapers], "ports": [_port(names.SLURMCTLD_PORT)]},
+            # slurmdbd tells slurmctld what changed in its database.
+            {
+                "from": [*_from(config, "worker", "login", "rest", *writers), *scrapers],
+                "ports": [_port(names.SLURMCTLD_PORT)],
+            },
         ],
         "worker": [
             {
@@ -67,11 +72,23 @@ def _rules(config: Config) -> dict[str, list[dict[str, Any]]]:
                 "ports": [_port(names.SLURMRESTD_PORT)],
             },
         ],
+        **_accounting_rules(config),
         # kubelet's probes come from the node itself, which policies do not bind.
         # A rule from nobody would be one from everybody.
         "operator": [{"from": scrapers, "ports": [_port(names.OPERATOR_HEALTH_PORT)]}] if scrapers else [],
         "jail": [],
     }
+
+
+def _accounting_rules(config: Config) -> dict[str, list[dict[str, Any]]]:
+    rules: dict[str, list[dict[str, Any]]] = {}
+    if config.accounting.is_on:
+        # slurmctld writes; sacct and alike read, in logins and in jobs; slurmrestd reads for its clients.
+        readers = _from(config, "controller", "login", "worker", "rest")
+        rules["accounting"] = [{"from": readers, "ports": [_port(names.SLURMDBD_PORT)]}]
+    if config.accounting.has_own_database:
+        rules["database"] = [{"from": _from(config, "accounting"), "ports": [_port(names.DATABASE_PORT)]}]
+    return rules
 
 
 def manifests(config: Config) -> list[Manifest]:

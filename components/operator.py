@@ -37,6 +37,8 @@ _RULES: list[dict[str, Any]] = [
     {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": [*_READ, "patch", "delete"]},
     {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": _READ},
     {"apiGroups": [""], "resources": ["pods"], "verbs": _READ},
+    # slurmdbd's own words about its database stand nowhere else.
+    {"apiGroups": [""], "resources": ["pods/log"], "resourceNames": [f"{names.ACCOUNTING}-0"], "verbs": ["get"]},
     # A rule with names can't allow create: the name is not known to the server then.
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": [*_READ, "create"]},
     {

@@ -82,4 +82,5 @@ def secret_files(secret: str, keys: list[str]) -> dict[str, Any]:
 
 CONTROLLER_POD: Final = unprivileged_pod(names.SLURM_UID)
 REST_POD: Final = unprivileged_pod(names.SLURMREST_UID)
+DATABASE_POD: Final = unprivileged_pod(names.DATABASE_UID)
 OPERATOR_POD: Final = unprivileged_pod(names.OPERATOR_UID)

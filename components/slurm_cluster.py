@@ -7,9 +7,11 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components import (
+    accounting,
     configuration,
     controller,
     credentials,
+    database,
     jail_population,
     jail_storage,
     login,
@@ -61,6 +63,8 @@ def manifests(config: Config) -> list[Manifest]:
         *monitoring.manifests(config),
         *jail_storage.manifests(config),
         *operator.manifests(config),
+        *database.manifests(config),
+        *accounting.manifests(config),
         *controller.manifests(config),
         *rest_api.manifests(config),
         *jail_population.manifests(config),
@@ -123,6 +127,8 @@ class SlurmCluster(Component):
             configuration.Configuration("configuration", config, ready, child),
             network_policies.NetworkPolicies("network-policies", config, ready, child),
             monitoring.Monitoring("monitoring", config, ready, child),
+            database.Database("database", config, ready, child),
+            accounting.Accounting("accounting", config, ready, child),
             controller.Controller("controller", config, ready, child),
             rest_api.RestApi("rest-api", config, ready, child),
         ]
@@ -197,7 +203,7 @@ def node_set_resource(config: Config, name: str, replicas: int) -> dict[str, Any
 
 def cluster_resource(config: Config) -> dict[str, Any]:
     """The SlurmCluster resource, without its revision."""
-    spec = {
+    spec: dict[str, Any] = {
         "rest": {"url": f"http://{names.REST}:{names.SLURMRESTD_PORT}"},
         "wantedConfig": names.CONFIG_WANTED,
         "activeConfig": names.CONFIG_ACTIVE,
@@ -205,6 +211,8 @@ def cluster_resource(config: Config) -> dict[str, Any]:
         "restDeployment": names.REST,
         "login": names.LOGIN,
     }
+    if config.accounting.is_on:
+        spec["accounting"] = names.ACCOUNTING
     return declared(config, names.API_VERSION, "SlurmCluster", config.cluster.name, "cluster", {"spec": spec})
 
 

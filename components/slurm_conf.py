@@ -91,7 +91,32 @@ def _settings(config: Config) -> dict[str, str]:
     if any(node_set.network.rdma for node_set in config.node_sets):
         # RDMA pins memory: jobs get the nodes' own limit of it, which has no end, not that of the login node.
         settings["PropagateResourceLimitsExcept"] = "MEMLOCK"
-    return settings
+    return settings | _accounting(config)
+
+
+def _accounting(config: Config) -> dict[str, str]:
+    """What slurmctld and sacct know of accounting, and what it orders the queue by."""
+    accounting = config.accounting
+    if not accounting.is_on:
+        return {}
+    priority = accounting.priority
+    # Besides those that Slurm always tracks (cpu, mem, node, billing …).
+    gpus = dict.fromkeys(f"gres/gpu:{node_set.gpus.type}" for node_set in config.node_sets if node_set.gpus)
+    return {
+        "AccountingStorageType": "accounting_storage/slurmdbd",
+        "AccountingStorageHost": names.ACCOUNTING,
+        "AccountingStoragePort": str(names.SLURMDBD_PORT),
+        **({"AccountingStorageTRES": ",".join(["gres/gpu", *gpus])} if gpus else {}),
+        **({"AccountingStorageEnforce": ",".join(accounting.enforce)} if accounting.enforce else {}),
+        "PriorityType": "priority/multifactor",
+        "PriorityWeightAge": str(priority.weight_age),
+        "PriorityWeightFairshare": str(priority.weight_fairshare),
+        "PriorityWeightJobSize": str(priority.weight_job_size),
+        "PriorityWeightPartition": str(priority.weight_partition),
+        "PriorityWeightQOS": str(priority.weight_qos),
+        "PriorityMaxAge": priority.max_age,
+        "PriorityDecayHalfLife": priority.decay_half_life,
+    }
 
 
 def _with_options(settings: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:

@@ -53,7 +53,8 @@ def commands() -> dict[str, list[str]]:
 
 
 TYPED = [
-    "__main__.py", "components", "devcluster", "operator/slurm_operator", "images/slurm/slurm_node", "bench",
+    "__main__.py", "components", "devcluster", "operator/slurm_operator", "images/slurm/slurm_node",
+    "images/database/slurm_database", "bench",
 ]  # fmt: skip
 
 
@@ -61,7 +62,7 @@ def run() -> int:
     """Run them all; 0 only if each passed."""
     failed = []
     # The packages whose source lies in a folder of its own, as their images have them.
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([".", "operator", "images/slurm"])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([".", "operator", "images/slurm", "images/database"])}
     for name, command in commands().items():
         started = time.monotonic()
         status = subprocess.run(

@@ -16,7 +16,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 IMAGES = REPOSITORY / "images"
 SUITE_FILE = IMAGES / "suite"
 """The one place that names the Debian suite; it decides Slurm's version."""
-NAMES = ("slurm", "jail", "operator")
+NAMES = ("slurm", "jail", "operator", "database")
 REFERENCE_PREFIX = "localhost/pulumi-slurm"
 MMDEBSTRAP_OPTIONS = (
     "--variant=minbase",

@@ -159,7 +159,7 @@ def apply_stack(cluster: Cluster, references: Mapping[str, str]) -> None:
 def facts(cluster: Cluster, references: Mapping[str, str]) -> dict[str, Any]:
     """What only this instance knows, by config key."""
     return {
-        "images": {"slurm": references["slurm"], "operator": references["operator"]},
+        "images": {name: references[name] for name in ("slurm", "operator", "database")},
         "jail": {"image": references["jail"]},
         "login": {"users": [{"name": USER, "sshPublicKeys": [cluster.login.public_key()], "sudo": True}]},
     }

@@ -105,6 +105,44 @@ def _operator(config: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem(("images", "operator"), NOTHING, "the operator's image, or operator.mode: existing")
 
 
+def _accounting(config: Mapping[str, Any]) -> Iterator[Problem]:
+    accounting = _map(config.get("accounting"))
+    mode = accounting.get("mode", "off")
+    images = config.get("images")
+    if mode == "mariadb" and isinstance(images, Mapping) and images.get("database") is None:
+        yield Problem(("images", "database"), NOTHING, "MariaDB's image, or another accounting.mode than mariadb")
+    of_modes = {"storage": {"mariadb"}, "databaseResources": {"mariadb"}, "external": {"external"}}
+    for key in accounting.keys() - {"mode"}:
+        modes = of_modes.get(key, {"mariadb", "external"})
+        if mode in ("mariadb", "external", "off") and mode not in modes:
+            got = "[secret]" if key == "external" else accounting[key]
+            want = f"nothing: accounting.mode is {mode}, and this is for {' and '.join(sorted(modes))}"
+            yield Problem(("accounting", key), got, want)
+    existing = _map(config.get("credentials")).get("existingDatabaseSecret")
+    if existing is not None and mode in ("external", "off"):
+        want = f"nothing: accounting.mode is {mode}, and this is for mariadb"
+        yield Problem(("credentials", "existingDatabaseSecret"), existing, want)
+    if mode == "external":
+        yield from _external(accounting.get("external"))
+
+
+def _external(external: Any) -> Iterator[Problem]:
+    path = ("accounting", "external")
+    if external is None:
+        yield Problem(path, NOTHING, "connection, or host with passwordSecret, for accounting.mode: external")
+    if not isinstance(external, Mapping):
+        return
+    if external.get("connection") is not None:
+        for key in ("host", "port", "user", "database", "passwordSecret"):
+            if key in external:
+                yield Problem((*path, key), external[key], "nothing: connection says it already")
+        return
+    if external.get("host") is None:
+        yield Problem((*path, "host"), NOTHING, "the server's name, or connection in place of the parts")
+    if external.get("passwordSecret") is None:
+        yield Problem((*path, "passwordSecret"), NOTHING, "a Secret with the password, or connection")
+
+
 def _options(config: Mapping[str, Any]) -> Iterator[Problem]:
     options = _map(_map(config.get("slurm")).get("options"))
     first: dict[str, str] = {}
@@ -122,6 +160,7 @@ def disagreements(config: Mapping[str, Any]) -> list[Problem]:
         _jail,
         _login,
         _operator,
+        _accounting,
         _options,
         monitoring_disagreements,
         network_agreement.disagreements,

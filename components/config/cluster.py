@@ -46,6 +46,7 @@ class Images(Model):
     registry: Registry | None = setting("Put before every image that has no registry of its own.", default=None)
     slurm: ImmutableImage = setting("The image with all Slurm daemons.")
     operator: ImmutableImage | None = setting("The operator's image; needed for operator.mode: install.", default=None)
+    database: ImmutableImage | None = setting("MariaDB's image; needed for accounting.mode: mariadb.", default=None)
     pull_policy: PullPolicy = setting("When nodes pull images.", default=PullPolicy.IF_NOT_PRESENT)
     pull_secrets: list[ObjectName] = setting("Secrets of the namespace with registry credentials.", factory=list)
 

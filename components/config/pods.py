@@ -36,6 +36,16 @@ def rest_resources() -> PodResources:
     return PodResources(cpu="100m", memory="512Mi")
 
 
+def accounting_resources() -> PodResources:
+    """The default for slurmdbd."""
+    return PodResources(cpu="100m", memory="512Mi")
+
+
+def database_resources() -> PodResources:
+    """The default for the database of accounting: a year of a busy cluster's jobs is some GiB of rows."""
+    return PodResources(cpu="250m", memory="2Gi")
+
+
 def login_resources() -> PodResources:
     """The default for a login node: users edit, compile and copy files there."""
     return PodResources(cpu="500m", memory="4Gi")

@@ -86,8 +86,12 @@ def _field(model: type[BaseModel], path: Iterable[str | int]) -> tuple[type[Base
 
 def is_secret(model: type[BaseModel], path: Iterable[str | int]) -> bool:
     """Whether the value at this path must never be shown."""
-    annotation = _field(model, path)[1]
-    return annotation is SecretStr or SecretStr in get_args(annotation)
+    return _holds_secret(_field(model, path)[1])
+
+
+def _holds_secret(annotation: Any) -> bool:
+    """Whether a type is SecretStr, or has it in its union or annotation."""
+    return annotation is SecretStr or any(_holds_secret(part) for part in get_args(annotation))
 
 
 def _known_keys(model: type[BaseModel], path: tuple[str | int, ...]) -> str:

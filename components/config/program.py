@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+from components.config.accounting import Accounting
 from components.config.cluster import Cluster, Images, Kubernetes, Timeouts
 from components.config.jail import Jail
 from components.config.login import Login
@@ -27,6 +28,9 @@ class Credentials(Model):
     existing_secret: ObjectName | None = setting("A Secret with slurm.key and jwt.key.", default=None)
     existing_ssh_secret: ObjectName | None = setting(
         "A Secret with the SSH host keys ssh_host_ed25519_key, ssh_host_rsa_key and their .pub files.", default=None
+    )
+    existing_database_secret: ObjectName | None = setting(
+        "A Secret with the database password under the key password, for accounting.mode: mariadb.", default=None
     )
 
 
@@ -62,6 +66,7 @@ class Config(Model):
     )
     login: Login = setting("Login nodes.", factory=Login)
     slurm: Slurm = setting("Slurm's own settings.", factory=Slurm)
+    accounting: Accounting = setting("Which jobs ran, for whom, and what they used.", factory=Accounting)
     credentials: Credentials = setting("Where keys come from.", factory=Credentials)
     operator: Operator = setting("The operator.", factory=Operator)
     network_operator: NetworkOperator = setting(
@@ -82,4 +87,5 @@ class Config(Model):
     @property
     def retains_namespace(self) -> bool:
         """Whether a volume outlives the stack; it would go with its namespace."""
-        return self.jail.storage.retain or self.controller.state_storage.retain
+        database = self.accounting.has_own_database and self.accounting.storage.retain
+        return self.jail.storage.retain or self.controller.state_storage.retain or database

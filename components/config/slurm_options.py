@@ -15,6 +15,7 @@ _LIST_KEYS: Final = (
     "PrologFlags",
     "TaskPlugin",
     "PropagateResourceLimitsExcept",
+    "AccountingStorageTRES",
 )
 LIST_KEYS: Final = frozenset(key.lower() for key in _LIST_KEYS)
 """Comma lists to which a user's items are added, since ours must stay."""
@@ -42,6 +43,15 @@ _OWNED_FOR: Final = {
         "ProctrackType",
     ),
     "it comes from nodeSets[].gpus": ("GresTypes",),
+    "it comes from accounting": (
+        "AccountingStorageType",
+        "AccountingStorageHost",
+        "AccountingStorageBackupHost",
+        "AccountingStorageExternalHost",
+        "AccountingStoragePort",
+        "AccountingStoragePass",
+        "AccountingStorageEnforce",
+    ),
     "it would run a program in the pod's root, outside the jail": (
         "Prolog",
         "Epilog",

@@ -13,6 +13,12 @@ class StateStorage(Model):
     protect: bool = setting("Whether Pulumi refuses to delete the volume.", default=False)
 
 
+class DatabaseStorage(StateStorage):
+    """The volume of the database: every record of accounting is on it."""
+
+    size: Memory = setting("Size of the volume.", unit="Kubernetes quantity", default="20Gi")
+
+
 class Nfs(Model):
     """An NFS export."""
 

@@ -183,6 +183,10 @@ SlurmTime = Annotated[
     _text_of("a Slurm time such as 7-00:00:00, 12:00:00, 90 (minutes) or UNLIMITED"),
     _matching(_SLURM_TIME, "a Slurm time such as 7-00:00:00, 12:00:00, 90 (minutes) or UNLIMITED"),
 ]
+SlurmAge = Annotated[
+    str,
+    _matching(r"[1-9]\d*(hours|days|months)", "a number of hours, days or months as Slurm writes it, such as 12months"),
+]
 DnsLabel = Annotated[
     str, _matching(_DNS_LABEL, "a DNS label: 1 to 63 lower-case letters, digits and inner hyphens, such as gpu-a")
 ]
@@ -201,6 +205,7 @@ ObjectName = Annotated[
         "the name of a Kubernetes object: lower-case letters, digits, inner hyphens and dots",
     ),
 ]
+SecretKey = Annotated[str, _matching(r"[A-Za-z0-9._-]{1,253}", "a key of a Secret: letters, digits, `.`, `_` and `-`")]
 PartitionName = Annotated[
     str,
     # Slurm reads DEFAULT and ALL as more than names.

@@ -79,6 +79,14 @@ class KubernetesApi:
             if error.status != httpx.codes.NOT_FOUND:
                 raise
 
+    async def log(self, pod: str, lines: int) -> str:
+        """Return the last lines of a pod's log."""
+        path = f"{self._path('v1', 'pods', pod)}/log"
+        answer = await self._request("GET", path, None, {"tailLines": str(lines)}, {})
+        if answer.is_error:
+            raise KubernetesError(answer.status_code, f"GET {path}: {answer.text[:200]}")
+        return answer.text
+
     def _path(self, api: str, plural: str, name: str = "") -> str:
         prefix = f"/apis/{api}" if "/" in api else f"/api/{api}"
         return f"{prefix}/namespaces/{self._namespace}/{plural}" + (f"/{name}" if name else "")
@@ -92,18 +100,26 @@ class KubernetesApi:
         params: dict[str, str] | None = None,
         headers: dict[str, str] | None = None,
     ) -> Object:
-        bearer = self._access.bearer()
-        all_headers = {"Content-Type": "application/json"} | (headers or {})
-        if bearer:
-            all_headers["Authorization"] = f"Bearer {bearer}"
         content = json.dumps(body) if body is not None else None
+        answer = await self._request(
+            method, path, content, params, {"Content-Type": "application/json"} | (headers or {})
+        )
         try:
-            answer = await self._client.request(method, path, content=content, params=params, headers=all_headers)
             parsed = answer.json()
-        except (httpx.HTTPError, ValueError) as error:
+        except ValueError as error:
             raise KubernetesError(0, f"{method} {path}: {type(error).__name__} {error}".rstrip()) from error
         if answer.is_error:
             raise KubernetesError(answer.status_code, f"{method} {path}: {parsed.get('message', answer.status_code)}")
         if not isinstance(parsed, dict):
             raise KubernetesError(0, f"{method} {path}: the answer is no object")
         return parsed
+
+    async def _request(
+        self, method: str, path: str, content: str | None, params: dict[str, str] | None, headers: dict[str, str]
+    ) -> httpx.Response:
+        bearer = self._access.bearer()
+        all_headers = headers | ({"Authorization": f"Bearer {bearer}"} if bearer else {})
+        try:
+            return await self._client.request(method, path, content=content, params=params, headers=all_headers)
+        except httpx.HTTPError as error:
+            raise KubernetesError(0, f"{method} {path}: {type(error).__name__} {error}".rstrip()) from error

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import dataclasses
 import datetime
 from collections.abc import Mapping
 
 from slurm_operator import names
-from slurm_operator.kubernetes_api import KubernetesApi, Object
+from slurm_operator.decisions import accounting
+from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.seen import Cluster, Kubernetes, NodeSet, Pod, Workload
 
 CUSTOM_API = f"{names.GROUP}/{names.VERSION}"
+_LOG_LINES = 100
 _NOT_STARTING = frozenset(
     {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"}
     | {"CreateContainerError", "RunContainerError", "CrashLoopBackOff"}
@@ -53,19 +56,29 @@ async def kubernetes(api: KubernetesApi, body: Object) -> tuple[Kubernetes, Mapp
         asyncio.gather(files(api, cluster.wanted_config), files(api, cluster.active_config)),
         asyncio.gather(api.get("apps/v1", "deployments", cluster.rest), api.get("v1", "secrets", names.LEDGER_SECRET)),
     )
-    return (
-        Kubernetes(
-            cluster=cluster,
-            node_sets=tuple(node_set(item) for _, item in sorted(everything.items())),
-            workloads=sets,
-            rest=None if rest is None else workload(rest),
-            pods=pods,
-            wanted_config=wanted,
-            active_config=active,
-            ledger_revision=_ledger_revision(ledger),
-        ),
-        everything,
+    seen = Kubernetes(
+        cluster=cluster,
+        node_sets=tuple(node_set(item) for _, item in sorted(everything.items())),
+        workloads=sets,
+        rest=None if rest is None else workload(rest),
+        pods=pods,
+        wanted_config=wanted,
+        active_config=active,
+        ledger_revision=_ledger_revision(ledger),
     )
+    return dataclasses.replace(seen, accounting_words=await _accounting_words(api, seen)), everything
+
+
+async def _accounting_words(api: KubernetesApi, seen: Kubernetes) -> str:
+    """What slurmdbd says while it is not ready; a log that can't be read is no reason to end the pass."""
+    if not accounting.is_waiting(seen):
+        return ""
+    pod_name = f"{seen.cluster.accounting}-0"
+    starting = seen.pods[pod_name].trouble if pod_name in seen.pods else ""
+    try:
+        return starting or accounting.last_words(await api.log(pod_name, _LOG_LINES))
+    except KubernetesError:
+        return starting
 
 
 def read_cluster(body: Object) -> Cluster:
@@ -82,6 +95,7 @@ def read_cluster(body: Object) -> Cluster:
         controller=spec["controller"],
         rest=spec["restDeployment"],
         login=spec["login"],
+        accounting=spec.get("accounting", ""),
         config_hash=remembered.get("hash", ""),
         config_changed=None if changed is None else datetime.datetime.fromisoformat(changed),
         config_applied=remembered.get("appliedHash", ""),

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from slurm_operator import actions, names, node_sets, observe, report
-from slurm_operator.decisions import config, deletion, serving, status
+from slurm_operator.decisions import accounting, config, deletion, serving, status
 from slurm_operator.kubernetes_api import KubernetesApi, Object
 from slurm_operator.lease import Lease
 from slurm_operator.seen import Kubernetes, Unknown
@@ -146,6 +146,7 @@ class Reconciler:
                 all_sets.add(found)
         counts = status.total(all_counts)
         found = status.cluster(seen, served.slurm.nodes, all_sets, counts)
+        found.add(accounting.findings(seen))
         found.wrong += served.problems
         found.moving += moving
         conditions = found.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")

@@ -97,6 +97,7 @@ class Cluster:
     controller: str
     rest: str
     login: str
+    accounting: str = ""
     config_hash: str = ""
     config_changed: datetime.datetime | None = None
     config_applied: str = ""
@@ -104,7 +105,7 @@ class Cluster:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kubernetes:
-    """What the API server says in one pass."""
+    """What the API server says in one pass; `accounting_words` is why slurmdbd is not ready, as its log says."""
 
     cluster: Cluster
     node_sets: tuple[NodeSet, ...]
@@ -114,6 +115,7 @@ class Kubernetes:
     wanted_config: Mapping[str, str] | None
     active_config: Mapping[str, str] | None
     ledger_revision: str | None
+    accounting_words: str = ""
 
 
 Nodes = Mapping[str, SlurmNode]

@@ -30,7 +30,7 @@ def test_the_resources_have_the_programs_names() -> None:
     body = yaml.safe_load((REPOSITORY / "operator/crds/slurmclusters.yaml").read_text())
     schema = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     properties = schema["properties"]["spec"]["properties"]
-    defaults = {name: field["default"] for name, field in properties.items() if name not in ("revision", "rest")}
+    defaults = {name: field["default"] for name, field in properties.items() if "default" in field and name != "rest"}
     assert defaults == {
         "wantedConfig": program.CONFIG_WANTED,
         "activeConfig": program.CONFIG_ACTIVE,

@@ -21,13 +21,18 @@ from components.slurm_cluster import SlurmCluster
 
 DIGEST = "sha256:" + "ab" * 32
 SSH_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f alice@example"
-GENERATED = {purpose: keys.generate(purpose) for purpose in (keys.SLURM, keys.SSH, keys.REVISION)}
+GENERATED = {purpose: keys.generate(purpose) for purpose in (keys.SLURM, keys.SSH, keys.REVISION, keys.DATABASE)}
 
 SMALL: dict[str, Any] = {
     "cluster": {"name": "dev"},
-    "images": {"slurm": "slurm:0123abcd4567", "operator": "operator:0123abcd4567"},
+    "images": {
+        "slurm": "slurm:0123abcd4567",
+        "operator": "operator:0123abcd4567",
+        "database": "database:0123abcd4567",
+    },
     "jail": {"image": f"registry.example/jail@{DIGEST}"},
     "nodeSets": [{"name": "cpu", "replicas": 2, "resources": {"cpu": 1, "memory": "1Gi"}}],
+    "accounting": {"mode": "mariadb"},
 }
 GPU_SET = {
     "name": "h100",

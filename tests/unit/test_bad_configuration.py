@@ -135,6 +135,96 @@ BAD: list[tuple[str, Any, str]] = [
         {"PrivateData": "jobs"},
         "pulumi-slurm:slurm.options.PrivateData: got 'jobs'; want nothing, or monitoring.mode: off",
     ),
+    # Accounting.
+    ("accounting.mode", "mysql", "want one of 'mariadb', 'external' or 'off'"),
+    ("images.database", None, "pulumi-slurm:images.database: got nothing; want MariaDB's image, or another accounting"),
+    ("accounting", {"mode": "external"}, "accounting.external: got nothing; want connection, or host with password"),
+    (
+        "accounting",
+        {"mode": "external", "external": {}},
+        "pulumi-slurm:accounting.external.host: got nothing; want the server's name, or connection",
+    ),
+    (
+        "accounting",
+        {"mode": "external", "external": {"host": "a"}},
+        "pulumi-slurm:accounting.external.passwordSecret: got nothing; want a Secret",
+    ),
+    (
+        "accounting",
+        {"mode": "external", "external": {"connection": "mysql://a:b@c/d", "port": 3307}},
+        "pulumi-slurm:accounting.external.port: got 3307; want nothing: connection says it already",
+    ),
+    *(
+        (
+            "accounting",
+            {"mode": "external", "external": {"connection": text}},
+            "pulumi-slurm:accounting.external.connection: got '[secret]'; want mysql://user:password@host:port/database",
+        )
+        for text in (
+            "postgres://a:b@c/d",
+            "mysql://a:b@c:port/d",
+            "mysql://a@c/d",
+            "mysql://a:b@c",
+            "mysql://a:b@/d",
+            "mysql://a:b@c/d?ssl=1",
+            "mysql://a:b@c/d%20e",
+            "mysql://a b:c@d/e",
+            "a:b@c",
+        )
+    ),
+    (
+        "accounting",
+        {"mode": "external", "external": {"connection": "mysql://a:@c/d"}},
+        "want a password: slurmdbd takes an empty one for none",
+    ),
+    (
+        "accounting",
+        {"mode": "external", "external": {"connection": "mysql://a:%20%22@c/d"}},
+        "got '[secret]'; want a password that begins and ends with no space",
+    ),
+    (
+        "accounting",
+        {"mode": "off", "enforce": ["limits"]},
+        'pulumi-slurm:accounting.enforce: got ["limits"]; want nothing: accounting.mode is off',
+    ),
+    (
+        "accounting",
+        {"mode": "mariadb", "external": {"connection": "mysql://a:hunter2@c/d"}},
+        "accounting.external: got '[secret]'; want nothing: accounting.mode is mariadb, and this is for ext",
+    ),
+    (
+        "accounting",
+        {"mode": "external", "storage": {}, "external": {"connection": "mysql://a:b@c/d"}},
+        "pulumi-slurm:accounting.storage: got {}; want nothing: accounting.mode is external, and this is for mariadb",
+    ),
+    (
+        "accounting.retention",
+        {"jobs": "1 year"},
+        "want a number of hours, days or months as Slurm writes it",
+    ),
+    ("accounting.retention", {"jobs": "0days"}, "want a number of hours, days or months"),
+    ("accounting.enforce", ["everything"], "pulumi-slurm:accounting.enforce[0]: got 'everything'; want one of 'assoc"),
+    ("accounting.priority", {"weightAge": -1}, "pulumi-slurm:accounting.priority.weightAge: got -1; want 0 or more"),
+    ("accounting.priority", {"decayHalfLife": "a week"}, "want a Slurm time such as 7-00:00:00"),
+    (
+        "accounting",
+        {"mode": "external", "external": {"host": "a", "user": "a b", "passwordSecret": {"name": "s"}}},
+        "pulumi-slurm:accounting.external.user: got 'a b'; want a database user",
+    ),
+    (
+        "accounting",
+        {"mode": "external", "external": {"host": "a", "database": "a;b", "passwordSecret": {"name": "s"}}},
+        "pulumi-slurm:accounting.external.database: got 'a;b'; want a database name",
+    ),
+    (
+        "accounting",
+        {"mode": "external", "external": {"host": "a", "passwordSecret": {"name": "s", "key": "a/b"}}},
+        "want a key of a Secret",
+    ),
+    *(
+        ("slurm.options", {key: "x"}, f"want another key: {key} is set by this program, it comes from accounting")
+        for key in ("AccountingStorageType", "AccountingStorageHost", "AccountingStorageEnforce")
+    ),
     # Login.
     ("login.users", [{**USER, "name": "root"}], "pulumi-slurm:login.users[0].name: got 'root'; want a login name"),
     ("login.users", [USER, USER], "want another name: users[0] has this one"),
@@ -229,3 +319,16 @@ def test_the_stack_file_of_a_right_configuration_is_taken() -> None:
 
 def test_a_gpu_set_is_right() -> None:
     assert parse(changed("nodeSets", [GPU_SET])).node_sets[0].gres == "gpu:h100:8"
+
+
+def test_a_secret_for_our_own_database_is_of_no_use_to_another() -> None:
+    raw = changed("credentials.existingDatabaseSecret", "mine", changed("accounting", {"mode": "off"}))
+    with pytest.raises(ConfigurationError, match=r"existingDatabaseSecret: got 'mine'; want nothing: accounting\.mode"):
+        parse(raw)
+
+
+def test_a_wrong_connection_is_not_repeated() -> None:
+    for text in ("mysql://a:hunter2@c", "mysql://a:hunter2@c/d d", {"hunter2": 1}):
+        with pytest.raises(ConfigurationError) as refused:
+            parse(changed("accounting", {"mode": "external", "external": {"connection": text}}))
+        assert "hunter2" not in str(refused.value)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from components import ledger, names, slurm_cluster, slurm_conf
+from components import ledger, names, slurm_cluster, slurm_conf, slurmdbd_conf
 from components.config import Config, parse
 from components.config.model import model_of
 from tests.unit import network_effects
@@ -17,6 +17,7 @@ from tests.unit.samples import DIGEST, GPU_SET, SSH_KEY, changed, run_program
 
 OTHER_IMAGE = "registry.example/other@" + DIGEST.replace("ab", "cd")
 CPU_SET = {"name": "cpu", "replicas": 1, "resources": {"cpu": 1, "memory": "1Gi"}}
+CONNECTION = "mysql://slurm:secret@db.example/slurm_acct_db"
 PARTITION = {"name": "main", "nodeSets": ["cpu"]}
 
 
@@ -81,6 +82,24 @@ def conf(config: Config) -> list[str]:
 def has(line: str) -> Callable[[Config], bool]:
     """Whether slurm.conf has this line."""
     return lambda config: line in conf(config)
+
+
+def dbd(config: Config) -> dict[str, str]:
+    """Settings of slurmdbd.conf by key, and those that say where the database is under all their keys."""
+    pairs = (line.partition("=") for line in slurmdbd_conf.slurmdbd_conf(config).splitlines())
+    found = {key: value for key, _, value in pairs}
+    where = ("StorageHost", "StoragePort", "StorageUser", "StorageLoc")
+    return {**found, " ".join(where): " ".join(found[key] for key in where)}
+
+
+def password(config: Config) -> tuple[Any, bool]:
+    """From where slurmdbd gets its password, and whether the database has it from there too."""
+    volumes = [
+        next(each["secret"] for each in pod(config, "StatefulSet", name)["volumes"] if each["name"] == "password")
+        for name in ("slurm-accounting", "slurm-database")
+        if body(config, "StatefulSet", name)
+    ]
+    return volumes[0], volumes[0] == volumes[-1]
 
 
 def requests(kind: str, name: str, key: str) -> Callable[[Config], Any]:
@@ -249,6 +268,77 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
         lambda c: pod(c, "StatefulSet", "slurm-login")["volumes"][2]["secret"]["secretName"],
         "mine",
     ),
+    ("images.database", OTHER_IMAGE, lambda c: container(c, "StatefulSet", "slurm-database")["image"], OTHER_IMAGE),
+    (
+        "credentials.existingDatabaseSecret",
+        "mine",
+        lambda c: (body(c, "Secret", "slurm-database-credentials"), password(c)[0]["secretName"], password(c)[1]),
+        (None, "mine", True),
+    ),
+    ("accounting.mode", "off", lambda c: body(c, "StatefulSet", "slurm-accounting"), None),
+    ("accounting.mode", "off", has("AccountingStorageType=accounting_storage/slurmdbd"), False),
+    ("accounting.mode", "off", lambda c: "accounting" in slurm_cluster.cluster_resource(c)["spec"], False),
+    ("accounting.resources.cpu", "3", requests("StatefulSet", "slurm-accounting", "cpu"), "3"),
+    ("accounting.resources.memory", "3Gi", requests("StatefulSet", "slurm-accounting", "memory"), "3Gi"),
+    ("accounting.databaseResources.cpu", "3", requests("StatefulSet", "slurm-database", "cpu"), "3"),
+    ("accounting.databaseResources.memory", "3Gi", requests("StatefulSet", "slurm-database", "memory"), "3Gi"),
+    (
+        "accounting.databaseResources.memory",
+        "256Mi",
+        lambda c: container(c, "StatefulSet", "slurm-database")["args"],
+        [f"--innodb-buffer-pool-size={96 * 2**20}"],
+    ),
+    ("accounting.storage.className", "fast", lambda c: claim("slurm-database")(c)["storageClassName"], "fast"),
+    (
+        "accounting.storage.size",
+        "9Gi",
+        lambda c: claim("slurm-database")(c)["resources"]["requests"]["storage"],
+        "9Gi",
+    ),
+    (
+        "accounting.storage.retain",
+        False,
+        lambda c: manifest(c, "PersistentVolumeClaim", "slurm-database").retain,
+        False,
+    ),
+    (
+        "accounting.storage.protect",
+        True,
+        lambda c: manifest(c, "PersistentVolumeClaim", "slurm-database").protect,
+        True,
+    ),
+    (
+        "accounting.external.connection",
+        "mariadb://ann:p%40ss@db.example:3307/books",
+        lambda c: dbd(c)["StorageHost StoragePort StorageUser StorageLoc"],
+        "db.example 3307 ann books",
+    ),
+    ("accounting.external.host", "db2.example", lambda c: dbd(c)["StorageHost"], "db2.example"),
+    ("accounting.external.port", 3307, lambda c: dbd(c)["StoragePort"], "3307"),
+    ("accounting.external.user", "ann", lambda c: dbd(c)["StorageUser"], "ann"),
+    ("accounting.external.database", "books", lambda c: dbd(c)["StorageLoc"], "books"),
+    ("accounting.external.passwordSecret.name", "theirs", lambda c: password(c)[0]["secretName"], "theirs"),
+    (
+        "accounting.external.passwordSecret.key",
+        "pw",
+        lambda c: password(c)[0]["items"],
+        [{"key": "pw", "path": "password"}],
+    ),
+    ("accounting.enforce", ["limits", "qos"], has("AccountingStorageEnforce=limits,qos"), True),
+    ("accounting.retention.jobs", "12months", lambda c: dbd(c)["PurgeJobAfter"], "12months"),
+    ("accounting.retention.steps", "6months", lambda c: dbd(c)["PurgeStepAfter"], "6months"),
+    ("accounting.retention.events", "30days", lambda c: dbd(c)["PurgeEventAfter"], "30days"),
+    ("accounting.retention.reservations", "30days", lambda c: dbd(c)["PurgeResvAfter"], "30days"),
+    ("accounting.retention.suspensions", "30days", lambda c: dbd(c)["PurgeSuspendAfter"], "30days"),
+    ("accounting.retention.transactions", "30days", lambda c: dbd(c)["PurgeTXNAfter"], "30days"),
+    ("accounting.retention.usage", "24hours", lambda c: dbd(c)["PurgeUsageAfter"], "24hours"),
+    ("accounting.priority.weightAge", 7, has("PriorityWeightAge=7"), True),
+    ("accounting.priority.weightFairshare", 7, has("PriorityWeightFairshare=7"), True),
+    ("accounting.priority.weightJobSize", 7, has("PriorityWeightJobSize=7"), True),
+    ("accounting.priority.weightPartition", 7, has("PriorityWeightPartition=7"), True),
+    ("accounting.priority.weightQos", 7, has("PriorityWeightQOS=7"), True),
+    ("accounting.priority.maxAge", "3-0", has("PriorityMaxAge=3-0"), True),
+    ("accounting.priority.decayHalfLife", "14-0", has("PriorityDecayHalfLife=14-0"), True),
     ("operator.mode", "existing", lambda c: body(c, "Deployment", "slurm-operator"), None),
     ("operator.resources.cpu", "3", requests("Deployment", "slurm-operator", "cpu"), "3"),
     ("operator.resources.memory", "3Gi", requests("Deployment", "slurm-operator", "memory"), "3Gi"),
@@ -313,6 +403,11 @@ _BASES: dict[str, tuple[str, Any]] = {
     "monitoring.interval": ("monitoring.mode", "prometheusOperator"),
     "monitoring.labels": ("monitoring.mode", "prometheusOperator"),
     "monitoring.users": ("monitoring.mode", "prometheusOperator"),
+    "accounting.external.connection": ("accounting", {"mode": "external", "external": {"connection": CONNECTION}}),
+    "accounting.external.": (
+        "accounting",
+        {"mode": "external", "external": {"host": "db.example", "passwordSecret": {"name": "db"}}},
+    ),
     "login.users.": ("login.users", [{"name": "alice", "sshPublicKeys": [SSH_KEY]}]),
 }
 
@@ -323,6 +418,7 @@ def configured(path: str, value: Any) -> tuple[Config, Config]:
     for prefix, (parent, default) in _BASES.items():
         if path.startswith(prefix):
             base = changed(parent, default, base)
+            break
     path = path.replace("tolerations.", "tolerations.0.").replace("users.", "users.0.")
     return parse(base), parse(changed(path, value, base))
 

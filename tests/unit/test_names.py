@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from slurm_database import start
 from slurm_node import paths
 from slurm_node.__main__ import ROLES
 from slurm_node.rest import PORT
-from slurm_node.settings import read_jail, read_node, read_users
+from slurm_node.settings import Accounting, read_accounting, read_jail, read_node, read_users
 from slurm_operator import names as operator_names
 
 from components import names, slurm_cluster
@@ -64,23 +65,33 @@ def test_the_operator_has_the_same_names(ours: object, theirs: object) -> None:
         (names.SECRETS_SSH, paths.SSH_SECRETS),
         (names.SPOOL_DIR, paths.SPOOL),
         (names.CONTROLLER_RUN, paths.CONTROLLER_RUN),
+        (names.ETC_SLURM, paths.ETC_SLURM),
+        (names.STATE_DIR, paths.STATE),
+        (names.ETC_ACCOUNTING, paths.ETC_ACCOUNTING),
+        (names.ACCOUNTING_RUN, paths.ACCOUNTING_RUN),
+        (names.SECRETS_DATABASE, paths.DATABASE_SECRETS),
+        (names.DATABASE_VOLUME, start.VOLUME),
+        (names.DATABASE_RUN, start.RUN),
+        (f"{names.SECRETS_DATABASE}/{names.DATABASE_PASSWORD}", start.PASSWORD),
+        (names.DATABASE_OS_USER, start.OS_USER),
         (names.TOOLS, paths.TOOLS),
         (names.SLURMRESTD_PORT, PORT),
     ],
 )
-def test_the_image_has_the_same_paths(ours: object, theirs: object) -> None:
+def test_the_images_have_the_same_paths(ours: object, theirs: object) -> None:
     assert str(ours) == str(theirs)
 
 
 def test_every_role_that_pods_ask_for_is_one_of_the_entrys() -> None:
-    asked = {argument for container in MAINS.values() for argument in container.get("args", ())}
+    ours = [container for name, container in MAINS.items() if name != names.DATABASE]
+    asked = {argument for container in ours for argument in container.get("args", ())}
     probes = {
         container["readinessProbe"]["exec"]["command"][-1]
-        for container in MAINS.values()
+        for container in ours
         if "exec" in container.get("readinessProbe", {})
     }
-    assert asked == {"controller", "rest", "worker", "login", "populate"}
-    assert probes == {"ready-controller", "ready-worker", "ready-login"}
+    assert asked == {"controller", "accounting", "rest", "worker", "login", "populate"}
+    assert probes == {"ready-controller", "ready-accounting", "ready-worker", "ready-login"}
     assert asked | probes <= ROLES.keys()
 
 
@@ -92,6 +103,9 @@ def test_the_entry_reads_what_the_pods_say() -> None:
     assert (node.weight, node.weight_bucket) == (1000, 8)
     jail = read_jail(worker)
     assert (jail.revision, jail.persistent, jail.tmp_mib) == ("ab" * 8, ("/home", "/root", "/srv"), 1024)
+    controller = {each["name"]: each["value"] for each in MAINS[names.CONTROLLER]["env"]}
+    assert read_accounting(controller) == Accounting(names.ACCOUNTING, names.SLURMDBD_PORT)
+    assert read_accounting({}) is None
     populate = {each["name"]: each["value"] for each in MAINS[names.jail_job("ab" * 8)]["env"]}
     assert read_jail(populate).revision == jail.revision
     (user,) = read_users(populate)
@@ -102,6 +116,9 @@ def test_the_users_ids_are_the_images() -> None:
     containerfile = (CHECKOUT / "images" / "slurm" / "Containerfile").read_text()
     assert f"slurm:x:{names.SLURM_UID}:{names.SLURM_UID}:" in containerfile
     assert f"slurmrest:x:{names.SLURMREST_UID}:{names.SLURMREST_UID}:" in containerfile
+    database = (CHECKOUT / "images" / "database" / "Containerfile").read_text()
+    assert f"{names.DATABASE_OS_USER}:x:{names.DATABASE_UID}:{names.DATABASE_UID}:" in database
+    assert f"USER {names.DATABASE_UID}:{names.DATABASE_UID}\n" in database
 
 
 def test_the_crds_are_those_of_the_resources_that_the_program_makes() -> None:

@@ -15,7 +15,7 @@ CONFIG = parse(SMALL)
 POLICIES = [manifest.body["spec"] for manifest in network_policies.manifests(CONFIG)]
 OUTSIDE = "an address outside"
 PROMETHEUS = "a pod of namespace monitoring"
-COMPONENTS = ("controller", "rest", "worker", "login", "operator", "jail")
+COMPONENTS = ("controller", "rest", "worker", "login", "operator", "jail", "accounting", "database")
 
 
 def _peer_matches(peer: dict[str, Any], source: str) -> bool:
@@ -63,6 +63,12 @@ NEEDED = [
     (OUTSIDE, "login", names.SSH_PORT),
     (PROMETHEUS, "controller", names.SLURMCTLD_PORT),
     (PROMETHEUS, "operator", names.OPERATOR_HEALTH_PORT),
+    ("controller", "accounting", names.SLURMDBD_PORT),
+    ("login", "accounting", names.SLURMDBD_PORT),
+    ("worker", "accounting", names.SLURMDBD_PORT),
+    ("rest", "accounting", names.SLURMDBD_PORT),
+    ("accounting", "controller", names.SLURMCTLD_PORT),
+    ("accounting", "database", names.DATABASE_PORT),
 ]
 FORBIDDEN = [
     (OUTSIDE, "controller", names.SLURMCTLD_PORT),
@@ -80,6 +86,9 @@ FORBIDDEN = [
     ("operator", "worker", names.SLURMD_PORT),
     (PROMETHEUS, "worker", names.SLURMD_PORT),
     (PROMETHEUS, "rest", names.SLURMRESTD_PORT),
+    (OUTSIDE, "accounting", names.SLURMDBD_PORT),
+    (OUTSIDE, "database", names.DATABASE_PORT),
+    *((each, "database", names.DATABASE_PORT) for each in COMPONENTS if each not in ("accounting", "database")),
 ]
 
 

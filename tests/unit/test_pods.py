@@ -61,7 +61,13 @@ def test_every_container_says_what_it_needs(manifest: Manifest) -> None:
 
 @pytest.mark.parametrize(
     ("name", "uid"),
-    [(names.CONTROLLER, names.SLURM_UID), (names.REST, names.SLURMREST_UID), (names.OPERATOR, names.OPERATOR_UID)],
+    [
+        (names.CONTROLLER, names.SLURM_UID),
+        (names.ACCOUNTING, names.SLURM_UID),
+        (names.DATABASE, names.DATABASE_UID),
+        (names.REST, names.SLURMREST_UID),
+        (names.OPERATOR, names.OPERATOR_UID),
+    ],
 )
 def test_daemons_that_need_no_root_have_none(name: str, uid: int) -> None:
     security = pod(workload(name))["securityContext"]
@@ -120,11 +126,21 @@ def test_a_worker_never_sees_the_jwt_key() -> None:
     assert [item["key"] for item in operator] == [names.JWT_KEY]
 
 
+def test_the_database_password_is_where_it_is_needed_and_nowhere_else() -> None:
+    holders = {
+        each.name
+        for each in WORKLOADS
+        for volume in pod(each)["volumes"]
+        if volume.get("secret", {}).get("secretName") == names.DATABASE_CREDENTIALS
+    }
+    assert holders == {names.ACCOUNTING, names.DATABASE}
+
+
 def test_slurmctld_mounts_the_active_configuration_only() -> None:
     mounted = [
         volume["configMap"]["name"] for each in WORKLOADS for volume in pod(each)["volumes"] if "configMap" in volume
     ]
-    assert mounted == [names.CONFIG_ACTIVE, names.CONFIG_ACTIVE]
+    assert set(mounted) == {names.CONFIG_ACTIVE, names.ACCOUNTING}
 
 
 def test_short_node_names_resolve_in_every_slurm_pod() -> None:
@@ -170,6 +186,8 @@ def test_a_services_selector_finds_its_pods() -> None:
     wanted = {
         names.CONTROLLER: [names.CONTROLLER],
         names.REST: [names.REST],
+        names.ACCOUNTING: [names.ACCOUNTING],
+        names.DATABASE: [names.DATABASE],
         names.WORKERS: ["cpu", "h100"],
         names.LOGIN: [names.LOGIN],
         names.LOGINS: [names.LOGIN],

@@ -14,6 +14,11 @@ from components import claim_guard, ledger, names, slurm_cluster
 from components.config import parse
 from tests.unit.samples import GENERATED, GPU_SET, SMALL, Engine, changed, run_program
 
+PAYLOADS = {
+    names.KEYS: GENERATED["slurm"],
+    names.SSH_HOST_KEYS: GENERATED["ssh"],
+    names.DATABASE_CREDENTIALS: GENERATED["database"],
+}
 UNHELD = {"Namespace", "PersistentVolumeClaim", "PersistentVolume", "Job", "CustomResourceDefinition"}
 """Kinds that the operator never restores: what they hold can't be made again, or they say when something ran."""
 UNHELD_OBJECTS = {names.LEDGER, names.LEDGER_PAYLOADS, names.OPERATOR}
@@ -67,7 +72,7 @@ def _without(item: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
 def test_the_ledger_holds_no_secret_and_the_payloads_hold_all(engine: Engine) -> None:
     text = gzip.decompress(data(engine, names.LEDGER)[names.LEDGER_DATA])
     payloads = data(engine, names.LEDGER_PAYLOADS)
-    for secret in (names.KEYS, names.SSH_HOST_KEYS):
+    for secret in (names.KEYS, names.SSH_HOST_KEYS, names.DATABASE_CREDENTIALS):
         for key, value in data(engine, secret).items():
             assert value not in text
             assert base64.b64encode(value) not in text
@@ -88,25 +93,22 @@ def test_the_revision_is_the_same_everywhere_and_follows_what_is_held() -> None:
 
 def test_the_revision_follows_a_secrets_content_without_telling_it() -> None:
     manifests = slurm_cluster.manifests(parse(SMALL))
-    payloads = {names.KEYS: GENERATED["slurm"], names.SSH_HOST_KEYS: GENERATED["ssh"]}
-    changed_payloads = {**payloads, names.KEYS: {**GENERATED["slurm"], "jwt.key": "AAAA"}}
-    revision = ledger.ledger(manifests, payloads, "k").revision
-    assert ledger.ledger(manifests, payloads, "k").revision == revision
+    changed_payloads = {**PAYLOADS, names.KEYS: {**GENERATED["slurm"], "jwt.key": "AAAA"}}
+    revision = ledger.ledger(manifests, PAYLOADS, "k").revision
+    assert ledger.ledger(manifests, PAYLOADS, "k").revision == revision
     assert ledger.ledger(manifests, changed_payloads, "k").revision != revision
-    assert ledger.ledger(manifests, payloads, "other").revision != revision
+    assert ledger.ledger(manifests, PAYLOADS, "other").revision != revision
 
 
 def test_a_ledger_too_large_for_kubernetes_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger, "_LARGEST_BYTES", 1000)
-    payloads = {names.KEYS: GENERATED["slurm"], names.SSH_HOST_KEYS: GENERATED["ssh"]}
     with pytest.raises(pulumi.RunError, match=r"pulumi-slurm:nodeSets: got \d+ objects, \d+ bytes .* fewer node sets"):
-        ledger.ledger(slurm_cluster.manifests(parse(SMALL)), payloads, "k")
+        ledger.ledger(slurm_cluster.manifests(parse(SMALL)), PAYLOADS, "k")
 
 
 def test_the_ledger_of_many_node_sets_is_far_from_the_limit() -> None:
     sets = [{**SMALL["nodeSets"][0], "name": f"set-{number}"} for number in range(100)]
-    payloads = {names.KEYS: GENERATED["slurm"], names.SSH_HOST_KEYS: GENERATED["ssh"]}
-    made = ledger.ledger(slurm_cluster.manifests(parse(changed("nodeSets", sets))), payloads, "k")
+    made = ledger.ledger(slurm_cluster.manifests(parse(changed("nodeSets", sets))), PAYLOADS, "k")
     assert len(made.data[names.LEDGER_DATA]) < 100 * 1024
 
 
@@ -149,7 +151,7 @@ def test_nodes_use_a_root_only_when_it_is_complete(engine: Engine) -> None:
 
 def test_secrets_stay_secret(engine: Engine) -> None:
     secrets = [each for each in engine.kubernetes() if each.inputs["kind"] == "Secret"]
-    assert len(secrets) == 4
+    assert len(secrets) == 5
     for each in secrets:
         assert each.is_secret("data")
         assert "data" in each.request.additionalSecretOutputs
@@ -178,16 +180,20 @@ def test_types_and_names_of_resources_are_the_ones_that_stored_states_know(engin
         "revision-keys": "pulumi-python:dynamic/pulumi-slurm:Keys",
         "slurm-keys": "pulumi-python:dynamic/pulumi-slurm:Keys",
         "ssh-keys": "pulumi-python:dynamic/pulumi-slurm:Keys",
+        "database-keys": "pulumi-python:dynamic/pulumi-slurm:Keys",
         "ledger": "pulumi-slurm:index:LedgerSecrets",
         "credentials": "pulumi-slurm:index:Credentials",
         "operator": "pulumi-slurm:index:Operator",
         "jail-claim-guard": "pulumi-python:dynamic/pulumi-slurm:ClaimGuard",
         "controller-claim-guard": "pulumi-python:dynamic/pulumi-slurm:ClaimGuard",
+        "database-claim-guard": "pulumi-python:dynamic/pulumi-slurm:ClaimGuard",
         "jail-storage": "pulumi-slurm:index:JailStorage",
         "jail-population": "pulumi-slurm:index:JailPopulation",
         "configuration": "pulumi-slurm:index:Configuration",
         "network-policies": "pulumi-slurm:index:NetworkPolicies",
         "monitoring": "pulumi-slurm:index:Monitoring",
+        "database": "pulumi-slurm:index:Database",
+        "accounting": "pulumi-slurm:index:Accounting",
         "controller": "pulumi-slurm:index:Controller",
         "rest-api": "pulumi-slurm:index:RestApi",
         "workers": "pulumi-slurm:index:Workers",
@@ -197,13 +203,16 @@ def test_types_and_names_of_resources_are_the_ones_that_stored_states_know(engin
     }
 
 
-@pytest.mark.parametrize(("jail", "state", "kept"), [(True, False, True), (False, True, True), (False, False, False)])
-def test_a_retained_volume_keeps_its_namespace(jail: bool, state: bool, kept: bool) -> None:
+@pytest.mark.parametrize("retained", [{"jail"}, {"state"}, {"database"}, set()])
+def test_a_retained_volume_keeps_its_namespace(retained: set[str]) -> None:
+    jail, state, database, kept = "jail" in retained, "state" in retained, "database" in retained, bool(retained)
     raw = changed("controller.stateStorage.retain", state, changed("jail.storage.retain", jail))
+    raw = changed("accounting.storage.retain", database, raw)
     engine, _ = run_program(raw)
     assert engine.one("Namespace", "slurm").request.retainOnDelete is kept
     assert engine.one("PersistentVolumeClaim", names.JAIL).request.retainOnDelete is jail
     assert engine.one("PersistentVolumeClaim", names.CONTROLLER_STATE).request.retainOnDelete is state
+    assert engine.one("PersistentVolumeClaim", names.DATABASE).request.retainOnDelete is database
 
 
 @pytest.mark.parametrize(
@@ -214,13 +223,15 @@ def test_a_retained_volume_keeps_its_namespace(jail: bool, state: bool, kept: bo
         ("jail-claim-guard", "jail.storage.hostPath", "/lustre", "hostPath /lustre"),
         ("jail-claim-guard", "jail.storage.nfs", {"server": "a", "path": "/b"}, "nfs a:/b"),
         ("controller-claim-guard", "controller.stateStorage.className", "fast", "className fast"),
+        ("database-claim-guard", "accounting.storage.className", "fast", "className fast"),
     ],
 )
 def test_a_claim_is_declared_only_past_its_guard(guard: str, path: str, value: Any, source: str) -> None:
     engine, _ = run_program(changed(path, value))
     found = engine.one("ClaimGuard", guard)
     assert found.inputs["source"] == source
-    claim = names.JAIL if guard.startswith("jail") else names.CONTROLLER_STATE
+    claims = {"jail": names.JAIL, "controller": names.CONTROLLER_STATE, "database": names.DATABASE}
+    claim = claims[guard.partition("-")[0]]
     assert found.urn in engine.one("PersistentVolumeClaim", claim).dependencies
 
 
@@ -255,7 +266,7 @@ def test_an_existing_operator_is_left_alone() -> None:
 
 
 def test_existing_secrets_are_used_and_no_keys_made() -> None:
-    raw = changed("credentials", {"existingSecret": "a", "existingSshSecret": "b"})
+    raw = changed("credentials", {"existingSecret": "a", "existingSshSecret": "b", "existingDatabaseSecret": "c"})
     engine, _ = run_program(raw)
     assert [each.name for each in engine.registered if each.type.endswith(":Keys")] == ["revision-keys"]
     secrets = {each.name for each in engine.kubernetes() if each.inputs["kind"] == "Secret"}

@@ -23,7 +23,12 @@ def raw_stack(name: str) -> dict[str, Any]:
     content = yaml.safe_load((CHECKOUT / f"Pulumi.{name}.yaml").read_text())["config"]
     raw: dict[str, Any] = {key.removeprefix("pulumi-slurm:"): value for key, value in content.items()}
     raw.setdefault("login", {})
-    for path, image in (("images.slurm", "slurm"), ("images.operator", "operator"), ("jail.image", "jail")):
+    for path, image in (
+        ("images.slurm", "slurm"),
+        ("images.operator", "operator"),
+        ("images.database", "database"),
+        ("jail.image", "jail"),
+    ):
         part, key = path.split(".")
         raw[part].setdefault(key, IMAGE.format(image))
     return raw
@@ -73,6 +78,15 @@ def test_every_key_that_we_write_is_ours_or_may_be_set() -> None:
     assert replaceable == {
         "SlurmctldParameters",
         "TaskPlugin",
+        "AccountingStorageTRES",
+        "PriorityType",
+        "PriorityWeightAge",
+        "PriorityWeightFairshare",
+        "PriorityWeightJobSize",
+        "PriorityWeightPartition",
+        "PriorityWeightQOS",
+        "PriorityMaxAge",
+        "PriorityDecayHalfLife",
         "JobAcctGatherType",
         "PrologFlags",
         "SchedulerParameters",

@@ -2,15 +2,17 @@
 
 import sys
 
-from slurm_node import controller, login, populate, ready, rest, worker
+from slurm_node import accounting, controller, login, populate, ready, rest, worker
 from slurm_node.log import NodeError, say
 
 ROLES = {
     "controller": controller.main,
+    "accounting": accounting.main,
     "rest": rest.main,
     "worker": worker.main,
     "login": login.main,
     "populate": populate.main,
+    "ready-accounting": ready.accounting,
     "ready-controller": ready.controller,
     "ready-worker": ready.worker,
     "ready-login": ready.login,

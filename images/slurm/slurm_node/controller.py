@@ -2,12 +2,15 @@
 
 import os
 
-from slurm_node import keys, paths
+from slurm_node import keys, paths, settings, unaccounted
 
 
 def main() -> int:
-    """Puts the keys where slurm.conf names them, and becomes slurmctld."""
+    """Puts the keys where slurm.conf names them, and becomes slurmctld, or with accounting keeps it running."""
     slurm_key = keys.install(paths.SLURM_SECRETS / "slurm.key", paths.CONTROLLER_RUN / "slurm.key")
     keys.install(paths.SLURM_SECRETS / "jwt.key", paths.CONTROLLER_RUN / "jwt.key")
     environment = {"SLURM_SACK_KEY": str(slurm_key), "RUNTIME_DIRECTORY": str(paths.CONTROLLER_RUN)}
-    os.execve("/opt/slurm/sbin/slurmctld", ["slurmctld", "-D"], os.environ | environment)  # noqa: S606
+    accounting = settings.read_accounting()
+    if accounting is not None:
+        return unaccounted.run(accounting, environment)
+    return os.execve(unaccounted.SLURMCTLD, ["slurmctld", "-D"], os.environ | environment)  # noqa: S606

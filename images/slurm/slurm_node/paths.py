@@ -14,6 +14,11 @@ SLURM_RUN = Path("/run/slurm")
 FETCHED = SLURM_RUN / "conf"
 """Where slurmd and sackd put the configuration that they fetched, or a link to it."""
 CONTROLLER_RUN = Path("/run/slurmctld")
+ETC_SLURM = Path("/etc/slurm")
+STATE = Path("/var/spool/slurmctld")
+ETC_ACCOUNTING = Path("/etc/slurm-accounting")
+ACCOUNTING_RUN = Path("/run/slurmdbd")
+DATABASE_SECRETS = Path("/run/secrets/database")
 OWN_RUN = Path("/run/slurm-node")
 """The pod's own keys and state: not in the jail's view."""
 NODE_STATE = OWN_RUN / "state"

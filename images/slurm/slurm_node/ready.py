@@ -46,3 +46,15 @@ def controller() -> int:
     if " is UP" not in ping.stdout:
         raise NodeError(f"not ready: {ping.stdout.strip() or ping.stderr.strip()}")
     return 0
+
+
+def accounting() -> int:
+    """Ready when a question gets through slurmdbd to the database and back."""
+    question = ["sacctmgr", "--noheader", "--parsable2", "show", "cluster", "format=cluster"]
+    try:
+        asked = subprocess.run(question, capture_output=True, text=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise NodeError(f"not ready: slurmdbd did not answer in {SECONDS} s") from None
+    if asked.returncode != 0:
+        raise NodeError(f"not ready: {asked.stderr.strip() or asked.stdout.strip()}")
+    return 0

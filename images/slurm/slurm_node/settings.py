@@ -55,6 +55,14 @@ class Jail:
 
 
 @dataclass(frozen=True, slots=True)
+class Accounting:
+    """SLURM_ACCOUNTING: where slurmdbd answers."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
 class User:
     """One of SLURM_USERS: an ordinary user that a root starts with."""
 
@@ -100,6 +108,14 @@ def read_users(environment: Mapping[str, str] = os.environ) -> tuple[User, ...]:
     return tuple(
         User(str(user["name"]), tuple(user.get("sshPublicKeys", ())), bool(user.get("sudo", False))) for user in users
     )
+
+
+def read_accounting(environment: Mapping[str, str] = os.environ) -> Accounting | None:
+    """Reads SLURM_ACCOUNTING; None where nothing is recorded."""
+    if "SLURM_ACCOUNTING" not in environment:
+        return None
+    value = _object(environment, "SLURM_ACCOUNTING")
+    return Accounting(host=str(value["host"]), port=int(value["port"]))
 
 
 def _object(environment: Mapping[str, str], name: str) -> dict[str, Any]:

@@ -1,0 +1,144 @@
+"""Configuration of accounting: which jobs ran, for whom, and what they used."""
+
+from enum import StrEnum
+
+from components.config.connection import (
+    DEFAULT_DATABASE,
+    DEFAULT_PORT,
+    DEFAULT_USER,
+    Connection,
+    ConnectionText,
+    DatabaseName,
+    DatabaseUser,
+    parse_connection,
+)
+from components.config.model import Model, setting
+from components.config.pods import PodResources, accounting_resources, database_resources
+from components.config.storage import DatabaseStorage
+from components.config.values import HostName, ObjectName, SecretKey, SlurmAge, SlurmTime, WholeNumber
+
+
+class AccountingMode(StrEnum):
+    """Where the database of accounting is."""
+
+    MARIADB = "mariadb"
+    EXTERNAL = "external"
+    OFF = "off"
+
+
+class Enforcement(StrEnum):
+    """What slurmctld insists on before it takes a job; the values are those of AccountingStorageEnforce."""
+
+    ASSOCIATIONS = "associations"
+    LIMITS = "limits"
+    QOS = "qos"
+    SAFE = "safe"
+    WCKEYS = "wckeys"
+    NOJOBS = "nojobs"
+    NOSTEPS = "nosteps"
+
+
+class PasswordSecret(Model):
+    """A Secret of the namespace that holds the database password."""
+
+    name: ObjectName = setting("Name of the Secret.")
+    key: SecretKey = setting("Key of the password inside it.", default="password")
+
+
+class ExternalDatabase(Model):
+    """A MariaDB or MySQL server that is already there. Either connection, or host with passwordSecret."""
+
+    connection: ConnectionText | None = setting(
+        "mysql://user:password@host:port/database, with special characters percent-encoded; "
+        "set it with `pulumi config set --secret --path`.",
+        default=None,
+    )
+    host: HostName | None = setting("Host name or address of the server.", default=None)
+    port: WholeNumber = setting("Port of the server.", default=DEFAULT_PORT, ge=1, le=65535)
+    user: DatabaseUser = setting("User who owns the database.", default=DEFAULT_USER)
+    database: DatabaseName = setting("Name of the database; slurmdbd makes it if it may.", default=DEFAULT_DATABASE)
+    password_secret: PasswordSecret | None = setting("Where the password is.", default=None)
+
+    @property
+    def parts(self) -> Connection:
+        """Where the server is, from either way to say it."""
+        if self.connection is not None:
+            return parse_connection(self.connection.get_secret_value())
+        # The reader of the configuration refuses neither of them.
+        return Connection(self.host or "", self.port, self.user, self.database)
+
+
+class Retention(Model):
+    """How long records are kept; left out: for ever. Older ones are purged at the start of each period."""
+
+    jobs: SlurmAge | None = setting("Jobs (PurgeJobAfter).", unit="hours, days or months", default=None)
+    steps: SlurmAge | None = setting("Steps (PurgeStepAfter).", unit="hours, days or months", default=None)
+    events: SlurmAge | None = setting(
+        "Events of nodes and of the cluster (PurgeEventAfter).", unit="hours, days or months", default=None
+    )
+    reservations: SlurmAge | None = setting(
+        "Reservations (PurgeResvAfter).", unit="hours, days or months", default=None
+    )
+    suspensions: SlurmAge | None = setting(
+        "Suspensions of jobs (PurgeSuspendAfter).", unit="hours, days or months", default=None
+    )
+    transactions: SlurmAge | None = setting(
+        "Changes by administrators (PurgeTXNAfter).", unit="hours, days or months", default=None
+    )
+    usage: SlurmAge | None = setting(
+        "Usage summed up for sreport (PurgeUsageAfter).", unit="hours, days or months", default=None
+    )
+
+
+class Priority(Model):
+    """What decides which waiting job starts first (priority/multifactor). All weights 0: the one submitted first."""
+
+    weight_age: WholeNumber = setting("Weight of the time that a job waited.", default=0, ge=0, le=4294967295)
+    weight_fairshare: WholeNumber = setting(
+        "Weight of how little its account used lately.", default=0, ge=0, le=4294967295
+    )
+    weight_job_size: WholeNumber = setting("Weight of a job's size.", default=0, ge=0, le=4294967295)
+    weight_partition: WholeNumber = setting("Weight of its partition's priority.", default=0, ge=0, le=4294967295)
+    weight_qos: WholeNumber = setting("Weight of its quality of service.", default=0, ge=0, le=4294967295)
+    max_age: SlurmTime = setting(
+        "Waiting time after which age counts no more.", unit="days-hours:minutes:seconds or minutes", default="7-0"
+    )
+    decay_half_life: SlurmTime = setting(
+        "After this time usage counts half.", unit="days-hours:minutes:seconds or minutes", default="7-0"
+    )
+
+
+class Accounting(Model):
+    """slurmdbd and its database. Jobs run while either is away; what happened is recorded afterwards."""
+
+    mode: AccountingMode = setting(
+        "mariadb: the program declares a MariaDB; external: one that is there is used; off: nothing is recorded.",
+        default=AccountingMode.OFF,
+    )
+    resources: PodResources = setting("What the pod of slurmdbd asks for.", factory=accounting_resources)
+    storage: DatabaseStorage = setting("The volume of the database, for mode mariadb.", factory=DatabaseStorage)
+    database_resources: PodResources = setting(
+        "What the pod of the database asks for, for mode mariadb; its buffer pool follows from memory.",
+        factory=database_resources,
+    )
+    external: ExternalDatabase | None = setting("The server to use, for mode external.", default=None)
+    enforce: list[Enforcement] = setting(
+        "What a job needs to be taken. Left out: every user may run jobs, known to accounting or not.", factory=list
+    )
+    retention: Retention = setting("How long records are kept.", factory=Retention)
+    priority: Priority = setting("What decides which waiting job starts first.", factory=Priority)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is recorded."""
+        return self.mode is not AccountingMode.OFF
+
+    @property
+    def has_own_database(self) -> bool:
+        """Whether the program declares the database."""
+        return self.mode is AccountingMode.MARIADB
+
+    @property
+    def password_secret(self) -> PasswordSecret | None:
+        """The Secret that somebody else made for the password; None where the program makes one."""
+        return self.external.password_secret if self.external else None

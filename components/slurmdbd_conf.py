@@ -1,0 +1,69 @@
+"""slurmdbd.conf without its password, as text made from the configuration alone."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from components import names
+from components.config.accounting import Retention
+from components.config.connection import DEFAULT_DATABASE, DEFAULT_USER, Connection
+from components.config.program import Config
+
+_PURGES: Final = {
+    "PurgeJobAfter": "jobs",
+    "PurgeStepAfter": "steps",
+    "PurgeEventAfter": "events",
+    "PurgeResvAfter": "reservations",
+    "PurgeSuspendAfter": "suspensions",
+    "PurgeTXNAfter": "transactions",
+    "PurgeUsageAfter": "usage",
+}
+"""Key of slurmdbd.conf → field of the retention. Nothing is archived: what is purged is gone."""
+
+
+def connection(config: Config) -> Connection:
+    """Where the database is: the program's own, or the configured one."""
+    external = config.accounting.external
+    if external is not None:
+        return external.parts
+    return Connection(names.DATABASE, names.DATABASE_PORT, DEFAULT_USER, DEFAULT_DATABASE)
+
+
+def storage_parameters(_config: Config) -> Mapping[str, str]:
+    """StorageParameters: the files of TLS to the database. None: MariaDB's own certificate is taken."""
+    return {}
+
+
+def _purges(retention: Retention) -> dict[str, str]:
+    ages = {key: getattr(retention, field) for key, field in _PURGES.items()}
+    return {key: age for key, age in ages.items() if age is not None}
+
+
+def slurmdbd_conf(config: Config) -> str:
+    """slurmdbd.conf. The pod's entry adds how to get the password, which stands in no ConfigMap."""
+    database = connection(config)
+    parameters = ",".join(f"{key}={value}" for key, value in storage_parameters(config).items())
+    settings = {
+        # slurmdbd insists on its own host name; clients come by the Service.
+        "DbdHost": f"{names.ACCOUNTING}-0",
+        "DbdAddr": names.ACCOUNTING,
+        "DbdPort": str(names.SLURMDBD_PORT),
+        "SlurmUser": "slurm",
+        "AuthType": "auth/slurm",
+        # Users exist in the jail alone: the client says who they are, and slurmdbd need not resolve them.
+        "AuthInfo": "use_client_ids",
+        "AuthAltTypes": "auth/jwt",
+        "AuthAltParameters": f"jwt_key={names.ACCOUNTING_RUN}/{names.JWT_KEY}",
+        "PluginDir": names.PLUGIN_DIR,
+        "PidFile": f"{names.ACCOUNTING_RUN}/slurmdbd.pid",
+        "ArchiveDir": names.ACCOUNTING_RUN,
+        "DebugLevel": "info",
+        "DebugLevelSyslog": "quiet",
+        "StorageType": "accounting_storage/mysql",
+        "StorageHost": database.host,
+        "StoragePort": str(database.port),
+        "StorageUser": database.user,
+        "StorageLoc": database.database,
+        **({"StorageParameters": parameters} if parameters else {}),
+        **_purges(config.accounting.retention),
+    }
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
