@@ -10,7 +10,7 @@ help:
 	@echo "make up      from a bare Debian machine to a Slurm cluster in Kubernetes, and one real job"
 	@echo "make down    end this checkout's dev cluster and remove what it left (its data too)"
 	@echo "make test    all tests, on an instance of their own"
-	@echo "make check   format, lint, types, import layers, shell, C, Containerfiles"
+	@echo "make check   format, lint, types, import layers, shell, C, Containerfiles, workflows"
 	@echo "make preview-gpu   what Pulumi.gpu.example.yaml would make, without any Kubernetes; OUT=FILE writes it as JSON"
 	@echo "make bench   the measurements of docs/benchmarks.md"
 	@echo "make images  build all images; make push REGISTRY=registry.example/team copies them there"

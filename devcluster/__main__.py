@@ -83,7 +83,7 @@ def parser() -> argparse.ArgumentParser:
     preview.add_argument("--out", type=Path, metavar="FILE", help="write Pulumi's JSON there")
     test = commands.add_parser("test", help="all tests, on an instance of their own")
     test.add_argument("paths", nargs="*", metavar="PATH", help="only these (default: all)")
-    commands.add_parser("check", help="format, lint, types, layers, shell, C, Containerfiles")
+    commands.add_parser("check", help="format, lint, types, layers, shell, C, Containerfiles, workflows")
     bench = commands.add_parser("bench", help="the measurements, as ratios")
     bench.add_argument("names", nargs="*", metavar="NAME", help="only these measurements")
     commands.add_parser("clean-cache", help="drop the cached toolchain, images and Pulumi plugins")

@@ -54,7 +54,7 @@ def commands() -> dict[str, list[str]]:
 
 TYPED = [
     "__main__.py", "components", "devcluster", "operator/slurm_operator", "images/slurm/slurm_node",
-    "images/database/slurm_database", "bench",
+    "images/database/slurm_database", "bench", ".ci/preview_comment.py",
 ]  # fmt: skip
 
 
