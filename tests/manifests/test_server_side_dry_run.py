@@ -16,7 +16,7 @@ from devcluster.control_plane import ApiServer
 from devcluster.standin import kubeconfig
 from tests.operator.world import until
 from tests.unit import network_effects
-from tests.unit.samples import changed, run_program
+from tests.unit.samples import EVERYTHING, changed, run_program
 from tests.unit.test_slurm_conf import raw_stack
 
 FAKES = Path(__file__).parents[2] / "devcluster" / "fakes" / "crds"
@@ -29,6 +29,7 @@ NOT_OBJECTS = "kubernetes:helm.sh/"
 VARIANTS: dict[str, Mapping[str, Any]] = {
     "dev": raw_stack("dev"),
     "gpu.example": raw_stack("gpu.example"),
+    "everything": EVERYTHING,
     "networks": network_effects.INTERFACES,
     "virtual functions": network_effects.VIRTUAL,
     "PodMonitors": changed("monitoring", {"mode": "prometheusOperator", "interval": "30s"}),
