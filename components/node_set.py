@@ -1,13 +1,14 @@
 """Node sets: worker pods, each a Slurm node."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import pulumi
 
 from components import names, pod_security
 from components.component import Component
 from components.config import Config
+from components.config.node_sets import NVIDIA_PREFIX
 from components.config.node_sets import NodeSet as NodeSetConfig
 from components.config.values import memory_mib
 from components.controller import keys_secret
@@ -26,6 +27,9 @@ from components.slurm_pod import (
 )
 
 _GRACE_SECONDS = 60
+
+DRIVER_CAPABILITIES: Final = "compute,utility"
+"""CUDA, OpenCL, nvidia-smi and NVML; see the container toolkit's guide, "Driver Capabilities"."""
 
 
 def node_variable(node_set: NodeSetConfig) -> dict[str, Any]:
@@ -69,13 +73,27 @@ def _resources(node_set: NodeSetConfig) -> dict[str, Any]:
     return {"requests": {**limits, "cpu": own.cpu_request or str(own.cpu)}, "limits": limits}
 
 
+def _gpu_environment(config: Config, node_set: NodeSetConfig) -> list[dict[str, str]]:
+    """What NVIDIA's container toolkit reads: which parts of the driver it brings into the container.
+
+    Which GPUs is not for us to say: the device plugin sets NVIDIA_VISIBLE_DEVICES, or names CDI devices.
+    """
+    if not node_set.gpus or not node_set.gpus.resource.startswith(NVIDIA_PREFIX):
+        return []
+    gdrcopy = [{"name": "NVIDIA_GDRCOPY", "value": "enabled"}] if config.gpu_operator.gdrcopy else []
+    return [{"name": "NVIDIA_DRIVER_CAPABILITIES", "value": DRIVER_CAPABILITIES}, *gdrcopy]
+
+
 def _container(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
     # No liveness probe: a restart would end every job of the node; the entry starts slurmd again by itself.
     return slurm_container(
         config,
         "worker",
         ports=[{"name": "slurmd", "containerPort": names.SLURMD_PORT}],
-        env=environment({"SLURM_NODE": node_variable(node_set), "SLURM_JAIL": jail_of_node(config, node_set)}),
+        env=[
+            *environment({"SLURM_NODE": node_variable(node_set), "SLURM_JAIL": jail_of_node(config, node_set)}),
+            *_gpu_environment(config, node_set),
+        ],
         readinessProbe=ready_probe("worker"),
         resources=_resources(node_set),
         securityContext=pod_security.mounting_container(_capabilities(node_set)),
@@ -104,6 +122,8 @@ def _stateful_set(config: Config, node_set: NodeSetConfig) -> Manifest:
             *(each.model_dump(by_alias=True, exclude_none=True) for each in node_set.tolerations),
         ],
     }
+    if node_set.gpus and node_set.gpus.kubernetes_runtime_class:
+        pod["runtimeClassName"] = node_set.gpus.kubernetes_runtime_class
     if node_set.node_selector:
         pod["nodeSelector"] = dict(node_set.node_selector)
     template = pod_template(

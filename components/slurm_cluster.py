@@ -12,6 +12,7 @@ from components import (
     controller,
     credentials,
     database,
+    gpu_operator,
     jail_population,
     jail_storage,
     login,
@@ -132,12 +133,17 @@ class SlurmCluster(Component):
             controller.Controller("controller", config, ready, child),
             rest_api.RestApi("rest-api", config, ready, child),
         ]
+        gpus = (
+            [gpu_operator.GpuOperator("gpu-operator", config, [], child)] if gpu_operator.is_installed(config) else []
+        )
         # Pods that use a root start when it is complete: a failed one leaves everything on the root before.
         workers = Workers("workers", config, ready, child)
         # What offers a node's devices comes before the node and goes after it.
         devices = _device_operators(config, [namespace], child)
         nodes = [
-            node_set.NodeSet(f"node-set-{each.name}", config, each, [*ready, root, *devices], child)
+            node_set.NodeSet(
+                f"node-set-{each.name}", config, each, [*ready, root, *devices, *(gpus if each.gpus else [])], child
+            )
             for each in config.node_sets
         ]
         logins = login.Login("login", config, [*ready, root], child)

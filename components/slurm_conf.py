@@ -5,6 +5,7 @@ from typing import Final
 
 from components import names
 from components.config.monitoring import MonitoringMode
+from components.config.node_sets import LARGEST_SET, Gpus, NodeSet
 from components.config.program import Config
 from components.config.slurm import CgroupPlugin, Partition
 from components.config.slurm_options import LIST_KEYS
@@ -83,11 +84,11 @@ def _settings(config: Config) -> dict[str, str]:
         "MailProg": "/bin/true",
         "SlurmctldSyslogDebug": "quiet",
         "SlurmdSyslogDebug": "quiet",
+        # Without GPUs too: a GPU node that registers before slurmctld knows the type would be taken for one without.
+        "GresTypes": "gpu",
     }
     if config.monitoring.mode is not MonitoringMode.OFF:
         settings["MetricsType"] = "metrics/openmetrics"
-    if any(node_set.gpus for node_set in config.node_sets):
-        settings["GresTypes"] = "gpu"
     if any(node_set.network.rdma for node_set in config.node_sets):
         # RDMA pins memory: jobs get the nodes' own limit of it, which has no end, not that of the login node.
         settings["PropagateResourceLimitsExcept"] = "MEMLOCK"
@@ -148,14 +149,27 @@ def cgroup_conf(config: Config) -> str:
         # There is no systemd in a pod; on cgroup v2 slurmd prepares its part of the tree by itself.
         lines += ["IgnoreSystemd=yes", "EnableControllers=yes", "ConstrainRAMSpace=yes"]
         if any(node_set.gpus for node_set in config.node_sets):
+            # Version 1: slurmstepd writes a job's devices.deny. Version 2: it attaches an eBPF program of the kind
+            # cgroup_device to the job's group; bpf(2) is allowed to a pod with SYS_ADMIN.
             lines += ["ConstrainDevices=yes"]
     return "\n".join(lines) + "\n"
 
 
+def _gres(node_set: NodeSet, gpus: Gpus) -> str:
+    # Every name that a node of the set could have, so that scaling changes no file.
+    nodes = f"NodeName={node_set.name}-[0-{LARGEST_SET - 1}]"
+    if gpus.devices is None:
+        return f"{nodes} AutoDetect=nvidia"
+    return f"{nodes} AutoDetect=off Name=gpu Type={gpus.type} File={gpus.devices}"
+
+
 def gres_conf(config: Config) -> str:
-    """gres.conf. Each node finds its own GPUs; left out, Slurm would try every maker's detection on each node."""
-    detect = "nvidia" if any(node_set.gpus for node_set in config.node_sets) else "off"
-    return f"AutoDetect={detect}\n"
+    """gres.conf: nodes with NVIDIA's GPUs find them by themselves, others have them as configured.
+
+    Off everywhere else: left out, Slurm would try every maker's detection on each node.
+    """
+    lines = [_gres(each, each.gpus) for each in config.node_sets if each.gpus]
+    return "\n".join([*lines, "AutoDetect=off"]) + "\n"
 
 
 def plugstack_conf() -> str:

@@ -23,7 +23,9 @@ CLUSTER_DOMAIN = "cluster.local"
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 PAUSE_IMAGE = "localhost/pulumi-slurm-pause:1"
-OWN_MODULES = ("storage", "network_policy", "policy_rules", "load_balancer", "mirror")
+OWN_MODULES = (
+    "storage", "network_policy", "policy_rules", "load_balancer", "mirror", "fakes/gpus", "fakes/device_plugin_api",
+)  # fmt: skip
 CLIENTS = {
     "controller-manager": Subject("system:kube-controller-manager"),
     "scheduler": Subject("system:kube-scheduler"),
@@ -126,13 +128,14 @@ def plan(facts: NodeFacts, credentials: Credentials) -> NodePlan:
             _own_program(facts, "storage", str(state / "devcluster.kubeconfig"), str(facts.instance.volumes), name),
             _own_program(facts, "network_policy", str(state / "devcluster.kubeconfig")),
             _own_program(facts, "load_balancer", str(state / "devcluster.kubeconfig"), facts.subnet.node),
+            _own_program(facts, "fakes.gpus", str(state / "fake-gpus")),
         ],
     )
 
 
 def _own_program(facts: NodeFacts, module: str, *arguments: str) -> Component:
     return Component(
-        module.replace("_", "-"),
+        module.replace("fakes.", "fake-").replace("_", "-"),
         (sys.executable, "-m", f"devcluster.{module}", *arguments),
         {
             "PYTHONPATH": str(facts.package),

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from components import names
-from components.config import network_agreement
+from components.config import gpu_agreement, network_agreement
 from components.config.monitoring import monitoring_disagreements
 from components.config.problems import NOTHING, Problem
 from components.config.raw import mapping as _map
@@ -164,5 +164,6 @@ def disagreements(config: Mapping[str, Any]) -> list[Problem]:
         _options,
         monitoring_disagreements,
         network_agreement.disagreements,
+        gpu_agreement.disagreements,
     )
     return [problem for check in checks for problem in check(config)]

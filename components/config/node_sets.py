@@ -1,14 +1,18 @@
 """Configuration of node sets: groups of equal Slurm nodes, each a pod."""
 
+from typing import Final
+
 from components.config.model import Model, setting
 from components.config.network import NodeNetwork
 from components.config.pods import Toleration
 from components.config.values import (
     Cpu,
+    DeviceFiles,
     GresType,
     LabelKey,
     LabelValue,
     Memory,
+    ObjectName,
     SetName,
     WholeNumber,
     memory_mib,
@@ -19,12 +23,35 @@ GPU_WEIGHT = 1000
 """Slurm fills low weights first: jobs without GPUs stay off GPU nodes while others are free."""
 
 
+NO_RUNTIME_CLASS: Final = "none"
+NVIDIA_PREFIX: Final = "nvidia.com/"
+LARGEST_SET: Final = 10_000
+
+
 class Gpus(Model):
     """GPUs of each node."""
 
-    type: GresType = setting("Type as Slurm's AutoDetect names it, such as h100.")
+    type: GresType = setting(
+        "Type of the GPU, such as h100: a part of the product's name as the driver says it (NVIDIA H100 80GB HBM3), in "
+        "lower case, with _ for spaces. Jobs ask for it: --gres=gpu:h100:2."
+    )
     per_node: WholeNumber = setting("GPUs of each node.", ge=1, le=64)
     resource: LabelKey = setting("Kubernetes resource that the device plugin offers.", default="nvidia.com/gpu")
+    runtime_class: ObjectName = setting(
+        "RuntimeClass of the pods, whose container runtime brings the driver's libraries into them; none: the nodes' "
+        "default runtime does.",
+        default="nvidia",
+    )
+    devices: DeviceFiles | None = setting(
+        "Device files of a node's GPUs, such as /dev/nvidia[0-7], as gres.conf's File takes them. Left out: Slurm "
+        "finds NVIDIA's GPUs by itself.",
+        default=None,
+    )
+
+    @property
+    def kubernetes_runtime_class(self) -> str | None:
+        """The pods' runtimeClassName; None for the nodes' default runtime."""
+        return None if self.runtime_class == NO_RUNTIME_CLASS else self.runtime_class
 
 
 class NodeResources(Model):
@@ -59,7 +86,7 @@ class NodeSet(Model):
     """A group of equal nodes. Its name is also the prefix of the nodes' names, and a Slurm feature."""
 
     name: SetName = setting("Name of the set; its nodes are NAME-0, NAME-1 …")
-    replicas: WholeNumber = setting("Wanted number of nodes.", ge=0, le=10000)
+    replicas: WholeNumber = setting("Wanted number of nodes.", ge=0, le=LARGEST_SET)
     resources: NodeResources = setting("CPUs and memory of each node.")
     gpus: Gpus | None = setting("GPUs of each node; left out: none.", default=None)
     network: NodeNetwork = setting("Networks of each node besides the pod network.", factory=NodeNetwork)

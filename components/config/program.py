@@ -3,7 +3,9 @@
 from enum import StrEnum
 
 from components.config.accounting import Accounting
+from components.config.checks import Checks
 from components.config.cluster import Cluster, Images, Kubernetes, Timeouts
+from components.config.gpu_operator import GpuOperator
 from components.config.jail import Jail
 from components.config.login import Login
 from components.config.model import Model, setting
@@ -74,6 +76,8 @@ class Config(Model):
     )
     network_policies: NetworkPolicies = setting("Network policies.", factory=NetworkPolicies)
     monitoring: Monitoring = setting("What Prometheus scrapes.", factory=Monitoring)
+    gpu_operator: GpuOperator = setting("NVIDIA's GPU operator.", factory=GpuOperator)
+    checks: Checks = setting("What is looked up in Kubernetes before anything is planned.", factory=Checks)
     timeouts: Timeouts = setting("How long `pulumi up` waits.", factory=Timeouts)
 
     @property

@@ -31,6 +31,9 @@ _SSH_KEY = re.compile(
     r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)|sk-ssh-ed25519@openssh\.com"
     r"|sk-ecdsa-sha2-nistp256@openssh\.com) ([A-Za-z0-9+/]+={0,2})( [^\n\r]*)?"
 )
+_DEVICES = re.compile(
+    r"/dev/(?!\.\.?/)[A-Za-z0-9_/-]+(?:\[(?P<ranges>\d{1,3}(?:-\d{1,3})?(?:,\d{1,3}(?:-\d{1,3})?)*)\])?"
+)
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
 _LABEL_KEY = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
@@ -141,6 +144,26 @@ def image_revision(reference: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", match["tag"].lower())[-40:].strip("-")
 
 
+def device_count(files: str) -> int:
+    """How many device files a pattern such as `/dev/nvidia[0-3,7]` names; 1 without brackets.
+
+    Raises:
+        ValueError: The text is no such pattern, or a range runs backwards.
+    """
+    match = _DEVICES.fullmatch(files)
+    if not match:
+        raise ValueError(files)
+    if match["ranges"] is None:
+        return 1
+    numbers: set[int] = set()
+    for part in match["ranges"].split(","):
+        first, _, last = part.partition("-")
+        numbers |= set(range(int(first), int(last or first) + 1))
+        if int(last or first) < int(first):
+            raise ValueError(files)
+    return len(numbers)
+
+
 def _path(value: str) -> str:
     if not re.fullmatch(r"(/[A-Za-z0-9._-]+)+", value) or "/.." in value or "/./" in f"{value}/":
         raise wrong("an absolute path such as /data, without `..` or a slash at the end")
@@ -210,6 +233,10 @@ PartitionName = Annotated[
     str,
     # Slurm reads DEFAULT and ALL as more than names.
     _matching(r"(?!(?i:default|all)$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}", "letters, digits, `_`, `.`, `-`, such as main"),
+]
+DeviceFiles = Annotated[str, _positive(device_count, "device files below /dev, such as /dev/nvidia[0-7]")]
+ChartVersion = Annotated[
+    str, _matching(r"v?\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?", "one version of a chart, such as v26.7.0, not a range")
 ]
 GresType = Annotated[str, _matching(r"[a-z0-9][a-z0-9_]{0,62}", "a GPU type such as h100: lower-case letters, digits")]
 UserName = Annotated[

@@ -188,7 +188,7 @@ def test_starting_a_running_node_anew_restarts_only_what_changed(
 
     node_cli.start(node.instance, binaries)
 
-    own = {"storage", "network-policy", "load-balancer"}
+    own = {"storage", "network-policy", "load-balancer", "fake-gpus"}
 
     def own_programs_restarted() -> bool:
         after = pids()

@@ -33,6 +33,8 @@ SMALL: dict[str, Any] = {
     "jail": {"image": f"registry.example/jail@{DIGEST}"},
     "nodeSets": [{"name": "cpu", "replicas": 2, "resources": {"cpu": 1, "memory": "1Gi"}}],
     "accounting": {"mode": "mariadb"},
+    # Nothing is declared for it; node sets may have GPUs.
+    "gpuOperator": {"mode": "existing"},
 }
 GPU_SET = {
     "name": "h100",
@@ -45,6 +47,7 @@ EVERYTHING: dict[str, Any] = {
     **SMALL,
     "nodeSets": [SMALL["nodeSets"][0], {**GPU_SET, "network": {"rdma": {"resource": "rdma/fabric"}}}],
     "networkOperator": {"mode": "install", "pools": [{"name": "fabric"}]},
+    "gpuOperator": {"mode": "install", "nodeFeatureDiscovery": False},
 }
 """A configuration with every component in it; other makers' operators are installed."""
 

@@ -104,6 +104,43 @@ BAD: list[tuple[str, Any, str]] = [
         )
     ),
     ("nodeSets.0.gpus", {"type": "h100 Gres=x", "perNode": 1}, "want a GPU type such as h100"),
+    # GPUs.
+    (
+        "gpuOperator.mode",
+        "off",
+        'pulumi-slurm:nodeSets[0].gpus: got {"type": "h100", "perNode": 2}; want gpuOperator.mode: install, or '
+        "existing where the nodes offer GPUs already (it is off, so nothing brings them); or nodeSets[0].gpus.devices",
+    ),
+    ("gpuOperator.mode", "on", "pulumi-slurm:gpuOperator.mode: got 'on'; want one of 'install', 'existing' or 'off'"),
+    ("gpuOperator.driver", True, "want one of 'operator' or 'preinstalled'"),
+    ("gpuOperator.migStrategy", "all", "want one of 'none', 'single' or 'mixed'"),
+    ("gpuOperator.version", "26.x", "pulumi-slurm:gpuOperator.version: got '26.x'; want one version of a chart"),
+    ("gpuOperator.values", {}, "pulumi-slurm:gpuOperator.values: got {}; want no such key"),
+    ("gpuOperator", {"mode": "install", "gdrcopy": True, "driver": "preinstalled"}, "want driver: operator beside it"),
+    ("gpuOperator", {"mode": "install", "serviceMonitor": True, "dcgmExporter": False}, "want dcgmExporter: true"),
+    ("nodeSets.0.gpus", {"type": "H100", "perNode": 1}, "want a GPU type such as h100"),
+    ("nodeSets.0.gpus.perNode", 0, "pulumi-slurm:nodeSets[0].gpus.perNode: got 0; want 1 or more"),
+    ("nodeSets.0.gpus.count", 1, "pulumi-slurm:nodeSets[0].gpus.count: got 1; want no such key"),
+    ("nodeSets.0.gpus.resource", "amd.com/gpu", "want gpus.devices beside it, the device files: Slurm finds only"),
+    ("nodeSets.0.gpus.runtimeClass", "Nvidia", "want the name of a Kubernetes object"),
+    (
+        "nodeSets.0.gpus.devices",
+        "/dev/nvidia[0-7]",
+        "nodeSets[0].gpus.devices: got '/dev/nvidia[0-7]'; want as many files as gpus.perNode says: 2, not 8",
+    ),
+    *(
+        ("nodeSets.0.gpus.devices", bad, "want device files below /dev, such as /dev/nvidia[0-7]")
+        for bad in (
+            "/dev/nvidia[3-0]",
+            "/dev/nvidia*",
+            "/dev/../etc/x",
+            "nvidia0",
+            "/dev/nvidia[0-1] Count=9",
+            "/dev/a\nb",
+        )
+    ),
+    ("checks.cluster", "sometimes", "pulumi-slurm:checks.cluster: got 'sometimes'; want true or false"),
+    ("checks.nodes", True, "pulumi-slurm:checks.nodes: got true; want no such key"),
     # Images that can change.
     ("images.slurm", "slurm", "pulumi-slurm:images.slurm: got 'slurm'; want an image that cannot change"),
     ("images.slurm", "slurm:latest", "want an image that cannot change"),
@@ -241,10 +278,33 @@ BAD: list[tuple[str, Any, str]] = [
 
 @pytest.mark.parametrize(("path", "value", "expected"), BAD, ids=[f"{path}={value!r}"[:70] for path, value, _ in BAD])
 def test_a_wrong_value_is_refused_with_its_path_and_what_would_be_right(path: str, value: Any, expected: str) -> None:
-    raw = changed(path, value)
+    gpus = path.startswith(("gpuOperator", "nodeSets.0.gpus."))
+    raw = changed(path, value, changed("nodeSets.0.gpus", {"type": "h100", "perNode": 2}) if gpus else SMALL)
     with pytest.raises(ConfigurationError) as refused:
         parse(raw)
     assert expected in str(refused.value)
+
+
+def test_node_feature_discovery_is_brought_once() -> None:
+    network = {"mode": "install", "pools": [{"name": "fabric"}]}
+    raw = changed("networkOperator", network, changed("gpuOperator.mode", "install"))
+    assert parse(raw)
+    with pytest.raises(ConfigurationError, match=r"want false for one of gpuOperator and networkOperator"):
+        parse(changed("networkOperator.nodeFeatureDiscovery", True, raw))
+
+
+def test_checks_of_gpus_that_are_only_to_come_are_refused() -> None:
+    raw = changed("checks.cluster", True, changed("gpuOperator.mode", "install"))
+    with pytest.raises(
+        ConfigurationError, match=r"checks\.cluster: got true; want false while gpuOperator.mode is install"
+    ):
+        parse(raw)
+
+
+def test_gpus_that_another_plugin_offers_need_no_gpu_operator() -> None:
+    gpus = {"type": "mi300", "perNode": 8, "resource": "amd.com/gpu", "devices": "/dev/dri/renderD[128-135]"}
+    raw = changed("nodeSets.0.gpus", {**gpus, "runtimeClass": "none"}, changed("gpuOperator.mode", "off"))
+    assert parse(raw).node_sets[0].gres == "gpu:mi300:8"
 
 
 def test_all_errors_are_told_at_once() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from components import ledger, names, slurm_cluster, slurm_conf, slurmdbd_conf
+from components import gpu_operator, ledger, names, slurm_cluster, slurm_conf, slurmdbd_conf
 from components.config import Config, parse
 from components.config.model import model_of
 from tests.unit import network_effects
@@ -107,6 +107,16 @@ def requests(kind: str, name: str, key: str) -> Callable[[Config], Any]:
     return lambda config: container(config, kind, name)["resources"]["requests"].get(key)
 
 
+def runtime_class(config: Config) -> Any:
+    """The RuntimeClass of the workers."""
+    return pod(config, "StatefulSet", "cpu").get("runtimeClassName")
+
+
+def chart_value(part: str, key: str) -> Callable[[Config], Any]:
+    """Reads a value of the GPU operator's chart."""
+    return lambda config: gpu_operator.values(config)[part][key]
+
+
 EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
     ("cluster.name", "research", has("ClusterName=research"), True),
     ("cluster.namespace", "hpc", lambda c: body(c, "Service", "slurm-rest")["metadata"]["namespace"], "hpc"),
@@ -183,7 +193,34 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
     ("nodeSets.0.resources.cpuRequest", "100m", requests("StatefulSet", "cpu", "cpu"), "100m"),
     ("nodeSets.0.gpus.type", "a100", worker("gres"), "gpu:a100:2"),
     ("nodeSets.0.gpus.perNode", 4, worker("gres"), "gpu:h100:4"),
-    ("nodeSets.0.gpus.resource", "amd.com/gpu", requests("StatefulSet", "cpu", "amd.com/gpu"), "2"),
+    (
+        "nodeSets.0.gpus.resource",
+        "nvidia.com/mig-1g.10gb",
+        requests("StatefulSet", "cpu", "nvidia.com/mig-1g.10gb"),
+        "2",
+    ),
+    ("nodeSets.0.gpus.runtimeClass", "nvidia-cdi", runtime_class, "nvidia-cdi"),
+    ("nodeSets.0.gpus.runtimeClass", "none", runtime_class, None),
+    (
+        "nodeSets.0.gpus.devices",
+        "/dev/nvidia[0-1]",
+        slurm_conf.gres_conf,
+        "NodeName=cpu-[0-9999] AutoDetect=off Name=gpu Type=h100 File=/dev/nvidia[0-1]\nAutoDetect=off\n",
+    ),
+    ("gpuOperator.mode", "install", gpu_operator.is_installed, True),
+    ("gpuOperator.driver", "preinstalled", chart_value("driver", "enabled"), False),
+    ("gpuOperator.toolkit", "preinstalled", chart_value("toolkit", "enabled"), False),
+    ("gpuOperator.cdi", False, chart_value("cdi", "enabled"), False),
+    ("gpuOperator.migStrategy", "mixed", chart_value("mig", "strategy"), "mixed"),
+    ("gpuOperator.gdrcopy", True, chart_value("gdrcopy", "enabled"), True),
+    ("gpuOperator.dcgmExporter", False, chart_value("dcgmExporter", "enabled"), False),
+    (
+        "gpuOperator.serviceMonitor",
+        True,
+        lambda c: gpu_operator.values(c)["dcgmExporter"]["serviceMonitor"]["enabled"],
+        True,
+    ),
+    ("gpuOperator.nodeFeatureDiscovery", False, chart_value("nfd", "enabled"), False),
     ("nodeSets.0.weight", 7, worker("weight"), 7),
     ("nodeSets.0.weightBucket", 32, worker("weightBucket"), 32),
     ("nodeSets.0.nodeSelector", {"a": "b"}, lambda c: pod(c, "StatefulSet", "cpu")["nodeSelector"], {"a": "b"}),
@@ -391,6 +428,9 @@ IN_THE_PROGRAM = {
     "kubernetes.kubeconfig",
     "kubernetes.clusterIdentifier",
     "nodeSets.0.replicas",
+    "gpuOperator.version",
+    "gpuOperator.namespace",
+    "checks.cluster",
     "timeouts.available",
 }
 """Fields whose effect is not on a manifest, each with a test of its own below."""

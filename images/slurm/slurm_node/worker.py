@@ -2,7 +2,7 @@
 
 import socket
 
-from slurm_node import cgroups, fetched, keys, nccl, paths, pinned_memory, settings, tree
+from slurm_node import cgroups, fetched, gpus, keys, nccl, paths, pinned_memory, settings, tree
 from slurm_node.supervise import Daemon, run
 
 
@@ -17,7 +17,13 @@ def main() -> int:
     if node.pins_memory:
         pinned_memory.raise_limit()
     key = keys.install(paths.SLURM_SECRETS / "slurm.key", paths.OWN_RUN / "slurm.key")
-    slurmd = Daemon("slurmd", slurmd_command(node, socket.gethostname()), {"SLURM_SACK_KEY": str(key)}, refusal)
+    command, environment = slurmd_command(node, socket.gethostname()), {"SLURM_SACK_KEY": str(key)}
+    if node.gres:
+        # -G is a mode of its own: -D would keep it in the foreground for nothing.
+        gpus.wait(
+            node.gres, lambda: gpus.ask_slurmd([word for word in command if word != "-D"], environment), set_state
+        )
+    slurmd = Daemon("slurmd", command, environment, refusal)
     return run([slurmd], lambda: set_state(state_of(slurmd)))
 
 

@@ -1,0 +1,14 @@
+"""Configuration of checks that ask the Kubernetes cluster."""
+
+from components.config.model import Model, setting
+
+
+class Checks(Model):
+    """What the program looks up in Kubernetes before it plans anything."""
+
+    cluster: bool = setting(
+        "Whether previews and updates ask Kubernetes if its nodes offer what GPU node sets ask for. What doesn't fit "
+        "is an error; a cluster that does not answer in 5 s is a warning. Leave it off where an autoscaler makes "
+        "the nodes.",
+        default=False,
+    )

@@ -1,0 +1,124 @@
+"""What a user of GPUs is promised: the ones a job asked for, and no other; on fake GPUs that really open.
+
+The fakes are a device plugin and devices of distinct numbers (devcluster/fakes/gpus.py), found by Slurm through File=
+lines. What only the real driver shows (AutoDetect, CUDA) is not covered here.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+GPUS = {
+    "name": "fake-gpu",
+    "replicas": 1,
+    "resources": {"cpu": 4, "cpuRequest": "100m", "memory": "512Mi", "reservedMemory": "256Mi"},
+    "gpus": {"type": "fake", "perNode": 4, "devices": "/dev/fakegpu[0-3]", "runtimeClass": "none"},
+}
+PARTITION = {"name": "gpu", "nodeSets": ["fake-gpu"]}
+NODE = "fake-gpu-0"
+ALL = {f"/dev/fakegpu{index}" for index in range(4)}
+
+OPENS = (
+    "import glob, json, os\n"
+    "seen = {}\n"
+    "for file in sorted(glob.glob('/dev/fakegpu*')):\n"
+    "    try:\n"
+    "        os.close(os.open(file, os.O_RDWR)); seen[file] = 'opens'\n"
+    "    except OSError as error:\n"
+    "        seen[file] = error.strerror\n"
+    "print(json.dumps({'seen': seen, 'visible': os.environ.get('CUDA_VISIBLE_DEVICES'),\n"
+    "                  'gpus': os.environ.get('SLURM_STEP_GPUS') or os.environ.get('SLURM_JOB_GPUS')}))\n"
+)
+
+
+def opened(answer) -> set[str]:
+    """The devices that opened; each other one was refused by the device cgroup, and none is missing."""
+    assert set(answer["seen"]) == ALL, answer
+    refused = {how for how in answer["seen"].values() if how != "opens"}
+    assert refused <= {"Operation not permitted"}, answer
+    return {file for file, how in answer["seen"].items() if how == "opens"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def gpu_nodes(slurm):
+    """A node set with fake GPUs, added by an edit of the config and removed again."""
+    file = slurm.cluster.stack.config_file
+    before = file.read_text()
+    content = yaml.safe_load(before)
+    config = content["config"]
+    config["pulumi-slurm:nodeSets"].append(GPUS)
+    config["pulumi-slurm:partitions"].append(PARTITION)
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
+    try:
+        slurm.pulumi("up", "--yes", "--skip-preview").ok()
+        slurm.wait("the GPU node", lambda: slurm.nodes().get(NODE) == "idle", 180)
+        slurm.sh(f"cat > ~/opens.py <<'P'\n{OPENS}\nP").ok()
+        yield
+    finally:
+        slurm.sh("scancel --partition=gpu --user=dev")
+        file.write_text(before)
+        slurm.pulumi("up", "--yes", "--skip-preview").ok()
+    slurm.wait("no ghost of the GPU node", lambda: NODE not in slurm.nodes(), 60)
+
+
+def test_without_a_constraint_all_devices_of_the_pod_open(slurm):
+    """The device plugin's own answer: the pod, outside of jobs, opens each, as root and as an ordinary user."""
+    as_root = slurm.on_pod(NODE, f'python3 -c "{OPENS}"').ok()
+    assert opened(json.loads(as_root)) == ALL
+    numbers = slurm.on_pod(NODE, "stat -c '%F %t:%T' /dev/fakegpu*").ok().splitlines()
+    assert len(set(numbers)) == len(ALL), numbers
+
+
+def test_slurm_counts_the_gpus(slurm):
+    shown = slurm.sh(f"scontrol show node {NODE}").ok()
+    assert "Gres=gpu:fake:4" in shown, shown
+    assert "State=IDLE" in shown, shown
+
+
+def test_a_job_opens_exactly_the_gpus_that_it_asked_for(slurm):
+    answer = json.loads(slurm.sh("srun -p gpu --gres=gpu:2 python3 opens.py").ok())
+    assert len(opened(answer)) == 2
+    # Slurm numbers what a job can open, from 0 on.
+    assert answer["visible"] == "0,1"
+    assert opened(answer) == {f"/dev/fakegpu{index}" for index in answer["gpus"].split(",")}
+
+
+def test_a_job_asks_by_type(slurm):
+    assert len(opened(json.loads(slurm.sh("srun -p gpu --gpus=fake:3 python3 opens.py").ok()))) == 3
+    assert slurm.sh("srun -p gpu --gpus=h100:1 true").status != 0
+
+
+def test_a_job_without_gpus_opens_none(slurm):
+    assert opened(json.loads(slurm.sh("srun -p gpu python3 opens.py").ok())) == set()
+
+
+def test_root_in_a_job_opens_no_other(slurm):
+    answer = json.loads(slurm.sh("srun -p gpu --gres=gpu:1 sudo python3 /home/dev/opens.py").ok())
+    assert len(opened(answer)) == 1
+
+
+def test_two_jobs_at_once_have_disjoint_gpus(slurm):
+    """Each holds its GPUs until the other has shown its own; a batch job has its constraint too."""
+    meet = (
+        "rm -rf ~/meet && mkdir ~/meet && "
+        "for me in a b; do sbatch --quiet -p gpu --gres=gpu:2 -o ~/meet/$me.out --wrap "
+        '"python3 opens.py > ~/meet/$me.part && mv ~/meet/$me.part ~/meet/$me && '
+        "timeout 60 sh -c 'until test -e ~/meet/a && test -e ~/meet/b; do sleep 0.1; done'\"; done && "
+        "until test -e ~/meet/a && test -e ~/meet/b; do sleep 0.1; done; cat ~/meet/a ~/meet/b"
+    )
+    first, second = (opened(json.loads(line)) for line in slurm.sh(meet).ok().splitlines())
+    assert len(first) == len(second) == 2
+    assert not first & second
+
+
+def test_a_third_job_waits_for_its_gpus(slurm):
+    held = "sbatch --parsable -p gpu --gres=gpu:4 --wrap 'sleep 300'"
+    pending = (
+        f"one=$({held}); two=$({held}); "
+        'timeout 30 sh -c "until squeue -h -j $two -o %r | grep -q Resources; do sleep 0.2; done"; '
+        "squeue -h -j $one,$two -o '%T'; scancel $one $two"
+    )
+    assert sorted(slurm.sh(pending).ok().split()) == ["PENDING", "RUNNING"]
