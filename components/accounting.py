@@ -10,7 +10,7 @@ from components import names, pod_security, slurmdbd_conf
 from components.component import Component
 from components.config import Config
 from components.controller import keys_secret
-from components.database import password_volume
+from components.database import authority_volume, password_volume
 from components.manifest import SKIP_AWAIT, Manifest, declared, selector
 from components.slurm_pod import headless_service, pod_template, resources, slurm_container, slurm_pod_spec
 
@@ -23,6 +23,8 @@ def _config_map(config: Config) -> Manifest:
 
 
 def _stateful_set(config: Config) -> Manifest:
+    authority = authority_volume(config)
+    mount = {"name": "database-authority", "mountPath": names.SECRETS_DATABASE_AUTHORITY, "readOnly": True}
     container = slurm_container(
         config,
         "accounting",
@@ -42,6 +44,7 @@ def _stateful_set(config: Config) -> Manifest:
             {"name": "keys", "mountPath": names.SECRETS_SLURM, "readOnly": True},
             {"name": "password", "mountPath": names.SECRETS_DATABASE, "readOnly": True},
             {"name": "run", "mountPath": names.ACCOUNTING_RUN},
+            *([mount] if authority else []),
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the container's own, empty at start
         ],
     )
@@ -53,6 +56,7 @@ def _stateful_set(config: Config) -> Manifest:
             "secret": pod_security.secret_files(keys_secret(config), [names.SLURM_KEY, names.JWT_KEY]),
         },
         password_volume(config),
+        *([authority] if authority else []),
         {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
         {"name": "tmp", "emptyDir": {}},
     ]

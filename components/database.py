@@ -24,6 +24,35 @@ _QUERY: Final = "SELECT COUNT(*) FROM mysql.innodb_table_stats"
 """It reads a table of InnoDB: a server that only listens does not pass."""
 
 
+_TLS_OPTIONS: Final = (
+    f"--ssl-ca={names.SECRETS_DATABASE_TLS}/{names.TLS_AUTHORITY}",
+    f"--ssl-cert={names.SECRETS_DATABASE_TLS}/{names.TLS_CERTIFICATE}",
+    f"--ssl-key={names.SECRETS_DATABASE_TLS}/{names.TLS_KEY}",
+    # Who does not encrypt is refused; the pod's own socket counts as safe.
+    "--require-secure-transport=ON",
+)
+_TLS_MOUNT: Final = {"name": "tls", "mountPath": names.SECRETS_DATABASE_TLS, "readOnly": True}
+
+
+def _tls_volume() -> dict[str, Any]:
+    keys = [names.TLS_CERTIFICATE, names.TLS_KEY, names.TLS_AUTHORITY]
+    return {"name": "tls", "secret": pod_security.secret_files(names.DATABASE_TLS, keys)}
+
+
+def authority_volume(config: Config) -> dict[str, Any] | None:
+    """A volume with the CA that signed the database's certificate, for who connects; None where none is known."""
+    external = config.accounting.external
+    if external is not None and external.ca_secret is not None:
+        secret, key = external.ca_secret.name, external.ca_secret.key
+    elif config.database_tls:
+        secret, key = names.DATABASE_TLS, names.TLS_AUTHORITY
+    else:
+        return None
+    source = pod_security.secret_files(secret, [key])
+    source["items"] = [{"key": key, "path": names.TLS_AUTHORITY}]
+    return {"name": "database-authority", "secret": source}
+
+
 def buffer_pool_bytes(memory: int) -> int:
     """Size of InnoDB's cache: three quarters of what the server itself leaves of the pod's memory.
 
@@ -77,7 +106,7 @@ def _container(config: Config) -> dict[str, Any]:
         # The reader of the configuration refuses mode mariadb without an image.
         "image": config.images.reference(config.images.database or ""),
         "imagePullPolicy": str(config.images.pull_policy),
-        "args": [f"--innodb-buffer-pool-size={pool}"],
+        "args": [f"--innodb-buffer-pool-size={pool}", *(_TLS_OPTIONS if config.database_tls else [])],
         "env": [
             {"name": "DATABASE_NAME", "value": database.database},
             {"name": "DATABASE_USER", "value": database.user},
@@ -94,6 +123,7 @@ def _container(config: Config) -> dict[str, Any]:
             {"name": "data", "mountPath": names.DATABASE_VOLUME},
             {"name": "password", "mountPath": names.SECRETS_DATABASE, "readOnly": True},
             {"name": "run", "mountPath": names.DATABASE_RUN},
+            *([_TLS_MOUNT] if config.database_tls else []),
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the container's own, empty at start
         ],
     }
@@ -105,6 +135,7 @@ def _stateful_set(config: Config) -> Manifest:
         password_volume(config),
         {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
         {"name": "tmp", "emptyDir": {}},
+        *([_tls_volume()] if config.database_tls else []),
     ]
     pod = slurm_pod_spec(
         config,
@@ -141,7 +172,7 @@ class Database(Component):
 
     Args:
         name: Name of the resource in the stack.
-        config: The configuration: `accounting`, `images`, `credentials` and `cluster`.
+        config: The configuration: `accounting`, `certificates`, `images`, `credentials` and `cluster`.
         depends_on: What is there before, such as the ledger and the keys.
         opts: Options of the resource.
     """

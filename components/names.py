@@ -26,6 +26,10 @@ LOGIN: Final = "slurm-login"
 LOGINS: Final = "slurm-logins"
 OPERATOR: Final = "slurm-operator"
 METRICS: Final = "slurm-metrics"
+SELF_SIGNED: Final = "slurm-self-signed"
+CA: Final = "slurm-ca"
+REST_TLS: Final = "slurm-rest-tls"
+DATABASE_TLS: Final = "slurm-database-tls"
 CONFIG_WANTED: Final = "slurm-config-wanted"
 CONFIG_ACTIVE: Final = "slurm-config"
 KEYS: Final = "slurm-keys"
@@ -50,6 +54,9 @@ SSH_HOST_KEY_FILES: Final = (
     "ssh_host_rsa_key",
     "ssh_host_rsa_key.pub",
 )
+TLS_CERTIFICATE: Final = "tls.crt"
+TLS_KEY: Final = "tls.key"
+TLS_AUTHORITY: Final = "ca.crt"
 LEDGER_DATA: Final = "ledger.json.gz"
 LEDGER_REVISION: Final = "revision"
 
@@ -81,6 +88,11 @@ OPERATOR_UID: Final = 65532
 ETC_SLURM: Final = "/etc/slurm"
 SECRETS_SLURM: Final = "/run/secrets/slurm"
 SECRETS_SSH: Final = "/run/secrets/ssh"
+SECRETS_REST_TLS: Final = "/run/secrets/rest-tls"
+SECRETS_DATABASE_TLS: Final = "/run/secrets/database-tls"
+SECRETS_DATABASE_AUTHORITY: Final = "/run/secrets/database-authority"
+SECRETS_REST_AUTHORITY: Final = "/run/secrets/rest-authority"
+REST_RUN: Final = "/run/slurm-rest"
 STATE_DIR: Final = "/var/spool/slurmctld"
 SPOOL_DIR: Final = "/var/spool/slurmd"
 CONTROLLER_RUN: Final = "/run/slurmctld"

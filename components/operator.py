@@ -83,6 +83,15 @@ def _rbac(config: Config) -> list[Manifest]:
     return [Manifest(body, held=False) for body in bodies]
 
 
+_AUTHORITY_MOUNT = {"name": "rest-authority", "mountPath": names.SECRETS_REST_AUTHORITY, "readOnly": True}
+
+
+def _authority_volume() -> dict[str, Any]:
+    source = pod_security.secret_files(names.REST_TLS, [names.TLS_AUTHORITY])
+    # Without it the operator has to start all the same: it is who says what is missing.
+    return {"name": "rest-authority", "secret": {**source, "optional": True}}
+
+
 def _deployment(config: Config) -> Manifest:
     # The reader of the configuration refuses mode install without an image.
     image = config.images.operator or ""
@@ -104,11 +113,13 @@ def _deployment(config: Config) -> Manifest:
         "volumeMounts": [
             {"name": "jwt", "mountPath": names.SECRETS_SLURM, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the container's own, empty at start
+            *([_AUTHORITY_MOUNT] if config.rest_tls else []),
         ],
     }
     volumes = [
         {"name": "jwt", "secret": pod_security.secret_files(keys_secret(config), [names.JWT_KEY])},
         {"name": "tmp", "emptyDir": {}},
+        *([_authority_volume()] if config.rest_tls else []),
     ]
     pod = slurm_pod_spec(
         config,
@@ -141,7 +152,7 @@ class Operator(Component):
 
     Args:
         name: Name of the resource in the stack.
-        config: The configuration: `operator`, `images`, `credentials` and `cluster`.
+        config: The configuration: `operator`, `rest.tls`, `certificates`, `images`, `credentials` and `cluster`.
         depends_on: What is there before, such as the keys.
         opts: Options of the resource.
     """

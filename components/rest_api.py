@@ -1,19 +1,41 @@
-"""The REST API: slurmrestd."""
+"""The REST API: slurmrestd, behind TLS where there are certificates."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import pulumi
 
 from components import names, pod_security
 from components.component import Component
 from components.config import Config
+from components.config.pods import PodResources
 from components.manifest import SKIP_AWAIT, Manifest, declared, selector
-from components.slurm_pod import pod_template, resources, slurm_container, slurm_pod_spec
+from components.slurm_pod import (
+    environment,
+    pod_template,
+    ready_probe,
+    resources,
+    slurm_container,
+    slurm_pod_spec,
+)
+
+_PROXY: Final = PodResources(cpu="10m", memory="128Mi")
+"""haproxy's worker held 24 MiB; there are two for a while when the certificate changes, and their master."""
+
+
+def _scheme(config: Config) -> str:
+    return "https" if config.rest_tls else "http"
 
 
 def url(config: Config) -> str:
     """Where slurmrestd answers inside the Kubernetes cluster."""
-    return f"http://{names.REST}.{config.cluster.namespace}.svc.{config.cluster.cluster_domain}:{names.SLURMRESTD_PORT}"
+    host = f"{names.REST}.{config.cluster.namespace}.svc.{config.cluster.cluster_domain}"
+    return f"{_scheme(config)}://{host}:{names.SLURMRESTD_PORT}"
+
+
+def short_url(config: Config) -> str:
+    """The same for pods of the cluster's own namespace."""
+    return f"{_scheme(config)}://{names.REST}:{names.SLURMRESTD_PORT}"
 
 
 def _service(config: Config) -> Manifest:
@@ -31,29 +53,64 @@ def _service(config: Config) -> Manifest:
     return Manifest(declared(config, "v1", "Service", names.REST, "rest", {"spec": spec}, annotations=SKIP_AWAIT))
 
 
-def _deployment(config: Config) -> Manifest:
-    container = slurm_container(
+_LISTENS: Final[Mapping[str, Any]] = {
+    "ports": [{"name": "slurmrestd", "containerPort": names.SLURMRESTD_PORT}],
+    # Whether it may speak to slurmctld is the operator's to find out; here only that it listens.
+    "readinessProbe": {"tcpSocket": {"port": names.SLURMRESTD_PORT}, "periodSeconds": 5},
+}
+_SOCKET_MOUNT: Final = {"name": "socket", "mountPath": names.REST_RUN}
+
+
+def _container(config: Config) -> dict[str, Any]:
+    # Behind the proxy it listens on a socket that only this pod has, so that nobody speaks to it in clear.
+    hidden = {"env": environment({"SLURM_REST": {"socket": True}}), "readinessProbe": ready_probe("rest")}
+    return slurm_container(
         config,
         "rest",
-        ports=[{"name": "slurmrestd", "containerPort": names.SLURMRESTD_PORT}],
-        # Whether it may speak to slurmctld is the operator's to find out; here only that it listens.
-        readinessProbe={"tcpSocket": {"port": names.SLURMRESTD_PORT}, "periodSeconds": 5},
+        **(hidden if config.rest_tls else _LISTENS),
         resources=resources(config.rest.resources),
         securityContext=pod_security.unprivileged_container(),
         volumeMounts=[
             {"name": "config", "mountPath": names.ETC_SLURM, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the container's own, empty at start
+            *([_SOCKET_MOUNT] if config.rest_tls else []),
         ],
     )
-    volumes = [
+
+
+def _proxy(config: Config) -> dict[str, Any]:
+    """haproxy, which ends TLS: Debian's Slurm is built without its own."""
+    return slurm_container(
+        config,
+        "proxy",
+        **_LISTENS,
+        resources=resources(_PROXY),
+        securityContext=pod_security.unprivileged_container(),
+        volumeMounts=[
+            {"name": "tls", "mountPath": names.SECRETS_REST_TLS, "readOnly": True},
+            {**_SOCKET_MOUNT, "readOnly": True},
+        ],
+    )
+
+
+def _deployment(config: Config) -> Manifest:
+    containers = [_container(config)]
+    volumes: list[dict[str, Any]] = [
         {"name": "config", "configMap": {"name": names.CONFIG_ACTIVE}},
         {"name": "tmp", "emptyDir": {}},
     ]
+    if config.rest_tls:
+        containers.append(_proxy(config))
+        pair = [names.TLS_CERTIFICATE, names.TLS_KEY]
+        volumes += [
+            {"name": "tls", "secret": pod_security.secret_files(names.REST_TLS, pair)},
+            {"name": "socket", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+        ]
     spec = {
         "replicas": 1,
         "selector": {"matchLabels": selector(config, "rest")},
         "template": pod_template(
-            config, "rest", slurm_pod_spec(config, [container], volumes, securityContext=pod_security.REST_POD)
+            config, "rest", slurm_pod_spec(config, containers, volumes, securityContext=pod_security.REST_POD)
         ),
     }
     return Manifest(
@@ -71,7 +128,7 @@ class RestApi(Component):
 
     Args:
         name: Name of the resource in the stack.
-        config: The configuration: `rest`, `images` and `cluster`.
+        config: The configuration: `rest`, `certificates`, `images` and `cluster`.
         depends_on: What is there before, such as the ledger.
         opts: Options of the resource.
     """

@@ -8,6 +8,7 @@ import pulumi_kubernetes as kubernetes
 
 from components import (
     accounting,
+    certificates,
     configuration,
     controller,
     credentials,
@@ -62,6 +63,7 @@ def manifests(config: Config) -> list[Manifest]:
         *configuration.manifests(config),
         *network_policies.manifests(config),
         *monitoring.manifests(config),
+        *certificates.manifests(config),
         *jail_storage.manifests(config),
         *operator.manifests(config),
         *database.manifests(config),
@@ -119,9 +121,13 @@ class SlurmCluster(Component):
             "ledger", config, manifests(config), generated.payloads, generated.revision_key, [namespace], child
         )
         secrets = credentials.Credentials("credentials", config, generated.payloads, [ledger], child)
+        # Its servers' keys come before the first pod that shows or checks one.
+        trust = (
+            [certificates.Certificates("certificates", config, [namespace], child)] if config.certificates.is_on else []
+        )
         # Everything depends on the operator so that it is deleted after all that it looks after.
-        machinery = operator.Operator("operator", config, [secrets], child)
-        ready = [ledger, machinery]
+        machinery = operator.Operator("operator", config, [secrets, *trust], child)
+        ready = [ledger, *trust, machinery]
         storage = jail_storage.JailStorage("jail-storage", config, [namespace], child)
         root = jail_population.JailPopulation("jail-population", config, [storage], child)
         parts = [
@@ -210,7 +216,7 @@ def node_set_resource(config: Config, name: str, replicas: int) -> dict[str, Any
 def cluster_resource(config: Config) -> dict[str, Any]:
     """The SlurmCluster resource, without its revision."""
     spec: dict[str, Any] = {
-        "rest": {"url": f"http://{names.REST}:{names.SLURMRESTD_PORT}"},
+        "rest": {"url": rest_api.short_url(config)},
         "wantedConfig": names.CONFIG_WANTED,
         "activeConfig": names.CONFIG_ACTIVE,
         "controller": names.CONTROLLER,

@@ -28,9 +28,14 @@ def connection(config: Config) -> Connection:
     return Connection(names.DATABASE, names.DATABASE_PORT, DEFAULT_USER, DEFAULT_DATABASE)
 
 
-def storage_parameters(_config: Config) -> Mapping[str, str]:
-    """StorageParameters: the files of TLS to the database. None: MariaDB's own certificate is taken."""
-    return {}
+def storage_parameters(config: Config) -> Mapping[str, str]:
+    """StorageParameters: the CA that must have signed the database's certificate.
+
+    Without one, libmariadb takes whatever certificate the server has and proves by the password that it is the server.
+    """
+    external = config.accounting.external
+    has_authority = config.database_tls or (external is not None and external.ca_secret is not None)
+    return {"SSL_CA": f"{names.SECRETS_DATABASE_AUTHORITY}/{names.TLS_AUTHORITY}"} if has_authority else {}
 
 
 def _purges(retention: Retention) -> dict[str, str]:

@@ -45,6 +45,13 @@ class PasswordSecret(Model):
     key: SecretKey = setting("Key of the password inside it.", default="password")
 
 
+class AuthoritySecret(Model):
+    """A Secret of the namespace that holds the CA of a server's certificate."""
+
+    name: ObjectName = setting("Name of the Secret.")
+    key: SecretKey = setting("Key of the CA's certificates (PEM) inside it.", default="ca.crt")
+
+
 class ExternalDatabase(Model):
     """A MariaDB or MySQL server that is already there. Either connection, or host with passwordSecret."""
 
@@ -58,6 +65,11 @@ class ExternalDatabase(Model):
     user: DatabaseUser = setting("User who owns the database.", default=DEFAULT_USER)
     database: DatabaseName = setting("Name of the database; slurmdbd makes it if it may.", default=DEFAULT_DATABASE)
     password_secret: PasswordSecret | None = setting("Where the password is.", default=None)
+    ca_secret: AuthoritySecret | None = setting(
+        "Where the CA is that must have signed the server's certificate; left out: the server proves itself by the "
+        "password, which MariaDB can from 11.4 on.",
+        default=None,
+    )
 
     @property
     def parts(self) -> Connection:

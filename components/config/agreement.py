@@ -9,6 +9,7 @@ from typing import Any
 
 from components import names
 from components.config import gpu_agreement, network_agreement
+from components.config.certificates import certificates_disagreements
 from components.config.monitoring import monitoring_disagreements
 from components.config.problems import NOTHING, Problem
 from components.config.raw import mapping as _map
@@ -163,6 +164,7 @@ def disagreements(config: Mapping[str, Any]) -> list[Problem]:
         _accounting,
         _options,
         monitoring_disagreements,
+        certificates_disagreements,
         network_agreement.disagreements,
         gpu_agreement.disagreements,
     )

@@ -3,6 +3,7 @@
 from enum import StrEnum
 
 from components.config.accounting import Accounting
+from components.config.certificates import Certificates
 from components.config.checks import Checks
 from components.config.cluster import Cluster, Images, Kubernetes, Timeouts
 from components.config.gpu_operator import GpuOperator
@@ -75,6 +76,7 @@ class Config(Model):
         "NVIDIA's network operator: RDMA and secondary networks in pods.", factory=NetworkOperator
     )
     network_policies: NetworkPolicies = setting("Network policies.", factory=NetworkPolicies)
+    certificates: Certificates = setting("TLS inside the cluster.", factory=Certificates)
     monitoring: Monitoring = setting("What Prometheus scrapes.", factory=Monitoring)
     gpu_operator: GpuOperator = setting("NVIDIA's GPU operator.", factory=GpuOperator)
     checks: Checks = setting("What is looked up in Kubernetes before anything is planned.", factory=Checks)
@@ -87,6 +89,16 @@ class Config(Model):
             return self.partitions
         sets = [node_set.name for node_set in self.node_sets]
         return [Partition.model_validate({"name": "main", "nodeSets": sets, "default": True})]
+
+    @property
+    def rest_tls(self) -> bool:
+        """Whether slurmrestd is reached by HTTPS."""
+        return self.certificates.is_on if self.rest.tls is None else self.rest.tls
+
+    @property
+    def database_tls(self) -> bool:
+        """Whether the program's own database takes encrypted connections alone, with a certificate of the issuer's."""
+        return self.certificates.is_on and self.accounting.has_own_database
 
     @property
     def retains_namespace(self) -> bool:

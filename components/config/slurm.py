@@ -65,3 +65,7 @@ class Rest(Model):
     """The pod of slurmrestd."""
 
     resources: PodResources = setting("What the pod asks for.", factory=rest_resources)
+    tls: bool | None = setting(
+        "Whether it is reached by HTTPS alone, through a proxy in its pod. Default: when there are certificates.",
+        default=None,
+    )

@@ -25,6 +25,7 @@ REST_ANNOTATION = "pulumi-slurm.dev/rest-url"
 """Set with the finalizer: where to ask about the jobs of a NodeSet whose SlurmCluster was deleted before it."""
 
 JWT_KEY_FILE = "/run/secrets/slurm/jwt.key"
+REST_AUTHORITY_FILE = "/run/secrets/rest-authority/ca.crt"
 SLURM_USER = "slurm"
 REST_API = "/slurm/v0.0.45"
 HEALTH_PORT = 8080

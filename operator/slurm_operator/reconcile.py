@@ -21,10 +21,17 @@ log = logging.getLogger(__name__)
 class Reconciler:
     """The passes over one namespace."""
 
-    def __init__(self, api: KubernetesApi, lease: Lease, key_file: Path) -> None:
+    def __init__(
+        self,
+        api: KubernetesApi,
+        lease: Lease,
+        key_file: Path,
+        authority_file: Path = Path(names.REST_AUTHORITY_FILE),
+    ) -> None:
         self._api = api
         self._lease = lease
         self._key_file = key_file
+        self._authority_file = authority_file
         self._rest: SlurmRest | None = None
         self._node_sets = node_sets.NodeSets(api, lease)
 
@@ -187,15 +194,24 @@ class Reconciler:
         await report.write_status(self._api, self._lease, names.SLURM_CLUSTERS, body, conditions, {}, now)
 
     async def _client(self, url: str) -> SlurmRest:
-        if self._rest is None or self._rest.url != url:
+        authority = _authority(self._authority_file) if url.startswith("https:") else None
+        # cert-manager renews the CA too: kubelet changes the file, and from then on the new one counts.
+        if self._rest is None or (self._rest.url, self._rest.authority) != (url, authority):
             await self.close()
-            self._rest = SlurmRest(url, self._key_file)
+            self._rest = SlurmRest(url, self._key_file, authority)
         return self._rest
 
 
 async def _reconfigure(rest: SlurmRest) -> str:
     await rest.reconfigure()
     return "told slurmctld to read the new configuration"
+
+
+def _authority(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return None
 
 
 def _memory(seen: Kubernetes) -> config.Memory | None:

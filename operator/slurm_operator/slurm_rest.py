@@ -7,6 +7,8 @@ node in GET node/NAME 200 with `errors`, and an unchanged listing 304.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ssl
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,6 +40,12 @@ class SlurmUnreachable(SlurmError):
     reason = "RestUnreachable"
 
 
+class SlurmUntrusted(SlurmError):
+    """slurmrestd's certificate is not one that we trust, so that nothing was said to it."""
+
+    reason = "RestUntrusted"
+
+
 class SlurmctldAway(SlurmError):
     """slurmrestd answers, slurmctld does not."""
 
@@ -65,10 +73,11 @@ class SlurmRefused(SlurmError):
 class SlurmRest:
     """One cluster's slurmrestd."""
 
-    def __init__(self, url: str, key_file: Path) -> None:
+    def __init__(self, url: str, key_file: Path, authority: bytes | None = None) -> None:
         self.url = url
+        self.authority = authority
         self._key_file = key_file
-        self._client = httpx.AsyncClient(base_url=url + names.REST_API, trust_env=False)
+        self._client = httpx.AsyncClient(base_url=url + names.REST_API, trust_env=False, verify=_trust(authority))
         self._token = ("", 0.0)
         self._nodes: dict[str, SlurmNode] | None = None
         self._next_update_time = 0
@@ -165,11 +174,18 @@ class SlurmRest:
                         method, path, params=params, json=body, headers={"X-SLURM-USER-TOKEN": self._user_token()}
                     )
             except (httpx.HTTPError, TimeoutError) as error:
+                if distrust := _distrust(error):
+                    raise SlurmUntrusted(f"{self.url}: {self._whose_fault(distrust)}") from error
                 what = "no answer in time" if isinstance(error, TimeoutError | httpx.TimeoutException) else str(error)
                 raise SlurmUnreachable(f"{self.url}: {what or type(error).__name__}") from error
             except OSError as error:
                 raise SlurmForbidden(f"the key for tokens cannot be read: {error}") from error
             return _checked(call, answer)
+
+    def _whose_fault(self, distrust: ssl.SSLCertVerificationError) -> str:
+        if self.authority is None:
+            return f"there is no CA in {names.REST_AUTHORITY_FILE} to trust; is the Secret with the certificate there?"
+        return f"its certificate is not trusted: {distrust.verify_message}"
 
     def _user_token(self) -> str:
         token, expires = self._token
@@ -182,6 +198,22 @@ class SlurmRest:
         return token
 
 
+def _trust(authority: bytes | None) -> ssl.SSLContext:
+    """Trust one CA and no other; what is no CA trusts nobody, which every call then says."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # It checks certificate and host name, and knows no CA yet.
+    with contextlib.suppress(ssl.SSLError, UnicodeDecodeError, ValueError):
+        context.load_verify_locations(cadata=(authority or b"").decode())
+    return context
+
+
+def _distrust(error: BaseException) -> ssl.SSLCertVerificationError | None:
+    """The refusal of a certificate among an error's causes."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__cause__ or cause.__context__
+    return cause
+
+
 def _checked(call: str, answer: httpx.Response) -> dict[str, Any] | None:
     """Return the answer's object, None for 'not modified'."""
     if answer.status_code == httpx.codes.NOT_MODIFIED:
@@ -191,6 +223,8 @@ def _checked(call: str, answer: httpx.Response) -> dict[str, Any] | None:
     try:
         parsed = answer.json()
     except ValueError as error:
+        if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+            raise SlurmUnreachable(f"{call}: the proxy in front of slurmrestd does not reach it") from error
         raise SlurmGarbage(f"{call}: HTTP {answer.status_code} with an answer that is no JSON") from error
     if not isinstance(parsed, dict) or not isinstance(parsed.get("errors", []), list):
         raise SlurmGarbage(f"{call}: HTTP {answer.status_code} with an answer of another shape")

@@ -32,6 +32,7 @@ VARIANTS: dict[str, Mapping[str, Any]] = {
     "everything": EVERYTHING,
     "networks": network_effects.INTERFACES,
     "virtual functions": network_effects.VIRTUAL,
+    "certificates": changed("certificates.mode", "existing"),
     "PodMonitors": changed("monitoring", {"mode": "prometheusOperator", "interval": "30s"}),
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -265,8 +266,9 @@ class _Handler(BaseHTTPRequestHandler):
 class FakeSlurmrestd:
     """Serves a FakeSlurm on a port of the loopback address; it can refuse connections for a while."""
 
-    def __init__(self, slurm: FakeSlurm) -> None:
+    def __init__(self, slurm: FakeSlurm, tls: ssl.SSLContext | None = None) -> None:
         self.slurm = slurm
+        self._tls = tls
         self._handler = type("Handler", (_Handler,), {"slurm": slurm})
         self._server: ThreadingHTTPServer | None = None
         self.port = 0
@@ -275,13 +277,15 @@ class FakeSlurmrestd:
     @property
     def url(self) -> str:
         """Base URL."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"https://localhost:{self.port}" if self._tls else f"http://127.0.0.1:{self.port}"
 
     def listen(self) -> None:
         """Accept connections, on the same port each time."""
         self.slurm.fail("")
         self._server = ThreadingHTTPServer(("127.0.0.1", self.port), self._handler)
         self._server.daemon_threads = True
+        if self._tls:
+            self._server.socket = self._tls.wrap_socket(self._server.socket, server_side=True)
         self.port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
@@ -295,9 +299,9 @@ class FakeSlurmrestd:
 
 
 @contextlib.contextmanager
-def running(key: bytes) -> Iterator[FakeSlurmrestd]:
-    """Run a fake for a test."""
-    fake = FakeSlurmrestd(FakeSlurm(key))
+def running(key: bytes, tls: ssl.SSLContext | None = None) -> Iterator[FakeSlurmrestd]:
+    """Run a fake for a test, with TLS if it gets the server's side of it."""
+    fake = FakeSlurmrestd(FakeSlurm(key), tls)
     try:
         yield fake
     finally:

@@ -48,6 +48,7 @@ EVERYTHING: dict[str, Any] = {
     "nodeSets": [SMALL["nodeSets"][0], {**GPU_SET, "network": {"rdma": {"resource": "rdma/fabric"}}}],
     "networkOperator": {"mode": "install", "pools": [{"name": "fabric"}]},
     "gpuOperator": {"mode": "install", "nodeFeatureDiscovery": False},
+    "certificates": {"mode": "install"},
 }
 """A configuration with every component in it; other makers' operators are installed."""
 

@@ -155,6 +155,31 @@ BAD: list[tuple[str, Any, str]] = [
     ("jail.persistent", ["/home", "/home/a"], "pulumi-slurm:jail.persistent[1]: got '/home/a'; want no path inside"),
     ("jail.persistent", ["/home", "/home"], "want each path once"),
     ("jail.persistent", ["/usr/local"], "the system's own come from the image"),
+    # Certificates.
+    (
+        "accounting",
+        {"mode": "external", "external": {"host": "a", "passwordSecret": {"name": "b"}, "caSecret": {"key": "c"}}},
+        "pulumi-slurm:accounting.external.caSecret.name: got nothing; want",
+    ),
+    ("certificates.mode", "on", "want one of 'install', 'existing' or 'off'"),
+    (
+        "rest.tls",
+        True,
+        "pulumi-slurm:rest.tls: got true; want nothing, or certificates.mode: install or existing",
+    ),
+    ("rest.tls", "maybe", "pulumi-slurm:rest.tls: got 'maybe'; want true or false"),
+    ("certificates", {"issuer": {"name": "corp"}}, "want nothing while certificates.mode is off"),
+    ("certificates", {"mode": "existing", "version": "v1.2.3"}, "want nothing with certificates.mode existing"),
+    ("certificates", {"mode": "existing", "issuer": {}}, "pulumi-slurm:certificates.issuer.name: got nothing; want"),
+    ("certificates", {"mode": "existing", "issuer": {"name": "a", "kind": "Vault"}}, "want one of 'Issuer' or 'Clu"),
+    ("certificates", {"mode": "existing", "duration": "90d"}, "certificates.duration: got '90d'; want a duration such"),
+    ("certificates", {"mode": "existing", "duration": "30m", "renewBefore": "1m"}, "want 1h or more: cert-manager"),
+    (
+        "certificates",
+        {"mode": "existing", "duration": "24h"},
+        "pulumi-slurm:certificates.renewBefore: got '720h'; want less than certificates.duration (24h)",
+    ),
+    ("certificates", {"mode": "install", "version": "the newest"}, "want a version such as"),
     # Monitoring.
     ("monitoring.mode", "on", "want one of 'annotations', 'prometheusOperator' or 'off'"),
     (

@@ -74,6 +74,17 @@ def manifest(config: Config, kind: str, name: str) -> Any:
     return next(each for each in slurm_cluster.manifests(config) if (each.kind, each.name) == (kind, name))
 
 
+def issuer(key: str) -> Callable[[Config], Any]:
+    """Reads who signs the certificate of slurmrestd."""
+    return lambda config: body(config, "Certificate", "slurm-rest")["spec"]["issuerRef"][key]
+
+
+def authority(config: Config) -> Any:
+    """The Secret with the CA that slurmdbd mounts."""
+    volumes = pod(config, "StatefulSet", "slurm-accounting")["volumes"]
+    return next(each["secret"] for each in volumes if each["name"] == "database-authority")
+
+
 def conf(config: Config) -> list[str]:
     """Lines of slurm.conf."""
     return slurm_conf.slurm_conf(config).splitlines()
@@ -386,6 +397,30 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
         lambda c: body(c, "NetworkPolicy", "slurm-rest")["spec"]["ingress"][0]["from"][-1],
         {"ipBlock": {"cidr": "198.51.100.0/24"}},
     ),
+    ("accounting.external.caSecret.name", "corp", lambda c: authority(c)["secretName"], "corp"),
+    ("accounting.external.caSecret.key", "root.pem", lambda c: authority(c)["items"][0]["key"], "root.pem"),
+    ("rest.tls", False, lambda c: len(pod(c, "Deployment", "slurm-rest")["containers"]), 1),
+    (
+        "certificates.mode",
+        "existing",
+        lambda c: body(c, "Issuer", "slurm-ca")["spec"],
+        {"ca": {"secretName": "slurm-ca"}},
+    ),
+    ("certificates.mode", "existing", lambda c: len(pod(c, "Deployment", "slurm-rest")["containers"]), 2),
+    ("certificates.issuer.name", "corp", issuer("name"), "corp"),
+    ("certificates.issuer.kind", "ClusterIssuer", issuer("kind"), "ClusterIssuer"),
+    (
+        "certificates.duration",
+        "1000h",
+        lambda c: body(c, "Certificate", "slurm-rest")["spec"]["duration"],
+        "1000h",
+    ),
+    (
+        "certificates.renewBefore",
+        "10h",
+        lambda c: body(c, "Certificate", "slurm-rest")["spec"]["renewBefore"],
+        "10h",
+    ),
     ("monitoring.mode", "off", has("MetricsType=metrics/openmetrics"), False),
     ("monitoring.mode", "off", lambda c: body(c, "Service", "slurm-metrics-jobs"), None),
     ("monitoring.mode", "prometheusOperator", lambda c: body(c, "PodMonitor", "slurm-operator")["kind"], "PodMonitor"),
@@ -432,6 +467,9 @@ IN_THE_PROGRAM = {
     "gpuOperator.namespace",
     "checks.cluster",
     "timeouts.available",
+    # tests/unit/test_certificates.py: they are not in a manifest of ours.
+    "certificates.version",
+    "certificates.namespace",
 }
 """Fields whose effect is not on a manifest, each with a test of its own below."""
 
@@ -440,10 +478,21 @@ _BASES: dict[str, tuple[str, Any]] = {
     "nodeSets.0.gpus.": ("nodeSets.0.gpus", {"type": "h100", "perNode": 2}),
     "partitions.0.": ("partitions", [PARTITION]),
     "nodeSets.0.tolerations.": ("nodeSets.0.tolerations", [{"key": "x"}]),
+    "certificates.issuer.": ("certificates", {"mode": "existing", "issuer": {"name": "other"}}),
+    "certificates.duration": ("certificates.mode", "existing"),
+    "certificates.renewBefore": ("certificates.mode", "existing"),
+    "rest.tls": ("certificates.mode", "existing"),
     "monitoring.interval": ("monitoring.mode", "prometheusOperator"),
     "monitoring.labels": ("monitoring.mode", "prometheusOperator"),
     "monitoring.users": ("monitoring.mode", "prometheusOperator"),
     "accounting.external.connection": ("accounting", {"mode": "external", "external": {"connection": CONNECTION}}),
+    "accounting.external.caSecret.": (
+        "accounting",
+        {
+            "mode": "external",
+            "external": {"host": "db.example", "passwordSecret": {"name": "db"}, "caSecret": {"name": "ca"}},
+        },
+    ),
     "accounting.external.": (
         "accounting",
         {"mode": "external", "external": {"host": "db.example", "passwordSecret": {"name": "db"}}},

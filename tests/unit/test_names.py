@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from slurm_database import start
+from slurm_database import renewal, start
 from slurm_node import paths
 from slurm_node.__main__ import ROLES
+from slurm_node.proxy import PAIR
 from slurm_node.rest import PORT
 from slurm_node.settings import Accounting, read_accounting, read_jail, read_node, read_users
 from slurm_operator import names as operator_names
@@ -21,7 +22,9 @@ from tests.unit.samples import GPU_SET, SSH_KEY, changed
 CHECKOUT = Path(__file__).parents[2]
 CONFIG = parse(
     changed(
-        "login.users", [{"name": "alice", "sshPublicKeys": [SSH_KEY], "sudo": True}], changed("nodeSets", [GPU_SET])
+        "login.users",
+        [{"name": "alice", "sshPublicKeys": [SSH_KEY], "sudo": True}],
+        changed("nodeSets", [GPU_SET], changed("certificates.mode", "existing")),
     )
 )
 CONTAINERS = {
@@ -49,6 +52,7 @@ MAINS = {name: container for (name, _), container in CONTAINERS.items()}
         (names.LEDGER_REVISION, operator_names.LEDGER_REVISION_KEY),
         (f"{names.SECRETS_SLURM}/{names.JWT_KEY}", operator_names.JWT_KEY_FILE),
         (names.OPERATOR_HEALTH_PORT, operator_names.HEALTH_PORT),
+        (f"{names.SECRETS_REST_AUTHORITY}/{names.TLS_AUTHORITY}", operator_names.REST_AUTHORITY_FILE),
     ],
 )
 def test_the_operator_has_the_same_names(ours: object, theirs: object) -> None:
@@ -74,8 +78,13 @@ def test_the_operator_has_the_same_names(ours: object, theirs: object) -> None:
         (names.DATABASE_RUN, start.RUN),
         (f"{names.SECRETS_DATABASE}/{names.DATABASE_PASSWORD}", start.PASSWORD),
         (names.DATABASE_OS_USER, start.OS_USER),
+        (names.SECRETS_DATABASE_TLS, start.TLS),
+        ((names.TLS_CERTIFICATE, names.TLS_KEY, names.TLS_AUTHORITY), renewal.FILES),
         (names.TOOLS, paths.TOOLS),
         (names.SLURMRESTD_PORT, PORT),
+        (names.SECRETS_REST_TLS, paths.REST_TLS),
+        (names.REST_RUN, paths.REST_SOCKET.parent),
+        ((names.TLS_CERTIFICATE, names.TLS_KEY), PAIR),
     ],
 )
 def test_the_images_have_the_same_paths(ours: object, theirs: object) -> None:
@@ -83,15 +92,15 @@ def test_the_images_have_the_same_paths(ours: object, theirs: object) -> None:
 
 
 def test_every_role_that_pods_ask_for_is_one_of_the_entrys() -> None:
-    ours = [container for name, container in MAINS.items() if name != names.DATABASE]
+    ours = [container for (name, _), container in CONTAINERS.items() if name != names.DATABASE]
     asked = {argument for container in ours for argument in container.get("args", ())}
     probes = {
         container["readinessProbe"]["exec"]["command"][-1]
         for container in ours
         if "exec" in container.get("readinessProbe", {})
     }
-    assert asked == {"controller", "accounting", "rest", "worker", "login", "populate"}
-    assert probes == {"ready-controller", "ready-accounting", "ready-worker", "ready-login"}
+    assert asked == {"controller", "accounting", "rest", "proxy", "worker", "login", "populate"}
+    assert probes == {"ready-controller", "ready-accounting", "ready-worker", "ready-login", "ready-rest"}
     assert asked | probes <= ROLES.keys()
 
 

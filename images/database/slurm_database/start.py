@@ -15,6 +15,8 @@ DATA = VOLUME / "data"
 RUN = Path("/run/mariadb")
 SOCKET = RUN / "mariadb.sock"
 PASSWORD = Path("/run/secrets/database/password")
+TLS = Path("/run/secrets/database-tls")
+"""Certificate, key and CA, where there are any."""
 OS_USER = "mariadb"
 """May administer the server over its socket, without a password; nobody else may from inside the pod."""
 
@@ -74,6 +76,9 @@ def main(further: Sequence[str], environment: Mapping[str, str] = os.environ) ->
         init_file = prepare(environment["DATABASE_NAME"], environment["DATABASE_USER"])
     except (OSError, subprocess.CalledProcessError) as error:
         sys.exit(f"slurm-database: error: {error}")
+    if TLS.exists():
+        # It ends with the container, as mariadbd itself does.
+        subprocess.Popen([sys.executable, "-m", "slurm_database.renewal"])
     os.execv("/usr/sbin/mariadbd", ["mariadbd", *OPTIONS, f"--init-file={init_file}", *further])  # noqa: S606
 
 

@@ -2,13 +2,14 @@
 
 import sys
 
-from slurm_node import accounting, controller, login, populate, ready, rest, worker
+from slurm_node import accounting, controller, login, populate, proxy, ready, rest, worker
 from slurm_node.log import NodeError, say
 
 ROLES = {
     "controller": controller.main,
     "accounting": accounting.main,
     "rest": rest.main,
+    "proxy": proxy.main,
     "worker": worker.main,
     "login": login.main,
     "populate": populate.main,
@@ -16,6 +17,7 @@ ROLES = {
     "ready-controller": ready.controller,
     "ready-worker": ready.worker,
     "ready-login": ready.login,
+    "ready-rest": ready.rest,
 }
 
 

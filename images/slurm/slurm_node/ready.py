@@ -1,5 +1,6 @@
 """Readiness probes: each ends with 0, or prints why not."""
 
+import socket
 import subprocess
 from pathlib import Path
 
@@ -58,3 +59,23 @@ def accounting() -> int:
     if asked.returncode != 0:
         raise NodeError(f"not ready: {asked.stderr.strip() or asked.stdout.strip()}")
     return 0
+
+
+def rest() -> int:
+    """Ready when slurmrestd takes connections on its socket."""
+    connect(paths.REST_SOCKET)
+    return 0
+
+
+def connect(path: Path) -> None:
+    """Opens a connection and closes it.
+
+    Raises:
+        NodeError: nobody takes it.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(SECONDS)
+        try:
+            client.connect(str(path))
+        except OSError as error:
+            raise NodeError(f"not ready: {path}: {error.strerror or error}") from None

@@ -1,6 +1,9 @@
 """The REST pod: slurmrestd, which holds no key; callers bring a token."""
 
 import os
+from collections.abc import Mapping
+
+from slurm_node import paths, settings
 
 PORT = 6820
 SECURITY = "disable_unshare_files,disable_unshare_sysv"
@@ -9,6 +12,12 @@ SECURITY = "disable_unshare_files,disable_unshare_sysv"
 
 def main() -> int:
     """Becomes slurmrestd."""
-    arguments = ["slurmrestd", "-a", "rest_auth/jwt", f"0.0.0.0:{PORT}"]
     environment = {"SLURM_JWT": "daemon", "SLURMRESTD_SECURITY": SECURITY}
-    os.execve("/opt/slurm/sbin/slurmrestd", arguments, os.environ | environment)  # noqa: S606
+    os.execve("/opt/slurm/sbin/slurmrestd", command(), os.environ | environment)  # noqa: S606
+
+
+def command(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Returns slurmrestd's arguments: it listens for the pod's proxy alone, or for everybody."""
+    # slurmrestd takes a socket's place that one before it left.
+    address = f"unix:{paths.REST_SOCKET}" if settings.read_rest(environment).socket else f"0.0.0.0:{PORT}"
+    return ["slurmrestd", "-a", "rest_auth/jwt", address]

@@ -63,6 +63,13 @@ class Accounting:
 
 
 @dataclass(frozen=True, slots=True)
+class Rest:
+    """SLURM_REST: whether slurmrestd listens on a socket, for the pod's proxy."""
+
+    socket: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class User:
     """One of SLURM_USERS: an ordinary user that a root starts with."""
 
@@ -100,6 +107,11 @@ def read_jail(environment: Mapping[str, str] = os.environ) -> Jail:
     tmp_mib = int(value.get("tmpMib", 1024))
     shm_mib = int(value.get("shmMib", tmp_mib))
     return Jail(revision=str(value["revision"]), persistent=persistent, tmp_mib=tmp_mib, shm_mib=shm_mib)
+
+
+def read_rest(environment: Mapping[str, str] = os.environ) -> Rest:
+    """Reads SLURM_REST, which may be missing."""
+    return Rest(bool(json.loads(environment.get("SLURM_REST") or "{}").get("socket", False)))
 
 
 def read_users(environment: Mapping[str, str] = os.environ) -> tuple[User, ...]:

@@ -67,6 +67,11 @@ class Daemon:
             self.back_off = LONGEST_BACK_OFF_SECONDS
             self.not_before = now + self.back_off
 
+    def send(self, number: signal.Signals) -> None:
+        """Sends a signal; a daemon that does not run needs none, since it will read everything at its start."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(number)
+
     def stop(self, seconds: float) -> None:
         """Asks the daemon to end, and ends it after a while."""
         if self.process is None:
