@@ -2,6 +2,7 @@
 
 import pulumi
 
+from components import cluster_checks
 from components import config as configuration
 from components.provider import kubernetes_provider
 from components.slurm_cluster import SlurmCluster
@@ -10,6 +11,7 @@ from components.slurm_cluster import SlurmCluster
 def main() -> None:
     """Read the whole configuration, then declare everything: a wrong configuration touches nothing."""
     config = configuration.from_pulumi()
+    cluster_checks.run(config)
     cluster = SlurmCluster(config.cluster.name, config, pulumi.ResourceOptions(provider=kubernetes_provider(config)))
     pulumi.export("namespace", cluster.namespace)
     pulumi.export("loginAddress", cluster.login_address)

@@ -122,3 +122,24 @@ def test_a_third_job_waits_for_its_gpus(slurm):
         "squeue -h -j $one,$two -o '%T'; scancel $one $two"
     )
     assert sorted(slurm.sh(pending).ok().split()) == ["PENDING", "RUNNING"]
+
+
+def test_a_preview_tells_what_the_nodes_do_not_offer(slurm):
+    file = slurm.cluster.stack.config_file
+    before = file.read_text()
+    content = yaml.safe_load(before)
+    content["config"]["pulumi-slurm:checks"] = {"cluster": True}
+    gpus = content["config"]["pulumi-slurm:nodeSets"][-1]["gpus"]
+    try:
+        file.write_text(yaml.safe_dump(content, sort_keys=False))
+        slurm.pulumi("preview", "--expect-no-changes").ok()
+        gpus.update(perNode=8, devices="/dev/fakegpu[0-7]", runtimeClass="nvidia")
+        file.write_text(yaml.safe_dump(content, sort_keys=False))
+        refused = slurm.pulumi("preview")
+    finally:
+        file.write_text(before)
+    assert refused.status != 0
+    assert (
+        "gpus.perNode: got 8; want at most 4: no node that the set may use offers more nvidia.com/gpu" in refused.text
+    )
+    assert "gpus.runtimeClass: got 'nvidia'; want a RuntimeClass that Kubernetes has; there are: none" in refused.text

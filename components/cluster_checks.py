@@ -1,0 +1,108 @@
+"""Asks Kubernetes, before anything is planned, whether its nodes offer what the configuration asks for."""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import httpx
+import pulumi
+
+from components import kubeconfig
+from components.config import Config, ConfigurationError
+from components.gpu_checks import KubernetesNode, Seen, Taint, problems
+
+DEADLINE_SECONDS: Final = 5.0
+"""For all of it: a preview without access to the cluster must not hang."""
+_NODES: Final = "/api/v1/nodes"
+_RUNTIME_CLASSES: Final = "/apis/node.k8s.io/v1/runtimeclasses"
+
+
+class UnreachableError(Exception):
+    """Kubernetes could not be asked; the text says why."""
+
+
+def node(item: Mapping[str, Any]) -> KubernetesNode:
+    """A node as the API gives it."""
+    allocatable = item.get("status", {}).get("allocatable") or {}
+    return KubernetesNode(
+        item["metadata"]["name"],
+        labels=item["metadata"].get("labels") or {},
+        # Extended resources are whole numbers; memory and the like, with their units, are not looked at.
+        allocatable={key: int(value) for key, value in allocatable.items() if str(value).isdecimal()},
+        taints=tuple(
+            Taint(each["key"], each.get("value", ""), each["effect"])
+            for each in item.get("spec", {}).get("taints") or []
+        ),
+    )
+
+
+def _ask(config: Config) -> Seen:
+    own = config.kubernetes
+    access = kubeconfig.read(own.kubeconfig.get_secret_value() if own.kubeconfig else None, own.context)
+    tls = access.tls if access.tls is not None else True
+    with httpx.Client(
+        base_url=access.server, verify=tls, headers=dict(access.headers), timeout=DEADLINE_SECONDS
+    ) as client:
+        nodes, classes = (_items(client, path) for path in (_NODES, _RUNTIME_CLASSES))
+    return Seen(tuple(node(item) for item in nodes), frozenset(item["metadata"]["name"] for item in classes))
+
+
+def _items(client: httpx.Client, path: str) -> list[Mapping[str, Any]]:
+    answer = client.get(path)
+    if answer.status_code != httpx.codes.OK:
+        raise UnreachableError(f"the API server answers {answer.status_code} to a list of {path.rpartition('/')[2]}")
+    items: list[Mapping[str, Any]] = answer.json()["items"]
+    return items
+
+
+def read(config: Config, ask: Callable[[Config], Seen] = _ask, seconds: float = DEADLINE_SECONDS) -> Seen:
+    """What Kubernetes has.
+
+    Args:
+        config: The configuration: `kubernetes`.
+        ask: Asks it.
+        seconds: How long it may take in all, a credential plugin included.
+
+    Raises:
+        UnreachableError: It cannot be asked, or does not answer in time.
+    """
+    outcome: list[Seen | Exception] = []
+
+    def work() -> None:
+        try:
+            outcome.append(ask(config))
+        except (UnreachableError, kubeconfig.KubeconfigError) as failure:
+            outcome.append(UnreachableError(str(failure)))
+        except (httpx.HTTPError, OSError, ValueError, KeyError) as failure:
+            outcome.append(UnreachableError(f"the API server cannot be asked ({type(failure).__name__})"))
+
+    # A thread that hangs in a name look-up ends with the program.
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not outcome:
+        raise UnreachableError(f"no answer in {seconds:.0f} s")
+    if isinstance(outcome[0], Exception):
+        raise outcome[0]
+    return outcome[0]
+
+
+def run(config: Config, look: Callable[[Config], Seen] = read) -> None:
+    """Check what was asked to be checked; a cluster that cannot be asked is a warning.
+
+    Args:
+        config: The configuration: `checks`, `nodeSets` and `kubernetes`.
+        look: Reads what Kubernetes has.
+
+    Raises:
+        ConfigurationError: With everything that its nodes do not offer.
+    """
+    if not config.checks.cluster or not any(node_set.gpus for node_set in config.node_sets):
+        return
+    try:
+        seen = look(config)
+    except UnreachableError as failure:
+        pulumi.log.warn(f"checks.cluster: whether nodes offer the GPUs that are asked for is not known: {failure}")
+        return
+    if found := problems(config, seen):
+        raise ConfigurationError(found)

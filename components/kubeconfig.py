@@ -1,0 +1,127 @@
+"""Reads a kubeconfig as far as it takes to ask the API server something.
+
+Client certificates, tokens and credential plugins (`exec`) are understood. The Pulumi provider reads kubeconfigs by
+itself; this is for checks before anything is planned, which may fail without harm.
+"""
+
+import base64
+import json
+import os
+import ssl
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+EXEC_SECONDS: Final = 4
+
+
+class KubeconfigError(Exception):
+    """The kubeconfig says nothing that can be used; the text says what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to ask an API server.
+
+    Attributes:
+        server: Its URL.
+        tls: Trust and client certificate; None for plain HTTP.
+        headers: What authorises each request.
+    """
+
+    server: str
+    tls: ssl.SSLContext | None
+    headers: Mapping[str, str]
+
+
+def _content(kubeconfig: str | None) -> tuple[Any, Path]:
+    """The parsed file and the folder that its relative paths start from."""
+    if kubeconfig is not None and "\n" in kubeconfig:
+        return yaml.safe_load(kubeconfig), Path.cwd()
+    named = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
+    for file in (Path(each).expanduser() for each in named.split(os.pathsep) if each):
+        if file.exists():
+            return yaml.safe_load(file.read_text("utf-8")), file.parent
+    raise KubeconfigError(f"there is no kubeconfig at {named}")
+
+
+def _entry(content: Mapping[str, Any], kind: str, name: Any) -> Mapping[str, Any]:
+    for each in content.get(f"{kind}s") or []:
+        if each.get("name") == name:
+            return each.get(kind) or {}
+    raise KubeconfigError(f"the kubeconfig has no {kind} {name}")
+
+
+def _bytes(part: Mapping[str, Any], key: str, folder: Path) -> bytes | None:
+    if data := part.get(f"{key}-data"):
+        return base64.b64decode(data)
+    return (folder / part[key]).read_bytes() if part.get(key) else None
+
+
+def _plugin(plugin: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a credential plugin answers: `status` of an ExecCredential (client.authentication.k8s.io)."""
+    variables = {each["name"]: each["value"] for each in plugin.get("env") or []}
+    request = {"apiVersion": plugin["apiVersion"], "kind": "ExecCredential", "spec": {"interactive": False}}
+    try:
+        done = subprocess.run(
+            [plugin["command"], *(plugin.get("args") or [])],
+            env={**os.environ, **variables, "KUBERNETES_EXEC_INFO": json.dumps(request)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=EXEC_SECONDS,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError) as failure:
+        raise KubeconfigError(f"the credential plugin {plugin['command']} failed: {type(failure).__name__}") from None
+    status: Mapping[str, Any] = json.loads(done.stdout).get("status") or {}
+    return status
+
+
+def _tls(cluster: Mapping[str, Any], certificate: bytes | None, key: bytes | None, folder: Path) -> ssl.SSLContext:
+    authority = _bytes(cluster, "certificate-authority", folder)
+    context = ssl.create_default_context(cadata=authority.decode() if authority else None)
+    if cluster.get("insecure-skip-tls-verify"):
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if certificate and key:
+        # The standard library takes a client's certificate from files alone; these are its owner's, and gone at once.
+        with tempfile.TemporaryDirectory() as scratch:
+            files = Path(scratch, "certificate"), Path(scratch, "key")
+            for file, content in zip(files, (certificate, key), strict=True):
+                file.touch(mode=0o600)
+                file.write_bytes(content)
+            context.load_cert_chain(*files)
+    return context
+
+
+def read(kubeconfig: str | None, context: str | None) -> Access:
+    """How to reach the API server that Pulumi would use.
+
+    Args:
+        kubeconfig: Content or path; None for KUBECONFIG's or the user's own.
+        context: Its context; None for the current one.
+
+    Raises:
+        KubeconfigError: It is not there, or names nothing that can be used.
+    """
+    try:
+        content, folder = _content(kubeconfig)
+        chosen = _entry(content, "context", context or content.get("current-context"))
+        cluster, user = (_entry(content, kind, chosen.get(kind)) for kind in ("cluster", "user"))
+        server = str(cluster["server"])
+        answer = _plugin(user["exec"]) if user.get("exec") else {}
+        token = answer.get("token") or user.get("token")
+        if not token and user.get("tokenFile"):
+            token = (folder / user["tokenFile"]).read_text("utf-8").strip()
+        certificate, key = (_bytes(user, name, folder) for name in ("client-certificate", "client-key"))
+        if answer.get("clientCertificateData"):
+            certificate, key = (answer[name].encode() for name in ("clientCertificateData", "clientKeyData"))
+        tls = _tls(cluster, certificate, key, folder) if server.startswith("https:") else None
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, yaml.YAMLError) as failure:
+        # Neither the text nor the cause: both may hold parts of the file.
+        raise KubeconfigError(f"the kubeconfig cannot be read ({type(failure).__name__})") from None
+    return Access(server, tls, {"Authorization": f"Bearer {token}"} if token else {})
