@@ -49,6 +49,8 @@ def commands() -> dict[str, list[str]]:
         "C": ["make", "-s", "-C", "native", "analyze"],
         "shell": ["shellcheck", *_shell_scripts()],
         "Containerfiles": [str(tools / "hadolint"), "--config", ".hadolint.yaml", *_tracked("*Containerfile")],
+        # Its keys, and what could be abused in it: unpinned actions, too many rights, text of others in a shell.
+        "workflows": [str(tools / "zizmor"), "--offline", "--quiet", "--strict-collection", ".github/workflows"],
     }
 
 
