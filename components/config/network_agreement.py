@@ -67,6 +67,16 @@ def _operator(operator: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem(("networkOperator", "pools"), operator.get("pools", NOTHING), want)
 
 
+def _node_feature_discovery(config: Mapping[str, Any], operator: Mapping[str, Any]) -> Iterator[Problem]:
+    gpus = _map(config.get("gpuOperator"))
+    by_gpus = gpus.get("mode") == "install" and gpus.get("nodeFeatureDiscovery", True) is True
+    if by_gpus and operator.get("mode") == "install" and operator.get("nodeFeatureDiscovery") is True:
+        want = (
+            "false, or gpuOperator.nodeFeatureDiscovery: false: two of them in one Kubernetes undo each other's labels"
+        )
+        yield Problem(("networkOperator", "nodeFeatureDiscovery"), True, want)
+
+
 def _offered(operator: Mapping[str, Any]) -> list[str]:
     prefix = RESOURCE_PREFIX.get(operator.get("rdma", "shared"), "")
     return [f"{prefix}/{row.get('name')}" for _, row in _rows(operator.get("pools"))]
@@ -99,6 +109,7 @@ def disagreements(config: Mapping[str, Any]) -> Iterator[Problem]:
     """Everything in which networks, pools and node sets do not fit together."""
     operator = _map(config.get("networkOperator"))
     yield from _operator(operator)
+    yield from _node_feature_discovery(config, operator)
     yield from _pools(operator)
     yield from _networks(operator)
     sets = [(index, _map(row.get("network"))) for index, row in _rows(config.get("nodeSets"))]

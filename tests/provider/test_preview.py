@@ -48,6 +48,12 @@ def test_the_example_is_previewed_from_end_to_end_without_a_cluster(previewed: d
     assert types["research"] == "pulumi-slurm:index:SlurmCluster"
     assert types["cluster"] == "kubernetes:pulumi-slurm.dev/v1alpha1:SlurmCluster"
     assert types["h100-nodes"] == "kubernetes:pulumi-slurm.dev/v1alpha1:NodeSet"
+    assert types["nicclusterpolicy-nic-cluster-policy"] == "kubernetes:mellanox.com/v1alpha1:NicClusterPolicy"
+    every_type = {step["newState"]["type"] for step in previewed["steps"]}
+    assert "kubernetes:cert-manager.io/v1:Certificate" in every_type
+    assert types["accounting"] == "pulumi-slurm:index:Accounting"
+    # Other makers' operators are there already: nothing of theirs is installed.
+    assert not any("helm" in each or "kubernetes-cert-manager" in each for each in every_type)
     assert types["h100"] == types["cpu"] == "kubernetes:apps/v1:StatefulSet"
 
 

@@ -10,6 +10,9 @@ import yaml
 
 from components import slurm_cluster
 from components.config import Config, ConfigurationError, parse
+from components.config.accounting import AccountingMode
+from components.config.login import ServiceType
+from components.config.network_operator import LinkType
 from components.config.values import cpu_millis
 from tests.unit.samples import SSH_KEY
 from tests.unit.test_slurm_conf import stack
@@ -42,6 +45,13 @@ def test_the_gpu_example_is_complete() -> None:
     assert [partition.name for partition in config.partitions] == ["main", "gpu"]
     assert config.jail.storage.retain
     assert config.jail.storage.protect
+    assert gpu.network.rdma is not None
+    assert config.network_operator.pools[0].link is LinkType.INFINIBAND
+    assert [each.name for each in config.node_sets if not each.gpus] == ["cpu"]
+    assert config.login.service.type is ServiceType.LOAD_BALANCER
+    assert config.accounting.mode is AccountingMode.EXTERNAL
+    modes = {str(part.mode) for part in (config.gpu_operator, config.network_operator, config.certificates)}
+    assert modes == {"existing"}
 
 
 def test_the_dev_stack_needs_exactly_the_facts_that_its_header_names() -> None:
