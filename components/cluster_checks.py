@@ -7,9 +7,9 @@ from typing import Any, Final
 import httpx
 import pulumi
 
-from components import kubeconfig
+from components import gpu_checks, kubeconfig, rdma_checks
 from components.config import Config, ConfigurationError
-from components.gpu_checks import KubernetesNode, Seen, Taint, problems
+from components.gpu_checks import KubernetesNode, Seen, Taint
 
 DEADLINE_SECONDS: Final = 5.0
 """For all of it: a preview without access to the cluster must not hang."""
@@ -97,12 +97,13 @@ def run(config: Config, look: Callable[[Config], Seen] = read) -> None:
     Raises:
         ConfigurationError: With everything that its nodes do not offer.
     """
-    if not config.checks.cluster or not any(node_set.gpus for node_set in config.node_sets):
+    asks = any(node_set.gpus or node_set.network.rdma for node_set in config.node_sets)
+    if not config.checks.cluster or not asks:
         return
     try:
         seen = look(config)
     except UnreachableError as failure:
-        pulumi.log.warn(f"checks.cluster: whether nodes offer the GPUs that are asked for is not known: {failure}")
+        pulumi.log.warn(f"checks.cluster: whether nodes offer the devices that are asked for is not known: {failure}")
         return
-    if found := problems(config, seen):
+    if found := [*gpu_checks.problems(config, seen), *rdma_checks.problems(config, seen)]:
         raise ConfigurationError(found)

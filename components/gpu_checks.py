@@ -54,7 +54,8 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
     return toleration.operator == "Exists" or (toleration.key is not None and (toleration.value or "") == taint.value)
 
 
-def _takes(node: KubernetesNode, node_set: NodeSet) -> bool:
+def takes(node: KubernetesNode, node_set: NodeSet) -> bool:
+    """Whether the scheduler may put nodes of the set there, by labels and taints."""
     selected = node_set.node_selector.items() <= node.labels.items()
     hard = (taint for taint in node.taints if taint.effect != "PreferNoSchedule")
     return selected and all(any(tolerates(each, taint) for each in node_set.tolerations) for taint in hard)
@@ -71,7 +72,7 @@ def _of_set(index: int, node_set: NodeSet, gpus: Gpus, seen: Seen) -> Iterator[P
     if name and name not in seen.runtime_classes:
         there = ", ".join(sorted(seen.runtime_classes)) or "none"
         yield Problem((*path, "gpus", "runtimeClass"), name, f"a RuntimeClass that Kubernetes has; there are: {there}")
-    taking = [node for node in seen.nodes if _takes(node, node_set)]
+    taking = [node for node in seen.nodes if takes(node, node_set)]
     if not taking:
         want = f"labels, and tolerations, that fit a node; of {len(seen.nodes)} in Kubernetes none does"
         yield Problem((*path, "nodeSelector"), dict(node_set.node_selector), want)

@@ -113,7 +113,9 @@ def test_a_cluster_that_cannot_be_asked_is_a_warning(monkeypatch: pytest.MonkeyP
         raise UnreachableError("no answer in 5 s")
 
     cluster_checks.run(config(), unreachable)
-    assert warned == ["checks.cluster: whether nodes offer the GPUs that are asked for is not known: no answer in 5 s"]
+    assert warned == [
+        "checks.cluster: whether nodes offer the devices that are asked for is not known: no answer in 5 s"
+    ]
 
 
 @pytest.mark.parametrize("path", ["checks.cluster", "nodeSets.0.gpus"])

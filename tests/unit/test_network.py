@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from components import names, network_operator, pod_security, slurm_cluster
+from components import cluster_checks, names, network_operator, pod_security, rdma_checks, slurm_cluster
 from components.config import ConfigurationError, parse
 from components.config.nccl import FABRICS, FabricProduct
+from components.gpu_checks import KubernetesNode, Seen
 from tests.unit.network_effects import (
     EFFECTS,
     EXISTING,
@@ -233,6 +234,40 @@ def test_a_users_variable_goes_before_that_of_the_product() -> None:
     raw = changed("nodeSets.0.network", {"product": "oci-h100-roce", "nccl": {"NCCL_IB_TC": "106"}})
     variables = parse(raw).node_sets[0].network.nccl_variables
     assert (variables["NCCL_IB_TC"], variables["NCCL_IB_GID_INDEX"]) == ("106", "3")
+
+
+@pytest.mark.parametrize(
+    ("raw", "offered", "expected"),
+    [
+        (RDMA, {"rdma/fabric": 63}, []),
+        (
+            RDMA,
+            {},
+            ["pulumi-slurm:nodeSets[0].network.rdma.resource: got 'rdma/fabric'; want a resource that a node of"],
+        ),
+        (
+            changed("nodeSets.0.network.rdma.count", 3, RDMA),
+            {"rdma/fabric": 2},
+            ["pulumi-slurm:nodeSets[0].network.rdma.count: got 3; want at most 2: no node that the set may use offers"],
+        ),
+        # Nodes offer a pool of this stack only once the stack is there.
+        (changed("networkOperator.pools", [POOL], RDMA), {}, []),
+    ],
+)
+def test_an_existing_operator_must_offer_what_node_sets_ask_for(
+    raw: Mapping[str, Any], offered: Mapping[str, int], expected: list[str]
+) -> None:
+    there = Seen((KubernetesNode("a", allocatable=offered), KubernetesNode("b")), frozenset())
+    found = [
+        str(each)[: len(text)] for each, text in zip(rdma_checks.problems(parse(raw), there), expected, strict=True)
+    ]
+    assert found == expected
+    checked = parse(changed("checks.cluster", True, raw))
+    if expected:
+        with pytest.raises(ConfigurationError, match="nothing was changed"):
+            cluster_checks.run(checked, lambda _: there)
+    else:
+        cluster_checks.run(checked, lambda _: there)
 
 
 def test_labels_tell_whose_a_network_is() -> None:
