@@ -52,6 +52,9 @@ def test_the_gpu_example_is_complete() -> None:
     assert config.accounting.mode is AccountingMode.EXTERNAL
     modes = {str(part.mode) for part in (config.gpu_operator, config.network_operator, config.certificates)}
     assert modes == {"existing"}
+    assert config.rest_tls
+    assert config.accounting.external is not None
+    assert config.accounting.external.ca_secret is not None
 
 
 def test_the_dev_stack_needs_exactly_the_facts_that_its_header_names() -> None:
