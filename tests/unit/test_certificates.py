@@ -116,6 +116,8 @@ def test_install_brings_cert_manager_before_it_is_asked(preview: bool) -> None:
     assert installed.inputs["installCRDs"] is True
     assert installed.inputs["helmOptions"] == {"version": "v1.2.3", "namespace": "issuing", "createNamespace": True}
     assert "pulumi-slurm:index:Certificates" in installed.urn
+    provider = engine.one("kubernetes", "kubernetes").urn
+    assert dict(installed.request.providers)["kubernetes"].startswith(provider), "it would go to another Kubernetes"
     assert installed.urn in engine.one("Issuer", names.SELF_SIGNED).dependencies
 
 
