@@ -19,12 +19,26 @@ from devcluster import images, node_cli, toolchain
 from devcluster.bootstrap import CHECKOUT, cache_folder
 from devcluster.progress import say
 
-# Minutes that each phase may take on a cold machine with 2 cores; printed beside what it took.
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A part of the tests; `minutes` is what it may take on a cold machine with 2 cores, printed beside what it took.
+
+    `workers` run side by side, each with an API server of its own; one cluster is for one worker.
+    """
+
+    name: str
+    minutes: int
+    folders: tuple[str, ...]
+    workers: int = 1
+
+
 PHASES = (
-    ("unit and native", 8, ("tests/unit", "tests/node", "tests/native")),
-    ("operator", 10, ("tests/operator", "tests/provider", "tests/upgrade", "tests/manifests")),
-    ("dev cluster", 10, ("tests/devcluster",)),
-    ("e2e", 30, ("tests/e2e",)),
+    Phase("unit and native", 8, ("tests/unit", "tests/node", "tests/native")),
+    # These mostly wait: for pulumi's start, for readiness, for deadlines.
+    Phase("operator", 10, ("tests/operator", "tests/provider", "tests/upgrade", "tests/manifests"), workers=3),
+    Phase("dev cluster", 10, ("tests/devcluster",)),
+    Phase("e2e", 30, ("tests/e2e",)),
 )
 Result = TypeVar("Result")
 BUILD_BUDGET_MINUTES = {"toolchain": 15, "images": 12}
@@ -67,9 +81,8 @@ def run(paths: list[str]) -> int:
     try:
         binaries = _timed(tally, "toolchain", toolchain.build)
         _timed(tally, "images", lambda: images.build_all(cache_folder()))
-        phases = PHASES if not paths else (("tests", 60, tuple(paths)),)
-        for name, budget, folders in phases:
-            status |= _phase(tally, name, budget, folders, binaries)
+        for phase in PHASES if not paths else (Phase("tests", 60, tuple(paths)),):
+            status |= _phase(tally, phase, binaries)
     except KeyboardInterrupt:
         say("interrupted: ending what the tests started")
         status = 130
@@ -88,22 +101,25 @@ def _timed(tally: Tally, name: str, work: Callable[[], Result]) -> Result:
     return result
 
 
-def _phase(tally: Tally, name: str, budget: int, folders: tuple[str, ...], binaries: Path) -> int:
-    present = [folder for folder in folders if (CHECKOUT / folder.split("::")[0]).exists()]
+def _phase(tally: Tally, phase: Phase, binaries: Path) -> int:
+    present = [folder for folder in phase.folders if (CHECKOUT / folder.split("::")[0]).exists()]
     if not present:
         return 0
-    say(f"▸ tests: {name} ({', '.join(present)})")
+    say(f"▸ tests: {phase.name} ({', '.join(present)})")
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
         environment = {**os.environ, "PULUMI_SLURM_BINARIES": str(binaries)}
+        side_by_side = ["-n", str(phase.workers), "--dist", "worksteal"] if phase.workers > 1 else []
         process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", "-q", f"--junit-xml={report}", *present], cwd=CHECKOUT, env=environment
+            [sys.executable, "-m", "pytest", "-q", f"--junit-xml={report}", *side_by_side, *present],
+            cwd=CHECKOUT,
+            env=environment,
         )
         status = _wait(process)
         if report.exists():
             tally.add_report(report)
-    tally.minutes[name] = ((time.monotonic() - started) / 60, budget)
+    tally.minutes[phase.name] = ((time.monotonic() - started) / 60, phase.minutes)
     return 0 if status == PYTEST_NO_TESTS else status
 
 

@@ -22,6 +22,8 @@ CONTROLLERS = (
 def cluster(apiserver: ApiServer, binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     log = (tmp_path_factory.mktemp("controllers") / "log").open("wb")
     command = [
+        # They end with this worker, however it ends.
+        *("setpriv", "--pdeathsig", "KILL", "--"),
         str(binaries / "kube-controller-manager"),
         f"--kubeconfig={apiserver.kubeconfig}",
         "--leader-elect=false",

@@ -20,7 +20,7 @@ import pytest
 from devcluster.standin import kubeconfig
 
 STANDIN = Path(__file__).parents[2] / "devcluster" / "standin" / "bin"
-COMMAND_SECONDS = 60
+COMMAND_SECONDS = 120
 
 
 class Cluster:
