@@ -100,7 +100,7 @@ def main(arguments: list[str]) -> int:
             if options.command not in WITHOUT_ROOT or bootstrap.is_root():
                 bootstrap.install_os_packages()
             bootstrap.make_venv()
-        elif not bootstrap.VENV.exists():
+        elif not bootstrap.venv_is_ready():
             bootstrap.explain_missing_venv()
             return 3
         bootstrap.continue_in_venv(arguments)

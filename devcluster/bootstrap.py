@@ -169,4 +169,4 @@ def continue_in_venv(arguments: list[str]) -> None:
 
 def explain_missing_venv() -> None:
     """Say, for commands that only look, why they can do nothing yet."""
-    say("nothing is set up in this checkout yet: run 'make up' first")
+    say("this checkout is not set up, or was set up for other requirements: run 'make up' first")

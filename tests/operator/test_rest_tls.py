@@ -66,6 +66,7 @@ def test_a_certificate_that_our_ca_signed_is_trusted(fake: FakeSlurmrestd, key_f
         (b"no PEM \xff", "its certificate is not trusted"),
         (None, f"there is no CA in {names.REST_AUTHORITY_FILE} to trust"),
     ],
+    ids=["another", "empty", "no certificate", "no file"],
 )
 def test_another_ca_or_none_is_told_and_no_token_is_sent(
     fake: FakeSlurmrestd, key_file: Path, authority: bytes | None, said: str
