@@ -12,7 +12,7 @@ from components.config import Config
 from components.controller import keys_secret
 from components.database import authority_volume, password_volume
 from components.manifest import SKIP_AWAIT, Manifest, declared, selector
-from components.slurm_pod import headless_service, pod_template, resources, slurm_container, slurm_pod_spec
+from components.slurm_pod import pod_template, resources, slurm_container, slurm_pod_spec, standing_service
 
 CONFIG_HASH: Final = "pulumi-slurm.dev/slurmdbd-conf"
 
@@ -83,7 +83,7 @@ def manifests(config: Config) -> list[Manifest]:
         return []
     return [
         _config_map(config),
-        headless_service(config, names.ACCOUNTING, "accounting", "slurmdbd", names.SLURMDBD_PORT),
+        standing_service(config, names.ACCOUNTING, "accounting", "slurmdbd", names.SLURMDBD_PORT),
         _stateful_set(config),
     ]
 

@@ -123,3 +123,16 @@ def headless_service(config: Config, name: str, component: str, port_name: str, 
     }
     # A Service is ready at once; Pulumi would wait for pods behind it, which come later.
     return Manifest(declared(config, "v1", "Service", name, component, {"spec": spec}, annotations=SKIP_AWAIT))
+
+
+def standing_service(config: Config, name: str, component: str, port_name: str, port: int) -> Manifest:
+    """A Service with an address of its own, which resolves while no pod is there: connections are refused at once.
+
+    A headless one would have no name then, and slurmctld waits half a minute for each lookup, or ends.
+    """
+    spec = {
+        "publishNotReadyAddresses": True,
+        "selector": selector(config, component),
+        "ports": [{"name": port_name, "port": port, "targetPort": port, "protocol": "TCP"}],
+    }
+    return Manifest(declared(config, "v1", "Service", name, component, {"spec": spec}, annotations=SKIP_AWAIT))

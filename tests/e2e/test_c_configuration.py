@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from pathlib import Path
 
@@ -13,13 +14,16 @@ SCRATCH = "/run/slurmctld/golden"
 
 @pytest.mark.parametrize("stack", sorted(folder.name for folder in GOLDEN.iterdir() if folder.is_dir()))
 def test_a_real_slurmctld_starts_with_the_rendered_files(slurm, stack):
-    """A second slurmctld beside the running one: own port, own state, the same keys."""
+    """A second slurmctld beside the running one: own port, own state, own name in accounting, the same keys."""
     slurm.on_pod("slurm-controller-0", f"rm -rf {SCRATCH}; mkdir -p {SCRATCH}/state").ok()
     for file in (GOLDEN / stack).iterdir():
         content = file.read_text()
         if file.name == "slurm.conf":
             content = (
-                content.replace("SlurmctldPort=6817", "SlurmctldPort=7817")
+                re.sub(r"(?m)^ClusterName=.*$", "ClusterName=golden", content)
+                .replace("SlurmctldPort=6817", "SlurmctldPort=7817")
+                # The socket for commands in the pod stays the running one's.
+                .replace("AuthInfo=", "AuthInfo=disable_sack,")
                 .replace("(slurm-controller)", "(localhost)")
                 .replace("StateSaveLocation=/var/spool/slurmctld", f"StateSaveLocation={SCRATCH}/state")
                 .replace("/run/slurmctld/slurmctld.pid", f"{SCRATCH}/slurmctld.pid")
@@ -44,3 +48,5 @@ def test_a_real_slurmctld_starts_with_the_rendered_files(slurm, stack):
     shown = slurm.on_pod("slurm-controller-0", textwrap.dedent(script), seconds=60).ok()
     assert "PartitionName=" in shown
     slurm.on_pod("slurm-controller-0", f"rm -rf {SCRATCH}").ok()
+    deleting = "sacctmgr -i delete cluster golden"
+    slurm.wait("golden is forgotten", lambda: slurm.on_pod("slurm-accounting-0", deleting).status == 0)

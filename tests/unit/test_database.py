@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -17,6 +19,7 @@ from components.config.connection import Connection, parse_connection, password_
 from components.config.values import memory_bytes
 from tests.unit.samples import changed, run_program
 
+GOLDEN = Path(__file__).parent / "golden_slurmdbd"
 URL = "mysql://slurm:p%40ss%20%22%23%5C@db.example:3307/books"
 EXTERNAL = changed("accounting", {"mode": "external", "external": {"connection": URL}})
 
@@ -70,6 +73,34 @@ def test_an_external_database_brings_no_pod_and_no_volume() -> None:
 @pytest.mark.parametrize(("memory", "pool"), [("128Mi", 32), ("256Mi", 96), ("2Gi", 1440), ("64Gi", 49056)])
 def test_the_buffer_pool_follows_the_memory_limit(memory: str, pool: int) -> None:
     assert database.buffer_pool_bytes(memory_bytes(memory)) == pool * 2**20
+
+
+FULL = {
+    "mode": "external",
+    "external": {
+        "host": "db.invalid",
+        "port": 3307,
+        "user": "ann",
+        "database": "books",
+        "passwordSecret": {"name": "s"},
+    },
+    "retention": {
+        "jobs": "24months",
+        "steps": "6months",
+        "events": "12months",
+        "reservations": "30days",
+        "suspensions": "30days",
+        "transactions": "36months",
+        "usage": "1000hours",
+    },
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [("mariadb", {"mode": "mariadb"}), ("full", FULL)])
+def test_the_rendered_file_is_the_golden_one(name: str, value: dict[str, Any]) -> None:
+    """A real slurmdbd takes them: tests/e2e/test_e_accounting.py."""
+    rendered = slurmdbd_conf.slurmdbd_conf(parse(changed("accounting", value)))
+    assert rendered == (GOLDEN / f"{name}.conf").read_text()
 
 
 def test_what_is_purged_is_not_archived() -> None:

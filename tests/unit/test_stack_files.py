@@ -63,7 +63,7 @@ def test_the_dev_stack_needs_exactly_the_facts_that_its_header_names() -> None:
     with pytest.raises(ConfigurationError) as refused:
         parse(raw)
     missing = sorted(".".join(str(part) for part in problem.path) for problem in refused.value.problems)
-    assert missing == ["images.operator", "images.slurm", "jail.image"]
+    assert missing == ["images.database", "images.operator", "images.slurm", "jail.image"]
     header = (CHECKOUT / "Pulumi.dev.yaml").read_text().partition("config:\n")[0]
     assert all(f"pulumi-slurm:{path}" in header for path in missing)
 
@@ -90,7 +90,7 @@ def test_nothing_of_the_dev_stack_is_kept_after_destroy() -> None:
 def test_the_dev_stack_takes_a_persons_key() -> None:
     content = yaml.safe_load((CHECKOUT / "Pulumi.dev.yaml").read_text())["config"]
     raw = {key.removeprefix("pulumi-slurm:"): value for key, value in content.items()}
-    raw["images"] |= {"slurm": "localhost/a/slurm:0123456789abcdef", "operator": "localhost/a/o:0123456789abcdef"}
+    raw["images"] |= {name: f"localhost/a/{name}:0123456789abcdef" for name in ("slurm", "operator", "database")}
     raw["jail"]["image"] = "localhost/a/jail:0123456789abcdef"
     raw["login"]["users"] = [{"name": "alice", "sshPublicKeys": [SSH_KEY], "sudo": True}]
     assert parse(raw).login.users[0].sudo

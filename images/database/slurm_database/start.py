@@ -36,6 +36,9 @@ OPTIONS = (
     "--max-allowed-packet=16M",
     "--innodb-log-file-size=64M",
     "--performance-schema=OFF",
+    # Caches of engines that hold the server's own small tables alone: Slurm's are InnoDB's, whose cache the pod sizes.
+    "--aria-pagecache-buffer-size=8M",
+    "--key-buffer-size=1M",
     "--max-connections=100",
 )
 
