@@ -1,5 +1,6 @@
 """What a node does for fast networks: NCCL's file, and the limit of locked memory."""
 
+import os
 import resource
 import subprocess
 import sys
@@ -24,6 +25,39 @@ def test_nccl_is_told_in_a_file_of_the_node(tmp_path: Path) -> None:
     assert file.read_text() == "NCCL_IB_HCA==m\nNCCL_IB_TC=41\n"
     mounts = {each.target: each for each in tree.plan(settings.Jail("r1"), nccl_conf=file)}
     assert (mounts["/etc/nccl.conf"].source, mounts["/etc/nccl.conf"].kind) == (str(file), tree.Kind.FILE)
+
+
+BIND = """
+import sys
+from pathlib import Path
+from slurm_node import nccl, tree
+from slurm_node.system import MountFlag, mount
+mount("none", Path("/"), flags=MountFlag.REC | MountFlag.PRIVATE)
+mount("run", Path("/run"), "tmpfs")
+folder = Path(sys.argv[1])
+file = nccl.write((("NCCL_IB_TC", "41"),), folder / "run" / "nccl.conf")
+tree.build([tree.Mount(tree.Kind.BIND, str(folder / "root"), "/"),
+            *tree.plan(tree.Jail("r1"), nccl_conf=file)[-1:]], folder / "tree")
+print((folder / "tree/etc/nccl.conf").read_text(), end="")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
+def test_the_nodes_file_lies_over_the_shared_root_and_leaves_nothing_of_it_there(tmp_path: Path) -> None:
+    """Two nodes share a root and differ in what NCCL is told; the root itself gets an empty mount point."""
+    (tmp_path / "root/run").mkdir(parents=True)
+    done = subprocess.run(
+        ["unshare", "--mount", sys.executable, "-c", BIND, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        env={"PYTHONPATH": "images/slurm", "PATH": "/usr/bin:/bin:/sbin:/usr/sbin"},
+        cwd=Path(__file__).parents[2],
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "NCCL_IB_TC=41"
+    assert (tmp_path / "root/etc/nccl.conf").read_text() == ""
 
 
 def test_without_anything_to_tell_the_images_own_file_stays(tmp_path: Path) -> None:
