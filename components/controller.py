@@ -47,7 +47,7 @@ def _state_claim(config: Config) -> Manifest:
         {"spec": spec},
         annotations=SKIP_AWAIT,
     )
-    return Manifest(body, held=False, retain=storage.retain, protect=storage.protect)
+    return Manifest(body, retain=storage.retain, protect=storage.protect)
 
 
 def _stateful_set(config: Config) -> Manifest:

@@ -84,7 +84,7 @@ def _claim(config: Config) -> Manifest:
     body = declared(
         config, "v1", "PersistentVolumeClaim", names.DATABASE, "database", {"spec": spec}, annotations=SKIP_AWAIT
     )
-    return Manifest(body, held=False, retain=storage.retain, protect=storage.protect)
+    return Manifest(body, retain=storage.retain, protect=storage.protect)
 
 
 def _probe(period: int, failures: int) -> dict[str, Any]:

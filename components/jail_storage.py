@@ -60,7 +60,7 @@ def manifests(config: Config) -> list[Manifest]:
         claim["storageClassName"] = storage.class_name
     # A claim that waits for its first pod would never be ready in Pulumi's eyes.
     body = declared(config, "v1", "PersistentVolumeClaim", names.JAIL, "jail", {"spec": claim}, annotations=SKIP_AWAIT)
-    return [*manifests, Manifest(body, held=False, retain=storage.retain, protect=storage.protect)]
+    return [*manifests, Manifest(body, retain=storage.retain, protect=storage.protect)]
 
 
 def sources(config: Config) -> list[str]:

@@ -1,6 +1,6 @@
 """The operator: its CRDs, its rights and its pod."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ CRD_FOLDER = Path(__file__).parent.parent / "operator" / "crds"
 
 _READ = ["get", "list", "watch"]
 _GROUP = names.API_GROUP
-_RULES: list[dict[str, Any]] = [
+_OWN_RULES: list[dict[str, Any]] = [
     {
         "apiGroups": [_GROUP],
         "resources": [
@@ -33,21 +33,23 @@ _RULES: list[dict[str, Any]] = [
         ],
         "verbs": [*_READ, "patch", "update"],
     },
-    # It deletes the StatefulSet of a node set that is gone: Pulumi's own delete would leave pods and revisions behind.
+    # Not by name: it lowers and deletes the StatefulSet of a node set that is declared no more.
     {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": [*_READ, "patch", "delete"]},
-    {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": _READ},
     {"apiGroups": [""], "resources": ["pods"], "verbs": _READ},
     # slurmdbd's own words about its database stand nowhere else.
     {"apiGroups": [""], "resources": ["pods/log"], "resourceNames": [f"{names.ACCOUNTING}-0"], "verbs": ["get"]},
-    # A rule with names can't allow create: the name is not known to the server then.
-    {"apiGroups": [""], "resources": ["configmaps"], "verbs": [*_READ, "create"]},
     {
         "apiGroups": [""],
         "resources": ["configmaps"],
         "resourceNames": [names.CONFIG_ACTIVE],
         "verbs": ["patch", "update"],
     },
-    {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [names.LEDGER], "verbs": ["get"]},
+    {
+        "apiGroups": [""],
+        "resources": ["secrets"],
+        "resourceNames": [names.LEDGER, names.LEDGER_PAYLOADS],
+        "verbs": ["get"],
+    },
     {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
     {
         "apiGroups": ["coordination.k8s.io"],
@@ -68,8 +70,49 @@ def crd_manifests() -> list[Manifest]:
     return [Manifest(body, held=False, retain=True) for body in bodies]
 
 
-def _rbac(config: Config) -> list[Manifest]:
+def plural(kind: str) -> str:
+    """A kind as the API server's URLs and rules have it; holds for every kind that is declared."""
+    word = kind.lower()
+    return f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+
+
+def rules(held: Iterable[tuple[str, str, str]]) -> list[dict[str, Any]]:
+    """What the operator may do: its own resources, and to restore what the ledger holds, by name.
+
+    Nothing may be granted that the operator lacks, so it can take added rights away from its own Role, and not give
+    itself lost ones.
+
+    Args:
+        held: API version, kind and name of each object of the ledger.
+    """
+    found: dict[tuple[str, str], list[str]] = {}
+    for api_version, kind, name in sorted(held):
+        group = api_version.rpartition("/")[0]
+        found.setdefault((group, plural(kind)), []).append(name)
+    rules = [*_OWN_RULES]
+    for (group, kinds), objects in found.items():
+        of_kind = {"apiGroups": [group], "resources": [kinds]}
+        by_name, any_name = ["patch", "delete"], [*_READ, "create"]
+        if kinds == "persistentvolumeclaims":
+            # Never made anew: what was on it would be lost.
+            by_name, any_name = ["patch"], _READ
+        elif kinds == "secrets":
+            # It reads no others. A rule with names can't allow create: the name is not known to the server then.
+            by_name, any_name = [*_READ, *by_name], ["create"]
+        elif kinds == "statefulsets":
+            by_name, any_name = [], ["create"]
+        rules += [{**of_kind, "resourceNames": objects, "verbs": by_name}] if by_name else []
+        rules.append({**of_kind, "verbs": any_name})
+    return rules
+
+
+def _rbac(config: Config, others: Iterable[Manifest]) -> list[Manifest]:
     rbac = "rbac.authorization.k8s.io"
+    own = [(f"{rbac}/v1", "Role"), (f"{rbac}/v1", "RoleBinding"), ("v1", "ServiceAccount"), ("apps/v1", "Deployment")]
+    held = {
+        *((api_version, kind, names.OPERATOR) for api_version, kind in own),
+        *((str(each.body["apiVersion"]), each.kind, each.name) for each in others if each.held),
+    }
     account = {"kind": "ServiceAccount", "name": names.OPERATOR, "namespace": config.cluster.namespace}
     binding = {
         "roleRef": {"apiGroup": rbac, "kind": "Role", "name": names.OPERATOR},
@@ -77,10 +120,10 @@ def _rbac(config: Config) -> list[Manifest]:
     }
     bodies = [
         declared(config, "v1", "ServiceAccount", names.OPERATOR, "operator", {"automountServiceAccountToken": False}),
-        declared(config, f"{rbac}/v1", "Role", names.OPERATOR, "operator", {"rules": _RULES}),
+        declared(config, f"{rbac}/v1", "Role", names.OPERATOR, "operator", {"rules": rules(held)}),
         declared(config, f"{rbac}/v1", "RoleBinding", names.OPERATOR, "operator", binding),
     ]
-    return [Manifest(body, held=False) for body in bodies]
+    return [Manifest(body) for body in bodies]
 
 
 _AUTHORITY_MOUNT = {"name": "rest-authority", "mountPath": names.SECRETS_REST_AUTHORITY, "readOnly": True}
@@ -137,14 +180,19 @@ def _deployment(config: Config) -> Manifest:
         "template": pod_template(config, "operator", pod),
     }
     body = declared(config, "apps/v1", "Deployment", names.OPERATOR, "operator", {"spec": spec})
-    return Manifest(body, held=False, deadline_seconds=duration_seconds(config.timeouts.available))
+    return Manifest(body, deadline_seconds=duration_seconds(config.timeouts.available))
 
 
-def manifests(config: Config) -> list[Manifest]:
-    """The operator's rights and its Deployment."""
+def manifests(config: Config, others: Iterable[Manifest]) -> list[Manifest]:
+    """The operator's rights and its Deployment.
+
+    Args:
+        config: The configuration: `operator`, `images`, `credentials` and `cluster`.
+        others: All other objects: the operator has to restore them.
+    """
     if config.operator.mode is OperatorMode.EXISTING:
         return []
-    return [*_rbac(config), _deployment(config)]
+    return [*_rbac(config, others), _deployment(config)]
 
 
 class Operator(Component):
@@ -153,6 +201,7 @@ class Operator(Component):
     Args:
         name: Name of the resource in the stack.
         config: The configuration: `operator`, `rest.tls`, `certificates`, `images`, `credentials` and `cluster`.
+        others: All other objects: the operator has to restore them.
         depends_on: What is there before, such as the keys.
         opts: Options of the resource.
     """
@@ -161,12 +210,13 @@ class Operator(Component):
         self,
         name: str,
         config: Config,
+        others: Sequence[Manifest],
         depends_on: Sequence[pulumi.Resource] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(name, opts)
         if config.operator.mode is OperatorMode.INSTALL:
             crds = self.declare(crd_manifests())
-            rights = self.declare(_rbac(config), depends_on)
+            rights = self.declare(_rbac(config, others), depends_on)
             self.declare([_deployment(config)], [*depends_on, *crds.values(), *rights.values()])
         self.register_outputs({"mode": str(config.operator.mode)})

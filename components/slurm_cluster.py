@@ -57,6 +57,12 @@ def namespace_manifests(config: Config) -> list[Manifest]:
 
 def manifests(config: Config) -> list[Manifest]:
     """Every object that the program declares, besides the ledger itself and the custom resources."""
+    others = _others(config)
+    return [*others, *operator.manifests(config, others)]
+
+
+def _others(config: Config) -> list[Manifest]:
+    """All but the operator, which has the right to restore these."""
     return [
         *namespace_manifests(config),
         *credentials.manifests(config),
@@ -65,7 +71,6 @@ def manifests(config: Config) -> list[Manifest]:
         *monitoring.manifests(config),
         *certificates.manifests(config),
         *jail_storage.manifests(config),
-        *operator.manifests(config),
         *database.manifests(config),
         *accounting.manifests(config),
         *controller.manifests(config),
@@ -126,9 +131,9 @@ class SlurmCluster(Component):
             [certificates.Certificates("certificates", config, [namespace], child)] if config.certificates.is_on else []
         )
         # Everything depends on the operator so that it is deleted after all that it looks after.
-        machinery = operator.Operator("operator", config, [secrets, *trust], child)
+        machinery = operator.Operator("operator", config, _others(config), [ledger, secrets, *trust], child)
         ready = [ledger, *trust, machinery]
-        storage = jail_storage.JailStorage("jail-storage", config, [namespace], child)
+        storage = jail_storage.JailStorage("jail-storage", config, [ledger], child)
         root = jail_population.JailPopulation("jail-population", config, [storage], child)
         parts = [
             configuration.Configuration("configuration", config, ready, child),

@@ -10,12 +10,14 @@ import os
 import socket
 import time
 import uuid
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import kopf
 
 from slurm_operator import access, health, metrics, names
+from slurm_operator.healing import Healer
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
 from slurm_operator.lease import RENEW_SECONDS, Lease, NotLeading
 from slurm_operator.reconcile import Reconciler
@@ -60,13 +62,16 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
     memo.api = KubernetesApi(access.find(), os.environ["POD_NAMESPACE"])
     memo.lease = Lease(memo.api, identity)
     metrics.LEADER.set_function(memo.lease.held)
-    memo.reconciler = Reconciler(memo.api, memo.lease, Path(os.environ.get("JWT_KEY_FILE", names.JWT_KEY_FILE)))
-    memo.wake = asyncio.Event()
-    progress = health.Progress()
-    memo.stop_health = health.serve(progress, int(os.environ.get("HEALTH_PORT", names.HEALTH_PORT)))
+    key_file = Path(os.environ.get("JWT_KEY_FILE", names.JWT_KEY_FILE))
+    memo.wake, memo.wake_healer = asyncio.Event(), asyncio.Event()
+    memo.healer = Healer(memo.api, memo.lease, memo.wake_healer.set, memo.wake.set)
+    memo.reconciler = Reconciler(memo.api, memo.lease, key_file, memo.healer)
+    progress = {"slurm": health.Progress(), "healing": health.Progress()}
+    memo.stop_health = health.serve(progress.values(), int(os.environ.get("HEALTH_PORT", names.HEALTH_PORT)))
     memo.tasks = [
         asyncio.create_task(_keep_lease(memo.lease), name="lease"),
-        asyncio.create_task(_keep_passing(memo.reconciler, memo.wake, progress), name="passes"),
+        asyncio.create_task(_keep_passing("slurm", memo.reconciler.run, memo.wake, progress["slurm"])),
+        asyncio.create_task(_keep_passing("healing", memo.healer.run, memo.wake_healer, progress["healing"])),
     ]
 
 
@@ -78,6 +83,7 @@ async def stop(memo: kopf.Memo, **_: Any) -> None:
     await asyncio.gather(*memo.tasks, return_exceptions=True)
     with contextlib.suppress(KubernetesError):
         await memo.lease.release()
+    await memo.healer.close()
     await memo.reconciler.close()
     await memo.api.close()
     memo.stop_health()
@@ -87,8 +93,9 @@ async def stop(memo: kopf.Memo, **_: Any) -> None:
 @kopf.on.event(names.GROUP, names.VERSION, names.SLURM_CLUSTERS)
 @kopf.on.event(names.GROUP, names.VERSION, names.NODE_SETS)
 async def changed(memo: kopf.Memo, **_: Any) -> None:
-    """Wake the next pass at once."""
+    """Wake the next passes at once."""
     memo.wake.set()
+    memo.wake_healer.set()
 
 
 async def _keep_lease(lease: Lease) -> None:
@@ -103,7 +110,9 @@ async def _keep_lease(lease: Lease) -> None:
         await asyncio.sleep(RENEW_SECONDS)
 
 
-async def _keep_passing(reconciler: Reconciler, wake: asyncio.Event, progress: health.Progress) -> None:
+async def _keep_passing(
+    subject: str, run: Callable[[], Awaitable[bool]], wake: asyncio.Event, progress: health.Progress
+) -> None:
     trouble = ""
     while True:
         wake.clear()
@@ -111,7 +120,7 @@ async def _keep_passing(reconciler: Reconciler, wake: asyncio.Event, progress: h
         moving, outcome, said = True, "done", ""
         try:
             async with asyncio.timeout(PASS_DEADLINE_SECONDS):
-                moving = await reconciler.run()
+                moving = await run()
             progress.made()
         except NotLeading:
             outcome = "not_leading"
@@ -124,10 +133,10 @@ async def _keep_passing(reconciler: Reconciler, wake: asyncio.Event, progress: h
         except Exception:
             # A defect of ours must not end the passes, but counts as no progress, so that /healthz tells.
             outcome = "defect"
-            log.exception("pass failed")
-        metrics.PASSES.labels(outcome).observe(time.monotonic() - started)
+            log.exception("pass failed: subject=%s", subject)
+        metrics.PASSES.labels(subject, outcome).observe(time.monotonic() - started)
         if said and said != trouble:
-            log.warning("pass ended: outcome=%s error=%s", outcome, said)
+            log.warning("pass ended: subject=%s outcome=%s error=%s", subject, outcome, said)
         trouble = said
         await asyncio.sleep(_LEAST_PAUSE_SECONDS)
         with contextlib.suppress(TimeoutError):

@@ -41,8 +41,9 @@ class _Quiet(WSGIRequestHandler):
         """Say nothing: a probe every few seconds is not an event."""
 
 
-def serve(progress: Progress, port: int) -> Callable[[], None]:
-    """Answer on all addresses and return what stops it."""
+def serve(progress: Iterable[Progress], port: int) -> Callable[[], None]:
+    """Answer on all addresses and return what stops it; the slowest of several kinds of passes counts."""
+    kinds = list(progress)
     measure = prometheus.make_wsgi_app()
 
     def answer(environment: dict[str, Any], start: Any) -> Iterable[bytes]:
@@ -52,7 +53,7 @@ def serve(progress: Progress, port: int) -> Callable[[], None]:
         if environment["PATH_INFO"] != "/healthz":
             start("404 Not Found", [("Content-Type", "text/plain")])
             return [b"/healthz and /metrics are here\n"]
-        stalled = progress.stalled_seconds()
+        stalled = max(each.stalled_seconds() for each in kinds)
         start("200 OK" if stalled < STALLED_SECONDS else "503 Service Unavailable", [("Content-Type", "text/plain")])
         return [f"last pass {stalled:.0f} s ago\n".encode()]
 

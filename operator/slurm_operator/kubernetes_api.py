@@ -7,6 +7,7 @@ would bring models of all of Kubernetes for seven calls.
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -16,8 +17,10 @@ from slurm_operator.access import Access
 
 Object = dict[str, Any]
 DEADLINE_SECONDS = 5.0
+WATCH_SECONDS = 240
 _MANAGER = {"fieldManager": names.FIELD_MANAGER}
-_APPLY = {"Content-Type": "application/apply-patch+yaml"}
+_APPLY = "application/apply-patch+yaml"
+_JSON_PATCH = "application/json-patch+json"
 
 
 class KubernetesError(Exception):
@@ -44,9 +47,35 @@ class KubernetesApi:
 
     async def list(self, api: str, plural: str, selector: str = "") -> list[Object]:
         """List objects, by labels if a selector is given."""
-        answer = await self._call("GET", self._path(api, plural), params={"labelSelector": selector})
-        items: list[Object] = answer["items"]
+        items: list[Object] = (await self.listing(api, plural, {"labelSelector": selector}))["items"]
         return items
+
+    async def listing(self, api: str, plural: str, params: dict[str, str]) -> Object:
+        """List objects, with the version of the list, from which to watch."""
+        return await self._call("GET", self._path(api, plural), params=params)
+
+    async def watch(self, api: str, plural: str, params: dict[str, str]) -> AsyncIterator[tuple[str, Object]]:
+        """Yield changes (ADDED, MODIFIED or DELETED, and the object) for some minutes.
+
+        Raises:
+            KubernetesError: the connection broke, or the version to watch from is too old: list again.
+        """
+        path = self._path(api, plural)
+        asked = {**params, "watch": "true", "timeoutSeconds": str(WATCH_SECONDS)}
+        deadline = httpx.Timeout(DEADLINE_SECONDS, read=WATCH_SECONDS + DEADLINE_SECONDS)
+        try:
+            async with self._client.stream(
+                "GET", path, params=asked, headers=self._headers(), timeout=deadline
+            ) as answer:
+                if answer.is_error:
+                    raise KubernetesError(answer.status_code, f"watch {path}: {answer.status_code}")
+                async for line in answer.aiter_lines():
+                    change = json.loads(line)
+                    if change["type"] == "ERROR":
+                        raise KubernetesError(0, f"watch {path}: {change['object'].get('message', '')}")
+                    yield change["type"], change["object"]
+        except (httpx.HTTPError, ValueError) as error:
+            raise KubernetesError(0, f"watch {path}: {type(error).__name__} {error}".rstrip()) from error
 
     async def get(self, api: str, plural: str, name: str) -> Object | None:
         """Return an object, None if it does not exist."""
@@ -61,18 +90,41 @@ class KubernetesApi:
         """Create an object; it exists already: KubernetesError 409."""
         return await self._call("POST", self._path(api, plural), body, params=_MANAGER)
 
+    async def would_be_created(self, api: str, plural: str, body: Mapping[str, Any]) -> bool:
+        """Whether an object is valid in itself, whatever there is under its name."""
+        try:
+            await self._call("POST", self._path(api, plural), body, params={**_MANAGER, "dryRun": "All"})
+        except KubernetesError as error:
+            return error.status == httpx.codes.CONFLICT
+        return True
+
     async def replace(self, api: str, plural: str, body: Object) -> Object:
         """Replace an object; its resourceVersion is no longer the one given: KubernetesError 409."""
         return await self._call("PUT", self._path(api, plural, body["metadata"]["name"]), body, params=_MANAGER)
 
-    async def apply(self, api: str, plural: str, body: Object, subresource: str = "") -> Object:
+    async def apply(
+        self, api: str, plural: str, body: Object, subresource: str = "", manager: str = names.FIELD_MANAGER
+    ) -> Object:
         """Server-side apply the fields of `body` as ours; a resourceVersion in it that is not the current one: 409."""
         path = self._path(api, plural, body["metadata"]["name"]) + (f"/{subresource}" if subresource else "")
-        return await self._call("PATCH", path, body, params={**_MANAGER, "force": "true"}, headers=_APPLY)
+        return await self._call("PATCH", path, body, params={"fieldManager": manager, "force": "true"}, kind=_APPLY)
 
-    async def delete(self, api: str, plural: str, name: str, resource_version: str) -> None:
-        """Delete an object and then what it owns; it is gone already: nothing; it is no longer as it was seen: 409."""
-        options = {"propagationPolicy": "Background", "preconditions": {"resourceVersion": resource_version}}
+    async def patch(self, api: str, plural: str, name: str, operations: Sequence[Object]) -> Object:
+        """Carry out a JSON patch; one of its tests fails: KubernetesError 422."""
+        return await self._call("PATCH", self._path(api, plural, name), operations, params=_MANAGER, kind=_JSON_PATCH)
+
+    async def delete(self, api: str, plural: str, name: str, resource_version: str, *, orphan: bool = False) -> None:
+        """Delete an object, and then what it owns; it is gone already: nothing; it is no longer as it was seen: 409.
+
+        Args:
+            api: API group and version.
+            plural: the kind, as in URLs.
+            name: name of the object.
+            resource_version: how it was seen.
+            orphan: leave what it owns.
+        """
+        policy = "Orphan" if orphan else "Background"
+        options = {"propagationPolicy": policy, "preconditions": {"resourceVersion": resource_version}}
         try:
             await self._call("DELETE", self._path(api, plural, name), options)
         except KubernetesError as error:
@@ -82,7 +134,7 @@ class KubernetesApi:
     async def log(self, pod: str, lines: int) -> str:
         """Return the last lines of a pod's log."""
         path = f"{self._path('v1', 'pods', pod)}/log"
-        answer = await self._request("GET", path, None, {"tailLines": str(lines)}, {})
+        answer = await self._request("GET", path, None, {"tailLines": str(lines)})
         if answer.is_error:
             raise KubernetesError(answer.status_code, f"GET {path}: {answer.text[:200]}")
         return answer.text
@@ -95,15 +147,13 @@ class KubernetesApi:
         self,
         method: str,
         path: str,
-        body: Object | None = None,
+        body: Mapping[str, Any] | Sequence[Object] | None = None,
         *,
         params: dict[str, str] | None = None,
-        headers: dict[str, str] | None = None,
+        kind: str = "application/json",
     ) -> Object:
         content = json.dumps(body) if body is not None else None
-        answer = await self._request(
-            method, path, content, params, {"Content-Type": "application/json"} | (headers or {})
-        )
+        answer = await self._request(method, path, content, params, kind)
         try:
             parsed = answer.json()
         except ValueError as error:
@@ -115,11 +165,13 @@ class KubernetesApi:
         return parsed
 
     async def _request(
-        self, method: str, path: str, content: str | None, params: dict[str, str] | None, headers: dict[str, str]
+        self, method: str, path: str, content: str | None, params: dict[str, str] | None, kind: str = ""
     ) -> httpx.Response:
-        bearer = self._access.bearer()
-        all_headers = headers | ({"Authorization": f"Bearer {bearer}"} if bearer else {})
         try:
-            return await self._client.request(method, path, content=content, params=params, headers=all_headers)
+            return await self._client.request(method, path, content=content, params=params, headers=self._headers(kind))
         except httpx.HTTPError as error:
             raise KubernetesError(0, f"{method} {path}: {type(error).__name__} {error}".rstrip()) from error
+
+    def _headers(self, kind: str = "") -> dict[str, str]:
+        bearer = self._access.bearer()
+        return ({"Content-Type": kind} if kind else {}) | ({"Authorization": f"Bearer {bearer}"} if bearer else {})

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from slurm_operator import actions, names, node_sets, observe, report
 from slurm_operator.decisions import accounting, config, deletion, serving, status
+from slurm_operator.healing import Healer
 from slurm_operator.kubernetes_api import KubernetesApi, Object
 from slurm_operator.lease import Lease
 from slurm_operator.seen import Kubernetes, Unknown
@@ -26,9 +27,11 @@ class Reconciler:
         api: KubernetesApi,
         lease: Lease,
         key_file: Path,
+        healer: Healer,
         authority_file: Path = Path(names.REST_AUTHORITY_FILE),
     ) -> None:
         self._api = api
+        self._healer = healer
         self._lease = lease
         self._key_file = key_file
         self._authority_file = authority_file
@@ -107,7 +110,8 @@ class Reconciler:
         moving: list[status.Finding],
     ) -> config.Memory | None:
         jobs = slurm.nodes if isinstance(slurm.nodes, Unknown) else slurm.jobs
-        declared = seen.ledger_revision == seen.cluster.revision
+        drifted = self._healer.has_drifted("ConfigMap", seen.cluster.wanted_config, seen.wanted_config)
+        declared = seen.ledger_revision == seen.cluster.revision and not drifted
         active = seen.active_config
         promotion = config.promotion(seen.wanted_config, active, declared=declared, jobs=jobs)
         if isinstance(promotion, config.Promote):
@@ -154,9 +158,10 @@ class Reconciler:
         counts = status.total(all_counts)
         found = status.cluster(seen, served.slurm.nodes, all_sets, counts)
         found.add(accounting.findings(seen))
-        found.wrong += served.problems
+        found.wrong += [*served.problems, *self._healer.problems]
         found.moving += moving
         conditions = found.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
+        conditions += (self._healer.condition,) if self._healer.condition else ()
         complete = seen.ledger_revision == seen.cluster.revision
         fields = {
             "revision": seen.cluster.revision if complete else body.get("status", {}).get("revision"),
@@ -171,7 +176,7 @@ class Reconciler:
         }
         changed = await report.write_status(self._api, self._lease, names.SLURM_CLUSTERS, body, conditions, fields, now)
         for now_is in changed:
-            bad = (now_is.status == "True") == (now_is.type == "Degraded")
+            bad = (now_is.status == "True") == (now_is.type == "Degraded") and now_is.reason != "UpdateInProgress"
             reason = f"{now_is.type}{now_is.status}"
             log.info("condition changed: %s reason=%s message=%s", reason, now_is.reason, now_is.message)
             await report.event(self._api, body, reason, now_is.message, warning=bad and now_is.type != "Progressing")

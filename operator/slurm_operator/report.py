@@ -39,11 +39,14 @@ async def write_status(
     fields: dict[str, object],
     now: datetime.datetime,
 ) -> list[Condition]:
-    """Write a resource's status if it differs from what is there, and return the conditions that changed."""
+    """Write a resource's status if it differs from what is there, and return the conditions that changed.
+
+    A condition of which nothing is said now stays as it was. That healing has been paused for too long is a change too.
+    """
     before = body.get("status", {})
     old = {item["type"]: item for item in before.get("conditions", [])}
     generation = body["metadata"]["generation"]
-    rows = []
+    rows = [row for kind, row in old.items() if kind not in {each.type for each in conditions}]
     for condition in conditions:
         known = old.get(condition.type, {})
         kept = known.get("lastTransitionTime") if known.get("status") == condition.status else None
@@ -65,7 +68,12 @@ async def write_status(
     metadata = {"name": body["metadata"]["name"]}
     update = {"apiVersion": CUSTOM_API, "kind": body["kind"], "metadata": metadata, "status": after}
     await api.apply(CUSTOM_API, plural, update, subresource="status")
-    return [each for each in conditions if old.get(each.type, {}).get("status") != each.status]
+    return [each for each in conditions if _news(old.get(each.type, {}), each)]
+
+
+def _news(known: dict[str, str], now_is: Condition) -> bool:
+    worse = now_is.reason == "UpdateFailed" != known.get("reason")
+    return worse or known.get("status") != now_is.status
 
 
 async def event(api: KubernetesApi, body: Object, reason: str, note: str, *, warning: bool = False) -> None:

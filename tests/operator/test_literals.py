@@ -19,6 +19,9 @@ def test_names_are_the_programs() -> None:
     assert names.SLURM_CONF == program.SLURM_CONF
     assert names.LEDGER_SECRET == program.LEDGER
     assert names.LEDGER_REVISION_KEY == program.LEDGER_REVISION
+    assert names.LEDGER_DATA_KEY == program.LEDGER_DATA
+    assert names.LEDGER_PAYLOADS == program.LEDGER_PAYLOADS
+    assert names.DECLARING_MANAGER == program.FIELD_MANAGER
     assert f"{program.SECRETS_SLURM}/{program.JWT_KEY}" == names.JWT_KEY_FILE
     assert names.HEALTH_PORT == program.OPERATOR_HEALTH_PORT
     labels = [names.NAME_LABEL, names.INSTANCE_LABEL, names.COMPONENT_LABEL, names.NODE_SET_LABEL]

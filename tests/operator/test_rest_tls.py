@@ -96,7 +96,7 @@ def test_a_ca_that_changes_is_read_anew(tmp_path: Path, key_file: Path) -> None:
     file = tmp_path / "ca.crt"
 
     async def clients() -> list[bytes | None]:
-        reconciler = reconcile.Reconciler(None, None, key_file, file)  # type: ignore[arg-type]
+        reconciler = reconcile.Reconciler(None, None, key_file, None, file)  # type: ignore[arg-type]
         seen = []
         for content in (None, b"one", b"one", b"two"):
             if content is not None:

@@ -275,7 +275,7 @@ def test_health_fails_when_passes_make_no_progress() -> None:
     now = [0.0]
     progress = health.Progress(lambda: now[0])
     port = free_ports(1)[0]
-    stop = health.serve(progress, port)
+    stop = health.serve([progress], port)
     try:
         assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
         now[0] = health.STALLED_SECONDS

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import functools
+import gzip
 import json
 import os
 import re
@@ -16,13 +17,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import yaml
-from slurm_operator import access, names
+from slurm_operator import access, mirror, names
 
 from components import operator as program
 from tests.operator.fake_slurmrestd import FakeSlurm
@@ -41,7 +42,16 @@ class Admin:
     def __init__(self, kubeconfig: Path) -> None:
         found = access.from_kubeconfig(kubeconfig)
         self.access = found
-        self.client = httpx.Client(base_url=found.server, verify=found.tls(), timeout=10, trust_env=False)
+        self._threads = threading.local()
+
+    @property
+    def client(self) -> httpx.Client:
+        """A client of this thread's own: connections that two threads share are closed under one by the other."""
+        if not hasattr(self._threads, "client"):
+            found = self.access
+            self._threads.client = httpx.Client(base_url=found.server, verify=found.tls(), timeout=10, trust_env=False)
+        client: httpx.Client = self._threads.client
+        return client
 
     def call(self, method: str, path: str, body: Any = None, **options: Any) -> dict[str, Any]:
         """Call and return the object; an error raises with the API server's words."""
@@ -94,6 +104,7 @@ class World:
             "events.k8s.io/v1": ("events",),
             "coordination.k8s.io/v1": ("leases",),
             "rbac.authorization.k8s.io/v1": ("roles", "rolebindings"),
+            "networking.k8s.io/v1": ("networkpolicies",),
             f"{names.GROUP}/{names.VERSION}": (names.SLURM_CLUSTERS, names.NODE_SETS),
         }
         group = next((group for group, kinds in groups.items() if plural in kinds), "")
@@ -109,10 +120,12 @@ class World:
         """Read an object."""
         return self.admin.call("GET", self.path(plural, name))
 
-    def patch(self, plural: str, name: str, change: dict[str, Any], subresource: str = "") -> dict[str, Any]:
+    def patch(
+        self, plural: str, name: str, change: dict[str, Any], subresource: str = "", manager: str = "kubectl-edit"
+    ) -> dict[str, Any]:
         """Merge a change into an object."""
         path = self.path(plural, name, subresource)
-        return self.admin.call("PATCH", path, change, headers=STRATEGIC)
+        return self.admin.call("PATCH", path, change, headers=STRATEGIC, params={"fieldManager": manager})
 
     def delete(self, plural: str, name: str) -> None:
         """Delete an object; a finalizer may keep it."""
@@ -146,12 +159,21 @@ class World:
         """SlurmCluster.spec.rest."""
         return {"url": self.rest_url}
 
-    def ledger(self, revision: str) -> None:
-        """Write the ledger's revision."""
-        data = {"revision": base64.b64encode(revision.encode()).decode()}
-        with contextlib.suppress(RuntimeError):
-            self.admin.call("DELETE", self.path("secrets", "slurm-ledger"))
-        self.create("secrets", {"metadata": {"name": "slurm-ledger"}, "data": data})
+    def ledger(
+        self, revision: str, objects: Iterable[dict[str, Any]] = (), payloads: dict[str, str] | None = None
+    ) -> None:
+        """Write the ledger as components/ledger.py does."""
+        document = gzip.compress(json.dumps({"format": 1, "objects": list(objects)}).encode())
+        data = {"revision": revision.encode(), "ledger.json.gz": document}
+        encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
+        for name, content in (("slurm-ledger-payloads", payloads or {}), ("slurm-ledger", encoded)):
+            self.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": content})
+
+    def apply(self, body: dict[str, Any], manager: str = "pulumi-slurm") -> dict[str, Any]:
+        """Apply an object as Pulumi does."""
+        path = self.path(mirror.plural(body["kind"]), body["metadata"]["name"])
+        headers = {"Content-Type": "application/apply-patch+yaml"}
+        return self.admin.call("PATCH", path, body, headers=headers, params={"fieldManager": manager, "force": "true"})
 
     def scale(self, replicas: int) -> None:
         """`kubectl scale nodeset cpu`."""
@@ -286,11 +308,13 @@ class FakeWorkloads:
         }
 
 
-def kubeconfig_of_role(world: World, folder: Path) -> Path:
+def kubeconfig_of_role(world: World, folder: Path, held: Iterable[tuple[str, str, str]] = ()) -> Path:
     """A kubeconfig of a service account that has the Role which the program declares, and nothing else."""
     named = {"metadata": {"name": "slurm-operator"}}
     world.create("serviceaccounts", named)
-    world.create("roles", named | {"rules": program._RULES})
+    always = [("v1", "ConfigMap", "slurm-config-wanted"), ("apps/v1", "Deployment", "slurm-rest")]
+    always += [("apps/v1", "StatefulSet", "cpu"), ("v1", "Secret", "slurm-keys")]
+    world.create("roles", named | {"rules": program.rules({*always, *held})})
     subject = {"kind": "ServiceAccount", "name": "slurm-operator", "namespace": world.namespace}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "slurm-operator"}
     world.create("rolebindings", named | {"subjects": [subject], "roleRef": role})

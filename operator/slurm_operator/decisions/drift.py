@@ -1,0 +1,232 @@
+"""Declared objects and what became of them: what to do, and what to tell about it.
+
+Whether an object has drifted, the API server says itself: the declared fields are applied, which changes nothing if
+nothing has drifted. Fields that others added where everything is ours are then removed one by one, since an apply
+leaves those alone. What had drifted is read from who owned what before and after.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from slurm_operator.decisions import ownership
+from slurm_operator.decisions.status import Condition, Finding
+
+Object = Mapping[str, Any]
+Key = tuple[str, str]
+"""Kind and name."""
+
+PATIENCE = datetime.timedelta(minutes=30)
+"""An update that has not ended by then is taken for one that failed: Pulumi itself waits no longer by default."""
+FOUGHT_OVER = 10
+"""So many heals of one object within FOUGHT_WITHIN are enough: somebody else holds another opinion."""
+FOUGHT_WITHIN = datetime.timedelta(minutes=1)
+
+_CLAIM = "PersistentVolumeClaim"
+_LABELS = ("f:metadata", "f:labels")
+_ALL_OURS = (("f:data",), ("f:binaryData",), ("f:spec",))
+"""Where a field of somebody else is drift. Annotations are not: controllers keep their notes there."""
+_REPLICAS = ("f:spec", "f:replicas")
+_IMMUTABLE = "f:immutable"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ledger:
+    """What Pulumi declared: objects by kind and name; `problems` names what cannot be held and why."""
+
+    revision: str
+    objects: Mapping[Key, Object]
+    problems: tuple[Finding, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Check:
+    """Apply an object; `before` is how it was seen, None if it is missing."""
+
+    declared: Object
+    before: Object | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """What a round does about the declared objects, and what it can only tell about."""
+
+    checks: tuple[Check, ...]
+    problems: tuple[Finding, ...]
+
+
+def standing(revision: str, ledger: Ledger | None, paused: datetime.datetime, now: datetime.datetime) -> Condition:
+    """Say whether declared objects are held now, as the condition Healing.
+
+    Args:
+        revision: the revision that the SlurmCluster says is declared completely.
+        ledger: what is declared, None if there is no ledger that can be read.
+        paused: since when it has been paused, `now` if it was not.
+        now: the time.
+    """
+    if ledger is None:
+        return Condition("Healing", "False", "LedgerMissing", "there is no ledger; run pulumi up --refresh")
+    if ledger.revision == revision:
+        return Condition("Healing", "True", "Held", f"{len(ledger.objects)} objects are held as declared")
+    what = f"Pulumi began revision {ledger.revision} and has not completed it"
+    if now - paused < PATIENCE:
+        return Condition("Healing", "False", "UpdateInProgress", f"{what}: edits are not undone until it has")
+    minutes = int(PATIENCE.total_seconds() // 60)
+    return Condition(
+        "Healing",
+        "False",
+        "UpdateFailed",
+        f"{what} in {minutes} minutes: nothing is healed until you run pulumi up --refresh",
+    )
+
+
+def plan(
+    ledger: Ledger,
+    live: Mapping[Key, Object | None],
+    clean: Mapping[Key, str],
+    healed: Mapping[Key, Iterable[datetime.datetime]],
+    now: datetime.datetime,
+) -> Plan:
+    """Decide which objects to apply.
+
+    Args:
+        ledger: what is declared.
+        live: how objects are, None for one that is missing; what could not be seen is not in it.
+        clean: fingerprints of objects that were found to be, or made, as declared.
+        healed: when objects were healed.
+        now: the time.
+    """
+    checks: list[Check] = []
+    problems = list(ledger.problems)
+    for key, declared in ledger.objects.items():
+        if key not in live:
+            continue
+        before = live[key]
+        if key[0] == _CLAIM and (before is None or _leaving(before)):
+            message = f"{_title(key)} was deleted; what is on the volume cannot be declared: restore it by hand"
+            problems.append(Finding("ClaimDeleted", message))
+        elif before is not None and (_leaving(before) or clean.get(key) == fingerprint(before)):
+            continue
+        elif sum(now - moment < FOUGHT_WITHIN for moment in healed.get(key, ())) >= FOUGHT_OVER:
+            others = ", ".join(sorted({manager for manager, _ in ownership.foreign(before or _NOTHING)}))
+            message = f"{_title(key)} is changed again and again; it was written by {others or 'nobody known'}"
+            problems.append(Finding("HealingFought", message))
+        else:
+            checks.append(Check(declared, before))
+    return Plan(tuple(checks), tuple(problems))
+
+
+_NOTHING: Object = {"metadata": {}}
+
+
+def body(check: Check) -> dict[str, Any]:
+    """What to apply: the declared fields, on the very object that was seen.
+
+    A claim's spec cannot be changed but for its size, which an administrator may have raised: it is sent as it stands.
+    """
+    declared = dict(check.declared)
+    if check.before is not None:
+        declared["metadata"] = {
+            **declared["metadata"],
+            "resourceVersion": check.before["metadata"]["resourceVersion"],
+        }
+        if declared["kind"] == _CLAIM:
+            declared["spec"] = {
+                key: check.before["spec"][key] for key in declared["spec"] if key in check.before["spec"]
+            }
+    return declared
+
+
+def sized_by_operator(declared: Object) -> bool:
+    """Whether it is a set whose size is the operator's to say, so that a new one is made with the size of its pods."""
+    return bool(declared["kind"] == "StatefulSet" and "replicas" not in declared["spec"])
+
+
+def size_of(stateful_set: str, pods: Iterable[str]) -> int:
+    """The least size that deletes none of a set's pods."""
+    found = [re.fullmatch(re.escape(stateful_set) + r"-(\d+)", name) for name in pods]
+    return max((int(match.group(1)) + 1 for match in found if match), default=0)
+
+
+def gives_back(live: Object) -> bool:
+    """Whether the operator owns more of a set than its size, as after it has made it."""
+    return any(path != _REPLICAS for path in ownership.leaves(ownership.operators(live)))
+
+
+def surplus(live: Object) -> list[ownership.Path]:
+    """The fields that others added where everything is ours, once the declared ones are applied."""
+    roots = (_LABELS,) if live["kind"] == _CLAIM else (*_ALL_OURS, _LABELS)
+    ours = ownership.declared(live)
+    found = {
+        path
+        for _, fields in ownership.foreign(live)
+        for root in roots
+        for path in ownership.lacking(ownership.within(fields, root), ownership.within(ours, root), root)
+    }
+    frozen = any(_IMMUTABLE in fields for _, fields in ownership.foreign(live)) and _IMMUTABLE not in ours
+    return sorted(found - {_REPLICAS}) + ([(_IMMUTABLE,)] if frozen else [])
+
+
+def removal(live: Object, paths: Iterable[ownership.Path]) -> list[dict[str, Any]]:
+    """A JSON patch that removes fields of the very object that was seen; empty if they are gone already."""
+    found = [where for path in paths if (where := ownership.pointer(live, path)) is not None]
+    if not found:
+        return []
+    version = live["metadata"]["resourceVersion"]
+    # From the back, so that the indices of what is left to remove stay true.
+    rows = sorted(found, key=lambda where: [(isinstance(step, int), step) for step in where], reverse=True)
+    test = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
+    return [test, *({"op": "remove", "path": "".join(f"/{_escaped(step)}" for step in where)} for where in rows)]
+
+
+def account(before: Object | None, after: Object, removed: Iterable[ownership.Path] = ()) -> str:
+    """Tell what was healed, without a value; empty if nothing was.
+
+    Args:
+        before: the object as it was, None if it was missing.
+        after: as it is now.
+        removed: fields of others that were removed.
+    """
+    title = _title((after["kind"], after["metadata"]["name"]))
+    if before is None:
+        return f"restored {title}, which was deleted"
+    if fingerprint(before) == fingerprint(after):
+        return ""
+    held = ownership.declared(before)
+    paths = [*(path for path in ownership.leaves(ownership.declared(after)) if not ownership.has(held, path)), *removed]
+    if not paths:
+        return f"restored {title}, which was changed under the name of Pulumi"
+    rows = [f"{ownership.text(path)} ({_by(before, path)})" for path in paths]
+    more = f" and {len(rows) - 8} more" if len(rows) > 8 else ""
+    return f"restored {title}: {', '.join(rows[:8])}{more}"
+
+
+def fingerprint(live: Object) -> str:
+    """Identify what an object says, apart from its status and who wrote it."""
+    hidden = ("resourceVersion", "managedFields", "generation")
+    metadata = {key: value for key, value in live["metadata"].items() if key not in hidden}
+    content = {key: value for key, value in live.items() if key not in ("status", "metadata", "apiVersion", "kind")}
+    return hashlib.sha256(json.dumps([metadata, content], sort_keys=True).encode()).hexdigest()
+
+
+def _by(before: Object, path: ownership.Path) -> str:
+    managers = ownership.writers(before, path)
+    return f"by {', '.join(managers)}" if managers else "removed, nobody is noted"
+
+
+def _leaving(live: Object) -> bool:
+    return "deletionTimestamp" in live["metadata"]
+
+
+def _title(key: Key) -> str:
+    return f"{key[0]} {key[1]}"
+
+
+def _escaped(step: str | int) -> str:
+    return str(step).replace("~", "~0").replace("/", "~1")

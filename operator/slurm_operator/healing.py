@@ -1,0 +1,205 @@
+"""Holds the declared objects: its own rounds, so that a slow Slurm delays no heal.
+
+A round looks first at the objects and then at the ledger. Pulumi writes the ledger before any object, so a change of
+Pulumi's that was seen is one whose ledger is seen too, and a later one fails the apply, which names the version seen.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import collections
+import datetime
+import gzip
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from slurm_operator import actions, metrics, names, observe
+from slurm_operator.decisions import drift
+from slurm_operator.decisions.status import Condition, Finding
+from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
+from slurm_operator.lease import Lease
+from slurm_operator.mirror import Mirror, Watch, plural
+
+log = logging.getLogger(__name__)
+
+_FORMAT = 1
+
+
+class Healer:
+    """Heals the declared objects of one namespace.
+
+    Attributes:
+        condition: what to say about it in the SlurmCluster's status; None before the first round.
+        problems: what could not be healed.
+    """
+
+    def __init__(self, api: KubernetesApi, lease: Lease, wake: Callable[[], None], tell: Callable[[], None]) -> None:
+        """Heal by rounds.
+
+        Args:
+            api: the namespace.
+            lease: has to be ours.
+            wake: called when the next round should begin at once.
+            tell: called when `condition` or `problems` have changed.
+        """
+        self.condition: Condition | None = None
+        self.problems: tuple[Finding, ...] = ()
+        self._api = api
+        self._lease = lease
+        self._wake, self._tell = wake, tell
+        self._mirror = Mirror(api, wake)
+        self._ledger: drift.Ledger | None = None
+        self._ledger_versions: tuple[str, ...] = ()
+        self._clean: dict[drift.Key, str] = {}
+        self._healed: dict[drift.Key, collections.deque[datetime.datetime]] = {}
+
+    async def close(self) -> None:
+        """End the watches."""
+        await self._mirror.close()
+
+    def has_drifted(self, kind: str, name: str, data: Mapping[str, str] | None) -> bool:
+        """Whether an object of the ledger has other data than declared, so that nobody should act on them."""
+        declared = self._ledger.objects.get((kind, name)) if self._ledger else None
+        return declared is not None and declared.get("data") != data
+
+    async def run(self) -> bool:
+        """Do one round and return whether another should follow soon.
+
+        Raises:
+            KubernetesError: the API server was away, or an object changed meanwhile; the next round begins anew.
+            NotLeading: the lease is not ours any more.
+        """
+        self._lease.check()
+        live = self._mirror.snapshot(self._ledger.objects if self._ledger else ())
+        before = self._ledger
+        bodies = await observe.clusters(self._api)
+        await self._read_ledger()
+        if not bodies or "deletionTimestamp" in bodies[0]["metadata"]:
+            self._say(None, ())  # Before Pulumi's last step, or after the first of its destroy.
+            return False
+        now = datetime.datetime.now(datetime.UTC)
+        standing, paused = self._standing(bodies[0], now)
+        if self._ledger is None or standing.status != "True":
+            self._clean.clear()  # What Pulumi has touched meanwhile is applied once when it is done.
+            self._say(standing, ())
+            metrics.HEALING_PAUSED.set((now - paused).total_seconds())
+            return False
+        metrics.HEALING_PAUSED.set(0)
+        if self._ledger is not before:
+            self._clean.clear()
+            return True  # What was seen is older than this ledger.
+        plan = drift.plan(self._ledger, live, self._clean, self._healed, now)
+        try:
+            failed = [await self._check(bodies[0], check, now) for check in plan.checks]
+        except KubernetesError:
+            self._wake()  # An object is no longer as it was seen: look again soon, its watch may have nothing to tell.
+            raise
+        self._say(standing, (*plan.problems, *(each for each in failed if each)))
+        return False
+
+    def _standing(self, cluster: Object, now: datetime.datetime) -> tuple[Condition, datetime.datetime]:
+        told = [each for each in cluster.get("status", {}).get("conditions", []) if each["type"] == "Healing"]
+        since = [each["lastTransitionTime"] for each in told if each["status"] == "False"]
+        paused = datetime.datetime.fromisoformat(since[0]) if since else now
+        return drift.standing(cluster["spec"]["revision"], self._ledger, paused, now), paused
+
+    def _say(self, condition: Condition | None, problems: tuple[Finding, ...]) -> None:
+        if (condition, problems) != (self.condition, self.problems):
+            self.condition, self.problems = condition, problems
+            self._tell()
+
+    async def _read_ledger(self) -> None:
+        ledger = await self._api.get("v1", "secrets", names.LEDGER_SECRET)
+        payloads = await self._api.get("v1", "secrets", names.LEDGER_PAYLOADS)
+        versions = tuple(each["metadata"]["resourceVersion"] if each else "" for each in (ledger, payloads))
+        if versions == self._ledger_versions:
+            return
+        self._ledger_versions = versions
+        self._ledger = None if ledger is None else _ledger(ledger.get("data") or {}, (payloads or {}).get("data") or {})
+        self._mirror.follow(
+            Watch(declared["apiVersion"], kind, name if kind == "Secret" else "")
+            for (kind, name), declared in (self._ledger.objects if self._ledger else {}).items()
+        )
+
+    async def _check(self, cluster: Object, check: drift.Check, now: datetime.datetime) -> Finding | None:
+        key = (check.declared["kind"], check.declared["metadata"]["name"])
+        work = self._restore(check)
+
+        async def counted() -> str:
+            done = await work
+            if done:
+                self._healed.setdefault(key, collections.deque(maxlen=drift.FOUGHT_OVER)).append(now)
+                metrics.HEALS.labels(*key, "edited" if check.before else "deleted").inc()
+            return done
+
+        return await actions.attempt(self._api, cluster, "Heal", counted())
+
+    async def _restore(self, check: drift.Check) -> str:
+        declared, before = check.declared, check.before
+        api, kinds, name = declared["apiVersion"], plural(declared["kind"]), declared["metadata"]["name"]
+        sized = drift.sized_by_operator(declared)
+        self._lease.check()
+        if before is None and sized:
+            pods = await self._api.list("v1", "pods", _selector(declared))
+            size = drift.size_of(name, (pod["metadata"]["name"] for pod in pods))
+            # Made as the operator's own, since Pulumi's fields are applied without a size: it would fall to 1 then.
+            made = {**declared, "spec": {**declared["spec"], "replicas": size}}
+            await self._api.apply(api, kinds, made)
+        try:
+            after = await self._api.apply(api, kinds, drift.body(check), manager=names.DECLARING_MANAGER)
+            if sized and drift.gives_back(after):
+                own = {"metadata": {"name": name}, "spec": {"replicas": after["spec"]["replicas"]}}
+                after = await self._api.apply(api, kinds, {"apiVersion": api, "kind": declared["kind"], **own})
+            surplus = drift.surplus(after)
+            patch = drift.removal(after, surplus)
+            if patch:
+                after = await self._api.patch(api, kinds, name, patch)
+        except KubernetesError as error:
+            if error.status != 422 or before is None or not await self._replaceable(declared):
+                raise
+            orphan = declared["kind"] in ("StatefulSet", "Deployment")
+            await self._api.delete(api, kinds, name, before["metadata"]["resourceVersion"], orphan=orphan)
+            return f"deleted {declared['kind']} {name}, to make it anew: what was changed cannot be changed back"
+        self._clean[declared["kind"], name] = drift.fingerprint(after)
+        self._mirror.store(after)
+        return drift.account(before, after, surplus)
+
+    async def _replaceable(self, declared: drift.Object) -> bool:
+        if declared["kind"] == "PersistentVolumeClaim":
+            return False
+        return await self._api.would_be_created(declared["apiVersion"], plural(declared["kind"]), declared)
+
+
+def _selector(declared: drift.Object) -> str:
+    return ",".join(f"{key}={value}" for key, value in declared["spec"]["selector"]["matchLabels"].items())
+
+
+def _ledger(data: Mapping[str, str], payloads: Mapping[str, str]) -> drift.Ledger | None:
+    """Read the ledger as components/ledger.py writes it; None if that cannot be done."""
+    try:
+        revision = base64.b64decode(data[names.LEDGER_REVISION_KEY]).decode().strip()
+        document: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(data[names.LEDGER_DATA_KEY])))
+    except (KeyError, ValueError, OSError, EOFError, binascii.Error) as error:
+        log.warning("ledger not readable: error=%s", type(error).__name__)
+        return None
+    if document.get("format") != _FORMAT:
+        return None
+    objects: dict[drift.Key, Object] = {}
+    problems: list[Finding] = []
+    for declared in document["objects"]:
+        kind, name = declared["kind"], declared["metadata"]["name"]
+        if kind == "Secret":
+            keys = {key: f"{name}.{key}" for key in declared["data"]}
+            if missing := sorted(key for key, where in keys.items() if where not in payloads):
+                why = (
+                    f"Secret {name} cannot be held: {', '.join(missing)} not in {names.LEDGER_PAYLOADS}; run pulumi up"
+                )
+                problems.append(Finding("PayloadMissing", why))
+                continue
+            objects[kind, name] = {**declared, "data": {key: payloads[where] for key, where in keys.items()}}
+        else:
+            objects[kind, name] = declared
+    return drift.Ledger(revision, objects, tuple(problems))

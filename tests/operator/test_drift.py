@@ -1,0 +1,222 @@
+"""Promises of the decisions about drift: what is applied, what is removed, what is told."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import json
+from typing import Any
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+from slurm_operator.decisions import drift, ownership
+
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+MINUTE = datetime.timedelta(minutes=1)
+Body = dict[str, Any]
+
+
+def tree(value: Any) -> Body:
+    """The fields of a value as a server-side apply owns them; lists of named items are keyed, others are atomic."""
+    if isinstance(value, list) and value and all(isinstance(item, dict) and "name" in item for item in value):
+        return {f"k:{json.dumps({'name': item['name']})}": {".": {}, **tree(item)} for item in value}
+    return {f"f:{key}": tree(inner) for key, inner in value.items()} if isinstance(value, dict) else {}
+
+
+def live(content: Body, owners: dict[str, Body], kind: str = "ConfigMap", name: str = "a", version: int = 1) -> Body:
+    """An object with the fields that each manager owns."""
+    entries = [{"manager": manager, "operation": "Apply", "fieldsV1": fields} for manager, fields in owners.items()]
+    metadata = {"name": name, "resourceVersion": str(version), "managedFields": entries}
+    return {"kind": kind, "metadata": {**metadata, **content.pop("metadata", {})}, **content}
+
+
+def plain(files: Body) -> Body:
+    return live({"data": files}, {"pulumi-slurm": tree({"data": files})})
+
+
+def ledger(*objects: Body, revision: str = "r1") -> drift.Ledger:
+    return drift.Ledger(revision, {(each["kind"], each["metadata"]["name"]): each for each in objects})
+
+
+@pytest.mark.parametrize(
+    ("revision", "found", "minutes", "status", "reason"),
+    [
+        ("r1", ledger(), 0, "True", "Held"),
+        ("r1", ledger(revision="r2"), 0, "False", "UpdateInProgress"),
+        ("r1", ledger(revision="r2"), 29, "False", "UpdateInProgress"),
+        ("r1", ledger(revision="r2"), 30, "False", "UpdateFailed"),
+        ("r1", None, 0, "False", "LedgerMissing"),
+    ],
+)
+def test_objects_are_held_only_while_the_declaration_is_complete(
+    revision: str, found: drift.Ledger | None, minutes: int, status: str, reason: str
+) -> None:
+    said = drift.standing(revision, found, NOW - minutes * MINUTE, NOW)
+    assert (said.status, said.reason) == (status, reason)
+
+
+DECLARED = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "1"}}
+CLAIM = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {"size": "1Gi"}}
+EDITED = live({"data": {"x": "2"}}, {"kubectl": tree({"data": {"x": "2"}})})
+LEAVING = live({"metadata": {"deletionTimestamp": "now"}}, {})
+
+
+def test_what_was_not_seen_is_not_touched() -> None:
+    assert drift.plan(ledger(DECLARED), {}, {}, {}, NOW) == drift.Plan((), ())
+
+
+def test_what_is_missing_or_changed_is_applied_and_what_is_clean_is_not() -> None:
+    key = ("ConfigMap", "a")
+    for before in (None, EDITED):
+        planned = drift.plan(ledger(DECLARED), {key: before}, {key: "other"}, {}, NOW)
+        assert planned == drift.Plan((drift.Check(DECLARED, before),), ())
+    clean = {key: drift.fingerprint(EDITED)}
+    assert drift.plan(ledger(DECLARED), {key: EDITED}, clean, {}, NOW) == drift.Plan((), ())
+
+
+def test_what_is_going_is_waited_for() -> None:
+    assert drift.plan(ledger(DECLARED), {("ConfigMap", "a"): LEAVING}, {}, {}, NOW) == drift.Plan((), ())
+
+
+@pytest.mark.parametrize("before", [None, LEAVING])
+def test_a_deleted_claim_is_never_made_anew(before: Body | None) -> None:
+    planned = drift.plan(ledger(CLAIM), {("PersistentVolumeClaim", "c"): before}, {}, {}, NOW)
+    assert planned.checks == ()
+    assert [each.reason for each in planned.problems] == ["ClaimDeleted"]
+
+
+def test_who_changes_an_object_again_and_again_is_named_and_let_be_for_a_while() -> None:
+    key = ("ConfigMap", "a")
+    healed = {key: [NOW - datetime.timedelta(seconds=number) for number in range(drift.FOUGHT_OVER)]}
+    planned = drift.plan(ledger(DECLARED), {key: EDITED}, {}, healed, NOW)
+    assert planned.checks == ()
+    assert "kubectl" in planned.problems[0].message
+    assert drift.plan(ledger(DECLARED), {key: EDITED}, {}, healed, NOW + MINUTE).checks
+
+
+def test_an_apply_names_the_version_that_was_seen_and_leaves_a_claims_size() -> None:
+    assert drift.body(drift.Check(DECLARED, None)) == DECLARED
+    assert drift.body(drift.Check(DECLARED, EDITED))["metadata"] == {"name": "a", "resourceVersion": "1"}
+    grown = live({"spec": {"size": "2Gi", "volumeName": "v"}}, {}, "PersistentVolumeClaim", "c")
+    assert drift.body(drift.Check(CLAIM, grown))["spec"] == {"size": "2Gi"}
+
+
+@pytest.mark.parametrize(
+    ("pods", "size"),
+    [([], 0), (["cpu-0", "cpu-1"], 2), (["cpu-3"], 4), (["cpu-0", "gpu-7", "cpu-x", "cpu-1-9"], 1)],
+)
+def test_a_set_is_made_anew_with_a_size_that_deletes_no_pod(pods: list[str], size: int) -> None:
+    assert drift.size_of("cpu", pods) == size
+
+
+def test_the_operator_gives_back_what_is_not_the_size() -> None:
+    size = tree({"spec": {"replicas": 2}})
+    assert not drift.gives_back(live({}, {"pulumi-slurm-operator": size}))
+    assert drift.gives_back(live({}, {"pulumi-slurm-operator": tree({"spec": {"replicas": 2, "serviceName": "a"}})}))
+    assert not drift.gives_back(live({}, {"pulumi-slurm": tree({"spec": {"serviceName": "a"}})}))
+
+
+@pytest.mark.parametrize(
+    ("theirs", "surplus"),
+    [
+        ({"spec": {"template": {"image": "x"}}}, []),
+        ({"spec": {"replicas": 3}}, []),
+        ({"status": {"ready": 1}}, []),
+        ({"metadata": {"annotations": {"a": "b"}}}, []),
+        ({"spec": {"template": {"metadata": {"annotations": {"restartedAt": "x"}}}}}, []),
+        ({"metadata": {"labels": {"mine": "x"}}}, ["metadata.labels.mine"]),
+        ({"spec": {"paused": True}}, ["spec.paused"]),
+        ({"spec": {"containers": [{"name": "evil", "image": "x"}]}}, ["spec.containers[name=evil]"]),
+        ({"spec": {"containers": [{"name": "own", "tty": True}]}}, ["spec.containers[name=own].tty"]),
+        ({"data": {"x": "1"}, "immutable": True}, ["data.x", "immutable"]),
+    ],
+)
+def test_fields_of_others_are_surplus_where_everything_is_ours(theirs: Body, surplus: list[str]) -> None:
+    ours = {"spec": {"template": {"image": "x"}, "containers": [{"name": "own", "image": "y"}]}}
+    found = live({}, {"pulumi-slurm": tree(ours), "kubectl": tree(theirs)}, "Deployment")
+    assert [ownership.text(path) for path in drift.surplus(found)] == surplus
+
+
+def test_of_a_claim_only_labels_are_ours_alone() -> None:
+    theirs = tree({"spec": {"volumeName": "v"}, "metadata": {"labels": {"mine": "x"}}})
+    found = live({}, {"kube-controller-manager": theirs}, "PersistentVolumeClaim")
+    assert [ownership.text(path) for path in drift.surplus(found)] == ["metadata.labels.mine"]
+
+
+def test_a_heal_is_told_with_field_and_writer_and_without_a_value() -> None:
+    before = live(
+        {"data": {"x": "his-value"}}, {"pulumi-slurm": tree({"data": {"y": 1}}), "vi": tree({"data": {"x": 1}})}
+    )
+    after = plain({"x": "secret", "y": "1", "z": "1"})
+    told = drift.account(before, after)
+    assert told == "restored ConfigMap a: data.x (by vi), data.z (removed, nobody is noted)"
+    assert drift.account(None, after) == "restored ConfigMap a, which was deleted"
+    assert drift.account(after, copy.deepcopy(after)) == ""
+    assert drift.account(plain({"x": "1"}), plain({"x": "2"})).endswith("changed under the name of Pulumi")
+
+
+def test_status_and_bookkeeping_are_no_content() -> None:
+    other = {**plain({"x": "1"}), "status": {"ready": 1}}
+    other["metadata"] = {**other["metadata"], "resourceVersion": "2", "generation": 7, "managedFields": []}
+    assert drift.fingerprint(other) == drift.fingerprint(plain({"x": "1"}))
+    assert drift.fingerprint(plain({"x": "2"})) != drift.fingerprint(plain({"x": "1"}))
+
+
+KEYS = st.sampled_from(["a", "b", "c/d", "e~f", "g.h"])
+VALUES = st.recursive(
+    st.integers(0, 3),
+    lambda inner: st.dictionaries(KEYS, inner, min_size=1, max_size=3)
+    | st.dictionaries(KEYS, st.dictionaries(KEYS, inner, max_size=2), min_size=1, max_size=3).map(
+        lambda items: [{"name": name, **fields} for name, fields in items.items()]
+    ),
+    max_leaves=12,
+)
+SPECS = st.dictionaries(KEYS, VALUES, max_size=4)
+
+
+def merged(ours: Any, theirs: Any) -> Any:
+    """What an API server makes of two appliers, the first of which was the last to force its values."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        return {
+            key: merged(ours[key], theirs[key]) if key in ours and key in theirs else ours.get(key, theirs.get(key))
+            for key in [*ours, *(key for key in theirs if key not in ours)]
+        }
+    if isinstance(ours, list) and isinstance(theirs, list):
+        one, other = ({item["name"]: item for item in items} for items in (ours, theirs))
+        return list(merged(one, other).values())
+    return ours
+
+
+def same_shape(one: Any, other: Any) -> bool:
+    """Whether fields that both have are of one kind, as a schema would have it."""
+    if isinstance(one, list) and isinstance(other, list):
+        one, other = ({item["name"]: item for item in items} for items in (one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return all(same_shape(one[key], other[key]) for key in one.keys() & other.keys())
+    return type(one) is type(other)
+
+
+def carried_out(target: Body, operations: list[Body]) -> Body:
+    """A JSON patch of removals."""
+    result = copy.deepcopy(target)
+    for operation in operations:
+        steps = [step.replace("~1", "/").replace("~0", "~") for step in operation["path"].split("/")[1:]]
+        if operation["op"] == "test":
+            assert result["metadata"]["resourceVersion"] == operation["value"]
+            continue
+        parent: Any = result
+        for step in steps[:-1]:
+            parent = parent[int(step)] if isinstance(parent, list) else parent[step]
+        del parent[int(steps[-1]) if isinstance(parent, list) else steps[-1]]
+    return result
+
+
+@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.given(ours=SPECS, theirs=SPECS)
+def test_whatever_others_add_goes_and_what_is_declared_stays(ours: Body, theirs: Body) -> None:
+    hypothesis.assume(same_shape(ours, theirs))
+    owners = {"pulumi-slurm": tree({"spec": ours}), "kubectl": tree({"spec": theirs})}
+    found = live({"spec": merged(ours, theirs)}, owners, "Deployment")
+    result = carried_out(found, drift.removal(found, drift.surplus(found)))
+    assert result.get("spec", {}) == ours
