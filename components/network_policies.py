@@ -1,11 +1,12 @@
 """Network policies: pods of the cluster take the connections that Slurm needs, and no others.
 
 Only podSelector, namespaceSelector, ipBlock and ports are used, so that simple policy engines enforce all of it.
-Egress stays open: jobs fetch packages and data, and what may leave is for the site's own policies to say.
+Egress stays open: jobs fetch packages and data, and what may leave is for the site's own policies to say. But where
+users' programs run, a cloud's metadata service, which hands out the node's own credentials, is out of reach.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import pulumi
 
@@ -13,6 +14,8 @@ from components import monitoring, names
 from components.component import Component
 from components.config import Config
 from components.manifest import Manifest, declared, selector
+
+_WITH_USERS: Final = ("worker", "login")
 
 
 def _from(config: Config, *components: str) -> list[dict[str, Any]]:
@@ -27,12 +30,26 @@ def _blocks(ranges: Sequence[str]) -> list[dict[str, Any]]:
     return [{"ipBlock": {"cidr": cidr}} for cidr in ranges]
 
 
+def _all_but_metadata() -> list[dict[str, Any]]:
+    """Egress to everything but link-local addresses and the one that AWS also uses for IPv6."""
+    ranges = [("0.0.0.0/0", ["169.254.0.0/16"]), ("::/0", ["fe80::/10", "fd00:ec2::254/128"])]
+    return [
+        {"to": [{"ipBlock": {"cidr": cidr, "except": excepted}} for cidr, excepted in ranges]},
+        # For some engines an address range means nobody in the cluster.
+        {"to": [{"namespaceSelector": {}}]},
+        # A resolver on the node itself has a link-local address.
+        {"ports": [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]},
+    ]
+
+
 def _policy(config: Config, name: str, component: str, rules: list[dict[str, Any]]) -> Manifest:
-    spec = {
+    spec: dict[str, Any] = {
         "podSelector": {"matchLabels": selector(config, component)},
         "policyTypes": ["Ingress"],
         "ingress": rules,
     }
+    if component in _WITH_USERS:
+        spec |= {"policyTypes": ["Ingress", "Egress"], "egress": _all_but_metadata()}
     return Manifest(declared(config, "networking.k8s.io/v1", "NetworkPolicy", name, "network", {"spec": spec}))
 
 

@@ -102,9 +102,21 @@ def test_nothing_else_gets_through(source: str, target: str, port: int) -> None:
     assert not answers(source, target, port)
 
 
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_where_users_programs_run_all_is_reached_but_the_clouds_metadata(component: str) -> None:
+    policy = next(
+        each for each in POLICIES if each["podSelector"]["matchLabels"].items() <= labels(CONFIG, component).items()
+    )
+    assert ("egress" in policy) == ("Egress" in policy["policyTypes"]) == (component in ("worker", "login"))
+    for rule in policy.get("egress", []):
+        blocks = [peer["ipBlock"] for peer in rule.get("to", []) if "ipBlock" in peer]
+        assert all(block["except"] for block in blocks), "a link-local address would be let through"
+        assert blocks or rule.get("to") == [{"namespaceSelector": {}}] or {p["port"] for p in rule["ports"]} == {53}
+
+
 def test_only_fields_that_simple_policy_engines_enforce_are_used() -> None:
     for policy in POLICIES:
-        assert policy.keys() == {"podSelector", "policyTypes", "ingress"}
+        assert policy.keys() - {"egress"} == {"podSelector", "policyTypes", "ingress"}
         assert policy["podSelector"].keys() == {"matchLabels"}
         for rule in policy["ingress"]:
             assert rule.keys() <= {"from", "ports"}
