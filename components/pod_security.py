@@ -6,7 +6,7 @@ from typing import Any, Final
 from components import names
 
 ENTER_JAIL: Final = {
-    "SYS_ADMIN": "mount the jail's tree, make mount namespaces, pivot into it; writable cgroups for memory limits",
+    "SYS_ADMIN": "mount the jail's tree; make and join the namespaces of jobs; writable cgroups for memory limits",
     "SYS_CHROOT": "setns into a mount namespace changes the root; sshd's unprivileged half lives in an empty root",
     "SETPCAP": "drop capabilities from the bounding set before a user's code runs",
 }

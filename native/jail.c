@@ -1,12 +1,9 @@
 #include "jail.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <limits.h>
 #include <linux/capability.h>
-#include <pwd.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -15,7 +12,9 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 /* What root in a job or login keeps: enough for apt, dpkg, useradd, sudo, chown and services on low ports. Everything
@@ -25,8 +24,9 @@ static const int kept_capabilities[] = {
     CAP_SETUID, CAP_SETFCAP,      CAP_SYS_CHROOT, CAP_NET_BIND_SERVICE, CAP_AUDIT_WRITE,
 };
 
-/* Relative to the pod's root: keys and sockets; the whole shared volume. */
-static const char *const pod_volumes[] = {"run", "mnt/jail", NULL};
+/* Relative to the pod's root: keys and sockets; the whole shared volume; a /proc without the job's masks, since who
+ * makes a user namespace may mount what some mount in sight shows already. */
+static const char *const pod_volumes[] = {"run", "mnt/jail", "proc", NULL};
 
 void jail_init(struct jail *jail, const char *root) {
     memset(jail, 0, sizeof(*jail));
@@ -34,7 +34,7 @@ void jail_init(struct jail *jail, const char *root) {
     jail->state = JAIL_OUTSIDE;
 }
 
-__attribute__((format(printf, 2, 3))) static int fail(struct jail *jail, const char *format, ...) {
+int jail_fail(struct jail *jail, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(jail->why, sizeof(jail->why), format, arguments);
@@ -42,46 +42,54 @@ __attribute__((format(printf, 2, 3))) static int fail(struct jail *jail, const c
     return -1;
 }
 
-static int fail_errno(struct jail *jail, const char *what) {
-    return fail(jail, "%s: %s", what, strerror(errno));
+int jail_fail_errno(struct jail *jail, const char *what) {
+    return jail_fail(jail, "%s: %s", what, strerror(errno));
 }
 
-static bool is_mount_root(int folder, const char *path) {
+static int require_mount(struct jail *jail, int folder, const char *path, const char *meaning) {
     struct statx facts;
-    int flags = path[0] ? AT_NO_AUTOMOUNT : AT_EMPTY_PATH;
-    return !statx(folder, path, flags, STATX_BASIC_STATS, &facts) &&
-           (facts.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) && (facts.stx_attributes & STATX_ATTR_MOUNT_ROOT);
+    char whole[PATH_MAX];
+    snprintf(whole, sizeof(whole), "%s%s%s", jail->root, path[0] ? "/" : "", path);
+    if (statx(folder, path, path[0] ? AT_NO_AUTOMOUNT : AT_EMPTY_PATH, STATX_BASIC_STATS, &facts))
+        return jail_fail_errno(jail, whole);
+    if (!(facts.stx_attributes_mask & facts.stx_attributes & STATX_ATTR_MOUNT_ROOT))
+        return jail_fail(jail, "%s is not a mount: %s", whole, meaning);
+    return 0;
 }
 
 static int check_tree(struct jail *jail, int tree) {
+    struct statvfs volume;
     struct stat facts;
-    if (!is_mount_root(tree, ""))
-        return fail(jail, "%s is not a mount: the shared volume is not mounted on this node", jail->root);
-    if (fstat(tree, &facts))
-        return fail_errno(jail, jail->root);
+    if (require_mount(jail, tree, "", "the shared volume is not mounted on this node"))
+        return -1;
+    if (fstatvfs(tree, &volume) || fstat(tree, &facts))
+        return jail_fail_errno(jail, jail->root);
+    if (volume.f_flag & ST_RDONLY)
+        return jail_fail(jail, "%s is read-only: no job could write its files", jail->root);
     jail->device = facts.st_dev;
     jail->inode = facts.st_ino;
     /* A job's root user can write a marker file, but can't mount: the marker counts only on a mount of its own. */
-    if (!is_mount_root(tree, "run"))
-        return fail(jail, "%s/run is not a mount: this node's view of the jail is not built", jail->root);
+    if (require_mount(jail, tree, "run", "this node's view of the jail is not built"))
+        return -1;
     if (fstatat(tree, JAIL_MARKER, &facts, AT_SYMLINK_NOFOLLOW))
-        return fail(jail, "%s/%s is missing: this node's view of the jail is not complete", jail->root, JAIL_MARKER);
+        return jail_fail(jail, "%s/%s is missing: this node's view of the jail is not complete", jail->root,
+                         JAIL_MARKER);
     if (!S_ISREG(facts.st_mode) || facts.st_uid != 0)
-        return fail(jail, "%s/%s is not root's regular file", jail->root, JAIL_MARKER);
+        return jail_fail(jail, "%s/%s is not root's regular file", jail->root, JAIL_MARKER);
     if (fstatat(tree, "dev/null", &facts, 0) || !S_ISCHR(facts.st_mode))
-        return fail(jail, "%s/dev/null is not a device", jail->root);
+        return jail_fail(jail, "%s/dev/null is not a device", jail->root);
     if (fstatat(tree, "proc/self", &facts, AT_SYMLINK_NOFOLLOW))
-        return fail(jail, "%s/proc is not mounted", jail->root);
+        return jail_fail(jail, "%s/proc is not mounted", jail->root);
     /* Not followed: an absolute link is right inside the jail and may lead nowhere outside it. */
     if (fstatat(tree, "bin/sh", &facts, AT_SYMLINK_NOFOLLOW))
-        return fail(jail, "%s/bin/sh is missing: the jail's root file system is not complete", jail->root);
+        return jail_fail(jail, "%s/bin/sh is missing: the jail's root file system is not complete", jail->root);
     return 0;
 }
 
 static int open_tree_checked(struct jail *jail) {
     int tree = open(jail->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (tree < 0)
-        return fail_errno(jail, jail->root);
+        return jail_fail_errno(jail, jail->root);
     if (check_tree(jail, tree)) {
         close(tree);
         return -1;
@@ -104,29 +112,29 @@ static int move_root_here(struct jail *jail) {
     int outcome = 0;
     int old_root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (old_root < 0)
-        return fail_errno(jail, "/");
+        return jail_fail_errno(jail, "/");
     if (mount(".", "/", NULL, MS_MOVE, NULL))
-        outcome = fail_errno(jail, "move the jail to the root folder");
+        outcome = jail_fail_errno(jail, "move the jail to the root folder");
     else if (chroot("."))
-        outcome = fail_errno(jail, "make the jail the root folder (is SYS_CHROOT among the pod's capabilities?)");
+        outcome = jail_fail_errno(jail, "make the jail the root folder (is SYS_CHROOT among the pod's capabilities?)");
     else if (fchdir(old_root))
-        outcome = fail_errno(jail, "find the pod's root folder");
+        outcome = jail_fail_errno(jail, "find the pod's root folder");
     for (size_t i = 0; !outcome && pod_volumes[i]; i++)
         /* EINVAL: no volume is mounted there. */
         if (umount2(pod_volumes[i], MNT_DETACH) && errno != EINVAL && errno != ENOENT)
-            outcome = fail_errno(jail, "detach the pod's volumes");
+            outcome = jail_fail_errno(jail, "detach the pod's volumes");
     close(old_root);
     if (chdir("/") && !outcome)
-        outcome = fail_errno(jail, "enter the new root folder");
+        outcome = jail_fail_errno(jail, "enter the new root folder");
     return outcome;
 }
 
 static int own_mount_namespace(struct jail *jail) {
     if (unshare(CLONE_NEWNS))
-        return fail_errno(jail, "make a mount namespace (is SYS_ADMIN among the pod's capabilities?)");
+        return jail_fail_errno(jail, "make a mount namespace (is SYS_ADMIN among the pod's capabilities?)");
     /* Slave, not private: what the entry point mounts later in the tree still arrives, nothing of ours leaves. */
     if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL))
-        return fail_errno(jail, "make mounts one-way (does the pod's AppArmor profile allow mount?)");
+        return jail_fail_errno(jail, "make mounts one-way (does the pod's AppArmor profile allow mount?)");
     return 0;
 }
 
@@ -138,7 +146,7 @@ int jail_enter(struct jail *jail) {
     if (own_mount_namespace(jail))
         return -1;
     if (chdir(jail->root))
-        return fail_errno(jail, jail->root);
+        return jail_fail_errno(jail, jail->root);
     if (move_root_here(jail))
         return -1;
     jail->state = JAIL_ENTERED;
@@ -149,17 +157,17 @@ static int keep_folder(struct jail *jail, const char *path) {
     char target[PATH_MAX];
     int length = snprintf(target, sizeof(target), ".%s", path);
     if (length < 0 || (size_t)length >= sizeof(target))
-        return fail(jail, "%s: path too long", path);
+        return jail_fail(jail, "%s: path too long", path);
     for (char *slash = strchr(target + 2, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         if (mkdir(target, 0755) && errno != EEXIST)
-            return fail_errno(jail, target);
+            return jail_fail_errno(jail, target);
         *slash = '/';
     }
     if (mkdir(target, 0755) && errno != EEXIST)
-        return fail_errno(jail, target);
+        return jail_fail_errno(jail, target);
     if (mount(path, target, NULL, MS_BIND | MS_REC, NULL))
-        return fail_errno(jail, path);
+        return jail_fail_errno(jail, path);
     return 0;
 }
 
@@ -169,16 +177,16 @@ int jail_enter_refusal(struct jail *jail, const char *const keep[]) {
     if (own_mount_namespace(jail))
         return -1;
     if (mount("refusal", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=64k,mode=755") || chdir("/tmp"))
-        return fail_errno(jail, "mount an empty root");
+        return jail_fail_errno(jail, "mount an empty root");
     /* slurmstepd goes to /tmp where the working folder is missing, and ends without a word where that is missing too.
      */
     if (mkdir("./tmp", 0755))
-        return fail_errno(jail, "make a folder in the empty root");
+        return jail_fail_errno(jail, "make a folder in the empty root");
     for (size_t i = 0; keep[i]; i++)
         if (keep_folder(jail, keep[i]))
             return -1;
     if (mount(NULL, "/tmp", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL))
-        return fail_errno(jail, "make the empty root read-only");
+        return jail_fail_errno(jail, "make the empty root read-only");
     if (move_root_here(jail))
         return -1;
     jail->state = JAIL_REFUSED;
@@ -186,28 +194,34 @@ int jail_enter_refusal(struct jail *jail, const char *const keep[]) {
     return 0;
 }
 
-int jail_verify(struct jail *jail) {
-    struct stat root;
-    if (jail->state == JAIL_REFUSED)
-        return -1;
-    if (jail->state != JAIL_ENTERED)
-        return fail(jail, "the jail was never entered");
-    if (stat("/", &root))
-        return fail_errno(jail, "/");
-    if (root.st_dev != jail->device || root.st_ino != jail->inode)
-        return fail(jail, "the root folder is not the jail's");
+/* Without a question to a file server, which may hang: what the root is was fixed when it was entered. */
+static int identify_root(struct jail *jail, dev_t *device, ino_t *inode) {
+    struct statx root;
+    if (statx(AT_FDCWD, "/", AT_STATX_DONT_SYNC, STATX_INO, &root))
+        return jail_fail_errno(jail, "/");
+    *device = makedev(root.stx_dev_major, root.stx_dev_minor);
+    *inode = root.stx_ino;
     return 0;
 }
 
-int jail_seal_cgroups(struct jail *jail) {
-    struct mount_attr read_only = {.attr_set = MOUNT_ATTR_RDONLY};
-    if (unshare(CLONE_NEWNS))
-        return fail_errno(jail, "make the task's mount namespace");
-    /* The flag is per mount, so slurmstepd, in the namespace that was left, keeps its writable view. */
-    if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL))
-        return fail_errno(jail, "make the task's mounts one-way");
-    if (syscall(SYS_mount_setattr, AT_FDCWD, JAIL_CGROUPS, AT_RECURSIVE, &read_only, sizeof(read_only)))
-        return fail_errno(jail, "make " JAIL_CGROUPS " read-only for the task (needs Linux 5.12 or newer)");
+int jail_adopt_root(struct jail *jail) {
+    if (identify_root(jail, &jail->device, &jail->inode))
+        return -1;
+    jail->state = JAIL_ENTERED;
+    return 0;
+}
+
+int jail_verify(struct jail *jail) {
+    dev_t device;
+    ino_t inode;
+    if (jail->state == JAIL_REFUSED)
+        return -1;
+    if (jail->state != JAIL_ENTERED)
+        return jail_fail(jail, "the jail was never entered");
+    if (identify_root(jail, &device, &inode))
+        return -1;
+    if (device != jail->device || inode != jail->inode)
+        return jail_fail(jail, "the root folder is not the jail's");
     return 0;
 }
 
@@ -224,13 +238,14 @@ int jail_drop_capabilities(struct jail *jail) {
         if (capability < 64 && (kept >> capability) & 1)
             continue;
         if (prctl(PR_CAPBSET_READ, capability, 0, 0, 0) == 1 && prctl(PR_CAPBSET_DROP, capability, 0, 0, 0))
-            return fail(jail, "drop capability %d from the bounding set (is SETPCAP among the pod's capabilities?): %s",
-                        capability, strerror(errno));
+            return jail_fail(jail,
+                             "drop capability %d from the bounding set (is SETPCAP among the pod's capabilities?): %s",
+                             capability, strerror(errno));
     }
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
     struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
     if (syscall(SYS_capget, &header, sets))
-        return fail_errno(jail, "read the capability sets");
+        return jail_fail_errno(jail, "read the capability sets");
     for (int word = 0; word < _LINUX_CAPABILITY_U32S_3; word++) {
         uint32_t mask = (uint32_t)(kept >> (32 * word));
         sets[word].permitted &= mask;
@@ -239,22 +254,8 @@ int jail_drop_capabilities(struct jail *jail) {
         sets[word].inheritable = 0;
     }
     if (syscall(SYS_capset, &header, sets))
-        return fail_errno(jail, "reduce the capability sets");
+        return jail_fail_errno(jail, "reduce the capability sets");
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
-        return fail_errno(jail, "clear the ambient capabilities");
+        return jail_fail_errno(jail, "clear the ambient capabilities");
     return 0;
-}
-
-void jail_preload_system_code(void) {
-    /* An id that nobody has walks through every service of nsswitch.conf, so that each module is loaded. glibc does not
-     * read nsswitch.conf again once "/" is another folder. */
-    const id_t nobody_has_it = 4294900000U;
-    (void)getpwuid(nobody_has_it);
-    (void)getgrgid(nobody_has_it);
-    (void)getpwnam("no-such-user.");
-    gid_t group;
-    int count = 1;
-    (void)getgrouplist("no-such-user.", nobody_has_it, &group, &count);
-    /* glibc opens it by name when a thread ends or is cancelled. */
-    (void)dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_GLOBAL);
 }

@@ -3,12 +3,16 @@
  *   session required pam_jail.so /run/jail
  *
  * sshd opens the session before it forks the user's process, so shell, sftp, pty and forwarding all follow. */
+#include "confine.h"
 #include "jail.h"
+#include "view.h"
 
 #include <security/pam_ext.h>
 #include <security/pam_modules.h>
 #include <stddef.h>
 #include <syslog.h>
+
+#define DEADLINE_SECONDS 10
 
 static int refuse(pam_handle_t *handle, const struct jail *jail) {
     pam_syslog(handle, LOG_ERR, "refusing a login outside the jail: %s", jail->why);
@@ -21,7 +25,8 @@ int pam_sm_open_session(pam_handle_t *handle, int flags, int argc, const char **
     (void)flags;
     jail_init(&jail, argc > 0 ? argv[0] : JAIL_DEFAULT_ROOT);
     jail_preload_system_code();
-    if (jail_enter(&jail) || jail_drop_capabilities(&jail))
+    if (jail_check_within(&jail, DEADLINE_SECONDS) || jail_enter(&jail) || view_hide_node(&jail, NULL) ||
+        confine(&jail))
         return refuse(handle, &jail);
     return PAM_SUCCESS;
 }

@@ -1,14 +1,20 @@
-/* SPANK plugin: job steps have the jail as their root.
+/* SPANK plugin: job steps have the jail as their root, and the job's own namespaces.
  *
  *   required /opt/slurm/lib/slurm-wlm/spank_jail.so jail=/run/jail
  *
- * slurm_spank_init_post_opt is the last callback before slurmstepd opens the user's files and enters the working
- * folder, so the root changes there. Nothing of the user starts unless task_init_privileged finds itself in the jail.
+ * The extern step, which slurmd starts before any other and ends after them, keeps the namespaces (job.h). In every
+ * other step slurm_spank_init_post_opt is the last callback before slurmstepd opens the user's files and enters the
+ * working folder, so the root changes there; slurm_spank_user_init is the last one before it forks the tasks, so their
+ * process namespace is chosen there. Nothing of the user starts unless task_init_privileged finds itself inside.
  */
+#include "confine.h"
 #include "container_log.h"
 #include "jail.h"
+#include "job.h"
+#include "view.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <slurm/slurm.h>
@@ -16,17 +22,25 @@
 #include <slurm/spank.h>
 
 #define PLUGIN "jail"
+#define DEADLINE_SECONDS 10
 
-SPANK_PLUGIN(PLUGIN, 1);
+SPANK_PLUGIN(PLUGIN, 2);
 
 int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[]);
+int slurm_spank_user_init(spank_t spank, int argc, char *argv[]);
 int slurm_spank_task_init_privileged(spank_t spank, int argc, char *argv[]);
+int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[]);
+int slurm_spank_exit(spank_t spank, int argc, char *argv[]);
 
 /* SPANK gives callbacks no place for data of their own; slurmstepd runs one step, so one context is enough. */
-static struct jail context;
+static struct {
+    struct jail jail;
+    struct job job;
+    uint32_t step;
+} context;
 
 /* What slurmstepd itself uses to report a step that must not run, and to clean up after it. */
-static const char *const stepd_folders[] = {"/proc", "/sys", "/dev", "/etc", "/var/spool/slurmd", "/run/slurm", NULL};
+static const char *const stepd_folders[] = {"/proc", "/sys", "/dev", "/etc", VIEW_SPOOL, "/run/slurm", NULL};
 
 static const char *jail_root(int argc, char *argv[]) {
     for (int i = 0; i < argc; i++)
@@ -35,52 +49,105 @@ static const char *jail_root(int argc, char *argv[]) {
     return JAIL_DEFAULT_ROOT;
 }
 
-/* The extern step holds no user code. A failure in it would end the job without a word to anyone. */
-static bool runs_user_code(uint32_t step) {
-    return step != SLURM_EXTERN_CONT;
+static bool keeps_namespaces(void) {
+    return context.step == SLURM_EXTERN_CONT;
 }
 
-int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[]) {
-    uint32_t step = 0;
-    if (spank_context() != S_CTX_REMOTE)
-        return ESPANK_SUCCESS;
-    spank_err_t asked = spank_get_item(spank, S_JOB_STEPID, &step);
-    if (asked != ESPANK_SUCCESS) {
-        slurm_error(PLUGIN ": which step is this? %s: refusing to run it", spank_strerror(asked));
-        return ESPANK_ERROR;
-    }
-    if (!runs_user_code(step))
-        return ESPANK_SUCCESS;
-    jail_init(&context, jail_root(argc, argv));
-    jail_preload_system_code();
-    if (!jail_enter(&context)) {
-        slurm_debug(PLUGIN ": entered %s", context.root);
-        return ESPANK_SUCCESS;
-    }
-    slurm_error(PLUGIN ": refusing to run the step outside the jail: %s", context.why);
-    container_log("slurmstepd: error: " PLUGIN ": refusing to run a step outside the jail: %s\n", context.why);
+static bool is_inside(void) {
+    return spank_context() == S_CTX_REMOTE && !keeps_namespaces() && context.jail.state == JAIL_ENTERED;
+}
+
+static void tell_the_node(void) {
+    slurm_error(PLUGIN ": refusing to run the step outside the jail: %s", context.jail.why);
+    container_log("slurmstepd: error: " PLUGIN ": refusing to run a step outside the jail: %s\n", context.jail.why);
+}
+
+/* The extern step runs no user code, and a failure in it would end the job without a word to anyone: the steps that
+ * find no namespaces tell their user. */
+static int keep_namespaces(void) {
+    if (job_keep(&context.jail, &context.job, DEADLINE_SECONDS))
+        tell_the_node();
+    return ESPANK_SUCCESS;
+}
+
+static int refuse(void) {
+    tell_the_node();
     /* A batch script has no open output yet: fail here, so that Slurm drains the node and requeues the job. */
-    if (step == SLURM_BATCH_SCRIPT || context.state == JAIL_ENTERED)
+    if (context.step == SLURM_BATCH_SCRIPT || context.jail.state == JAIL_ENTERED)
         return ESPANK_ERROR;
     /* Other steps are led on to where their user's stderr is open, in a root that holds nothing to run. */
-    if (jail_enter_refusal(&context, stepd_folders)) {
-        slurm_error(PLUGIN ": and no empty root either: %s", context.why);
+    if (jail_enter_refusal(&context.jail, stepd_folders)) {
+        slurm_error(PLUGIN ": and no empty root either: %s", context.jail.why);
         return ESPANK_ERROR;
     }
     return ESPANK_SUCCESS;
 }
 
-int slurm_spank_task_init_privileged(spank_t spank, int argc, char *argv[]) {
-    (void)argc;
-    (void)argv;
-    uint32_t step = SLURM_BATCH_SCRIPT;
-    if (spank_get_item(spank, S_JOB_STEPID, &step) == ESPANK_SUCCESS && !runs_user_code(step))
+int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[]) {
+    uint32_t job = 0;
+    if (spank_context() != S_CTX_REMOTE)
         return ESPANK_SUCCESS;
-    /* Order matters: the last call gives up the right to make the ones before it. */
-    if (jail_verify(&context) || jail_seal_cgroups(&context) || jail_drop_capabilities(&context)) {
-        slurm_error("this node can't run your job inside the jail: %s. Nothing was run; tell your administrator.",
-                    context.why);
+    spank_err_t asked = spank_get_item(spank, S_JOB_STEPID, &context.step);
+    if (asked == ESPANK_SUCCESS)
+        asked = spank_get_item(spank, S_JOB_ID, &job);
+    if (asked != ESPANK_SUCCESS) {
+        slurm_error(PLUGIN ": which step is this? %s: refusing to run it", spank_strerror(asked));
         return ESPANK_ERROR;
     }
+    jail_init(&context.jail, jail_root(argc, argv));
+    job_init(&context.job, job);
+    if (keeps_namespaces())
+        return keep_namespaces();
+    jail_preload_system_code();
+    if (job_join(&context.jail, &context.job))
+        return refuse();
+    slurm_debug(PLUGIN ": entered %s", context.jail.root);
+    return ESPANK_SUCCESS;
+}
+
+static int outcome_of(int failed) {
+    if (failed)
+        slurm_error("this node can't run your job inside the jail: %s. Nothing was run; tell your administrator.",
+                    context.jail.why);
+    return failed ? ESPANK_ERROR : ESPANK_SUCCESS;
+}
+
+int slurm_spank_user_init(spank_t spank, int argc, char *argv[]) {
+    (void)spank;
+    (void)argc;
+    (void)argv;
+    return is_inside() ? outcome_of(job_fork_inside(&context.jail, &context.job)) : ESPANK_SUCCESS;
+}
+
+/* Called once for each task when all have been forked. From here on slurmstepd may start threads, which the kernel
+ * refuses to a thread whose children belong elsewhere. */
+int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[]) {
+    (void)spank;
+    (void)argc;
+    (void)argv;
+    return is_inside() ? outcome_of(job_fork_outside(&context.jail, &context.job)) : ESPANK_SUCCESS;
+}
+
+int slurm_spank_task_init_privileged(spank_t spank, int argc, char *argv[]) {
+    char script[64];
+    (void)spank;
+    (void)argc;
+    (void)argv;
+    if (keeps_namespaces())
+        return ESPANK_SUCCESS;
+    snprintf(script, sizeof(script), VIEW_SPOOL "/job%05u", context.job.id);
+    bool batch = context.step == SLURM_BATCH_SCRIPT;
+    /* Order matters: the last call gives up the right to make the ones before it. */
+    return outcome_of(jail_verify(&context.jail) ||
+                      job_enter_task(&context.jail, &context.job, batch ? script : NULL) ||
+                      jail_verify(&context.jail) || confine(&context.jail));
+}
+
+int slurm_spank_exit(spank_t spank, int argc, char *argv[]) {
+    (void)spank;
+    (void)argc;
+    (void)argv;
+    if (spank_context() == S_CTX_REMOTE && keeps_namespaces())
+        job_end(&context.job);
     return ESPANK_SUCCESS;
 }

@@ -17,7 +17,11 @@ class Jail(Model):
     persistent: list[AbsolutePath] = setting(
         "Paths that stay the same when the image changes; they live beside the roots.", factory=_persistent
     )
-    tmp_size: Memory = setting("Size of each node's /tmp, in memory.", unit="Kubernetes quantity", default="1Gi")
+    tmp_size: Memory = setting(
+        "Size of /tmp, in memory: of each job on a node, and of each login node.",
+        unit="Kubernetes quantity",
+        default="1Gi",
+    )
 
     @property
     def revision(self) -> str:

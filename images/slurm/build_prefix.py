@@ -53,7 +53,8 @@ def main(staging: Path, native: Path) -> None:
             patch(staging / target.relative_to("/"))
     redirect_loader_files(staging / loader.relative_to("/"))
     copy(native / "stepd_guard", staging / (PREFIX / "sbin" / "slurmstepd").relative_to("/"))
-    copy(native / "pause", staging / (PREFIX / "libexec" / "pause").relative_to("/"))
+    for name in ("pause", "job_keeper", "jail_trial"):
+        copy(native / name, staging / (PREFIX / "libexec" / name).relative_to("/"))
     copy(native / "su", staging / "usr/bin/su")
     copy(native / "pam_jail.so", staging / system_libraries.relative_to("/") / "security" / "pam_jail.so")
     link_compiled_in_paths(staging, [*programs, PREFIX / "sbin" / "slurmstepd"], compiled_in_plugins)

@@ -98,3 +98,50 @@ def test_workers_can_talk_to_each_other_but_not_to_the_rest_api(slurm):
         assert answered
     finally:
         slurm.pulumi("up", "--yes", "--skip-preview", "--refresh").ok()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "mend", "sentence"),
+    [
+        ("rm /run/jail/run/.jail-ready", "touch /run/jail/run/.jail-ready", ".jail-ready is missing"),
+        ("mount -o remount,bind,ro /run/jail", "mount -o remount,bind,rw /run/jail", "is read-only"),
+    ],
+    ids=["half built", "read-only"],
+)
+def test_a_node_whose_jail_breaks_says_why_is_drained_and_recovers_by_itself(slurm, spoil, mend, sentence):
+    script = "touch ~/waits; until [ -e ~/goes-on ]; do sleep 0.2; done; srun -n1 --overlap cat /etc/hostname"
+    slurm.sh("rm -f ~/waits ~/goes-on ~/late-step.*").ok()
+    slurm.sh(f"sbatch --quiet -w cpu-1 -o ~/late-step.out -e ~/late-step.err --wrap {script!r}").ok()
+    slurm.wait("a job that runs on", lambda: slurm.sh("ls ~/waits").status == 0, 60)
+    slurm.on_pod("cpu-1", spoil).ok()
+    try:
+        reason = slurm.wait("a drain", lambda: slurm.sh("sinfo -h -n cpu-1 -o %E | grep pulumi-slurm:jail").stdout, 60)
+        assert sentence in reason
+        slurm.sh("touch ~/goes-on").ok()
+        slurm.wait("the step's end", lambda: not slurm.sh("squeue -h").stdout.strip(), 60)
+    finally:
+        slurm.on_pod("cpu-1", mend).ok()
+        slurm.sh("touch ~/goes-on").ok()
+    assert slurm.sh("cat ~/late-step.out").stdout == ""
+    said = slurm.sh("cat ~/late-step.err").ok()
+    slurm.wait("the drain is lifted", slurm.all_idle, 60)
+    assert slurm.sh("srun -w cpu-1 -n1 echo works again").ok() == "works again"
+    assert "this node can't run your job inside the jail" in said
+    assert sentence in said
+
+
+def test_a_job_for_which_no_namespaces_are_to_be_had_runs_nothing(slurm):
+    keeper = "/opt/slurm/libexec/job_keeper"
+    slurm.on_pod("cpu-1", f"chmod 0 {keeper}").ok()
+    try:
+        ran = slurm.sh("srun --immediate=10 -w cpu-1 -n1 echo ran outside", seconds=40)
+        reason = slurm.wait("a drain", lambda: slurm.sh("sinfo -h -n cpu-1 -o %E | grep pulumi-slurm:jail").stdout, 60)
+    finally:
+        slurm.on_pod("cpu-1", f"chmod 755 {keeper}").ok()
+    assert ran.status != 0
+    assert "ran outside" not in ran.stdout
+    assert f"{keeper}: Permission denied" in reason
+    # The node may have been drained before the job came.
+    assert f"{keeper}: Permission denied" in ran.stderr or "allocate resources" in ran.stderr, ran.stderr
+    slurm.wait("the drain is lifted", slurm.all_idle, 60)
+    assert slurm.sh("srun -w cpu-1 -n1 echo works again").ok() == "works again"

@@ -1,10 +1,13 @@
 /* Calls the jail library step by step, as named on the command line, and prints what each step said.
  * Usage: jail_probe ROOT STEP... */
 #include "jail.h"
+#include "view.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -63,8 +66,10 @@ static void step(struct jail *jail, const char *name) {
         said = jail_enter_refusal(jail, kept) ? jail->why : "ok";
     else if (!strcmp(name, "verify"))
         said = outcome(jail, jail_verify(jail));
-    else if (!strcmp(name, "seal"))
-        said = outcome(jail, jail_seal_cgroups(jail));
+    else if (!strncmp(name, "within=", 7))
+        said = outcome(jail, jail_check_within(jail, atoi(path)));
+    else if (!strcmp(name, "hide"))
+        said = unshare(CLONE_NEWNS) ? strerror(errno) : outcome(jail, view_hide_node(jail, NULL));
     else if (!strcmp(name, "drop"))
         said = outcome(jail, jail_drop_capabilities(jail));
     else if (!strcmp(name, "climb"))

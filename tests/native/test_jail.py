@@ -11,8 +11,10 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes mount namespace
 TREE = """
 mkdir -p "$JAIL"
 mount -t tmpfs jail "$JAIL"
-mkdir -p "$JAIL/run" "$JAIL/dev" "$JAIL/proc" "$JAIL/sys" "$JAIL/bin" "$JAIL/tmp"
+mkdir -p "$JAIL/run" "$JAIL/dev" "$JAIL/proc" "$JAIL/sys" "$JAIL/bin" "$JAIL/tmp" "$JAIL/var/spool/slurmd"
 mount -t tmpfs run "$JAIL/run"
+mkdir "$JAIL/run/slurm"
+mount --bind "$JAIL/run/slurm" "$JAIL/run/slurm"
 mount --rbind /dev "$JAIL/dev"
 mount --rbind /proc "$JAIL/proc"
 mount --rbind /sys "$JAIL/sys"
@@ -73,8 +75,8 @@ def test_no_system_call_is_used_that_runtimes_forbid() -> None:
     ("spoil", "sentence"),
     [
         ('umount -R "$JAIL"', "is not a mount"),
-        ('umount "$JAIL/run"', "run is not a mount"),
-        ('umount "$JAIL/run"; touch "$JAIL/run/.jail-ready"', "run is not a mount"),
+        ('umount -R "$JAIL/run"', "run is not a mount"),
+        ('umount -R "$JAIL/run"; touch "$JAIL/run/.jail-ready"', "run is not a mount"),
         ('rm "$JAIL/run/.jail-ready"', "is missing"),
         ('chown 1000 "$JAIL/run/.jail-ready"', "is not root's"),
         ('rm "$JAIL/run/.jail-ready"; ln -s /etc/passwd "$JAIL/run/.jail-ready"', "is not root's regular file"),
@@ -82,6 +84,7 @@ def test_no_system_call_is_used_that_runtimes_forbid() -> None:
         ('umount -R "$JAIL/proc"', "proc is not mounted"),
         ('rm "$JAIL/bin/sh"', "bin/sh is missing"),
         ('umount -R "$JAIL"; rmdir "$JAIL"', "No such file or directory"),
+        ('mount -o remount,ro "$JAIL"', "is read-only"),
     ],
 )
 def test_a_tree_that_is_not_complete_is_refused_with_the_reason(trial: Trial, spoil: str, sentence: str) -> None:
@@ -118,7 +121,7 @@ def test_no_capability_that_reaches_out_of_the_root_is_left(trial: Trial) -> Non
     assert after["mount"] == "Operation not permitted"
 
 
-def test_a_task_can_not_write_its_own_limits(trial: Trial) -> None:
+def test_a_task_can_not_write_what_belongs_to_the_node(trial: Trial) -> None:
     mounts = """
         umount -R "$JAIL/sys"
         mount -t tmpfs cgroups /sys/fs/cgroup
@@ -126,9 +129,15 @@ def test_a_task_can_not_write_its_own_limits(trial: Trial) -> None:
         mount -t tmpfs memory /sys/fs/cgroup/memory
         touch /sys/fs/cgroup/limit /sys/fs/cgroup/memory/limit
         mount --rbind /sys "$JAIL/sys"
+        mkdir "$JAIL/var/spool/slurmd/conf-cache" "$JAIL/var/spool/slurmd/job00001"
+        touch "$JAIL/var/spool/slurmd/conf-cache/plugstack.conf" "$JAIL/run/slurm/conf"
     """
     limits = ("write=/sys/fs/cgroup/limit", "write=/sys/fs/cgroup/memory/limit")
-    open_ = trial.run("enter", *limits, spoil=mounts)
-    sealed = trial.run("enter", "seal", *limits, spoil=mounts)
-    assert [open_[each] for each in limits] == ["ok", "ok"]
-    assert [sealed[each] for each in limits] == ["Read-only file system"] * 2
+    spool = ("write=/var/spool/slurmd/conf-cache/plugstack.conf", "write=/run/slurm/conf")
+    script = "exists=/var/spool/slurmd/job00001"
+    open_ = trial.run("enter", *limits, *spool, script, spoil=mounts)
+    hidden = trial.run("enter", "hide", *limits, *spool, script, spoil=mounts)
+    assert {open_[each] for each in (*limits, *spool, script)} == {"ok"}
+    assert hidden["hide"] == "ok"
+    assert {hidden[each] for each in (*limits, *spool)} == {"Read-only file system"}
+    assert hidden[script] == "No such file or directory"

@@ -27,7 +27,10 @@ def test_the_native_programs_name_the_same_paths() -> None:
     assert f'#define JAIL_DEFAULT_ROOT "{paths.TREE}"' in header
     assert f'#define JAIL_MARKER "{paths.MARKER.relative_to(paths.TREE)}"' in header
     assert f'#define GUARD_PLUGIN "{paths.PLUGIN}"' in (REPOSITORY / "native/stepd_guard.c").read_text()
-    assert f'"{paths.SPOOL}"' in (REPOSITORY / "native/spank_jail.c").read_text()
+    assert f'#define VIEW_SPOOL "{paths.SPOOL}"' in (REPOSITORY / "native/view.h").read_text()
+    assert f'#define JOB_FOLDER "{paths.OWN_RUN}/' in (REPOSITORY / "native/job.h").read_text()
+    assert f'#define JOB_BROKEN "{paths.JAIL_BROKEN}"' in (REPOSITORY / "native/job.h").read_text()
+    assert f'#define JOB_KEEPER "{paths.JAIL_TRIAL.parent}/' in (REPOSITORY / "native/job.h").read_text()
 
 
 def test_the_images_files_name_the_same_paths_and_ids() -> None:

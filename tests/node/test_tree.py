@@ -1,6 +1,8 @@
 from pathlib import Path
 
-from slurm_node import tree
+import pytest
+from slurm_node import paths, tree
+from slurm_node.log import NodeError
 from slurm_node.settings import Jail
 from slurm_node.tree import Kind
 
@@ -45,3 +47,16 @@ def test_a_folder_is_mounted_before_what_stands_in_it() -> None:
     order = [each.target for each in tree.plan(JAIL, spool=Path("/var/spool/slurmd"))]
     for position, path in enumerate(order):
         assert not any(later != "/" and path.startswith(later + "/") for later in order[position + 1 :]), path
+
+
+def test_a_root_of_another_revision_or_no_volume_is_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(NodeError, match="is not a mount: the pod has no jail volume"):
+        tree.wait_for_root(JAIL, tmp_path)
+    monkeypatch.setattr(tree, "is_mount_point", lambda _: True)
+    manifest = paths.manifest_of(tmp_path, JAIL.revision)
+    manifest.parent.mkdir()
+    manifest.write_text('{"revision": "r2"}')
+    with pytest.raises(NodeError, match="is not the marker of revision r1"):
+        tree.wait_for_root(JAIL, tmp_path)

@@ -4,6 +4,9 @@ from pathlib import Path
 
 PREFIX = Path("/opt/slurm")
 PLUGIN = PREFIX / "lib/slurm-wlm/spank_jail.so"
+STOCK_PLUGIN = PREFIX / "lib/slurm-wlm/auth_slurm.so"
+"""A plugin that came with Slurm itself, built for the same version."""
+JAIL_TRIAL = PREFIX / "libexec/jail_trial"
 VOLUME = Path("/mnt/jail")
 TREE = Path("/run/jail")
 MARKER = TREE / "run/.jail-ready"
@@ -24,6 +27,8 @@ DATABASE_SECRETS = Path("/run/secrets/database")
 OWN_RUN = Path("/run/slurm-node")
 """The pod's own keys and state: not in the jail's view."""
 NODE_STATE = OWN_RUN / "state"
+JAIL_BROKEN = OWN_RUN / "broken"
+"""Why steps must not start now; there only while trials of the jail fail."""
 SSH_KEYS = Path("/run/sshd-keys")
 SSHD_RUN = Path("/run/sshd")
 TOOLS = Path("/tools")

@@ -1,8 +1,11 @@
 """The worker pod: the jail's tree, then slurmd, kept running."""
 
 import socket
+import time
 
-from slurm_node import cgroups, fetched, gpus, keys, nccl, paths, pinned_memory, settings, tree
+from slurm_node import cgroups, fetched, gpus, keys, nccl, paths, pinned_memory, plugin_version, settings, tree
+from slurm_node.jail_watch import JailWatch
+from slurm_node.log import NodeError
 from slurm_node.supervise import Daemon, run
 
 
@@ -10,6 +13,9 @@ def main() -> int:
     """Builds the tree and keeps slurmd running, with a configuration that keeps jobs in the jail or not at all."""
     node, jail = settings.read_node(), settings.read_jail()
     set_state("starting")
+    if sentence := plugin_version.refusal():
+        set_state(sentence)
+        raise NodeError(sentence)
     tree.wait_for_root(jail)
     # Before the tree is built: its bind of /sys takes the writable mounts along, for slurmstepd.
     cgroups.make_writable()
@@ -24,7 +30,15 @@ def main() -> int:
             node.gres, lambda: gpus.ask_slurmd([word for word in command if word != "-D"], environment), set_state
         )
     slurmd = Daemon("slurmd", command, environment, refusal)
-    return run([slurmd], lambda: set_state(state_of(slurmd)))
+    watch = JailWatch(socket.gethostname())
+
+    def look() -> None:
+        # Before slurmd has its configuration, there is no slurmctld to tell.
+        if slurmd.process is not None and fetched.read() is not None:
+            watch.tick(time.monotonic())
+        set_state(state_of(slurmd, watch))
+
+    return run([slurmd], look)
 
 
 def slurmd_command(node: settings.Node, hostname: str) -> list[str]:
@@ -39,13 +53,13 @@ def refusal() -> str | None:
     return fetched.refusal(files) if files is not None else None
 
 
-def state_of(slurmd: Daemon) -> str:
+def state_of(slurmd: Daemon, watch: JailWatch) -> str:
     """Returns what the readiness probe reads: "ready", or why not."""
     if slurmd.process is None:
         return refusal() or "slurmd is not running"
     if fetched.read() is None:
         return "slurmd has not fetched its configuration yet: is slurmctld up?"
-    return refusal() or "ready"
+    return refusal() or watch.sentence or ("ready" if watch.tried else "no trial of the jail is done yet")
 
 
 def set_state(state: str) -> None:

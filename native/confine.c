@@ -1,0 +1,73 @@
+#include "confine.h"
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+/* A cgroup namespace lets root in a user namespace mount the job's own group, writable: its limits would be its to set.
+ */
+#define FORBIDDEN_FLAGS CLONE_NEWCGROUP
+
+struct abi {
+    unsigned architecture, unshare, clone, clone3;
+};
+
+/* A 64-bit kernel also takes the calls of its 32-bit sibling, by other numbers. */
+static const struct abi abis[] = {
+#if defined(__x86_64__)
+    {AUDIT_ARCH_X86_64, SYS_unshare, SYS_clone, SYS_clone3},
+    {AUDIT_ARCH_I386, 310, 120, 435},
+#elif defined(__aarch64__)
+    {AUDIT_ARCH_AARCH64, SYS_unshare, SYS_clone, SYS_clone3},
+    {AUDIT_ARCH_ARM, 337, 120, 435},
+#else
+#error "which numbers have unshare, clone and clone3 here?"
+#endif
+};
+
+/* The numbers of x32 on x86-64, which hardly any kernel has, carry this bit. */
+#define X32 0x40000000
+
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define ANSWER(error) BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (error))
+#define ALLOW BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define SKIP_UNLESS_EQUAL(value, count) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, count)
+#define SKIP_UNLESS_SET(bits, count) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 0, count)
+#define SKIP_IF_EQUAL(value, count) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, count, 0)
+
+static int forbid(struct jail *jail, const struct abi *abi) {
+    struct sock_filter code[] = {
+        LOAD(arch),
+        SKIP_IF_EQUAL(abi->architecture, 1),
+        ALLOW,
+        LOAD(nr),
+        SKIP_UNLESS_SET(X32, 1),
+        ANSWER(ENOSYS),
+        /* Its flags are in memory, where a filter can't look; without it, C libraries use clone. */
+        SKIP_UNLESS_EQUAL(abi->clone3, 1),
+        ANSWER(ENOSYS),
+        SKIP_IF_EQUAL(abi->unshare, 1),
+        SKIP_UNLESS_EQUAL(abi->clone, 3),
+        /* Both have their flags in the first argument, in its lower half. */
+        LOAD(args[0]),
+        SKIP_UNLESS_SET(FORBIDDEN_FLAGS, 1),
+        ANSWER(EPERM),
+        ALLOW,
+    };
+    struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0))
+        return jail_fail_errno(jail, "forbid cgroup namespaces (is SYS_ADMIN among the pod's capabilities?)");
+    return 0;
+}
+
+int confine(struct jail *jail) {
+    for (size_t i = 0; i < sizeof(abis) / sizeof(abis[0]); i++)
+        if (forbid(jail, &abis[i]))
+            return -1;
+    return jail_drop_capabilities(jail);
+}

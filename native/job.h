@@ -1,0 +1,59 @@
+/* The namespaces of a job on this node: mount (two, see view.h), process and IPC, shared by all its steps.
+ *
+ * The job's extern step starts the keeper (job_keeper.c), which is process 1 of the job's process namespace and ends
+ * with the extern step: then the kernel ends what is left of the job, and its /tmp, /dev/shm and mounts are gone. The
+ * keeper holds a lock on a file named after the job; the lock says which process it is and vanishes with it, so a stale
+ * file misleads nobody. */
+#ifndef PULUMI_SLURM_JOB_H
+#define PULUMI_SLURM_JOB_H
+
+#include "jail.h"
+
+#include <stdint.h>
+
+#ifndef JOB_FOLDER
+#define JOB_FOLDER "/run/slurm-node/jobs"
+#endif
+#ifndef JOB_KEEPER
+#define JOB_KEEPER "/opt/slurm/libexec/job_keeper"
+#endif
+/* Written by slurm_node/jail_watch.py while trials fail: why. */
+#ifndef JOB_BROKEN
+#define JOB_BROKEN "/run/slurm-node/broken"
+#endif
+/* The keeper's descriptor of the outer mount namespace. */
+#define JOB_OUTER_DESCRIPTOR 3
+/* What the keeper says when it is done; anything else is why it failed. */
+#define JOB_KEPT "kept"
+
+struct job {
+    uint32_t id;
+    pid_t keeper;                     /* set by job_keep alone */
+    int outer, inner, processes, ipc; /* descriptors of the namespaces, or -1 */
+    int own_processes;
+};
+
+/* Each returns 0, or -1 with the reason in jail->why. */
+
+void job_init(struct job *job, uint32_t id);
+
+/* Makes the namespaces and starts their keeper, which ends with the calling thread. A reason is also left for the steps
+ * that will look for them. */
+int job_keep(struct jail *jail, struct job *job, int seconds);
+
+/* Ends the keeper, and with it all that runs in the namespaces. */
+void job_end(struct job *job);
+
+/* Finds the job's namespaces, and makes the outer mount namespace the calling thread's, whose root is then the jail. */
+int job_join(struct jail *jail, struct job *job);
+
+/* From now on, or until job_fork_outside, children of the calling thread are born into the job's process namespace. The
+ * effective user may be another than root, as long as root is the real or saved one. */
+int job_fork_inside(struct jail *jail, const struct job *job);
+int job_fork_outside(struct jail *jail, const struct job *job);
+
+/* For a task, a process of its own: joins the inner mount namespace and the IPC namespace, and makes sure that it was
+ * born into the process namespace. script: folder below the spool that a batch task needs, or NULL. */
+int job_enter_task(struct jail *jail, const struct job *job, const char *script);
+
+#endif

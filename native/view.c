@@ -1,0 +1,151 @@
+#include "view.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/mount.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define SOCKETS "/run/slurm"
+#define FETCHED VIEW_SPOOL "/conf-cache"
+
+/* The lists of containerd and Docker (their default OCI specification), later additions included. */
+static const char *const masked[] = {
+    "/proc/acpi",       "/proc/asound",      "/proc/interrupts",  "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+    "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi",  NULL,
+};
+static const char *const read_only[] = {
+    "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger", NULL,
+};
+#define PROC_FLAGS (MS_NOSUID | MS_NODEV | MS_NOEXEC)
+
+static int over_memory(struct jail *jail, const char *path, mode_t mode, unsigned long flags) {
+    char options[64];
+    struct statvfs below;
+    if (statvfs(path, &below))
+        return jail_fail_errno(jail, path);
+    /* As large as the node's own, which the stack's configuration gives its size. */
+    unsigned long long size = (unsigned long long)below.f_blocks * below.f_frsize;
+    snprintf(options, sizeof(options), "mode=%o,size=%llu", (unsigned)mode, size);
+    if (mount("job", path, "tmpfs", MS_NOSUID | MS_NODEV | flags, options))
+        return jail_fail_errno(jail, path);
+    return 0;
+}
+
+static int make_folder(struct jail *jail, const char *path, mode_t mode) {
+    if ((mkdir(path, mode) && errno != EEXIST) || chmod(path, mode))
+        return jail_fail_errno(jail, path);
+    return 0;
+}
+
+static int set_read_only(struct jail *jail, const char *path, unsigned depth) {
+    struct mount_attr attributes = {.attr_set = MOUNT_ATTR_RDONLY};
+    if (syscall(SYS_mount_setattr, AT_FDCWD, path, depth, &attributes, sizeof(attributes)))
+        return jail_fail(jail, "make %s read-only (needs Linux 5.12 or newer): %s", path, strerror(errno));
+    return 0;
+}
+
+int view_pick_up(struct jail *jail, const char *path) {
+    struct mount_attr attributes = {.attr_set = MOUNT_ATTR_RDONLY};
+    int folder = (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (folder >= 0 && !syscall(SYS_mount_setattr, folder, "", AT_EMPTY_PATH, &attributes, sizeof(attributes)))
+        return folder;
+    jail_fail_errno(jail, path);
+    if (folder >= 0)
+        close(folder);
+    return -1;
+}
+
+int view_place(struct jail *jail, int folder, const char *path) {
+    if (syscall(SYS_move_mount, folder, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH))
+        return jail_fail_errno(jail, path);
+    return 0;
+}
+
+static int own_run(struct jail *jail) {
+    int outcome = -1;
+    int sockets = view_pick_up(jail, SOCKETS);
+    if (sockets < 0)
+        return -1;
+    if (!over_memory(jail, "/run", 0755, 0) && !make_folder(jail, "/run/lock", 01777) &&
+        !make_folder(jail, "/run/user", 0755) && !make_folder(jail, SOCKETS, 0755))
+        outcome = view_place(jail, sockets, SOCKETS);
+    close(sockets);
+    return outcome;
+}
+
+int view_make_outer(struct jail *jail) {
+    if (over_memory(jail, "/tmp", 01777, 0) || over_memory(jail, "/dev/shm", 01777, 0))
+        return -1;
+    /* Else root in one job could read and write the terminals of another. */
+    if (mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,gid=5"))
+        return jail_fail_errno(jail, "/dev/pts");
+    return own_run(jail);
+}
+
+static int mask(struct jail *jail, const char *path) {
+    struct stat facts;
+    int failed;
+    if (lstat(path, &facts))
+        return errno == ENOENT ? 0 : jail_fail_errno(jail, path);
+    if (S_ISDIR(facts.st_mode))
+        failed = mount("masked", path, "tmpfs", MS_RDONLY | PROC_FLAGS, "size=0,mode=555");
+    else
+        failed = mount("/dev/null", path, NULL, MS_BIND, NULL);
+    return failed ? jail_fail_errno(jail, path) : 0;
+}
+
+static int freeze(struct jail *jail, const char *path) {
+    if (access(path, F_OK))
+        return errno == ENOENT ? 0 : jail_fail_errno(jail, path);
+    if (mount(path, path, NULL, MS_BIND | MS_REC, NULL) ||
+        mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | PROC_FLAGS, NULL))
+        return jail_fail_errno(jail, path);
+    return 0;
+}
+
+int view_make_proc(struct jail *jail) {
+    if (mount("proc", "/proc", "proc", PROC_FLAGS, NULL))
+        return jail_fail_errno(jail, "mount the job's /proc");
+    for (size_t i = 0; masked[i]; i++)
+        if (mask(jail, masked[i]))
+            return -1;
+    for (size_t i = 0; read_only[i]; i++)
+        if (freeze(jail, read_only[i]))
+            return -1;
+    if (!access("/dev/mqueue", F_OK) && mount("mqueue", "/dev/mqueue", "mqueue", PROC_FLAGS, NULL))
+        return jail_fail_errno(jail, "/dev/mqueue");
+    return 0;
+}
+
+/* Scripts and credentials of other jobs, and the configuration that slurmd trusts, lie in its spool. */
+static int hide_spool(struct jail *jail, const char *script) {
+    if (access(VIEW_SPOOL, F_OK))
+        return errno == ENOENT ? 0 : jail_fail_errno(jail, VIEW_SPOOL);
+    bool fetched = !access(FETCHED, F_OK);
+    int outcome = 0, configuration = fetched ? view_pick_up(jail, FETCHED) : -1;
+    if (fetched && configuration < 0)
+        return -1;
+    if (mount("spool", VIEW_SPOOL, "tmpfs", PROC_FLAGS, "size=64k,mode=755"))
+        outcome = jail_fail_errno(jail, VIEW_SPOOL);
+    if (!outcome && script)
+        outcome = make_folder(jail, script, 0755);
+    if (!outcome && fetched)
+        outcome = make_folder(jail, FETCHED, 0755) || view_place(jail, configuration, FETCHED) ? -1 : 0;
+    if (configuration >= 0)
+        close(configuration);
+    return outcome ? -1 : set_read_only(jail, VIEW_SPOOL, 0);
+}
+
+int view_hide_node(struct jail *jail, const char *script) {
+    /* The flag is per mount, so slurmstepd, in another namespace, keeps its writable view. */
+    if (set_read_only(jail, VIEW_CGROUPS, AT_RECURSIVE) || set_read_only(jail, SOCKETS, 0))
+        return -1;
+    return hide_spool(jail, script);
+}

@@ -1,0 +1,29 @@
+/* What a job sees of a node beside the shared root: two mount namespaces, made once per job on a node.
+ *
+ * The outer one is slurmstepd's: the jail as root, with the job's own /tmp, /dev/shm, /dev/pts and /run; slurmd's
+ * spool, cgroups and the pod's /proc stay as slurmstepd works with them. The inner one is the tasks': the job's own
+ * /proc, masked; cgroups and Slurm's sockets read-only; of slurmd's spool only what a task reads. */
+#ifndef PULUMI_SLURM_VIEW_H
+#define PULUMI_SLURM_VIEW_H
+
+#include "jail.h"
+
+#define VIEW_SPOOL "/var/spool/slurmd"
+#define VIEW_CGROUPS "/sys/fs/cgroup"
+
+/* Each is called in the jail, in a mount namespace that the caller made for it, and returns 0, or -1 with a reason. */
+
+int view_make_outer(struct jail *jail);
+
+/* Takes what belongs to the node out of a user's reach: cgroups, Slurm's sockets and configuration, slurmd's spool.
+ * script: a folder below the spool that is to be kept free for view_place, or NULL. */
+int view_hide_node(struct jail *jail, const char *script);
+
+/* A /proc of the caller's process namespace, with what container runtimes mask, and message queues of its own. */
+int view_make_proc(struct jail *jail);
+
+/* Picks a folder of this namespace up, read-only, to be placed in another one; returns a descriptor, or -1. */
+int view_pick_up(struct jail *jail, const char *path);
+int view_place(struct jail *jail, int folder, const char *path);
+
+#endif

@@ -1,0 +1,151 @@
+"""Root in a job is root in the jail and nothing more: every way out that we know is tried, and refused.
+
+A second job, the victim, runs on the same node with things that others must not see. The probes (escapes.py) run as
+root in one job; what shows that each can succeed at all runs in the pod's own root, or in a step of the victim's job.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shlex
+
+import pytest
+
+from tests.e2e.escapes import ESCAPES, IPC_KEY, SAME, SECRET
+
+NODE = "cpu-0"
+SECONDS_EACH = 10
+
+# Prints name → [exit status, output] of each line. As one program, since a step each would take minutes.
+RUNNER = f"""
+import concurrent.futures, json, subprocess, sys
+def run(item):
+    name, line = item
+    try:
+        done = subprocess.run(["bash", "-c", line], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              errors="replace", timeout={SECONDS_EACH})
+        return name, [done.returncode, (done.stdout + done.stderr)[-300:]]
+    except subprocess.TimeoutExpired:
+        return name, [124, "no answer in {SECONDS_EACH} s"]
+with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    print(json.dumps(dict(pool.map(run, json.load(open(sys.argv[1])).items()))))
+"""
+
+# A private segment, files and a script that hold the marker; then it waits until it is told to end.
+VICTIM = f"""#!/bin/bash
+# {SECRET}
+touch /tmp/{SECRET} /dev/shm/{SECRET}
+python3 -c 'import ctypes; ctypes.CDLL(None).shmget(ctypes.c_int({IPC_KEY}), ctypes.c_size_t(4096), 0o1666)'
+script -qc "env VICTIM={SECRET} sleep 300" /dev/null &
+touch ~/victim-is-ready
+wait
+"""
+
+Outcomes = dict[str, tuple[int, str]]
+
+
+def outcomes(printed: str) -> Outcomes:
+    return {name: (status, said) for name, (status, said) in json.loads(printed.splitlines()[-1]).items()}
+
+
+def runner(lines: dict[str, str]) -> str:
+    """A shell line that runs many lines and prints what came of each."""
+    program = base64.b64encode(RUNNER.encode()).decode()
+    given = base64.b64encode(json.dumps(lines).encode()).decode()
+    unpack = f"echo {given} | base64 -d > $HOME/lines && echo {program} | base64 -d > $HOME/run"
+    return f"{unpack} && python3 $HOME/run $HOME/lines"
+
+
+@pytest.fixture
+def victim(slurm):
+    """A job on the node of the probes; the partition lets two jobs share its one CPU meanwhile."""
+    share = "scontrol update partitionname=main oversubscribe={}"
+    slurm.kubectl("exec", "slurm-controller-0", "--", "sh", "-c", share.format("force:2")).ok()
+    slurm.sh(f"rm -f ~/victim-is-ready; cat > ~/victim.sh <<'V'\n{VICTIM}\nV").ok()
+    job = slurm.sh(f"sbatch --parsable -w {NODE} --mem=200M -o /dev/null ~/victim.sh").ok()
+    try:
+        slurm.wait("the victim runs", lambda: slurm.sh("ls ~/victim-is-ready").status == 0, 60)
+        yield job
+    finally:
+        slurm.sh(f"scancel {job}").ok()
+        slurm.kubectl("exec", "slurm-controller-0", "--", "sh", "-c", share.format("no")).ok()
+        slurm.wait("all nodes idle again", slurm.all_idle, 60)
+
+
+def test_root_in_a_job_gets_out_by_none_of_the_known_ways(slurm, victim):
+    assert len({escape.name for escape in ESCAPES}) == len(ESCAPES) >= 25
+    in_job = runner({escape.name: escape.line for escape in ESCAPES})
+    root = f"srun -n1 -w {NODE} --mem=200M sudo HOME=/root bash -c {shlex.quote(in_job)}"
+    tried = outcomes(slurm.sh(root, seconds=120).ok())
+    outside = {escape.name: escape.outside for escape in ESCAPES if escape.outside}
+    own_lines = {escape.name: escape.line for escape in ESCAPES}
+    in_pod = runner({name: own_lines[name] if line == SAME else line for name, line in outside.items()})
+    possible = outcomes(slurm.on_pod(NODE, f"HOME=/tmp; {in_pod}", seconds=120).ok())
+    of_victim = runner({escape.name: escape.inside_victim for escape in ESCAPES if escape.inside_victim})
+    overlap = f"srun --jobid={victim} --overlap -n1 bash -c {shlex.quote(of_victim)}"
+    seen_by_victim = outcomes(slurm.sh(overlap, seconds=60).ok())
+
+    assert tried.keys() == own_lines.keys()
+    got_out = {name: said for name, (status, said) in tried.items() if status == 0}
+    assert not got_out
+    prove_nothing = {name: said for name, said in {**possible, **seen_by_victim}.items() if said[0] != 0}
+    assert not prove_nothing, "these ways fail where nothing keeps them from succeeding"
+    assert not slurm.sh(f"srun --jobid={victim} --overlap -n1 grep ' /srv tmpfs' /proc/mounts").stdout
+
+
+def test_steps_of_one_job_share_what_is_its_own_and_nothing_is_left_after_it(slurm):
+    script = """
+        touch /tmp/left /dev/shm/left
+        srun -n1 --overlap test -e /tmp/left -a -e /dev/shm/left
+        srun -n1 --overlap readlink /proc/self/ns/pid /proc/self/ns/ipc | sort > ~/first
+        srun -n1 --overlap readlink /proc/self/ns/pid /proc/self/ns/ipc | sort | diff ~/first -
+        srun -n1 --overlap sh -c 'setsid sleep 1000 > /dev/null 2>&1 &'
+    """
+    slurm.sh(f"salloc -Q -n1 -w {NODE} srun -n1 --overlap bash -ec {shlex.quote(script)}").ok()
+    slurm.wait("the job's end", slurm.all_idle, 60)
+    assert slurm.sh(f"srun -n1 -w {NODE} ls -A /tmp /dev/shm").ok().split() == ["/dev/shm:", "/tmp:"]
+    left = slurm.on_pod(NODE, "ls /run/slurm-node/jobs; cat /proc/[0-9]*/comm | grep -e sleep -e job_keeper").stdout
+    # A trial of the node itself may be under way: it is number 0.
+    assert set(left.split()) <= {"0", "job_keeper"}
+
+
+# Says who loads it, where it was planted for everybody.
+WITNESS = r"""
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+__attribute__((constructor)) static void tell(void) {
+    char line[256], own[64] = "?";
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status && fgets(line, sizeof(line), status))
+        if (sscanf(line, "CapPrm: %60s", own) == 1) break;
+    if (status) fclose(status);
+    ssize_t length = readlink("/proc/self/exe", line, sizeof(line) - 1);
+    line[length > 0 ? length : 0] = 0;
+    int out = open("/srv/witness", O_WRONLY | O_APPEND);
+    if (out >= 0) { dprintf(out, "%s %s\n", own, line); close(out); }
+}
+"""
+SYS_ADMIN = 1 << 21
+
+
+def test_nothing_of_the_users_root_is_loaded_by_who_has_the_pods_rights(slurm):
+    plant = f"""
+        cat > ~/witness.c <<'C'\n{WITNESS}\nC
+        gcc -shared -fPIC -o ~/witness.so ~/witness.c
+        sudo install -m 755 ~/witness.so /srv/witness.so
+        sudo install -m 666 /dev/null /srv/witness
+        echo /srv/witness.so | sudo tee /etc/ld.so.preload
+    """
+    slurm.sh(f"srun -n1 bash -ec {shlex.quote(plant)}").ok()
+    try:
+        slurm.sh("srun -N2 true; sbatch --quiet --wait -o /dev/null --wrap true").ok()
+        slurm.sh("sbatch --quiet --wait --export=NONE -o /dev/null --wrap true").ok()
+        slurm.sh("srun -n1 sudo true").ok()
+        lines = slurm.sh("cat /srv/witness").ok().splitlines()
+    finally:
+        slurm.sh("sudo rm -f /etc/ld.so.preload /srv/witness /srv/witness.so").ok()
+    assert any(line.endswith("/true") for line in lines), "the library was loaded by users' programs"
+    privileged = [line for line in lines if int(line.split()[0], 16) & SYS_ADMIN]
+    assert not privileged

@@ -1,0 +1,83 @@
+/* A job without Slurm: keeps its namespaces as the extern step does, joins them as slurmstepd does, and runs a shell
+ * line as its task. Each further argument is one more step, the word "ordinary" before it runs it as an ordinary user.
+ * Usage: job_probe ROOT LINE... */
+#include "confine.h"
+#include "job.h"
+
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DEADLINE_SECONDS 3
+#define JOB 7
+#define ORDINARY 12345
+
+static int outcome_of(pid_t child) {
+    int status = -1;
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static _Noreturn void task(struct jail *jail, const struct job *job, uid_t user, const char *line) {
+    if (jail_verify(jail) || job_enter_task(jail, job, NULL) || confine(jail)) {
+        printf("refused: %s\n", jail->why);
+        fflush(stdout);
+        _exit(99);
+    }
+    if (user && (setgroups(0, NULL) || setgid(user) || setuid(user)))
+        _exit(98);
+    execl("/bin/sh", "sh", "-c", line, (char *)NULL);
+    _exit(97);
+}
+
+static _Noreturn void step(const char *root, uid_t user, const char *line) {
+    struct jail jail;
+    struct job job;
+    jail_init(&jail, root);
+    job_init(&job, JOB);
+    /* slurmstepd forks tasks with its effective user set to the job's. */
+    if (job_join(&jail, &job) || (user && seteuid(user)) || job_fork_inside(&jail, &job)) {
+        printf("refused: %s\n", jail.why);
+        fflush(stdout);
+        _exit(99);
+    }
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        if (user && seteuid(0))
+            _exit(96);
+        task(&jail, &job, user, line);
+    }
+    int outcome = outcome_of(child);
+    _exit(job_fork_outside(&jail, &job) ? 95 : outcome);
+}
+
+int main(int argc, char *argv[]) {
+    struct jail jail;
+    struct job job;
+    uid_t user = 0;
+    if (argc < 2)
+        return EXIT_FAILURE;
+    jail_init(&jail, argv[1]);
+    job_init(&job, JOB);
+    if (job_keep(&jail, &job, DEADLINE_SECONDS))
+        printf("not kept: %s\n", jail.why);
+    for (int i = 2; i < argc; i++) {
+        if (!strcmp(argv[i], "ordinary")) {
+            user = ORDINARY;
+            continue;
+        }
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0)
+            step(argv[1], user, argv[i]);
+        printf("-> %d\n", outcome_of(child));
+        user = 0;
+    }
+    job_end(&job);
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,192 @@
+"""A job's namespaces, made and entered as Slurm's steps do it, without Slurm; under sanitizers."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces")
+
+# A root that has the machine's own programs, so that a task can be a line of shell.
+TREE = """
+mkdir -p "$JAIL"
+mount -t tmpfs -o size=64m jail "$JAIL"
+for folder in run dev proc sys bin usr lib lib64 etc tmp var/spool/slurmd/conf-cache; do mkdir -p "$JAIL/$folder"; done
+for folder in bin usr lib lib64 etc; do [ ! -d /$folder ] || mount --rbind /$folder "$JAIL/$folder"; done
+mount -t tmpfs run "$JAIL/run"
+mkdir "$JAIL/run/slurm"
+mount --bind "$JAIL/run/slurm" "$JAIL/run/slurm"
+mount --bind "$JAIL/tmp" "$JAIL/tmp"
+mount --bind "$JAIL/var/spool/slurmd" "$JAIL/var/spool/slurmd"
+echo trusted > "$JAIL/var/spool/slurmd/conf-cache/plugstack.conf"
+mkdir "$JAIL/var/spool/slurmd/job00008"
+for folder in dev proc sys; do mount --rbind /$folder "$JAIL/$folder"; done
+touch "$JAIL/run/.jail-ready"
+"""
+MUTE = Path(__file__).parent / "mute_file_system.py"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a run printed, and the status of each step."""
+
+    lines: list[str]
+    statuses: list[int]
+
+
+class Trial:
+    """A tree and a job in a mount namespace of the test's own."""
+
+    def __init__(self, folder: Path, make: Callable[..., Path]) -> None:
+        self.folder = folder
+        self.jail = folder / "jail"
+        self.probe = make("job_probe", folder)
+
+    def run(self, *steps: str, spoil: str = "", wrap: str = "") -> Said:
+        """Builds the tree, spoils it by a line of shell, runs steps as tasks of one job."""
+        # Descriptor 7 holds a fake file server (mute) up; a process that hangs in it must not.
+        script = f'set -e\n{TREE}\n{spoil}\n{wrap} "$PROBE" "$JAIL" "$@" 7>&-'
+        ours = {"JAIL": str(self.jail), "PROBE": str(self.probe), "ASAN_OPTIONS": "detect_leaks=0"}
+        finished = subprocess.run(
+            ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *steps],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, **ours},
+            check=False,
+        )
+        assert finished.returncode == 0, finished.stderr
+        printed = finished.stdout.splitlines()
+        statuses = [int(line.removeprefix("-> ")) for line in printed if line.startswith("-> ")]
+        return Said([line for line in printed if not line.startswith("-> ")], statuses)
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory, make: Callable[..., Path]) -> Trial:
+    return Trial(tmp_path_factory.mktemp("job"), make)
+
+
+def test_steps_of_a_job_share_namespaces_that_are_not_the_nodes(trial: Trial) -> None:
+    said = trial.run(*["readlink /proc/self/ns/mnt /proc/self/ns/pid /proc/self/ns/ipc"] * 2)
+    first, second = said.lines[:3], said.lines[3:]
+    assert first == second
+    assert not {str(Path(f"/proc/self/ns/{name}").readlink()) for name in ("mnt", "pid", "ipc")} & set(first)
+
+
+def test_a_task_sees_the_jobs_processes_alone(trial: Trial) -> None:
+    said = trial.run("ls /proc | grep -c '^[0-9]'; cat /proc/1/comm")
+    assert int(said.lines[0]) <= 5
+    assert said.lines[1].startswith("job_keeper")
+
+
+def test_temporary_files_are_the_jobs_own_and_shared_by_its_steps(trial: Trial) -> None:
+    said = trial.run("ls -A /tmp; touch /tmp/ours /dev/shm/ours", "ordinary", "ls /tmp /dev/shm")
+    assert said.lines == ["/dev/shm:", "ours", "", "/tmp:", "ours"]
+    assert not list(trial.jail.glob("tmp/*"))
+
+
+def test_an_ordinary_users_task_is_born_inside_too(trial: Trial) -> None:
+    said = trial.run("readlink /proc/self/ns/pid", "ordinary", "readlink /proc/self/ns/pid; id -u")
+    assert said.lines[0] == said.lines[1]
+    assert said.lines[2] == "12345"
+
+
+def test_ordinary_user_namespaces_work(trial: Trial) -> None:
+    line = "unshare -Urm sh -c 'mount -t tmpfs none /tmp && id -u'"
+    assert trial.run("ordinary", line, line).lines == ["0", "0"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ": >> /proc/sys/kernel/core_pattern",
+        ": >> /proc/sysrq-trigger",
+        "grep -q . /proc/keys",
+        "head -c 1 /proc/kcore | grep -qa .",
+        "ls /proc/1/root/",
+        "cat /proc/1/environ /proc/1/maps",
+        "nsenter --mount=/proc/1/fd/3 true",
+        "nsenter -t 1 -m true",
+        "umount /proc",
+        "unshare -Urm umount /proc/sys",
+        "unshare -Urmpf mount -t proc proc /tmp",
+        "unshare -Urm umount /sys",
+        "unshare -UrC true",
+        "unshare -UrmC mount -t cgroup -o memory none /tmp || unshare -UrmC mount -t cgroup2 none /tmp",
+        "touch /run/slurm/x",
+        "echo optional >> /var/spool/slurmd/conf-cache/plugstack.conf",
+        "ls /var/spool/slurmd/job00008",
+        "touch /var/spool/slurmd/x",
+        "ls /run/.jail-ready",
+        "mkdir /sys/fs/cgroup/memory/x || mkdir /sys/fs/cgroup/x",
+        "mount -t tmpfs none /tmp",
+        "ls /dev/pts | grep -v ptmx",
+    ],
+)
+def test_root_in_a_task_is_refused(trial: Trial, line: str) -> None:
+    allowed = trial.run("cat /var/spool/slurmd/conf-cache/plugstack.conf", f"({line}) 2>/dev/null")
+    assert allowed.lines[:1] == ["trusted"], "what a step needs of the spool is there"
+    assert allowed.statuses[0] == 0
+    assert allowed.statuses[1] != 0
+
+
+def test_nothing_of_a_job_outlives_it(trial: Trial) -> None:
+    marker = f"sleep 97{os.getpid() % 1000:03}"
+    trial.run(f"setsid {marker} > /dev/null 2>&1 < /dev/null &")
+    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    assert marker.replace(" ", "\0").encode() not in b"".join(commands)
+    assert not list((trial.folder / "jobs").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("spoil", "wrap", "sentence"),
+    [
+        ('umount -R "$JAIL"', "", "is not a mount"),
+        ('rm "$JAIL/run/.jail-ready"', "", "is missing"),
+        ('rmdir "$JAIL/tmp" 2>/dev/null || { umount "$JAIL/tmp"; rmdir "$JAIL/tmp"; }', "", "/tmp: No such file"),
+        ('umount "$JAIL/run/slurm"; rmdir "$JAIL/run/slurm"', "", "/run/slurm: No such file"),
+        ('mount -o remount,ro "$JAIL"', "", "is read-only"),
+        ("", "setpriv --bounding-set -sys_admin --inh-caps -all", "SYS_ADMIN"),
+        ("", "setpriv --bounding-set -sys_chroot --inh-caps -all", "SYS_CHROOT"),
+    ],
+    ids=["not mounted", "half built", "no /tmp", "no sockets", "read-only", "no SYS_ADMIN", "no SYS_CHROOT"],
+)
+def test_without_a_right_tree_or_namespaces_nothing_runs_and_the_reason_is_said(
+    trial: Trial, spoil: str, wrap: str, sentence: str
+) -> None:
+    said = trial.run("echo ran outside", spoil=spoil, wrap=wrap)
+    assert "ran outside" not in said.lines
+    assert said.statuses == [99]
+    assert any(sentence in line for line in said.lines if line.startswith("not kept: ")), said.lines
+    assert any(sentence in line for line in said.lines if line.startswith("refused: ")), said.lines
+
+
+def test_a_step_heeds_what_the_nodes_trials_found(trial: Trial) -> None:
+    broken = trial.folder / "broken"
+    said = trial.run("echo ran outside", spoil=f"echo the storage is gone > {broken}")
+    broken.unlink()
+    assert said.statuses == [99]
+    assert said.lines[0] == "refused: the storage is gone"
+
+
+def mute(mood: str) -> str:
+    """Shell that puts a file server in trouble in the tree's place."""
+    return f"""
+        umount -R "$JAIL"
+        mkfifo "$JAIL.hold" "$JAIL.said" 2>/dev/null || true
+        {sys.executable} {MUTE} "$JAIL" {mood} < "$JAIL.hold" > "$JAIL.said" &
+        exec 7> "$JAIL.hold"
+        read said < "$JAIL.said"
+    """
+
+
+@pytest.mark.parametrize(("mood", "sentence"), [("mute", "the shared storage hangs"), ("stale", "Stale file handle")])
+def test_storage_that_hangs_or_went_stale_holds_up_nobody(trial: Trial, mood: str, sentence: str) -> None:
+    said = trial.run("echo ran outside", spoil=mute(mood))
+    assert "ran outside" not in said.lines
+    assert said.statuses == [99]
+    assert any(sentence in line for line in said.lines), said.lines
