@@ -55,6 +55,8 @@ def main(staging: Path, native: Path) -> None:
     copy(native / "stepd_guard", staging / (PREFIX / "sbin" / "slurmstepd").relative_to("/"))
     for name in ("pause", "job_keeper", "jail_trial"):
         copy(native / name, staging / (PREFIX / "libexec" / name).relative_to("/"))
+    # Not among Slurm's own libraries: it runs with the jail's libc.
+    copy(native / "no_driver.so", staging / (PREFIX / "driver" / "no_driver.so").relative_to("/"))
     copy(native / "su", staging / "usr/bin/su")
     copy(native / "pam_jail.so", staging / system_libraries.relative_to("/") / "security" / "pam_jail.so")
     link_compiled_in_paths(staging, [*programs, PREFIX / "sbin" / "slurmstepd"], compiled_in_plugins)

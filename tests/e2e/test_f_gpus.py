@@ -143,3 +143,14 @@ def test_a_preview_tells_what_the_nodes_do_not_offer(slurm):
         "gpus.perNode: got 8; want at most 4: no node that the set may use offers more nvidia.com/gpu" in refused.text
     )
     assert "gpus.runtimeClass: got 'nvidia'; want a RuntimeClass that Kubernetes has; there are: none" in refused.text
+
+
+def test_a_node_without_a_driver_says_so(slurm):
+    """On workers and logins alike; the links are the same in the one root, their targets are each node's."""
+    load = "python3 -c \"import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))\""
+    for where in (f"srun -n1 -w cpu-0 {load}", load):
+        done = slurm.sh(where)
+        assert done.ok() == "34"  # CUDA_ERROR_STUB_LIBRARY
+        assert "no NVIDIA driver on this node" in done.stderr
+    assert "no NVIDIA driver on this node" in slurm.sh("srun -n1 nvidia-smi").stderr
+    slurm.sh("sudo ldconfig && test -L /usr/lib/$(uname -m)-linux-gnu/libcuda.so.1").ok()

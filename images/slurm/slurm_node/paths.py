@@ -7,6 +7,10 @@ PLUGIN = PREFIX / "lib/slurm-wlm/spank_jail.so"
 STOCK_PLUGIN = PREFIX / "lib/slurm-wlm/auth_slurm.so"
 """A plugin that came with Slurm itself, built for the same version."""
 JAIL_TRIAL = PREFIX / "libexec/jail_trial"
+NO_DRIVER = PREFIX / "driver/no_driver.so"
+"""What stands in for each library of NVIDIA's driver on a node without one."""
+DRIVER = Path("/run/node/driver")
+"""This node's driver, as the jail's processes see it."""
 VOLUME = Path("/mnt/jail")
 TREE = Path("/run/jail")
 MARKER = TREE / "run/.jail-ready"

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from slurm_node import accounts, image_root, paths, settings
+from slurm_node import accounts, driver, image_root, paths, settings
 from slurm_node.copying import MEBIBYTE, Copy, write_durably
 from slurm_node.log import NodeError, say
 from slurm_node.system import is_mount_point
@@ -132,6 +132,7 @@ def complete_root(root: Path, previous: Path | None) -> None:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).touch(exist_ok=True)
     link_commands(root)
+    driver.link(root)
     merged = accounts.with_slurm(read_accounts(root))
     write_accounts(root, accounts.with_people_of(merged, read_accounts(previous)) if previous else merged)
 

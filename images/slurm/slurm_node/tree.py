@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from slurm_node import paths
+from slurm_node import driver, paths
 from slurm_node.log import NodeError, say
 from slurm_node.settings import Jail
 from slurm_node.system import MountFlag, is_mount_point, mount
@@ -111,6 +111,7 @@ def build(mounts: list[Mount], tree: Path = paths.TREE) -> None:
         mount("none", Path("/"), flags=MountFlag.REC | MountFlag.PRIVATE)
         for wanted in mounts:
             _carry_out(wanted, tree / wanted.target.lstrip("/"))
+        driver.bring(tree, Path("/proc/self/mountinfo").read_text())
     except OSError as error:
         raise NodeError(
             f"can't build the node's view of the jail: {error.strerror or error}"

@@ -1,0 +1,114 @@
+"""The node's NVIDIA driver in the jail, without a word of it on the shared file system.
+
+NVIDIA's container toolkit mounts the files of the node's driver, one by one, into the pod's own root. The shared root
+has links of fixed names in its default library directory: libcuda.so.1 → /run/node/driver/lib/libcuda.so.1. They are
+the same on every node; what they lead to is in each node's own memory. So nodes with different drivers share a root,
+and no ld.so.cache has to know a version: the dynamic loader looks into the default directory anyway.
+"""
+
+import os
+import platform
+import re
+from pathlib import Path
+
+from slurm_node import paths
+from slurm_node.log import say
+from slurm_node.system import MountFlag, mount
+
+SONAMES = (
+    "libcuda.so.1",
+    "libcudadebugger.so.1",
+    "libnvidia-ml.so.1",
+    "libnvidia-cfg.so.1",
+    "libnvidia-nvvm.so.4",
+    "libnvidia-opencl.so.1",
+    "libnvidia-ptxjitcompiler.so.1",
+    "libnvidia-allocator.so.1",
+)
+"""What programs load by name, of the driver's parts `compute` and `utility` (components/node_set.py asks for them)."""
+PROGRAMS = (
+    "nvidia-smi",
+    "nvidia-debugdump",
+    "nvidia-persistenced",
+    "nvidia-cuda-mps-control",
+    "nvidia-cuda-mps-server",
+)
+PROGRAM_FOLDER = "usr/bin"
+_LIBRARY = re.compile(r"lib(cuda|nvidia|nvcuvid|nvoptix)[\w-]*\.so(\.[\d.]+)?")
+_NO_PROGRAM = "#!/bin/sh\necho 'no NVIDIA driver on this node' >&2\nexit 1\n"
+
+
+def library_folders(machine: str = platform.machine()) -> tuple[str, ...]:
+    """Returns default library directories, those of Debian first, then those of Red Hat."""
+    return (f"usr/lib/{machine}-linux-gnu", "usr/lib64")
+
+
+def put_by_toolkit(mountinfo: str) -> list[Path]:
+    """Returns the driver's files in the pod by /proc/self/mountinfo: each is a mount of its own (proc(5), field 5)."""
+    points = (Path(line.split()[4]) for line in mountinfo.splitlines() if line)
+    return [
+        point
+        for point in points
+        if not point.is_relative_to(paths.TREE) and (_LIBRARY.fullmatch(point.name) or point.name in PROGRAMS)
+    ]
+
+
+def library_for(soname: str, names: list[str]) -> str | None:
+    """Returns the file that a name such as libcuda.so.1 stands for: libcuda.so.570.86.15."""
+    stem = soname[: soname.index(".so")] + ".so."
+    return soname if soname in names else next((name for name in names if name.startswith(stem)), None)
+
+
+def link(root: Path) -> None:
+    """Gives a root the links of fixed names; what an image brought under such a name itself is left alone.
+
+    Called when a root is made, and again when a node starts: an image build or a person may have removed them.
+    """
+    folder = next((root / each for each in library_folders() if (root / each).is_dir()), None)
+    wanted = {root / PROGRAM_FOLDER / name: paths.DRIVER / "bin" / name for name in PROGRAMS}
+    if folder:
+        wanted |= {folder / name: paths.DRIVER / "lib" / name for name in SONAMES}
+    for path, target in wanted.items():
+        if path.is_symlink() and path.readlink() == target:
+            continue
+        if path.exists() and not path.is_symlink():
+            say(f"{path} is the jail image's own: programs will not find this node's driver there")
+            continue
+        if not path.parent.is_dir():
+            continue
+        # Another node may be at the same link: each makes its own aside and renames it.
+        aside = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}")
+        aside.unlink(missing_ok=True)
+        aside.symlink_to(target)
+        aside.replace(path)
+
+
+def bring(tree: Path, mountinfo: str) -> None:
+    """Fills this node's folder of the driver, and mends the root's links.
+
+    Args:
+        tree: the node's view of the jail, with its own /run.
+        mountinfo: text of /proc/self/mountinfo, from before or after the tree was built.
+    """
+    folder = tree / paths.DRIVER.relative_to("/")
+    for name in ("lib", "bin"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    files = put_by_toolkit(mountinfo)
+    for file in files:
+        target = folder / ("bin" if file.name in PROGRAMS else "lib") / file.name
+        if not target.exists():
+            target.touch()
+            mount(str(file), target, flags=MountFlag.BIND)
+    names = sorted(file.name for file in files if file.name not in PROGRAMS)
+    for soname in SONAMES:
+        library, path = library_for(soname, names), folder / "lib" / soname
+        if library != soname and not path.is_symlink():
+            path.symlink_to(library or paths.NO_DRIVER)
+    for name in PROGRAMS:
+        program = folder / "bin" / name
+        if not program.exists():
+            program.write_text(_NO_PROGRAM)
+            program.chmod(0o755)
+    link(tree)
+    if names:
+        say(f"the node's NVIDIA driver is in the jail's view: {len(files)} files")
