@@ -85,19 +85,19 @@ def test_a_restart_of_the_controller_loses_no_job(slurm):
 
 
 def test_workers_can_talk_to_each_other_but_not_to_the_rest_api(slurm):
-    probe = "python3 -c 'import socket; socket.create_connection((\"{}\", {}), 3); print(1)'"
-    assert slurm.sh("srun -n1 " + probe.format("slurm-controller", 6817)).ok() == "1"
-    assert slurm.sh("srun -n1 " + probe.format("slurm-rest", 6820)).status != 0
-    slurm.kubectl("delete", "networkpolicy", "--all").ok()
+    probe = "srun -n1 python3 -c 'import socket; socket.create_connection((\"{}\", {}), 3); print(1)'"
+    to_rest = probe.format("slurm-rest", 6820)
+    assert slurm.sh(probe.format("slurm-controller", 6817)).ok() == "1"
+    assert slurm.sh(to_rest).status != 0
+    # The operator would restore them at once.
+    slurm.kubectl("scale", "deployment", "slurm-operator", "--replicas=0").ok()
+    slurm.kubectl("wait", "--for=delete", "pod", "-l", "app.kubernetes.io/component=operator", "--timeout=60s").ok()
     try:
-        answered = slurm.wait(
-            "REST answers without policies",
-            lambda: slurm.sh("srun -n1 " + probe.format("slurm-rest", 6820)).stdout.strip() == "1",
-            30,
-        )
-        assert answered
+        slurm.kubectl("delete", "networkpolicy", "--all").ok()
+        slurm.wait("REST answers without policies", lambda: slurm.sh(to_rest).stdout.strip() == "1", 30)
     finally:
-        slurm.pulumi("up", "--yes", "--skip-preview", "--refresh").ok()
+        slurm.kubectl("scale", "deployment", "slurm-operator", "--replicas=1").ok()
+    slurm.wait("the operator restored them", lambda: slurm.sh(to_rest).status != 0, 120)
 
 
 @pytest.mark.parametrize(

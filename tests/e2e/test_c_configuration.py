@@ -29,10 +29,6 @@ def test_a_real_slurmctld_starts_with_the_rendered_files(slurm, stack):
                 .replace("/run/slurmctld/slurmctld.pid", f"{SCRATCH}/slurmctld.pid")
             )
             assert SCRATCH in content
-            # It must not meet the running cluster's slurmdbd, which would take it for another cluster.
-            content = "".join(
-                line for line in content.splitlines(keepends=True) if not line.startswith("AccountingStorage")
-            )
         write = ("exec", "-i", "slurm-controller-0", "--", "sh", "-c", f"cat > {SCRATCH}/{file.name}")
         slurm.kubectl(*write, text=content).ok()
     script = f"""
