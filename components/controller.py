@@ -16,6 +16,7 @@ from components.slurm_pod import (
     pod_template,
     ready_probe,
     resources,
+    short_names,
     slurm_container,
     slurm_pod_spec,
 )
@@ -91,6 +92,8 @@ def _stateful_set(config: Config) -> Manifest:
                 volumes,
                 securityContext=pod_security.CONTROLLER_POD,
                 terminationGracePeriodSeconds=_GRACE_SECONDS,
+                # slurmctld sends a changed configuration to nodes and to logins, by their short names.
+                dnsConfig=short_names(config, names.WORKERS, names.LOGINS),
             ),
         ),
     }

@@ -80,6 +80,12 @@ def ever_tolerated() -> list[dict[str, Any]]:
     return [{"key": key, "operator": "Exists", "effect": "NoExecute"} for key in _EVER_TOLERATED]
 
 
+def short_names(config: Config, *services: str) -> dict[str, Any]:
+    """Lets short names of pods resolve, in jobs too: h100-0 is h100-0.slurm-workers.<namespace>.svc.<domain>."""
+    suffix = f"{config.cluster.namespace}.svc.{config.cluster.cluster_domain}"
+    return {"searches": [f"{service}.{suffix}" for service in services]}
+
+
 def slurm_pod_spec(
     config: Config, containers: Iterable[Mapping[str, Any]], volumes: Iterable[Mapping[str, Any]], **more: Any
 ) -> dict[str, Any]:
@@ -95,10 +101,7 @@ def slurm_pod_spec(
         "automountServiceAccountToken": False,
         # Service variables of a busy namespace would end up in jobs' environments.
         "enableServiceLinks": False,
-        # Short node names resolve everywhere, in jobs too: h100-0 is h100-0.slurm-workers.<namespace>.svc.<domain>.
-        "dnsConfig": {
-            "searches": [f"{names.WORKERS}.{config.cluster.namespace}.svc.{config.cluster.cluster_domain}"],
-        },
+        "dnsConfig": short_names(config, names.WORKERS),
         "containers": list(containers),
         "volumes": list(volumes),
         **more,

@@ -46,3 +46,12 @@ def test_a_real_slurmctld_starts_with_the_rendered_files(slurm, stack):
     slurm.on_pod("slurm-controller-0", f"rm -rf {SCRATCH}").ok()
     deleting = "sacctmgr -i delete cluster golden"
     slurm.wait("golden is forgotten", lambda: slurm.on_pod("slurm-accounting-0", deleting).status == 0)
+
+
+def test_a_login_node_gets_each_configuration_that_slurmctld_loads(slurm):
+    """sackd fetches it at its start; afterwards slurmctld has to reach it."""
+    cached = "/run/slurm/conf/slurm.conf"
+    slurm.on_pod("slurm-login-0", f"echo '# outdated' >> {cached}; grep outdated {cached}").ok()
+    slurm.on_pod("slurm-controller-0", "scontrol reconfigure").ok()
+    slurm.wait("a new copy", lambda: "outdated" not in slurm.on_pod("slurm-login-0", f"cat {cached}").ok(), 60)
+    assert slurm.sh("sinfo -h -o %P").ok() == "main*"

@@ -128,6 +128,7 @@ __attribute__((constructor)) static void tell(void) {
 }
 """
 SYS_ADMIN = 1 << 21
+SLURM_USER = 64030
 
 
 def test_nothing_of_the_users_root_is_loaded_by_who_has_the_pods_rights(slurm):
@@ -149,3 +150,21 @@ def test_nothing_of_the_users_root_is_loaded_by_who_has_the_pods_rights(slurm):
     assert any(line.endswith("/true") for line in lines), "the library was loaded by users' programs"
     privileged = [line for line in lines if int(line.split()[0], 16) & SYS_ADMIN]
     assert not privileged
+
+
+@pytest.mark.parametrize("user", [0, SLURM_USER])
+def test_root_on_a_login_node_can_not_look_into_sackd_which_has_the_key(slurm, user):
+    """Not by taking the id that sackd runs under either; a process of that id without its capability can be read."""
+    plain = f"setpriv --reuid={SLURM_USER} --regid={SLURM_USER} --clear-groups --inh-caps=-all --bounding-set=-all"
+    bait = slurm.on_pod("slurm-login-0", f"{plain} sleep 60 >/dev/null 2>&1 & echo $!").ok()
+    sackd = slurm.on_pod("slurm-login-0", "pidof sackd").ok()
+
+    def look(process: str) -> str:
+        look = f"cd /proc/{process} && ls root/; cat environ; head -1 maps; head -c1 mem; readlink fd/0"
+        as_user = f"setpriv --reuid={user} --regid={user} --clear-groups sh -c {shlex.quote(look)}"
+        return slurm.sh(f"sudo {as_user}").text
+
+    if user == SLURM_USER:
+        assert "/usr/bin/sleep" in look(bait), "the bait can be read: the probe works"
+    said = look(sackd)
+    assert [line.endswith("Permission denied") for line in said.splitlines()] == [True] * 4, said

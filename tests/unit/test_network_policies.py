@@ -56,6 +56,7 @@ NEEDED = [
     ("worker", "login", names.SRUN_PORT_FIRST),
     ("worker", "login", names.SRUN_PORT_LAST),
     ("controller", "login", names.SRUN_PORT_FIRST),
+    ("controller", "login", names.SLURMD_PORT),
     ("login", "worker", names.SRUN_PORT_LAST),
     ("controller", "worker", names.SRUN_PORT_FIRST),
     ("worker", "worker", 12345),

@@ -145,7 +145,12 @@ def test_slurmctld_mounts_the_active_configuration_only() -> None:
 
 def test_short_node_names_resolve_in_every_slurm_pod() -> None:
     for each in WORKLOADS:
-        assert pod(each)["dnsConfig"]["searches"] == ["slurm-workers.slurm.svc.cluster.local"]
+        assert "slurm-workers.slurm.svc.cluster.local" in pod(each)["dnsConfig"]["searches"]
+
+
+def test_the_controller_finds_logins_by_their_short_names_to_send_them_the_configuration() -> None:
+    controller = next(each for each in WORKLOADS if each.name == names.CONTROLLER)
+    assert "slurm-logins.slurm.svc.cluster.local" in pod(controller)["dnsConfig"]["searches"]
 
 
 def test_every_object_carries_the_labels_and_the_field_manager() -> None:

@@ -6,8 +6,14 @@ from pathlib import Path
 from slurm_node.log import NodeError
 
 
-def install(source: Path, target: Path) -> Path:
-    """Copies a key to a file that only this process's user may read, and returns the copy."""
+def install(source: Path, target: Path, owner: int | None = None) -> Path:
+    """Copies a key to a file that only its owner may read, and returns the copy.
+
+    Args:
+        source: file in the mounted Secret.
+        target: the copy.
+        owner: user id; None: this process's user.
+    """
     try:
         content = source.read_bytes()
     except OSError as error:
@@ -16,5 +22,7 @@ def install(source: Path, target: Path) -> Path:
     target.unlink(missing_ok=True)
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
+        if owner is not None:
+            os.fchown(descriptor, owner, -1)
         file.write(content)
     return target

@@ -1,10 +1,22 @@
 """The login pod: the jail's tree, sackd for Slurm's commands, sshd for people."""
 
+import os
+
 from slurm_node import fetched, keys, paths, settings, tree
+from slurm_node.accounts import SLURM_ID
 from slurm_node.log import say
 from slurm_node.supervise import Daemon, run
 
 HOST_KEYS = ("ssh_host_ed25519_key", "ssh_host_rsa_key")
+AS_SLURM = (
+    *("setpriv", f"--reuid={SLURM_ID}", f"--regid={SLURM_ID}", "--clear-groups"),
+    *(f"--{kept}=-all,+setpcap" for kept in ("inh-caps", "ambient-caps", "bounding-set")),
+)
+"""slurmctld sends a changed configuration to SlurmUser alone: sackd of another user refuses it.
+
+It keeps one capability that it does not use. Nobody in the jail has that one, so that root of the jail, who may take
+SlurmUser's id, can neither trace sackd nor reach its memory, its key or its root through /proc.
+"""
 
 
 def main() -> int:
@@ -12,13 +24,13 @@ def main() -> int:
     node, jail = settings.read_node(), settings.read_jail()
     tree.wait_for_root(jail)
     tree.build(tree.plan(jail))
-    key = keys.install(paths.SLURM_SECRETS / "slurm.key", paths.OWN_RUN / "slurm.key")
+    key = keys.install(paths.SLURM_SECRETS / "slurm.key", paths.OWN_RUN / "slurm.key", SLURM_ID)
+    os.chown(paths.SLURM_RUN, SLURM_ID, SLURM_ID)
     for name in HOST_KEYS:
         keys.install(paths.SSH_SECRETS / name, paths.SSH_KEYS / name)
     paths.SSHD_RUN.mkdir(mode=0o755, parents=True, exist_ok=True)
-    sackd = Daemon(
-        "sackd", ["/opt/slurm/sbin/sackd", "-D", "--conf-server", node.controller], {"SLURM_SACK_KEY": str(key)}
-    )
+    fetching = ["/opt/slurm/sbin/sackd", "-D", "--conf-server", node.controller]
+    sackd = Daemon("sackd", [*AS_SLURM, *fetching], {"SLURM_SACK_KEY": str(key)})
     sshd = Daemon("sshd", ["/usr/sbin/sshd", "-D", "-e"])
     daemons = [sackd]
 
