@@ -114,6 +114,15 @@ def test_two_jobs_at_once_have_disjoint_gpus(slurm):
     assert not first & second
 
 
+def test_accounting_counts_the_gpus_of_a_job(slurm):
+    job = slurm.sh("sbatch --parsable --wait -p gpu --gres=gpu:2 -o /dev/null --wrap true").ok()
+    asked = f"sacct -X -n -P -j {job} -o AllocTRES"
+    counted = slurm.wait(
+        "a record with GPUs", lambda: [word for word in slurm.sh(asked).ok().split(",") if "gpu" in word]
+    )
+    assert sorted(counted) == ["gres/gpu:fake=2", "gres/gpu=2"]
+
+
 def test_a_third_job_waits_for_its_gpus(slurm):
     held = "sbatch --parsable -p gpu --gres=gpu:4 --wrap 'sleep 300'"
     pending = (

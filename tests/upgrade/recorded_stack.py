@@ -17,7 +17,11 @@ CHECKOUT = Path(__file__).parents[2]
 RECORDED = Path(__file__).parent / "recorded"
 STATES = sorted(file.name for file in RECORDED.glob("*.json"))
 FACTS = {
-    "pulumi-slurm:images": {"slurm": "localhost/slurm:0123456789abcdef", "operator": "localhost/op:0123456789abcdef"},
+    "pulumi-slurm:images": {
+        "slurm": "localhost/slurm:0123456789abcdef",
+        "operator": "localhost/op:0123456789abcdef",
+        "database": "localhost/db:0123456789abcdef",
+    },
     "pulumi-slurm:jail": {"image": "localhost/jail:0123456789abcdef"},
 }
 
@@ -28,6 +32,7 @@ class RecordedStack:
     Attributes:
         environment: What Pulumi's engine and the program need, with a cluster that refuses every connection.
         config_file: The stack's file.
+        recorded: URNs of the state.
     """
 
     def __init__(self, folder: Path, binaries: Path, state: str) -> None:
@@ -46,6 +51,7 @@ class RecordedStack:
         self.pulumi("-C", str(folder), "stack", "init", "dev")
         salted = yaml.safe_load(self.config_file.read_text())
         old = json.loads((RECORDED / state).read_text())
+        self.recorded = {resource["urn"] for resource in old["deployment"]["resources"]}
         old["deployment"]["secrets_providers"] = {"type": "passphrase", "state": {"salt": salted["encryptionsalt"]}}
         (folder / "state.json").write_text(json.dumps(old))
         self.pulumi("-C", str(folder), "stack", "import", "--file", str(folder / "state.json"))
