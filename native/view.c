@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define SOCKETS "/run/slurm"
+#define NODE_FILES "/run/node"
 #define FETCHED VIEW_SPOOL "/conf-cache"
 
 /* The lists of containerd and Docker (their default OCI specification), later additions included. */
@@ -53,8 +54,9 @@ static int set_read_only(struct jail *jail, const char *path, unsigned depth) {
 
 int view_pick_up(struct jail *jail, const char *path) {
     struct mount_attr attributes = {.attr_set = MOUNT_ATTR_RDONLY};
-    int folder = (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    if (folder >= 0 && !syscall(SYS_mount_setattr, folder, "", AT_EMPTY_PATH, &attributes, sizeof(attributes)))
+    unsigned how = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE, all = AT_EMPTY_PATH | AT_RECURSIVE;
+    int folder = (int)syscall(SYS_open_tree, AT_FDCWD, path, how);
+    if (folder >= 0 && !syscall(SYS_mount_setattr, folder, "", all, &attributes, sizeof(attributes)))
         return folder;
     jail_fail_errno(jail, path);
     if (folder >= 0)
@@ -68,14 +70,22 @@ int view_place(struct jail *jail, int folder, const char *path) {
     return 0;
 }
 
+/* What a job keeps of the node's /run: Slurm's sockets, and the driver of this node where there is one. */
 static int own_run(struct jail *jail) {
-    int outcome = -1;
+    int outcome = -1, node_files = -1, has_node_files = !access(NODE_FILES, F_OK);
     int sockets = view_pick_up(jail, SOCKETS);
     if (sockets < 0)
         return -1;
-    if (!over_memory(jail, "/run", 0755, 0) && !make_folder(jail, "/run/lock", 01777) &&
-        !make_folder(jail, "/run/user", 0755) && !make_folder(jail, SOCKETS, 0755))
+    if (has_node_files)
+        node_files = view_pick_up(jail, NODE_FILES);
+    if (has_node_files == (node_files >= 0) && !over_memory(jail, "/run", 0755, 0) &&
+        !make_folder(jail, "/run/lock", 01777) && !make_folder(jail, "/run/user", 0755) &&
+        !make_folder(jail, SOCKETS, 0755))
         outcome = view_place(jail, sockets, SOCKETS);
+    if (!outcome && node_files >= 0)
+        outcome = make_folder(jail, NODE_FILES, 0755) || view_place(jail, node_files, NODE_FILES) ? -1 : 0;
+    if (node_files >= 0)
+        close(node_files);
     close(sockets);
     return outcome;
 }

@@ -89,6 +89,23 @@ def test_temporary_files_are_the_jobs_own_and_shared_by_its_steps(trial: Trial) 
     assert not list(trial.jail.glob("tmp/*"))
 
 
+def test_a_job_finds_its_nodes_driver_and_can_not_change_it(trial: Trial) -> None:
+    """Its files are mounts of their own, as a container runtime makes them."""
+    library = "/run/node/driver/lib/libcuda.so.1"
+    node = f"""
+        mkdir -p "$JAIL/run/node/driver/lib"
+        echo version 570 > "$JAIL/driver-of-the-node"
+        touch "$JAIL{library}"
+        mount --bind "$JAIL/driver-of-the-node" "$JAIL{library}"
+    """
+    said = trial.run(
+        f"cat {library}", f"echo mine > {library}", "touch /run/node/mine", "ls /run/.jail-ready", spoil=node
+    )
+    assert said.lines == ["version 570"]
+    assert said.statuses[0] == 0
+    assert 0 not in said.statuses[1:]
+
+
 def test_an_ordinary_users_task_is_born_inside_too(trial: Trial) -> None:
     said = trial.run("readlink /proc/self/ns/pid", "ordinary", "readlink /proc/self/ns/pid; id -u")
     assert said.lines[0] == said.lines[1]
