@@ -68,6 +68,8 @@ def _stateful_set(config: Config) -> Manifest:
     spec = {
         "serviceName": names.ACCOUNTING,
         "replicas": 1,
+        # Else a pod that never became ready, for a wrong password say, would stay after the password is put right.
+        "podManagementPolicy": "Parallel",
         "selector": {"matchLabels": selector(config, "accounting")},
         "template": template,
     }
