@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import grpc  # type: ignore[import-untyped]
+import grpc  # type: ignore[import-untyped]  # grpc ships no types
 
 from devcluster.fakes import device_plugin_api as api
 

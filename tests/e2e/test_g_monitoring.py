@@ -61,8 +61,11 @@ def test_a_running_job_shows_in_the_series(slurm, started):
     job = slurm.sh("sbatch --parsable --wrap 'sleep 300'").ok()
     try:
         query = 'slurm_jobs_running{job="annotations/slurm-metrics-jobs"}'
-        running = lambda: any(value == 1 for _, value in started[WATCHER].values(query))  # noqa: E731
-        slurm.wait("one running job in Prometheus", running, 90)
+        slurm.wait(
+            "one running job in Prometheus",
+            lambda: any(value == 1 for _, value in started[WATCHER].values(query)),
+            90,
+        )
     finally:
         slurm.sh(f"scancel {job}").ok()
 

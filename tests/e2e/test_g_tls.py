@@ -88,8 +88,7 @@ def tls(slurm) -> Iterator[Played]:
 
 @pytest.fixture
 def database(slurm) -> None:
-    if not slurm.kubectl("get", "statefulset", "slurm-database", "--ignore-not-found").ok():
-        pytest.skip("the stack has no database of its own: accounting.mode is not mariadb")
+    slurm.kubectl("get", "statefulset", "slurm-database").ok()
 
 
 def test_up_ends_with_a_cluster_that_is_available_over_https(slurm, tls):

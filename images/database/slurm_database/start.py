@@ -82,7 +82,7 @@ def main(further: Sequence[str], environment: Mapping[str, str] = os.environ) ->
     if TLS.exists():
         # It ends with the container, as mariadbd itself does.
         subprocess.Popen([sys.executable, "-m", "slurm_database.renewal"])
-    os.execv("/usr/sbin/mariadbd", ["mariadbd", *OPTIONS, f"--init-file={init_file}", *further])  # noqa: S606
+    os.execv("/usr/sbin/mariadbd", ["mariadbd", *OPTIONS, f"--init-file={init_file}", *further])  # noqa: S606 - no shell is wanted
 
 
 def prepare(database: str, user: str) -> Path:

@@ -13,4 +13,4 @@ def main() -> int:
     accounting = settings.read_accounting()
     if accounting is not None:
         return unaccounted.run(accounting, environment)
-    return os.execve(unaccounted.SLURMCTLD, ["slurmctld", "-D"], os.environ | environment)  # noqa: S606
+    return os.execve(unaccounted.SLURMCTLD, ["slurmctld", "-D"], os.environ | environment)  # noqa: S606 - no shell

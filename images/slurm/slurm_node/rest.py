@@ -13,7 +13,7 @@ SECURITY = "disable_unshare_files,disable_unshare_sysv"
 def main() -> int:
     """Becomes slurmrestd."""
     environment = {"SLURM_JWT": "daemon", "SLURMRESTD_SECURITY": SECURITY}
-    os.execve("/opt/slurm/sbin/slurmrestd", command(), os.environ | environment)  # noqa: S606
+    os.execve("/opt/slurm/sbin/slurmrestd", command(), os.environ | environment)  # noqa: S606 - no shell is wanted
 
 
 def command(environment: Mapping[str, str] = os.environ) -> list[str]:

@@ -65,13 +65,13 @@ def plan(
         Mount(Kind.WITH_SUBMOUNTS, "/dev", "/dev"),
         # What a job wrote there, kubelet would show as the pod's last words.
         Mount(Kind.FILE, "/dev/null", "/dev/termination-log"),
-        Mount(Kind.MEMORY, "shm", "/dev/shm", f"mode=1777,size={jail.shm_mib}m"),  # noqa: S108
+        Mount(Kind.MEMORY, "shm", "/dev/shm", f"mode=1777,size={jail.shm_mib}m"),  # noqa: S108 - a mount point
         Mount(Kind.WITH_SUBMOUNTS, "/proc", "/proc"),
         Mount(Kind.WITH_SUBMOUNTS, "/sys", "/sys"),
         Mount(Kind.MEMORY, "run", "/run", "mode=755,size=64m"),
         # Sockets answer through a read-only mount; the link to the configuration is nobody's to change.
         Mount(Kind.READ_ONLY, str(paths.SLURM_RUN), str(paths.SLURM_RUN)),
-        Mount(Kind.MEMORY, "tmp", "/tmp", f"mode=1777,size={jail.tmp_mib}m"),  # noqa: S108
+        Mount(Kind.MEMORY, "tmp", "/tmp", f"mode=1777,size={jail.tmp_mib}m"),  # noqa: S108 - a mount point
         *([Mount(Kind.WITH_SUBMOUNTS, str(spool), str(paths.SPOOL))] if spool else []),
         *(Mount(Kind.FILE, name, name) for name in ("/etc/resolv.conf", "/etc/hosts", "/etc/hostname")),
         *([Mount(Kind.FILE, str(nccl_conf), "/etc/nccl.conf")] if nccl_conf else []),
