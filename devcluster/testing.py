@@ -25,20 +25,22 @@ class Phase:
     """A part of the tests; `minutes` is what it may take on a cold machine with 2 cores, printed beside what it took.
 
     `workers` run side by side, each with an API server of its own; one cluster is for one worker.
+    `retries`: how often a test that failed is tried again, and named at the end (docs/adr/0008).
     """
 
     name: str
     minutes: int
     folders: tuple[str, ...]
     workers: int = 1
+    retries: int = 0
 
 
 PHASES = (
     Phase("unit and native", 8, ("tests/unit", "tests/node", "tests/native")),
     # These mostly wait: for pulumi's start, for readiness, for deadlines.
-    Phase("operator", 10, ("tests/operator", "tests/provider", "tests/upgrade", "tests/manifests"), workers=3),
-    Phase("dev cluster", 10, ("tests/devcluster",)),
-    Phase("e2e", 30, ("tests/e2e",)),
+    Phase("operator", 10, ("tests/operator", "tests/provider", "tests/upgrade", "tests/manifests"), workers=3, retries=1),
+    Phase("dev cluster", 10, ("tests/devcluster",), retries=1),
+    Phase("e2e", 30, ("tests/e2e",), retries=1),
 )
 Result = TypeVar("Result")
 BUILD_BUDGET_MINUTES = {"toolchain": 15, "images": 12}
@@ -111,8 +113,9 @@ def _phase(tally: Tally, phase: Phase, binaries: Path) -> int:
         report = Path(scratch) / "report.xml"
         environment = {**os.environ, "PULUMI_SLURM_BINARIES": str(binaries)}
         side_by_side = ["-n", str(phase.workers), "--dist", "worksteal"] if phase.workers > 1 else []
+        again = ["--reruns", str(phase.retries)] if phase.retries else []
         process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", "-q", f"--junit-xml={report}", *side_by_side, *present],
+            [sys.executable, "-m", "pytest", "-q", f"--junit-xml={report}", *again, *side_by_side, *present],
             cwd=CHECKOUT,
             env=environment,
         )

@@ -29,3 +29,14 @@ def apiserver(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Itera
     """A real API server without a node, one per test run: use a namespace of your own in it."""
     with ApiServer(tmp_path_factory.mktemp("apiserver"), binaries) as server:
         yield server
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the tests that passed only when they were tried again, with the first failure (docs/adr/0008)."""
+    first = {report.nodeid: report for report in reversed(terminalreporter.stats.get("rerun", []))}
+    passed = {report.nodeid for report in terminalreporter.stats.get("passed", [])}
+    if flaky := [report for name, report in first.items() if name in passed]:
+        terminalreporter.section(f"{len(flaky)} passed only when tried again: mend these")
+        for report in flaky:
+            terminalreporter.line(f"{report.nodeid}: {report.longreprtext.strip().splitlines()[-1]}")
+            terminalreporter.line(report.longreprtext)
