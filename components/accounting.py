@@ -11,7 +11,7 @@ from components.component import Component
 from components.config import Config
 from components.controller import keys_secret
 from components.database import authority_volume, password_volume
-from components.manifest import SKIP_AWAIT, Manifest, declared, selector
+from components.manifest import REPLACEABLE, Manifest, declared, selector
 from components.slurm_pod import pod_template, resources, slurm_container, slurm_pod_spec, standing_service
 
 CONFIG_HASH: Final = "pulumi-slurm.dev/slurmdbd-conf"
@@ -74,7 +74,7 @@ def _stateful_set(config: Config) -> Manifest:
         "template": template,
     }
     body = declared(
-        config, "apps/v1", "StatefulSet", names.ACCOUNTING, "accounting", {"spec": spec}, annotations=SKIP_AWAIT
+        config, "apps/v1", "StatefulSet", names.ACCOUNTING, "accounting", {"spec": spec}, annotations=REPLACEABLE
     )
     return Manifest(body)
 

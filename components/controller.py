@@ -9,7 +9,7 @@ from components import names, pod_security
 from components.claim_guard import ClaimGuard, class_source
 from components.component import Component
 from components.config import Config
-from components.manifest import SKIP_AWAIT, Manifest, declared, selector
+from components.manifest import REPLACEABLE, SKIP_AWAIT, Manifest, declared, selector
 from components.slurm_pod import (
     environment,
     headless_service,
@@ -99,7 +99,7 @@ def _stateful_set(config: Config) -> Manifest:
     }
     return Manifest(
         declared(
-            config, "apps/v1", "StatefulSet", names.CONTROLLER, "controller", {"spec": spec}, annotations=SKIP_AWAIT
+            config, "apps/v1", "StatefulSet", names.CONTROLLER, "controller", {"spec": spec}, annotations=REPLACEABLE
         )
     )
 

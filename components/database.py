@@ -10,7 +10,7 @@ from components.claim_guard import ClaimGuard, class_source
 from components.component import Component
 from components.config import Config
 from components.config.values import memory_bytes
-from components.manifest import SKIP_AWAIT, Manifest, declared, selector
+from components.manifest import REPLACEABLE, SKIP_AWAIT, Manifest, declared, selector
 from components.slurm_pod import pod_template, resources, slurm_pod_spec, standing_service
 
 _GRACE_SECONDS: Final = 120
@@ -153,7 +153,7 @@ def _stateful_set(config: Config) -> Manifest:
         "template": pod_template(config, "database", pod),
     }
     body = declared(
-        config, "apps/v1", "StatefulSet", names.DATABASE, "database", {"spec": spec}, annotations=SKIP_AWAIT
+        config, "apps/v1", "StatefulSet", names.DATABASE, "database", {"spec": spec}, annotations=REPLACEABLE
     )
     return Manifest(body)
 

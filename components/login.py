@@ -11,7 +11,7 @@ from components.component import Component
 from components.config import Config
 from components.config.login import ServiceType
 from components.controller import keys_secret
-from components.manifest import SKIP_AWAIT, Manifest, declared, selector
+from components.manifest import REPLACEABLE, SKIP_AWAIT, Manifest, declared, selector
 from components.slurm_pod import (
     environment,
     headless_service,
@@ -88,7 +88,7 @@ def _stateful_set(config: Config) -> Manifest:
         ),
     }
     return Manifest(
-        declared(config, "apps/v1", "StatefulSet", names.LOGIN, "login", {"spec": spec}, annotations=SKIP_AWAIT)
+        declared(config, "apps/v1", "StatefulSet", names.LOGIN, "login", {"spec": spec}, annotations=REPLACEABLE)
     )
 
 

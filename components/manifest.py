@@ -10,6 +10,10 @@ from components.config import Config
 SKIP_AWAIT: Final = {"pulumi.com/skipAwait": "true"}
 """For objects whose readiness the SlurmCluster resource answers for: it knows what Slurm says."""
 
+REPLACEABLE: Final = {**SKIP_AWAIT, "pulumi.com/deletionPropagationPolicy": "background"}
+"""For a set whose pods may go with it. Pulumi does not wait for the end of a set with SKIP_AWAIT: an end in the
+foreground, which the API server finishes later, would meet the new set of a replacement and refuse it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:

@@ -24,6 +24,7 @@ from devcluster.supervision import ComponentState
 KUBECTL_SECONDS = 120
 KEEPER_SECONDS = 5
 INIT_SECONDS = 60
+CONTAINERD_SECONDS = 60
 READY_SECONDS = 120
 STOP_SECONDS = 40
 IMPORT_SECONDS = 600
@@ -95,6 +96,7 @@ def start(
                 raise _ended(instance) from None
             raise StepFailed(str(error), instance.logs / "kube-apiserver.log") from None
     with Step("images and objects of the node"):
+        _wait_for_containerd(instance)
         _load_own_images(instance, binaries)
         forwards = bool((instance.state / "resolv.conf").read_text())
         objects = addons.manifests(address(instance), forwards)
@@ -291,6 +293,20 @@ def _ended(instance: Instance) -> StepFailed:
     log = instance.state / "keeper.log"
     last = (log.read_text().strip().splitlines() or ["it said nothing"])[-1]
     return StepFailed(f"the node of instance {instance.name} ended while it was started: {last}", log)
+
+
+def _wait_for_containerd(instance: Instance) -> None:
+    """The API server may answer before containerd listens: they start side by side."""
+    deadline = time.monotonic() + CONTAINERD_SECONDS
+    while True:
+        try:
+            _ctr(instance, "version")
+        except StepFailed:
+            if time.monotonic() > deadline or not instance.is_running():
+                raise
+            time.sleep(0.2)
+        else:
+            return
 
 
 def _load_own_images(instance: Instance, binaries: Path) -> None:

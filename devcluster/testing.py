@@ -38,7 +38,9 @@ class Phase:
 PHASES = (
     Phase("unit and native", 8, ("tests/unit", "tests/node", "tests/native")),
     # These mostly wait: for pulumi's start, for readiness, for deadlines.
-    Phase("operator", 10, ("tests/operator", "tests/provider", "tests/upgrade", "tests/manifests"), workers=3, retries=1),
+    Phase(
+        "operator", 10, ("tests/operator", "tests/provider", "tests/upgrade", "tests/manifests"), workers=3, retries=1
+    ),
     Phase("dev cluster", 10, ("tests/devcluster",), retries=1),
     Phase("e2e", 30, ("tests/e2e",), retries=1),
 )

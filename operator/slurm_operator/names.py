@@ -18,7 +18,7 @@ LEDGER_SECRET = "slurm-ledger"  # noqa: S105 - the name of an object
 LEDGER_REVISION_KEY = "revision"
 LEDGER_DATA_KEY = "ledger.json.gz"
 LEDGER_PAYLOADS = "slurm-ledger-payloads"
-LEASE = "slurm-operator"
+OPERATOR = LEASE = "slurm-operator"
 FIELD_MANAGER = "pulumi-slurm-operator"
 DECLARING_MANAGER = "pulumi-slurm"
 """The manager of the program's own fields: what is healed under it goes when the program drops it."""

@@ -79,6 +79,18 @@ def test_what_is_going_is_waited_for() -> None:
     assert drift.plan(ledger(DECLARED), {("ConfigMap", "a"): LEAVING}, {}, {}, NOW) == drift.Plan((), ())
 
 
+@pytest.mark.parametrize(
+    ("name", "replicas", "applied"),
+    [("slurm-operator", 0, 0), ("slurm-operator", 2, 1), ("slurm-rest", 0, 1)],
+    ids=["switched off", "doubled", "another's size"],
+)
+def test_who_scales_the_operator_to_nothing_is_let_be(name: str, replicas: int, applied: int) -> None:
+    declared = {"kind": "Deployment", "metadata": {"name": name}, "spec": {"replicas": 1}}
+    found = live({"spec": {"replicas": replicas}}, {}, kind="Deployment", name=name)
+    plan = drift.plan(ledger(declared), {("Deployment", name): found}, {}, {}, NOW)
+    assert len(plan.checks) == applied
+
+
 @pytest.mark.parametrize("before", [None, LEAVING])
 def test_a_deleted_claim_is_never_made_anew(before: Body | None) -> None:
     planned = drift.plan(ledger(CLAIM), {("PersistentVolumeClaim", "c"): before}, {}, {}, NOW)

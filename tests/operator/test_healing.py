@@ -223,10 +223,8 @@ def test_what_cannot_be_changed_back_is_made_anew(world: World) -> None:
     uid = world.get(*CONFIG)["metadata"]["uid"]
     world.patch(*CONFIG, {"immutable": True, "data": {"slurm.conf": "ClusterName=x\n"}})
 
-    def made_anew() -> bool:
-        return CONFIG[1] in world.names(CONFIG[0]) and world.get(*CONFIG)["metadata"]["uid"] != uid
-
-    until(made_anew, "there is a new one")
+    # Between the old one's deletion and the new one there is none.
+    until(lambda: world.uid(*CONFIG) not in ("", uid), "there is a new one")
     assert world.get(*CONFIG)["data"]["slurm.conf"] == "ClusterName=test\n"
     assert "immutable" not in world.get(*CONFIG)
 

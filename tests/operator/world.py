@@ -120,6 +120,11 @@ class World:
         """Read an object."""
         return self.admin.call("GET", self.path(plural, name))
 
+    def uid(self, plural: str, name: str) -> str:
+        """Which object has the name now; empty while none has."""
+        items = self.admin.call("GET", self.path(plural), params={"fieldSelector": f"metadata.name={name}"})["items"]
+        return items[0]["metadata"]["uid"] if items else ""
+
     def patch(
         self, plural: str, name: str, change: dict[str, Any], subresource: str = "", manager: str = "kubectl-edit"
     ) -> dict[str, Any]:

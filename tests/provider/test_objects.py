@@ -240,3 +240,23 @@ def test_what_the_stand_in_does_not_have_is_refused_in_words(stack: Stack) -> No
     assert "does not have Helm: install the official plugin" in output
     stack.program('k.yaml.v2.ConfigGroup("a", yaml="{}", opts=pulumi.ResourceOptions(provider=provider))')
     assert "does not have YAML files: install the official plugin" in stack.fails("preview")
+
+
+def test_a_set_that_is_not_waited_for_is_replaced_at_once_where_it_ends_in_the_background(stack: Stack) -> None:
+    text = """
+        labels = {{"app": "a"}}
+        k.apps.v1.StatefulSet("a", opts=options, metadata={{
+            "name": "a", "namespace": namespace, "annotations": {{
+                "pulumi.com/skipAwait": "true", "pulumi.com/deletionPropagationPolicy": "background"}},
+        }}, spec={{
+            "replicas": 0, "serviceName": "a", "podManagementPolicy": "{management}",
+            "selector": {{"match_labels": labels}},
+            "template": {{"metadata": {{"labels": labels}}, "spec": {{"containers": [{{"name": "a", "image": "a"}}]}}}},
+        }})
+    """
+    path = f"/apis/apps/v1/namespaces/{stack.namespace}/statefulsets/a"
+    stack.program(text.format(management="OrderedReady"), upsert_existing_objects=True)
+    stack.up()
+    stack.program(text.format(management="Parallel"), upsert_existing_objects=True)
+    stack.up()
+    assert stack.cluster.get(path)["spec"]["podManagementPolicy"] == "Parallel"

@@ -220,3 +220,13 @@ def test_a_users_change_runs_the_population_again_and_the_size_of_tmp_does_not()
 
 
 _KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
+
+
+@EVERY_WORKLOAD
+def test_a_set_that_nobody_waits_for_can_be_replaced(manifest: Manifest) -> None:
+    annotations = manifest.body["metadata"]["annotations"]
+    if manifest.kind != "StatefulSet" or "pulumi.com/skipAwait" not in annotations:
+        return
+    workers = manifest.body["metadata"]["labels"][names.LABEL_COMPONENT] == "worker"
+    # Workers outlive their set, with their jobs.
+    assert annotations["pulumi.com/deletionPropagationPolicy"] == ("orphan" if workers else "background")

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from slurm_operator import names
 from slurm_operator.decisions import ownership
 from slurm_operator.decisions.status import Condition, Finding
 
@@ -111,7 +112,9 @@ def plan(
         if key[0] == _CLAIM and (before is None or _leaving(before)):
             message = f"{_title(key)} was deleted; what is on the volume cannot be declared: restore it by hand"
             problems.append(Finding("ClaimDeleted", message))
-        elif before is not None and (_leaving(before) or clean.get(key) == fingerprint(before)):
+        elif before is not None and (
+            _leaving(before) or clean.get(key) == fingerprint(before) or _switched_off(key, before)
+        ):
             continue
         elif sum(now - moment < FOUGHT_WITHIN for moment in healed.get(key, ())) >= FOUGHT_OVER:
             others = ", ".join(sorted({manager for manager, _ in ownership.foreign(before or _NOTHING)}))
@@ -123,6 +126,11 @@ def plan(
 
 
 _NOTHING: Object = {"metadata": {}}
+
+
+def _switched_off(key: Key, live: Object) -> bool:
+    """Whether somebody ends the operator itself: to restore its size would be a race with its own end."""
+    return key == ("Deployment", names.OPERATOR) and live["spec"].get("replicas") == 0
 
 
 def body(check: Check) -> dict[str, Any]:
