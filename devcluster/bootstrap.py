@@ -37,6 +37,8 @@ OS_PACKAGES = {
     "gcc": "the C tests",
     "libc6-dev": "the C tests",
     "make": "the C tests",
+    "libslurm-dev": "make check: headers for the plugin; the images have their own",
+    "libpam0g-dev": "make check: headers for the PAM module",
     "shellcheck": "make check",
 }
 

@@ -47,6 +47,7 @@ def commands() -> dict[str, list[str]]:
         "layers": [str(tools / "lint-imports"), "--no-cache"],
         "C format": [str(tools / "clang-format"), "--dry-run", "--Werror", *_tracked(*C_SOURCES)],
         "C": ["make", "-s", "-C", "native", "analyze"],
+        "C tidy": ["make", "-s", "-C", "native", "tidy", f"CLANG_TIDY={tools / 'clang-tidy'}"],
         "shell": ["shellcheck", *_shell_scripts()],
         "Containerfiles": [str(tools / "hadolint"), "--config", ".hadolint.yaml", *_tracked("*Containerfile")],
         # Its keys, and what could be abused in it: unpinned actions, too many rights, text of others in a shell.

@@ -212,8 +212,8 @@ int jail_adopt_root(struct jail *jail) {
 }
 
 int jail_verify(struct jail *jail) {
-    dev_t device;
-    ino_t inode;
+    dev_t device = 0;
+    ino_t inode = 0;
     if (jail->state == JAIL_REFUSED)
         return -1;
     if (jail->state != JAIL_ENTERED)

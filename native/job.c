@@ -183,7 +183,7 @@ static int use_administrator(int on) {
     struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
     if (syscall(SYS_capget, &header, sets))
         return -1;
-    int had = (sets[0].effective >> CAP_SYS_ADMIN) & 1;
+    int had = (sets[0].effective & (1U << CAP_SYS_ADMIN)) != 0;
     sets[0].effective &= ~(1U << CAP_SYS_ADMIN);
     sets[0].effective |= on ? 1U << CAP_SYS_ADMIN : 0;
     return syscall(SYS_capset, &header, sets) ? -1 : had;

@@ -14,25 +14,25 @@
 
 #define DEADLINE_SECONDS 10
 
-static int refuse(pam_handle_t *handle, const struct jail *jail) {
-    pam_syslog(handle, LOG_ERR, "refusing a login outside the jail: %s", jail->why);
-    pam_error(handle, "This login node can't enter the jail: %s. Tell your administrator.", jail->why);
+static int refuse(pam_handle_t *pamh, const struct jail *jail) {
+    pam_syslog(pamh, LOG_ERR, "refusing a login outside the jail: %s", jail->why);
+    pam_error(pamh, "This login node can't enter the jail: %s. Tell your administrator.", jail->why);
     return PAM_SESSION_ERR;
 }
 
-int pam_sm_open_session(pam_handle_t *handle, int flags, int argc, const char **argv) {
+int pam_sm_open_session(pam_handle_t *pamh, int flags, int argc, const char **argv) {
     struct jail jail;
     (void)flags;
     jail_init(&jail, argc > 0 ? argv[0] : JAIL_DEFAULT_ROOT);
     jail_preload_system_code();
     if (jail_check_within(&jail, DEADLINE_SECONDS) || jail_enter(&jail) || view_hide_node(&jail, NULL) ||
         confine(&jail))
-        return refuse(handle, &jail);
+        return refuse(pamh, &jail);
     return PAM_SUCCESS;
 }
 
-int pam_sm_close_session(pam_handle_t *handle, int flags, int argc, const char **argv) {
-    (void)handle;
+int pam_sm_close_session(pam_handle_t *pamh, int flags, int argc, const char **argv) {
+    (void)pamh;
     (void)flags;
     (void)argc;
     (void)argv;

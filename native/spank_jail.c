@@ -26,12 +26,6 @@
 
 SPANK_PLUGIN(PLUGIN, 2);
 
-int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[]);
-int slurm_spank_user_init(spank_t spank, int argc, char *argv[]);
-int slurm_spank_task_init_privileged(spank_t spank, int argc, char *argv[]);
-int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[]);
-int slurm_spank_exit(spank_t spank, int argc, char *argv[]);
-
 /* SPANK gives callbacks no place for data of their own; slurmstepd runs one step, so one context is enough. */
 static struct {
     struct jail jail;

@@ -46,7 +46,7 @@ static bool next_line(FILE *file, char **line, size_t *size) {
     char *part = NULL;
     size_t part_size = 0, length = 0;
     bool any = false, more = true;
-    while (more && getline(&part, &part_size, file) >= 0) {
+    while (more && !feof(file) && !ferror(file) && getline(&part, &part_size, file) >= 0) {
         any = true;
         part[strcspn(part, "#\n")] = '\0';
         size_t part_length = strlen(part);
@@ -69,6 +69,7 @@ static bool next_line(FILE *file, char **line, size_t *size) {
     return any;
 }
 
+/* Recursion ends at DEEPEST_INCLUDE. NOLINTNEXTLINE(misc-no-recursion) */
 static int check_slurm_conf(struct guard *guard, const char *path, int depth) {
     char *line = NULL;
     size_t size = 0;
@@ -101,7 +102,7 @@ static int check_slurm_conf(struct guard *guard, const char *path, int depth) {
 static bool requires_plugin(char *line) {
     char *rest = NULL;
     char *word = strtok_r(line, " \t\r", &rest);
-    if (!word || strcmp(word, "required"))
+    if (!word || strcmp(word, "required") != 0)
         return false;
     word = strtok_r(NULL, " \t\r", &rest);
     return word && !strcmp(word, GUARD_PLUGIN);

@@ -34,6 +34,7 @@ def main(staging: Path, native: Path) -> None:
     system_libraries = Path("/usr/lib") / triplet
     compiled_in_plugins = system_libraries / "slurm-wlm"
     programs = {PREFIX / "bin" / path.name: path for path in client_programs()}
+    del programs[PREFIX / "bin" / "sbcast"]  # ours is in its place
     programs |= {PREFIX / "sbin" / name: Path("/usr/sbin") / name for name in DAEMONS if name != "slurmstepd"}
     programs[STEPD] = Path("/usr/sbin/slurmstepd")
     plugins = {PLUGINS / path.name: path for path in compiled_in_plugins.glob("*.so*")}
@@ -53,13 +54,16 @@ def main(staging: Path, native: Path) -> None:
             patch(staging / target.relative_to("/"))
     redirect_loader_files(staging / loader.relative_to("/"))
     copy(native / "stepd_guard", staging / (PREFIX / "sbin" / "slurmstepd").relative_to("/"))
+    copy(native / "sbcast", staging / (PREFIX / "bin" / "sbcast").relative_to("/"))
     for name in ("pause", "job_keeper", "jail_trial"):
         copy(native / name, staging / (PREFIX / "libexec" / name).relative_to("/"))
     # Not among Slurm's own libraries: it runs with the jail's libc.
     copy(native / "no_driver.so", staging / (PREFIX / "driver" / "no_driver.so").relative_to("/"))
     copy(native / "su", staging / "usr/bin/su")
     copy(native / "pam_jail.so", staging / system_libraries.relative_to("/") / "security" / "pam_jail.so")
-    link_compiled_in_paths(staging, [*programs, PREFIX / "sbin" / "slurmstepd"], compiled_in_plugins)
+    link_compiled_in_paths(
+        staging, [*programs, PREFIX / "sbin" / "slurmstepd", PREFIX / "bin" / "sbcast"], compiled_in_plugins
+    )
     (staging / "opt/slurm/VERSION").write_text(output("dpkg-query", "-W", "-f", "${Version}", "slurmd") + "\n")
 
 

@@ -67,7 +67,7 @@ static void step(struct jail *jail, const char *name) {
     else if (!strcmp(name, "verify"))
         said = outcome(jail, jail_verify(jail));
     else if (!strncmp(name, "within=", 7))
-        said = outcome(jail, jail_check_within(jail, atoi(path)));
+        said = outcome(jail, jail_check_within(jail, (int)strtol(path, NULL, 10)));
     else if (!strcmp(name, "hide"))
         said = unshare(CLONE_NEWNS) ? strerror(errno) : outcome(jail, view_hide_node(jail, NULL));
     else if (!strcmp(name, "drop"))

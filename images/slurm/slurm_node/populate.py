@@ -139,8 +139,9 @@ def complete_root(root: Path, previous: Path | None) -> None:
 
 def link_commands(root: Path) -> None:
     """Puts Slurm's commands on everybody's PATH, and slurmstepd where `sbatch --get-user-env` calls it."""
-    folder = root / "usr/local/bin"
-    links = {folder / program.name: program for program in (paths.PREFIX / "bin").iterdir()}
+    # /usr/local/bin comes first on Debian's PATH; the one that a shell without a profile has, as busybox's, lacks it.
+    folders = [root / "usr/local/bin", root / "usr/bin"]
+    links = {folder / program.name: program for folder in folders for program in (paths.PREFIX / "bin").iterdir()}
     links[root / "usr/sbin/slurmstepd"] = paths.PREFIX / "sbin/slurmstepd"
     for link, target in links.items():
         if not link.exists() and not link.is_symlink():
