@@ -1,0 +1,48 @@
+"""Roots that are no Debian of the image's suite: one with an older glibc, one with none at all."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from pathlib import Path
+
+from devcluster.bootstrap import cache_folder
+from devcluster.image_builder import apt_mirror
+from devcluster.image_recipe import MMDEBSTRAP_OPTIONS
+
+OPTIONS = tuple(option for option in MMDEBSTRAP_OPTIONS if not option.startswith("--variant"))
+SUITE = "bookworm"
+PACKAGES = {
+    "bookworm": ("--variant=essential", "--include=libc-bin,openssh-client,rsync"),
+    "busybox": ("--variant=extract", "--include=busybox-static"),
+}
+
+
+def make(name: str, root: Path) -> Path:
+    """Makes the root of that name: bookworm or busybox. Debian's part is kept in the build cache."""
+    options = PACKAGES[name]
+    key = hashlib.sha256(" ".join((*OPTIONS, *options, SUITE)).encode()).hexdigest()[:16]
+    archive = cache_folder() / f"test-root-{name}-{key}.tar"
+    if not archive.exists():
+        unfinished = archive.with_suffix(".part.tar")
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        _run("mmdebstrap", "--quiet", *OPTIONS, *options, SUITE, str(unfinished), apt_mirror())
+        unfinished.rename(archive)
+    root.mkdir()
+    _run("tar", "--numeric-owner", "-C", str(root), "-xpf", str(archive))
+    if name == "busybox":
+        _furnish(root)
+    return root
+
+
+def _furnish(root: Path) -> None:
+    for folder in ("etc", "tmp", "root", "home"):
+        (root / folder).mkdir(exist_ok=True)
+    (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
+    (root / "etc/group").write_text("root:x:0:\n")
+    _run("chroot", str(root), "/bin/busybox", "--install", "-s", "/bin")
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, f"{command[0]}: {done.stderr[-2000:]}"

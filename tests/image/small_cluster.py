@@ -1,0 +1,263 @@
+"""A Slurm cluster of the image's own entry points in namespaces of this machine: slurmctld and a worker with any root.
+
+No Kubernetes: a pod is a shell script with the mounts that kubelet and a runtime would make. What a job, slurmd or
+slurmstepd does in a root is real; cgroups, seccomp and the pod's capabilities are not here (tests/e2e has them).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from components import slurm_conf
+from components.config import parse
+from devcluster import images
+from devcluster.bootstrap import cache_folder
+from tests.unit.samples import SMALL, changed
+
+REVISION = "r1"
+CONTROLLER, WORKER, LOGIN = "slurm-controller-0", "cpu-0", "slurm-login-0"
+ALICE = 1000
+ENTRY = "/usr/bin/tini -s -- /usr/bin/python3 -m slurm_node"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+# An address that is not the loopback's: resolvers take names for unusable without one.
+ADDRESS = "10.77.0.1"
+NETWORK = f"""
+ip link set lo up && ip link add net0 type bridge && ip address add {ADDRESS}/24 dev net0 && ip link set net0 up
+echo up
+exec cat
+"""
+
+# As the image's pods have it, but that the one image is below all of them.
+POD = """
+set -e
+hostname "$NAME"
+mkdir -p "$POD"
+mount --bind "$IMAGE" "$POD"
+for folder in run tmp var/spool/slurmd var/spool/slurmctld dev; do mount -t tmpfs "$folder" "$POD/$folder"; done
+for device in null zero full random urandom tty; do
+    touch "$POD/dev/$device"
+    mount --bind /dev/$device "$POD/dev/$device"
+done
+mkdir "$POD/dev/pts" "$POD/dev/shm" "$POD/dev/mqueue"
+mount -t devpts -o newinstance,ptmxmode=0666,mode=0620,gid=5 devpts "$POD/dev/pts"
+mount -t tmpfs shm "$POD/dev/shm"
+mount -t mqueue mqueue "$POD/dev/mqueue"
+ln -s pts/ptmx "$POD/dev/ptmx"; ln -s /proc/self/fd "$POD/dev/fd"
+touch "$POD/dev/termination-log"
+mount -t proc proc "$POD/proc"
+mount --bind /sys "$POD/sys"
+mount -t tmpfs cgroups "$POD/sys/fs/cgroup"
+mount --bind "$VOLUME" "$POD/mnt/jail"
+mount --bind "$CONFIG" "$POD/etc/slurm"
+for name in hosts hostname resolv.conf; do touch "$POD/etc/$name"; done
+mount --bind "$HOSTS" "$POD/etc/hosts"
+mkdir -p "$POD/run/secrets"
+cp -r "$KEYS" "$POD/run/secrets/slurm"
+cp -r "$KEYS" "$POD/run/secrets/ssh"
+chown 64030:64030 "$POD/var/spool/slurmctld"
+cd "$POD"
+pivot_root . .
+umount -l .
+exec "$@"
+"""
+
+# What the populate Job does to a root that is copied.
+POPULATE = """
+import json, sys
+from pathlib import Path
+from slurm_node import image_root, paths, populate, settings
+volume, jail = paths.VOLUME, settings.read_jail()
+root = paths.root_of(volume, jail.revision)
+image_root.check(root)
+populate.complete_root(root, None)
+populate.seed_persistent(root, jail, volume)
+populate.add_users(root, settings.read_users(), volume)
+manifest = paths.manifest_of(volume, jail.revision)
+manifest.parent.mkdir()
+manifest.write_text(json.dumps({"revision": jail.revision}))
+"""
+
+
+def unpack_image(folder: Path) -> Path:
+    """The slurm image's root in a folder, built first if its inputs changed."""
+    folder.chmod(0o755)
+    archive = images.build_all(cache_folder(), ["slurm"])["slurm"].archive
+    with tarfile.open(archive) as whole:
+        (manifest,) = json.load(whole.extractfile("manifest.json"))  # type: ignore[arg-type]
+        for layer in manifest["Layers"]:
+            with tarfile.open(fileobj=whole.extractfile(layer)) as part:
+                for member in part:
+                    _extract(part, member, folder)
+    return folder
+
+
+def _extract(layer: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    """One entry of a layer over those below it; a name that begins with .wh. takes something away (OCI image-spec)."""
+    target = folder / member.name
+    hidden = target.with_name(target.name.removeprefix(".wh."))
+    if hidden.is_dir() and not hidden.is_symlink() and not member.isdir():
+        shutil.rmtree(hidden)
+    elif hidden != target:
+        hidden.unlink(missing_ok=True)
+    if hidden == target:
+        layer.extract(member, folder, filter="fully_trusted")
+
+
+class SmallCluster:
+    """slurmctld and one worker, whose jobs have the root at ``root``."""
+
+    def __init__(self, image: Path, root: Path, folder: Path) -> None:
+        self._folder = folder
+        self._batches = 0
+        self._pods: dict[str, subprocess.Popen[bytes]] = {}
+        self._jail = json.dumps({"revision": REVISION, "persistent": ["/home", "/root"], "tmpMib": 64, "shmMib": 64})
+        self._network = subprocess.Popen(
+            ["unshare", "--net", "sh", "-c", NETWORK],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        assert self._network.stdout is not None
+        self._network.stdout.readline()
+        self._mounts = {
+            "IMAGE": image, "VOLUME": folder / "volume", "CONFIG": folder / "config", "HOSTS": folder / "hosts",
+            "KEYS": folder / "keys",
+        }  # fmt: skip
+        (folder / "volume/roots").mkdir(parents=True)
+        root.rename(folder / "volume/roots" / REVISION)
+        self.root = folder / "volume/roots" / REVISION
+        self._write_configuration()
+
+    def _write_configuration(self) -> None:
+        raw = changed("slurm", {"cgroupPlugin": "disabled"}, changed("accounting", {"mode": "off"}, SMALL))
+        (self._folder / "config").mkdir()
+        for name, text in slurm_conf.files(parse(raw)).items():
+            (self._folder / "config" / name).write_text(text)
+        (self._folder / "hosts").write_text(
+            f"127.0.0.1 localhost\n{ADDRESS} slurm-controller {CONTROLLER} {WORKER} {LOGIN}\n"
+        )
+        (self._folder / "keys").mkdir()
+        for name in ("slurm.key", "jwt.key"):
+            (self._folder / "keys" / name).write_bytes(os.urandom(64))
+        for name in ("ssh_host_ed25519_key", "ssh_host_rsa_key", "alice"):
+            kind = "rsa" if "rsa" in name else "ed25519"
+            command = ["ssh-keygen", "-q", "-N", "", "-t", kind, "-f", str(self._folder / "keys" / name)]
+            subprocess.run(command, check=True, timeout=60)
+
+    def _alice(self) -> dict[str, object]:
+        return {"name": "alice", "sshPublicKeys": [(self._folder / "keys/alice.pub").read_text().strip()]}
+
+    def _pod(self, name: str, command: str, **environment: str) -> list[str]:
+        ours = {**self._mounts, "POD": self._folder / f"pod-{name}", "NAME": name}
+        inside = ["env", "-i", f"PATH={PATH}", f"SLURM_JAIL={self._jail}"]
+        inside += [f"{key}={value}" for key, value in environment.items()]
+        return [
+            "nsenter", "-t", str(self._network.pid), "--net",
+            "env", *(f"{key}={value}" for key, value in ours.items()),
+            "unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--propagation", "private",
+            "sh", "-c", POD, "sh", *inside, *shlex.split(command),
+        ]  # fmt: skip
+
+    def start(self) -> None:
+        """Populates, starts the daemons and waits until the worker is ready for jobs."""
+        populated = subprocess.run(
+            self._pod("populate", f"python3 -c {shlex.quote(POPULATE)}", SLURM_USERS=json.dumps([self._alice()])),
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert populated.returncode == 0, populated.stderr
+        self._start(CONTROLLER, "controller", user=True)
+        node = {"controller": "slurm-controller:6817", "nodeSet": "cpu", "cpus": 4, "memoryMib": 1024}
+        self._start(WORKER, "worker", SLURM_NODE=json.dumps(node))
+        self.wait("the worker is ready", lambda: self.state() == "ready", 90)
+        self.wait("the node is idle", lambda: self.jail("sinfo -h -o %T").stdout.strip() == "idle", 60)
+
+    def start_login(self) -> None:
+        """Starts a login node, and waits until its sshd answers."""
+        self._start(LOGIN, "login", SLURM_NODE=json.dumps({"controller": "slurm-controller:6817"}))
+        self.wait("a login", lambda: self.ssh("true").returncode == 0, 60)
+
+    def ssh(self, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        """A command over SSH, as alice; ``given`` is what it reads."""
+        return _run([*self.client("ssh"), f"alice@{ADDRESS}", *words], 60, given)
+
+    def client(self, program: str) -> list[str]:
+        """ssh, scp or sftp with the key of alice, in the cluster's network."""
+        options = ("BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR")
+        return [
+            *("nsenter", "-t", str(self._network.pid), "--net", program, "-i", str(self._folder / "keys/alice")),
+            *(word for option in options for word in ("-o", option)),
+        ]
+
+    def batch(self, script: str, *options: str, user: int = ALICE) -> str:
+        """Submits a script, waits for its end and returns what it wrote."""
+        written = f"{'/home/alice' if user else '/root'}/out-{self._batches}"
+        self._batches += 1
+        wanted = shlex.join(["sbatch", "--parsable", "-o", written, *options, "--wrap", script])
+        submitted = self.jail(wanted, user=user)
+        assert submitted.returncode == 0, submitted.stderr
+        self.wait("the job's end", lambda: not self.jail(f"squeue -h -j {submitted.stdout}").stdout.strip(), 60)
+        return self.jail(f"cat {written}", user=user).stdout
+
+    def _start(self, name: str, role: str, *, user: bool = False, **environment: str) -> None:
+        # Kubernetes starts slurmctld as SlurmUser, with a folder and keys of its own.
+        mine = "install -d -o 64030 -g 64030 /run/slurmctld; chown -R 64030:64030 /run/secrets/slurm; "
+        become = "exec setpriv --reuid=64030 --regid=64030 --clear-groups " if user else "exec "
+        command = f"sh -c {shlex.quote((mine if user else '') + become + f'{ENTRY} {role}')}"
+        log = (self._folder / f"{name}.log").open("wb")
+        self._pods[name] = subprocess.Popen(
+            self._pod(name, command, **environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
+
+    def first_process(self, name: str) -> int:
+        """Number of a pod's process 1, as this machine counts."""
+        children = Path(f"/proc/{self._pods[name].pid}/task/{self._pods[name].pid}/children")
+        self.wait(f"{name} has a process", lambda: children.read_text().split(), 30)
+        return int(children.read_text())
+
+    def log(self, name: str) -> str:
+        """What a pod has printed."""
+        return (self._folder / f"{name}.log").read_text(errors="replace")
+
+    def state(self) -> str:
+        """What the worker tells its readiness probe."""
+        return self.pod("cat /run/slurm-node/state").stdout
+
+    def pod(self, script: str, *, seconds: int = 60) -> subprocess.CompletedProcess[str]:
+        """Shell in the worker pod's own root."""
+        enter = ["nsenter", "-t", str(self.first_process(WORKER)), "-m", "-u", "-i", "-n", "-p", "env", "-i"]
+        return _run([*enter, f"PATH={PATH}", "sh", "-c", script], seconds)
+
+    def jail(self, script: str, *, user: int = 0, seconds: int = 60) -> subprocess.CompletedProcess[str]:
+        """Shell in the node's view of the jail, as somebody who is logged in there."""
+        enter = ["nsenter", "-t", str(self.first_process(WORKER)), "-m", "-u", "-i", "-n", "-p", "env", "-i"]
+        variables = [f"PATH={PATH}", "HOME=/home/alice" if user else "HOME=/root"]
+        root = ["chroot", *([f"--userspec={user}:{user}"] if user else []), "/run/jail"]
+        return _run([*enter, *variables, *root, "sh", "-c", f"cd && {script}"], seconds)
+
+    def wait(self, what: str, condition: Callable[[], object], seconds: float) -> None:
+        """Waits for a condition; the pods' logs are in the failure."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            ended = [name for name, pod in self._pods.items() if pod.poll() is not None]
+            logs = {name: self.log(name)[-2000:] for name in self._pods}
+            assert not ended and time.monotonic() < deadline, f"{what}: not within {seconds} s, ended {ended}: {logs}"
+            time.sleep(0.2)
+
+    def stop(self) -> None:
+        """Ends everything; namespaces and mounts go with their processes."""
+        for pod in self._pods.values():
+            pod.kill()
+            pod.wait()
+        self._network.kill()
+        self._network.wait()
+
+
+def _run(command: list[str], seconds: int, given: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, input=given, capture_output=True, text=True, timeout=seconds, check=False)

@@ -1,0 +1,66 @@
+"""The jail may be another distribution: Debian with an older glibc, and a root with busybox and no glibc at all."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.image import roots
+from tests.image.small_cluster import ALICE, SmallCluster
+
+
+@pytest.fixture(scope="module", params=sorted(roots.PACKAGES))
+def cluster(
+    request: pytest.FixtureRequest, image: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SmallCluster]:
+    folder = tmp_path_factory.mktemp(request.param)
+    started = SmallCluster(image, roots.make(request.param, folder / "root"), folder)
+    try:
+        started.start()
+        yield started
+    finally:
+        started.stop()
+
+
+def test_every_program_of_slurm_runs_in_it(cluster: SmallCluster) -> None:
+    each = (
+        'for program in /opt/slurm/bin/*; do echo "$(basename $program) $($program --version 2>&1 | head -n 1)"; done'
+    )
+    said = dict(line.split(" ", 1) for line in cluster.jail(each).stdout.splitlines())
+    with_versions = {"sacct", "salloc", "sattach", "sbatch", "scancel", "scontrol", "sinfo", "squeue", "srun", "sstat"}
+    assert {said[name] for name in with_versions} == {said["srun"]}
+    assert said["srun"].startswith("slurm")
+    broken = {name: first for name, first in said.items() if "not found" in first or "loading shared" in first}
+    assert not broken
+
+
+@pytest.mark.parametrize("user", [0, ALICE])
+def test_users_find_the_cluster_on_their_path(cluster: SmallCluster, user: int) -> None:
+    asked = cluster.jail("sinfo -h -o %N; squeue -h; scontrol show node cpu-0 | head -n 1", user=user)
+    assert asked.stdout.split()[:2] == ["cpu-0", "NodeName=cpu-0"], asked.stderr
+    assert "accounting storage is disabled" in cluster.jail("sacct", user=user).stderr
+
+
+@pytest.mark.parametrize("user", [0, ALICE])
+def test_every_kind_of_step_has_it_as_its_root(cluster: SmallCluster, user: int) -> None:
+    inode, who = str(cluster.root.stat().st_ino), str(user)
+    look = "stat -c %i / && id -u"
+    assert cluster.jail(f"srun -n1 sh -c '{look}'", user=user).stdout.split() == [inode, who]
+    assert cluster.jail(f"salloc -Q -n1 srun sh -c '{look}'", user=user).stdout.split() == [inode, who]
+    assert cluster.batch(f"{look}; srun -n1 sh -c '{look}'", user=user).split() == [inode, who] * 2
+
+
+@pytest.mark.parametrize("user", [0, ALICE])
+@pytest.mark.parametrize("option", ["--export=NONE", "--export=A=1", "--get-user-env"])
+def test_a_job_with_the_users_own_environment_finds_slurm(cluster: SmallCluster, option: str, user: int) -> None:
+    said = cluster.batch("id -u; echo $HOME; command -v srun; echo $A", option, user=user).splitlines()
+    assert said[:2] == [str(user), "/home/alice" if user else "/root"]
+    assert said[2].endswith("/bin/srun")
+    assert said[3] == ("1" if option == "--export=A=1" else "")
+
+
+def test_sbcast_brings_a_file_to_the_jobs_own_temporary_folder(cluster: SmallCluster) -> None:
+    script = "echo sent > ~/sent; sbcast ~/sent /tmp/received && srun -n1 --overlap cat /tmp/received"
+    assert cluster.batch(script) == "sent\n"
+    assert not (cluster.root / "tmp/received").exists()
+    assert cluster.pod("ls /tmp").stdout == ""
