@@ -24,6 +24,7 @@ from components.slurm_pod import (
     slurm_container,
     slurm_pod_spec,
 )
+from components.submounts import in_pod
 
 
 def _service(config: Config) -> Manifest:
@@ -49,6 +50,7 @@ def _service(config: Config) -> Manifest:
 
 
 def _stateful_set(config: Config) -> Manifest:
+    submounts = in_pod(config, "login", config.login.submounts)
     container = slurm_container(
         config,
         "login",
@@ -56,7 +58,7 @@ def _stateful_set(config: Config) -> Manifest:
         env=environment(
             {
                 "SLURM_NODE": {"controller": f"{names.CONTROLLER}:{names.SLURMCTLD_PORT}"},
-                "SLURM_JAIL": jail_variable(config),
+                "SLURM_JAIL": jail_variable(config, submounts),
             }
         ),
         readinessProbe=ready_probe("login"),
@@ -67,6 +69,7 @@ def _stateful_set(config: Config) -> Manifest:
             {"name": "keys", "mountPath": names.SECRETS_SLURM, "readOnly": True},
             {"name": "ssh", "mountPath": names.SECRETS_SSH, "readOnly": True},
             {"name": "run", "mountPath": "/run"},
+            *submounts.mounts,
         ],
     )
     host_keys = config.credentials.existing_ssh_secret or names.SSH_HOST_KEYS
@@ -75,6 +78,7 @@ def _stateful_set(config: Config) -> Manifest:
         {"name": "keys", "secret": pod_security.secret_files(keys_secret(config), [names.SLURM_KEY])},
         {"name": "ssh", "secret": pod_security.secret_files(host_keys, list(names.SSH_HOST_KEY_FILES))},
         run_volume(),
+        *submounts.volumes,
     ]
     spec = {
         "serviceName": names.LOGINS,

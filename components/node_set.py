@@ -25,6 +25,7 @@ from components.slurm_pod import (
     slurm_container,
     slurm_pod_spec,
 )
+from components.submounts import Submounts, in_pod
 
 _GRACE_SECONDS = 60
 
@@ -38,7 +39,7 @@ def node_variable(node_set: NodeSetConfig) -> dict[str, Any]:
         "controller": f"{names.CONTROLLER}:{names.SLURMCTLD_PORT}",
         "nodeSet": node_set.name,
         "cpus": node_set.resources.cpu,
-        "memoryMib": node_set.resources.job_memory_mib,
+        "memoryMib": node_set.job_memory_mib,
         "gres": node_set.gres,
         "weight": node_set.base_weight,
         "weightBucket": node_set.weight_bucket,
@@ -47,10 +48,16 @@ def node_variable(node_set: NodeSetConfig) -> dict[str, Any]:
     }
 
 
+def submounts_of_node(config: Config, node_set: NodeSetConfig) -> Submounts:
+    """The submounts of each pod of a set."""
+    return in_pod(config, "worker", node_set.submounts)
+
+
 def jail_of_node(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
     """What SLURM_JAIL says on the nodes of a set."""
     shared = node_set.resources.shared_memory
-    return {**jail_variable(config), **({"shmMib": memory_mib(shared)} if shared else {})}
+    variable = jail_variable(config, submounts_of_node(config, node_set))
+    return {**variable, **({"shmMib": memory_mib(shared)} if shared else {})}
 
 
 def _capabilities(node_set: NodeSetConfig) -> dict[str, str]:
@@ -102,6 +109,7 @@ def _container(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
             {"name": "keys", "mountPath": names.SECRETS_SLURM, "readOnly": True},
             {"name": "spool", "mountPath": names.SPOOL_DIR},
             {"name": "run", "mountPath": "/run"},
+            *submounts_of_node(config, node_set).mounts,
         ],
     )
 
@@ -113,6 +121,7 @@ def _stateful_set(config: Config, node_set: NodeSetConfig) -> Manifest:
         {"name": "keys", "secret": pod_security.secret_files(keys_secret(config), [names.SLURM_KEY])},
         {"name": "spool", "emptyDir": {}},
         run_volume(),
+        *submounts_of_node(config, node_set).volumes,
     ]
     pod: dict[str, Any] = {
         "securityContext": pod_security.root_pod(),

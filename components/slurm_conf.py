@@ -28,8 +28,8 @@ def max_node_count(wanted: int) -> int:
 
 def _memory_per_cpu_mib(config: Config, partition: Partition) -> int:
     """Memory of a job that names none: the CPU's share of the partition's poorest node, so that all CPUs can work."""
-    members = [node_set.resources for node_set in config.node_sets if node_set.name in partition.node_sets]
-    return max(1, min(resources.job_memory_mib // resources.cpu for resources in members))
+    members = [node_set for node_set in config.node_sets if node_set.name in partition.node_sets]
+    return max(1, min(node_set.job_memory_mib // node_set.resources.cpu for node_set in members))
 
 
 def _partition(config: Config, partition: Partition) -> str:

@@ -8,6 +8,7 @@ from components import names
 from components.config import Config
 from components.config.pods import PodResources
 from components.manifest import SKIP_AWAIT, Manifest, declared, labels, selector
+from components.submounts import Submounts
 
 ENTRY: Final = ("/usr/bin/python3", "-m", "slurm_node")
 """The image's entry without its init; probes call it by themselves."""
@@ -70,9 +71,14 @@ def run_volume() -> dict[str, Any]:
     return {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": RUN_SIZE}}
 
 
-def jail_variable(config: Config) -> dict[str, Any]:
+def jail_variable(config: Config, submounts: Submounts | None = None) -> dict[str, Any]:
     """What SLURM_JAIL says: the root in use and what stands over it."""
-    return {"revision": config.jail.revision, "persistent": config.jail.persistent, "tmpMib": config.jail.tmp_mib}
+    return {
+        "revision": config.jail.revision,
+        "persistent": config.jail.persistent,
+        "tmpMib": config.jail.tmp_mib,
+        **({"submounts": submounts.variable} if submounts and submounts.variable else {}),
+    }
 
 
 def ever_tolerated() -> list[dict[str, Any]]:

@@ -1,4 +1,5 @@
 #include "jail.h"
+#include "submounts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -83,7 +84,7 @@ static int check_tree(struct jail *jail, int tree) {
     /* Not followed: an absolute link is right inside the jail and may lead nowhere outside it. */
     if (fstatat(tree, "bin/sh", &facts, AT_SYMLINK_NOFOLLOW))
         return jail_fail(jail, "%s/bin/sh is missing: the jail's root file system is not complete", jail->root);
-    return 0;
+    return submounts_check(jail, tree);
 }
 
 static int open_tree_checked(struct jail *jail) {

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from components import names
-from components.config import gpu_agreement, network_agreement
+from components.config import gpu_agreement, network_agreement, submount_agreement
 from components.config.certificates import certificates_disagreements
 from components.config.monitoring import monitoring_disagreements
 from components.config.problems import NOTHING, Problem
@@ -167,5 +167,6 @@ def disagreements(config: Mapping[str, Any]) -> list[Problem]:
         certificates_disagreements,
         network_agreement.disagreements,
         gpu_agreement.disagreements,
+        submount_agreement.disagreements,
     )
     return [problem for check in checks for problem in check(config)]

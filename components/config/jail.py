@@ -22,6 +22,9 @@ class Jail(Model):
         unit="Kubernetes quantity",
         default="1Gi",
     )
+    allowed_host_paths: list[AbsolutePath] = setting(
+        "Folders of the Kubernetes nodes that submounts may show, each with all that is below it.", factory=list
+    )
 
     @property
     def revision(self) -> str:

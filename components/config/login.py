@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from components.config.model import Model, setting
 from components.config.pods import PodResources, login_resources
+from components.config.submounts import Submount
 from components.config.values import Cidr, LabelKey, SshPublicKey, UserName, WholeNumber
 
 
@@ -42,3 +43,6 @@ class Login(Model):
     service: LoginService = setting("How SSH is reached.", factory=LoginService)
     users: list[User] = setting("First users; more are made with adduser in the jail.", factory=list)
     resources: PodResources = setting("What each login node asks for.", factory=login_resources)
+    submounts: list[Submount] = setting(
+        "Paths of the jail that are another volume's on login nodes, such as data sets that jobs see too.", factory=list
+    )

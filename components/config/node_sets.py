@@ -5,6 +5,7 @@ from typing import Final
 from components.config.model import Model, setting
 from components.config.network import NodeNetwork
 from components.config.pods import Toleration
+from components.config.submounts import Submount, memory_of
 from components.config.values import (
     Cpu,
     DeviceFiles,
@@ -76,11 +77,6 @@ class NodeResources(Model):
         default=None,
     )
 
-    @property
-    def job_memory_mib(self) -> int:
-        """Memory that Slurm gives to jobs, in MiB (RealMemory)."""
-        return memory_mib(self.memory) - memory_mib(self.reserved_memory)
-
 
 class NodeSet(Model):
     """A group of equal nodes. Its name is also the prefix of the nodes' names, and a Slurm feature."""
@@ -90,6 +86,9 @@ class NodeSet(Model):
     resources: NodeResources = setting("CPUs and memory of each node.")
     gpus: Gpus | None = setting("GPUs of each node; left out: none.", default=None)
     network: NodeNetwork = setting("Networks of each node besides the pod network.", factory=NodeNetwork)
+    submounts: list[Submount] = setting(
+        "Paths of the jail that are each node's own, or another volume's; all jobs of a node share them.", factory=list
+    )
     weight: WholeNumber | None = setting(
         f"Slurm's weight of the first nodes; low ones are filled first. Default: {CPU_WEIGHT}, with GPUs {GPU_WEIGHT}.",
         default=None,
@@ -105,6 +104,12 @@ class NodeSet(Model):
     )
     node_selector: dict[LabelKey, LabelValue] = setting("Labels of the Kubernetes nodes to run on.", factory=dict)
     tolerations: list[Toleration] = setting("Taints of Kubernetes nodes that don't matter.", factory=list)
+
+    @property
+    def job_memory_mib(self) -> int:
+        """Memory that Slurm gives to jobs, in MiB (RealMemory). Files in a tmpfs outlive the job that wrote them."""
+        own = self.resources
+        return memory_mib(own.memory) - memory_mib(own.reserved_memory) - memory_of(self.submounts)
 
     @property
     def base_weight(self) -> int:

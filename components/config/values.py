@@ -170,6 +170,13 @@ def _path(value: str) -> str:
     return value
 
 
+def _relative_path(value: str) -> str:
+    try:
+        return _path(f"/{value}").removeprefix("/")
+    except PydanticCustomError:
+        raise wrong("a path inside the volume such as data/2026, without `..` or a slash at either end") from None
+
+
 def _ssh_public_key(value: str) -> str:
     want = "one line of an OpenSSH public key file, such as: ssh-ed25519 AAAA… name"
     match = _SSH_KEY.fullmatch(value.strip())
@@ -249,6 +256,7 @@ UserName = Annotated[
 SshPublicKey = Annotated[str, AfterValidator(_ssh_public_key)]
 ImmutableImage = Annotated[str, AfterValidator(_image)]
 AbsolutePath = Annotated[str, AfterValidator(_path)]
+RelativePath = Annotated[str, AfterValidator(_relative_path)]
 Cidr = Annotated[str, AfterValidator(_cidr)]
 LabelKey = Annotated[str, _matching(_LABEL_KEY, "a Kubernetes label key such as example.com/pool")]
 LabelValue = Annotated[

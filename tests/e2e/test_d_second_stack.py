@@ -43,7 +43,7 @@ def second(slurm) -> Iterator[SecondStack]:
     facts = {key.partition(":")[2]: item.get("objectValue", item["value"]) for key, item in config.items()}
     facts["cluster"] = {"name": "second", "namespace": NAMESPACE}
     facts["login"]["service"] = {"type": "NodePort", "nodePort": 30023}
-    facts["nodeSets"] = [{**facts["nodeSets"][0], "name": "tiny", "replicas": 1}]
+    facts["nodeSets"] = [{**facts["nodeSets"][0], "name": "tiny", "replicas": 1, "submounts": []}]
     facts["partitions"] = [{"name": "main", "nodeSets": ["tiny"], "default": True}]
     made = SecondStack(stack, facts)
     yield made

@@ -15,7 +15,7 @@ from components import names, operator
 from devcluster.control_plane import ApiServer
 from devcluster.standin import kubeconfig
 from tests.operator.world import until
-from tests.unit import network_effects
+from tests.unit import network_effects, submount_effects
 from tests.unit.samples import EVERYTHING, changed, run_program
 from tests.unit.test_slurm_conf import raw_stack
 
@@ -32,6 +32,7 @@ VARIANTS: dict[str, Mapping[str, Any]] = {
     "everything": EVERYTHING,
     "networks": network_effects.INTERFACES,
     "virtual functions": network_effects.VIRTUAL,
+    "submounts": submount_effects.EVERYWHERE,
     "certificates": changed("certificates.mode", "existing"),
     "PodMonitors": changed("monitoring", {"mode": "prometheusOperator", "interval": "30s"}),
 }

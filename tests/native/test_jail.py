@@ -94,6 +94,40 @@ def test_a_tree_that_is_not_complete_is_refused_with_the_reason(trial: Trial, sp
     assert said["exists=/inside"] == "No such file or directory"
 
 
+SUBMOUNTS = """
+mkdir -p "$JAIL/mnt/memory" "$JAIL/scratch"
+for path in /mnt/memory /scratch; do mount -t tmpfs submount "$JAIL$path"; echo $path; done > "$JAIL/run/.jail-ready"
+"""
+ELSEWHERE = "unshare --mount --propagation private sh -c 'umount \"$JAIL$0\"; {}' "
+"""On another node with the same root, which has nothing mounted there: the same superblock, another mount namespace."""
+
+
+def test_a_tree_with_its_submounts_is_right(trial: Trial) -> None:
+    said = trial.run("enter", "exists=/scratch/mine", spoil=SUBMOUNTS + 'touch "$JAIL/scratch/mine"')
+    assert said == {"enter": "ok", "exists=/scratch/mine": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        ('umount "$JAIL/scratch"', "/scratch is gone: its folder in the shared root was removed or renamed"),
+        ('umount "$JAIL/scratch"; rmdir "$JAIL/scratch"', "/scratch is gone: No such file or directory"),
+        (ELSEWHERE.format('rmdir "$JAIL$0"') + "/scratch", "/scratch is gone: No such file or directory"),
+        (ELSEWHERE.format('rmdir "$JAIL$0"; mkdir "$JAIL$0"') + "/scratch", "/scratch is gone: its folder in the"),
+        (ELSEWHERE.format('mv "$JAIL/mnt" "$JAIL/other"') + "/mnt/memory", "/mnt/memory is gone: No such file"),
+        (
+            ELSEWHERE.format('mv "$JAIL/mnt" "$JAIL/other"; ln -s other "$JAIL/mnt"') + "/mnt/memory",
+            "/mnt/memory is gone: Too many levels of symbolic links",
+        ),
+    ],
+    ids=["not mounted", "removed here", "removed elsewhere", "made anew elsewhere", "parent renamed", "parent a link"],
+)
+def test_a_submount_that_went_away_is_refused_with_the_reason(trial: Trial, spoil: str, sentence: str) -> None:
+    said = trial.run("enter", "verify", spoil=SUBMOUNTS + spoil)
+    assert sentence.replace(": ", ":") in said["enter"]  # run() takes the blank away
+    assert said["verify"] == "the jail was never entered"
+
+
 def test_a_refused_step_stands_in_an_empty_read_only_root(trial: Trial) -> None:
     said = trial.run("refuse", "verify", "exists=/proc/self", "exists=/bin", "exists=/usr", "make=/x", "exists=/tmp")
     assert said["refuse"] == "ok"

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from components import gpu_operator, ledger, names, slurm_cluster, slurm_conf, slurmdbd_conf
 from components.config import Config, parse
 from components.config.model import model_of
-from tests.unit import network_effects
+from tests.unit import network_effects, submount_effects
 from tests.unit.samples import DIGEST, GPU_SET, SSH_KEY, changed, run_program
 
 OTHER_IMAGE = "registry.example/other@" + DIGEST.replace("ab", "cd")
@@ -542,7 +542,7 @@ def _without_rows(path: str) -> str:
 
 def test_every_field_is_in_the_table() -> None:
     shown = {_without_rows(path) for path, *_ in EFFECTS} | {_without_rows(path) for path in IN_THE_PROGRAM}
-    shown |= {_without_rows(path) for path in network_effects.PATHS}
+    shown |= {_without_rows(path) for path in (*network_effects.PATHS, *submount_effects.PATHS)}
     assert set(_leaves(Config)) <= shown
 
 

@@ -5,6 +5,7 @@ import os
 from slurm_node import fetched, keys, paths, settings, tree
 from slurm_node.accounts import SLURM_ID
 from slurm_node.log import say
+from slurm_node.submount_watch import SubmountWatch
 from slurm_node.supervise import Daemon, run
 
 HOST_KEYS = ("ssh_host_ed25519_key", "ssh_host_rsa_key")
@@ -23,7 +24,7 @@ def main() -> int:
     """Builds the tree and keeps sackd and sshd running; sshd starts once Slurm's commands would work."""
     node, jail = settings.read_node(), settings.read_jail()
     tree.wait_for_root(jail)
-    tree.build(tree.plan(jail))
+    tree.build(tree.plan(jail), submounts=jail.submounts)
     key = keys.install(paths.SLURM_SECRETS / "slurm.key", paths.OWN_RUN / "slurm.key", SLURM_ID)
     os.chown(paths.SLURM_RUN, SLURM_ID, SLURM_ID)
     for name in HOST_KEYS:
@@ -32,11 +33,12 @@ def main() -> int:
     fetching = ["/opt/slurm/sbin/sackd", "-D", "--conf-server", node.controller]
     sackd = Daemon("sackd", [*AS_SLURM, *fetching], {"SLURM_SACK_KEY": str(key)})
     sshd = Daemon("sshd", ["/usr/sbin/sshd", "-D", "-e"])
-    daemons = [sackd]
+    daemons, submounts = [sackd], SubmountWatch(jail)
 
-    def start_sshd() -> None:
+    def look() -> None:
+        submounts.tick()
         if sshd not in daemons and fetched.read() is not None:
             say("sackd has its configuration: logins are open")
             daemons.append(sshd)
 
-    return run(daemons, start_sshd)
+    return run(daemons, look)

@@ -45,11 +45,31 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class Submount:
+    """One of SLURM_JAIL's submounts: what stands at a path of the jail on this node.
+
+    Attributes:
+        path: as the jail's processes see it.
+        source: where the pod has its volume; empty for a tmpfs.
+        memory_mib: size of a tmpfs.
+        everybodys: whether every user may write.
+        read_only: whether nobody may.
+    """
+
+    path: str
+    source: str = ""
+    memory_mib: int = 0
+    everybodys: bool = False
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Jail:
     """SLURM_JAIL: which root, and what lies beside it."""
 
     revision: str
     persistent: tuple[str, ...] = ()
+    submounts: tuple[Submount, ...] = ()
     tmp_mib: int = 1024
     shm_mib: int = 1024
 
@@ -103,10 +123,11 @@ def read_node(environment: Mapping[str, str] = os.environ) -> Node:
 def read_jail(environment: Mapping[str, str] = os.environ) -> Jail:
     """Reads SLURM_JAIL."""
     value = _object(environment, "SLURM_JAIL")
-    persistent = tuple(_persistent_path(path) for path in value.get("persistent", ()))
+    persistent = tuple(_plain_path("persistent", path) for path in value.get("persistent", ()))
+    submounts = tuple(_submount(each) for each in value.get("submounts", ()))
     tmp_mib = int(value.get("tmpMib", 1024))
     shm_mib = int(value.get("shmMib", tmp_mib))
-    return Jail(revision=str(value["revision"]), persistent=persistent, tmp_mib=tmp_mib, shm_mib=shm_mib)
+    return Jail(str(value["revision"]), persistent, submounts, tmp_mib, shm_mib)
 
 
 def read_rest(environment: Mapping[str, str] = os.environ) -> Rest:
@@ -142,8 +163,18 @@ def _object(environment: Mapping[str, str], name: str) -> dict[str, Any]:
     return value
 
 
-def _persistent_path(path: str) -> str:
+def _submount(value: Mapping[str, Any]) -> Submount:
+    return Submount(
+        path=_plain_path("submounts", str(value["path"])),
+        source=str(value.get("source", "")),
+        memory_mib=int(value.get("memoryMib", 0)),
+        everybodys=bool(value.get("everybodys", False)),
+        read_only=bool(value.get("readOnly", False)),
+    )
+
+
+def _plain_path(key: str, path: str) -> str:
     plain = Path(path)
     if not plain.is_absolute() or ".." in plain.parts or len(plain.parts) < 2:
-        raise NodeError(f"SLURM_JAIL persistent: {path!r} is no absolute path below /")
+        raise NodeError(f"SLURM_JAIL {key}: {path!r} is no absolute path below /")
     return str(plain)

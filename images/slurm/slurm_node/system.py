@@ -2,10 +2,17 @@
 
 import ctypes
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntFlag
 from pathlib import Path
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
+_OPENAT2, _MOUNT_SETATTR = 437, 442
+"""Their numbers on every architecture, from asm-generic/unistd.h."""
+_AT_FDCWD = -100
+_RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS, _RESOLVE_IN_ROOT = 0x02, 0x04, 0x10
+"""From linux/openat2.h."""
 
 
 class MountFlag(IntFlag):
@@ -33,7 +40,62 @@ def mount(source: str, target: Path, kind: str = "", flags: int = 0, data: str =
         raise OSError(number, f"mount {source} on {target}: {os.strerror(number)}")
 
 
+class _OpenHow(ctypes.Structure):
+    """struct open_how of openat2(2)."""
+
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+@contextmanager
+def opened_inside(root: Path, path: str) -> Iterator[Path]:
+    """A file or folder of a root that others may change, under a name that leads nowhere else while this lasts.
+
+    Args:
+        root: the folder that is "/" to the path.
+        path: absolute, as processes of the root see it.
+
+    Raises:
+        OSError: ELOOP where the path, or a part of it, is a symbolic link; else as open(2).
+    """
+    how = _OpenHow(os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_IN_ROOT | _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_MAGICLINKS)
+    top = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        arguments = (ctypes.c_int(top), os.fsencode(path), ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how)))
+        found = _LIBC.syscall(ctypes.c_long(_OPENAT2), *arguments)
+        number = ctypes.get_errno()
+    finally:
+        os.close(top)
+    if found < 0:
+        raise OSError(number, os.strerror(number), path)
+    try:
+        yield Path(f"/proc/self/fd/{found}")
+    finally:
+        os.close(found)
+
+
+def restrict(path: Path, flags: MountFlag) -> None:
+    """Takes rights away from the mount at a path, and gives none back: what is set stays set (mount_setattr(2)).
+
+    Args:
+        path: the mount's root.
+        flags: of RDONLY, NOSUID and NODEV, which have the same values there.
+
+    Raises:
+        OSError: with the kernel's reason; ENOSYS before Linux 5.12.
+    """
+    attributes = (ctypes.c_uint64 * 4)(int(flags), 0, 0, 0)
+    arguments = (ctypes.c_int(_AT_FDCWD), os.fsencode(path), ctypes.c_uint(0), ctypes.byref(attributes))
+    if _LIBC.syscall(ctypes.c_long(_MOUNT_SETATTR), *arguments, ctypes.c_size_t(ctypes.sizeof(attributes))) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"restrict the mount {path}: {os.strerror(number)} (needs Linux 5.12 or newer)")
+
+
+def mount_points() -> set[Path]:
+    """Where something is mounted, by this process's mount table (proc_pid_mountinfo(5), field 5)."""
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return {Path(line.split()[4].replace("\\040", " ")) for line in lines}
+
+
 def is_mount_point(path: Path) -> bool:
     """Tells whether something is mounted at a path; a bind of the same file system counts, unlike in pathlib."""
-    escaped = str(path).replace(" ", "\\040")
-    return any(line.split()[4] == escaped for line in Path("/proc/self/mountinfo").read_text().splitlines())
+    return path in mount_points()

@@ -2,19 +2,30 @@
 
 The shared root and the persistent paths come from the volume; everything that belongs to one node (devices, processes,
 /run, /tmp, names) comes from the pod, so nothing of a node is ever written to the shared file system.
+
+A mount point that the root lacks is made there, as an empty folder of root's: it is the same for every node and tells
+of none, unlike what would be mounted on it. A tmpfs over its parent would hide what people keep beside it. Where the
+submount is missing, on another node set, nobody but root can write into the folder, so that no job fills the shared
+volume with what was meant for a local disk.
+
+Root in a job may have put a symbolic link in the place of a mount point, or of a folder above it, to have something
+mounted over the pod's own files. So no link is followed on the way to any mount point.
 """
 
+import errno
 import json
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 from slurm_node import driver, paths
 from slurm_node.log import NodeError, say
-from slurm_node.settings import Jail
-from slurm_node.system import MountFlag, is_mount_point, mount
+from slurm_node.settings import Jail, Submount
+from slurm_node.system import MountFlag, is_mount_point, mount, opened_inside, restrict
 
 POLL_SECONDS = 1.0
 REMIND_SECONDS = 15.0
@@ -25,9 +36,19 @@ class Kind(Enum):
 
     BIND = "bind"
     READ_ONLY = "read-only bind"
+    VOLUME = "bind without devices and set-id programs"
+    READ_ONLY_VOLUME = "the same, read-only"
     WITH_SUBMOUNTS = "recursive bind"
     FILE = "bind of a file"
     MEMORY = "tmpfs"
+
+
+_TAKEN = {
+    Kind.READ_ONLY: MountFlag.RDONLY,
+    Kind.VOLUME: MountFlag.NOSUID | MountFlag.NODEV,
+    Kind.READ_ONLY_VOLUME: MountFlag.NOSUID | MountFlag.NODEV | MountFlag.RDONLY,
+}
+"""What a mount of a kind does not allow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +60,14 @@ class Mount:
         source: a path in the pod, or the name of a tmpfs.
         target: a path as the jail's processes see it.
         options: those of a tmpfs.
+        everybodys: whether every user may write to the source, as to /tmp.
     """
 
     kind: Kind
     source: str
     target: str
     options: str = ""
+    everybodys: bool = False
 
 
 def plan(
@@ -75,7 +98,16 @@ def plan(
         *([Mount(Kind.WITH_SUBMOUNTS, str(spool), str(paths.SPOOL))] if spool else []),
         *(Mount(Kind.FILE, name, name) for name in ("/etc/resolv.conf", "/etc/hosts", "/etc/hostname")),
         *([Mount(Kind.FILE, str(nccl_conf), "/etc/nccl.conf")] if nccl_conf else []),
+        *(of_submount(each) for each in jail.submounts),
     ]
+
+
+def of_submount(wanted: Submount) -> Mount:
+    """Returns the mount that a submount comes to."""
+    if wanted.memory_mib:
+        return Mount(Kind.MEMORY, "submount", wanted.path, f"mode=1777,size={wanted.memory_mib}m")
+    kind = Kind.READ_ONLY_VOLUME if wanted.read_only else Kind.VOLUME
+    return Mount(kind, wanted.source, wanted.path, everybodys=wanted.everybodys)
 
 
 def wait_for_root(jail: Jail, volume: Path = paths.VOLUME) -> None:
@@ -97,8 +129,13 @@ def wait_for_root(jail: Jail, volume: Path = paths.VOLUME) -> None:
         raise NodeError(f"{manifest} is not the marker of revision {jail.revision}: remove it and populate again")
 
 
-def build(mounts: list[Mount], tree: Path = paths.TREE) -> None:
+def build(mounts: list[Mount], tree: Path = paths.TREE, submounts: tuple[Submount, ...] = ()) -> None:
     """Makes the tree and, last of all, the marker that the plugin looks for.
+
+    Args:
+        mounts: the plan.
+        tree: where it is made.
+        submounts: those of the plan; the marker names them, and they are looked for before each job and login.
 
     Raises:
         NodeError: a mount failed, with what the pod may lack.
@@ -110,7 +147,7 @@ def build(mounts: list[Mount], tree: Path = paths.TREE) -> None:
     try:
         mount("none", Path("/"), flags=MountFlag.REC | MountFlag.PRIVATE)
         for wanted in mounts:
-            _carry_out(wanted, tree / wanted.target.lstrip("/"))
+            carry_out(wanted, tree)
         driver.bring(tree, Path("/proc/self/mountinfo").read_text())
     except OSError as error:
         raise NodeError(
@@ -120,38 +157,68 @@ def build(mounts: list[Mount], tree: Path = paths.TREE) -> None:
     for name, mode in (("run/lock", 0o1777), ("run/user", 0o755)):
         (tree / name).mkdir(exist_ok=True)
         (tree / name).chmod(mode)
-    (tree / "run/.jail-ready").touch(mode=0o444)
+    marker = tree / "run/.jail-ready"
+    marker.write_text("".join(f"{each.path}\n" for each in submounts))
+    marker.chmod(0o444)
     say(f"the jail's view is complete: {len(mounts)} mounts under {tree}")
 
 
-def _carry_out(wanted: Mount, target: Path) -> None:
-    if wanted.kind is Kind.FILE:
-        if not Path(wanted.source).exists():
+def carry_out(wanted: Mount, tree: Path) -> None:
+    """Makes one mount, and its mount point where that is missing.
+
+    Raises:
+        NodeError: a symbolic link, or a file where a folder belongs, is in the way.
+        OSError: the kernel refused.
+    """
+    if wanted.kind is Kind.FILE and not Path(wanted.source).exists():
+        return
+    if wanted.everybodys:
+        Path(wanted.source).chmod(0o1777)
+    try:
+        _ensure_mount_point(wanted, tree)
+        for call in _calls(wanted):
+            # Opened each time: the first mount covers what was opened before it.
+            with opened_inside(tree, wanted.target) as target:
+                call(target)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise NodeError(
+                f"{wanted.target}, or a folder above it, is a symbolic link in the shared root, and nothing is mounted"
+                " over a link: put a plain file or folder in its place"
+            ) from None
+        if error.errno == errno.ENOTDIR:
+            raise NodeError(f"{wanted.target}, or what is above it, is a file of the wrong kind: remove it") from None
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise OSError(error.errno, f"mount {wanted.source} on {wanted.target}: {reason}") from error
+
+
+def _ensure_mount_point(wanted: Mount, tree: Path) -> None:
+    try:
+        with opened_inside(tree, wanted.target):
             return
-        _regular_file(target)
-    else:
-        target.mkdir(parents=True, exist_ok=True)
-    for source, kind, flags in _calls(wanted):
-        mount(source, target, kind, flags, wanted.options if wanted.kind is Kind.MEMORY else "")
+    except FileNotFoundError:
+        pass
+    target = Path(wanted.target)
+    folders = [folder for folder in reversed(target.parents) if folder.name]
+    for folder in folders if wanted.kind is Kind.FILE else [*folders, target]:
+        # Another node may be at it, too.
+        with opened_inside(tree, str(folder.parent)) as parent, suppress(FileExistsError):
+            (parent / folder.name).mkdir(mode=0o755)
+    if wanted.kind is Kind.FILE:
+        with opened_inside(tree, str(target.parent)) as parent:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            os.close(os.open(parent / target.name, flags, 0o644))
 
 
-def _regular_file(target: Path) -> None:
-    # A link here (to systemd's stub, say) would be followed out of the tree.
-    if target.is_symlink():
-        raise NodeError(f"{target} is a link: populate the root again, it makes a plain file of it")
-    if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.touch()
-
-
-def _calls(wanted: Mount) -> Iterator[tuple[str, str, MountFlag]]:
+def _calls(wanted: Mount) -> Iterator[Callable[[Path], None]]:
     match wanted.kind:
         case Kind.MEMORY:
-            yield wanted.source, "tmpfs", MountFlag.NOSUID | MountFlag.NODEV
+            safe = MountFlag.NOSUID | MountFlag.NODEV
+            yield lambda target: mount(wanted.source, target, "tmpfs", safe, wanted.options)
+            return
         case Kind.WITH_SUBMOUNTS:
-            yield wanted.source, "", MountFlag.BIND | MountFlag.REC
-        case Kind.BIND | Kind.FILE:
-            yield wanted.source, "", MountFlag.BIND
-        case Kind.READ_ONLY:
-            yield wanted.source, "", MountFlag.BIND
-            yield wanted.source, "", MountFlag.BIND | MountFlag.REMOUNT | MountFlag.RDONLY
+            yield lambda target: mount(wanted.source, target, flags=MountFlag.BIND | MountFlag.REC)
+        case _:
+            yield lambda target: mount(wanted.source, target, flags=MountFlag.BIND)
+    if taken := _TAKEN.get(wanted.kind):
+        yield lambda target: restrict(target, taken)

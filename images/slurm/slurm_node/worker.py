@@ -6,6 +6,7 @@ import time
 from slurm_node import cgroups, fetched, gpus, keys, nccl, paths, pinned_memory, plugin_version, settings, tree
 from slurm_node.jail_watch import JailWatch
 from slurm_node.log import NodeError
+from slurm_node.submount_watch import SubmountWatch
 from slurm_node.supervise import Daemon, run
 
 
@@ -19,7 +20,7 @@ def main() -> int:
     tree.wait_for_root(jail)
     # Before the tree is built: its bind of /sys takes the writable mounts along, for slurmstepd.
     cgroups.make_writable()
-    tree.build(tree.plan(jail, spool=paths.SPOOL, nccl_conf=nccl.write(node.nccl)))
+    tree.build(tree.plan(jail, spool=paths.SPOOL, nccl_conf=nccl.write(node.nccl)), submounts=jail.submounts)
     if node.pins_memory:
         pinned_memory.raise_limit()
     key = keys.install(paths.SLURM_SECRETS / "slurm.key", paths.OWN_RUN / "slurm.key")
@@ -30,9 +31,10 @@ def main() -> int:
             node.gres, lambda: gpus.ask_slurmd([word for word in command if word != "-D"], environment), set_state
         )
     slurmd = Daemon("slurmd", command, environment, refusal)
-    watch = JailWatch(socket.gethostname())
+    watch, submounts = JailWatch(socket.gethostname()), SubmountWatch(jail)
 
     def look() -> None:
+        submounts.tick()
         # Before slurmd has its configuration, there is no slurmctld to tell.
         if slurmd.process is not None and fetched.read() is not None:
             watch.tick(time.monotonic())
