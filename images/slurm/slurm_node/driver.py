@@ -69,18 +69,27 @@ def link(root: Path) -> None:
     if folder:
         wanted |= {folder / name: paths.DRIVER / "lib" / name for name in SONAMES}
     for path, target in wanted.items():
-        if path.is_symlink() and path.readlink() == target:
+        there = _entry(path)
+        if there == target or not path.parent.is_dir():
             continue
-        if path.exists() and not path.is_symlink():
+        if there == path:
             say(f"{path} is the jail image's own: programs will not find this node's driver there")
-            continue
-        if not path.parent.is_dir():
             continue
         # Another node may be at the same link: each makes its own aside and renames it.
         aside = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}")
         aside.unlink(missing_ok=True)
         aside.symlink_to(target)
         aside.replace(path)
+
+
+def _entry(path: Path) -> Path | None:
+    """Returns what a link names, the path itself for a file, None for nothing; by one call, as others are at work."""
+    try:
+        return path.readlink()
+    except FileNotFoundError:
+        return None
+    except OSError:  # EINVAL: not a link
+        return path
 
 
 def bring(tree: Path, mountinfo: str) -> None:
