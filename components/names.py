@@ -109,6 +109,9 @@ SUBMOUNTS: Final = "/run/submounts"
 TOOLS: Final = "/tools"
 PLUGIN_DIR: Final = "/opt/slurm/lib/slurm-wlm"
 SPANK_PLUGIN: Final = f"{PLUGIN_DIR}/spank_jail.so"
+HEALTH_PROGRAM: Final = "/usr/sbin/node-health-program"
+HEALTH_PROLOG: Final = "/usr/sbin/node-health-prolog"
+HEALTH_EPILOG: Final = "/usr/sbin/node-health-epilog"
 
 
 def slurm_node_set(node_set: str) -> str:

@@ -33,7 +33,7 @@ DRIVER_CAPABILITIES: Final = "compute,utility"
 """CUDA, OpenCL, nvidia-smi and NVML; see the container toolkit's guide, "Driver Capabilities"."""
 
 
-def node_variable(node_set: NodeSetConfig) -> dict[str, Any]:
+def node_variable(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
     """What SLURM_NODE says: the node as slurmd registers it."""
     return {
         "controller": f"{names.CONTROLLER}:{names.SLURMCTLD_PORT}",
@@ -43,6 +43,8 @@ def node_variable(node_set: NodeSetConfig) -> dict[str, Any]:
         "gres": node_set.gres,
         "weight": node_set.base_weight,
         "weightBucket": node_set.weight_bucket,
+        "leastFreePercent": config.health.least_free_percent,
+        **({"sharesCpus": True} if node_set.resources.shares_cpus else {}),
         **({"nccl": node_set.network.nccl_variables} if node_set.network.nccl_variables else {}),
         **({"pinsMemory": True} if node_set.network.rdma else {}),
     }
@@ -98,7 +100,7 @@ def _container(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
         "worker",
         ports=[{"name": "slurmd", "containerPort": names.SLURMD_PORT}],
         env=[
-            *environment({"SLURM_NODE": node_variable(node_set), "SLURM_JAIL": jail_of_node(config, node_set)}),
+            *environment({"SLURM_NODE": node_variable(config, node_set), "SLURM_JAIL": jail_of_node(config, node_set)}),
             *_gpu_environment(config, node_set),
         ],
         readinessProbe=ready_probe("worker"),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from components import names
+from components.config.health import HEALTH_SECONDS
 from components.config.monitoring import MonitoringMode
 from components.config.node_sets import LARGEST_SET, Gpus, NodeSet
 from components.config.program import Config
@@ -78,6 +79,12 @@ def _settings(config: Config) -> dict[str, str]:
         "PrologFlags": "Contain",
         # A prolog that fails drains the node; the job goes elsewhere instead of being held.
         "SchedulerParameters": "nohold_on_prolog_fail",
+        "HealthCheckProgram": names.HEALTH_PROGRAM,
+        "HealthCheckInterval": str(config.health.interval_seconds),
+        "HealthCheckTimeout": str(HEALTH_SECONDS),
+        "HealthCheckNodeState": ",".join(config.health.node_states),
+        "Prolog": names.HEALTH_PROLOG,
+        "Epilog": names.HEALTH_EPILOG,
         "LaunchParameters": "use_interactive_step",
         # Debian's Slurm brings pmi2 and no pmix. A default of pmi2 would cost every step of every job.
         "MpiDefault": "none",

@@ -27,7 +27,9 @@ def _tracked(*patterns: str) -> list[str]:
 
 def _shell_scripts() -> list[str]:
     executables = [
-        file for file in _tracked(".ci/*", "images/*", "operator/*", "native/*") if _is_shell_script(CHECKOUT / file)
+        file
+        for file in _tracked(".ci/*", "images/*", "operator/*", "native/*", "health/*")
+        if _is_shell_script(CHECKOUT / file)
     ]
     return sorted({*_tracked("*.sh"), *executables})
 
@@ -57,7 +59,7 @@ def commands() -> dict[str, list[str]]:
 
 TYPED = [
     "__main__.py", "components", "devcluster", "operator/slurm_operator", "images/slurm/slurm_node",
-    "images/database/slurm_database", "bench", ".ci/preview_comment.py",
+    "images/database/slurm_database", "health/node_health", "bench", ".ci/preview_comment.py",
 ]  # fmt: skip
 
 
@@ -65,7 +67,8 @@ def run() -> int:
     """Run them all; 0 only if each passed."""
     failed = []
     # The packages whose source lies in a folder of its own, as their images have them.
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([".", "operator", "images/slurm", "images/database"])}
+    folders = [".", "operator", "images/slurm", "images/database", "health"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
     for name, command in commands().items():
         started = time.monotonic()
         status = subprocess.run(

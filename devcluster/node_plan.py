@@ -23,8 +23,9 @@ CLUSTER_DOMAIN = "cluster.local"
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 PAUSE_IMAGE = "localhost/pulumi-slurm-pause:1"
-OWN_MODULES = (
-    "storage", "network_policy", "policy_rules", "load_balancer", "mirror", "fakes/gpus", "fakes/device_plugin_api",
+OWN_FILES = (
+    "storage.py", "network_policy.py", "policy_rules.py", "load_balancer.py", "mirror.py",
+    "fakes/gpus.py", "fakes/device_plugin_api.py", "fakes/nvidia_smi",
 )  # fmt: skip
 CLIENTS = {
     "controller-manager": Subject("system:kube-controller-manager"),
@@ -140,7 +141,7 @@ def _own_program(facts: NodeFacts, module: str, *arguments: str) -> Component:
         {
             "PYTHONPATH": str(facts.package),
             "PYTHONDONTWRITEBYTECODE": "1",
-            **_digest("".join((facts.package / "devcluster" / f"{name}.py").read_text() for name in OWN_MODULES)),
+            **_digest("".join((facts.package / "devcluster" / name).read_text() for name in OWN_FILES)),
         },
     )
 

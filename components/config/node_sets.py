@@ -16,6 +16,7 @@ from components.config.values import (
     ObjectName,
     SetName,
     WholeNumber,
+    cpu_millis,
     memory_mib,
 )
 
@@ -76,6 +77,11 @@ class NodeResources(Model):
         unit="Kubernetes CPU quantity",
         default=None,
     )
+
+    @property
+    def shares_cpus(self) -> bool:
+        """Whether Kubernetes keeps fewer CPUs for the pod than Slurm schedules."""
+        return self.cpu_request is not None and cpu_millis(self.cpu_request) < self.cpu * 1000
 
 
 class NodeSet(Model):

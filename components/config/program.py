@@ -7,6 +7,7 @@ from components.config.certificates import Certificates
 from components.config.checks import Checks
 from components.config.cluster import Cluster, Images, Kubernetes, Timeouts
 from components.config.gpu_operator import GpuOperator
+from components.config.health import Health
 from components.config.jail import Jail
 from components.config.login import Login
 from components.config.model import Model, setting
@@ -69,6 +70,7 @@ class Config(Model):
     )
     login: Login = setting("Login nodes.", factory=Login)
     slurm: Slurm = setting("Slurm's own settings.", factory=Slurm)
+    health: Health = setting("How nodes are checked.", factory=Health)
     accounting: Accounting = setting("Which jobs ran, for whom, and what they used.", factory=Accounting)
     credentials: Credentials = setting("Where keys come from.", factory=Credentials)
     operator: Operator = setting("The operator.", factory=Operator)

@@ -48,7 +48,12 @@ _MESSAGES: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
         "host_path": (2, "string"),
         "permissions": (3, "string"),
     },
-    "ContainerAllocateResponse": {"devices": (3, "DeviceSpec[]")},
+    "Mount": {
+        "container_path": (1, "string"),
+        "host_path": (2, "string"),
+        "read_only": (3, "bool"),
+    },
+    "ContainerAllocateResponse": {"mounts": (2, "Mount[]"), "devices": (3, "DeviceSpec[]")},
     "AllocateResponse": {"container_responses": (1, "ContainerAllocateResponse[]")},
 }
 

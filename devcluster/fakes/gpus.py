@@ -4,6 +4,8 @@ What it shares with NVIDIA's: the resource's name, the kubelet's gRPC API in bot
 distinct numbers and really open, and that a container gets exactly those that were allocated to it, by DeviceSpecs. So
 a device cgroup has something to allow and something to refuse.
 
+It also brings a fake nvidia-smi into the container, as NVIDIA's container toolkit brings the real one.
+
 What it does not share: no driver, no libraries, nothing that computes. The devices are loop devices of this machine to
 which no file is attached, under the name /dev/fakegpu<number>, so that nobody takes them for the real thing; Slurm's
 AutoDetect does not see them (nodeSets[].gpus.devices names them).
@@ -12,6 +14,7 @@ AutoDetect does not see them (nodeSets[].gpus.devices names them).
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
 import threading
@@ -31,6 +34,8 @@ COUNT: Final = 4
 MAJOR: Final = 7  # Documentation/admin-guide/devices.txt: loopback devices.
 OWN_SOCKET: Final = "fake-gpus.sock"
 CONTAINER_PATH: Final = "/dev/fakegpu"
+NVIDIA_SMI: Final = Path(__file__).with_name("nvidia_smi")
+NVIDIA_SMI_IN_CONTAINERS: Final = "/usr/bin/nvidia-smi"
 MODE: Final = 0o666  # As the real ones: a job's user opens them, the device cgroup decides.
 PERMISSIONS: Final = "rwm"
 """As the Container Device Interface gives them. On cgroup v1 Slurm allows a job its device by a line with all three;
@@ -93,29 +98,32 @@ def make(folder: Path, minors: Iterable[int]) -> list[FakeGpu]:
     return made
 
 
-def allocation(devices: Mapping[str, FakeGpu], request: Any) -> Any:
-    """The answer to Allocate: each container gets the files of its devices, and no other.
+def allocation(devices: Mapping[str, FakeGpu], request: Any, nvidia_smi: Path) -> Any:
+    """The answer to Allocate: each container gets the files of its devices, and no other, and the fake nvidia-smi.
 
     Raises:
         KeyError: A device is not ours.
     """
     answer = api.message("AllocateResponse")()
     for container in request.container_requests:
-        specs = answer.container_responses.add().devices
+        response = answer.container_responses.add()
+        response.mounts.add(container_path=NVIDIA_SMI_IN_CONTAINERS, host_path=str(nvidia_smi), read_only=True)
         for each in (devices[identity] for identity in container.devices_ids):
-            specs.add(container_path=each.container_path, host_path=str(each.file), permissions=PERMISSIONS)
+            response.devices.add(container_path=each.container_path, host_path=str(each.file), permissions=PERMISSIONS)
     return answer
 
 
 class Plugin:
     """The plugin's side of the API."""
 
-    def __init__(self, devices: Iterable[FakeGpu]) -> None:
+    def __init__(self, devices: Iterable[FakeGpu], nvidia_smi: Path) -> None:
         """Does nothing until it is served.
 
         Args:
             devices: What it offers.
+            nvidia_smi: The fake program, on the node.
         """
+        self._nvidia_smi = nvidia_smi
         self._devices = {each.id: each for each in devices}
         self._ended = threading.Event()
 
@@ -135,7 +143,7 @@ class Plugin:
     def allocate(self, request: Any, context: grpc.ServicerContext) -> Any:
         """Allocate."""
         try:
-            answer = allocation(self._devices, request)
+            answer = allocation(self._devices, request, self._nvidia_smi)
         except KeyError as unknown:
             context.abort(grpc.StatusCode.NOT_FOUND, f"no such fake GPU: {unknown}")
         for container in request.container_requests:
@@ -180,14 +188,14 @@ def register(sockets: Path) -> None:
         call(request, timeout=REGISTER_SECONDS)
 
 
-def run(devices: list[FakeGpu], sockets: Path) -> None:
+def run(devices: list[FakeGpu], sockets: Path, nvidia_smi: Path) -> None:
     """Serve for ever. A kubelet that starts deletes every plugin's socket, and each plugin registers again."""
     own, kubelet = sockets / OWN_SOCKET, sockets / api.KUBELET_SOCKET
     while True:
         while not kubelet.exists():
             time.sleep(POLL_SECONDS)
         own.unlink(missing_ok=True)
-        plugin = Plugin(devices)
+        plugin = Plugin(devices, nvidia_smi)
         server = plugin.serve(own)
         try:
             register(sockets)
@@ -205,10 +213,12 @@ def run(devices: list[FakeGpu], sockets: Path) -> None:
 
 def main() -> None:
     """Offer fake GPUs, whose files are made in the folder named by the argument."""
-    devices = make(Path(sys.argv[1]), free_minors())
+    folder = Path(sys.argv[1])
+    devices = make(folder, free_minors())
+    nvidia_smi = Path(shutil.copy(NVIDIA_SMI, folder / "nvidia-smi"))
     if len(devices) < COUNT:
         print(f"only {len(devices)} of {COUNT} fake GPUs: this machine has too few free loop devices", flush=True)
-    run(devices, Path(api.SOCKETS))
+    run(devices, Path(api.SOCKETS), nvidia_smi)
 
 
 if __name__ == "__main__":

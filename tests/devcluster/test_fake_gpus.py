@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
 from concurrent import futures
 from pathlib import Path
 
 import grpc
 import pytest
+from node_health.checks import gpus as checks_gpus
 
 from devcluster.fakes import device_plugin_api as api
 from devcluster.fakes import gpus
@@ -76,7 +78,7 @@ def devices(tmp_path: Path) -> list[gpus.FakeGpu]:
 def kubelet(tmp_path: Path, devices: list[gpus.FakeGpu]):
     kubelet = Kubelet(tmp_path)
     kubelet.start()
-    threading.Thread(target=gpus.run, args=(devices, tmp_path), daemon=True).start()
+    threading.Thread(target=gpus.run, args=(devices, tmp_path, tmp_path / "nvidia-smi"), daemon=True).start()
     yield kubelet
     kubelet.stop()
 
@@ -124,6 +126,18 @@ def test_allocate_gives_a_container_the_files_of_its_devices_and_no_other(kubele
         ("/dev/fakegpu2", str(devices[2].file), "rwm"),
         ("/dev/fakegpu0", str(devices[0].file), "rwm"),
     ]
+    (smi,) = container.mounts
+    assert (smi.container_path, smi.host_path) == ("/usr/bin/nvidia-smi", str(kubelet.sockets / "nvidia-smi"))
+    assert smi.read_only
+
+
+def test_the_fake_nvidia_smi_answers_the_question_that_node_health_asks(tmp_path):
+    assert gpus.NVIDIA_SMI.stat().st_mode & 0o111
+    asked = checks_gpus.look(gpus.NVIDIA_SMI)
+    assert asked == checks_gpus.Asked(6, "No devices were found"), "this machine has no fake GPUs of its own"
+    other = subprocess.run([gpus.NVIDIA_SMI, "-L"], capture_output=True, text=True, check=False)
+    assert other.returncode == 2
+    assert "fake" in other.stdout
 
 
 def test_a_device_that_the_plugin_does_not_have_is_refused(kubelet):

@@ -184,7 +184,7 @@ def test_starting_a_running_node_anew_restarts_only_what_changed(
 
     before = pids()
     crashes_before = {r.state.name: r.state.restarts for r in node_cli.status(node.instance).components}
-    monkeypatch.setattr(node_plan, "OWN_MODULES", ("mirror",))
+    monkeypatch.setattr(node_plan, "OWN_FILES", ("mirror.py",))
 
     node_cli.start(node.instance, binaries)
 

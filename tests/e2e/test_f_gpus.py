@@ -133,6 +133,28 @@ def test_a_third_job_waits_for_its_gpus(slurm):
     assert sorted(slurm.sh(pending).ok().split()) == ["PENDING", "RUNNING"]
 
 
+def test_a_node_that_lost_a_gpu_or_its_memory_is_drained_until_it_is_mended(slurm):
+    """nvidia-smi is the fake of devcluster/fakes; Slurm's own round is not waited for (test_k_health.py does)."""
+
+    def reason() -> str:
+        slurm.on_pod(NODE, "/usr/sbin/node-health-program").ok()
+        return slurm.sh(f"sinfo -h -n {NODE} -o %E").ok()
+
+    faults = {
+        ("mv /dev/fakegpu3 /dev/lost", "mv /dev/lost /dev/fakegpu3"): "3 of 4 GPUs answer",
+        ("echo 2 7 > /run/fake-gpu-faults", "rm /run/fake-gpu-faults"): "GPU 2 (GPU-fake-2): 7",
+        ("echo 1 lost > /run/fake-gpu-faults", "rm /run/fake-gpu-faults"): "GPU is lost",
+    }
+    for (spoil, mend), evidence in faults.items():
+        slurm.on_pod(NODE, spoil).ok()
+        try:
+            told = slurm.wait("a drain", lambda: (said := reason()).startswith("pulumi-slurm:health gpus: ") and said)
+        finally:
+            slurm.on_pod(NODE, mend).ok()
+        assert evidence in told
+        slurm.wait("the drain is lifted", lambda: reason() == "none")
+
+
 def test_a_preview_tells_what_the_nodes_do_not_offer(slurm):
     file = slurm.cluster.stack.config_file
     before = file.read_text()

@@ -1,7 +1,7 @@
 """A node with GPUs registers once Slurm finds all of them, and not before."""
 
 import pytest
-from slurm_node import gpus
+from slurm_node import gpus, settings
 
 PREFIX = "[2026-11-21T16:07:48.611] Gres Name=gpu "
 FILES = PREFIX + "Type=fake Count=4 Index=0 ID=7696487 File=/dev/fakegpu[0-3] Links=(null) Flags=HAS_FILE,HAS_TYPE"
@@ -32,7 +32,7 @@ def test_the_node_waits_until_all_are_found_and_says_why() -> None:
 
 
 def test_the_nodes_gres_says_how_many() -> None:
-    assert gpus.wanted("gpu:h100:8") == 8
+    assert settings.gpu_count("gpu:h100:8") == 8
 
 
 def test_a_slurmd_that_does_not_answer_has_found_none(monkeypatch: pytest.MonkeyPatch) -> None:

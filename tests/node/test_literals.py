@@ -3,7 +3,9 @@
 import re
 from pathlib import Path
 
-from slurm_node import accounts, paths
+from node_health import node, report
+from node_health.checks import space
+from slurm_node import accounts, drains, jail_watch, paths
 
 from components import names
 
@@ -20,6 +22,21 @@ def test_paths_agree_with_what_is_declared() -> None:
     assert str(paths.TOOLS) == names.TOOLS
     assert str(paths.PLUGIN.parent) == names.PLUGIN_DIR
     assert accounts.SLURM_ID == names.SLURM_UID
+
+
+def test_health_checks_and_the_entry_meet_in_the_same_files() -> None:
+    assert (node.FOLDER, node.JAIL_BROKEN, node.JAIL_WORKED) == (paths.OWN_RUN, paths.JAIL_BROKEN, paths.JAIL_WORKED)
+    assert space.SHARED["the jail"] == paths.TREE
+    assert space.OWN == {"/tmp": paths.TREE / "tmp", "slurmd's spool": paths.SPOOL}
+    assert f"{report.REASON_PREFIX} " in drains.PREFIXES
+    assert jail_watch.CAUSE in drains.PREFIXES
+
+
+def test_slurm_starts_the_programs_that_the_image_brings() -> None:
+    for program in (names.HEALTH_PROGRAM, names.HEALTH_PROLOG, names.HEALTH_EPILOG):
+        script = (REPOSITORY / "health/bin" / Path(program).name).read_text()
+        assert Path(program).parent == Path("/usr/sbin")
+        assert "/usr/sbin/node-health --record" in script or str(node.UNFIT) in script
 
 
 def test_the_native_programs_name_the_same_paths() -> None:

@@ -181,6 +181,13 @@ BAD: list[tuple[str, Any, str]] = [
     ),
     ("certificates", {"mode": "install", "version": "the newest"}, "want a version such as"),
     # Monitoring.
+    ("health.interval", "0s", "pulumi-slurm:health.interval: got '0s'; want a duration such as 90s, 30m or 2h"),
+    ("health.interval", "10s", "pulumi-slurm:health.interval: got '10s'; want more than 12s"),
+    ("health.interval", 30, "pulumi-slurm:health.interval: got 30; want"),
+    ("health.nodeStates", ["NONDRAINED_IDLE"], "want one of 'ANY', 'IDLE', 'MIXED', 'ALLOC' or 'CYCLE'"),
+    ("health.nodeStates", [], "pulumi-slurm:health.nodeStates: got []; want at least 1 of them"),
+    ("health.leastFreePercent", 80, "pulumi-slurm:health.leastFreePercent: got 80; want 50 or less"),
+    ("slurm.options", {"HealthCheckInterval": 5}, "HealthCheckInterval is set by this program, it comes from health"),
     ("monitoring.mode", "on", "want one of 'annotations', 'prometheusOperator' or 'off'"),
     (
         "monitoring.interval",

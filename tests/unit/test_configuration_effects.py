@@ -302,6 +302,9 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
     ("login.resources.cpu", "3", requests("StatefulSet", "slurm-login", "cpu"), "3"),
     ("login.resources.memory", "3Gi", requests("StatefulSet", "slurm-login", "memory"), "3Gi"),
     ("slurm.options", {"KillWait": 60}, has("KillWait=60"), True),
+    ("health.interval", "2m", has("HealthCheckInterval=120"), True),
+    ("health.nodeStates", ["IDLE"], has("HealthCheckNodeState=IDLE"), True),
+    ("health.leastFreePercent", 7, worker("leastFreePercent"), 7),
     ("slurm.cgroupPlugin", "disabled", lambda c: slurm_conf.cgroup_conf(c), "CgroupPlugin=disabled\n"),
     ("credentials.existingSecret", "mine", lambda c: body(c, "Secret", "slurm-keys"), None),
     (

@@ -72,7 +72,7 @@ def test_slurm_gives_jobs_no_memory_that_files_of_others_may_hold() -> None:
     config = parse(
         changed("nodeSets.0.submounts", [{"path": "/a", "memory": "100Mi"}, {"path": "/b", "memory": "1Mi"}])
     )
-    assert node_set.node_variable(config.node_sets[0])["memoryMib"] == 1024 - 256 - 101
+    assert node_set.node_variable(config, config.node_sets[0])["memoryMib"] == 1024 - 256 - 101
     assert f"DefMemPerCPU={1024 - 256 - 101} " in slurm_conf.slurm_conf(config)
 
 

@@ -12,17 +12,13 @@ import time
 from collections.abc import Callable, Sequence
 
 from slurm_node.log import say
+from slurm_node.settings import gpu_count
 
 POLL_SECONDS = 3.0
 REMIND_SECONDS = 30.0
 SLURMD_SECONDS = 30
 
 _FOUND = re.compile(r"\bGres Name=gpu\b.*\bCount=(\d+)\b.*\bFile=(?!\(null\))\S+")
-
-
-def wanted(gres: str) -> int:
-    """Returns how many GPUs a node's Gres, such as gpu:h100:8, names."""
-    return int(gres.rpartition(":")[2])
 
 
 def found(printed: str) -> int:
@@ -57,10 +53,10 @@ def wait(gres: str, ask: Callable[[], str], set_state: Callable[[str], None], po
         poll: seconds between two looks.
     """
     reminded = 0.0
-    while (count := found(ask())) < wanted(gres):
+    while (count := found(ask())) < gpu_count(gres):
         sentence = (
-            f"Slurm finds {count} of {wanted(gres)} GPUs: is gres.conf's line for this node set active, and the driver"
-            " loaded?"
+            f"Slurm finds {count} of {gpu_count(gres)} GPUs: is gres.conf's line for this node set active, and the"
+            " driver loaded?"
         )
         set_state(sentence)
         if time.monotonic() - reminded >= REMIND_SECONDS or not reminded:

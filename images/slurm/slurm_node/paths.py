@@ -33,6 +33,8 @@ OWN_RUN = Path("/run/slurm-node")
 NODE_STATE = OWN_RUN / "state"
 JAIL_BROKEN = OWN_RUN / "broken"
 """Why steps must not start now; there only while trials of the jail fail."""
+JAIL_WORKED = OWN_RUN / "jail-worked"
+"""Touched after each trial that worked."""
 SSH_KEYS = Path("/run/sshd-keys")
 SSHD_RUN = Path("/run/sshd")
 TOOLS = Path("/tools")

@@ -20,6 +20,8 @@ class Node:
     Attributes:
         nccl: NCCL's variables for jobs of this node.
         pins_memory: whether jobs may lock as much memory as they have, for RDMA.
+        shares_cpus: whether Kubernetes keeps fewer CPUs for the pod than Slurm schedules.
+        least_free_percent: space that health checks want free on a file system.
     """
 
     controller: str
@@ -31,6 +33,8 @@ class Node:
     weight_bucket: int = 1
     nccl: tuple[tuple[str, str], ...] = ()
     pins_memory: bool = False
+    shares_cpus: bool = False
+    least_free_percent: int = 2
 
     def slurmd_conf(self, hostname: str) -> str:
         """Returns slurmd's --conf: this dynamic node's own line of slurm.conf."""
@@ -98,6 +102,11 @@ class User:
     sudo: bool = False
 
 
+def gpu_count(gres: str) -> int:
+    """Returns how many GPUs a node's Gres, such as gpu:h100:8, names."""
+    return int(gres.rpartition(":")[2])
+
+
 def ordinal(hostname: str) -> int:
     """Returns the number of a StatefulSet's pod, 0 for another name."""
     last = hostname.rpartition("-")[2]
@@ -117,6 +126,8 @@ def read_node(environment: Mapping[str, str] = os.environ) -> Node:
         weight_bucket=int(value.get("weightBucket", 1)),
         nccl=tuple(sorted((str(name), str(text)) for name, text in value.get("nccl", {}).items())),
         pins_memory=bool(value.get("pinsMemory", False)),
+        shares_cpus=bool(value.get("sharesCpus", False)),
+        least_free_percent=int(value.get("leastFreePercent", 2)),
     )
 
 

@@ -3,7 +3,11 @@
 import socket
 import time
 
+import node_health.node
+
 from slurm_node import cgroups, fetched, gpus, keys, nccl, paths, pinned_memory, plugin_version, settings, tree
+from slurm_node.drains import OwnDrain
+from slurm_node.health_watch import HealthWatch
 from slurm_node.jail_watch import JailWatch
 from slurm_node.log import NodeError
 from slurm_node.submount_watch import SubmountWatch
@@ -14,6 +18,7 @@ def main() -> int:
     """Builds the tree and keeps slurmd running, with a configuration that keeps jobs in the jail or not at all."""
     node, jail = settings.read_node(), settings.read_jail()
     set_state("starting")
+    node_health.node.write(declared(node))
     if sentence := plugin_version.refusal():
         set_state(sentence)
         raise NodeError(sentence)
@@ -31,16 +36,30 @@ def main() -> int:
             node.gres, lambda: gpus.ask_slurmd([word for word in command if word != "-D"], environment), set_state
         )
     slurmd = Daemon("slurmd", command, environment, refusal)
-    watch, submounts = JailWatch(socket.gethostname()), SubmountWatch(jail)
+    watch, health, drain = JailWatch(), HealthWatch(), OwnDrain(socket.gethostname())
+    submounts = SubmountWatch(jail)
 
     def look() -> None:
         submounts.tick()
         # Before slurmd has its configuration, there is no slurmctld to tell.
         if slurmd.process is not None and fetched.read() is not None:
             watch.tick(time.monotonic())
+            health.tick()
+            drain.tick(time.monotonic(), {**watch.causes, **health.causes})
         set_state(state_of(slurmd, watch))
 
     return run([slurmd], look)
+
+
+def declared(node: settings.Node) -> node_health.node.Declared:
+    """Returns what health checks hold the node to."""
+    return node_health.node.Declared(
+        cpus=node.cpus,
+        shares_cpus=node.shares_cpus,
+        memory_mib=node.memory_mib,
+        gpus=settings.gpu_count(node.gres) if node.gres else 0,
+        least_free_percent=node.least_free_percent,
+    )
 
 
 def slurmd_command(node: settings.Node, hostname: str) -> list[str]:

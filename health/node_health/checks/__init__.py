@@ -1,0 +1,17 @@
+"""The checks: each module looks at one thing (`look`, at the edge) and judges what was seen (`judge`, pure)."""
+
+from collections.abc import Callable
+
+from node_health.checks import cpus, gpus, jail, kernel_log, memory, space
+from node_health.node import Declared
+from node_health.verdict import Finding
+
+CHECKS: dict[str, Callable[[Declared], Finding]] = {
+    "jail": lambda declared: jail.judge(jail.look()),
+    "space": lambda declared: space.judge(space.look(), declared),
+    "memory": lambda declared: memory.judge(memory.look(), declared),
+    "cpus": lambda declared: cpus.judge(cpus.look(), declared),
+    "gpus": lambda declared: gpus.judge(gpus.look(), declared),
+    "kernel log": lambda declared: kernel_log.judge(kernel_log.look()),
+}
+"""By name, in the order in which they are told."""

@@ -1,0 +1,62 @@
+"""Is there room left: in the jail, in the node's /tmp, and where slurmd puts jobs' scripts?"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from node_health.node import Declared
+from node_health.verdict import Finding, Verdict, worst_of
+
+SHARED = {"the jail": Path("/run/jail")}
+"""Full for all nodes alike: a drain would repair nothing, and one user could stop the whole cluster with it."""
+OWN = {"/tmp": Path("/run/jail/tmp"), "slurmd's spool": Path("/var/spool/slurmd")}  # noqa: S108 - looked at only
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A file system's size and what ordinary processes may still take of it.
+
+    Attributes:
+        size: in bytes.
+        free: in bytes.
+        files: how many it can hold; 0 where it does not count them.
+        files_free: how many more.
+        shared: whether all nodes share it.
+    """
+
+    size: int
+    free: int
+    files: int = 0
+    files_free: int = 0
+    shared: bool = False
+
+
+def look(shared: Mapping[str, Path] = SHARED, own: Mapping[str, Path] = OWN) -> dict[str, Room]:
+    """Asks the file systems, by the names that people know."""
+    return {name: _room(path, name in shared) for name, path in {**shared, **own}.items()}
+
+
+def judge(rooms: Mapping[str, Room], declared: Declared) -> Finding:
+    """FAIL when one of the node's own is full, WARNING when the shared one is."""
+    return worst_of(_judge(name, room, declared.least_free_percent) for name, room in rooms.items())
+
+
+def _room(path: Path, shared: bool) -> Room:
+    facts = os.statvfs(path)
+    unit = facts.f_frsize
+    return Room(facts.f_blocks * unit, facts.f_bavail * unit, facts.f_files, facts.f_favail, shared)
+
+
+def _judge(name: str, room: Room, least_percent: int) -> Finding:
+    bad = Verdict.WARNING if room.shared else Verdict.FAIL
+    if room.free * 100 < room.size * least_percent:
+        want = f"want {least_percent} percent"
+        return Finding(bad, f"{name} has {_mib(room.free)} of {_mib(room.size)} MiB free, {want}")
+    if room.files and room.files_free * 100 < room.files * least_percent:
+        return Finding(bad, f"{name} has room for {room.files_free} more files, of {room.files}")
+    return Finding(Verdict.PASS, f"{name} has {_mib(room.free)} of {_mib(room.size)} MiB free")
+
+
+def _mib(size: int) -> int:
+    return size // 1024**2

@@ -1,0 +1,59 @@
+"""What this node was declared to be, and the files that the pod's entry, the checks and the prolog share."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+FOLDER = Path("/run/slurm-node")
+"""The pod's own, outside of the jail's view. What its entry writes here, images/slurm/slurm_node/paths.py names too."""
+DECLARED = FOLDER / "declared.json"
+RESULTS = FOLDER / "health.json"
+UNFIT = FOLDER / "unfit"
+"""Why the node must take no job; there only while a check fails. The prolog reads it."""
+LOCK = FOLDER / "health.lock"
+HANGING = FOLDER / "hanging"
+JAIL_BROKEN = FOLDER / "broken"
+"""Why no job can run in the jail; written by the entry's trials of it (native/jail_trial.c)."""
+JAIL_WORKED = FOLDER / "jail-worked"
+"""Touched after each trial that worked."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Declared:
+    """What the stack's configuration promises of this node.
+
+    Attributes:
+        cpus: CPUs that Slurm schedules.
+        shares_cpus: whether Kubernetes was asked to keep fewer CPUs than Slurm schedules.
+        memory_mib: memory that Slurm gives to jobs, in MiB.
+        gpus: number of GPUs.
+        least_free_percent: space that must stay free on a file system, in percent of its size.
+    """
+
+    cpus: int = 0
+    shares_cpus: bool = False
+    memory_mib: int = 0
+    gpus: int = 0
+    least_free_percent: int = 2
+
+
+def write(declared: Declared, file: Path = DECLARED) -> None:
+    """Writes down what the node was declared to be."""
+    put(file, json.dumps(dataclasses.asdict(declared)))
+
+
+def read(file: Path = DECLARED) -> Declared:
+    """Reads it.
+
+    Raises:
+        OSError: the pod's entry has not written it yet.
+    """
+    return Declared(**json.loads(file.read_text()))
+
+
+def put(file: Path, text: str) -> None:
+    """Writes a file that readers see as a whole or not at all."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    aside = file.with_suffix(".new")
+    aside.write_text(text)
+    aside.replace(file)

@@ -1,0 +1,50 @@
+"""What the last run found, for the pod's entry, which drains, and for the prolog, which refuses."""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from node_health import node
+from node_health.verdict import Finding, Result, Verdict, worst
+
+REASON_PREFIX = "pulumi-slurm:health"
+"""What drains for a failed check begin with; then a space and the check's name, a colon and the evidence."""
+ENTRYS_OWN = "jail"
+"""The entry drains for it by itself, and knows sooner than the next run when it works again."""
+
+
+def as_json(results: Sequence[Result]) -> str:
+    """All results with their overall verdict, as one JSON object."""
+    checks = [{"check": each.check, **dataclasses.asdict(each.finding)} for each in results]
+    return json.dumps({"verdict": worst(each.finding.verdict for each in results), "checks": checks})
+
+
+def from_json(text: str) -> list[Result]:
+    """Reads what `as_json` wrote."""
+    return [
+        Result(each["check"], Finding(Verdict(each["verdict"]), each["evidence"]))
+        for each in json.loads(text)["checks"]
+    ]
+
+
+def write(results: Sequence[Result], file: Path = node.RESULTS, unfit: Path = node.UNFIT) -> None:
+    """Writes the results down, and why the node takes no job, if it must not."""
+    why = [f"{cause}: {evidence}" for cause, evidence in drain_causes(results).items() if evidence is not None]
+    if why:
+        node.put(unfit, "; ".join(why) + "\n")
+    else:
+        unfit.unlink(missing_ok=True)
+    node.put(file, as_json(results))
+
+
+def drain_causes(results: Sequence[Result]) -> Mapping[str, str | None]:
+    """What speaks for a drain: what its reason begins with, and the evidence; None for a check that passed.
+
+    A check of which nothing is known is missing: it neither drains nor lifts a drain.
+    """
+    return {
+        f"{REASON_PREFIX} {each.check}": each.finding.evidence if each.finding.verdict is Verdict.FAIL else None
+        for each in results
+        if each.check != ENTRYS_OWN and each.finding.verdict is not Verdict.UNKNOWN
+    }

@@ -1,0 +1,50 @@
+"""What a check says."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """From good to bad. UNKNOWN says that nobody could look, and is never taken for PASS."""
+
+    PASS = "PASS"  # noqa: S105 - no password
+    WARNING = "WARNING"
+    UNKNOWN = "UNKNOWN"
+    FAIL = "FAIL"
+
+
+_ORDER = tuple(Verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A verdict and what it rests on, one sentence with the numbers that were seen."""
+
+    verdict: Verdict
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one check found."""
+
+    check: str
+    finding: Finding
+
+    @property
+    def line(self) -> str:
+        """One line for people."""
+        return f"{self.finding.verdict:8}{self.check}: {self.finding.evidence}"
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The verdict of several; UNKNOWN of none, since nobody looked."""
+    return max(verdicts, key=_ORDER.index, default=Verdict.UNKNOWN)
+
+
+def worst_of(findings: Iterable[Finding]) -> Finding:
+    """The worst of several findings of one check, with the evidence of all that are as bad."""
+    found = list(findings)
+    verdict = worst(finding.verdict for finding in found)
+    return Finding(verdict, "; ".join(finding.evidence for finding in found if finding.verdict is verdict))

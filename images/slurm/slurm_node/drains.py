@@ -1,0 +1,138 @@
+"""The node's own say about its drain: causes come from trials of the jail and from health checks.
+
+When one speaks against the node, it is drained with that reason; when it no longer does, the drain is lifted, if it is
+still ours. Reasons of others stay as they are.
+"""
+
+import re
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from slurm_node.log import say
+
+PREFIXES = ("pulumi-slurm:jail", "pulumi-slurm:health ")
+"""What this node's drains begin with; only such a drain is changed or lifted here."""
+SLURMS_OWN_REASONS = ("batch job complete failure", "Prolog error", "Kill task failed")
+"""What slurmctld writes when a step fails to start, which is what a broken node makes it do."""
+RETRY_SECONDS = 10.0
+"""Between attempts to tell slurmctld."""
+REPEAT_SECONDS = 30.0
+"""Between looks whether the node is still drained, while something speaks against it."""
+SCONTROL_SECONDS = 10
+LONGEST_REASON = 200
+
+Causes = Mapping[str, str | None]
+"""What a drain's reason begins with → why no job may run here, or None when all is well there. What nobody knows of is
+missing: it neither drains nor lifts a drain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Give the node no new jobs."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Undrain:
+    """Lift our drain."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """This node as slurmctld sees it."""
+
+    drained: bool
+    reason: str
+
+
+def reaction(causes: Causes, node: NodeRecord) -> Drain | Undrain | None:
+    """What to change about the node's drain.
+
+    Args:
+        causes: what is known, the most telling first.
+        node: the node's record.
+    """
+    cause = node.reason.partition(": ")[0]
+    ours = node.drained and node.reason.startswith(PREFIXES)
+    speaking = [f"{begin}: {plain(why)}" for begin, why in causes.items() if why is not None]
+    if ours and cause not in causes:
+        return None  # Nobody knows whether it is still so.
+    if not speaking:
+        return Undrain() if ours else None
+    consequence = node.reason.startswith(SLURMS_OWN_REASONS)
+    if node.drained and not ours and not consequence:
+        return None
+    wanted = speaking[0][:LONGEST_REASON]
+    return None if ours and node.reason == wanted else Drain(wanted)
+
+
+def parse_record(text: str) -> NodeRecord:
+    """Reads what ``scontrol -o show node NAME`` prints."""
+    state = re.search(r"\bState=(\S+)", text)
+    reason = re.search(r"\bReason=(.*?)(?: \[\S+@\S+\])?\s*$", text)
+    return NodeRecord("DRAIN" in (state[1] if state else ""), reason[1] if reason else "")
+
+
+def plain(sentence: str) -> str:
+    """A sentence as one line that fits into a node's reason."""
+    return " ".join(re.sub(r"[^ -~]", " ", sentence).replace('"', "'").split())[:LONGEST_REASON]
+
+
+class OwnDrain:
+    """Tells slurmctld what the node thinks of itself, when that changes, and again while it thinks badly.
+
+    Args:
+        node_name: this node in Slurm.
+        scontrol: runs scontrol with arguments; returns what it printed, or None when slurmctld does not answer.
+    """
+
+    def __init__(self, node_name: str, scontrol: Callable[..., str | None] | None = None) -> None:
+        self._node_name = node_name
+        self._scontrol = scontrol or run_scontrol
+        self._told: Causes = {}
+        self._next = 0.0
+        self._repeat = 0.0
+
+    def tick(self, now: float, causes: Causes) -> None:
+        """Called about twice a second; returns at once, but for a call of scontrol when there is something to tell."""
+        bad = any(causes.values())
+        if now < self._next or (causes == self._told and not (bad and now >= self._repeat)):
+            return
+        if self._tell(causes):
+            self._told, self._next, self._repeat = dict(causes), now, now + REPEAT_SECONDS
+        else:
+            self._next = now + RETRY_SECONDS
+
+    def _tell(self, causes: Causes) -> bool:
+        """Drains or undrains the node as needed; False when slurmctld did not answer."""
+        printed = self._scontrol("-o", "show", "node", self._node_name)
+        if printed is None:
+            return False
+        match reaction(causes, parse_record(printed)):
+            case Drain(reason):
+                say(f"draining this node: {reason}")
+                return self._update("state=drain", f"reason={reason}")
+            case Undrain():
+                say("lifting this node's drain")
+                return self._update("state=undrain")
+        return True
+
+    def _update(self, *changes: str) -> bool:
+        return self._scontrol("update", f"nodename={self._node_name}", *changes) is not None
+
+
+def run_scontrol(*arguments: str) -> str | None:
+    """Runs scontrol as root of this node; None when it fails or takes too long."""
+    try:
+        done = subprocess.run(
+            ["/opt/slurm/bin/scontrol", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=SCONTROL_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    return done.stdout if done.returncode == 0 else None

@@ -1,0 +1,68 @@
+"""A node that is not fit for jobs is drained with the reason, and takes jobs again later; drains of others stay."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Iterator
+
+FILL = "dd if=/dev/zero of=/run/jail/tmp/fill bs=1M 2>/dev/null; true"
+EMPTY = "rm -f /run/jail/tmp/fill"
+CHECK = "/usr/sbin/node-health-program"
+"""What Slurm starts by itself every few seconds; started here where a test does not ask whether it does."""
+OURS = "pulumi-slurm:health space: /tmp has 0 of 128 MiB free, want 2 percent"
+SWITCH_OFF = (
+    "for name in /usr/sbin/node-health /usr/sbin/node-health-program /usr/local/sbin/python3; do"
+    " printf '#!/bin/sh\\nexit 0\\n' > $name && chmod 755 $name; done;"
+    " echo /nowhere/switch_off.so > /etc/ld.so.preload;"
+    " mkdir -p /run/slurm-node && echo '{\"checks\": []}' > /run/slurm-node/health.json;"
+    " pkill -9 node-health; echo tried"
+)
+"""Root in a job puts its own in the place of each program, of what every program loads, and of the verdict."""
+SWITCH_ON = "rm -f /usr/sbin/node-health /usr/sbin/node-health-program /usr/local/sbin/python3 /etc/ld.so.preload"
+
+
+def reason(slurm, node: str) -> str:
+    return slurm.sh(f"scontrol -o show node {node} | sed -n 's/.* Reason=//p'").ok().partition(" [")[0]
+
+
+def by_administrator(slurm, *changes: str) -> None:
+    slurm.kubectl("exec", "slurm-controller-0", "-c", "controller", "--", "scontrol", "update", *changes).ok()
+
+
+@contextlib.contextmanager
+def full_tmp(slurm, node: str) -> Iterator[None]:
+    slurm.on_pod(node, FILL).ok()
+    try:
+        yield
+    finally:
+        slurm.on_pod(node, EMPTY).ok()
+
+
+def test_a_node_that_fails_a_check_is_drained_by_slurms_own_rounds_and_users_can_not_switch_that_off(slurm):
+    assert slurm.sh(f"srun -n1 -w cpu-0 sudo bash -c {shlex.quote(SWITCH_OFF)}").ok() == "tried"
+    try:
+        with full_tmp(slurm, "cpu-0"):
+            slurm.wait("a drain with the reason", lambda: reason(slurm, "cpu-0") == OURS, 120)
+            assert slurm.sh("srun -n1 hostname").ok() == "cpu-1"
+            refused = slurm.on_pod("cpu-0", "/usr/sbin/node-health-prolog")
+            assert refused.status != 0
+            assert OURS in refused.stderr
+        slurm.wait("the drain is lifted", slurm.all_idle, 120)
+    finally:
+        slurm.sh(f"srun -n1 sudo bash -c {shlex.quote(SWITCH_ON)}").ok()
+    assert slurm.sh("srun -n1 -w cpu-0 hostname").ok() == "cpu-0"
+
+
+def test_a_drain_of_an_administrator_outlives_a_failed_check_and_its_end(slurm):
+    by_administrator(slurm, "nodename=cpu-1", "state=drain", "reason=a fan is broken")
+    try:
+        with full_tmp(slurm, "cpu-1"):
+            slurm.on_pod("cpu-1", CHECK).ok()
+            slurm.wait("the entry saw it", lambda: OURS in slurm.kubectl("logs", "cpu-1", "--tail=5").text)
+            assert reason(slurm, "cpu-1") == "a fan is broken"
+        slurm.on_pod("cpu-1", CHECK).ok()
+        slurm.wait("the entry saw it", lambda: "passes again" in slurm.kubectl("logs", "cpu-1", "--tail=2").text)
+        assert reason(slurm, "cpu-1") == "a fan is broken"
+    finally:
+        by_administrator(slurm, "nodename=cpu-1", "state=resume")

@@ -1,0 +1,68 @@
+"""The scripts that Slurm starts, as Slurm starts them."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+BIN = Path(__file__).resolve().parents[2] / "health/bin"
+
+
+def script(name: str, tmp_path: Path) -> Path:
+    """A script that looks into a test's folder instead of the node's own."""
+    text = (BIN / name).read_text()
+    for place in ("/run/slurm-node", "/usr/sbin"):
+        text = text.replace(place, str(tmp_path))
+    copy = tmp_path / name
+    copy.write_text(text)
+    copy.chmod(0o755)
+    return copy
+
+
+def test_the_prolog_refuses_a_job_while_a_check_fails_and_says_why(tmp_path: Path) -> None:
+    prolog = script("node-health-prolog", tmp_path)
+    assert subprocess.run([prolog], check=False).returncode == 0
+    (tmp_path / "unfit").write_text("/tmp is full\n")
+    refused = subprocess.run([prolog], capture_output=True, text=True, check=False)
+    assert (refused.returncode, refused.stderr) == (1, "/tmp is full\n")
+
+
+def test_the_check_after_a_job_outlives_the_epilog_whose_process_group_slurm_kills(tmp_path: Path) -> None:
+    done = tmp_path / "done"
+    check = tmp_path / "node-health"
+    check.write_text(f"#!/bin/sh\nsleep 0.5\necho $1 > {done}.part && mv {done}.part {done}\n")
+    check.chmod(0o755)
+    epilog = subprocess.Popen([script("node-health-epilog", tmp_path)], start_new_session=True, stdout=subprocess.PIPE)
+    assert epilog.stdout
+    assert epilog.stdout.read() == b""  # Slurm reads until nobody holds its output any more.
+    assert epilog.wait() == 0
+    with pytest.raises(ProcessLookupError):
+        os.killpg(epilog.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while not done.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert done.read_text() == "--record\n"
+
+
+def test_slurm_waits_for_nothing_that_the_checks_started(tmp_path: Path) -> None:
+    check = tmp_path / "node-health"
+    check.write_text("#!/bin/sh\necho $1\n")
+    check.chmod(0o755)
+    ran = subprocess.run([script("node-health-program", tmp_path)], capture_output=True, text=True, check=True)
+    assert ran.stdout == "--record\n"
+
+
+def test_python_starts_without_a_say_of_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("raise SystemExit(7)")
+    first = (BIN / "node-health").read_text().splitlines()[0]
+    assert first == "#!/usr/bin/python3 -I"
+    ran = subprocess.run(
+        [*first.removeprefix("#!").split(), "-c", "print(1)"],
+        env={"PYTHONPATH": str(tmp_path), "PYTHONSTARTUP": str(tmp_path / "sitecustomize.py")},
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.stdout == "1\n"

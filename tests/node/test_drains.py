@@ -1,0 +1,127 @@
+"""A node that is not fit for jobs gives itself none, says why, and takes them again when it is; other drains stay."""
+
+import pytest
+from slurm_node.drains import Causes, Drain, NodeRecord, OwnDrain, Undrain, parse_record, plain, reaction
+
+JAIL, GPUS, SPACE = "pulumi-slurm:jail", "pulumi-slurm:health gpus", "pulumi-slurm:health space"
+BROKEN = {JAIL: "/run/jail is read-only"}
+OURS = "pulumi-slurm:jail: /run/jail is read-only"
+WELL: Causes = {JAIL: None, GPUS: None, SPACE: None}
+
+
+@pytest.mark.parametrize(
+    ("causes", "node", "wanted"),
+    [
+        (BROKEN, NodeRecord(False, ""), Drain(OURS)),
+        (BROKEN, NodeRecord(False, "an old reason"), Drain(OURS)),
+        (BROKEN, NodeRecord(True, OURS), None),
+        (BROKEN, NodeRecord(True, "pulumi-slurm:jail: another cause"), Drain(OURS)),
+        (BROKEN, NodeRecord(True, "a fan is broken"), None),
+        (BROKEN, NodeRecord(True, "pulumi-slurm:scale-in"), None),
+        (BROKEN, NodeRecord(True, "batch job complete failure"), Drain(OURS)),
+        (BROKEN, NodeRecord(True, "Prolog error"), Drain(OURS)),
+        (WELL, NodeRecord(True, OURS), Undrain()),
+        (WELL, NodeRecord(False, OURS), None),
+        (WELL, NodeRecord(True, "a fan is broken"), None),
+        (WELL, NodeRecord(True, "pulumi-slurm:scale-in"), None),
+        (WELL, NodeRecord(True, "pulumi-slurm:healthy"), None),
+        (WELL, NodeRecord(True, "batch job complete failure"), None),
+        # The first that speaks against the node gives the reason; when it is mended, the next one does.
+        ({JAIL: None, GPUS: "3 of 4", SPACE: "full"}, NodeRecord(False, ""), Drain(f"{GPUS}: 3 of 4")),
+        ({JAIL: None, GPUS: None, SPACE: "full"}, NodeRecord(True, f"{GPUS}: 3 of 4"), Drain(f"{SPACE}: full")),
+        ({JAIL: None, GPUS: "3 of 4"}, NodeRecord(True, f"{GPUS}: 3 of 4"), None),
+        (WELL, NodeRecord(True, f"{GPUS}: 3 of 4"), Undrain()),
+        # A check of which nothing is known is no reason to drain, and none to lift a drain.
+        ({JAIL: None}, NodeRecord(False, ""), None),
+        ({JAIL: None}, NodeRecord(True, f"{GPUS}: 3 of 4"), None),
+        ({JAIL: None, SPACE: "full"}, NodeRecord(True, f"{GPUS}: 3 of 4"), None),
+        ({}, NodeRecord(True, OURS), None),
+    ],
+)
+def test_a_drain_is_set_once_and_only_ours_is_lifted(
+    causes: Causes, node: NodeRecord, wanted: Drain | Undrain | None
+) -> None:
+    assert reaction(causes, node) == wanted
+
+
+def test_a_record_is_read_as_scontrol_prints_it() -> None:
+    line = (
+        "NodeName=cpu-0 State=IDLE+DRAIN+DYNAMIC_NORM Weight=1 Reason=pulumi-slurm:jail: a b [root@2026-11-21T15:00:00]"
+    )
+    assert parse_record(line + " \n") == NodeRecord(True, "pulumi-slurm:jail: a b")
+    assert parse_record("NodeName=cpu-0 State=IDLE Weight=1 \n") == NodeRecord(False, "")
+
+
+def test_a_sentence_becomes_one_line_that_slurm_takes() -> None:
+    assert plain('a "b"\n\tc é') == "a 'b' c"
+
+
+class Slurmctld:
+    """Answers scontrol for one node."""
+
+    def __init__(self) -> None:
+        self.up = True
+        self.state, self.reason = "IDLE", ""
+        self.calls: list[tuple[str, ...]] = []
+
+    def __call__(self, *arguments: str) -> str | None:
+        if not self.up:
+            return None
+        self.calls.append(arguments)
+        for change in arguments[1:]:
+            match change.split("=", 1):
+                case ["state", "drain"]:
+                    self.state = "IDLE+DRAIN"
+                case ["state", "undrain"]:
+                    self.state, self.reason = "IDLE", ""
+                case ["reason", reason]:
+                    self.reason = reason
+        shown = f"Reason={self.reason} [root@2026-11-21T15:00:00]" if self.reason else ""
+        return f"NodeName=n State={self.state} {shown}\n"
+
+
+@pytest.fixture
+def slurmctld() -> Slurmctld:
+    return Slurmctld()
+
+
+def test_nothing_is_asked_of_slurmctld_while_nothing_changes(slurmctld: Slurmctld) -> None:
+    drain = OwnDrain("n", slurmctld)
+    for second in range(1000):
+        drain.tick(float(second), WELL)
+    assert slurmctld.calls == [("-o", "show", "node", "n")]
+
+
+def test_a_drain_left_by_the_pod_before_is_lifted(slurmctld: Slurmctld) -> None:
+    slurmctld.state, slurmctld.reason = "IDLE+DRAIN", OURS
+    OwnDrain("n", slurmctld).tick(1.0, WELL)
+    assert slurmctld.state == "IDLE"
+
+
+def test_a_drain_is_told_when_slurmctld_answers_again(slurmctld: Slurmctld) -> None:
+    slurmctld.up = False
+    drain = OwnDrain("n", slurmctld)
+    drain.tick(1.0, BROKEN)
+    slurmctld.up = True
+    drain.tick(2.0, BROKEN)
+    assert slurmctld.calls == []
+    drain.tick(12.0, BROKEN)
+    assert slurmctld.reason == OURS
+
+
+def test_a_node_that_somebody_undrains_is_drained_again_while_it_is_not_fit(slurmctld: Slurmctld) -> None:
+    drain = OwnDrain("n", slurmctld)
+    drain.tick(1.0, BROKEN)
+    slurmctld.state, slurmctld.reason = "IDLE", ""
+    drain.tick(2.0, BROKEN)
+    assert slurmctld.state == "IDLE"
+    drain.tick(32.0, BROKEN)
+    assert (slurmctld.state, slurmctld.reason) == ("IDLE+DRAIN", OURS)
+
+
+def test_a_drain_of_somebody_else_outlives_a_failure_and_its_end(slurmctld: Slurmctld) -> None:
+    slurmctld.state, slurmctld.reason = "IDLE+DRAIN", "a fan is broken"
+    drain = OwnDrain("n", slurmctld)
+    for second, causes in enumerate((WELL, BROKEN, WELL)):
+        drain.tick(float(second), causes)
+    assert (slurmctld.state, slurmctld.reason) == ("IDLE+DRAIN", "a fan is broken")
