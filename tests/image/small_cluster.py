@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import tarfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from components import slurm_conf
@@ -113,11 +113,19 @@ def _extract(layer: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> N
 
 
 class SmallCluster:
-    """slurmctld and one worker, whose jobs have the root at ``root``."""
+    """slurmctld and one worker, whose jobs have the root at ``root``.
 
-    def __init__(self, image: Path, root: Path, folder: Path) -> None:
+    Args:
+        image: the slurm image's root.
+        root: is moved to the jail's volume.
+        folder: the volume and all else lies in it.
+        volumes: pod → its own mount of the volume; the folder ``volume`` itself for others.
+    """
+
+    def __init__(self, image: Path, root: Path, folder: Path, volumes: Mapping[str, Path] | None = None) -> None:
         self._folder = folder
         self._batches = 0
+        self._volumes = volumes or {}
         self._pods: dict[str, subprocess.Popen[bytes]] = {}
         self._jail = json.dumps({"revision": REVISION, "persistent": ["/home", "/root"], "tmpMib": 64, "shmMib": 64})
         self._network = subprocess.Popen(
@@ -127,7 +135,7 @@ class SmallCluster:
         assert self._network.stdout is not None
         self._network.stdout.readline()
         self._mounts = {
-            "IMAGE": image, "VOLUME": folder / "volume", "CONFIG": folder / "config", "HOSTS": folder / "hosts",
+            "IMAGE": image, "CONFIG": folder / "config", "HOSTS": folder / "hosts",
             "KEYS": folder / "keys",
         }  # fmt: skip
         (folder / "volume/roots").mkdir(parents=True)
@@ -155,7 +163,12 @@ class SmallCluster:
         return {"name": "alice", "sshPublicKeys": [(self._folder / "keys/alice.pub").read_text().strip()]}
 
     def _pod(self, name: str, command: str, **environment: str) -> list[str]:
-        ours = {**self._mounts, "POD": self._folder / f"pod-{name}", "NAME": name}
+        ours = {
+            **self._mounts,
+            "VOLUME": self._volumes.get(name, self._folder / "volume"),
+            "POD": self._folder / f"pod-{name}",
+            "NAME": name,
+        }
         inside = ["env", "-i", f"PATH={PATH}", f"SLURM_JAIL={self._jail}"]
         inside += [f"{key}={value}" for key, value in environment.items()]
         return [
@@ -183,9 +196,10 @@ class SmallCluster:
         self._start(LOGIN, "login", SLURM_NODE=json.dumps({"controller": "slurm-controller:6817"}))
         self.wait("a login", lambda: self.ssh("true").returncode == 0, 60)
 
-    def ssh(self, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
-        """A command over SSH, as alice; ``given`` is what it reads."""
-        return _run([*self.client("ssh"), f"alice@{ADDRESS}", *words], 60, given)
+    def ssh(self, *words: str, given: str = "", seconds: int = 60) -> subprocess.CompletedProcess[str]:
+        """A command over SSH, as alice; ``given`` is what it reads. It ends with 124 if it is not done in time."""
+        command = ["timeout", str(seconds), *self.client("ssh"), f"alice@{ADDRESS}", *words]
+        return _run(command, seconds + 10, given)
 
     def client(self, program: str) -> list[str]:
         """ssh, scp or sftp with the key of alice, in the cluster's network."""
@@ -239,7 +253,7 @@ class SmallCluster:
         enter = ["nsenter", "-t", str(self.first_process(WORKER)), "-m", "-u", "-i", "-n", "-p", "env", "-i"]
         variables = [f"PATH={PATH}", "HOME=/home/alice" if user else "HOME=/root"]
         root = ["chroot", *([f"--userspec={user}:{user}"] if user else []), "/run/jail"]
-        return _run([*enter, *variables, *root, "sh", "-c", f"cd && {script}"], seconds)
+        return _run([*enter, *variables, *root, "sh", "-c", f"cd; {script}"], seconds)
 
     def wait(self, what: str, condition: Callable[[], object], seconds: float) -> None:
         """Waits for a condition; the pods' logs are in the failure."""

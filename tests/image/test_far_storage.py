@@ -1,0 +1,112 @@
+"""The jail on storage that is far away: each node's mount caches by itself, answers late, goes stale, hangs, recovers.
+
+The file server is a fake of this folder (file_server.py), since one machine's disk shows none of this.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from tests.image import roots
+from tests.image.small_cluster import ALICE, LOGIN, WORKER, SmallCluster
+
+SERVER = Path(__file__).with_name("file_server.py")
+LATENCY_SECONDS, CACHE_SECONDS = 0.0005, 1.0
+
+
+class Mount:
+    """One node's mount of the volume."""
+
+    def __init__(self, volume: Path, folder: Path) -> None:
+        folder.mkdir()
+        self.folder = folder
+        numbers = [str(LATENCY_SECONDS), str(CACHE_SECONDS)]
+        self._server = subprocess.Popen(
+            [sys.executable, str(SERVER), str(volume), str(folder), *numbers],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert self._said() == "mounted"
+
+    def _said(self) -> str:
+        output: IO[str] | None = self._server.stdout
+        assert output is not None
+        return output.readline().strip()
+
+    def become(self, mood: str) -> None:
+        """well, stale or mute."""
+        assert self._server.stdin is not None
+        self._server.stdin.write(f"{mood}\n")
+        self._server.stdin.flush()
+        assert self._said() == mood
+
+    def end(self) -> None:
+        """Ends the server; whoever hangs on it gets an error."""
+        self._server.kill()
+        self._server.wait()
+        subprocess.run(["umount", "--lazy", self.folder], check=True)
+
+
+@pytest.fixture(scope="module")
+def mounts() -> dict[str, Mount]:
+    return {}
+
+
+@pytest.fixture(scope="module")
+def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory, mounts: dict[str, Mount]) -> Iterator[SmallCluster]:
+    folder = tmp_path_factory.mktemp("far")
+    points = {name: folder / f"far-{name}" for name in (WORKER, LOGIN)}
+    started = SmallCluster(image, roots.make("bookworm", folder / "root"), folder, points)
+    try:
+        for name, point in points.items():
+            mounts[name] = Mount(folder / "volume", point)
+        started.start()
+        started.start_login()
+        yield started
+    finally:
+        started.stop()
+        for mount in mounts.values():
+            mount.end()
+
+
+def test_what_one_node_writes_another_reads(cluster: SmallCluster) -> None:
+    assert (
+        cluster.jail("srun -n1 sh -c 'echo from a job > note; mkdir -p d/e; mv note d/e/note'", user=ALICE).returncode
+        == 0
+    )
+    cluster.wait("the login sees it", lambda: cluster.ssh("cat d/e/note").stdout == "from a job\n", 30)
+    assert cluster.ssh("echo from a login >> d/e/note").returncode == 0
+    cluster.wait(
+        "a job sees that", lambda: cluster.jail("srun -n1 cat d/e/note", user=ALICE).stdout.endswith("login\n"), 30
+    )
+    assert cluster.batch("cat d/e/note; srun -n1 cat d/e/note") == "from a job\nfrom a login\n" * 2
+
+
+def test_a_user_added_on_one_node_works_on_another(cluster: SmallCluster) -> None:
+    assert cluster.jail("useradd -m -u 2001 carol").returncode == 0
+    cluster.wait("the login knows carol", lambda: cluster.ssh("id -u carol").stdout == "2001\n", 30)
+    assert cluster.jail("srun -n1 id -un", user=2001).stdout == "carol\n"
+
+
+@pytest.mark.parametrize(("mood", "sentence"), [("stale", "Stale file handle"), ("mute", "hangs")])
+def test_a_node_whose_storage_fails_is_drained_refuses_logins_and_recovers(
+    cluster: SmallCluster, mounts: dict[str, Mount], mood: str, sentence: str
+) -> None:
+    ask = "/opt/slurm/bin/sinfo -h -o '%T %E'"
+    for mount in mounts.values():
+        mount.become(mood)
+    try:
+        cluster.wait("a drain", lambda: "drained pulumi-slurm:jail" in cluster.pod(ask).stdout, 90)
+        assert sentence in cluster.pod(ask).stdout
+        assert sentence in cluster.state()
+        # sshd itself waits for a silent storage: the user's key lies there.
+        assert cluster.ssh("echo inside", seconds=15).stdout == ""
+    finally:
+        for mount in mounts.values():
+            mount.become("well")
+    cluster.wait("the drain is lifted", lambda: cluster.pod(ask).stdout.startswith("idle"), 90)
+    assert cluster.jail("srun -n1 echo works again", user=ALICE).stdout == "works again\n"
+    assert cluster.ssh("echo works again").stdout == "works again\n"
