@@ -16,6 +16,7 @@ FIELD_MANAGER: Final = "pulumi-slurm"
 CONTROLLER: Final = "slurm-controller"
 CONTROLLER_STATE: Final = "slurm-controller-state"
 REST: Final = "slurm-rest"
+REHEARSAL: Final = "slurm-rehearsal"
 ACCOUNTING: Final = "slurm-accounting"
 DATABASE: Final = "slurm-database"
 DATABASE_CREDENTIALS: Final = "slurm-database-credentials"
@@ -60,6 +61,9 @@ TLS_AUTHORITY: Final = "ca.crt"
 LEDGER_DATA: Final = "ledger.json.gz"
 LEDGER_REVISION: Final = "revision"
 
+CONFIG_MARK: Final = "pulumi_slurm"
+"""Item of SlurmctldParameters that tells one rendered configuration from another."""
+
 # Labels.
 LABEL_NAME: Final = "app.kubernetes.io/name"
 LABEL_INSTANCE: Final = "app.kubernetes.io/instance"
@@ -72,6 +76,7 @@ SLURMCTLD_PORT: Final = 6817
 SLURMD_PORT: Final = 6818
 SLURMDBD_PORT: Final = 6819
 SLURMRESTD_PORT: Final = 6820
+REHEARSAL_PORT: Final = 6821
 DATABASE_PORT: Final = 3306
 SSH_PORT: Final = 22
 OPERATOR_HEALTH_PORT: Final = 8080

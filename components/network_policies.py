@@ -48,6 +48,9 @@ def _policy(config: Config, name: str, component: str, rules: list[dict[str, Any
         "policyTypes": ["Ingress"],
         "ingress": rules,
     }
+    if component == "rehearsal":
+        # It answers, and opens no connection: nobody may take it for the cluster's slurmctld.
+        spec |= {"policyTypes": ["Ingress", "Egress"], "egress": []}
     if component in _WITH_USERS:
         spec |= {"policyTypes": ["Ingress", "Egress"], "egress": _all_but_metadata()}
     return Manifest(declared(config, "networking.k8s.io/v1", "NetworkPolicy", name, "network", {"spec": spec}))
@@ -91,6 +94,7 @@ def _rules(config: Config) -> dict[str, list[dict[str, Any]]]:
                 "ports": [_port(names.SLURMRESTD_PORT)],
             },
         ],
+        "rehearsal": [{"from": _from(config, "operator"), "ports": [_port(names.REHEARSAL_PORT)]}],
         **_accounting_rules(config),
         # kubelet's probes come from the node itself, which policies do not bind.
         # A rule from nobody would be one from everybody.

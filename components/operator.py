@@ -36,6 +36,8 @@ _OWN_RULES: list[dict[str, Any]] = [
     # Not by name: it lowers and deletes the StatefulSet of a node set that is declared no more.
     {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": [*_READ, "patch", "delete"]},
     {"apiGroups": [""], "resources": ["pods"], "verbs": _READ},
+    # An annotation on slurmctld's pod has kubelet bring it a changed configuration at once.
+    {"apiGroups": [""], "resources": ["pods"], "resourceNames": [f"{names.CONTROLLER}-0"], "verbs": ["patch"]},
     # slurmdbd's own words about its database stand nowhere else.
     {"apiGroups": [""], "resources": ["pods/log"], "resourceNames": [f"{names.ACCOUNTING}-0"], "verbs": ["get"]},
     {

@@ -23,6 +23,7 @@ from components import (
     network_policies,
     node_set,
     operator,
+    rehearsal,
     rest_api,
 )
 from components.component import Component
@@ -33,7 +34,7 @@ from components.config.values import duration_seconds
 from components.ledger import LedgerSecrets
 from components.manifest import Manifest, declared
 
-_SPARE_SECONDS: Final = 60
+_SPARE_SECONDS: Final = 30
 """Pulumi waits longer than the operator's own deadlines, so that the reason is there before the wait ends."""
 
 
@@ -75,6 +76,7 @@ def _others(config: Config) -> list[Manifest]:
         *accounting.manifests(config),
         *controller.manifests(config),
         *rest_api.manifests(config),
+        *rehearsal.manifests(config),
         *jail_population.manifests(config),
         *node_set.shared_manifests(config),
         *(manifest for each in config.node_sets for manifest in node_set.manifests(config, each)),
@@ -143,6 +145,7 @@ class SlurmCluster(Component):
             accounting.Accounting("accounting", config, ready, child),
             controller.Controller("controller", config, ready, child),
             rest_api.RestApi("rest-api", config, ready, child),
+            rehearsal.Rehearsal("rehearsal", config, ready, child),
         ]
         gpus = (
             [gpu_operator.GpuOperator("gpu-operator", config, [], child)] if gpu_operator.is_installed(config) else []
@@ -222,6 +225,7 @@ def cluster_resource(config: Config) -> dict[str, Any]:
     """The SlurmCluster resource, without its revision."""
     spec: dict[str, Any] = {
         "rest": {"url": rest_api.short_url(config)},
+        "rehearsal": {"url": rehearsal.url()},
         "wantedConfig": names.CONFIG_WANTED,
         "activeConfig": names.CONFIG_ACTIVE,
         "controller": names.CONTROLLER,

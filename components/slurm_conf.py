@@ -1,5 +1,7 @@
 """Slurm's configuration files, as text made from the configuration alone."""
 
+import hashlib
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -65,7 +67,8 @@ def _settings(config: Config) -> dict[str, str]:
         "SlurmdSpoolDir": names.SPOOL_DIR,
         "SlurmctldPidFile": f"{names.CONTROLLER_RUN}/slurmctld.pid",
         "SlurmdPidFile": "/run/slurmd.pid",
-        "SlurmctldParameters": "enable_configless",
+        # A slurmctld that starts anew has its nodes read what it read (configless_slurm.html).
+        "SlurmctldParameters": "enable_configless,reconfig_on_restart",
         "MaxNodeCount": str(max_node_count(total)),
         # Dynamic nodes do not know each other's addresses, so slurmctld talks to each of them (slurm.conf(5)).
         "TreeWidth": "65533",
@@ -188,10 +191,14 @@ def plugstack_conf() -> str:
 
 
 def files(config: Config) -> dict[str, str]:
-    """All files by name."""
-    return {
+    """All files by name. slurm.conf carries a mark of all of them, by which a running slurmctld shows what it read."""
+    made = {
         names.SLURM_CONF: slurm_conf(config),
         names.CGROUP_CONF: cgroup_conf(config),
         names.GRES_CONF: gres_conf(config),
         names.PLUGSTACK_CONF: plugstack_conf(),
     }
+    content = hashlib.sha256("\0".join(text for _, text in sorted(made.items())).encode()).hexdigest()
+    # slurmctld looks for the words that it knows in this list, and shows the whole of it.
+    marked = f"\\1,{names.CONFIG_MARK}={content[:16]}"
+    return {**made, names.SLURM_CONF: re.sub("(?m)^(SlurmctldParameters=.*)", marked, made[names.SLURM_CONF])}

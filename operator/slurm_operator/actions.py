@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 import logging
 from collections.abc import Awaitable, Mapping
 
 from slurm_operator import metrics, names, report
-from slurm_operator.decisions import deletion, replicas, status
+from slurm_operator.decisions import config, deletion, replicas, status
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.lease import Lease
 from slurm_operator.observe import CUSTOM_API
+from slurm_operator.seen import Cluster
 from slurm_operator.slurm_rest import SlurmError, SlurmRest
 
 log = logging.getLogger(__name__)
@@ -93,16 +95,46 @@ async def release(api: KubernetesApi, lease: Lease, node_set: Object, decided: d
     return f"let {metadata['name']} go: {decided.why}"
 
 
-async def promote(api: KubernetesApi, lease: Lease, wanted: str, active: str, files: Mapping[str, str]) -> str:
+async def promote(api: KubernetesApi, lease: Lease, cluster: Cluster, decided: config.Promote) -> str:
     """Copy the wanted ConfigMap to the active one, which goes when the wanted one does.
 
-    Args:
-        api: the namespace.
-        lease: has to be ours.
-        wanted: name of the ConfigMap to copy.
-        active: name of the copy.
-        files: the content that was decided on; if it is another by now, nothing is done.
+    If the wanted one has another content than was decided on by now, nothing is done.
     """
+    done = await copy(api, lease, cluster.wanted_config, cluster.active_config, decided.files)
+    if done:
+        await show(api, cluster)
+    return f"{done}; slurmctld says of it: {decided.words}" if done and decided.words else done
+
+
+async def show(api: KubernetesApi, cluster: Cluster) -> None:
+    """Have kubelet bring the active files to slurmctld's pod now: it looks when a pod changes, else once a minute."""
+    value = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+    pod = f"{cluster.controller}-0"
+    metadata = {"name": pod, "annotations": {names.CONFIG_ANNOTATION: value}}
+    if await api.get("v1", "pods", pod) is not None:
+        await api.apply("v1", "pods", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+
+
+async def reconfigure(api: KubernetesApi, rest: SlurmRest, lease: Lease, cluster: Cluster) -> str:
+    """Tell slurmctld to read its files; whether it had the new ones shows in what it runs with afterwards."""
+    lease.check()
+    await show(api, cluster)
+    await rest.reconfigure()
+    return "told slurmctld to read the new configuration"
+
+
+async def set_partition(rest: SlurmRest, lease: Lease, name: str, state: str) -> str:
+    """Close or open a partition."""
+    if await rest.partition_state(name) in ("", state):
+        return ""
+    lease.check()
+    await rest.set_partition(name, state)
+    why = "it is to be removed once it is empty" if state == "DRAIN" else "it stays after all"
+    return f"set partition {name} to {state}: {why}"
+
+
+async def copy(api: KubernetesApi, lease: Lease, wanted: str, active: str, files: Mapping[str, str]) -> str:
+    """Replace ConfigMap `active` by a copy of ConfigMap `wanted`, if that has these files."""
     source = await api.get("v1", "configmaps", wanted)
     if source is None or source.get("data", {}) != files:
         return ""

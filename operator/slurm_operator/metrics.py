@@ -12,6 +12,7 @@ HEALING_PAUSED = prometheus.Gauge("pulumi_slurm_healing_paused_seconds", "Since 
 ACTIONS = prometheus.Counter("pulumi_slurm_actions_total", "Changes made", ["action"])
 ACTION_FAILURES = prometheus.Counter("pulumi_slurm_action_failures_total", "Changes that failed", ["action"])
 REPLICA_MOVES = prometheus.Counter("pulumi_slurm_replica_moves_total", "Nodes added or removed", ["direction"])
+OUTDATED_NODES = prometheus.Gauge("pulumi_slurm_outdated_nodes", "Nodes with the configuration before slurmctld's")
 LEADER = prometheus.Gauge("pulumi_slurm_lease_held", "1 while this process may act")
 _REST = prometheus.Histogram("pulumi_slurm_rest_seconds", "Latency of slurmrestd", ["call"])
 _REST_ERRORS = prometheus.Counter("pulumi_slurm_rest_errors_total", "Failed calls of slurmrestd", ["call", "error"])

@@ -84,8 +84,7 @@ async def _accounting_words(api: KubernetesApi, seen: Kubernetes) -> str:
 def read_cluster(body: Object) -> Cluster:
     """Read a SlurmCluster; the CRD filled in the defaults."""
     spec = body["spec"]
-    remembered = body.get("status", {}).get("configuration", {})
-    changed = remembered.get("changedAt")
+    configuration = body.get("status", {}).get("configuration", {})
     return Cluster(
         name=body["metadata"]["name"],
         revision=spec["revision"],
@@ -96,9 +95,8 @@ def read_cluster(body: Object) -> Cluster:
         rest=spec["restDeployment"],
         login=spec["login"],
         accounting=spec.get("accounting", ""),
-        config_hash=remembered.get("hash", ""),
-        config_changed=None if changed is None else datetime.datetime.fromisoformat(changed),
-        config_applied=remembered.get("appliedHash", ""),
+        rehearsal_url=spec["rehearsal"]["url"],
+        closed=frozenset(configuration.get("closed", ())),
     )
 
 

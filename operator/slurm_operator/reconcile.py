@@ -8,7 +8,7 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from slurm_operator import actions, names, node_sets, observe, report
+from slurm_operator import actions, configuring, names, node_sets, observe, report
 from slurm_operator.decisions import accounting, config, deletion, serving, status
 from slurm_operator.healing import Healer
 from slurm_operator.kubernetes_api import KubernetesApi, Object
@@ -37,6 +37,7 @@ class Reconciler:
         self._authority_file = authority_file
         self._rest: SlurmRest | None = None
         self._node_sets = node_sets.NodeSets(api, lease)
+        self._configuration = configuring.Configuration(api, lease)
 
     async def close(self) -> None:
         """Close the connections to slurmrestd."""
@@ -63,17 +64,21 @@ class Reconciler:
     async def _pass(self, body: Object) -> bool:
         seen, set_bodies = await observe.kubernetes(self._api, body)
         await self._finish_deletions(set_bodies, seen.cluster.name)
-        now = datetime.datetime.now(datetime.UTC)
         rest = await self._client(seen.cluster.rest_url)
-        memory = _memory(seen)
-        jobs_needed = config.jobs_needed(seen.wanted_config, seen.active_config, memory)
+        running = await configuring.running(rest)
+        jobs_needed = config.jobs_needed(seen.wanted_config, seen.active_config, running)
         mine = [each for each in seen.node_sets if serving.refusal(seen, each) is None]
         served = await self._node_sets.serve(
             rest, mine, set_bodies, seen.workloads, seen.pods, jobs_needed=jobs_needed, cluster_stays=True
         )
-        moving: list[status.Finding] = []
-        memory = await self._configure(rest, body, seen, memory, served.slurm, now, served.problems, moving)
-        return await self._say(body, set_bodies, seen, served, memory, now, moving)
+        slurm = served.slurm
+        drifted = self._healer.has_drifted("ConfigMap", seen.cluster.wanted_config, seen.wanted_config)
+        declared = seen.ledger_revision == seen.cluster.revision and not drifted
+        jobs = slurm.nodes if isinstance(slurm.nodes, Unknown) else slurm.jobs
+        found, closed = await self._configuration.bring(rest, body, seen, running, jobs, declared=declared)
+        found.add(self._configuration.judge_nodes(slurm.nodes, running))
+        mark = "" if isinstance(running, Unknown) else config.mark(running.parameters)
+        return await self._say(body, set_bodies, seen, served, found, {"running": mark, "closed": sorted(closed)})
 
     async def _finish_deletions(self, bodies: Mapping[str, Object], served: str) -> None:
         """Go on deleting NodeSets that are not served.
@@ -98,52 +103,14 @@ class Reconciler:
                 if each.name in done.waits:
                     await self._node_sets.say(bodies[each.name], each, workloads.get(each.stateful_set), done, None)
 
-    async def _configure(
-        self,
-        rest: SlurmRest,
-        body: Object,
-        seen: Kubernetes,
-        memory: config.Memory | None,
-        slurm: node_sets.Slurm,
-        now: datetime.datetime,
-        problems: list[status.Finding],
-        moving: list[status.Finding],
-    ) -> config.Memory | None:
-        jobs = slurm.nodes if isinstance(slurm.nodes, Unknown) else slurm.jobs
-        drifted = self._healer.has_drifted("ConfigMap", seen.cluster.wanted_config, seen.wanted_config)
-        declared = seen.ledger_revision == seen.cluster.revision and not drifted
-        active = seen.active_config
-        promotion = config.promotion(seen.wanted_config, active, declared=declared, jobs=jobs)
-        if isinstance(promotion, config.Promote):
-            copying = actions.promote(
-                self._api, self._lease, seen.cluster.wanted_config, seen.cluster.active_config, promotion.files
-            )
-            failed = await actions.attempt(self._api, body, "PromoteConfiguration", copying)
-            problems += [failed] if failed else []
-            active = active if failed else promotion.files
-        memory = config.remember(active, memory, now=now, reconfigured=False)
-        telling = config.reconfiguration(active, memory, now=now, jobs=jobs)
-        if isinstance(telling, config.Reconfigure):
-            self._lease.check()
-            failed = await actions.attempt(self._api, body, "Reconfigure", _reconfigure(rest))
-            problems += [failed] if failed else []
-            memory = config.remember(active, memory, now=now, reconfigured=failed is None)
-        for held in (promotion, telling):
-            if isinstance(held, config.Hold):
-                problems.append(status.Finding("ConfigurationHeld", held.message))
-            elif isinstance(held, config.Wait):
-                moving.append(status.Finding("Reconfiguring", held.message))
-        return memory
-
     async def _say(
         self,
         body: Object,
         set_bodies: Mapping[str, Object],
         seen: Kubernetes,
         served: node_sets.Served,
-        memory: config.Memory | None,
-        now: datetime.datetime,
-        moving: list[status.Finding],
+        configured: status.Findings,
+        configuration: Mapping[str, object],
     ) -> bool:
         all_sets, all_counts = status.Findings(), []
         for each in seen.node_sets:
@@ -159,21 +126,16 @@ class Reconciler:
         found = status.cluster(seen, served.slurm.nodes, all_sets, counts)
         found.add(accounting.findings(seen))
         found.wrong += [*served.problems, *self._healer.problems]
-        found.moving += moving
+        found.add(configured)
         conditions = found.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
         conditions += (self._healer.condition,) if self._healer.condition else ()
         complete = seen.ledger_revision == seen.cluster.revision
         fields = {
             "revision": seen.cluster.revision if complete else body.get("status", {}).get("revision"),
             "nodes": {key: value for key, value in dataclasses.asdict(counts).items() if value is not None},
-            "configuration": None
-            if memory is None
-            else {
-                "hash": memory.content,
-                "changedAt": report.timestamp(memory.changed),
-                "appliedHash": memory.applied,
-            },
+            "configuration": {key: value for key, value in configuration.items() if value} or None,
         }
+        now = datetime.datetime.now(datetime.UTC)
         changed = await report.write_status(self._api, self._lease, names.SLURM_CLUSTERS, body, conditions, fields, now)
         for now_is in changed:
             bad = (now_is.status == "True") == (now_is.type == "Degraded") and now_is.reason != "UpdateInProgress"
@@ -188,7 +150,7 @@ class Reconciler:
         """Without active configuration slurmctld cannot start, and Pulumi may wait for it before it writes the CR."""
         wanted = await observe.files(self._api, names.WANTED_CONFIG)
         if wanted is not None and await observe.files(self._api, names.ACTIVE_CONFIG) is None:
-            copying = actions.promote(self._api, self._lease, names.WANTED_CONFIG, names.ACTIVE_CONFIG, wanted)
+            copying = actions.copy(self._api, self._lease, names.WANTED_CONFIG, names.ACTIVE_CONFIG, wanted)
             log.info("PromoteConfiguration: %s", await copying)
 
     async def _refuse(self, body: Object, served: str) -> None:
@@ -207,20 +169,8 @@ class Reconciler:
         return self._rest
 
 
-async def _reconfigure(rest: SlurmRest) -> str:
-    await rest.reconfigure()
-    return "told slurmctld to read the new configuration"
-
-
 def _authority(file: Path) -> bytes | None:
     try:
         return file.read_bytes()
     except OSError:
         return None
-
-
-def _memory(seen: Kubernetes) -> config.Memory | None:
-    cluster = seen.cluster
-    if not cluster.config_changed:
-        return None
-    return config.Memory(cluster.config_hash, cluster.config_changed, cluster.config_applied)

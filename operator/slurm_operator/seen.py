@@ -9,13 +9,17 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SlurmNode:
-    """A node record of slurmctld; `states` is the base state with its flags, as slurmrestd lists them."""
+    """A node record of slurmctld; `states` is the base state with its flags, as slurmrestd lists them.
+
+    `started` is when its slurmd did, by the node's clock; None before it ever registered.
+    """
 
     name: str
     states: frozenset[str]
     reason: str = ""
     reason_user: str = ""
     allocated_cpus: int = 0
+    started: datetime.datetime | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -26,6 +30,14 @@ class SlurmJob:
     states: frozenset[str]
     partitions: frozenset[str]
     nodes: frozenset[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Running:
+    """What slurmctld runs with: its SlurmctldParameters, and since when it has, by its own clock."""
+
+    parameters: str
+    started: datetime.datetime
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,7 +99,7 @@ class NodeSet:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cluster:
-    """The SlurmCluster resource, with what its status remembers about the configuration."""
+    """The SlurmCluster resource, and the partitions that its status says were closed to empty them."""
 
     name: str
     revision: str
@@ -98,9 +110,8 @@ class Cluster:
     rest: str
     login: str
     accounting: str = ""
-    config_hash: str = ""
-    config_changed: datetime.datetime | None = None
-    config_applied: str = ""
+    rehearsal_url: str = ""
+    closed: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import ssl
 import time
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ import httpx
 import jwt
 
 from slurm_operator import hostlist, metrics, names
-from slurm_operator.seen import SlurmJob, SlurmNode
+from slurm_operator.seen import Running, SlurmJob, SlurmNode
 
 DEADLINE_SECONDS = 5.0
 TOKEN_SECONDS = 240
@@ -143,6 +144,27 @@ class SlurmRest:
         await self._change("reconfigure", "GET", "/reconfigure/", None)
         self._nodes = None
 
+    async def running(self) -> Running:
+        """Ask slurmctld what it runs with."""
+        answer = await self._read("conf", "/conf", {}) or {}
+        try:
+            parameters = answer["slurm_conf"]["SlurmctldParameters"]
+            return Running(",".join(parameters), _moment(_count(answer["slurm_conf_meta"], "BOOT_TIME")))
+        except (KeyError, TypeError) as error:
+            raise SlurmGarbage(f"conf: the answer holds no configuration: {error}") from error
+
+    async def partition_state(self, name: str) -> str:
+        """Read whether a partition takes jobs (UP), finishes those that it has (DRAIN) …, empty if there is none."""
+        answer = await self._read("partition", f"/partition/{quote(name, safe='')}", {}) or {}
+        # An unknown one is a warning, and no list.
+        found = _items({"partitions": [], **answer}, "partitions")
+        return next(iter(_states(found[0].get("partition", {}), "state"))) if found else ""
+
+    async def set_partition(self, name: str, state: str) -> None:
+        """Set a partition's state until slurmctld reads its files again."""
+        wanted = {"name": name, "partition": {"state": [state]}}
+        await self._change("set_partition", "POST", "/partitions/", {"partitions": [wanted]})
+
     async def _read(self, call: str, path: str, params: dict[str, str]) -> dict[str, Any] | None:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
@@ -252,6 +274,7 @@ def _node(item: Mapping[str, Any]) -> SlurmNode:
         reason=_text(item, "reason"),
         reason_user=_text(item, "reason_set_by_user"),
         allocated_cpus=_count(item, "alloc_cpus"),
+        started=_started(item.get("slurmd_start_time")),
     )
 
 
@@ -266,6 +289,15 @@ def _job(item: Mapping[str, Any]) -> SlurmJob:
         partitions=frozenset(_text(item, "partition").split(",")) - {""},
         nodes=nodes,
     )
+
+
+def _started(value: object) -> datetime.datetime | None:
+    seconds = value.get("number") if isinstance(value, dict) else None
+    return _moment(seconds) if isinstance(seconds, int) and seconds else None
+
+
+def _moment(seconds: int) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
 
 
 def _states(item: Mapping[str, Any], key: str) -> frozenset[str]:

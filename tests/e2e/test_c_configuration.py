@@ -1,51 +1,118 @@
-"""The rendered configuration of a GPU cluster is one that the real slurmctld takes."""
+"""A changed configuration: tried by a real slurmctld, then read by all within seconds, and never at a job's cost."""
 
 from __future__ import annotations
 
-import re
-import textwrap
+import json
+import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 GOLDEN = Path(__file__).parents[1] / "unit" / "golden"
-SCRATCH = "/run/slurmctld/golden"
+ASK = """
+import json, sys, urllib.request
+answers = {}
+for name, files in json.load(sys.stdin).items():
+    question = urllib.request.Request("http://127.0.0.1:6821", json.dumps({"files": files}).encode())
+    answers[name] = json.load(urllib.request.urlopen(question, timeout=60))
+print(json.dumps(answers))
+"""
+REFUSED = {
+    "an unknown key": ("slurm.conf", "Nonsense=1", "unrecognized key: Nonsense"),
+    "a value of the wrong type": (
+        "slurm.conf",
+        "MessageTimeout=abc",
+        'MessageTimeout value "abc" is not a valid number',
+    ),
+    "a plugin that is not there": ("slurm.conf", "SchedulerType=sched/nope", "sched/nope"),
+    "a partition without nodes": ("slurm.conf", "PartitionName=x Nodes=ns_none", "Invalid node names in partition x"),
+    "a word on a partition's line": ("slurm.conf", "PartitionName=x Nodes=ns_cpu Wow=3", "unrecognized key: Wow"),
+    "a partition twice": ("slurm.conf", "PartitionName=main Nodes=ns_cpu", "duplicate entry for partition main"),
+    "cgroup.conf": ("cgroup.conf", "Nonsense=1", "unrecognized key: Nonsense"),
+}
 
 
-@pytest.mark.parametrize("stack", sorted(folder.name for folder in GOLDEN.iterdir() if folder.is_dir()))
-def test_a_real_slurmctld_starts_with_the_rendered_files(slurm, stack):
-    """A second slurmctld beside the running one: own port, own state, own name in accounting, the same keys."""
-    slurm.on_pod("slurm-controller-0", f"rm -rf {SCRATCH}; mkdir -p {SCRATCH}/state").ok()
-    for file in (GOLDEN / stack).iterdir():
-        content = file.read_text()
-        if file.name == "slurm.conf":
-            content = (
-                re.sub(r"(?m)^ClusterName=.*$", "ClusterName=golden", content)
-                .replace("SlurmctldPort=6817", "SlurmctldPort=7817")
-                # The socket for commands in the pod stays the running one's.
-                .replace("AuthInfo=", "AuthInfo=disable_sack,")
-                .replace("(slurm-controller)", "(localhost)")
-                .replace("StateSaveLocation=/var/spool/slurmctld", f"StateSaveLocation={SCRATCH}/state")
-                .replace("/run/slurmctld/slurmctld.pid", f"{SCRATCH}/slurmctld.pid")
-            )
-            assert SCRATCH in content
-        write = ("exec", "-i", "slurm-controller-0", "--", "sh", "-c", f"cat > {SCRATCH}/{file.name}")
-        slurm.kubectl(*write, text=content).ok()
-    script = f"""
-        export SLURM_CONF={SCRATCH}/slurm.conf SLURM_SACK_KEY=/run/slurmctld/slurm.key
-        timeout 25 slurmctld -D -c -f $SLURM_CONF > {SCRATCH}/log 2>&1 &
-        for i in $(seq 40); do
-            scontrol ping 2>/dev/null | grep -q UP && {{ scontrol show partition; kill $!; exit 0; }}
-            kill -0 $! 2>/dev/null || break
-            sleep 0.5
-        done
-        cat {SCRATCH}/log; exit 1
-    """
-    shown = slurm.on_pod("slurm-controller-0", textwrap.dedent(script), seconds=60).ok()
-    assert "PartitionName=" in shown
-    slurm.on_pod("slurm-controller-0", f"rm -rf {SCRATCH}").ok()
-    deleting = "sacctmgr -i delete cluster golden"
-    slurm.wait("golden is forgotten", lambda: slurm.on_pod("slurm-accounting-0", deleting).status == 0)
+def test_the_rehearsal_takes_what_is_rendered_and_refuses_what_slurmctld_refuses(slurm):
+    stacks = {folder.name: {file.name: file.read_text() for file in folder.iterdir()} for folder in GOLDEN.iterdir()}
+    asked = dict(stacks)
+    for what, (file, line, _) in REFUSED.items():
+        asked[what] = stacks["dev"] | {file: f"{stacks['dev'][file]}{line}\n"}
+    question = ("exec", "-i", "deployment/slurm-rehearsal", "--", "python3", "-c", ASK)
+    answers = json.loads(slurm.kubectl(*question, text=json.dumps(asked)).ok())
+    assert {what: answer["accepted"] for what, answer in answers.items()} == {
+        **dict.fromkeys(stacks, True),
+        **dict.fromkeys(REFUSED, False),
+    }, answers
+    for what, (_, _, words) in REFUSED.items():
+        assert words in answers[what]["words"], what
+
+
+@pytest.fixture
+def edit(slurm):
+    """Changes the stack's config, or without values takes all back, and runs `pulumi up`; the end is as the start."""
+    file = slurm.cluster.stack.config_file
+    before = file.read_text()
+
+    def change(**values):
+        content = yaml.safe_load(before)
+        content["config"].update({f"pulumi-slurm:{key}": value for key, value in values.items()})
+        file.write_text(yaml.safe_dump(content, sort_keys=False) if values else before)
+        return slurm.pulumi("up", "--yes", "--skip-preview")
+
+    yield change
+    if file.read_text() != before:
+        file.write_text(before)
+        slurm.pulumi("up", "--yes", "--skip-preview").ok()
+
+
+def shown(slurm, key: str) -> str:
+    lines = slurm.sh("scontrol show config").stdout.splitlines()
+    return next((line.partition("=")[2].strip() for line in lines if line.split("=")[0].strip() == key), "")
+
+
+def condition(slurm, kind: str) -> dict[str, str]:
+    conditions = slurm.get("slurmcluster", "dev")["status"]["conditions"]
+    return next(each for each in conditions if each["type"] == kind)
+
+
+def test_a_changed_option_is_read_by_slurmctld_and_all_nodes_and_a_removed_partition_waits_for_its_jobs(slurm, edit):
+    config = yaml.safe_load(slurm.cluster.stack.config_file.read_text())["config"]
+    nodes = [each["name"] for each in config["pulumi-slurm:nodeSets"]]
+    options = {**config.get("pulumi-slurm:slurm", {}), "options": {"MessageTimeout": "33"}}
+    main = {"name": "main", "nodeSets": nodes, "default": True}
+    edit(slurm=options, partitions=[main, {"name": "side", "nodeSets": nodes}]).ok()
+    began = time.monotonic()
+    slurm.wait("the option", lambda: shown(slurm, "MessageTimeout").startswith("33 "), 90)
+    print(f"slurmctld shows the option {time.monotonic() - began:.1f} s after `pulumi up` ended")
+    cached = "cat /run/slurm/conf/slurm.conf"
+    slurm.wait("a node's copy", lambda: "MessageTimeout=33" in slurm.on_pod("cpu-0", cached).stdout)
+    slurm.wait("nothing moves", lambda: condition(slurm, "Progressing")["status"] == "False")
+
+    job = slurm.sh("sbatch --parsable -p side -o /dev/null --wrap 'sleep 600'").ok()
+    slurm.wait("the job runs", lambda: slurm.sh(f"squeue -h -j {job} -o %T").stdout.strip() == "RUNNING")
+    edit().ok()
+    held = slurm.wait(
+        "it is held",
+        lambda: condition(slurm, "Degraded")["reason"] == "ConfigurationHeld" and condition(slurm, "Degraded"),
+    )
+    assert f"jobs {job}:" in held["message"]
+    slurm.wait("the partition takes no more", lambda: "drain" in slurm.sh("sinfo -h -p side -o %a").stdout)
+    assert slurm.sh("sbatch -p side --wrap true").status != 0
+    assert slurm.sh(f"squeue -h -j {job} -o %T").ok() == "RUNNING"
+    slurm.sh(f"scancel {job}").ok()
+    slurm.wait("the partition is gone", lambda: slurm.sh("sinfo -h -o %R").ok() == "main", 90)
+
+
+def test_a_configuration_that_slurmctld_refuses_ends_pulumi_up_with_its_words_and_changes_nothing(slurm, edit):
+    before = slurm.get("configmap", "slurm-config")["data"]
+    config = yaml.safe_load(slurm.cluster.stack.config_file.read_text())["config"]
+    options = {**config.get("pulumi-slurm:slurm", {}), "options": {"SchedulerType": "sched/nope"}}
+    refused = edit(slurm=options, timeouts={"available": "5s"})
+    assert refused.status != 0
+    assert "sched/nope" in refused.text, refused.text
+    assert slurm.get("configmap", "slurm-config")["data"] == before
+    assert slurm.sh("srun -n1 hostname").status == 0
 
 
 def test_a_login_node_gets_each_configuration_that_slurmctld_loads(slurm):

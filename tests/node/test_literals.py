@@ -5,7 +5,7 @@ from pathlib import Path
 
 from node_health import node, report
 from node_health.checks import space
-from slurm_node import accounts, drains, jail_watch, paths
+from slurm_node import accounts, drains, jail_watch, paths, rehearsal
 
 from components import names
 
@@ -22,6 +22,7 @@ def test_paths_agree_with_what_is_declared() -> None:
     assert str(paths.TOOLS) == names.TOOLS
     assert str(paths.PLUGIN.parent) == names.PLUGIN_DIR
     assert accounts.SLURM_ID == names.SLURM_UID
+    assert rehearsal.PORT == names.REHEARSAL_PORT
 
 
 def test_health_checks_and_the_entry_meet_in_the_same_files() -> None:

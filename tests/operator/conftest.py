@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from devcluster.control_plane import ApiServer, free_ports
-from tests.operator import fake_slurmrestd, world
+from tests.operator import fake_rehearsal, fake_slurmrestd, world
 
 _NUMBERS = itertools.count()
 
@@ -30,9 +30,10 @@ def slurm() -> Iterator[fake_slurmrestd.FakeSlurmrestd]:
 @pytest.fixture
 def cluster(admin: world.Admin, slurm: fake_slurmrestd.FakeSlurmrestd) -> Iterator[world.World]:
     """An empty namespace whose workloads come alive as soon as they are declared."""
-    found = world.World(admin, f"operator-{next(_NUMBERS)}", slurm.slurm, slurm.url)
-    with world.FakeWorkloads(found):
-        yield found
+    with fake_rehearsal.running() as rehearsal_url:
+        found = world.World(admin, f"operator-{next(_NUMBERS)}", slurm.slurm, slurm.url, rehearsal_url)
+        with world.FakeWorkloads(found):
+            yield found
 
 
 @pytest.fixture

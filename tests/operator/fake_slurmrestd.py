@@ -11,7 +11,7 @@ import json
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -34,6 +34,10 @@ class FakeSlurm:
         self.jobs: dict[int, dict[str, Any]] = {}
         self.last_update = int(time.time())
         self.fault: Fault = ""
+        self.partitions: dict[str, str] = {}
+        self.parameters = ["enable_configless"]
+        self.started = int(time.time())
+        self.on_reconfigure: Callable[[], None] = lambda: None
         self.calls: list[tuple[str, str]] = []
         self.not_modified = 0
         self.killed: list[int] = []
@@ -212,7 +216,13 @@ class _Handler(BaseHTTPRequestHandler):
         fine: dict[str, Any] = {"errors": [], "warnings": []}
         stamp = {"set": True, "infinite": False, "number": slurm.last_update}
         if (method, path) == ("GET", "/reconfigure/"):
+            slurm.on_reconfigure()
             return 200, fine
+        if (method, path) == ("GET", "/conf"):
+            shown = {"SlurmctldParameters": slurm.parameters}
+            return 200, {"slurm_conf": shown, "slurm_conf_meta": {"BOOT_TIME": slurm.started}, **fine}
+        if path.startswith("/partition"):
+            return self._partition(path, body)
         if (method, path) == ("GET", "/jobs/"):
             backfill = {"set": True, "infinite": False, "number": 0}
             return 200, {"jobs": list(slurm.jobs.values()), "last_backfill": backfill, "last_update": stamp, **fine}
@@ -244,6 +254,21 @@ class _Handler(BaseHTTPRequestHandler):
             return 422, error(f"Failure to update node {name}", 2004, "Invalid node state specified")
         slurm._changed()
         return 200, fine
+
+    def _partition(self, path: str, body: dict[str, Any] | None) -> tuple[int, dict[str, Any]]:
+        slurm = self.slurm
+        fine: dict[str, Any] = {"errors": [], "warnings": []}
+        if body is not None:
+            for each in body["partitions"]:
+                slurm.partitions[each["name"]] = each["partition"]["state"][0]
+            return 200, fine
+        name = path.removeprefix("/partition/")
+        if name not in slurm.partitions:
+            warning = {"description": f"Unable to find partition {name}", "source": "_partition_get"}
+            return 200, {**fine, "warnings": [warning]}
+        stamp = {"set": True, "infinite": False, "number": slurm.last_update}
+        found = {"name": name, "partition": {"state": [slurm.partitions[name]]}}
+        return 200, {"partitions": [found], "last_update": stamp, **fine}
 
     def _user(self) -> str | None:
         with contextlib.suppress(jwt.InvalidTokenError):

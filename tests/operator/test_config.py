@@ -1,83 +1,166 @@
-"""Promises about the active configuration: an exact copy, let through only when no job would die of it."""
+"""Promises about the active configuration: an exact copy of one that slurmctld takes and of which no job dies."""
 
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
-from slurm_operator.decisions import config
-from slurm_operator.decisions.config import Hold, Memory, Promote, Reconfigure, Wait
-from slurm_operator.seen import SlurmJob, Unknown
+import pytest
+from slurm_operator.decisions import config, effects
+from slurm_operator.decisions.config import Hold, Promote, Reconfigure, Refuse, Rehearse, Verdict
+from slurm_operator.seen import Running, SlurmJob, SlurmNode, Unknown
+
+from components.config import slurm_options
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
-LATER = NOW + config.SEEN_BY_PODS_AFTER
-TWO = {"slurm.conf": "ClusterName=a\nPartitionName=main Nodes=ns_cpu\n partitionname=Side,third Nodes=ns_cpu # x\n"}
+PARAMETERS = "SlurmctldParameters=enable_configless,pulumi_slurm={}\n"
+TWO = {
+    "slurm.conf": PARAMETERS.format("22")
+    + "PartitionName=main Nodes=ns_cpu\n partitionname=Side,third Nodes=ns_cpu # x\n"
+}
 ONE = {
-    "slurm.conf": "ClusterName=a\nPartitionName=DEFAULT MaxTime=1\nPartitionName=main Nodes=ns_cpu\n#PartitionName=z\n"
+    "slurm.conf": PARAMETERS.format("11")
+    + "PartitionName=DEFAULT MaxTime=1\nPartitionName=main Nodes=ns_cpu\n#PartitionName=z\n"
 }
 BLIND = Unknown("RestUnreachable", "no answer in time")
+TAKEN = Verdict(True, "")
+WITH_ONE = Running("enable_configless,pulumi_slurm=11", NOW)
+WITH_TWO = Running("enable_configless,pulumi_slurm=22", NOW)
 
 
 def job(number: int, partition: str, state: str = "RUNNING") -> SlurmJob:
     return SlurmJob(number, frozenset({state}), frozenset(partition.split(",")), frozenset({"cpu-0"}))
 
 
+def promotion(wanted: Any, active: Any, **given: Any) -> object:
+    return config.promotion(wanted, active, **{"declared": True, "verdict": TAKEN, "jobs": (), **given})
+
+
 def test_partitions_are_read_as_slurm_reads_them() -> None:
-    assert config.partitions(TWO) == {"main", "side", "third"}
+    assert config.partitions(TWO) == {"main", "Side", "third"}
     assert config.partitions(ONE) == {"main"}
 
 
 def test_the_first_configuration_is_copied_without_questions() -> None:
-    assert config.promotion(TWO, None, declared=False, jobs=BLIND) == Promote(TWO)
-    assert config.promotion(None, None, declared=True, jobs=()) is None
+    assert promotion(TWO, None, declared=False, verdict=None, jobs=BLIND) == Promote(TWO)
+    assert promotion(None, None) is None
 
 
 def test_an_exact_copy_is_left_alone_and_any_other_is_replaced() -> None:
-    assert config.promotion(TWO, dict(TWO), declared=True, jobs=()) is None
-    assert config.promotion(TWO, TWO | {"more.conf": ""}, declared=True, jobs=()) == Promote(TWO)
-    assert config.promotion(TWO, {"slurm.conf": TWO["slurm.conf"] + " "}, declared=True, jobs=()) == Promote(TWO)
+    assert promotion(TWO, dict(TWO)) is None
+    assert promotion(TWO, TWO | {"more.conf": ""}) == Promote(TWO)
+    assert promotion(TWO, {"slurm.conf": TWO["slurm.conf"] + " "}) == Promote(TWO)
 
 
 def test_nothing_is_replaced_while_a_declaration_is_under_way() -> None:
-    assert config.promotion(ONE, TWO, declared=False, jobs=()) is None
+    assert promotion(ONE, TWO, declared=False, verdict=None) is None
 
 
-def test_a_partition_with_jobs_is_not_removed() -> None:
-    held = config.promotion(ONE, TWO, declared=True, jobs=[job(7, "side"), job(8, "main")])
+def test_nothing_is_used_that_a_slurmctld_has_not_tried() -> None:
+    assert promotion(TWO, ONE, verdict=None) == Rehearse(TWO)
+
+
+def test_a_refused_configuration_is_not_used_and_slurmctlds_words_are_told() -> None:
+    refused = promotion(TWO, ONE, verdict=Verdict(False, "Bad value"))
+    assert isinstance(refused, Refuse)
+    assert refused.message.endswith("slurmctld refuses it: Bad value")
+
+
+def test_words_about_an_accepted_configuration_are_kept() -> None:
+    assert promotion(TWO, ONE, verdict=Verdict(True, "Invalid bf_interval")) == Promote(TWO, "Invalid bf_interval")
+
+
+def test_a_partition_with_jobs_is_not_removed_and_takes_no_more() -> None:
+    held = promotion(ONE, TWO, jobs=[job(7, "Side"), job(8, "main")])
     assert isinstance(held, Hold)
-    assert "partition side" in held.message
+    assert "partition Side" in held.message
     assert "jobs 7:" in held.message
+    assert config.closing(ONE, TWO, held, WITH_TWO, frozenset()) == {"Side", "third"}
+
+
+def test_a_closed_partition_stays_so_until_it_is_gone_or_wanted_again() -> None:
+    closed = frozenset({"Side"})
+    assert config.closing(ONE, ONE, promotion(ONE, TWO), WITH_TWO, closed) == closed, "copied, not yet read"
+    assert config.closing(ONE, ONE, None, WITH_ONE, closed) == frozenset(), "read"
+    assert config.closing(TWO, TWO, None, WITH_TWO, closed) == frozenset(), "wanted again"
+    assert config.closing(None, None, None, BLIND, closed) == closed
+
+
+def test_a_partition_of_another_case_is_another_partition() -> None:
+    renamed = {"slurm.conf": TWO["slurm.conf"].replace("Side", "side")}
+    assert isinstance(promotion(renamed, TWO, jobs=[job(7, "Side")]), Hold)
 
 
 def test_waiting_jobs_count_and_ended_ones_do_not() -> None:
-    assert isinstance(config.promotion(ONE, TWO, declared=True, jobs=[job(1, "main,third", "PENDING")]), Hold)
-    assert config.promotion(ONE, TWO, declared=True, jobs=[job(1, "side", "COMPLETED")]) == Promote(ONE)
+    assert isinstance(promotion(ONE, TWO, jobs=[job(1, "main,third", "PENDING")]), Hold)
+    assert promotion(ONE, TWO, jobs=[job(1, "Side", "COMPLETED")]) == Promote(ONE)
+
+
+def test_a_key_that_costs_jobs_waits_until_there_is_none() -> None:
+    other = {"slurm.conf": TWO["slurm.conf"] + "switchTYPE=switch/hpe_slingshot # x\n"}
+    held = promotion(other, TWO, jobs=[job(7, "main"), job(8, "Side", "PENDING")])
+    assert isinstance(held, Hold)
+    assert held.message.startswith("switchtype changes: slurmctld may forget all jobs.")
+    assert held.message.endswith("there are 7, 8")
+    assert isinstance(promotion(other, TWO, jobs=BLIND), Hold)
+    assert promotion(other, TWO, jobs=[job(7, "main", "COMPLETED")]) == Promote(other)
+    assert config.jobs_needed(other, TWO, WITH_TWO)
+
+
+@pytest.mark.parametrize("key", sorted(effects.COSTS))
+def test_the_costs_are_of_keys_that_slurm_knows(key: str) -> None:
+    assert key in slurm_options.KNOWN
 
 
 def test_a_partition_is_not_removed_blindly_but_a_mending_edit_goes_through() -> None:
-    assert isinstance(config.promotion(ONE, TWO, declared=True, jobs=BLIND), Hold)
-    assert config.promotion(TWO, ONE, declared=True, jobs=BLIND) == Promote(TWO)
+    assert isinstance(promotion(ONE, TWO, jobs=BLIND), Hold)
+    assert promotion(TWO, ONE, jobs=BLIND) == Promote(TWO)
 
 
-def test_slurmctld_is_told_when_its_pod_must_have_the_file() -> None:
-    old = Memory(config.content_hash(ONE), NOW - datetime.timedelta(days=1), config.content_hash(ONE))
-    fresh = config.remember(TWO, old, now=NOW, reconfigured=False)
-    assert fresh == Memory(config.content_hash(TWO), NOW, config.content_hash(ONE))
-    assert isinstance(config.reconfiguration(TWO, fresh, now=NOW, jobs=()), Wait)
-    assert config.reconfiguration(TWO, fresh, now=LATER, jobs=()) == Reconfigure()
-    assert isinstance(config.reconfiguration(TWO, fresh, now=LATER, jobs=BLIND), Wait)
-    told = config.remember(TWO, fresh, now=LATER, reconfigured=True)
-    assert config.reconfiguration(TWO, told, now=LATER, jobs=()) is None
+def test_slurmctld_is_told_until_it_runs_with_the_active_files() -> None:
+    assert config.reconfiguration(TWO, WITH_ONE, ()) == Reconfigure()
+    assert config.reconfiguration(TWO, WITH_TWO, ()) is None, "whoever told it, and however often"
+    assert config.reconfiguration(TWO, BLIND, BLIND) is None
+    assert config.reconfiguration(TWO, WITH_ONE, BLIND) is None
+    assert config.reconfiguration(None, WITH_ONE, ()) is None
 
 
 def test_a_job_that_came_after_the_copy_holds_the_reconfigure() -> None:
-    memory = Memory(config.content_hash(ONE), NOW, config.content_hash(TWO))
-    assert isinstance(config.reconfiguration(ONE, memory, now=LATER, jobs=[job(9, "side")]), Hold)
+    assert isinstance(config.reconfiguration(ONE, WITH_TWO, [job(9, "Side")]), Hold)
 
 
-def test_the_configuration_that_slurmctld_started_with_needs_no_telling() -> None:
-    memory = config.remember(TWO, None, now=NOW, reconfigured=False)
-    assert config.reconfiguration(TWO, memory, now=LATER, jobs=()) is None
-    assert not config.jobs_needed(TWO, TWO, memory)
+@pytest.mark.parametrize(
+    ("wanted", "active", "running", "needed"),
+    [
+        (ONE, TWO, WITH_TWO, True),
+        (TWO, TWO, WITH_ONE, True),
+        (TWO, ONE, WITH_ONE, False),
+        (TWO, TWO, WITH_TWO, False),
+        (ONE, TWO, BLIND, False),
+        (None, None, WITH_ONE, False),
+    ],
+)
+def test_jobs_are_listed_only_when_something_hangs_on_them(
+    wanted: Any, active: Any, running: Any, needed: bool
+) -> None:
+    assert config.jobs_needed(wanted, active, running) is needed
+
+
+def node(name: str, seconds: float, *states: str) -> SlurmNode:
+    started = NOW + datetime.timedelta(seconds=seconds)
+    return SlurmNode(name, frozenset(states or {"IDLE"}), started=started)
+
+
+def test_a_node_whose_slurmd_is_older_than_slurmctld_has_the_files_of_before() -> None:
+    nodes = [
+        node("read", 1),
+        node("skewed", -3),
+        node("missed", -60),
+        node("busy", -60, "MIXED", "DRAIN"),
+        node("away", -60, "DOWN", "NOT_RESPONDING"),
+        SlurmNode("never", frozenset({"IDLE"})),
+    ]
+    assert config.outdated({each.name: each for each in nodes}, WITH_TWO) == ["busy", "missed"]
 
 
 def test_content_is_told_apart() -> None:

@@ -68,6 +68,7 @@ def test_defaults_are_the_fixed_names(empty: World) -> None:
     assert spec == {
         "revision": "r1",
         "rest": {"url": "http://slurm-rest:6820"},
+        "rehearsal": {"url": "http://slurm-rehearsal:6821"},
         "wantedConfig": "slurm-config-wanted",
         "activeConfig": "slurm-config",
         "controller": "slurm-controller",

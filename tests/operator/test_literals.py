@@ -8,6 +8,7 @@ import yaml
 from slurm_operator import names
 
 from components import names as program
+from components import rehearsal
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -17,6 +18,7 @@ def test_names_are_the_programs() -> None:
     assert names.WANTED_CONFIG == program.CONFIG_WANTED
     assert names.ACTIVE_CONFIG == program.CONFIG_ACTIVE
     assert names.SLURM_CONF == program.SLURM_CONF
+    assert names.CONFIG_MARK == program.CONFIG_MARK
     assert names.LEDGER_SECRET == program.LEDGER
     assert names.LEDGER_REVISION_KEY == program.LEDGER_REVISION
     assert names.LEDGER_DATA_KEY == program.LEDGER_DATA
@@ -33,7 +35,7 @@ def test_the_resources_have_the_programs_names() -> None:
     body = yaml.safe_load((REPOSITORY / "operator/crds/slurmclusters.yaml").read_text())
     schema = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     properties = schema["properties"]["spec"]["properties"]
-    defaults = {name: field["default"] for name, field in properties.items() if "default" in field and name != "rest"}
+    defaults = {name: field["default"] for name, field in properties.items() if field.get("default")}
     assert defaults == {
         "wantedConfig": program.CONFIG_WANTED,
         "activeConfig": program.CONFIG_ACTIVE,
@@ -42,6 +44,7 @@ def test_the_resources_have_the_programs_names() -> None:
         "login": program.LOGIN,
     }
     assert properties["rest"]["properties"]["url"]["default"] == f"http://{program.REST}:{program.SLURMRESTD_PORT}"
+    assert properties["rehearsal"]["properties"]["url"]["default"] == rehearsal.url()
     node_set = (REPOSITORY / "operator/crds/nodesets.yaml").read_text()
     assert f"startsWith('{program.RESERVED_PREFIX}')" in node_set
 

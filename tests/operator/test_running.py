@@ -11,6 +11,7 @@ import pytest
 from slurm_operator import health
 
 from devcluster.control_plane import free_ports
+from tests.operator import fake_rehearsal
 from tests.operator.cuttable_proxy import CuttableProxy
 from tests.operator.fake_slurmrestd import FakeSlurmrestd, Fault
 from tests.operator.world import World, custom, operator, until
@@ -166,20 +167,64 @@ def test_a_configuration_that_would_kill_jobs_is_held(running_operator: World) -
     world.wait("Available", "True")
     job = world.slurm.run_job("cpu-0", partition="side")
     conf = world.get("configmaps", "slurm-config")["data"]["slurm.conf"]
-    without = conf.replace("PartitionName=side Nodes=ns_cpu\n", "")
+    without = "SlurmctldParameters=pulumi_slurm=2\n" + conf.replace("PartitionName=side Nodes=ns_cpu\n", "")
+    world.slurm.partitions = {"main": "UP", "side": "UP"}
     world.patch("configmaps", "slurm-config-wanted", {"data": {"slurm.conf": without, "extra.conf": "x"}})
     held = world.wait("Degraded", "True", "ConfigurationHeld")["message"]
     assert f"removes partition side, which would kill its jobs {job}" in held
     assert world.get("configmaps", "slurm-config")["data"]["slurm.conf"] == conf
+    until(lambda: world.slurm.partitions["side"] == "DRAIN", "the partition takes no more jobs")
     world.slurm.end_job(job)
     wanted = world.get("configmaps", "slurm-config-wanted")["data"]
     until(lambda: world.get("configmaps", "slurm-config")["data"] == wanted, "the configuration is copied")
-    world.wait("Progressing", "True", "Reconfiguring")
-    assert ("GET", "/reconfigure/") not in world.slurm.calls, "the kubelet may not have shown the file yet"
-    past = {"configuration": {"changedAt": "2020-01-01T00:00:00Z"}}
-    world.patch("slurmclusters", "test", {"status": past}, "status")
     until(lambda: ("GET", "/reconfigure/") in world.slurm.calls, "slurmctld is told")
+    world.wait("Progressing", "True", "Reconfiguring")
+    shown = world.get("pods", "slurm-controller-0")["metadata"]["annotations"]
+    assert "pulumi-slurm.dev/configuration" in shown, "kubelet is to look at once"
+    # The file has come: the next telling finds it.
+    world.slurm.parameters = ["pulumi_slurm=2"]
     world.wait("Progressing", "False")
+    assert world.get("slurmclusters", "test")["status"]["configuration"] == {"running": "2"}
+
+
+def test_a_partition_that_stays_after_all_takes_jobs_again(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    world.slurm.run_job("cpu-0", partition="side")
+    world.slurm.partitions = {"main": "UP", "side": "UP"}
+    conf = world.get("configmaps", "slurm-config-wanted")["data"]["slurm.conf"]
+    without = conf.replace("PartitionName=side Nodes=ns_cpu\n", "")
+    world.patch("configmaps", "slurm-config-wanted", {"data": {"slurm.conf": without}})
+    until(lambda: world.slurm.partitions["side"] == "DRAIN", "the partition takes no more jobs")
+    world.patch("configmaps", "slurm-config-wanted", {"data": {"slurm.conf": conf}})
+    until(lambda: world.slurm.partitions["side"] == "UP", "the partition takes jobs")
+    world.wait("Degraded", "False")
+
+
+def test_a_configuration_that_slurmctld_refuses_is_told_and_not_used(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    before = world.get("configmaps", "slurm-config")["data"]
+    bad = {"slurm.conf": before["slurm.conf"] + "Nonsense=1\n"}
+    world.patch("configmaps", "slurm-config-wanted", {"data": bad})
+    told = world.wait("Available", "False", "ConfigurationRefused")["message"]
+    assert fake_rehearsal.REFUSAL in told
+    assert world.get("configmaps", "slurm-config")["data"] == before
+    assert ("GET", "/reconfigure/") not in world.slurm.calls
+    world.patch("configmaps", "slurm-config-wanted", {"data": before})
+    world.wait("Available", "True")
+
+
+def test_nodes_that_have_not_read_the_configuration_are_named(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    with world.slurm.lock:
+        long_ago = {"set": True, "infinite": False, "number": world.slurm.started - 3600}
+        world.slurm.nodes["cpu-1"]["slurmd_start_time"] = long_ago
+        world.slurm._changed()
+    assert "cpu-1" in world.wait("Progressing", "True", "NodesOutdated")["message"]
+    world.slurm.started -= 600
+    assert "configuration before: cpu-1;" in world.wait("Degraded", "True", "NodesOutdated")["message"]
 
 
 def test_an_active_configuration_changed_by_hand_becomes_the_declared_one_again(running_operator: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import datetime
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -15,7 +16,7 @@ import jsonschema
 import jwt
 import pytest
 from slurm_operator import hostlist, slurm_rest
-from slurm_operator.seen import SlurmNode
+from slurm_operator.seen import Running, SlurmNode
 
 from tests.operator.fake_slurmrestd import API, FakeSlurmrestd, Fault, running
 
@@ -53,7 +54,8 @@ def ask(fake: FakeSlurmrestd, key_file: Path, work: Callable[[slurm_rest.SlurmRe
 
 
 def template(path: str) -> str:
-    return "/slurm/v0.0.45/node/{node_name}" if path.startswith("/node/") else f"{API}{path}"
+    kind = path.split("/")[1]
+    return f"{API}/{kind}/{{{kind}_name}}" if kind in ("node", "partition") else f"{API}{path}"
 
 
 def check(method: str, path: str, status: int, body: dict[str, Any]) -> None:
@@ -61,7 +63,7 @@ def check(method: str, path: str, status: int, body: dict[str, Any]) -> None:
     operation = DOCUMENT["paths"][template(path)][method.lower()]
     schema = copy.deepcopy(operation["response" if status == 200 else "default"])
     schema |= {"components": DOCUMENT["components"]}
-    if body.get("errors"):
+    if body.get("errors") or body.get("warnings"):
         schema = {"$ref": "#/components/schemas/v0.0.45_openapi_resp", "components": DOCUMENT["components"]}
     jsonschema.validate(body, schema)
 
@@ -87,11 +89,16 @@ def test_recorded_answers_fit_the_document(name: str) -> None:
         ("DELETE", "/node/cpu-0", None),
         ("DELETE", "/node/zz-0", None),
         ("GET", "/reconfigure/", None),
+        ("GET", "/conf", None),
+        ("GET", "/partition/main", None),
+        ("GET", "/partition/zz", None),
+        ("POST", "/partitions/", {"partitions": [{"name": "main", "partition": {"state": ["DRAIN"]}}]}),
     ],
 )
 def test_the_fake_answers_as_the_document_says(
     fake: FakeSlurmrestd, method: str, path: str, body: dict[str, Any] | None
 ) -> None:
+    fake.slurm.partitions = {"main": "UP"}
     if method == "DELETE" and path.endswith("0"):
         fake.slurm.run_job("cpu-0")
     now = int(time.time())
@@ -101,6 +108,21 @@ def test_the_fake_answers_as_the_document_says(
         jsonschema.validate(body, request | {"components": DOCUMENT["components"]})
     answer = httpx.request(method, f"{fake.url}{API}{path}", json=body, headers={"X-SLURM-USER-TOKEN": token})
     check(method, path, answer.status_code, answer.json())
+
+
+def test_what_slurmctld_runs_with_is_read(fake: FakeSlurmrestd, key_file: Path) -> None:
+    fake.slurm.parameters, fake.slurm.started = ["enable_configless", "pulumi_slurm=12ab"], 1767225600
+    running = ask(fake, key_file, lambda rest: rest.running())
+    assert running == Running("enable_configless,pulumi_slurm=12ab", datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC))
+
+
+def test_a_partition_is_closed_and_an_unknown_one_has_no_state(fake: FakeSlurmrestd, key_file: Path) -> None:
+    async def work(rest: slurm_rest.SlurmRest) -> tuple[str, str]:
+        await rest.set_partition("main", "DRAIN")
+        return await rest.partition_state("main"), await rest.partition_state("zz")
+
+    fake.slurm.partitions = {"main": "UP"}
+    assert ask(fake, key_file, work) == ("DRAIN", "")
 
 
 def test_the_fakes_states_are_slurms() -> None:

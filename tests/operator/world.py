@@ -92,8 +92,11 @@ def until(condition: Callable[[], Any], what: str, seconds: float = 30) -> Any:
 class World:
     """One namespace, its declared objects, and what stands for Slurm in it."""
 
-    def __init__(self, admin: Admin, namespace: str, slurm: FakeSlurm, rest_url: str) -> None:
+    def __init__(
+        self, admin: Admin, namespace: str, slurm: FakeSlurm, rest_url: str, rehearsal_url: str = "http://127.0.0.1:9"
+    ) -> None:
         self.admin, self.namespace, self.slurm, self.rest_url = admin, namespace, slurm, rest_url
+        self.rehearsal_url = rehearsal_url
         self.broken: dict[str, str] = {}
         admin.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
 
@@ -157,7 +160,8 @@ class World:
         self.create("deployments", deployment)
         spec = {"cluster": "test", "statefulSet": "cpu"} | ({} if replicas is None else {"replicas": replicas})
         self.create("nodesets", custom("NodeSet", "cpu", spec))
-        self.create("slurmclusters", custom("SlurmCluster", "test", {"revision": revision, "rest": self.rest}))
+        spec = {"revision": revision, "rest": self.rest, "rehearsal": {"url": self.rehearsal_url}}
+        self.create("slurmclusters", custom("SlurmCluster", "test", spec))
 
     @property
     def rest(self) -> dict[str, str]:

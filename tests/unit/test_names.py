@@ -99,7 +99,7 @@ def test_every_role_that_pods_ask_for_is_one_of_the_entrys() -> None:
         for container in ours
         if "exec" in container.get("readinessProbe", {})
     }
-    assert asked == {"controller", "accounting", "rest", "proxy", "worker", "login", "populate"}
+    assert asked == {"controller", "accounting", "rest", "rehearsal", "proxy", "worker", "login", "populate"}
     assert probes == {"ready-controller", "ready-accounting", "ready-worker", "ready-login", "ready-rest"}
     assert asked | probes <= ROLES.keys()
 

@@ -15,7 +15,7 @@ CONFIG = parse(SMALL)
 POLICIES = [manifest.body["spec"] for manifest in network_policies.manifests(CONFIG)]
 OUTSIDE = "an address outside"
 PROMETHEUS = "a pod of namespace monitoring"
-COMPONENTS = ("controller", "rest", "worker", "login", "operator", "jail", "accounting", "database")
+COMPONENTS = ("controller", "rest", "rehearsal", "worker", "login", "operator", "jail", "accounting", "database")
 
 
 def _peer_matches(peer: dict[str, Any], source: str) -> bool:
@@ -58,6 +58,7 @@ NEEDED = [
     ("controller", "login", names.SRUN_PORT_FIRST),
     ("controller", "login", names.SLURMD_PORT),
     ("login", "worker", names.SRUN_PORT_LAST),
+    ("operator", "rehearsal", names.REHEARSAL_PORT),
     ("controller", "worker", names.SRUN_PORT_FIRST),
     ("worker", "worker", 12345),
     ("operator", "rest", names.SLURMRESTD_PORT),
@@ -85,6 +86,9 @@ FORBIDDEN = [
     ("jail", "controller", names.SLURMCTLD_PORT),
     ("worker", "operator", names.OPERATOR_HEALTH_PORT),
     ("operator", "worker", names.SLURMD_PORT),
+    ("login", "rehearsal", names.REHEARSAL_PORT),
+    ("worker", "rehearsal", names.REHEARSAL_PORT),
+    (OUTSIDE, "rehearsal", names.REHEARSAL_PORT),
     (PROMETHEUS, "worker", names.SLURMD_PORT),
     (PROMETHEUS, "rest", names.SLURMRESTD_PORT),
     (OUTSIDE, "accounting", names.SLURMDBD_PORT),
@@ -108,7 +112,9 @@ def test_where_users_programs_run_all_is_reached_but_the_clouds_metadata(compone
     policy = next(
         each for each in POLICIES if each["podSelector"]["matchLabels"].items() <= labels(CONFIG, component).items()
     )
-    assert ("egress" in policy) == ("Egress" in policy["policyTypes"]) == (component in ("worker", "login"))
+    assert (
+        ("egress" in policy) == ("Egress" in policy["policyTypes"]) == (component in ("worker", "login", "rehearsal"))
+    )
     for rule in policy.get("egress", []):
         blocks = [peer["ipBlock"] for peer in rule.get("to", []) if "ipBlock" in peer]
         assert all(block["except"] for block in blocks), "a link-local address would be let through"
@@ -128,6 +134,12 @@ def test_only_fields_that_simple_policy_engines_enforce_are_used() -> None:
 
 def test_every_component_is_bound() -> None:
     assert {policy["podSelector"]["matchLabels"][names.LABEL_COMPONENT] for policy in POLICIES} == set(COMPONENTS)
+
+
+def test_the_rehearsal_opens_no_connection() -> None:
+    bound = {policy["podSelector"]["matchLabels"][names.LABEL_COMPONENT]: policy for policy in POLICIES}
+    assert bound["rehearsal"]["egress"] == []
+    assert "Egress" in bound["rehearsal"]["policyTypes"]
 
 
 def test_ssh_is_open_to_the_configured_addresses_only() -> None:

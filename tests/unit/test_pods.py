@@ -191,6 +191,7 @@ def test_a_services_selector_finds_its_pods() -> None:
     wanted = {
         names.CONTROLLER: [names.CONTROLLER],
         names.REST: [names.REST],
+        names.REHEARSAL: [names.REHEARSAL],
         names.ACCOUNTING: [names.ACCOUNTING],
         names.DATABASE: [names.DATABASE],
         names.WORKERS: ["cpu", "h100"],

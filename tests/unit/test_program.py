@@ -195,6 +195,7 @@ def test_types_and_names_of_resources_are_the_ones_that_stored_states_know(engin
         "accounting": "pulumi-slurm:index:Accounting",
         "controller": "pulumi-slurm:index:Controller",
         "rest-api": "pulumi-slurm:index:RestApi",
+        "rehearsal": "pulumi-slurm:index:Rehearsal",
         "workers": "pulumi-slurm:index:Workers",
         "node-set-cpu": "pulumi-slurm:index:NodeSet",
         "node-set-h100": "pulumi-slurm:index:NodeSet",

@@ -105,7 +105,7 @@ def test_items_of_lists_are_added_to_ours() -> None:
     }
     found = lines(config_with("slurm.options", options))
     assert found["SchedulerParameters"] == "nohold_on_prolog_fail,bf_interval=60"
-    assert found["SlurmctldParameters"] == "enable_configless,idle_on_node_suspend"
+    assert found["SlurmctldParameters"] == "enable_configless,reconfig_on_restart,idle_on_node_suspend"
 
 
 def test_a_task_plugin_replaces_none_and_joins_cgroup() -> None:

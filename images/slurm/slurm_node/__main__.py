@@ -2,12 +2,13 @@
 
 import sys
 
-from slurm_node import accounting, controller, login, populate, proxy, ready, rest, worker
+from slurm_node import accounting, controller, login, populate, proxy, ready, rehearsal, rest, worker
 from slurm_node.log import NodeError, say
 
 ROLES = {
     "controller": controller.main,
     "accounting": accounting.main,
+    "rehearsal": rehearsal.main,
     "rest": rest.main,
     "proxy": proxy.main,
     "worker": worker.main,

@@ -1,8 +1,8 @@
 """How the declared (wanted) configuration becomes the active one, and when slurmctld is told to read it.
 
-Only the active ConfigMap is mounted, so a restart of slurmctld never loads a file that was not let through here. This
-first form lets everything through but what would kill jobs; a check by a dry run of slurmctld belongs into `promotion`
-(as another ground for `Hold`).
+Only the active ConfigMap is mounted, so a restart of slurmctld never loads a file that was not let through here. What
+slurmctld runs with is asked of slurmctld: it shows the mark that every rendered slurm.conf carries. So nothing has to
+be remembered, and a `scontrol reconfigure` by hand or a restart makes nothing wrong.
 """
 
 from __future__ import annotations
@@ -14,20 +14,47 @@ import re
 from collections.abc import Iterable, Mapping
 
 from slurm_operator import names
+from slurm_operator.decisions import effects
 from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.seen import SlurmJob, Unknown
+from slurm_operator.seen import Nodes, Running, SlurmJob, Unknown
 
-SEEN_BY_PODS_AFTER = datetime.timedelta(seconds=90)
-"""The kubelet refreshes mounted ConfigMaps once per sync, a minute by default, with jitter up to half of it."""
+CLOCKS_DIFFER = datetime.timedelta(seconds=5)
+"""A node's clock may be behind slurmctld's by as much without being called outdated."""
+NODES_READ_WITHIN = datetime.timedelta(seconds=60)
+"""Nodes read a configuration within seconds; one whose slurmd waits for a prolog first takes longer (slurmd.c)."""
 
 _PARTITION = re.compile(r"^\s*PartitionName\s*=\s*([^\s#]+)", re.IGNORECASE | re.MULTILINE)
+_MARK = re.compile(rf"\b{names.CONFIG_MARK}=(\w+)")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the rehearsal's slurmctld made of files; `words` are its own, and may be there although it took them."""
+
+    accepted: bool
+    words: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rehearse:
+    """Have a slurmctld that has nothing to lose try the wanted files."""
+
+    files: Mapping[str, str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Promote:
-    """Copy the wanted files byte for byte into the active ConfigMap."""
+    """Copy the wanted files byte for byte into the active ConfigMap; slurmctld's words about them are told."""
 
     files: Mapping[str, str]
+    words: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Refuse:
+    """slurmctld would not start with the wanted files; the message has its words."""
+
+    message: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,22 +69,6 @@ class Hold:
     message: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Wait:
-    """Nothing to do yet; the message says for what."""
-
-    message: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Memory:
-    """What SlurmCluster.status remembers: content seen, since when, and what slurmctld was told to read."""
-
-    content: str
-    changed: datetime.datetime
-    applied: str
-
-
 def content_hash(files: Mapping[str, str]) -> str:
     """Identify the content of a ConfigMap."""
     digest = hashlib.sha256()
@@ -66,17 +77,29 @@ def content_hash(files: Mapping[str, str]) -> str:
     return digest.hexdigest()[:16]
 
 
+def mark(text: str) -> str:
+    """The mark of a rendered configuration, in its slurm.conf or as slurmctld shows it; empty if it has none."""
+    found = _MARK.search(text)
+    return found[1] if found else ""
+
+
+def is_read(active: Mapping[str, str], running: Running) -> bool:
+    """Whether slurmctld runs with these files."""
+    return mark(active.get(names.SLURM_CONF, "")) == mark(running.parameters)
+
+
 def partitions(files: Mapping[str, str]) -> frozenset[str]:
-    """Names of the partitions that a configuration defines, in lower case as Slurm compares them."""
+    """Names of the partitions that a configuration defines; Slurm tells their cases apart (slurm.conf(5))."""
     found = _PARTITION.findall(files.get(names.SLURM_CONF, ""))
-    return frozenset(name.lower() for names_ in found for name in names_.split(",")) - {"default"}
+    return frozenset(name for line in found for name in line.split(",") if name.upper() != "DEFAULT")
 
 
-def jobs_needed(wanted: Mapping[str, str] | None, active: Mapping[str, str] | None, memory: Memory | None) -> bool:
+def jobs_needed(wanted: Mapping[str, str] | None, active: Mapping[str, str] | None, running: Running | Unknown) -> bool:
     """Whether a decision now depends on which jobs there are."""
-    if wanted is None or active is None:
+    if wanted is None or active is None or isinstance(running, Unknown):
         return False
-    return dict(wanted) != dict(active) or (memory is not None and memory.applied != content_hash(active))
+    lost = partitions(active) - partitions(wanted)
+    return bool(lost or effects.costly(active, wanted)) or not is_read(active, running)
 
 
 def promotion(
@@ -84,14 +107,16 @@ def promotion(
     active: Mapping[str, str] | None,
     *,
     declared: bool,
+    verdict: Verdict | None,
     jobs: Iterable[SlurmJob] | Unknown,
-) -> Promote | Hold | None:
+) -> Rehearse | Promote | Refuse | Hold | None:
     """Whether the wanted configuration becomes the active one now.
 
     Args:
         wanted: files that Pulumi declared, None if it has not.
         active: files that are mounted, None if there are none: then slurmctld cannot even start, so nothing can break.
         declared: whether the declaration is complete (the ledger's revision is the cluster's).
+        verdict: what a rehearsal of the wanted files said, None if there was none.
         jobs: jobs in Slurm now.
     """
     if wanted is None or (active is not None and dict(wanted) == dict(active)):
@@ -100,55 +125,83 @@ def promotion(
         return Promote(wanted)
     if not declared:
         return None
-    lost = partitions(active) - partitions(wanted)
+    if verdict is None:
+        return Rehearse(wanted)
+    if not verdict.accepted:
+        return Refuse(f"the declared configuration is not used, since slurmctld refuses it: {verdict.words}")
+    return _cost(wanted, active, jobs) or Promote(wanted, verdict.words)
+
+
+def _cost(wanted: Mapping[str, str], active: Mapping[str, str], jobs: Iterable[SlurmJob] | Unknown) -> Hold | None:
+    """Why jobs that there are now forbid the change."""
+    lost, keys = partitions(active) - partitions(wanted), effects.costly(active, wanted)
     if isinstance(jobs, Unknown):
-        if not lost:
-            return Promote(wanted)
-        return Hold(f"partition {', '.join(sorted(lost))} would go, and its jobs cannot be seen: {jobs.message}")
-    return _doomed(wanted, jobs) or Promote(wanted)
+        changes = [*(f"partition {name} would go" for name in sorted(lost)), *(f"{key} would change" for key in keys)]
+        return Hold(f"{', '.join(changes)}, and jobs cannot be seen: {jobs.message}") if changes else None
+    alive = [job for job in jobs if slurm_nodes.is_alive(job)]
+    if keys and alive:
+        why = "; ".join(f"{key} changes: {effects.COSTS[key]}" for key in keys)
+        return Hold(f"{why}. It waits until there is no job; there are {_numbers(alive)}")
+    doomed = _doomed(partitions(wanted), alive)
+    return _hold(doomed, partitions(wanted)) if doomed else None
+
+
+def closing(
+    wanted: Mapping[str, str] | None,
+    active: Mapping[str, str] | None,
+    decided: object,
+    running: Running | Unknown,
+    closed: frozenset[str],
+) -> frozenset[str]:
+    """Partitions that shall take no more jobs: they go once they are empty, or when slurmctld reads the active files.
+
+    Args:
+        wanted: files that Pulumi declared.
+        active: files that are mounted.
+        decided: what became of the wanted files in this pass.
+        running: what slurmctld runs with.
+        closed: partitions that were closed before.
+    """
+    if wanted is None or active is None:
+        return closed
+    going = partitions(active) - partitions(wanted) if isinstance(decided, Hold) else frozenset()
+    read = isinstance(running, Running) and is_read(active, running)
+    return going if read else going | (closed - partitions(wanted))
 
 
 def reconfiguration(
-    active: Mapping[str, str] | None,
-    memory: Memory | None,
-    *,
-    now: datetime.datetime,
-    jobs: Iterable[SlurmJob] | Unknown,
-) -> Reconfigure | Hold | Wait | None:
+    active: Mapping[str, str] | None, running: Running | Unknown, jobs: Iterable[SlurmJob] | Unknown
+) -> Reconfigure | Hold | None:
     """Whether slurmctld should read the active files now."""
-    if active is None or memory is None or memory.applied == content_hash(active):
+    if active is None or isinstance(running, Unknown) or isinstance(jobs, Unknown) or is_read(active, running):
         return None
-    left = memory.changed + SEEN_BY_PODS_AFTER - now
-    if left > datetime.timedelta():
-        return Wait("slurmctld is told to read the new configuration once its pod must have it")
-    if isinstance(jobs, Unknown):
-        return Wait(f"slurmctld is told to read the new configuration when it answers: {jobs.message}")
-    return _doomed(active, jobs) or Reconfigure()
+    doomed = _doomed(partitions(active), jobs)
+    return _hold(doomed, partitions(active)) if doomed else Reconfigure()
 
 
-def remember(
-    active: Mapping[str, str] | None, memory: Memory | None, *, now: datetime.datetime, reconfigured: bool
-) -> Memory | None:
-    """What to remember after a pass. Content met first, with no memory of another, is what slurmctld started with."""
-    if active is None:
-        return memory
-    content = content_hash(active)
-    if memory is None:
-        return Memory(content, now, content)
-    if reconfigured:
-        return dataclasses.replace(memory, applied=content)
-    return memory if memory.content == content else Memory(content, now, memory.applied)
+def outdated(nodes: Nodes, running: Running) -> list[str]:
+    """Nodes that answer and have not read the configuration that slurmctld runs with.
+
+    slurmctld starts itself anew to read its files, then has every slurmd fetch them and start itself anew. So a slurmd
+    that has been running for longer than slurmctld has the files of before.
+    """
+    reached = (node for node in nodes.values() if not node.states & {"DOWN", "NOT_RESPONDING", "FUTURE"})
+    latest = running.started - CLOCKS_DIFFER
+    return sorted(node.name for node in reached if node.started is not None and node.started < latest)
 
 
-def _doomed(files: Mapping[str, str], jobs: Iterable[SlurmJob]) -> Hold | None:
+def _doomed(kept: frozenset[str], jobs: Iterable[SlurmJob]) -> list[SlurmJob]:
     """Removing or renaming a partition kills its jobs, pending ones too, when slurmctld reads the files."""
-    kept = partitions(files)
-    lost = [job for job in jobs if slurm_nodes.is_alive(job) and not {name.lower() for name in job.partitions} <= kept]
-    if not lost:
-        return None
-    gone = sorted({name for job in lost for name in job.partitions if name.lower() not in kept})
-    shown = ", ".join(str(job.job_id) for job in lost[:10]) + (f" and {len(lost) - 10} more" if len(lost) > 10 else "")
+    return [job for job in jobs if slurm_nodes.is_alive(job) and not job.partitions <= kept]
+
+
+def _hold(lost: list[SlurmJob], kept: frozenset[str]) -> Hold:
+    gone = sorted({name for job in lost for name in job.partitions if name not in kept})
     return Hold(
-        f"the new configuration removes partition {', '.join(gone)}, which would kill its jobs {shown}: "
-        "wait for them, cancel them, or keep the partition"
+        f"the new configuration removes partition {', '.join(gone)}, which would kill its jobs {_numbers(lost)}: "
+        "it takes no new ones meanwhile; wait for them, cancel them, or keep the partition"
     )
+
+
+def _numbers(jobs: list[SlurmJob]) -> str:
+    return ", ".join(str(job.job_id) for job in jobs[:10]) + (f" and {len(jobs) - 10} more" if len(jobs) > 10 else "")

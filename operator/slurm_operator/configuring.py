@@ -1,0 +1,142 @@
+"""The part of a pass that concerns the configuration: has it tried, copies it, has slurmctld and nodes read it."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import time
+
+from slurm_operator import actions, metrics, rehearsal
+from slurm_operator.decisions import config
+from slurm_operator.decisions.status import Finding, Findings
+from slurm_operator.kubernetes_api import KubernetesApi, Object
+from slurm_operator.lease import Lease
+from slurm_operator.seen import Kubernetes, Nodes, Running, SlurmJob, Unknown
+from slurm_operator.slurm_rest import SlurmError, SlurmRest
+
+log = logging.getLogger(__name__)
+
+_RECONFIGURING = Finding("Reconfiguring", "slurmctld reads the new configuration")
+_FIRST_PAUSE_SECONDS = 3.0
+_LONGEST_PAUSE_SECONDS = 60.0
+
+
+class Configuration:
+    """The configuration of one namespace's cluster. What it keeps spares work, and may be lost at any time."""
+
+    def __init__(self, api: KubernetesApi, lease: Lease) -> None:
+        self._api = api
+        self._lease = lease
+        self._verdict: tuple[str, config.Verdict] = ("", config.Verdict(False, ""))
+        self._told = ("", 0.0, 0.0)
+
+    async def bring(
+        self,
+        rest: SlurmRest,
+        body: Object,
+        seen: Kubernetes,
+        running: Running | Unknown,
+        jobs: tuple[SlurmJob, ...] | Unknown,
+        *,
+        declared: bool,
+    ) -> tuple[Findings, frozenset[str]]:
+        """Do what is to be done now.
+
+        Args:
+            rest: the cluster's slurmrestd.
+            body: the SlurmCluster, for Events.
+            seen: what is in Kubernetes.
+            running: what slurmctld runs with.
+            jobs: jobs in Slurm.
+            declared: whether the wanted files are those of the cluster's own revision.
+
+        Returns:
+            What is to be told, and which partitions are closed now.
+        """
+        found, wanted, active = Findings(), seen.wanted_config, seen.active_config
+        content = "" if wanted is None else config.content_hash(wanted)
+        verdict = self._verdict[1] if self._verdict[0] == content else None
+        decided = config.promotion(wanted, active, declared=declared, verdict=verdict, jobs=jobs)
+        if isinstance(decided, config.Rehearse):
+            try:
+                self._verdict = (content, await rehearsal.ask(seen.cluster.rehearsal_url, decided.files))
+            except rehearsal.RehearsalError as error:
+                waits = f"the new configuration waits until a slurmctld has tried it: {error}"
+                found.moving.append(Finding("Rehearsing", waits))
+            else:
+                decided = config.promotion(wanted, active, declared=declared, verdict=self._verdict[1], jobs=jobs)
+        match decided:
+            case config.Promote():
+                copying = actions.promote(self._api, self._lease, seen.cluster, decided)
+                failed = await actions.attempt(self._api, body, "PromoteConfiguration", copying)
+                found.wrong += [failed] if failed else []
+                active = active if failed else decided.files
+                # A copy made just now is not in the pod yet: the next pass tells slurmctld.
+                if not failed and isinstance(running, Running) and not config.is_read(decided.files, running):
+                    found.moving.append(_RECONFIGURING)
+            case config.Refuse(message=message):
+                found.blocking.append(Finding("ConfigurationRefused", message))
+                found.wrong.append(Finding("ConfigurationRefused", message))
+            case config.Hold(message=message):
+                found.wrong.append(Finding("ConfigurationHeld", message))
+        closing = config.closing(wanted, active, decided, running, seen.cluster.closed)
+        closed = await self._close(rest, body, seen, closing, found)
+        telling = None if isinstance(decided, config.Promote) else config.reconfiguration(active, running, jobs)
+        if isinstance(telling, config.Hold):
+            found.wrong.append(Finding("ConfigurationHeld", telling.message))
+        elif isinstance(telling, config.Reconfigure) and active is not None:
+            found.moving.append(_RECONFIGURING)
+            if self._is_time(config.content_hash(active)):
+                told = actions.reconfigure(self._api, rest, self._lease, seen.cluster)
+                failed = await actions.attempt(self._api, body, "Reconfigure", told)
+                found.wrong += [failed] if failed else []
+        return found, closed
+
+    def judge_nodes(self, nodes: Nodes | Unknown, running: Running | Unknown) -> Findings:
+        """Tell which nodes have not read what slurmctld runs with."""
+        found = Findings()
+        if isinstance(nodes, Unknown):
+            return found
+        if isinstance(running, Unknown):
+            found.wrong.append(Finding(running.reason, f"what slurmctld runs with is unknown: {running.message}"))
+            return found
+        late = config.outdated(nodes, running)
+        metrics.OUTDATED_NODES.set(len(late))
+        if late:
+            shown = ", ".join(late[:10]) + (f" and {len(late) - 10} more" if len(late) > 10 else "")
+            overdue = datetime.datetime.now(datetime.UTC) - running.started > config.NODES_READ_WITHIN
+            message = f"still with the configuration before: {shown}"
+            more = "; `scontrol reconfigure` asks them again, a new pod helps in any case" if overdue else ""
+            (found.wrong if overdue else found.moving).append(Finding("NodesOutdated", message + more))
+        return found
+
+    async def _close(
+        self, rest: SlurmRest, body: Object, seen: Kubernetes, closing: frozenset[str], found: Findings
+    ) -> frozenset[str]:
+        """Let partitions that are to go finish what they have, and those that stay after all take jobs again."""
+        states = dict.fromkeys(seen.cluster.closed - closing, "UP") | dict.fromkeys(closing, "DRAIN")
+        there = set()
+        for name, state in states.items():
+            setting = actions.set_partition(rest, self._lease, name, state)
+            failed = await actions.attempt(self._api, body, "SetPartition", setting)
+            found.wrong += [failed] if failed else []
+            there |= {name} if failed or state == "DRAIN" else set()
+        return frozenset(there)
+
+    def _is_time(self, content: str) -> bool:
+        """Whether to tell slurmctld now: at once, and with growing pauses as long as it has not found the files."""
+        known, last, pause = self._told
+        now = time.monotonic()
+        if known == content and now < last + pause:
+            return False
+        grown = min(pause * 2, _LONGEST_PAUSE_SECONDS) if known == content else _FIRST_PAUSE_SECONDS
+        self._told = (content, now, grown)
+        return True
+
+
+async def running(rest: SlurmRest) -> Running | Unknown:
+    """Ask slurmctld what it runs with."""
+    try:
+        return await rest.running()
+    except SlurmError as error:
+        return Unknown(error.reason, str(error))

@@ -1,0 +1,39 @@
+"""Keys of slurm.conf whose change costs jobs, or takes more than a reconfigure.
+
+Since 23.11 daemons read their files by starting themselves anew (scontrol(1), reconfigure), so that every other key
+takes effect by it, under running jobs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from slurm_operator import names
+
+COSTS: Final[Mapping[str, str]] = {
+    # scontrol(1), reconfigure: it can't change listening ports or the mechanism of authentication.
+    "slurmctldport": "daemons keep the port that they listen on until their pods are new",
+    "slurmdport": "daemons keep the port that they listen on until their pods are new",
+    # slurm.conf(5), AuthType: all daemons end before, and no job may run.
+    "authtype": "steps of the old kind can't finish, and daemons change only when their pods are new",
+    "credtype": "steps of the old kind can't finish, and daemons change only when their pods are new",
+    # slurm.conf(5), SelectType: all job information is lost.
+    "selecttype": "slurmctld forgets all jobs",
+    # slurm.conf(5), SwitchType: records of all jobs may be lost.
+    "switchtype": "slurmctld may forget all jobs",
+}
+"""Key in lower case → what happens to jobs when it changes."""
+
+_SETTING = re.compile(r"^[ \t]*(\w+)[ \t]*=[ \t]*([^\s#]*)", re.MULTILINE)
+
+
+def costly(active: Mapping[str, str], wanted: Mapping[str, str]) -> tuple[str, ...]:
+    """Keys of COSTS that the wanted files give another value than the active ones."""
+    before, after = _settings(active), _settings(wanted)
+    return tuple(sorted(key for key in COSTS if before.get(key) != after.get(key)))
+
+
+def _settings(files: Mapping[str, str]) -> dict[str, str]:
+    return {key.lower(): value.lower() for key, value in _SETTING.findall(files.get(names.SLURM_CONF, ""))}
