@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from bench import populate, program, steps
+from bench import entering, populate, program, steps
 from bench.measurement import Measurement, write_report
 from devcluster import up
 from devcluster.bootstrap import CHECKOUT
@@ -15,6 +15,7 @@ from devcluster.up import Cluster
 MEASUREMENTS: dict[str, Callable[[Cluster], list[Measurement]]] = {
     "warm-up": program.warm_up,
     "steps": steps.measure,
+    "entering": entering.measure,
     "memory": program.memory,
     "previews": program.previews,
     "populate": populate.measure,

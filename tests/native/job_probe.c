@@ -1,9 +1,11 @@
 /* A job without Slurm: keeps its namespaces as the extern step does, joins them as slurmstepd does, and runs a shell
- * line as its task. Each further argument is one more step, the word "ordinary" before it runs it as an ordinary user.
+ * line as its task. Each further argument is one more step, the word "ordinary" before it runs it as an ordinary user;
+ * the word "census" tells what this process and the keeper hold.
  * Usage: job_probe ROOT LINE... */
 #include "confine.h"
 #include "job.h"
 
+#include <dirent.h>
 #include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +58,37 @@ static _Noreturn void step(const char *root, uid_t user, const char *line) {
     _exit(job_fork_outside(&jail, &job) ? 95 : outcome);
 }
 
+static int entries(const char *path) {
+    int count = 0;
+    DIR *folder = opendir(path);
+    if (!folder)
+        return -1;
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
+}
+
+static int lines(const char *path) {
+    int count = 0, letter;
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return -1;
+    while ((letter = fgetc(file)) != EOF)
+        count += letter == '\n';
+    fclose(file);
+    return count;
+}
+
+/* Mounts of the keeper alone: what the machine has mounted comes and goes by itself. */
+static void census(pid_t keeper) {
+    char descriptors[64], mounts[64];
+    snprintf(descriptors, sizeof(descriptors), "/proc/%d/fd", keeper);
+    snprintf(mounts, sizeof(mounts), "/proc/%d/mountinfo", keeper);
+    printf("descriptors %d, the keeper's %d; mounts %d\n", entries("/proc/self/fd"), entries(descriptors),
+           lines(mounts));
+}
+
 int main(int argc, char *argv[]) {
     struct jail jail;
     struct job job;
@@ -69,6 +102,10 @@ int main(int argc, char *argv[]) {
     for (int i = 2; i < argc; i++) {
         if (!strcmp(argv[i], "ordinary")) {
             user = ORDINARY;
+            continue;
+        }
+        if (!strcmp(argv[i], "census")) {
+            census(job.keeper);
             continue;
         }
         fflush(stdout);

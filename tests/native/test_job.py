@@ -41,12 +41,12 @@ class Said:
 class Trial:
     """A tree and a job in a mount namespace of the test's own."""
 
-    def __init__(self, folder: Path, make: Callable[..., Path]) -> None:
+    def __init__(self, folder: Path, make: Callable[..., Path], *variables: str) -> None:
         self.folder = folder
         self.jail = folder / "jail"
-        self.probe = make("job_probe", folder)
+        self.probe = make("job_probe", folder, *variables)
 
-    def run(self, *steps: str, spoil: str = "", wrap: str = "") -> Said:
+    def run(self, *steps: str, spoil: str = "", wrap: str = "", seconds: int = 60) -> Said:
         """Builds the tree, spoils it by a line of shell, runs steps as tasks of one job."""
         # Descriptor 7 holds a fake file server (mute) up; a process that hangs in it must not.
         script = f'set -e\n{TREE}\n{spoil}\n{wrap} "$PROBE" "$JAIL" "$@" 7>&-'
@@ -55,7 +55,7 @@ class Trial:
             ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *steps],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=seconds,
             env={**os.environ, **ours},
             check=False,
         )
@@ -157,6 +157,17 @@ def test_nothing_of_a_job_outlives_it(trial: Trial) -> None:
     commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
     assert marker.replace(" ", "\0").encode() not in b"".join(commands)
     assert not list((trial.folder / "jobs").iterdir())
+
+
+def test_a_thousand_steps_leave_no_mount_descriptor_or_process(tmp_path: Path, make: Callable[..., Path]) -> None:
+    # Without the sanitizers, which make a step four times as long; the other tests have them.
+    trial = Trial(tmp_path, make, "SANITIZERS=")
+    count = ("census", "wc -l < /proc/self/mountinfo; ls /proc | grep -c '^[0-9]'")
+    said = trial.run("true", *count, *["true"] * 1000, *count, "ordinary", "true", *count, seconds=300)
+    assert said.statuses == [0] * len(said.statuses)
+    before, after, last = said.lines[:3], said.lines[3:6], said.lines[6:]
+    assert before == after == last
+    assert "-1" not in before[0]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from components import names, node_set, slurm_conf
 from components.config import ConfigurationError, parse
 from tests.unit import submount_effects
 from tests.unit.samples import changed
-from tests.unit.submount_effects import EVERY_KIND, EVERYWHERE, HOST_PATHS, mounts, pod, variable
+from tests.unit.submount_effects import EVERY_KIND, EVERYWHERE, HOST_PATHS, mounts, pod
 
 PODS = ("cpu", names.LOGIN)
 
@@ -192,7 +192,3 @@ def test_all_errors_of_submounts_are_told_at_once() -> None:
         f"{at}[2].hostPath",
         f"{at}[2].path",
     ]
-
-
-def test_what_the_variable_says_is_the_same_each_time() -> None:
-    assert variable(parse(EVERYWHERE), "cpu") == variable(parse(EVERYWHERE), "cpu")

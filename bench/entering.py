@@ -1,0 +1,93 @@
+"""What submounts cost who enters the jail: a job's namespaces, and a step in them, with 5 submounts and with 200.
+
+Without Slurm and Kubernetes: the library's own code on a tree of mounts in memory, driven by tests/native/job_probe.c.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+from pathlib import Path
+
+from bench.measurement import Measurement
+from devcluster.bootstrap import CHECKOUT
+from devcluster.up import Cluster
+
+FEW, MANY = 5, 200
+ROUNDS, REPETITIONS, STEPS = 12, 2, 50
+
+TREE = """
+set -e
+mkdir "$JAIL"
+mount -t tmpfs -o size=64m jail "$JAIL"
+for folder in run dev proc sys bin usr lib lib64 etc tmp var/spool/slurmd; do mkdir -p "$JAIL/$folder"; done
+for folder in bin usr lib lib64 etc; do [ ! -d /$folder ] || mount --rbind /$folder "$JAIL/$folder"; done
+mount -t tmpfs run "$JAIL/run"
+mkdir "$JAIL/run/slurm"
+mount --bind "$JAIL/run/slurm" "$JAIL/run/slurm"
+for folder in tmp var/spool/slurmd; do mount --bind "$JAIL/$folder" "$JAIL/$folder"; done
+for folder in dev proc sys; do mount --rbind /$folder "$JAIL/$folder"; done
+for number in $(seq "$SUBMOUNTS"); do
+    mkdir -p "$JAIL/mnt/$number"
+    mount -t tmpfs submount "$JAIL/mnt/$number"
+    echo "/mnt/$number"
+done > "$JAIL/run/.jail-ready"
+exec python3 -c "$TIMER" "$PROBE" "$JAIL"
+"""
+
+TIMER = f"""
+import json, subprocess, sys, time
+def timed(*steps):
+    began = time.perf_counter()
+    done = subprocess.run([*sys.argv[1:], *steps], check=True, timeout=120, capture_output=True, text=True)
+    assert done.stdout == "-> 0\\n" * len(steps), done.stdout
+    return time.perf_counter() - began
+timed("true")
+jobs, steps = [], []
+for _ in range({REPETITIONS}):
+    jobs.append(timed())
+    steps.append((timed(*["true"] * {STEPS}) - jobs[-1]) / {STEPS})
+print(json.dumps([jobs, steps]))
+"""
+
+
+def measure(_cluster: Cluster) -> list[Measurement]:
+    """Medians of 24 jobs with each tree, and of 50 steps in each of those, measured alternately."""
+    jobs: dict[int, list[float]] = {FEW: [], MANY: []}
+    steps: dict[int, list[float]] = {FEW: [], MANY: []}
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        made = ["make", "-s", "-C", str(CHECKOUT / "native"), f"OUT={folder}", "SANITIZERS=", str(folder / "job_probe")]
+        subprocess.run(made, check=True, timeout=120)
+        for _ in range(ROUNDS):
+            for count in (FEW, MANY):
+                for kept, taken in zip((jobs, steps), _run(folder, count), strict=True):
+                    kept[count] += taken
+    return [
+        _compared("entering a job with 200 submounts ÷ 5", steps, 1.1),
+        # Linux copies the table of mounts for a new namespace, once for a job or a login.
+        _compared("making a job's namespaces with 200 submounts ÷ 5", jobs, None),
+    ]
+
+
+def _run(folder: Path, count: int) -> list[list[float]]:
+    ours = {"JAIL": str(folder / "jail"), "PROBE": str(folder / "job_probe"), "SUBMOUNTS": str(count), "TIMER": TIMER}
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        ours["JAIL"] = f"{own}/jail"
+        done = subprocess.run(
+            ["unshare", "--mount", "--propagation", "private", "sh", "-c", TREE],
+            env={**os.environ, **ours}, capture_output=True, text=True, check=False, timeout=600,
+        )  # fmt: skip
+    if done.returncode != 0:
+        raise RuntimeError(f"a tree with {count} submounts: {done.stderr[-1000:]}")
+    taken: list[list[float]] = json.loads(done.stdout)
+    return taken
+
+
+def _compared(name: str, seconds: dict[int, list[float]], bound: float | None) -> Measurement:
+    medians = {count: statistics.median(taken) for count, taken in seconds.items()}
+    detail = {f"{count} submounts, ms": taken * 1000 for count, taken in medians.items()}
+    return Measurement(name, medians[MANY] / medians[FEW], bound, detail=detail)
