@@ -40,8 +40,13 @@ def build_all(cache: Path, names: Iterable[str] = NAMES) -> dict[str, Image]:
     """
     folder = cache / "images"
     (folder / "logs").mkdir(parents=True, exist_ok=True)
-    with _locked(folder / ".lock"):
-        return {name: _build(read_recipe(name), Builder(folder)) for name in names}
+    recipes = {name: read_recipe(name) for name in names}
+    images = {name: _image(recipe, folder) for name, recipe in recipes.items()}
+    # What is there already need not wait for another checkout's build.
+    if not all(image.archive.exists() for image in images.values()):
+        with _locked(folder / ".lock"):
+            return {name: _build(recipe, Builder(folder)) for name, recipe in recipes.items()}
+    return images
 
 
 def push(registry: str, images: Mapping[str, Image]) -> dict[str, str]:
@@ -75,13 +80,16 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
+def _image(recipe: Recipe, folder: Path) -> Image:
+    return Image(recipe.reference, folder / f"{recipe.name}-{recipe.tag}.tar")
+
+
 def _build(recipe: Recipe, builder: Builder) -> Image:
-    archive = builder.folder / f"{recipe.name}-{recipe.tag}.tar"
-    image = Image(recipe.reference, archive)
-    if archive.exists():
+    image = _image(recipe, builder.folder)
+    if image.archive.exists():
         return image
     started = time.monotonic()
-    builder.build(recipe, archive)
+    builder.build(recipe, image.archive)
     _prune(builder.folder, recipe.name)
     builder.remove_roots_but(
         {

@@ -186,7 +186,7 @@ class SmallCluster:
         )  # fmt: skip
         assert populated.returncode == 0, populated.stderr
         self._start(CONTROLLER, "controller", user=True)
-        node = {"controller": "slurm-controller:6817", "nodeSet": "cpu", "cpus": 4, "memoryMib": 1024}
+        node = {"controller": "slurm-controller:6817", "nodeSet": "cpu", "cpus": os.cpu_count(), "memoryMib": 1024}
         self._start(WORKER, "worker", SLURM_NODE=json.dumps(node))
         self.wait("the worker is ready", lambda: self.state() == "ready", 90)
         self.wait("the node is idle", lambda: self.jail("sinfo -h -o %T").stdout.strip() == "idle", 60)
