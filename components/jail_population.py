@@ -8,7 +8,7 @@ import pulumi
 from components import names, pod_security
 from components.component import Component
 from components.config import Config
-from components.config.values import duration_seconds
+from components.config.values import duration_seconds, image_revision
 from components.manifest import Manifest, declared
 from components.slurm_pod import environment, jail_variable, jail_volume, pod_template, slurm_container, slurm_pod_spec
 
@@ -25,9 +25,9 @@ def users_variable(config: Config) -> list[dict[str, Any]]:
     return [user.model_dump(by_alias=True) for user in config.login.users]
 
 
-def _jail_variable(config: Config) -> dict[str, Any]:
+def _jail_variable(config: Config, image: str) -> dict[str, Any]:
     """What a root is made of; the size of /tmp is each node's own, and no reason to run the Job again."""
-    return {key: value for key, value in jail_variable(config).items() if key != "tmpMib"}
+    return {key: value for key, value in jail_variable(config, image=image).items() if key != "tmpMib"}
 
 
 def _tools(config: Config) -> dict[str, Any]:
@@ -43,11 +43,11 @@ def _tools(config: Config) -> dict[str, Any]:
     )
 
 
-def _image(config: Config) -> dict[str, Any]:
+def _image(config: Config, image: str) -> dict[str, Any]:
     """Runs the jail image, only so that its root file system is there to be read."""
     return {
         "name": "image",
-        "image": config.images.reference(config.jail.image),
+        "image": config.images.reference(image),
         "imagePullPolicy": str(config.images.pull_policy),
         "command": [_PAUSE],
         "restartPolicy": "Always",
@@ -58,26 +58,35 @@ def _image(config: Config) -> dict[str, Any]:
     }
 
 
-def _populate(config: Config) -> dict[str, Any]:
+def _populate(config: Config, image: str) -> dict[str, Any]:
     return slurm_container(
         config,
         "populate",
-        env=environment({"SLURM_JAIL": _jail_variable(config), "SLURM_USERS": users_variable(config)}),
+        env=environment({"SLURM_JAIL": _jail_variable(config, image), "SLURM_USERS": users_variable(config)}),
         resources=_COPY,
         securityContext=pod_security.mounting_container(pod_security.POPULATE_CAPABILITIES),
         volumeMounts=[{"name": "jail", "mountPath": names.JAIL_VOLUME}, _TOOLS_MOUNT],
     )
 
 
+def images(config: Config) -> list[str]:
+    """The images that are roots of some nodes, that of the login nodes first."""
+    return [*dict.fromkeys([config.jail.image, *(each.jail_image or config.jail.image for each in config.node_sets)])]
+
+
 def manifests(config: Config) -> list[Manifest]:
-    """The Job of the root that the configuration asks for."""
-    name = names.jail_job(config.jail.revision)
+    """A Job for each root that the configuration asks for."""
+    return [_job(config, image) for image in images(config)]
+
+
+def _job(config: Config, image: str) -> Manifest:
+    name = names.jail_job(image_revision(image))
     seconds = duration_seconds(config.timeouts.populate)
     pod = slurm_pod_spec(
         config,
-        [_populate(config)],
+        [_populate(config, image)],
         [jail_volume(config), {"name": "tools", "emptyDir": {}}],
-        initContainers=[_tools(config), _image(config)],
+        initContainers=[_tools(config), _image(config, image)],
         restartPolicy="Never",
         # The image's root is read through its process: /proc/PID/root.
         shareProcessNamespace=True,
@@ -98,17 +107,17 @@ def manifests(config: Config) -> list[Manifest]:
         # A Job that failed stays failed: the next run makes it anew.
         annotations={"pulumi.com/replaceUnready": "true"},
     )
-    return [Manifest(body, held=False, deadline_seconds=seconds)]
+    return Manifest(body, held=False, deadline_seconds=seconds)
 
 
 class JailPopulation(Component):
-    """The root of the jail that the configured image makes. Pulumi waits until it is complete.
+    """The roots of the jail that the configured images make. Pulumi waits until they are complete.
 
     Roots of other images stay on the volume: a former image is used again at once.
 
     Args:
         name: Name of the resource in the stack.
-        config: The configuration: `jail`, `images`, `login.users`, `timeouts.populate` and `cluster`.
+        config: The configuration: `jail`, the node sets' `jailImage`, `images`, `login.users`, `timeouts.populate`.
         depends_on: What is there before, such as the volume.
         opts: Options of the resource.
     """

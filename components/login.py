@@ -10,6 +10,7 @@ from components import names, pod_security
 from components.component import Component
 from components.config import Config
 from components.config.login import ServiceType
+from components.config.values import duration_seconds
 from components.controller import keys_secret
 from components.manifest import REPLACEABLE, SKIP_AWAIT, Manifest, declared, selector
 from components.slurm_pod import (
@@ -25,6 +26,9 @@ from components.slurm_pod import (
     slurm_pod_spec,
 )
 from components.submounts import in_pod
+
+_GRACE_SECONDS = 30
+"""For the daemons, after the sessions."""
 
 
 def _service(config: Config) -> Manifest:
@@ -57,8 +61,11 @@ def _stateful_set(config: Config) -> Manifest:
         ports=[{"name": "ssh", "containerPort": names.SSH_PORT}],
         env=environment(
             {
-                "SLURM_NODE": {"controller": f"{names.CONTROLLER}:{names.SLURMCTLD_PORT}"},
-                "SLURM_JAIL": jail_variable(config, submounts),
+                "SLURM_NODE": {
+                    "controller": f"{names.CONTROLLER}:{names.SLURMCTLD_PORT}",
+                    "graceSeconds": duration_seconds(config.login.grace),
+                },
+                "SLURM_JAIL": {**jail_variable(config, submounts), "keepRoots": config.jail.keep_roots},
             }
         ),
         readinessProbe=ready_probe("login"),
@@ -88,7 +95,13 @@ def _stateful_set(config: Config) -> Manifest:
         "template": pod_template(
             config,
             "login",
-            slurm_pod_spec(config, [container], volumes, securityContext=pod_security.root_pod()),
+            slurm_pod_spec(
+                config,
+                [container],
+                volumes,
+                securityContext=pod_security.root_pod(),
+                terminationGracePeriodSeconds=duration_seconds(config.login.grace) + _GRACE_SECONDS,
+            ),
         ),
     }
     return Manifest(

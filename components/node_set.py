@@ -58,7 +58,7 @@ def submounts_of_node(config: Config, node_set: NodeSetConfig) -> Submounts:
 def jail_of_node(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
     """What SLURM_JAIL says on the nodes of a set."""
     shared = node_set.resources.shared_memory
-    variable = jail_variable(config, submounts_of_node(config, node_set))
+    variable = jail_variable(config, submounts_of_node(config, node_set), node_set.jail_image)
     return {**variable, **({"shmMib": memory_mib(shared)} if shared else {})}
 
 

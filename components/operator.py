@@ -35,7 +35,8 @@ _OWN_RULES: list[dict[str, Any]] = [
     },
     # Not by name: it lowers and deletes the StatefulSet of a node set that is declared no more.
     {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": [*_READ, "patch", "delete"]},
-    {"apiGroups": [""], "resources": ["pods"], "verbs": _READ},
+    # An update deletes an idle worker's pod, whose name nobody knows beforehand.
+    {"apiGroups": [""], "resources": ["pods"], "verbs": [*_READ, "delete"]},
     # An annotation on slurmctld's pod has kubelet bring it a changed configuration at once.
     {"apiGroups": [""], "resources": ["pods"], "resourceNames": [f"{names.CONTROLLER}-0"], "verbs": ["patch"]},
     # slurmdbd's own words about its database stand nowhere else.

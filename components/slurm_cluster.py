@@ -30,6 +30,7 @@ from components.component import Component
 from components.config import Config
 from components.config.login import ServiceType
 from components.config.network_operator import NetworkOperatorMode
+from components.config.node_sets import NodeSet as NodeSetConfig
 from components.config.values import duration_seconds
 from components.ledger import LedgerSecrets
 from components.manifest import Manifest, declared
@@ -214,9 +215,15 @@ class Workers(Component):
         self.register_outputs({"service": names.WORKERS})
 
 
-def node_set_resource(config: Config, name: str, replicas: int) -> dict[str, Any]:
-    """The NodeSet resource, which says how many nodes are wanted."""
-    spec = {"cluster": config.cluster.name, "statefulSet": name, "replicas": replicas}
+def node_set_resource(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
+    """The NodeSet resource, which says how many nodes are wanted, and how they move to changed pods."""
+    name, update = node_set.name, node_set.update
+    policy = {
+        "maxUnavailable": update.max_unavailable,
+        "paused": update.paused,
+        **({"deadlineSeconds": duration_seconds(update.deadline)} if update.deadline else {}),
+    }
+    spec = {"cluster": config.cluster.name, "statefulSet": name, "replicas": node_set.replicas, "update": policy}
     more = {names.LABEL_NODE_SET: name}
     return declared(config, names.API_VERSION, "NodeSet", name, "worker", {"spec": spec}, more_labels=more)
 
@@ -250,7 +257,7 @@ def _custom_resources(
     timeouts = pulumi.CustomTimeouts(create=f"{seconds}s", update=f"{seconds}s", delete=f"{seconds}s")
     sets = []
     for each in config.node_sets:
-        body = node_set_resource(config, each.name, each.replicas)
+        body = node_set_resource(config, each)
         options = pulumi.ResourceOptions(parent=parent, depends_on=depends_on, custom_timeouts=timeouts)
         sets.append(_custom_resource(f"{each.name}-nodes", body, options))
     body = cluster_resource(config)

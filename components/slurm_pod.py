@@ -7,6 +7,7 @@ from typing import Any, Final
 from components import names
 from components.config import Config
 from components.config.pods import PodResources
+from components.config.values import image_revision
 from components.manifest import SKIP_AWAIT, Manifest, declared, labels, selector
 from components.submounts import Submounts
 
@@ -71,10 +72,10 @@ def run_volume() -> dict[str, Any]:
     return {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": RUN_SIZE}}
 
 
-def jail_variable(config: Config, submounts: Submounts | None = None) -> dict[str, Any]:
-    """What SLURM_JAIL says: the root in use and what stands over it."""
+def jail_variable(config: Config, submounts: Submounts | None = None, image: str | None = None) -> dict[str, Any]:
+    """What SLURM_JAIL says: the root in use, of `jail.image` or of another image, and what stands over it."""
     return {
-        "revision": config.jail.revision,
+        "revision": image_revision(image or config.jail.image),
         "persistent": config.jail.persistent,
         "tmpMib": config.jail.tmp_mib,
         **({"submounts": submounts.variable} if submounts and submounts.variable else {}),

@@ -21,7 +21,7 @@ from devcluster.stack import Stack
 FIRST_JOB = ["srun", "-N2", "sh", "-c", 'echo "$(hostname): $(id -un) in $(pwd), $(cat /etc/debian_version)"']
 FIRST_JOB_DEADLINE_SECONDS = 120
 KUBECTL_DEADLINE_SECONDS = 120
-WORKERS = "app.kubernetes.io/component=worker"
+UPDATE_DEADLINE_SECONDS = 180
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def up(instance: Instance, owner: int | None = None) -> Cluster:
         for image in built.values():
             node_cli.load_image(instance, image.archive)
     apply_stack(cluster, {name: image.reference for name, image in built.items()})
-    restart_idle_workers(cluster)
+    wait_for_updates(cluster)
     run_first_job(cluster)
     say(f"up in {time.monotonic() - started:.0f} s. Log in:     python3 -m devcluster ssh")
     say("Run a command: python3 -m devcluster run -- srun -N2 hostname")
@@ -183,32 +183,21 @@ def show_condition(cluster: Cluster) -> None:
         say(f"the cluster's condition could not be read: {unknown}")
 
 
-def restart_idle_workers(cluster: Cluster) -> None:
-    """Bring idle workers of the dev cluster to the stack's newest images.
-
-    Pulumi never restarts a worker (OnDelete), so after a change of the images old ones would stay. A worker that runs
-    jobs is left alone, which is said.
-    """
+def wait_for_updates(cluster: Cluster) -> None:
+    """Wait until idle workers run the newest images; one with jobs moves when they have ended, which is said."""
     namespace = str(cluster.stack.outputs()["namespace"])
-    sets = json.loads(cluster.kubectl("get", "statefulsets", "-n", namespace, "-l", WORKERS, "-o", "json"))["items"]
-    newest = {item["status"].get("updateRevision") for item in sets}
-    pods = json.loads(cluster.kubectl("get", "pods", "-n", namespace, "-l", WORKERS, "-o", "json"))["items"]
-    old = [pod["metadata"] for pod in pods if pod["metadata"]["labels"]["controller-revision-hash"] not in newest]
-    for name in (each["name"] for each in old):
-        if _has_jobs(cluster, name):
-            say(f"  worker {name} keeps its old image: it runs jobs. When they are done: kubectl delete pod {name}")
-            continue
-        with Step(f"restarting the idle worker {name} with its new image"):
-            cluster.kubectl("delete", "pod", "-n", namespace, name, "--wait=true", "--timeout=90s")
-            cluster.kubectl("wait", "--for=create", "-n", namespace, f"pod/{name}", "--timeout=60s")
-            cluster.kubectl("wait", "--for=condition=Ready", "-n", namespace, f"pod/{name}", "--timeout=90s")
-
-
-def _has_jobs(cluster: Cluster, node: str) -> bool:
-    command = cluster.login.run_command(["timeout", "20", "squeue", "-h", "-w", node])
-    listed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
-    # Without an answer it counts as busy.
-    return listed.returncode != 0 or bool(listed.stdout.strip())
+    deadline = time.monotonic() + UPDATE_DEADLINE_SECONDS
+    with Step("idle workers on their newest images") as step:
+        while True:
+            listed = json.loads(cluster.kubectl("get", "nodesets", "-n", namespace, "-o", "json"))["items"]
+            rows = [row for item in listed for row in item.get("status", {}).get("conditions", [])]
+            moving = [row for row in rows if row["type"] == "Progressing" and row["status"] == "True"]
+            waits = [row["message"] for row in moving if row["reason"] in ("UpdateWaitsForJobs", "UpdatePaused")]
+            if not moving or waits or time.monotonic() > deadline:
+                for message in waits or [row["message"] for row in moving]:
+                    step.note(message)
+                return
+            time.sleep(1)
 
 
 def run_first_job(cluster: Cluster) -> None:

@@ -2,7 +2,7 @@
 
 from components.config.model import Model, setting
 from components.config.storage import JailStorage
-from components.config.values import AbsolutePath, ImmutableImage, Memory, image_revision, memory_mib
+from components.config.values import AbsolutePath, ImmutableImage, Memory, WholeNumber, image_revision, memory_mib
 
 
 def _persistent() -> list[str]:
@@ -16,6 +16,12 @@ class Jail(Model):
     storage: JailStorage = setting("The shared volume.", factory=JailStorage)
     persistent: list[AbsolutePath] = setting(
         "Paths that stay the same when the image changes; they live beside the roots.", factory=_persistent
+    )
+    keep_roots: WholeNumber = setting(
+        "Roots that stay on the volume, those in use among them. More are deleted an hour after their last use.",
+        default=3,
+        ge=1,
+        le=100,
     )
     tmp_size: Memory = setting(
         "Size of /tmp, in memory: of each job on a node, and of each login node.",

@@ -5,7 +5,7 @@ from enum import StrEnum
 from components.config.model import Model, setting
 from components.config.pods import PodResources, login_resources
 from components.config.submounts import Submount
-from components.config.values import Cidr, LabelKey, SshPublicKey, UserName, WholeNumber
+from components.config.values import Cidr, Duration, LabelKey, SshPublicKey, UserName, WholeNumber
 
 
 class ServiceType(StrEnum):
@@ -45,4 +45,9 @@ class Login(Model):
     resources: PodResources = setting("What each login node asks for.", factory=login_resources)
     submounts: list[Submount] = setting(
         "Paths of the jail that are another volume's on login nodes, such as data sets that jobs see too.", factory=list
+    )
+    grace: Duration = setting(
+        "How long sessions stay when their login node is replaced; people are told at once.",
+        unit="s, m or h",
+        default="5m",
     )

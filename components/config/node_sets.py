@@ -9,7 +9,9 @@ from components.config.submounts import Submount, memory_of
 from components.config.values import (
     Cpu,
     DeviceFiles,
+    Duration,
     GresType,
+    ImmutableImage,
     LabelKey,
     LabelValue,
     Memory,
@@ -84,6 +86,23 @@ class NodeResources(Model):
         return self.cpu_request is not None and cpu_millis(self.cpu_request) < self.cpu * 1000
 
 
+class Update(Model):
+    """How nodes of a set move to a changed image, root or size of their pods: each when its jobs have ended."""
+
+    max_unavailable: WholeNumber = setting(
+        "Nodes that may be out of service for an update at once.", unit="nodes", default=1, ge=1, le=LARGEST_SET
+    )
+    deadline: Duration | None = setting(
+        "How long an update waits for a node's jobs; then they are taken from it, and requeued if they may be. Left "
+        "out: as long as they run.",
+        unit="s, m or h",
+        default=None,
+    )
+    paused: bool = setting(
+        "Whether nodes keep what they run now. Nodes that are drained already work again.", default=False
+    )
+
+
 class NodeSet(Model):
     """A group of equal nodes. Its name is also the prefix of the nodes' names, and a Slurm feature."""
 
@@ -95,6 +114,10 @@ class NodeSet(Model):
     submounts: list[Submount] = setting(
         "Paths of the jail that are each node's own, or another volume's; all jobs of a node share them.", factory=list
     )
+    jail_image: ImmutableImage | None = setting(
+        "Image of the root on these nodes alone, to try a new one on a few first. Left out: jail.image.", default=None
+    )
+    update: Update = setting("How nodes move to changed pods.", factory=Update)
     weight: WholeNumber | None = setting(
         f"Slurm's weight of the first nodes; low ones are filled first. Default: {CPU_WEIGHT}, with GPUs {GPU_WEIGHT}.",
         default=None,

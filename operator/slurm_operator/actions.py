@@ -7,13 +7,15 @@ import logging
 from collections.abc import Awaitable, Mapping
 
 from slurm_operator import metrics, names, report
-from slurm_operator.decisions import config, deletion, replicas, status
+from slurm_operator.decisions import config, deletion, replicas, status, updates
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.lease import Lease
 from slurm_operator.observe import CUSTOM_API
 from slurm_operator.seen import Cluster
 from slurm_operator.slurm_rest import SlurmError, SlurmRest
+
+Decided = replicas.Move | updates.Update
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +37,7 @@ async def attempt(api: KubernetesApi, body: Object, kind: str, work: Awaitable[s
     return None
 
 
-async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: replicas.Move) -> str:
+async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: Decided) -> str:
     """Carry out one decision about a node set.
 
     Returns:
@@ -55,18 +57,26 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: repli
             if now is None or slurm_nodes.is_drained(now):
                 return ""
             lease.check()
-            await rest.drain(name, names.SCALE_IN_REASON)
-            return f"drained {name}: it is to be removed"
+            await rest.drain(name, decided.reason)
+            purpose = "removed" if decided.reason == names.SCALE_IN_REASON else "updated"
+            return f"drained {name}: it is to be {purpose}"
         case replicas.Undrain(node=name):
             now = await rest.node(name)
-            if now is None or not slurm_nodes.is_our_scale_in_drain(now):
+            if now is None or not (slurm_nodes.is_our_drain(now) or slurm_nodes.is_new(now)):
                 return ""
             lease.check()
             await rest.undrain(name)
-            return f"undrained {name}: it stays after all"
+            new = slurm_nodes.is_new(now)
+            return f"undrained {name}: {'it is new and works' if new else 'it stays as it is'}"
         case replicas.DeleteRecord(node=name):
             await rest.delete_node(name)
             return f"deleted Slurm's record of {name}: its pod is gone"
+        case updates.TakeJobs(node=name):
+            await rest.take_down(name, names.DEADLINE_REASON)
+            return f"took the jobs of {name}, which may be requeued: the deadline of its update has passed"
+        case updates.RestartPod(node=name):
+            await api.delete("v1", "pods", name, decided.resource_version)
+            return f"deleted the idle pod {name}: a new one has the current template"
 
 
 async def guard(api: KubernetesApi, lease: Lease, node_set: Object, rest_url: str) -> str:

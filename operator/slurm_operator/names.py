@@ -9,6 +9,7 @@ NAME_LABEL = "app.kubernetes.io/name"
 INSTANCE_LABEL = "app.kubernetes.io/instance"
 COMPONENT_LABEL = "app.kubernetes.io/component"
 NODE_SET_LABEL = "pulumi-slurm.dev/node-set"
+REVISION_LABEL = "controller-revision-hash"
 APPLICATION = "slurm"
 
 WANTED_CONFIG = "slurm-config-wanted"
@@ -38,4 +39,10 @@ REST_API = "/slurm/v0.0.45"
 HEALTH_PORT = 8080
 
 SCALE_IN_REASON = "pulumi-slurm:scale-in"
+UPDATE_REASON = "pulumi-slurm:update"
+"""A worker whose node carries it deletes the node's record when it ends, since slurmctld takes no new facts for it."""
+DEADLINE_REASON = "pulumi-slurm:update, its deadline has passed"
+NEW_REASON = "pulumi-slurm:new"
+"""What a node registers with: it takes no job before it is checked."""
+REASON_PREFIX = "pulumi-slurm:"
 """Every drain reason of ours starts with `pulumi-slurm:`; only a drain that we set is ever lifted by us."""

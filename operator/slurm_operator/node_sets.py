@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from slurm_operator import actions, metrics, names, report
-from slurm_operator.decisions import deletion, replicas, serving, status
+from slurm_operator.decisions import deletion, replicas, serving, status, updates
 from slurm_operator.kubernetes_api import KubernetesApi, Object
 from slurm_operator.lease import Lease
 from slurm_operator.seen import Evidence, Nodes, NodeSet, Pod, SlurmJob, Unknown, Workload
@@ -39,6 +39,7 @@ class Served:
     scales: Mapping[str, replicas.Scale | None]
     waits: Mapping[str, status.Finding]
     problems: list[status.Finding]
+    hold: str = ""
 
 
 class NodeSets:
@@ -58,6 +59,7 @@ class NodeSets:
         *,
         jobs_needed: bool,
         cluster_stays: bool,
+        hold: str = "",
     ) -> Served:
         """Do for node sets of one Slurm cluster what is to be done now.
 
@@ -69,6 +71,7 @@ class NodeSets:
             pods: the cluster's pods.
             jobs_needed: whether somebody else needs the listing of jobs.
             cluster_stays: whether their SlurmCluster is there.
+            hold: why no pod may be restarted for an update; empty if it may.
         """
         found = list(node_sets)
         now = datetime.datetime.now(datetime.UTC)
@@ -85,13 +88,13 @@ class NodeSets:
                 problems += [failed] if failed else []
             if scale is None:
                 continue
-            problems += await self._move(rest, body, scale, slurm)
+            problems += await self._move(rest, body, scale, slurm, hold)
             if each.deleting and each.guard is not None:
                 workload = workloads.get(each.stateful_set)
                 decided = deletion.judge(each, scale, workload, slurm.nodes, slurm.jobs, cluster_stays=cluster_stays)
                 waiting = await self.release(body, decided) if isinstance(decided, deletion.Release) else decided
                 waits |= {each.name: waiting} if waiting else {}
-        return Served(slurm, scales, waits, problems)
+        return Served(slurm, scales, waits, problems, hold)
 
     async def release(self, body: Object, decided: deletion.Release) -> status.Finding | None:
         """Let a NodeSet go, or return why it could not be."""
@@ -109,8 +112,9 @@ class NodeSets:
         """Write a NodeSet's status, and return what of it concerns the whole cluster."""
         nodes, waiting = served.slurm.nodes, served.waits.get(node_set.name)
         counts, found = status.Counts(node_set.replicas or 0), refused
+        scale = None if found else served.scales[node_set.name]
         if found is None:
-            counts, found = status.node_set(node_set, served.scales[node_set.name], nodes)
+            counts, found = status.node_set(node_set, scale, nodes, served.hold)
         found.moving += [waiting] if waiting else []
         own = dataclasses.replace(found, blocking=[*([waiting] if waiting else []), *found.blocking])
         if isinstance(nodes, Unknown):
@@ -122,6 +126,7 @@ class NodeSets:
             "idle": counts.idle,
             "allocated": counts.allocated,
             "drained": counts.drained,
+            "updated": None if scale is None else updates.updated(scale),
             "selector": ",".join(f"{key}={value}" for key, value in labels.items()),
         }
         conditions = own.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
@@ -133,11 +138,17 @@ class NodeSets:
             await report.event(self._api, body, waiting.reason, waiting.message)
         return counts, found
 
-    async def _move(self, rest: SlurmRest, body: Object, scale: replicas.Scale, slurm: Slurm) -> list[status.Finding]:
+    async def _move(
+        self, rest: SlurmRest, body: Object, scale: replicas.Scale, slurm: Slurm, hold: str
+    ) -> list[status.Finding]:
+        moves: list[actions.Decided]
         if isinstance(slurm.nodes, Unknown):
-            moves = replicas.moves_unseen(scale)
+            moves = [*replicas.moves_unseen(scale)]
         else:
-            moves = replicas.moves(scale, slurm.nodes, slurm.evidence)
+            moves = [
+                *replicas.moves(scale, slurm.nodes, slurm.evidence),
+                *updates.moves(scale, slurm.nodes, slurm.evidence, hold),
+            ]
         for decided in moves[:MOVES_PER_PASS]:
             move = actions.move(self._api, rest, self._lease, decided)
             failed = await actions.attempt(self._api, body, type(decided).__name__, move)
@@ -153,7 +164,7 @@ async def _look(rest: SlurmRest, scales: list[replicas.Scale], *, jobs_needed: b
     """See Slurm: one listing of nodes, and the expensive listings only if a decision hangs on them."""
     try:
         nodes = await rest.nodes(full=False)
-        if any(replicas.needs_evidence(scale, nodes) for scale in scales):
+        if any(replicas.needs_evidence(scale, nodes) or updates.needs_evidence(scale, nodes) for scale in scales):
             evidence = Evidence(await rest.nodes(full=True), await rest.jobs())
             return Slurm(nodes, evidence.jobs, evidence)
         return Slurm(nodes, await rest.jobs() if jobs_needed else _NOT_ASKED)

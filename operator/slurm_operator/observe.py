@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from slurm_operator import names
 from slurm_operator.decisions import accounting
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
-from slurm_operator.seen import Cluster, Kubernetes, NodeSet, Pod, Workload
+from slurm_operator.seen import Cluster, Kubernetes, NodeSet, Pod, UpdatePolicy, Workload
 
 CUSTOM_API = f"{names.GROUP}/{names.VERSION}"
 _LOG_LINES = 100
@@ -105,14 +105,15 @@ def workload(body: Object) -> Workload:
     metadata, spec, status = body["metadata"], body["spec"], body.get("status", {})
     replicas = spec.get("replicas", 1)
     on_delete = spec.get("updateStrategy", {}).get("type") == "OnDelete"
+    observed = status.get("observedGeneration", 0) >= metadata.get("generation", 1)
     return Workload(
         name=metadata["name"],
         replicas=replicas,
         ready=status.get("readyReplicas", 0),
         resource_version=metadata["resourceVersion"],
-        current=status.get("observedGeneration", 0) >= metadata.get("generation", 1)
-        and (on_delete or status.get("updatedReplicas", 0) >= replicas),
+        current=observed and (on_delete or status.get("updatedReplicas", 0) >= replicas),
         created=status.get("replicas", 0),
+        revision=status.get("updateRevision", "") if observed else "",
     )
 
 
@@ -130,6 +131,8 @@ def pod(body: Object) -> Pod:
         terminating="deletionTimestamp" in metadata,
         created=None if created is None else datetime.datetime.fromisoformat(created),
         trouble=_trouble(status, conditions, containers),
+        revision=metadata.get("labels", {}).get(names.REVISION_LABEL, ""),
+        resource_version=metadata.get("resourceVersion", ""),
     )
 
 
@@ -164,7 +167,12 @@ def node_set(body: Object) -> NodeSet:
         guard=annotations.get(names.REST_ANNOTATION, "") if guarded else None,
         deleting=deleting,
         forced=annotations.get(names.FORCE_ANNOTATION) == "true",
+        update=_update_policy(spec.get("update", {})),
     )
+
+
+def _update_policy(spec: Object) -> UpdatePolicy:
+    return UpdatePolicy(spec.get("maxUnavailable", 1), spec.get("deadlineSeconds"), spec.get("paused", False))
 
 
 def _ledger_revision(secret: Object | None) -> str | None:

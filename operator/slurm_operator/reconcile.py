@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from slurm_operator import actions, configuring, names, node_sets, observe, report
-from slurm_operator.decisions import accounting, config, deletion, serving, status
+from slurm_operator.decisions import accounting, config, deletion, serving, status, updates
 from slurm_operator.healing import Healer
 from slurm_operator.kubernetes_api import KubernetesApi, Object
 from slurm_operator.lease import Lease
@@ -69,7 +69,10 @@ class Reconciler:
         jobs_needed = config.jobs_needed(seen.wanted_config, seen.active_config, running)
         mine = [each for each in seen.node_sets if serving.refusal(seen, each) is None]
         served = await self._node_sets.serve(
-            rest, mine, set_bodies, seen.workloads, seen.pods, jobs_needed=jobs_needed, cluster_stays=True
+            *(rest, mine, set_bodies, seen.workloads, seen.pods),
+            jobs_needed=jobs_needed,
+            cluster_stays=True,
+            hold=updates.held(seen),
         )
         slurm = served.slurm
         drifted = self._healer.has_drifted("ConfigMap", seen.cluster.wanted_config, seen.wanted_config)

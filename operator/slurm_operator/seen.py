@@ -11,7 +11,8 @@ from collections.abc import Mapping
 class SlurmNode:
     """A node record of slurmctld; `states` is the base state with its flags, as slurmrestd lists them.
 
-    `started` is when its slurmd did, by the node's clock; None before it ever registered.
+    `started` is when its slurmd did, by the node's clock; None before it ever registered. `reason_set`: when its reason
+    was set.
     """
 
     name: str
@@ -20,6 +21,7 @@ class SlurmNode:
     reason_user: str = ""
     allocated_cpus: int = 0
     started: datetime.datetime | None = None
+    reason_set: datetime.datetime | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,7 +60,10 @@ class Evidence:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod; `trouble` is a sentence about what keeps it from starting, empty if nothing does."""
+    """A pod; `trouble` is a sentence about what keeps it from starting, empty if nothing does.
+
+    `revision` is that of its StatefulSet's template.
+    """
 
     name: str
     component: str
@@ -67,11 +72,16 @@ class Pod:
     terminating: bool = False
     created: datetime.datetime | None = None
     trouble: str = ""
+    revision: str = ""
+    resource_version: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Workload:
-    """A StatefulSet or Deployment; `current` is true when its controller has acted on the latest generation."""
+    """A StatefulSet or Deployment; `current` is true when its controller has acted on the latest generation.
+
+    `revision` is that of its newest template, empty as long as it is not known.
+    """
 
     name: str
     replicas: int
@@ -79,6 +89,16 @@ class Workload:
     resource_version: str
     current: bool = True
     created: int = 0
+    revision: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class UpdatePolicy:
+    """How nodes move to a changed template; `deadline_seconds` counts from a node's drain, None waits for ever."""
+
+    max_unavailable: int = 1
+    deadline_seconds: int | None = None
+    paused: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,6 +115,7 @@ class NodeSet:
     guard: str | None = None
     deleting: bool = False
     forced: bool = False
+    update: UpdatePolicy = dataclasses.field(default_factory=UpdatePolicy)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

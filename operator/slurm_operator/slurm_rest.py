@@ -131,6 +131,10 @@ class SlurmRest:
         """Give a node no new jobs."""
         await self._change("drain", "POST", f"/node/{quote(name, safe='')}", {"state": ["DRAIN"], "reason": reason})
 
+    async def take_down(self, name: str, reason: str) -> None:
+        """Take a node's jobs from it: those that may are requeued, the others end (NODE_FAIL); a drain stays."""
+        await self._change("take_down", "POST", f"/node/{quote(name, safe='')}", {"state": ["DOWN"], "reason": reason})
+
     async def undrain(self, name: str) -> None:
         """Lift a drain; unlike RESUME it leaves a DOWN node down."""
         await self._change("undrain", "POST", f"/node/{quote(name, safe='')}", {"state": ["UNDRAIN"]})
@@ -274,7 +278,8 @@ def _node(item: Mapping[str, Any]) -> SlurmNode:
         reason=_text(item, "reason"),
         reason_user=_text(item, "reason_set_by_user"),
         allocated_cpus=_count(item, "alloc_cpus"),
-        started=_started(item.get("slurmd_start_time")),
+        started=_since(item.get("slurmd_start_time")),
+        reason_set=_since(item.get("reason_changed_at")),
     )
 
 
@@ -291,7 +296,7 @@ def _job(item: Mapping[str, Any]) -> SlurmJob:
     )
 
 
-def _started(value: object) -> datetime.datetime | None:
+def _since(value: object) -> datetime.datetime | None:
     seconds = value.get("number") if isinstance(value, dict) else None
     return _moment(seconds) if isinstance(seconds, int) and seconds else None
 

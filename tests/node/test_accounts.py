@@ -52,12 +52,3 @@ def test_another_slurm_id_in_the_image_is_an_error() -> None:
     other = IMAGE.with_lines({"passwd": ["slurm:x:200:200::/:/bin/false"]})
     with pytest.raises(NodeError, match="64030"):
         accounts.with_slurm(other)
-
-
-def test_a_new_image_keeps_its_people_but_takes_its_own_system_ids() -> None:
-    old = accounts.with_user(IMAGE.with_lines({"passwd": ["old-daemon:x:105:105::/:/bin/false"]}), ALICE, "/bin/sh")
-    old = old.with_member("video", "alice").with_lines({"group": ["team:x:2000:alice"]})
-    new = accounts.with_people_of(IMAGE.with_lines({"passwd": ["new-daemon:x:105:105::/:/bin/false"]}), old)
-    assert new.ids("passwd") == {"root": 0, "daemon": 1, "new-daemon": 105, "alice": 1000}
-    assert {"sudo:x:27:alice", "video:x:44:alice", "team:x:2000:alice"} <= set(new.lines["group"])
-    assert "alice:*:1::::::" in new.lines["shadow"]

@@ -182,3 +182,35 @@ def test_the_chunks_together_are_the_whole_image_and_each_is_there_once(image: P
     assert len(chunks) == len(set(chunks))
     assert {"usr", "usr/lib", "usr/lib/deep", "etc", "bin"} <= set(chunks)
     assert not {"proc", "tools", "usr/lib/deep/er"} & set(chunks)
+
+
+def test_a_copy_that_lost_something_is_made_again(volume: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, losses = Copy.run, ["usr/share/owned", "usr/lib/deep/er/file"]
+
+    def lossy(self: Copy) -> None:
+        whole(self)
+        if losses:
+            (self.target / losses.pop()).write_text("longer")
+
+    monkeypatch.setattr(Copy, "run", lossy)
+    with pytest.raises(NodeError, match="differs from the image in 1 files, such as usr/share/owned"):
+        run(volume)
+    assert not (volume / "manifests/r1.json").exists()
+    run(volume)
+    assert (volume / "manifests/r1.json").exists()
+
+
+def test_going_back_to_a_root_copies_nothing_and_brings_todays_people(
+    volume: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(volume, ALICE)
+    run(volume, ALICE, User("bob", ("b",)), jail=Jail("r2", JAIL.persistent))
+    monkeypatch.setattr(populate, "copy_image", lambda *_: pytest.fail("copied"))
+    assert "bob:x:1001:" in (run(volume, ALICE) / "etc/passwd").read_text()
+
+
+def test_what_people_changed_in_the_root_before_is_told(volume: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (run(volume, ALICE) / "opt/tool").write_text("x")
+    run(volume, ALICE, jail=Jail("r2", JAIL.persistent))
+    assert "added /opt/tool" in (volume / "manifests/r1/changes.txt").read_text()
+    assert "people changed 0 packages and 1 other files in the root r1" in "".join(capfd.readouterr())

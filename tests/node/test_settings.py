@@ -17,8 +17,11 @@ def test_low_ordinals_weigh_less_in_at_most_sixteen_steps(hostname: str, weight:
 
 
 def test_a_node_without_devices_names_none() -> None:
-    assert node().slurmd_conf("cpu-0") == "Feature=cpu CPUs=2 RealMemory=2048 Weight=100"
-    assert node(gres="gpu:h100:8").slurmd_conf("cpu-0").endswith(" Gres=gpu:h100:8")
+    assert (
+        node().slurmd_conf("cpu-0")
+        == "Feature=cpu CPUs=2 RealMemory=2048 Weight=100 State=DRAIN Reason=pulumi-slurm:new"
+    )
+    assert node(gres="gpu:h100:8").slurmd_conf("cpu-0").split()[4] == "Gres=gpu:h100:8"
 
 
 def test_a_login_node_needs_only_the_controller() -> None:

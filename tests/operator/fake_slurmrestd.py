@@ -21,6 +21,7 @@ import jwt
 API = "/slurm/v0.0.45"
 _Silent = Literal["refuse", "hang", "drip"]
 _Wrong = Literal["garbage", "half", "no list", "errors in 200", "slurmctld away", "unauthorized"]
+_NEVER = {"set": False, "infinite": False, "number": 0}
 Fault = Literal["", _Silent, _Wrong]
 
 
@@ -43,22 +44,24 @@ class FakeSlurm:
         self.killed: list[int] = []
         self._released = threading.Event()
 
-    def register(self, name: str, *, features: tuple[str, ...] = ()) -> None:
-        """A slurmd says hello: a known node keeps its record, and its drain."""
+    def register(self, name: str, *, features: tuple[str, ...] = (), new: bool = False) -> None:
+        """A slurmd says hello: a known node keeps its record, and its drain, one that says it is new starts drained."""
         with self.lock:
             known = self.nodes.get(name)
-            drained = ["DRAIN"] if known and "DRAIN" in known["state"] else []
+            drained = ["DRAIN"] if (new if known is None else "DRAIN" in known["state"]) else []
             self.nodes[name] = {
                 "name": name,
                 "state": ["IDLE", *drained, "DYNAMIC_NORM"],
-                "reason": known["reason"] if known else "",
-                "reason_set_by_user": known["reason_set_by_user"] if known else "",
+                "reason": known["reason"] if known else "pulumi-slurm:new" * new,
+                "reason_set_by_user": known["reason_set_by_user"] if known else "root" * new,
                 "alloc_cpus": 0,
                 "features": list(features),
                 "partitions": ["main"],
                 "version": "26.05.5",
                 "weight": 100,
                 "next_state_after_reboot": ["INVALID"],
+                "reason_changed_at": _NEVER,
+                "slurmd_start_time": {"set": True, "infinite": False, "number": int(time.time())},
             }
             self._changed()
 
@@ -74,12 +77,32 @@ class FakeSlurm:
                 record["state"] = ["DOWN", *[flag for flag in record["state"] if flag == "DRAIN"], "DYNAMIC_NORM"]
             self._changed()
 
+    def end_worker(self, name: str) -> None:
+        """A worker pod ends: what ran dies, and a drain for an update takes the record along, as slurm_node does."""
+        with self.lock:
+            self.lose(name)
+            if name in self.nodes and self.nodes[name]["reason"].startswith("pulumi-slurm:update"):
+                del self.nodes[name]
+            self._changed()
+
     def drain(self, name: str, reason: str, user: str) -> None:
         """Somebody drains a node."""
         with self.lock:
             record = self.nodes[name]
             if "DRAIN" not in record["state"]:
                 record["state"].append("DRAIN")
+            record["reason"], record["reason_set_by_user"] = reason, user
+            record["reason_changed_at"] = {"set": True, "infinite": False, "number": int(time.time())}
+            self._changed()
+
+    def take_down(self, name: str, reason: str, user: str) -> None:
+        """Somebody sets a node DOWN: its jobs are requeued."""
+        with self.lock:
+            for job in self.jobs.values():
+                if job["nodes"] == name:
+                    job["job_state"], job["nodes"] = ["PENDING"], ""
+            record = self.nodes[name]
+            record["alloc_cpus"], record["state"] = 0, ["DOWN", *record["state"][1:]]
             record["reason"], record["reason_set_by_user"] = reason, user
             self._changed()
 
@@ -247,6 +270,8 @@ class _Handler(BaseHTTPRequestHandler):
             del slurm.nodes[name]
         elif body and body.get("state") == ["DRAIN"]:
             slurm.drain(name, body["reason"], user)
+        elif body and body.get("state") == ["DOWN"]:
+            slurm.take_down(name, body["reason"], user)
         elif body and body.get("state") == ["UNDRAIN"]:
             record["state"] = [flag for flag in record["state"] if flag != "DRAIN"]
             record["reason"] = record["reason_set_by_user"] = ""

@@ -181,3 +181,11 @@ def test_without_sight_of_slurm_a_set_only_grows_or_ends_when_none_of_its_pods_r
     size: replicas.Scale, expected: list[replicas.Move]
 ) -> None:
     assert replicas.moves_unseen(size) == expected
+
+
+def test_a_new_node_takes_jobs_when_its_pod_is_ready() -> None:
+    new = node("cpu-0", "IDLE", "DRAIN", reason="pulumi-slurm:new", reason_user="root")
+    assert decide(scale(1, 1), [new]) == [Undrain("cpu-0")]
+    assert decide(scale(1, 1, [pod("cpu-0", ready=False)]), [new]) == []
+    assert decide(scale(1, 1, [pod("cpu-0", terminating=True)]), [new]) == []
+    assert decide(scale(0, 1), [new]) == [SetReplicas("cpu", 0, 1, "7")], "it never worked"

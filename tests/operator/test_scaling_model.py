@@ -163,7 +163,7 @@ class Scaling(stateful.RuleBasedStateMachine):
                         self.records[name], drained=True, reason="pulumi-slurm:scale-in", user="slurm"
                     )
             case replicas.Undrain(node=name):
-                if slurm_nodes.is_our_scale_in_drain(self.seen(name)):
+                if slurm_nodes.is_our_drain(self.seen(name)):
                     self.records[name].drained, self.records[name].reason = False, ""
             case replicas.DeleteRecord(node=name):
                 assert name not in self.pods, f"the record of {name} goes before its pod"
@@ -193,7 +193,7 @@ class Scaling(stateful.RuleBasedStateMachine):
             self.drains_of_others_stay()
         names = {f"cpu-{ordinal}" for ordinal in range(self.wanted)}
         assert (self.size, set(self.records), set(self.pods)) == (self.wanted, names, names)
-        ours = [name for name in names if slurm_nodes.is_our_scale_in_drain(self.seen(name))]
+        ours = [name for name in names if slurm_nodes.is_our_drain(self.seen(name))]
         assert not ours, f"still drained by us: {ours}"
 
 

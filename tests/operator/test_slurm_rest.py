@@ -139,7 +139,9 @@ def test_nodes_and_jobs_are_read(fake: FakeSlurmrestd, key_file: Path) -> None:
         return await rest.nodes(full=False), await rest.jobs(), await rest.node("zz-0")
 
     nodes, jobs, missing = ask(fake, key_file, work)
-    assert nodes["cpu-0"] == SlurmNode("cpu-0", frozenset({"IDLE", "DYNAMIC_NORM"}))
+    since = nodes["cpu-0"].started
+    assert since is not None
+    assert nodes["cpu-0"] == SlurmNode("cpu-0", frozenset({"IDLE", "DYNAMIC_NORM"}), started=since)
     assert nodes["cpu-1"].allocated_cpus == 1
     assert [(job.job_id, job.nodes, job.partitions) for job in jobs] == [
         (number, frozenset({"cpu-1"}), frozenset({"main"}))

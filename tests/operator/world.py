@@ -10,6 +10,7 @@ import base64
 import contextlib
 import functools
 import gzip
+import hashlib
 import json
 import os
 import re
@@ -275,17 +276,20 @@ class FakeWorkloads:
         world, name = self.world, workload["metadata"]["name"]
         size = workload["spec"]["replicas"]
         worker = workload["metadata"]["labels"][names.COMPONENT_LABEL] == "worker"
+        revision = f"{name}-{hashlib.sha256(json.dumps(workload['spec']['template']).encode()).hexdigest()[:8]}"
         wanted = [f"{name}-{ordinal}" for ordinal in range(size)]
         for pod in wanted:
             if pod not in pods:
                 template = workload["spec"]["template"]
-                metadata = {"name": pod, "labels": template["metadata"]["labels"]}
+                metadata = {"name": pod, "labels": template["metadata"]["labels"] | {names.REVISION_LABEL: revision}}
+                if worker and pod in self._told:
+                    world.slurm.end_worker(pod)
                 world.create("pods", {"metadata": metadata, "spec": template["spec"]})
             if pod not in pods or self._told.get(pod) != self._pod_status(pod):
                 world.patch("pods", pod, {"status": self._pod_status(pod)}, "status")
                 self._told[pod] = self._pod_status(pod)
                 if worker and pod not in world.broken:
-                    world.slurm.register(pod, features=(name,))
+                    world.slurm.register(pod, features=(name,), new=True)
         for pod in pods:
             if re.fullmatch(rf"{name}-\d+", pod) and pod not in wanted:
                 world.admin.call("DELETE", world.path("pods", pod))
@@ -294,7 +298,7 @@ class FakeWorkloads:
                     world.slurm.lose(pod)
         ready = sum(pod not in world.broken for pod in wanted)
         status = {"observedGeneration": workload["metadata"]["generation"], "replicas": size, "readyReplicas": ready}
-        status |= {"updatedReplicas": size}
+        status |= {"updatedReplicas": size} | ({"updateRevision": revision} if plural == "statefulsets" else {})
         if workload.get("status") != workload.get("status", {}) | status:
             world.patch(plural, name, {"status": status}, "status")
 

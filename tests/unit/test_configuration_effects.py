@@ -54,6 +54,11 @@ def worker(key: str) -> Callable[[Config], Any]:
     return lambda config: variable(config, "StatefulSet", "cpu", "SLURM_NODE")[key]
 
 
+def update(key: str) -> Callable[[Config], Any]:
+    """Reads one value of the first node set's policy for updates."""
+    return lambda config: slurm_cluster.node_set_resource(config, config.node_sets[0])["spec"]["update"].get(key)
+
+
 def service(config: Config) -> Any:
     """The spec of the login Service."""
     return body(config, "Service", "slurm-login")["spec"]
@@ -234,6 +239,17 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
     ("gpuOperator.nodeFeatureDiscovery", False, chart_value("nfd", "enabled"), False),
     ("nodeSets.0.weight", 7, worker("weight"), 7),
     ("nodeSets.0.weightBucket", 32, worker("weightBucket"), 32),
+    ("jail.keepRoots", 9, lambda c: variable(c, "StatefulSet", "slurm-login", "SLURM_JAIL")["keepRoots"], 9),
+    ("login.grace", "2m", lambda c: variable(c, "StatefulSet", "slurm-login", "SLURM_NODE")["graceSeconds"], 120),
+    (
+        "nodeSets.0.jailImage",
+        OTHER_IMAGE,
+        lambda c: variable(c, "StatefulSet", "cpu", "SLURM_JAIL")["revision"],
+        "cdcdcdcdcdcdcdcd",
+    ),
+    ("nodeSets.0.update.maxUnavailable", 3, update("maxUnavailable"), 3),
+    ("nodeSets.0.update.deadline", "12h", update("deadlineSeconds"), 43200),
+    ("nodeSets.0.update.paused", True, update("paused"), True),
     ("nodeSets.0.nodeSelector", {"a": "b"}, lambda c: pod(c, "StatefulSet", "cpu")["nodeSelector"], {"a": "b"}),
     ("nodeSets.0.tolerations.key", "k", lambda c: pod(c, "StatefulSet", "cpu")["tolerations"][-1]["key"], "k"),
     (

@@ -16,6 +16,7 @@ from slurm_operator import names as operator_names
 
 from components import names, slurm_cluster
 from components.config import parse
+from components.config.node_sets import Update
 from components.operator import CRD_FOLDER
 from tests.unit.samples import GPU_SET, SSH_KEY, changed
 
@@ -141,6 +142,8 @@ def test_the_crds_are_those_of_the_resources_that_the_program_makes() -> None:
         for crd in crds
     }
     cluster = {**slurm_cluster.cluster_resource(CONFIG)["spec"], "revision": "x"}
-    node_set = slurm_cluster.node_set_resource(CONFIG, "h100", 1)["spec"]
+    h100 = CONFIG.node_sets[0].model_copy(update={"update": Update(deadline="1h")})
+    node_set = slurm_cluster.node_set_resource(CONFIG, h100)["spec"]
     assert cluster.keys() == properties["SlurmCluster"]["properties"].keys()
     assert node_set.keys() == properties["NodeSet"]["properties"].keys()
+    assert node_set["update"].keys() == properties["NodeSet"]["properties"]["update"]["properties"].keys()

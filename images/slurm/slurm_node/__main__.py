@@ -2,7 +2,19 @@
 
 import sys
 
-from slurm_node import accounting, controller, login, populate, proxy, ready, rehearsal, rest, worker
+from slurm_node import (
+    accounting,
+    controller,
+    keeper,
+    login,
+    populate,
+    proxy,
+    ready,
+    rehearsal,
+    rest,
+    root_report,
+    worker,
+)
 from slurm_node.log import NodeError, say
 
 ROLES = {
@@ -13,6 +25,7 @@ ROLES = {
     "proxy": proxy.main,
     "worker": worker.main,
     "login": login.main,
+    "keeper": keeper.main,
     "populate": populate.main,
     "ready-accounting": ready.accounting,
     "ready-controller": ready.controller,
@@ -24,10 +37,12 @@ ROLES = {
 
 def main() -> int:
     """Runs the role named by the first argument."""
-    if len(sys.argv) != 2 or sys.argv[1] not in ROLES:
-        say(f"usage: slurm_node {' | '.join(ROLES)}")
-        return 2
     try:
+        if len(sys.argv) in (2, 3) and sys.argv[1] == "report":
+            return root_report.main(*sys.argv[2:])
+        if len(sys.argv) != 2 or sys.argv[1] not in ROLES:
+            say(f"usage: slurm_node {' | '.join(ROLES)} | report [REVISION]")
+            return 2
         return ROLES[sys.argv[1]]()
     except NodeError as error:
         say(f"error: {error}")

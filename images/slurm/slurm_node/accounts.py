@@ -1,7 +1,7 @@
 """Accounts of a jail's root: pure functions over the text of its /etc files.
 
-A root's system accounts are its image's; ordinary people are carried over from the root before it, so that a new image
-loses nobody. Lines that are there already are never changed.
+A root's system accounts are its image's; ordinary people are those of all roots (people.py). Lines that are there
+already are never changed here.
 """
 
 import re
@@ -75,25 +75,6 @@ def with_slurm(accounts: Accounts) -> Accounts:
             "group": [f"slurm:x:{SLURM_ID}:"],
         }
     )
-
-
-def with_people_of(accounts: Accounts, previous: Accounts) -> Accounts:
-    """Returns the accounts with the ordinary users and groups of another root, in their system groups too."""
-    people = {name for name, uid in previous.ids("passwd").items() if FIRST_ORDINARY_ID <= uid <= LAST_ORDINARY_ID}
-    groups = {name for name, gid in previous.ids("group").items() if FIRST_ORDINARY_ID <= gid <= LAST_ORDINARY_ID}
-    wanted = {"group": groups, "gshadow": groups}
-    merged = accounts.with_lines(
-        {
-            file: [line for line in previous.lines.get(file, ()) if line.partition(":")[0] in wanted.get(file, people)]
-            for file in FILES
-        }
-    )
-    for line in previous.lines.get("group", ()):
-        name = line.partition(":")[0]
-        for member in line.rpartition(":")[2].split(","):
-            if member in people and name in merged.names("group") and name not in groups:
-                merged = merged.with_member(name, member)
-    return merged
 
 
 def with_user(accounts: Accounts, user: User, shell: str) -> Accounts:

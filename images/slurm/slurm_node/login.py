@@ -1,8 +1,9 @@
 """The login pod: the jail's tree, sackd for Slurm's commands, sshd for people."""
 
 import os
+import sys
 
-from slurm_node import fetched, keys, paths, settings, tree
+from slurm_node import farewell, fetched, keys, paths, settings, tree
 from slurm_node.accounts import SLURM_ID
 from slurm_node.log import say
 from slurm_node.submount_watch import SubmountWatch
@@ -33,7 +34,8 @@ def main() -> int:
     fetching = ["/opt/slurm/sbin/sackd", "-D", "--conf-server", node.controller]
     sackd = Daemon("sackd", [*AS_SLURM, *fetching], {"SLURM_SACK_KEY": str(key)})
     sshd = Daemon("sshd", ["/usr/sbin/sshd", "-D", "-e"])
-    daemons, submounts = [sackd], SubmountWatch(jail)
+    keeper = Daemon("keeper", [sys.executable, "-m", "slurm_node", "keeper"])
+    daemons, submounts = [sackd, keeper], SubmountWatch(jail)
 
     def look() -> None:
         submounts.tick()
@@ -41,4 +43,8 @@ def main() -> int:
             say("sackd has its configuration: logins are open")
             daemons.append(sshd)
 
-    return run(daemons, look)
+    def take_leave() -> None:
+        listener = sshd.process.pid if sshd.process else 0
+        farewell.wait(node.grace_seconds, lambda: farewell.sessions_of(listener))
+
+    return run(daemons, look, take_leave)

@@ -50,6 +50,11 @@ def manifest_of(volume: Path, revision: str) -> Path:
     return volume / "manifests" / f"{revision}.json"
 
 
+def facts_of(volume: Path, revision: str) -> Path:
+    """Returns the folder with what populate noted of a root: its files, packages, and later what changed in it."""
+    return volume / "manifests" / revision
+
+
 def persistent_of(volume: Path, path: str) -> Path:
     """Returns the folder that stands for a persistent path in every root."""
     return volume / "persistent" / path.lstrip("/")

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from slurm_node import accounts, driver, image_root, paths, settings
+from slurm_node import account_sync, accounts, driver, image_root, inventory, paths, root_report, settings
 from slurm_node.copying import MEBIBYTE, Copy, write_durably
 from slurm_node.log import NodeError, say
 from slurm_node.system import is_mount_point
@@ -45,10 +45,12 @@ def main() -> int:
 def _populate(jail: settings.Jail, users: tuple[settings.User, ...], volume: Path) -> None:
     root = paths.root_of(volume, jail.revision)
     manifest = paths.manifest_of(volume, jail.revision)
+    before = _previous_root(volume)
     if manifest.exists() and root.is_dir():
         say(f"the root {jail.revision} is complete")
         seed_persistent(root, jail, volume)
         add_users(root, users, volume)
+        account_sync.synchronize(volume)
         return
     started = time.monotonic()
     building = root.with_name(f".building-{jail.revision}")
@@ -57,13 +59,20 @@ def _populate(jail: settings.Jail, users: tuple[settings.User, ...], volume: Pat
         source = wait_for_image()
         image_root.check(source)
         copied = copy_image(source, building, manifest.with_name(f".building-{jail.revision}.json"), volume)
-        complete_root(building, _previous_root(volume))
+        complete_root(building)
+        inventory.note_image(building, volume, jail.revision)
         building.rename(root)
     seed_persistent(root, jail, volume)
+    # The people first: an initial user who was made before keeps his id.
+    account_sync.synchronize(volume, joining=jail.revision)
     add_users(root, users, volume)
+    inventory.note_files(root, volume, jail.revision)
     os.sync()
     write_durably(manifest, json.dumps({"revision": jail.revision, "bytes": copied, "made": int(time.time())}) + "\n")
     manifest.with_name(f".building-{jail.revision}.json").unlink(missing_ok=True)
+    account_sync.synchronize(volume)
+    if before:
+        root_report.tell(volume, before, jail.persistent)
     say(f"the root {jail.revision} is complete after {time.monotonic() - started:.0f} s")
 
 
@@ -118,12 +127,26 @@ def copy_image(source: Path, building: Path, journal: Path, volume: Path) -> int
     if building.exists() and not journal.exists():
         raise NodeError(f"{building} is there without its journal: remove it")
     write_durably(journal, journal.read_text() if journal.exists() else "[]")
-    Copy(source, building, journal, total).run()
+    for last_attempt in (False, True):
+        Copy(source, building, journal, total).run()
+        missing = verify(source, building)
+        if not missing:
+            break
+        if last_attempt:
+            raise NodeError(f"the copy differs from the image in {len(missing)} files, such as {missing[0]}")
+        say(f"{len(missing)} files of the copy differ from the image, such as {missing[0]}: copying again")
+        write_durably(journal, "[]")
     return total
 
 
-def complete_root(root: Path, previous: Path | None) -> None:
-    """Adds what a node needs: mount points, Slurm's commands and user, the people of the root before."""
+def verify(source: Path, building: Path) -> list[str]:
+    """Returns what of the image the copy lacks or has otherwise."""
+    found = inventory.difference(inventory.listing(source), inventory.listing(building))
+    return [*found.removed, *found.changed]
+
+
+def complete_root(root: Path) -> None:
+    """Adds what a node needs: mount points, Slurm's commands and user."""
     for name in MOUNT_POINTS:
         (root / name).mkdir(parents=True, exist_ok=True)
     (root / "tmp").mkdir(exist_ok=True)
@@ -133,8 +156,7 @@ def complete_root(root: Path, previous: Path | None) -> None:
         (root / name).touch(exist_ok=True)
     link_commands(root)
     driver.link(root)
-    merged = accounts.with_slurm(read_accounts(root))
-    write_accounts(root, accounts.with_people_of(merged, read_accounts(previous)) if previous else merged)
+    write_accounts(root, accounts.with_slurm(read_accounts(root)))
 
 
 def link_commands(root: Path) -> None:
@@ -181,6 +203,7 @@ def seed_persistent(root: Path, jail: settings.Jail, volume: Path) -> None:
         inside = root / path.lstrip("/")
         inside.mkdir(parents=True, exist_ok=True)
         if target.exists():
+            tell_hidden(inside, target, path)
             continue
         aside = target.with_name(f".seeding-{target.name}")
         aside.parent.mkdir(parents=True, exist_ok=True)
@@ -189,6 +212,14 @@ def seed_persistent(root: Path, jail: settings.Jail, volume: Path) -> None:
         shutil.copytree(inside, aside, symlinks=True)
         _same_owners(inside, aside)
         aside.rename(target)
+
+
+def tell_hidden(inside: Path, target: Path, path: str) -> None:
+    """Says what an image has under a persistent path and nobody will see, since the path has content of its own."""
+    hidden = sorted(each.name for each in inside.iterdir() if not (target / each.name).exists())
+    if hidden:
+        shown = ", ".join(hidden[:5]) + (" …" if hidden[5:] else "")
+        say(f"warning: the image has {shown} in {path}, which is persistent: it is not taken over, copy it by hand")
 
 
 def _same_owners(source: Path, target: Path) -> None:
@@ -237,8 +268,6 @@ def make_home(root: Path, volume: Path, user: settings.User, number: int) -> Non
     aside.rename(home)
 
 
-def _previous_root(volume: Path) -> Path | None:
+def _previous_root(volume: Path) -> str | None:
     """Returns the root that was completed last."""
-    manifests = sorted((volume / "manifests").glob("[!.]*.json"), key=lambda path: path.stat().st_mtime)
-    roots = [paths.root_of(volume, path.stem) for path in manifests]
-    return next((root for root in reversed(roots) if root.is_dir()), None)
+    return next(iter(account_sync.complete_roots(volume)), None)

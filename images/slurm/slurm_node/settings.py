@@ -11,6 +11,8 @@ from slurm_node.log import NodeError
 
 HIGHEST_WEIGHT_BUCKET = 15
 """Each distinct weight is a scheduling set of its own in slurmctld, so a node set has at most 16."""
+NEW_REASON = "pulumi-slurm:new"
+"""What the operator knows a new node by; a test compares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,7 @@ class Node:
         pins_memory: whether jobs may lock as much memory as they have, for RDMA.
         shares_cpus: whether Kubernetes keeps fewer CPUs for the pod than Slurm schedules.
         least_free_percent: space that health checks want free on a file system.
+        grace_seconds: how long sessions of a login node stay when it is to go.
     """
 
     controller: str
@@ -35,17 +38,24 @@ class Node:
     pins_memory: bool = False
     shares_cpus: bool = False
     least_free_percent: int = 2
+    grace_seconds: int = 0
 
     def slurmd_conf(self, hostname: str) -> str:
-        """Returns slurmd's --conf: this dynamic node's own line of slurm.conf."""
+        """Returns slurmd's --conf: this dynamic node's own line of slurm.conf.
+
+        A node that slurmctld does not know yet takes no job before the operator has seen that it works.
+        """
         bucket = min(HIGHEST_WEIGHT_BUCKET, ordinal(hostname) // max(1, self.weight_bucket))
         parts = [
             f"Feature={self.node_set}",
             f"CPUs={self.cpus}",
             f"RealMemory={self.memory_mib}",
             f"Weight={self.weight + bucket}",
+            *([f"Gres={self.gres}"] if self.gres else []),
+            "State=DRAIN",
+            f"Reason={NEW_REASON}",
         ]
-        return " ".join([*parts, f"Gres={self.gres}"] if self.gres else parts)
+        return " ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +86,7 @@ class Jail:
     submounts: tuple[Submount, ...] = ()
     tmp_mib: int = 1024
     shm_mib: int = 1024
+    keep_roots: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +139,7 @@ def read_node(environment: Mapping[str, str] = os.environ) -> Node:
         pins_memory=bool(value.get("pinsMemory", False)),
         shares_cpus=bool(value.get("sharesCpus", False)),
         least_free_percent=int(value.get("leastFreePercent", 2)),
+        grace_seconds=int(value.get("graceSeconds", 0)),
     )
 
 
@@ -138,7 +150,7 @@ def read_jail(environment: Mapping[str, str] = os.environ) -> Jail:
     submounts = tuple(_submount(each) for each in value.get("submounts", ()))
     tmp_mib = int(value.get("tmpMib", 1024))
     shm_mib = int(value.get("shmMib", tmp_mib))
-    return Jail(str(value["revision"]), persistent, submounts, tmp_mib, shm_mib)
+    return Jail(str(value["revision"]), persistent, submounts, tmp_mib, shm_mib, int(value.get("keepRoots", 3)))
 
 
 def read_rest(environment: Mapping[str, str] = os.environ) -> Rest:

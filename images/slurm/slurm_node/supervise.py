@@ -96,12 +96,17 @@ class Daemon:
         say(f"started {self.name} as process {self.process.pid}")
 
 
-def run(daemons: Sequence[Daemon], each_tick: Callable[[], None] = lambda: None) -> int:
+def run(
+    daemons: Sequence[Daemon],
+    each_tick: Callable[[], None] = lambda: None,
+    before_end: Callable[[], None] = lambda: None,
+) -> int:
     """Keeps the daemons running until the pod is told to end.
 
     Args:
         daemons: started in this order, stopped in the opposite one.
         each_tick: called about twice a second.
+        before_end: called when the pod is told to end, before the daemons are.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, {*STOP_SIGNALS, signal.SIGCHLD})
     while True:
@@ -112,6 +117,7 @@ def run(daemons: Sequence[Daemon], each_tick: Callable[[], None] = lambda: None)
         received = signal.sigtimedwait({*STOP_SIGNALS, signal.SIGCHLD}, TICK_SECONDS)
         if received is not None and received.si_signo in STOP_SIGNALS:
             say(f"told to end by {signal.Signals(received.si_signo).name}")
+            before_end()
             for daemon in reversed(daemons):
                 daemon.stop(STOP_SECONDS)
             return 0

@@ -2,16 +2,32 @@
 
 import socket
 import time
+from collections.abc import Callable
 
 import node_health.node
 
-from slurm_node import cgroups, fetched, gpus, keys, nccl, paths, pinned_memory, plugin_version, settings, tree
-from slurm_node.drains import OwnDrain
+from slurm_node import (
+    cgroups,
+    fetched,
+    gpus,
+    keys,
+    nccl,
+    old_roots,
+    paths,
+    pinned_memory,
+    plugin_version,
+    settings,
+    tree,
+)
+from slurm_node.drains import OwnDrain, parse_record, run_scontrol
 from slurm_node.health_watch import HealthWatch
 from slurm_node.jail_watch import JailWatch
-from slurm_node.log import NodeError
+from slurm_node.log import NodeError, say
 from slurm_node.submount_watch import SubmountWatch
 from slurm_node.supervise import Daemon, run
+
+UPDATE_REASON = "pulumi-slurm:update"
+"""What the operator's drains for an update begin with; a test compares."""
 
 
 def main() -> int:
@@ -38,9 +54,11 @@ def main() -> int:
     slurmd = Daemon("slurmd", command, environment, refusal)
     watch, health, drain = JailWatch(), HealthWatch(), OwnDrain(socket.gethostname())
     submounts = SubmountWatch(jail)
+    use = old_roots.Use(jail.revision, socket.gethostname())
 
     def look() -> None:
         submounts.tick()
+        use.tick(time.monotonic())
         # Before slurmd has its configuration, there is no slurmctld to tell.
         if slurmd.process is not None and fetched.read() is not None:
             watch.tick(time.monotonic())
@@ -48,7 +66,20 @@ def main() -> int:
             drain.tick(time.monotonic(), {**watch.causes, **health.causes})
         set_state(state_of(slurmd, watch))
 
-    return run([slurmd], look)
+    # Before slurmd ends: it answers for scontrol's identity. It does not register again by itself.
+    return run([slurmd], look, lambda: forget_record(socket.gethostname()))
+
+
+def forget_record(node_name: str, scontrol: Callable[..., str | None] = run_scontrol) -> None:
+    """Deletes this node's record, now that its slurmd is to end, if the operator has drained it for an update.
+
+    slurmctld would ignore what the next slurmd says of itself, such as another size, while it knows the node.
+    """
+    printed = scontrol("-o", "show", "node", node_name)
+    record = parse_record(printed) if printed else None
+    if record and record.drained and record.reason.startswith(UPDATE_REASON):
+        gone = scontrol("delete", f"nodename={node_name}") is not None
+        say(f"{'deleted' if gone else 'could not delete'} slurmctld's record of this node, which is to be updated")
 
 
 def declared(node: settings.Node) -> node_health.node.Declared:

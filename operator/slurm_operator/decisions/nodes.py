@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from slurm_operator import names
 from slurm_operator.seen import SlurmJob, SlurmNode
 
+OUR_REASONS = (names.SCALE_IN_REASON, names.UPDATE_REASON, names.DEADLINE_REASON)
 _IDLE_STATES = frozenset({"IDLE", "DOWN", "DRAIN", "DYNAMIC_NORM", "CLOUD", "NOT_RESPONDING", "INVALID_REG"})
 """Everything that a node without work may show. Another flag (COMPLETING, RESERVED, PLANNED …) means: not yet."""
 
@@ -37,9 +38,14 @@ def is_drained(node: SlurmNode) -> bool:
     return "DRAIN" in node.states
 
 
-def is_our_scale_in_drain(node: SlurmNode) -> bool:
-    """Whether this operator drained the node to remove it; only then may the operator undrain it."""
-    return is_drained(node) and node.reason == names.SCALE_IN_REASON and node.reason_user == names.SLURM_USER
+def is_our_drain(node: SlurmNode, *reasons: str) -> bool:
+    """Whether the node carries a drain of this operator, for one of some reasons; only such a drain may be lifted."""
+    return is_drained(node) and node.reason in (reasons or OUR_REASONS) and node.reason_user == names.SLURM_USER
+
+
+def is_new(node: SlurmNode) -> bool:
+    """Whether the node is as it first registered: drained by its own slurmd until it is seen to work."""
+    return is_drained(node) and node.reason == names.NEW_REASON
 
 
 def is_usable(node: SlurmNode) -> bool:
@@ -76,8 +82,8 @@ def standing(node: SlurmNode | None, *, pod_ready: bool) -> Standing:
     """How a wanted node stands; a drain by somebody else is that person's decision and comes first."""
     if node is None:
         return Standing.WAITING
-    if is_drained(node) and not is_our_scale_in_drain(node):
-        return Standing.DRAINED
+    if is_drained(node):
+        return Standing.WAITING if is_our_drain(node) or is_new(node) else Standing.DRAINED
     if "DOWN" in node.states:
         return Standing.DOWN
     return Standing.USABLE if pod_ready and is_usable(node) else Standing.WAITING

@@ -12,8 +12,9 @@ import datetime
 import re
 from collections.abc import Mapping
 
+from slurm_operator import names
 from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.seen import Evidence, Nodes, Pod
+from slurm_operator.seen import Evidence, Nodes, Pod, UpdatePolicy
 
 UNREGISTERED_PATIENCE = datetime.timedelta(minutes=5)
 """A running pod that never registers may be removed after this; younger, it may be about to take its first job."""
@@ -34,6 +35,7 @@ class Drain:
     """Give the node no new jobs, unless somebody else drained it first."""
 
     node: str
+    reason: str = names.SCALE_IN_REASON
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ Move = SetReplicas | Drain | Undrain | DeleteRecord
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scale:
-    """A node set's wanted size, its StatefulSet's size, and the pods that there are."""
+    """A node set's wanted size, its StatefulSet's size and newest template, and the pods that there are."""
 
     stateful_set: str
     wanted: int
@@ -63,10 +65,16 @@ class Scale:
     resource_version: str
     pods: Mapping[str, Pod]
     now: datetime.datetime
+    revision: str = ""
+    update: UpdatePolicy = dataclasses.field(default_factory=UpdatePolicy)
 
     def node(self, ordinal: int) -> str:
         """Name of a pod, which is the name of its Slurm node."""
         return f"{self.stateful_set}-{ordinal}"
+
+    def members(self) -> list[str]:
+        """Nodes that are there and stay."""
+        return [self.node(ordinal) for ordinal in range(min(self.wanted, self.current))]
 
     def leaving(self) -> list[str]:
         """Nodes that are there and no longer wanted, highest first."""
@@ -104,7 +112,7 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
         return found
     busy = slurm_nodes.busy_nodes(evidence.jobs)
     size = scale.current
-    while size > scale.wanted and _removable(scale, scale.node(size - 1), nodes, evidence, busy):
+    while size > scale.wanted and is_free(scale, scale.node(size - 1), nodes, evidence, busy):
         size -= 1
     if size < scale.current:
         found.append(SetReplicas(scale.stateful_set, size, scale.current, scale.resource_version))
@@ -125,19 +133,23 @@ def moves_unseen(scale: Scale) -> list[Move]:
 
 
 def _wanted_back(scale: Scale, nodes: Nodes) -> list[str]:
-    """Nodes that stay after all: their pod must live on, else a node would serve while it is being removed."""
-    staying = [scale.node(ordinal) for ordinal in range(min(scale.wanted, scale.current))]
+    """Nodes that stay after all, and new ones that work; a pod that ends must not serve while it is removed."""
     return [
         name
-        for name in staying
+        for name in scale.members()
         if name in nodes
-        and slurm_nodes.is_our_scale_in_drain(nodes[name])
         and name in scale.pods
         and not scale.pods[name].terminating
+        and (
+            slurm_nodes.is_our_drain(nodes[name], names.SCALE_IN_REASON)
+            # A pod is ready when a trial of its jail went well.
+            or (slurm_nodes.is_new(nodes[name]) and scale.pods[name].ready)
+        )
     ]
 
 
-def _removable(scale: Scale, name: str, nodes: Nodes, evidence: Evidence, busy: frozenset[str]) -> bool:
+def is_free(scale: Scale, name: str, nodes: Nodes, evidence: Evidence, busy: frozenset[str]) -> bool:
+    """Whether a node's pod may end: it is drained and strictly idle, or it is registered nowhere and stays so."""
     record = evidence.nodes.get(name)
     if record is not None:
         return name in nodes and slurm_nodes.is_drained(nodes[name]) and slurm_nodes.is_strictly_idle(record, busy)

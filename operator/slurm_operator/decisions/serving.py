@@ -39,4 +39,8 @@ def scale(
     if workload is None:
         return replicas.Scale(node_set.stateful_set, 0, 0, "", members, now) if node_set.deleting else None
     wanted = workload.replicas if node_set.replicas is None else node_set.replicas
-    return replicas.Scale(workload.name, wanted, workload.replicas, workload.resource_version, members, now)
+    return replicas.Scale(
+        *(workload.name, wanted, workload.replicas, workload.resource_version, members, now),
+        revision=workload.revision,
+        update=node_set.update,
+    )

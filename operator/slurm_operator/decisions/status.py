@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.decisions import replicas
+from slurm_operator.decisions import replicas, updates
 from slurm_operator.seen import Kubernetes, Nodes, NodeSet, Pod, SlurmNode, Unknown
 
 _SHOWN = 5
@@ -84,8 +84,10 @@ class Counts:
     down: int | None = None
 
 
-def node_set(wanted: NodeSet, scale: replicas.Scale | None, nodes: Nodes | Unknown) -> tuple[Counts, Findings]:
-    """Judge one node set."""
+def node_set(
+    wanted: NodeSet, scale: replicas.Scale | None, nodes: Nodes | Unknown, hold: str = ""
+) -> tuple[Counts, Findings]:
+    """Judge one node set; `hold` says why its nodes may not move to a changed template now."""
     found = Findings()
     if scale is None:
         problem = Finding(
@@ -108,11 +110,19 @@ def node_set(wanted: NodeSet, scale: replicas.Scale | None, nodes: Nodes | Unkno
     for name in [] if wanted.deleting else scale.leaving():
         if name in nodes and slurm_nodes.has_work(nodes[name]):
             found.moving.append(Finding("WaitingForJobs", f"{name} leaves when its jobs have ended"))
-    waiting = [name for name in members if standings[name] is slurm_nodes.Standing.WAITING]
+    outdated = updates.outdated(scale)
+    if outdated and not wanted.deleting:
+        found.moving.append(_updating(wanted, scale, nodes, outdated, hold))
+    waiting = [
+        name
+        for name in members
+        if standings[name] is slurm_nodes.Standing.WAITING and not (name in nodes and updates.is_updating(nodes[name]))
+    ]
     if waiting:
         message = f"node set {wanted.name}: {_names(waiting)} not yet registered and usable"
         message += _why(scale.pods[name] for name in waiting if name in scale.pods)
-        found.blocking.append(Finding("NodesNotReady", message))
+        if not outdated or len(waiting) > scale.update.max_unavailable:
+            found.blocking.append(Finding("NodesNotReady", message))
         found.moving.append(Finding("NodesStarting", message))
     down = [nodes[name] for name in members if standings[name] is slurm_nodes.Standing.DOWN]
     if down:
@@ -133,6 +143,18 @@ def node_set(wanted: NodeSet, scale: replicas.Scale | None, nodes: Nodes | Unkno
         down=len(down),
     )
     return counts, found
+
+
+def _updating(wanted: NodeSet, scale: replicas.Scale, nodes: Nodes, outdated: Sequence[str], hold: str) -> Finding:
+    message = f"node set {wanted.name}: {updates.updated(scale)} of {scale.wanted} nodes have the current template"
+    working = [*updates.waiting_for_jobs(scale, nodes)]
+    if scale.update.paused:
+        return Finding("UpdatePaused", f"{message}; update.paused keeps {_names(outdated)} as they are")
+    if hold:
+        return Finding("UpdateHeld", f"{message}; the others wait: {hold}")
+    if working:
+        return Finding("UpdateWaitsForJobs", f"{message}; {_names(working)} when its jobs have ended")
+    return Finding("Updating", message)
 
 
 def total(counts: Iterable[Counts]) -> Counts:

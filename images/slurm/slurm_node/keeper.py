@@ -1,0 +1,37 @@
+"""A login node's care for the shared volume: people the same in all roots, and an end for old roots."""
+
+import socket
+import time
+
+from slurm_node import account_sync, old_roots, paths, settings
+from slurm_node.log import say
+
+POLL_SECONDS = 1.0
+
+
+def main() -> int:
+    """Looks every second whether an account file changed in any root, and now and then for roots that may go.
+
+    A program of its own, so that storage that hangs holds up nobody else.
+    """
+    jail, volume = settings.read_jail(), paths.VOLUME
+    use = old_roots.Use(jail.revision, socket.gethostname())
+    seen: object = None
+    trouble, collecting = "", 0.0
+    while True:
+        now = time.monotonic()
+        use.tick(now)
+        try:
+            found = account_sync.signature(volume)
+            if found != seen:
+                account_sync.synchronize(volume)
+                seen = account_sync.signature(volume)
+            if now >= collecting:
+                collecting = now + old_roots.COLLECT_SECONDS
+                old_roots.collect(volume, jail.keep_roots, jail.persistent)
+            trouble = ""
+        except OSError as error:
+            if str(error) != trouble:
+                say(f"roots can't be looked after: {error}; trying again")
+            trouble = str(error)
+        time.sleep(POLL_SECONDS)

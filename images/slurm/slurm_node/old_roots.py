@@ -1,0 +1,110 @@
+"""Which roots are in use, and the end of those that are not and are too many.
+
+Each pod says every few minutes that it uses its root, by touching a file of its own beside the roots; the times are
+those of the file server, so no clocks are compared. A job lives in a pod, so no pod means no job.
+"""
+
+import fcntl
+import shutil
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from slurm_node import account_sync, paths, root_report
+from slurm_node.log import say
+
+TOUCH_SECONDS = 300.0
+UNUSED_SECONDS = 3600.0
+"""A root that nobody has touched for so long is used by nobody: twelve touches are missing."""
+COLLECT_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class OldRoot:
+    """A complete root; times in seconds as the file server counts them."""
+
+    revision: str
+    made: float
+    used: float
+
+    @property
+    def last(self) -> float:
+        """When somebody last had to do with it."""
+        return max(self.made, self.used)
+
+
+def surplus(roots: Iterable[OldRoot], keep: int, now: float) -> list[str]:
+    """Returns the revisions that may go: unused, and not among those used last.
+
+    Args:
+        roots: all complete roots.
+        keep: how many stay in any case, those in use among them.
+        now: the time.
+    """
+    by_last = sorted(roots, key=lambda root: root.last, reverse=True)
+    return [root.revision for root in by_last[max(keep, 1) :] if now - root.last > UNUSED_SECONDS]
+
+
+class Use:
+    """Says that this pod uses a root. Storage that hangs holds up a program of its own, never the caller."""
+
+    def __init__(self, revision: str, pod: str, volume: Path = paths.VOLUME) -> None:
+        self._file = _uses(volume, revision) / pod
+        self._process: subprocess.Popen[bytes] | None = None
+        self._next = 0.0
+
+    def tick(self, now: float) -> None:
+        """Called often; returns at once."""
+        if now < self._next or (self._process is not None and self._process.poll() is None):
+            return
+        self._next = now + TOUCH_SECONDS
+        script = 'mkdir -p "${1%/*}" && touch "$1"'
+        self._process = subprocess.Popen(["sh", "-c", script, "use", str(self._file)], stdin=subprocess.DEVNULL)
+
+
+def read(volume: Path) -> list[OldRoot]:
+    """Reads which complete roots there are and when they were used."""
+    return [_read(volume, revision) for revision in account_sync.complete_roots(volume)]
+
+
+def _read(volume: Path, revision: str) -> OldRoot:
+    uses = _uses(volume, revision)
+    times = [file.stat().st_mtime for file in uses.iterdir()] if uses.is_dir() else []
+    return OldRoot(revision, paths.manifest_of(volume, revision).stat().st_mtime, max(times, default=0.0))
+
+
+def collect(volume: Path, keep: int, persistent: Iterable[str]) -> None:
+    """Deletes roots that are unused and too many. What people had changed in them stays in their report.
+
+    Under the lock of populate, so that none is deleted while it is made the newest again; while a root is being made,
+    nothing is deleted.
+    """
+    with (volume / "manifests/.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        _collect(volume, keep, persistent)
+
+
+def _collect(volume: Path, keep: int, persistent: Iterable[str]) -> None:
+    clock = volume / "manifests/.clock"
+    clock.touch()
+    for revision in surplus(read(volume), keep, clock.stat().st_mtime):
+        root = paths.root_of(volume, revision)
+        root_report.tell(volume, revision, persistent)
+        aside = root.with_name(f".collecting-{revision}")
+        root.rename(aside)
+        if _read(volume, revision).used > clock.stat().st_mtime:  # a pod came for it at this very moment
+            aside.rename(root)
+            continue
+        paths.manifest_of(volume, revision).unlink()
+        say(f"deleting the root {revision}: nobody uses it, and {keep} newer ones are there")
+    for aside in (volume / "roots").glob(".collecting-*"):
+        shutil.rmtree(aside)
+        shutil.rmtree(_uses(volume, aside.name.removeprefix(".collecting-")), ignore_errors=True)
+
+
+def _uses(volume: Path, revision: str) -> Path:
+    return paths.facts_of(volume, revision) / "uses"

@@ -1,0 +1,152 @@
+"""Which nodes move to a changed pod template now: each when its jobs have ended, a few of a set at a time.
+
+A node is drained; when it is strictly idle its pod is deleted, and with the old slurmd goes Slurm's record of the node,
+so that the new slurmd registers with its own facts. Nothing is remembered: a template that is changed back, a pause or
+a new operator all act on what is seen.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from slurm_operator import names
+from slurm_operator.decisions import nodes as slurm_nodes
+from slurm_operator.decisions.replicas import Drain, Scale, Undrain, is_free
+from slurm_operator.seen import Evidence, Kubernetes, Nodes, SlurmNode
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RestartPod:
+    """Delete the pod, provided that it is still as it was seen; its StatefulSet makes a new one."""
+
+    node: str
+    resource_version: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TakeJobs:
+    """The policy's deadline has passed: end the node's jobs, so that those that may are requeued."""
+
+    node: str
+
+
+Update = Drain | Undrain | RestartPod | TakeJobs
+
+
+def held(seen: Kubernetes) -> str:
+    """Why no worker may be restarted now, empty if it may: an `up` is under way, or newer daemons come first."""
+    if seen.ledger_revision != seen.cluster.revision:
+        return "pulumi up is under way"
+    for name in (seen.cluster.accounting, seen.cluster.controller):
+        workload = seen.workloads.get(name)
+        if workload and not (workload.current and workload.ready >= workload.replicas):
+            return f"{name} is not ready in its current generation, and no slurmd may be newer"
+    return ""
+
+
+def outdated(scale: Scale) -> list[str]:
+    """Nodes that stay and whose pods are of an older template, highest first."""
+    return [name for name in reversed(scale.members()) if name in scale.pods and is_outdated(scale, name)]
+
+
+def updated(scale: Scale) -> int:
+    """How many pods of nodes that stay are of the newest template."""
+    there = [name for name in scale.members() if name in scale.pods and not scale.pods[name].terminating]
+    return sum(not is_outdated(scale, name) for name in there)
+
+
+def is_outdated(scale: Scale, name: str) -> bool:
+    """Whether a pod is of another template than its set's newest."""
+    return scale.revision not in ("", scale.pods[name].revision)
+
+
+def needs_evidence(scale: Scale, nodes: Nodes) -> bool:
+    """Whether full listings could lead to the restart of a pod."""
+    return any(name not in nodes or _looks_free(nodes[name]) for name in outdated(scale)) or any(
+        _is_stale(nodes[name]) for name in scale.members() if name in nodes
+    )
+
+
+def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "") -> list[Update]:
+    """What to do about one node set's updates now.
+
+    Args:
+        scale: the sizes, pods, newest template and policy of the node set.
+        nodes: the listing with which this pass began.
+        evidence: full listings of nodes and jobs made after `nodes`; None if none were made.
+        hold: why nothing may begin or go on; empty if nothing keeps it.
+    """
+    members = [name for name in scale.members() if name in scale.pods and not scale.pods[name].terminating]
+    old = [] if scale.update.paused else [name for name in outdated(scale) if name in members]
+    stale = [name for name in members if name in nodes and _is_stale(nodes[name])]
+    found: list[Update] = [
+        Undrain(name)
+        for name in members
+        # A pod that is not ready may be a new one, and the record its predecessor's.
+        if name in nodes and name not in [*old, *stale] and is_updating(nodes[name]) and scale.pods[name].ready
+    ]
+    if hold:
+        return found
+    found += [TakeJobs(name) for name in old if name in nodes and _is_overdue(scale, nodes[name])]
+    room = scale.update.max_unavailable - sum(_is_moving(scale, name, nodes) for name in scale.members())
+    waiting = [name for name in old if name in nodes and not slurm_nodes.is_drained(nodes[name])]
+    # Nodes without work first, so that one with a long job does not keep the others on the old template.
+    waiting.sort(key=lambda name: slurm_nodes.has_work(nodes[name]))
+    found += [Drain(name, names.UPDATE_REASON) for name in waiting[: max(0, room)]]
+    if evidence is not None:
+        busy = slurm_nodes.busy_nodes(evidence.jobs)
+        ours = [name for name in {**dict.fromkeys(old), **dict.fromkeys(stale)} if _may_go(name, nodes, evidence)]
+        found += [
+            RestartPod(name, scale.pods[name].resource_version)
+            for name in ours
+            if is_free(scale, name, nodes, evidence, busy)
+        ]
+    return found
+
+
+def waiting_for_jobs(scale: Scale, nodes: Nodes) -> list[str]:
+    """Nodes that are drained for an update and still have work."""
+    there = [nodes[name] for name in scale.members() if name in nodes]
+    return [node.name for node in there if is_updating(node) and slurm_nodes.has_work(node)]
+
+
+def is_updating(node: SlurmNode) -> bool:
+    """Whether the node carries our drain for an update."""
+    return slurm_nodes.is_our_drain(node, names.UPDATE_REASON, names.DEADLINE_REASON)
+
+
+def _looks_free(node: SlurmNode) -> bool:
+    return is_updating(node) and slurm_nodes.looks_idle(node)
+
+
+def _is_stale(node: SlurmNode) -> bool:
+    """Whether a new slurmd took over the record of the one before: slurmctld then ignores the new one's facts."""
+    if not is_updating(node) or node.started is None or node.reason_set is None:
+        return False
+    return node.started > node.reason_set and "NOT_RESPONDING" not in node.states
+
+
+def _is_overdue(scale: Scale, node: SlurmNode) -> bool:
+    deadline = scale.update.deadline_seconds
+    if deadline is None or node.reason_set is None or not slurm_nodes.has_work(node):
+        return False
+    since = (scale.now - node.reason_set).total_seconds()
+    return slurm_nodes.is_our_drain(node, names.UPDATE_REASON) and since > deadline
+
+
+def _is_moving(scale: Scale, name: str, nodes: Nodes) -> bool:
+    """Whether a node is out of service on account of an update, or came back from one and does not work."""
+    pod, node = scale.pods.get(name), nodes.get(name)
+    if pod is None or pod.terminating or node is None or is_updating(node):
+        return True
+    if is_outdated(scale, name):
+        return False
+    if slurm_nodes.is_drained(node):
+        # Its own slurmd's, for it is new, or because its jail does not work.
+        return node.reason.startswith(names.REASON_PREFIX)
+    return slurm_nodes.standing(node, pod_ready=pod.ready) is not slurm_nodes.Standing.USABLE
+
+
+def _may_go(name: str, nodes: Nodes, evidence: Evidence) -> bool:
+    """Only a drain of ours lets a registered node's pod go: another's would be lost with the record."""
+    return all(is_updating(listing[name]) for listing in (nodes, evidence.nodes) if name in listing)

@@ -1,0 +1,119 @@
+"""Accounts of several roots on a volume, with real files and locks."""
+
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+from slurm_node import account_sync, inventory
+
+PASSWD = "root:x:0:0::/root:/bin/sh\n"
+ALICE = "alice:x:1000:1000::/home/alice:/bin/sh\n"
+
+
+def make_root(volume: Path, revision: str, *, complete: bool = True) -> Path:
+    etc = volume / "roots" / revision / "etc"
+    (etc / "sudoers.d").mkdir(parents=True)
+    (etc / "passwd").write_text(PASSWD)
+    (etc / "group").write_text("root:x:0:\nsudo:x:27:\n")
+    (etc / "shadow").write_text("root:*:1::::::\n")
+    (etc / "sudoers.d/README").write_text(f"of the image {revision}\n")
+    inventory.note_image(volume / "roots" / revision, volume, revision)
+    if complete:
+        (volume / "manifests" / f"{revision}.json").write_text("{}")
+    return etc
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Path:
+    for revision in ("r1", "r2"):
+        make_root(tmp_path, revision)
+    account_sync.synchronize(tmp_path)
+    return tmp_path
+
+
+def etc(volume: Path, revision: str) -> Path:
+    return volume / "roots" / revision / "etc"
+
+
+def replace(path: Path, text: str) -> None:
+    """As useradd does."""
+    aside = path.with_name(f"{path.name}+")
+    aside.write_text(text)
+    aside.replace(path)
+
+
+def test_a_user_made_in_one_root_is_in_the_other_and_so_is_his_end(volume: Path) -> None:
+    before = account_sync.signature(volume)
+    replace(etc(volume, "r1") / "passwd", PASSWD + ALICE)
+    replace(etc(volume, "r1") / "shadow", "root:*:1::::::\nalice:$6$a:1::::::\n")
+    replace(etc(volume, "r1") / "group", "root:x:0:\nsudo:x:27:alice\n")
+    (etc(volume, "r1") / "sudoers.d/alice").write_text("alice ALL=(ALL) ALL\n")
+    assert account_sync.signature(volume) != before
+    account_sync.synchronize(volume)
+    for name in ("passwd", "shadow", "group", "sudoers.d/alice"):
+        assert (etc(volume, "r2") / name).read_text() == (etc(volume, "r1") / name).read_text(), name
+    assert (etc(volume, "r2") / "sudoers.d/README").read_text() == "of the image r2\n"
+    replace(etc(volume, "r2") / "passwd", PASSWD)
+    (etc(volume, "r2") / "sudoers.d/alice").unlink()
+    account_sync.synchronize(volume)
+    assert "alice" not in (etc(volume, "r1") / "passwd").read_text()
+    assert not (etc(volume, "r1") / "sudoers.d/alice").exists()
+
+
+def test_a_root_made_again_under_its_old_name_removes_nobody(volume: Path) -> None:
+    replace(etc(volume, "r1") / "passwd", PASSWD + ALICE)
+    account_sync.synchronize(volume)
+    (volume / "manifests/r2.json").unlink()
+    replace(etc(volume, "r2") / "passwd", PASSWD)
+    account_sync.synchronize(volume, joining="r2")
+    assert all("alice" in (etc(volume, each) / "passwd").read_text() for each in ("r1", "r2"))
+
+
+def test_a_root_that_is_not_complete_has_no_say(volume: Path) -> None:
+    replace(make_root(volume, "r3", complete=False) / "passwd", PASSWD + ALICE)
+    account_sync.synchronize(volume)
+    assert "alice" not in (etc(volume, "r1") / "passwd").read_text()
+
+
+@pytest.mark.parametrize("broken", ["", "daemon:x:1:1::/:/bin/false\n"])
+def test_a_broken_file_in_one_root_removes_nobody_in_another(volume: Path, broken: str) -> None:
+    replace(etc(volume, "r1") / "passwd", PASSWD + ALICE)
+    account_sync.synchronize(volume)
+    replace(etc(volume, "r2") / "passwd", broken)
+    with pytest.raises(OSError, match="/etc/passwd of root r2"):
+        account_sync.synchronize(volume)
+    assert "alice" in (etc(volume, "r1") / "passwd").read_text()
+
+
+def test_files_keep_their_mode_and_links_of_users_are_not_followed(volume: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text(PASSWD + "mallory:x:1001:1001::/:/bin/sh\n")
+    (etc(volume, "r2") / "shadow").chmod(0o600)
+    replace(etc(volume, "r1") / "passwd", PASSWD + ALICE)
+    replace(etc(volume, "r1") / "shadow", "root:*:1::::::\nalice:*:1::::::\n")
+    (etc(volume, "r1") / "sudoers.d/mallory").symlink_to(outside)
+    account_sync.synchronize(volume)
+    assert (etc(volume, "r2") / "shadow").stat().st_mode & 0o777 == 0o600
+    assert not (etc(volume, "r2") / "sudoers.d/mallory").exists()
+    (etc(volume, "r2") / "passwd").unlink()
+    (etc(volume, "r2") / "passwd").symlink_to(outside)
+    with pytest.raises(OSError, match="repair it"):
+        account_sync.synchronize(volume)
+    assert outside.read_text().startswith(PASSWD)
+
+
+def test_the_lock_of_useradd_is_waited_for(volume: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(account_sync, "LOCK_SECONDS", 0.2)
+    lock = os.open(etc(volume, "r1") / ".pwd.lock", os.O_WRONLY | os.O_CREAT, 0o600)
+    fcntl.lockf(lock, fcntl.LOCK_EX)
+    child = os.fork()  # A lock of lockf(3) is a process's own.
+    if child == 0:
+        try:
+            account_sync.synchronize(volume)
+        except TimeoutError:
+            os._exit(7)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    os.close(lock)
+    account_sync.synchronize(volume)

@@ -1,0 +1,86 @@
+"""Old roots go when nobody uses them and there are too many, and never otherwise."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from slurm_node import account_sync, old_roots, paths
+from slurm_node.old_roots import OldRoot, surplus
+
+from tests.node.test_account_sync import make_root
+
+HOUR = 3600.0
+NOW = 100 * HOUR
+
+
+def root(name: str, made: float, used: float = 0.0) -> OldRoot:
+    """A root whose times are hours ago."""
+    return OldRoot(name, NOW - made * HOUR, NOW - used * HOUR if used else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("roots", "keep", "gone"),
+    [
+        ([root("a", 9), root("b", 8), root("c", 7), root("d", 6)], 3, ["a"]),
+        ([root("a", 9), root("b", 8)], 3, []),
+        ([root("a", 9, 0.01), root("b", 8), root("c", 7)], 1, ["c", "b"]),
+        ([root("a", 9, 0.5), root("b", 8, 0.5), root("c", 7, 0.5)], 1, []),
+        ([root("a", 0.5), root("b", 0.4), root("c", 0.3)], 1, []),
+        ([root("a", 9)], 0, []),
+    ],
+    ids=["too many", "few", "the used one counts as newest", "all in use", "just made", "one always stays"],
+)
+def test_only_what_is_unused_and_too_many_goes(roots: list[OldRoot], keep: int, gone: list[str]) -> None:
+    assert surplus(roots, keep, NOW) == gone
+
+
+def age(path: Path, hours: float) -> None:
+    moment = time.time() - hours * HOUR
+    os.utime(path, (moment, moment))
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Path:
+    for number in (1, 2, 3):
+        make_root(tmp_path, f"r{number}")
+        age(tmp_path / f"manifests/r{number}.json", 10 - number)
+    account_sync.synchronize(tmp_path)
+    return tmp_path
+
+
+def use(volume: Path, revision: str, hours: float) -> None:
+    """A pod used a root some hours ago."""
+    pod = paths.facts_of(volume, revision) / "uses/cpu-0"
+    pod.parent.mkdir(exist_ok=True)
+    pod.touch()
+    age(pod, hours)
+
+
+def test_a_collected_root_leaves_its_report_and_nothing_that_would_be_taken_for_a_root(volume: Path) -> None:
+    old_roots.collect(volume, 2, ())
+    assert sorted(path.name for path in (volume / "roots").iterdir()) == ["r2", "r3"]
+    assert account_sync.complete_roots(volume) == ["r3", "r2"]
+    assert not paths.manifest_of(volume, "r1").exists()
+
+
+def test_a_root_in_use_stays_however_old(volume: Path) -> None:
+    use(volume, "r1", 0.1)
+    use(volume, "r2", 5)
+    old_roots.collect(volume, 1, ())
+    assert account_sync.complete_roots(volume) == ["r1"]
+
+
+def test_what_a_collector_that_was_ended_left_is_removed(volume: Path) -> None:
+    (volume / "roots/.collecting-r0/etc").mkdir(parents=True)
+    old_roots.collect(volume, 9, ())
+    assert not (volume / "roots/.collecting-r0").exists()
+
+
+def test_a_pod_says_that_it_uses_its_root(volume: Path) -> None:
+    used = old_roots.Use("r1", "cpu-0", volume)
+    used.tick(0.0)
+    deadline = time.monotonic() + 60
+    while not old_roots._read(volume, "r1").used and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert old_roots._read(volume, "r1").used

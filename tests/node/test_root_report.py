@@ -1,0 +1,76 @@
+"""What people changed in a root is told, and what programs and packages wrote by themselves is not."""
+
+from pathlib import Path
+
+import pytest
+from slurm_node import inventory, paths, root_report
+from slurm_node.log import NodeError
+
+STATUS = "Package: {0}\nStatus: install ok installed\nVersion: {1}\nDescription: x\n more: y\n\n"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    found = tmp_path / "roots/r1"
+    for folder in ("etc", "usr/bin", "var/lib/dpkg/info", "opt", "home/alice", "data", "var/log"):
+        (found / folder).mkdir(parents=True)
+    (found / "bin").symlink_to("usr/bin")
+    (found / "var/lib/dpkg/status").write_text(STATUS.format("vim", "9.0") + STATUS.format("nano", "8"))
+    (found / "usr/bin/vim").write_text("9.0")
+    (found / "var/lib/dpkg/info/vim.list").write_text("/.\n/usr\n/usr/bin\n/usr/bin/vim\n")
+    (found / "etc/hello.conf").write_text("a")
+    (found / "etc/gone.conf").write_text("a")
+    inventory.note_image(found, tmp_path, "r1")
+    inventory.note_files(found, tmp_path, "r1")
+    return found
+
+
+def changes(root: Path) -> root_report.Report:
+    return root_report.report(root.parents[1], "r1", ("/data",))
+
+
+def test_an_untouched_root_has_no_changes(root: Path) -> None:
+    assert changes(root).summary == "nobody changed the root r1"
+
+
+def test_packages_are_told_by_name_and_not_by_their_files(root: Path) -> None:
+    status = STATUS.format("vim", "9.1") + STATUS.format("htop", "3")
+    (root / "var/lib/dpkg/status").write_text(status)
+    (root / "usr/bin/vim").write_text("9.1.0")
+    (root / "usr/bin/htop").write_text("3")
+    (root / "var/lib/dpkg/info/htop.list").write_text("/bin/htop\n")
+    found = changes(root)
+    assert found.packages == {"vim": ("9.0", "9.1"), "htop": ("", "3"), "nano": ("8", "")}
+    assert found.files.count == 0
+    assert "package htop: not there → 3" in found.text
+
+
+def test_files_outside_persistent_paths_are_told(root: Path) -> None:
+    (root / "opt/tool-x").mkdir()
+    (root / "opt/tool-x/file").write_text("x")
+    (root / "scratch").mkdir()
+    (root / "etc/nccl.conf").touch()
+    (root / "opt/tool/bin").mkdir(parents=True)
+    (root / "opt/tool/bin/run").write_text("x")
+    (root / "etc/hello.conf").write_text("longer")
+    (root / "etc/gone.conf").unlink()
+    for noise in ("home/alice/x", "data/x", "var/log/x", "etc/passwd", "etc/passwd-", "etc/ld.so.cache"):
+        (root / noise).write_text("x")
+    found = changes(root)
+    assert found.files == inventory.Difference(["opt/tool", "opt/tool-x"], ["etc/hello.conf"], ["etc/gone.conf"])
+    assert found.summary == "people changed 0 packages and 4 other files in the root r1"
+
+
+def test_the_report_is_kept_beside_the_root(root: Path) -> None:
+    (root / "opt/new").write_text("x")
+    volume = root.parents[1]
+    root_report.tell(volume, "r1", ())
+    assert "added /opt/new" in (paths.facts_of(volume, "r1") / "changes.txt").read_text()
+
+
+def test_of_a_root_without_notes_nothing_can_be_told(root: Path) -> None:
+    volume = root.parents[1]
+    (volume / "roots/old").mkdir()
+    assert root_report.write(volume, "old", ()) is None
+    with pytest.raises(NodeError, match="root old nothing was noted"):
+        root_report.report(volume, "old", ())

@@ -1,0 +1,65 @@
+"""Promises of the running operator about updates, against a real API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.operator.world import World, until
+
+pytestmark = pytest.mark.apiserver
+
+
+def change_template(world: World, image: str) -> None:
+    """`pulumi up` with another image of the workers."""
+    body = world.get("statefulsets", "cpu")
+    container = {"name": "slurm", "image": image}
+    world.patch("statefulsets", "cpu", {"spec": {"template": {"spec": {"containers": [container]}}}})
+    assert world.get("statefulsets", "cpu")["metadata"]["generation"] > body["metadata"]["generation"]
+
+
+def images(world: World) -> list[str]:
+    """What the workers run."""
+    pods = world.admin.call("GET", world.path("pods"))["items"]
+    found = {pod["metadata"]["name"]: pod["spec"]["containers"][0]["image"] for pod in pods}
+    return [found.get(name, "") for name in ("cpu-0", "cpu-1")]
+
+
+def status(world: World) -> Any:
+    return world.get("nodesets", "cpu")["status"]
+
+
+def test_a_changed_template_rolls_and_spares_the_running_job(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    until(lambda: status(world).get("updated") == 2, "both nodes are on the first template")
+    job = world.slurm.run_job("cpu-1")
+    change_template(world, "newer")
+    until(lambda: images(world) == ["newer", "none"], "the idle node moves first")
+    world.wait("Progressing", "True", "UpdateWaitsForJobs")
+    assert status(world)["updated"] == 1
+    world.wait("Available", "True")
+    assert world.slurm.killed == []
+    world.slurm.end_job(job)
+    until(lambda: images(world) == ["newer", "newer"], "the other one follows when its job has ended")
+    world.wait("Progressing", "False")
+    assert status(world)["updated"] == 2
+    assert not [name for name, node in world.slurm.nodes.items() if "DRAIN" in node["state"]]
+    told = {note for reason, note in world.events() if reason == "RestartPod"}
+    assert "deleted the idle pod cpu-1: a new one has the current template" in told
+
+
+def test_a_pause_gives_a_drained_node_back_and_a_deadline_takes_its_jobs(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    for name in ("cpu-0", "cpu-1"):
+        world.slurm.run_job(name)
+    change_template(world, "newer")
+    until(lambda: "DRAIN" in world.slurm.nodes["cpu-1"]["state"], "a busy node is drained")
+    world.patch("nodesets", "cpu", {"spec": {"update": {"paused": True}}})
+    until(lambda: "DRAIN" not in world.slurm.nodes["cpu-1"]["state"], "the pause gives it back")
+    assert images(world) == ["none", "none"]
+    world.patch("nodesets", "cpu", {"spec": {"update": {"paused": False, "deadlineSeconds": 0}}})
+    until(lambda: images(world) == ["newer", "newer"], "the deadline ends the wait", 60)
+    assert {job["job_state"][0] for job in world.slurm.jobs.values()} == {"PENDING"}, "requeued, not lost"

@@ -1,0 +1,212 @@
+"""Promises about a changed pod template: nodes move as they fall idle, a few at a time, and no job notices."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+
+import pytest
+from slurm_operator.decisions import replicas, status, updates
+from slurm_operator.decisions.replicas import Drain, Undrain
+from slurm_operator.decisions.updates import RestartPod, TakeJobs
+from slurm_operator.seen import Evidence, Pod, SlurmJob, SlurmNode, UpdatePolicy
+
+from tests.operator.test_replicas import NOW, job, node
+from tests.operator.test_status import Counts, world
+
+REASON = "pulumi-slurm:update"
+OLD, NEW = "cpu-old", "cpu-new"
+
+
+def pod(name: str, revision: str = OLD, **changes: object) -> Pod:
+    there = Pod(name, "worker", ready=True, running=True, created=NOW, revision=revision, resource_version="7")
+    return dataclasses.replace(there, **changes)  # type: ignore[arg-type]
+
+
+def updating(name: str, *states: str, cpus: int = 0, **more: datetime.datetime) -> SlurmNode:
+    drained = node(name, *(states or ("IDLE",)), "DRAIN", cpus=cpus, reason=REASON, reason_user="slurm")
+    return dataclasses.replace(drained, **more)
+
+
+def scale(pods: list[Pod], wanted: int | None = None, current: int | None = None, **policy: object) -> replicas.Scale:
+    size = len(pods) if current is None else current
+    return replicas.Scale(
+        *("cpu", size if wanted is None else wanted, size, "9", {each.name: each for each in pods}, NOW),
+        revision=NEW,
+        update=UpdatePolicy(**policy),  # type: ignore[arg-type]
+    )
+
+
+def decide(
+    size: replicas.Scale, nodes: list[SlurmNode], jobs: list[SlurmJob] | None = None, hold: str = ""
+) -> list[updates.Update]:
+    listing = {each.name: each for each in nodes}
+    return updates.moves(size, listing, Evidence(listing, tuple(jobs or [])), hold)
+
+
+def three(**policy: object) -> replicas.Scale:
+    return scale([pod(f"cpu-{n}") for n in range(3)], **policy)
+
+
+ALL_IDLE = [node(f"cpu-{n}") for n in range(3)]
+
+
+def test_a_set_of_the_newest_template_is_left_alone() -> None:
+    current = scale([pod("cpu-0", NEW)])
+    assert decide(current, [node("cpu-0")]) == []
+    assert not updates.needs_evidence(current, {"cpu-0": node("cpu-0")})
+
+
+def test_as_long_as_the_newest_template_is_unknown_nothing_moves() -> None:
+    unknown = dataclasses.replace(three(), revision="")
+    assert decide(unknown, ALL_IDLE) == []
+
+
+def test_as_many_nodes_are_drained_as_may_be_out_of_service() -> None:
+    assert decide(three(), ALL_IDLE) == [Drain("cpu-2", REASON)]
+    assert decide(three(max_unavailable=2), ALL_IDLE) == [Drain("cpu-2", REASON), Drain("cpu-1", REASON)]
+    assert decide(three(max_unavailable=9), ALL_IDLE) == [Drain(f"cpu-{n}", REASON) for n in (2, 1, 0)]
+
+
+def test_idle_nodes_move_before_those_with_work() -> None:
+    nodes = [node("cpu-0", "MIXED", cpus=1), node("cpu-1"), node("cpu-2", "ALLOCATED", cpus=2)]
+    assert decide(three(), nodes) == [Drain("cpu-1", REASON)]
+
+
+def test_an_idle_drained_nodes_pod_is_restarted() -> None:
+    nodes = [node("cpu-0"), node("cpu-1"), updating("cpu-2")]
+    assert updates.needs_evidence(three(), {each.name: each for each in nodes})
+    assert decide(three(), nodes) == [RestartPod("cpu-2", "7")]
+
+
+def test_a_node_with_a_job_is_drained_and_waited_for() -> None:
+    nodes = [node("cpu-0"), node("cpu-1"), updating("cpu-2", "MIXED", cpus=1)]
+    assert not updates.needs_evidence(three(), {each.name: each for each in nodes})
+    assert decide(three(), nodes, [job(1, "RUNNING", "cpu-2")]) == []
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "SOME_NEW_STATE"])
+def test_a_node_that_reads_idle_but_is_named_by_a_job_keeps_its_pod(state: str) -> None:
+    assert decide(scale([pod("cpu-0")]), [updating("cpu-0")], [job(1, state, "cpu-0")]) == []
+
+
+def test_no_pod_is_restarted_without_evidence_or_on_a_drain_that_the_evidence_alone_shows() -> None:
+    size = scale([pod("cpu-0")])
+    assert updates.moves(size, {"cpu-0": updating("cpu-0")}, None) == []
+    later = Evidence({"cpu-0": updating("cpu-0")}, ())
+    assert updates.moves(size, {"cpu-0": node("cpu-0")}, later) == [Drain("cpu-0", REASON)]
+    undrained = Evidence({"cpu-0": node("cpu-0")}, ())
+    assert updates.moves(size, {"cpu-0": updating("cpu-0")}, undrained) == []
+
+
+def test_a_node_that_somebody_drained_keeps_pod_and_drain_and_holds_up_no_other() -> None:
+    theirs = node("cpu-2", "IDLE", "DRAIN", reason="bad disk", reason_user="root")
+    assert decide(three(), [node("cpu-0"), node("cpu-1"), theirs]) == [Drain("cpu-1", REASON)]
+    same_words = dataclasses.replace(theirs, reason=REASON)
+    assert decide(scale([pod("cpu-2")], 3, 3), [same_words]) == []
+
+
+@pytest.mark.parametrize(
+    ("there", "record"),
+    [
+        ([pod("cpu-2", NEW, ready=False)], []),
+        ([pod("cpu-2", NEW)], []),
+        ([pod("cpu-2", NEW, ready=False)], [node("cpu-2")]),
+        ([pod("cpu-2", NEW)], [node("cpu-2", "DOWN")]),
+        ([pod("cpu-2", NEW)], [node("cpu-2", "IDLE", "DRAIN", reason="pulumi-slurm:jail: x", reason_user="root")]),
+        ([pod("cpu-2", terminating=True)], [updating("cpu-2")]),
+        ([], []),
+    ],
+    ids=["starting", "not registered", "not ready", "down", "its jail fails", "ending", "gone"],
+)
+def test_the_next_node_waits_until_the_one_before_works(there: list[Pod], record: list[SlurmNode]) -> None:
+    size = scale([pod("cpu-0"), pod("cpu-1"), *there], current=3)
+    assert decide(size, [node("cpu-0"), node("cpu-1"), *record]) == []
+
+
+def test_the_next_node_moves_when_the_one_before_works() -> None:
+    size = scale([pod("cpu-0"), pod("cpu-1"), pod("cpu-2", NEW)])
+    assert decide(size, ALL_IDLE) == [Drain("cpu-1", REASON)]
+
+
+def test_a_broken_template_that_is_repaired_replaces_the_pods_that_never_came_up() -> None:
+    broken = pod("cpu-1", "cpu-broken", ready=False, running=False)
+    size = scale([pod("cpu-0", "cpu-broken"), broken])
+    assert updates.needs_evidence(size, {"cpu-0": node("cpu-0")})
+    assert decide(size, [node("cpu-0")]) == [RestartPod("cpu-1", "7")]
+
+
+def test_half_a_listing_restarts_nothing() -> None:
+    assert decide(scale([pod("cpu-0")]), []) == [], "a ready pod must have a record"
+
+
+def test_a_template_that_is_changed_back_gives_the_node_back() -> None:
+    size = scale([pod("cpu-0", NEW)])
+    assert decide(size, [updating("cpu-0", "MIXED", cpus=1)]) == [Undrain("cpu-0")]
+    assert decide(scale([pod("cpu-0", NEW, ready=False)]), [updating("cpu-0")]) == [], (
+        "perhaps its predecessor's record"
+    )
+
+
+def test_a_new_slurmd_on_its_predecessors_record_is_started_again() -> None:
+    size = scale([pod("cpu-0", NEW)])
+    stale = updating("cpu-0", reason_set=NOW, started=NOW + datetime.timedelta(seconds=60))
+    assert updates.needs_evidence(size, {"cpu-0": stale})
+    assert decide(size, [stale]) == [RestartPod("cpu-0", "7")]
+    assert decide(size, [updating("cpu-0", reason_set=NOW, started=NOW - datetime.timedelta(seconds=60))]) == [
+        Undrain("cpu-0")
+    ]
+
+
+def test_a_pause_starts_nothing_and_gives_drained_nodes_back() -> None:
+    assert decide(three(paused=True), [node("cpu-0"), node("cpu-1"), updating("cpu-2")]) == [Undrain("cpu-2")]
+
+
+def test_while_newer_daemons_come_first_nothing_begins_and_drains_stay() -> None:
+    assert decide(three(), [node("cpu-0"), node("cpu-1"), updating("cpu-2")], hold="slurmctld first") == []
+
+
+def test_the_deadline_takes_jobs_only_after_it_and_only_if_there_is_one() -> None:
+    busy = [updating("cpu-0", "MIXED", cpus=1, reason_set=NOW - datetime.timedelta(hours=1))]
+    running = [job(1, "RUNNING", "cpu-0")]
+    one = [pod("cpu-0")]
+    assert decide(scale(one), busy, running) == []
+    assert decide(scale(one, deadline_seconds=3601), busy, running) == []
+    assert decide(scale(one, deadline_seconds=3599), busy, running) == [TakeJobs("cpu-0")]
+
+
+def test_nodes_that_leave_are_not_updated() -> None:
+    assert decide(scale([pod("cpu-0", NEW), pod("cpu-1")], wanted=1), [node("cpu-0"), node("cpu-1")]) == []
+
+
+def test_workers_wait_for_the_end_of_an_up_and_for_newer_daemons() -> None:
+    seen = world()
+    assert updates.held(seen) == ""
+    assert updates.held(dataclasses.replace(seen, ledger_revision="r2"))
+    rolling = dataclasses.replace(seen.workloads["slurm-controller"], current=False)
+    assert "slurm-controller" in updates.held(
+        dataclasses.replace(seen, workloads={**seen.workloads, "slurm-controller": rolling})
+    )
+
+
+def judge(size: replicas.Scale, nodes: list[SlurmNode], hold: str = "") -> tuple[Counts, status.Findings]:
+    return status.node_set(world(3).node_sets[0], size, {each.name: each for each in nodes}, hold)
+
+
+def test_an_update_within_its_budget_blocks_nothing_and_says_how_far_it_is() -> None:
+    size = scale([pod("cpu-0"), pod("cpu-1", NEW)], current=3)
+    _, found = judge(size, [node("cpu-0"), node("cpu-1")])
+    assert found.blocking == []
+    assert found.moving[0] == status.Finding("Updating", "node set cpu: 1 of 3 nodes have the current template")
+    _, worse = judge(scale([pod("cpu-0")], current=3), [node("cpu-0")])
+    assert [each.reason for each in worse.blocking] == ["NodesNotReady"]
+
+
+def test_an_update_that_waits_says_for_what() -> None:
+    busy = [node("cpu-0"), node("cpu-1"), updating("cpu-2", "MIXED", cpus=1)]
+    reasons = [
+        judge(three(), busy)[1].moving[0].reason,
+        judge(three(paused=True), ALL_IDLE)[1].moving[0].reason,
+        judge(three(), ALL_IDLE, "slurmctld first")[1].moving[0].reason,
+    ]
+    assert reasons == ["UpdateWaitsForJobs", "UpdatePaused", "UpdateHeld"]
