@@ -135,6 +135,11 @@ def test_a_field_that_was_healed_goes_when_the_program_drops_it(slurm):
     assert node_selector(slurm) == {}
     slurm.pulumi("preview", "--refresh", "--expect-no-changes").ok()
 
+    def moved() -> bool:
+        return slurm.get("nodeset", "cpu")["status"]["updated"] == len(slurm.nodes()) == 2 and slurm.all_idle()
+
+    slurm.wait("both nodes have moved back", moved, 240)
+
 
 def healing(slurm) -> tuple[str, str]:
     rows = slurm.get("slurmcluster", "dev")["status"]["conditions"]
