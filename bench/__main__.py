@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from bench import entering, populate, program, steps
+from bench import entering, logins, populate, program, small_files, steps
 from bench.measurement import Measurement, write_report
 from devcluster import up
 from devcluster.bootstrap import CHECKOUT
@@ -19,6 +19,9 @@ MEASUREMENTS: dict[str, Callable[[Cluster], list[Measurement]]] = {
     "memory": program.memory,
     "previews": program.previews,
     "populate": populate.measure,
+    "populate-again": populate.measure_again,
+    "logins": logins.measure,
+    "small-files": small_files.measure,
     "from-nothing": program.stack_from_nothing,
 }
 

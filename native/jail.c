@@ -18,11 +18,11 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* What root in a job or login keeps: enough for apt, dpkg, useradd, sudo, chown and services on low ports. Everything
- * that reaches out of the root (mount, ptrace, devices, modules, kernel settings) is left out. */
+/* What root in a job or login keeps: enough for apt, dpkg, useradd, sudo and chown. Everything that reaches out of the
+ * root (mount, ptrace, devices, modules, kernel settings) is left out, and low ports, which are a login node's own. */
 static const int kept_capabilities[] = {
-    CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FOWNER,     CAP_FSETID,           CAP_KILL,        CAP_SETGID,
-    CAP_SETUID, CAP_SETFCAP,      CAP_SYS_CHROOT, CAP_NET_BIND_SERVICE, CAP_AUDIT_WRITE,
+    CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FOWNER,  CAP_FSETID,     CAP_KILL,
+    CAP_SETGID, CAP_SETUID,       CAP_SETFCAP, CAP_SYS_CHROOT, CAP_AUDIT_WRITE,
 };
 
 /* Relative to the pod's root: keys and sockets; the whole shared volume; a /proc without the job's masks, since who
