@@ -70,20 +70,16 @@ umount -l .
 exec "$@"
 """
 
-# What the populate Job does to a root that is copied.
+# What the populate Job does; the copy has been made here already.
 POPULATE = """
-import json, sys
-from pathlib import Path
-from slurm_node import image_root, paths, populate, settings
-volume, jail = paths.VOLUME, settings.read_jail()
-root = paths.root_of(volume, jail.revision)
+import sys
+from slurm_node import image_root, inventory, paths, populate, settings
+jail = settings.read_jail()
+root = paths.root_of(paths.VOLUME, jail.revision)
 image_root.check(root)
-populate.complete_root(root, None)
-populate.seed_persistent(root, jail, volume)
-populate.add_users(root, settings.read_users(), volume)
-manifest = paths.manifest_of(volume, jail.revision)
-manifest.parent.mkdir()
-manifest.write_text(json.dumps({"revision": jail.revision}))
+populate.complete_root(root)
+inventory.note_image(root, paths.VOLUME, jail.revision)
+sys.exit(populate.main())
 """
 
 
@@ -189,6 +185,9 @@ class SmallCluster:
         node = {"controller": "slurm-controller:6817", "nodeSet": "cpu", "cpus": os.cpu_count(), "memoryMib": 1024}
         self._start(WORKER, "worker", SLURM_NODE=json.dumps(node))
         self.wait("the worker is ready", lambda: self.state() == "ready", 90)
+        # A new node waits, drained, for the operator's look at it.
+        self.wait("the node is drained or idle", lambda: self.jail("sinfo -h -o %T").stdout.strip(), 60)
+        self.pod("/opt/slurm/bin/scontrol update nodename=$(hostname) state=undrain")
         self.wait("the node is idle", lambda: self.jail("sinfo -h -o %T").stdout.strip() == "idle", 60)
 
     def start_login(self) -> None:
