@@ -20,6 +20,8 @@ WELL: Causes = {JAIL: None, GPUS: None, SPACE: None}
         (BROKEN, NodeRecord(True, "pulumi-slurm:scale-in"), None),
         (BROKEN, NodeRecord(True, "batch job complete failure"), Drain(OURS)),
         (BROKEN, NodeRecord(True, "Prolog error"), Drain(OURS)),
+        (BROKEN, NodeRecord(True, "pulumi-slurm:new"), Drain(OURS)),
+        (WELL, NodeRecord(True, "pulumi-slurm:new"), None),
         (WELL, NodeRecord(True, OURS), Undrain()),
         (WELL, NodeRecord(False, OURS), None),
         (WELL, NodeRecord(True, "a fan is broken"), None),

@@ -13,8 +13,9 @@ from slurm_node.log import say
 
 PREFIXES = ("pulumi-slurm:jail", "pulumi-slurm:health ")
 """What this node's drains begin with; only such a drain is changed or lifted here."""
-SLURMS_OWN_REASONS = ("batch job complete failure", "Prolog error", "Kill task failed")
-"""What slurmctld writes when a step fails to start, which is what a broken node makes it do."""
+LESS_TELLING = ("batch job complete failure", "Prolog error", "Kill task failed", "pulumi-slurm:new")
+"""Reasons that ours may replace: what slurmctld writes when a step fails to start, which is what a broken node makes it
+do, and what a node registers with that was not seen to work yet."""
 RETRY_SECONDS = 10.0
 """Between attempts to tell slurmctld."""
 REPEAT_SECONDS = 30.0
@@ -61,8 +62,8 @@ def reaction(causes: Causes, node: NodeRecord) -> Drain | Undrain | None:
         return None  # Nobody knows whether it is still so.
     if not speaking:
         return Undrain() if ours else None
-    consequence = node.reason.startswith(SLURMS_OWN_REASONS)
-    if node.drained and not ours and not consequence:
+    replaceable = node.reason.startswith(LESS_TELLING)
+    if node.drained and not ours and not replaceable:
         return None
     wanted = speaking[0][:LONGEST_REASON]
     return None if ours and node.reason == wanted else Drain(wanted)

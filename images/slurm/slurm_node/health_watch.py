@@ -24,6 +24,11 @@ class HealthWatch:
         self._read_at = 0
         self.causes: Causes = {}
 
+    @property
+    def sentence(self) -> str | None:
+        """Why the node is not fit; None while it is, or nothing is known."""
+        return next((f"{cause}: {why}" for cause, why in self.causes.items() if why is not None), None)
+
     def tick(self) -> None:
         """Reads the file if it is another one than before."""
         try:

@@ -64,7 +64,7 @@ def main() -> int:
             watch.tick(time.monotonic())
             health.tick()
             drain.tick(time.monotonic(), {**watch.causes, **health.causes})
-        set_state(state_of(slurmd, watch))
+        set_state(state_of(slurmd, watch, health))
 
     # Before slurmd ends: it answers for scontrol's identity. It does not register again by itself.
     return run([slurmd], look, lambda: forget_record(socket.gethostname()))
@@ -105,13 +105,18 @@ def refusal() -> str | None:
     return fetched.refusal(files) if files is not None else None
 
 
-def state_of(slurmd: Daemon, watch: JailWatch) -> str:
+def state_of(slurmd: Daemon, watch: JailWatch, health: HealthWatch) -> str:
     """Returns what the readiness probe reads: "ready", or why not."""
     if slurmd.process is None:
         return refusal() or "slurmd is not running"
     if fetched.read() is None:
         return "slurmd has not fetched its configuration yet: is slurmctld up?"
-    return refusal() or watch.sentence or ("ready" if watch.tried else "no trial of the jail is done yet")
+    return (
+        refusal()
+        or watch.sentence
+        or health.sentence
+        or ("ready" if watch.tried else "no trial of the jail is done yet")
+    )
 
 
 def set_state(state: str) -> None:
