@@ -223,7 +223,13 @@ def node_set_resource(config: Config, node_set: NodeSetConfig) -> dict[str, Any]
         "paused": update.paused,
         **({"deadlineSeconds": duration_seconds(update.deadline)} if update.deadline else {}),
     }
-    spec = {"cluster": config.cluster.name, "statefulSet": name, "replicas": node_set.replicas, "update": policy}
+    spec = {
+        "cluster": config.cluster.name,
+        "statefulSet": name,
+        "replicas": node_set.replicas,
+        "update": policy,
+        "reactions": node_set.reactions.policy,
+    }
     more = {names.LABEL_NODE_SET: name}
     return declared(config, names.API_VERSION, "NodeSet", name, "worker", {"spec": spec}, more_labels=more)
 

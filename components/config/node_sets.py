@@ -5,6 +5,7 @@ from typing import Final
 from components.config.model import Model, setting
 from components.config.network import NodeNetwork
 from components.config.pods import Toleration
+from components.config.reactions import Reactions
 from components.config.submounts import Submount, memory_of
 from components.config.values import (
     Cpu,
@@ -118,6 +119,7 @@ class NodeSet(Model):
         "Image of the root on these nodes alone, to try a new one on a few first. Left out: jail.image.", default=None
     )
     update: Update = setting("How nodes move to changed pods.", factory=Update)
+    reactions: Reactions = setting("What is done about nodes that find themselves unfit.", factory=Reactions)
     weight: WholeNumber | None = setting(
         f"Slurm's weight of the first nodes; low ones are filled first. Default: {CPU_WEIGHT}, with GPUs {GPU_WEIGHT}.",
         default=None,

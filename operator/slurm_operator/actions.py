@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Mapping
 
 from slurm_operator import metrics, names, report
-from slurm_operator.decisions import config, deletion, replicas, status, updates
+from slurm_operator.decisions import config, deletion, reactions, replicas, status, updates
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.lease import Lease
@@ -15,7 +15,7 @@ from slurm_operator.observe import CUSTOM_API
 from slurm_operator.seen import Cluster
 from slurm_operator.slurm_rest import SlurmError, SlurmRest
 
-Decided = replicas.Move | updates.Update
+Decided = replicas.Move | updates.Update | reactions.RestartUnfit
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +77,9 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: Decid
         case updates.RestartPod(node=name):
             await api.delete("v1", "pods", name, decided.resource_version)
             return f"deleted the idle pod {name}: a new one has the current template"
+        case reactions.RestartUnfit(node=name):
+            await api.delete("v1", "pods", name, decided.resource_version)
+            return f"deleted the idle pod {name}, to start anew: {decided.reason}"
 
 
 async def guard(api: KubernetesApi, lease: Lease, node_set: Object, rest_url: str) -> str:

@@ -29,6 +29,7 @@ DECLARING_MANAGER = "pulumi-slurm"
 
 FINALIZER = "pulumi-slurm.dev/jobs"
 FORCE_ANNOTATION = "pulumi-slurm.dev/force-delete"
+APPROVE_ANNOTATION = "pulumi-slurm.dev/approve"
 REST_ANNOTATION = "pulumi-slurm.dev/rest-url"
 """Set with the finalizer: where to ask about the jobs of a NodeSet whose SlurmCluster was deleted before it."""
 
@@ -44,5 +45,7 @@ UPDATE_REASON = "pulumi-slurm:update"
 DEADLINE_REASON = "pulumi-slurm:update, its deadline has passed"
 NEW_REASON = "pulumi-slurm:new"
 """What a node registers with: it takes no job before it is checked."""
+UNFIT_REASONS = ("pulumi-slurm:jail", "pulumi-slurm:health ")
+"""What a node drains itself for; it lifts such a drain itself."""
 REASON_PREFIX = "pulumi-slurm:"
 """Every drain reason of ours starts with `pulumi-slurm:`; only a drain that we set is ever lifted by us."""

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from slurm_operator import actions, metrics, names, report
-from slurm_operator.decisions import deletion, replicas, serving, status, updates
+from slurm_operator.decisions import deletion, reactions, replicas, serving, status, updates
 from slurm_operator.kubernetes_api import KubernetesApi, Object
 from slurm_operator.lease import Lease
 from slurm_operator.seen import Evidence, Nodes, NodeSet, Pod, SlurmJob, Unknown, Workload
@@ -40,6 +40,7 @@ class Served:
     waits: Mapping[str, status.Finding]
     problems: list[status.Finding]
     hold: str = ""
+    plans: Mapping[str, reactions.Plan] = dataclasses.field(default_factory=dict)
 
 
 class NodeSets:
@@ -80,6 +81,7 @@ class NodeSets:
         slurm = await _look(rest, [scale for scale in scales.values() if scale], jobs_needed=jobs_needed)
         problems: list[status.Finding] = []
         waits: dict[str, status.Finding] = {}
+        plans: dict[str, reactions.Plan] = {}
         for each in found:
             body, scale = bodies[each.name], scales[each.name]
             if not each.deleting and each.guard != rest.url:
@@ -88,13 +90,15 @@ class NodeSets:
                 problems += [failed] if failed else []
             if scale is None:
                 continue
-            problems += await self._move(rest, body, scale, slurm, hold)
+            if not isinstance(slurm.nodes, Unknown):
+                plans[each.name] = reactions.plan(scale, slurm.nodes, slurm.evidence, hold)
+            problems += await self._move(rest, body, scale, slurm, hold, plans.get(each.name))
             if each.deleting and each.guard is not None:
                 workload = workloads.get(each.stateful_set)
                 decided = deletion.judge(each, scale, workload, slurm.nodes, slurm.jobs, cluster_stays=cluster_stays)
                 waiting = await self.release(body, decided) if isinstance(decided, deletion.Release) else decided
                 waits |= {each.name: waiting} if waiting else {}
-        return Served(slurm, scales, waits, problems, hold)
+        return Served(slurm, scales, waits, problems, hold, plans)
 
     async def release(self, body: Object, decided: deletion.Release) -> status.Finding | None:
         """Let a NodeSet go, or return why it could not be."""
@@ -115,6 +119,8 @@ class NodeSets:
         scale = None if found else served.scales[node_set.name]
         if found is None:
             counts, found = status.node_set(node_set, scale, nodes, served.hold)
+        plan = served.plans.get(node_set.name, reactions.Plan(restarts=node_set.restarts))
+        found.wrong += plan.findings
         found.moving += [waiting] if waiting else []
         own = dataclasses.replace(found, blocking=[*([waiting] if waiting else []), *found.blocking])
         if isinstance(nodes, Unknown):
@@ -127,6 +133,7 @@ class NodeSets:
             "allocated": counts.allocated,
             "drained": counts.drained,
             "updated": None if scale is None else updates.updated(scale),
+            "restarts": [{"node": each.node, "at": report.timestamp(each.at)} for each in plan.restarts] or None,
             "selector": ",".join(f"{key}={value}" for key, value in labels.items()),
         }
         conditions = own.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
@@ -139,7 +146,13 @@ class NodeSets:
         return counts, found
 
     async def _move(
-        self, rest: SlurmRest, body: Object, scale: replicas.Scale, slurm: Slurm, hold: str
+        self,
+        rest: SlurmRest,
+        body: Object,
+        scale: replicas.Scale,
+        slurm: Slurm,
+        hold: str,
+        plan: reactions.Plan | None,
     ) -> list[status.Finding]:
         moves: list[actions.Decided]
         if isinstance(slurm.nodes, Unknown):
@@ -148,6 +161,7 @@ class NodeSets:
             moves = [
                 *replicas.moves(scale, slurm.nodes, slurm.evidence),
                 *updates.moves(scale, slurm.nodes, slurm.evidence, hold),
+                *(plan.moves if plan else ()),
             ]
         for decided in moves[:MOVES_PER_PASS]:
             move = actions.move(self._api, rest, self._lease, decided)
@@ -164,7 +178,7 @@ async def _look(rest: SlurmRest, scales: list[replicas.Scale], *, jobs_needed: b
     """See Slurm: one listing of nodes, and the expensive listings only if a decision hangs on them."""
     try:
         nodes = await rest.nodes(full=False)
-        if any(replicas.needs_evidence(scale, nodes) or updates.needs_evidence(scale, nodes) for scale in scales):
+        if any(part.needs_evidence(scale, nodes) for scale in scales for part in (replicas, updates, reactions)):
             evidence = Evidence(await rest.nodes(full=True), await rest.jobs())
             return Slurm(nodes, evidence.jobs, evidence)
         return Slurm(nodes, await rest.jobs() if jobs_needed else _NOT_ASKED)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from slurm_operator import names
 from slurm_operator.decisions import accounting
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
-from slurm_operator.seen import Cluster, Kubernetes, NodeSet, Pod, UpdatePolicy, Workload
+from slurm_operator.seen import Cluster, Kubernetes, NodeSet, Pod, ReactionPolicy, Restart, UpdatePolicy, Workload
 
 CUSTOM_API = f"{names.GROUP}/{names.VERSION}"
 _LOG_LINES = 100
@@ -168,11 +168,24 @@ def node_set(body: Object) -> NodeSet:
         deleting=deleting,
         forced=annotations.get(names.FORCE_ANNOTATION) == "true",
         update=_update_policy(spec.get("update", {})),
+        reactions=_reaction_policy(spec.get("reactions", {})),
+        restarts=tuple(
+            Restart(each["node"], datetime.datetime.fromisoformat(each["at"]))
+            for each in body.get("status", {}).get("restarts", [])
+        ),
+        approved=frozenset(annotations.get(names.APPROVE_ANNOTATION, "").split(",")),
     )
 
 
 def _update_policy(spec: Object) -> UpdatePolicy:
     return UpdatePolicy(spec.get("maxUnavailable", 1), spec.get("deadlineSeconds"), spec.get("paused", False))
+
+
+def _reaction_policy(spec: Object) -> ReactionPolicy:
+    """Read a policy, whose keys are those of the fields, in camelCase; the CRD has the same defaults."""
+    words = {field.name: field.name.split("_") for field in dataclasses.fields(ReactionPolicy)}
+    keys = {name: first + "".join(word.title() for word in more) for name, (first, *more) in words.items()}
+    return ReactionPolicy(**{name: spec[key] for name, key in keys.items() if key in spec})
 
 
 def _ledger_revision(secret: Object | None) -> str | None:

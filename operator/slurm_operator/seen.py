@@ -102,6 +102,28 @@ class UpdatePolicy:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ReactionPolicy:
+    """What is done about unfit nodes, after how long, and how much of it; see components/config/reactions.py."""
+
+    restart: bool = False
+    after_seconds: int = 300
+    attempts: int = 2
+    at_once: int = 1
+    per_hour: int = 4
+    breaker_percent: int = 50
+    dry_run: bool = False
+    approval: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Restart:
+    """A restart of an unfit node, decided at that time."""
+
+    node: str
+    at: datetime.datetime
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class NodeSet:
     """A NodeSet resource; `replicas` is None when nobody has said how many.
 
@@ -116,6 +138,9 @@ class NodeSet:
     deleting: bool = False
     forced: bool = False
     update: UpdatePolicy = dataclasses.field(default_factory=UpdatePolicy)
+    reactions: ReactionPolicy = dataclasses.field(default_factory=ReactionPolicy)
+    restarts: tuple[Restart, ...] = ()
+    approved: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

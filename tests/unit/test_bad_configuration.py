@@ -181,6 +181,13 @@ BAD: list[tuple[str, Any, str]] = [
     ),
     ("certificates", {"mode": "install", "version": "the newest"}, "want a version such as"),
     # Monitoring.
+    ("nodeSets.0.reactions.atOnce", 0, "pulumi-slurm:nodeSets[0].reactions.atOnce: got 0; want 1 or more"),
+    ("nodeSets.0.reactions.perHour", 0, "pulumi-slurm:nodeSets[0].reactions.perHour: got 0; want 1 or more"),
+    ("nodeSets.0.reactions.perHour", 100, "want 20 or less"),
+    ("nodeSets.0.reactions.attempts", 0, "want 1 or more"),
+    ("nodeSets.0.reactions.breakerPercent", 101, "want 100 or less"),
+    ("nodeSets.0.reactions.after", "soon", "want a duration such as 90s, 30m or 2h"),
+    ("nodeSets.0.reactions.replace", True, "pulumi-slurm:nodeSets[0].reactions.replace: got true; want no such key"),
     ("health.interval", "0s", "pulumi-slurm:health.interval: got '0s'; want a duration such as 90s, 30m or 2h"),
     ("health.interval", "10s", "pulumi-slurm:health.interval: got '10s'; want more than 12s"),
     ("health.interval", 30, "pulumi-slurm:health.interval: got 30; want"),

@@ -54,6 +54,11 @@ def worker(key: str) -> Callable[[Config], Any]:
     return lambda config: variable(config, "StatefulSet", "cpu", "SLURM_NODE")[key]
 
 
+def reactions(key: str) -> Callable[[Config], Any]:
+    """Reads one value of what the first node set's NodeSet says about unfit nodes."""
+    return lambda config: slurm_cluster.node_set_resource(config, config.node_sets[0])["spec"]["reactions"][key]
+
+
 def update(key: str) -> Callable[[Config], Any]:
     """Reads one value of the first node set's policy for updates."""
     return lambda config: slurm_cluster.node_set_resource(config, config.node_sets[0])["spec"]["update"].get(key)
@@ -250,6 +255,14 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
     ("nodeSets.0.update.maxUnavailable", 3, update("maxUnavailable"), 3),
     ("nodeSets.0.update.deadline", "12h", update("deadlineSeconds"), 43200),
     ("nodeSets.0.update.paused", True, update("paused"), True),
+    ("nodeSets.0.reactions.restart", True, reactions("restart"), True),
+    ("nodeSets.0.reactions.after", "10m", reactions("afterSeconds"), 600),
+    ("nodeSets.0.reactions.attempts", 3, reactions("attempts"), 3),
+    ("nodeSets.0.reactions.atOnce", 2, reactions("atOnce"), 2),
+    ("nodeSets.0.reactions.perHour", 9, reactions("perHour"), 9),
+    ("nodeSets.0.reactions.breakerPercent", 20, reactions("breakerPercent"), 20),
+    ("nodeSets.0.reactions.dryRun", True, reactions("dryRun"), True),
+    ("nodeSets.0.reactions.approval", True, reactions("approval"), True),
     ("nodeSets.0.nodeSelector", {"a": "b"}, lambda c: pod(c, "StatefulSet", "cpu")["nodeSelector"], {"a": "b"}),
     ("nodeSets.0.tolerations.key", "k", lambda c: pod(c, "StatefulSet", "cpu")["tolerations"][-1]["key"], "k"),
     (

@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from slurm_node.log import say
+from slurm_node.settings import NEW_REASON
 
 PREFIXES = ("pulumi-slurm:jail", "pulumi-slurm:health ")
 """What this node's drains begin with; only such a drain is changed or lifted here."""
-LESS_TELLING = ("batch job complete failure", "Prolog error", "Kill task failed", "pulumi-slurm:new")
+LESS_TELLING = ("batch job complete failure", "Prolog error", "Kill task failed", NEW_REASON)
 """Reasons that ours may replace: what slurmctld writes when a step fails to start, which is what a broken node makes it
 do, and what a node registers with that was not seen to work yet."""
 RETRY_SECONDS = 10.0

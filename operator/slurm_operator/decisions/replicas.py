@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from slurm_operator import names
 from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.seen import Evidence, Nodes, Pod, UpdatePolicy
+from slurm_operator.seen import Evidence, Nodes, Pod, ReactionPolicy, Restart, UpdatePolicy
 
 UNREGISTERED_PATIENCE = datetime.timedelta(minutes=5)
 """A running pod that never registers may be removed after this; younger, it may be about to take its first job."""
@@ -67,6 +67,9 @@ class Scale:
     now: datetime.datetime
     revision: str = ""
     update: UpdatePolicy = dataclasses.field(default_factory=UpdatePolicy)
+    reactions: ReactionPolicy = dataclasses.field(default_factory=ReactionPolicy)
+    restarts: tuple[Restart, ...] = ()
+    approved: frozenset[str] = frozenset()
 
     def node(self, ordinal: int) -> str:
         """Name of a pod, which is the name of its Slurm node."""

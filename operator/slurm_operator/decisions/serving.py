@@ -43,4 +43,7 @@ def scale(
         *(workload.name, wanted, workload.replicas, workload.resource_version, members, now),
         revision=workload.revision,
         update=node_set.update,
+        reactions=node_set.reactions,
+        restarts=node_set.restarts,
+        approved=node_set.approved,
     )

@@ -1,0 +1,41 @@
+"""Configuration of what is done about nodes that find themselves unfit."""
+
+from typing import Any
+
+from components.config.model import Model, setting
+from components.config.values import Duration, WholeNumber, duration_seconds
+
+
+class Reactions(Model):
+    """What the operator does about unfit nodes of a set; see docs/health.md. They drain themselves in any case."""
+
+    restart: bool = setting(
+        "Whether the pod of an unfit node is started anew when no job is left on it.", default=False
+    )
+    after: Duration = setting("Time that a node has to recover by itself.", unit="s, m or h", default="5m")
+    attempts: WholeNumber = setting(
+        "Restarts of one node within a day; one that is unfit after them is told and left to you.",
+        default=2,
+        ge=1,
+        le=20,
+    )
+    at_once: WholeNumber = setting(
+        "Nodes of the set that are being restarted at a time.", unit="nodes", default=1, ge=1
+    )
+    per_hour: WholeNumber = setting("Restarts in the set within an hour.", default=4, ge=1, le=20)
+    breaker_percent: WholeNumber = setting(
+        "When a larger share of the set, and more than one node, is unfit at once, nothing is restarted: what fails "
+        "together has one cause.",
+        unit="percent",
+        default=50,
+        ge=1,
+        le=100,
+    )
+    dry_run: bool = setting("Whether the operator only says what it would restart.", default=False)
+    approval: bool = setting("Whether each restart waits for an annotation of the NodeSet.", default=False)
+
+    @property
+    def policy(self) -> dict[str, Any]:
+        """The NodeSet's spec.reactions."""
+        values = self.model_dump(by_alias=True, exclude={"after"})
+        return {**values, "afterSeconds": duration_seconds(self.after)}

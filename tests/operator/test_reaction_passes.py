@@ -1,0 +1,68 @@
+"""Promises of the running operator about unfit nodes, against a real API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from components.config.node_sets import Reactions
+from tests.operator.world import World, until
+
+pytestmark = pytest.mark.apiserver
+
+REASON = "pulumi-slurm:health gpus: 3 of 4 GPUs answer"
+
+
+def react(world: World, **policy: Any) -> None:
+    """The policy of the stack's config, by its keys, without patience unless it is asked for."""
+    spec = Reactions.model_validate({"restart": True, "after": "1s", "breakerPercent": 100, **policy}).policy
+    world.patch("nodesets", "cpu", {"spec": {"reactions": spec}})
+
+
+def restarts(world: World) -> list[str]:
+    """Nodes whose restarts the NodeSet's status remembers."""
+    return [each["node"] for each in world.get("nodesets", "cpu")["status"].get("restarts", [])]
+
+
+def events(world: World) -> list[str]:
+    return [note for reason, note in world.events() if reason == "RestartUnfit"]
+
+
+def test_an_unfit_node_starts_anew_when_its_job_has_ended_and_is_not_undrained(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    before = {name: world.uid("pods", name) for name in ("cpu-0", "cpu-1")}
+    job = world.slurm.run_job("cpu-1")
+    react(world)
+    world.slurm.drain("cpu-1", REASON, "root")
+    world.slurm.drain("cpu-0", "a fan is broken", "alice")
+    world.wait("Degraded", "True", "NodesDrained")
+    assert restarts(world) == []
+    world.slurm.end_job(job)
+    until(lambda: events(world), "the idle pod is deleted")
+    assert events(world) == [f"deleted the idle pod cpu-1, to start anew: {REASON}"]
+    until(lambda: world.uid("pods", "cpu-1") != before["cpu-1"], "a new pod")
+    assert restarts(world) == ["cpu-1"]
+    assert world.uid("pods", "cpu-0") == before["cpu-0"]
+    # Whether it is fit now is for the node to say.
+    assert world.slurm.nodes["cpu-1"]["reason"] == REASON
+
+
+def test_with_an_approval_mode_nothing_starts_anew_before_the_word(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    react(world, approval=True)
+    world.slurm.drain("cpu-1", REASON, "root")
+    asked = until(
+        lambda: next(
+            (each for each in world.get("nodesets", "cpu")["status"]["conditions"] if "approve=" in each["message"]),
+            None,
+        ),
+        "the question",
+    )
+    word = asked["message"].partition("pulumi-slurm.dev/approve=")[2].split()[0].rstrip(";")
+    assert events(world) == []
+    world.patch("nodesets", "cpu", {"metadata": {"annotations": {"pulumi-slurm.dev/approve": word}}})
+    until(lambda: events(world), "the restart")
+    assert restarts(world) == ["cpu-1"]

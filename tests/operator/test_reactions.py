@@ -1,0 +1,264 @@
+"""Promises about unfit nodes: they have time to recover, idle pods start anew within budgets, and the end is told."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from slurm_operator.decisions import reactions, replicas
+from slurm_operator.decisions.reactions import Cause, RestartUnfit
+from slurm_operator.seen import Evidence, Pod, ReactionPolicy, Restart, SlurmJob, SlurmNode
+
+from tests.operator.test_replicas import NOW, job, node
+
+UNFIT = "pulumi-slurm:health gpus: 3 of 4 GPUs answer"
+LONG_AGO = NOW - datetime.timedelta(hours=10)
+
+
+def minutes(number: float) -> datetime.timedelta:
+    return datetime.timedelta(minutes=number)
+
+
+def unfit(name: str, reason: str = UNFIT, cpus: int = 0, since: datetime.datetime = LONG_AGO) -> SlurmNode:
+    drained = node(name, "IDLE", "DRAIN", cpus=cpus, reason=reason, reason_user="root")
+    return dataclasses.replace(drained, reason_set=since)
+
+
+def scale(
+    size: int = 4, restarts: tuple[Restart, ...] = (), approved: tuple[str, ...] = (), **policy: object
+) -> replicas.Scale:
+    pods = {
+        f"cpu-{n}": Pod(f"cpu-{n}", "worker", True, True, created=LONG_AGO, resource_version="7") for n in range(size)
+    }
+    wanted = ReactionPolicy(**{"restart": True, **policy})  # type: ignore[arg-type]
+    return replicas.Scale(
+        *("cpu", size, size, "9", pods, NOW), reactions=wanted, restarts=restarts, approved=frozenset(approved)
+    )
+
+
+def decide(size: replicas.Scale, *nodes: SlurmNode, jobs: tuple[SlurmJob, ...] = (), hold: str = "") -> reactions.Plan:
+    listing = {f"cpu-{n}": node(f"cpu-{n}") for n in range(size.wanted)} | {each.name: each for each in nodes}
+    return reactions.plan(size, listing, Evidence(listing, jobs), hold)
+
+
+def told(plan: reactions.Plan) -> list[str]:
+    return [finding.reason for finding in plan.findings]
+
+
+@pytest.mark.parametrize(
+    ("seen", "whose"),
+    [
+        (node("a"), None),
+        (dataclasses.replace(node("a"), reason=UNFIT), None),
+        (unfit("a"), Cause.UNFIT),
+        (unfit("a", "pulumi-slurm:jail: stale"), Cause.UNFIT),
+        (unfit("a", "pulumi-slurm:healthy"), Cause.OPERATOR),
+        (unfit("a", "pulumi-slurm:update"), Cause.OPERATOR),
+        (unfit("a", "pulumi-slurm:scale-in"), Cause.OPERATOR),
+        (unfit("a", "a fan is broken"), Cause.FOREIGN),
+        (unfit("a", ""), Cause.FOREIGN),
+    ],
+)
+def test_a_drain_is_told_by_its_reason(seen: SlurmNode, whose: Cause | None) -> None:
+    assert reactions.cause(seen) is whose
+
+
+def test_a_restart_is_noted_first_and_done_by_a_later_pass() -> None:
+    first = decide(scale(), unfit("cpu-1"))
+    assert first == reactions.Plan(restarts=(Restart("cpu-1", NOW),))
+    second = decide(scale(restarts=first.restarts), unfit("cpu-1"))
+    assert second == reactions.Plan(moves=(RestartUnfit("cpu-1", "7", UNFIT),), restarts=first.restarts)
+
+
+def test_a_restart_that_was_done_is_not_done_again() -> None:
+    size = scale(restarts=(Restart("cpu-1", NOW - minutes(1)),))
+    young = dataclasses.replace(size.pods["cpu-1"], created=NOW)
+    again = dataclasses.replace(size, pods={**size.pods, "cpu-1": young})
+    assert decide(again, unfit("cpu-1")).moves == ()
+    assert not reactions.needs_evidence(again, {"cpu-1": unfit("cpu-1")})
+
+
+@pytest.mark.parametrize(
+    ("size", "seen"),
+    [
+        (scale(), node("cpu-1")),
+        (scale(), unfit("cpu-1", "a fan is broken")),
+        (scale(), unfit("cpu-1", "pulumi-slurm:update")),
+        (scale(), unfit("cpu-1", cpus=1)),
+        (scale(), unfit("cpu-1", since=NOW - minutes(4))),
+        (scale(), unfit("cpu-9")),
+        (scale(restart=False), unfit("cpu-1")),
+        (dataclasses.replace(scale(), pods={}), unfit("cpu-1")),
+    ],
+    ids=["fit", "an administrator's", "the operator's", "at work", "not for long", "no member", "off", "no pod"],
+)
+def test_what_is_left_alone(size: replicas.Scale, seen: SlurmNode) -> None:
+    assert decide(size, seen) == reactions.Plan()
+
+
+def test_while_pulumi_is_at_work_nothing_is_restarted() -> None:
+    assert decide(scale(restarts=(Restart("cpu-1", NOW),)), unfit("cpu-1"), hold="pulumi up is under way").moves == ()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [unfit("cpu-1", "a fan is broken"), node("cpu-1"), unfit("cpu-1", cpus=1)],
+    ids=["an administrator took over", "it recovered", "it works"],
+)
+def test_a_noted_restart_is_not_done_when_the_ground_for_it_is_gone(changed: SlurmNode) -> None:
+    assert decide(scale(restarts=(Restart("cpu-1", NOW),)), changed).moves == ()
+
+
+def test_a_noted_restart_waits_for_a_job_that_only_the_listing_of_jobs_shows() -> None:
+    noted = scale(restarts=(Restart("cpu-1", NOW),))
+    assert decide(noted, unfit("cpu-1"), jobs=(job(1, "SUSPENDED", "cpu-1"),)).moves == ()
+    listing = {"cpu-1": unfit("cpu-1")}
+    assert reactions.plan(noted, listing, None).moves == ()
+    assert reactions.needs_evidence(noted, listing)
+
+
+def test_as_many_are_restarted_as_the_budgets_allow() -> None:
+    failing = [unfit(f"cpu-{n}") for n in range(3)]
+    assert [each.node for each in decide(scale(8), *failing).restarts] == ["cpu-0"]
+    assert [each.node for each in decide(scale(8, at_once=2), *failing).restarts] == ["cpu-0", "cpu-1"]
+    # One that was restarted and is still unfit counts as under way, for ten minutes.
+    lately, earlier = Restart("cpu-0", NOW - minutes(9)), Restart("cpu-0", NOW - minutes(20))
+    assert decide(scale(8, restarts=(lately,)), *failing).restarts == (lately,)
+    assert len(decide(scale(8, restarts=(earlier,)), *failing).restarts) == 2
+    hour = tuple(Restart(f"cpu-{n}", NOW - minutes(50)) for n in (5, 6))
+    assert decide(scale(8, restarts=hour, per_hour=2), *failing).restarts == hour
+    assert len(decide(scale(8, restarts=hour, per_hour=3), *failing).restarts) == 3
+
+
+def test_many_that_fail_together_open_the_breaker_and_are_told() -> None:
+    failing = [unfit(f"cpu-{n}") for n in range(3)]
+    opened = decide(scale(4, restarts=(Restart("cpu-0", NOW),)), *failing)
+    assert opened.moves == ()
+    assert told(opened) == ["BreakerOpen"]
+    assert "3 of 4 nodes are unfit at once" in opened.findings[0].message
+    assert told(decide(scale(6), *failing)) == []
+    assert told(decide(scale(1), unfit("cpu-0"))) == [], "one node alone is no pattern"
+
+
+def test_a_node_that_restarts_do_not_mend_is_given_up_loudly_and_forgiven_after_a_day() -> None:
+    tried = tuple(Restart("cpu-1", NOW - datetime.timedelta(hours=each)) for each in (5, 3))
+    given_up = decide(scale(restarts=tried), unfit("cpu-1"))
+    # Its pod is older than both notes here, so the second is still to be done; a younger pod shows the end.
+    young = scale(restarts=tried)
+    pods = {**young.pods, "cpu-1": dataclasses.replace(young.pods["cpu-1"], created=NOW - minutes(60))}
+    given_up = decide(dataclasses.replace(young, pods=pods), unfit("cpu-1"))
+    assert told(given_up) == ["GaveUp"]
+    assert "cpu-1 is unfit after 2 restarts" in given_up.findings[0].message
+    assert given_up.restarts == tried
+    old = tuple(Restart("cpu-1", NOW - datetime.timedelta(hours=each)) for each in (30, 26))
+    assert decide(scale(restarts=old), unfit("cpu-1")).restarts == (Restart("cpu-1", NOW),)
+
+
+def test_a_dry_run_only_tells() -> None:
+    plan = decide(scale(dry_run=True), unfit("cpu-1"))
+    assert told(plan) == ["WouldRestart"]
+    assert plan.restarts == ()
+    assert decide(scale(dry_run=True, restarts=(Restart("cpu-1", NOW),)), unfit("cpu-1")).moves == ()
+
+
+def test_an_approval_is_for_one_failure_of_one_node() -> None:
+    asked = decide(scale(approval=True), unfit("cpu-1"))
+    assert told(asked) == ["AwaitsApproval"]
+    word = reactions.approval(unfit("cpu-1"))
+    assert f"pulumi-slurm.dev/approve={word}" in asked.findings[0].message
+    assert asked.restarts == ()
+    assert decide(scale(approval=True, approved=(word,)), unfit("cpu-1")).restarts == (Restart("cpu-1", NOW),)
+    later = unfit("cpu-1", since=NOW - minutes(30))
+    assert told(decide(scale(approval=True, approved=(word,)), later)) == ["AwaitsApproval"]
+
+
+class Repairs(RuleBasedStateMachine):
+    """Nodes fail and recover, jobs come and go, administrators drain, the operator dies between note and deed."""
+
+    SIZE = 5
+    POLICY = ReactionPolicy(restart=True, after_seconds=60, attempts=2, at_once=2, per_hour=3, breaker_percent=60)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = NOW
+        self.created = {self.name(n): NOW - minutes(60) for n in range(self.SIZE)}
+        self.reasons: dict[str, tuple[str, datetime.datetime]] = {}
+        self.busy: set[str] = set()
+        self.restarts: tuple[Restart, ...] = ()
+        self.done: list[tuple[str, datetime.datetime]] = []
+
+    @staticmethod
+    def name(number: int) -> str:
+        return f"cpu-{number}"
+
+    members = st.integers(0, SIZE - 1).map(lambda number: f"cpu-{number}")
+
+    @rule(name=members)
+    def fail(self, name: str) -> None:
+        self.reasons.setdefault(name, (UNFIT, self.now))
+
+    @rule(name=members)
+    def administrator_drains(self, name: str) -> None:
+        self.reasons.setdefault(name, ("a fan is broken", self.now))
+
+    @rule(name=members)
+    def recover(self, name: str) -> None:
+        self.reasons.pop(name, None)
+
+    @rule(name=members)
+    def start_job(self, name: str) -> None:
+        if name not in self.reasons:
+            self.busy.add(name)
+
+    @rule(name=members)
+    def end_job(self, name: str) -> None:
+        self.busy.discard(name)
+
+    @rule(passed=st.integers(1, 40))
+    def wait(self, passed: int) -> None:
+        self.now += minutes(passed)
+
+    @rule(dies=st.booleans())
+    def look(self, dies: bool) -> None:
+        pods = {
+            name: Pod(name, "worker", True, True, created=created, resource_version="7")
+            for name, created in self.created.items()
+        }
+        size = replicas.Scale(
+            *("cpu", self.SIZE, self.SIZE, "9", pods, self.now), reactions=self.POLICY, restarts=self.restarts
+        )
+        nodes = {name: self.record(name) for name in pods}
+        jobs = tuple(job(number, "RUNNING", name) for number, name in enumerate(sorted(self.busy), 1))
+        plan = reactions.plan(size, nodes, Evidence(nodes, jobs))
+        for each in plan.moves:
+            assert each.node not in self.busy, "a job was killed"
+            assert self.reasons[each.node][0] == UNFIT, "an administrator's drain was touched"
+            self.created[each.node] = self.now + datetime.timedelta(seconds=1)
+            self.done.append((each.node, self.now))
+        if not dies:
+            self.restarts = plan.restarts
+        self.now += datetime.timedelta(seconds=5)
+
+    def record(self, name: str) -> SlurmNode:
+        if name not in self.reasons:
+            return node(name, "ALLOCATED", cpus=1) if name in self.busy else node(name)
+        reason, since = self.reasons[name]
+        return unfit(name, reason, cpus=1 if name in self.busy else 0, since=since)
+
+    @invariant()
+    def budgets_are_kept(self) -> None:
+        noted = [each for each in self.restarts if each.at > self.now - minutes(60)]
+        assert len(noted) <= self.POLICY.per_hour
+        for name in self.created:
+            day = [at for done, at in self.done if done == name and at > self.now - datetime.timedelta(days=1)]
+            notes = sum(each.node == name for each in self.restarts)
+            assert notes <= self.POLICY.attempts
+            assert len(day) <= self.POLICY.attempts
+
+
+Repairs.TestCase.settings = settings(max_examples=120, stateful_step_count=50, deadline=None)
+TestRepairs = Repairs.TestCase
