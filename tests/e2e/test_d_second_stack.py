@@ -1,4 +1,7 @@
-"""A second stack on the same Kubernetes: bad images fail in words, destroy is clean, the first one never notices."""
+"""A second stack on the same Kubernetes: bad images fail in words, destroy is clean, the first one never notices.
+
+Its accounting is on a database server that is not ours.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
+import yaml
 
 from devcluster import node_cli
 from devcluster.node_plan import CONTAINERD_SOCKET
 from devcluster.progress import StepFailed
 from devcluster.stack import Stack
+from tests.e2e import external_database
 
 NAMESPACE = "second"
 
@@ -26,7 +31,11 @@ class SecondStack:
 
     def up(self, **changes: object) -> str:
         """`pulumi up` with changed config keys; the engine's whole output."""
-        self.stack.write_config({**self.facts, **changes})
+        self.stack.write_config({})
+        written = yaml.safe_load(self.stack.config_file.read_text())
+        # Written whole: what the tracked config says of the first stack's own database is not to be in it.
+        written["config"] |= {f"pulumi-slurm:{key}": value for key, value in {**self.facts, **changes}.items()}
+        self.stack.config_file.write_text(yaml.safe_dump(written, sort_keys=False))
         return self.stack.run("up", "--yes", "--skip-preview", "--non-interactive", capture=True, deadline_seconds=600)
 
     def destroy(self) -> None:
@@ -45,9 +54,18 @@ def second(slurm) -> Iterator[SecondStack]:
     facts["login"]["service"] = {"type": "NodePort", "nodePort": 30023}
     facts["nodeSets"] = [{**facts["nodeSets"][0], "name": "tiny", "replicas": 1, "submounts": []}]
     facts["partitions"] = [{"name": "main", "nodeSets": ["tiny"], "default": True}]
+    facts["accounting"] = accounting(external_database.DATABASES[0])
+    external_database.start(slurm)
     made = SecondStack(stack, facts)
     yield made
     made.destroy()
+    external_database.stop(slurm)
+
+
+def accounting(database: str) -> dict:
+    """The config of accounting in a database of the server that is not ours."""
+    external = {"connection": external_database.connection(database)}
+    return {"mode": "external", "resources": {"cpu": "20m", "memory": "128Mi"}, "external": external}
 
 
 def test_a_jail_image_that_cannot_be_pulled_is_named(second):
@@ -72,9 +90,44 @@ def test_the_second_stack_runs_jobs_beside_the_first(second, slurm):
     second.up()
     nodes = json.loads(slurm.kubectl("get", "nodesets", "-n", NAMESPACE, "-o", "json").ok())["items"]
     assert [(item["metadata"]["name"], item["status"]["idle"]) for item in nodes] == [("tiny", 1)]
-    job = ("chroot", "/run/jail", "timeout", "30", "/opt/slurm/bin/srun", "-n1", "hostname")
-    assert slurm.kubectl("exec", "-n", NAMESPACE, "slurm-login-0", "--", *job).ok() == "tiny-0"
+    assert in_second(slurm, "srun", "-n1", "hostname") == "tiny-0"
     assert len(slurm.sh("srun -N2 hostname").ok().split()) == 2
+
+
+def in_second(slurm, command: str, *arguments: str) -> str:
+    """The output of one of Slurm's commands on the second cluster's login node."""
+    run = ("chroot", "/run/jail", "timeout", "30", f"/opt/slurm/bin/{command}", *arguments)
+    return slurm.kubectl("exec", "-n", NAMESPACE, "slurm-login-0", "--", *run).ok()
+
+
+def recorded(slurm, name: str) -> list[str]:
+    """The states of the second cluster's jobs of that name, as its database has them.
+
+    Empty, too, while slurmctld still runs without accounting: as it does if the database was not there in a minute.
+    """
+    sacct = ("/opt/slurm/bin/sacct", "-a", "-X", "-n", "--format=state", f"--name={name}")
+    return slurm.kubectl("exec", "-n", NAMESPACE, "slurm-login-0", "--", "chroot", "/run/jail", *sacct).stdout.split()
+
+
+def test_jobs_are_recorded_in_a_database_that_is_not_ours(second, slurm):
+    def is_recorded() -> bool:
+        in_second(slurm, "srun", "-n1", "--job-name=recorded", "true")
+        return "COMPLETED" in recorded(slurm, "recorded")
+
+    slurm.wait("a job is recorded", is_recorded, 180)
+
+
+def test_an_empty_database_takes_over_while_jobs_run(second, slurm):
+    in_second(slurm, "sbatch", "--job-name=meanwhile", "--wrap=sleep 20")
+    second.up(accounting=accounting(external_database.DATABASES[1]))
+
+    def taken_over() -> bool:
+        in_second(slurm, "srun", "-n1", "--job-name=later", "true")
+        return "COMPLETED" in recorded(slurm, "later")
+
+    slurm.wait("jobs are recorded in the other database", taken_over, 180)
+    assert recorded(slurm, "recorded") == [], "the other database was not empty"
+    slurm.wait("the job that ran meanwhile ends", lambda: "COMPLETED" in recorded(slurm, "meanwhile"), 120)
 
 
 def test_what_is_retained_survives_destroy_and_is_found_again(second, slurm):
@@ -96,7 +149,7 @@ def pods_left(slurm) -> list[str]:
     def ending() -> bool:
         return not slurm.kubectl("get", "pods", "-n", NAMESPACE, "-o", "name").ok()
 
-    slurm.wait("no pod of the second cluster is left", ending, 60)
+    slurm.wait("no pod of the second cluster is left", ending, 120)
     return slurm.kubectl("get", "pods", "-n", NAMESPACE, "-o", "name").ok().split()
 
 
@@ -104,7 +157,11 @@ def test_destroying_the_second_leaves_nothing_of_it_and_the_first_alone(second, 
     second.destroy()
     left = slurm.kubectl("get", "namespace", NAMESPACE, "--ignore-not-found", "-o", "name").ok()
     assert left == ""
-    volumes = json.loads(slurm.kubectl("get", "persistentvolumes", "-o", "json").ok())["items"]
-    assert not [v for v in volumes if v["spec"].get("claimRef", {}).get("namespace") == NAMESPACE]
+
+    def volumes() -> list[str]:
+        found = json.loads(slurm.kubectl("get", "persistentvolumes", "-o", "json").ok())["items"]
+        return [v["metadata"]["name"] for v in found if v["spec"].get("claimRef", {}).get("namespace") == NAMESPACE]
+
+    slurm.wait("no volume of it is left", lambda: not volumes(), 120)
     assert len(slurm.sh("srun -N2 hostname").ok().split()) == 2
     slurm.pulumi("preview", "--expect-no-changes").ok()

@@ -110,3 +110,17 @@ def test_the_configuration_without_accounting_follows_the_active_one(tmp_path: P
 
 def test_a_cluster_that_slurmdbd_never_saw_takes_its_number_from_there() -> None:
     assert unaccounted.without_id("dev|1234") == "dev"
+
+
+@pytest.mark.parametrize(
+    ("clusters", "state", "forgotten"),
+    [
+        ("dev\nother\n", "dev|1431", False),
+        ("other\n", "dev|1431", True),
+        ("", "dev", True),
+        ("", "", False),
+    ],
+    ids=["known", "another database", "empty database", "never started"],
+)
+def test_an_empty_database_is_one_that_does_not_know_the_cluster(clusters: str, state: str, forgotten: bool) -> None:
+    assert unaccounted.is_forgotten(clusters, state) is forgotten

@@ -3,6 +3,9 @@
 A slurmctld that has seen slurmdbd once starts from its own state while slurmdbd is away, and tells it everything
 afterwards. One that has not waits for it for ever, and nobody could run a job: it starts without accounting then, and
 again with it as soon as slurmdbd answers. Jobs live on across that restart.
+
+A slurmdbd whose database is another one now, and empty, does not know the cluster. slurmctld makes itself known at its
+start only, and if it can't read associations there, never again: it is then started once more, too.
 """
 
 import os
@@ -30,6 +33,9 @@ PATIENCE_SECONDS = 60.0
 """Time for slurmdbd to start beside a new cluster before jobs may run unrecorded."""
 TICK_SECONDS = 1.0
 STOP_SECONDS = 110.0
+KNOWN_EVERY_SECONDS = 10.0
+FORGOTTEN_EVERY_SECONDS = 600.0
+"""A database that refuses the cluster for another reason is not helped by more restarts than this."""
 STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
 
 
@@ -65,6 +71,17 @@ def without_id(cluster_name: str) -> str:
     return cluster_name.partition("|")[0]
 
 
+def is_forgotten(clusters: str, cluster_name: str) -> bool:
+    """Decides whether slurmdbd does not know this cluster.
+
+    Args:
+        clusters: the names that slurmdbd knows, one a line.
+        cluster_name: the state file `clustername`: NAME|ID.
+    """
+    name = without_id(cluster_name).strip()
+    return bool(name) and name not in clusters.split()
+
+
 def run(accounting: Accounting, environment: Mapping[str, str]) -> int:
     """Keeps slurmctld running until the pod is told to end or slurmctld itself ends; returns its status.
 
@@ -93,6 +110,8 @@ class _Controller:
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
     untold: bool = False
+    look_at: float = 0.0
+    register_at: float = 0.0
 
     def tick(self) -> int | None:
         """Goes on; returns slurmctld's status when it ended by itself."""
@@ -105,6 +124,7 @@ class _Controller:
         if self.mode is Mode.ACCOUNTED:
             self._remember()
             self._tell_nodes()
+            self._register()
         return None
 
     def stop(self) -> None:
@@ -141,12 +161,27 @@ class _Controller:
     def _start(self) -> None:
         more = {"SLURM_CONF": str(SCRATCH / "slurm.conf")} if self.mode is Mode.UNACCOUNTED else {}
         self.started = time.time()
+        self.look_at = time.monotonic() + KNOWN_EVERY_SECONDS
         self.process = subprocess.Popen(
             [SLURMCTLD, "-D"],
             env=os.environ | self.environment | more,
             preexec_fn=_unblock,  # noqa: PLW1509 - this program has one thread
             stdin=subprocess.DEVNULL,
         )
+
+    def _register(self) -> None:
+        """Starts slurmctld again when slurmdbd answers but does not know the cluster: another database, and empty."""
+        now = time.monotonic()
+        if now < self.look_at or now < self.register_at or not CLUSTER_NAME.exists():
+            return
+        self.look_at = now + KNOWN_EVERY_SECONDS
+        clusters = _clusters()
+        if clusters is None or not is_forgotten(clusters, CLUSTER_NAME.read_text()):
+            return
+        say("slurmdbd does not know this cluster: slurmctld starts again, to make itself known")
+        self.register_at = now + FORGOTTEN_EVERY_SECONDS
+        self.stop()
+        self._start()
 
     def _remember(self) -> None:
         """Notes that slurmctld wrote down what it learned from slurmdbd: from now on it starts without it."""
@@ -185,6 +220,16 @@ def _answers(accounting: Accounting) -> bool:
     except OSError:
         return False
     return True
+
+
+def _clusters() -> str | None:
+    """The clusters that slurmdbd knows; None when it does not say."""
+    command = ["sacctmgr", "--noheader", "--parsable2", "show", "cluster", "format=cluster"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return None
+    return done.stdout if done.returncode == 0 else None
 
 
 def _unblock() -> None:
