@@ -118,16 +118,18 @@ def test_jobs_are_recorded_in_a_database_that_is_not_ours(second, slurm):
 
 
 def test_an_empty_database_takes_over_while_jobs_run(second, slurm):
-    in_second(slurm, "sbatch", "--job-name=meanwhile", "--wrap=sleep 20")
+    in_second(slurm, "sbatch", "--job-name=meanwhile", "--wrap=sleep 600")
     second.up(accounting=accounting(external_database.DATABASES[1]))
 
     def taken_over() -> bool:
-        in_second(slurm, "srun", "-n1", "--job-name=later", "true")
-        return "COMPLETED" in recorded(slurm, "later")
+        known = in_second(slurm, "sacctmgr", "-nP", "show", "cluster", "format=cluster,controlport")
+        return known == "second|6817"
 
-    slurm.wait("jobs are recorded in the other database", taken_over, 180)
+    slurm.wait("slurmctld is known to the other database", taken_over, 180)
     assert recorded(slurm, "recorded") == [], "the other database was not empty"
-    slurm.wait("the job that ran meanwhile ends", lambda: "COMPLETED" in recorded(slurm, "meanwhile"), 120)
+    assert in_second(slurm, "squeue", "-h", "--name=meanwhile", "-o", "%T") == "RUNNING"
+    in_second(slurm, "scancel", "--name=meanwhile")
+    slurm.wait("the job that ran meanwhile is recorded", lambda: recorded(slurm, "meanwhile") == ["CANCELLED+"], 120)
 
 
 def test_what_is_retained_survives_destroy_and_is_found_again(second, slurm):
