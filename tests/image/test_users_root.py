@@ -40,8 +40,9 @@ SHELL = """#!/bin/bash
 (id -u; grep CapPrm /proc/self/status; stat -c %i /) > /srv/shell-of-root 2>&1
 exec /bin/bash "$@"
 """
-DATA = {"etc/passwd", "etc/group", "etc/shadow", "etc/hosts"}
-"""What they read as data: users' names by libnss-extrausers, and a file of the node's own over the root's."""
+ACCOUNTS = {f"etc/{name}" for name in ("passwd", "group", "shadow", "gshadow", "subuid", "subgid")}
+DATA = ACCOUNTS | {"etc/hosts", "etc/slurm/slurm.conf"}
+"""What they read as data: accounts (libnss-extrausers, account_sync.py); the pod's own files lie here too."""
 FILES_OF_USERS = ("home/alice/", "root/out-")
 POD_PROGRAMS = ("/opt/slurm/", "/usr/sbin/sshd", "/usr/lib/openssh/", "/usr/bin/su", "/usr/bin/python3")
 SYS_ADMIN = 1 << 21
