@@ -10,7 +10,7 @@ from components import names, pod_security
 from components.component import Component
 from components.config import Config
 from components.config.login import ServiceType
-from components.config.values import duration_seconds
+from components.config.values import cpu_millis, duration_seconds
 from components.controller import keys_secret
 from components.manifest import REPLACEABLE, SKIP_AWAIT, Manifest, declared, selector
 from components.slurm_pod import (
@@ -53,6 +53,17 @@ def _service(config: Config) -> Manifest:
     return Manifest(body)
 
 
+def _login_variable(config: Config) -> dict[str, Any]:
+    limits = config.login.limits
+    cpu = {} if limits.cpu_per_user is None else {"cpuMillis": cpu_millis(limits.cpu_per_user)}
+    return {
+        "memoryMib": config.login.user_memory_mib,
+        "processes": limits.processes_per_user,
+        "passwords": config.login.passwords,
+        **cpu,
+    }
+
+
 def _stateful_set(config: Config) -> Manifest:
     submounts = in_pod(config, "login", config.login.submounts)
     container = slurm_container(
@@ -66,6 +77,7 @@ def _stateful_set(config: Config) -> Manifest:
                     "graceSeconds": duration_seconds(config.login.grace),
                 },
                 "SLURM_JAIL": {**jail_variable(config, submounts), "keepRoots": config.jail.keep_roots},
+                "SLURM_LOGIN": _login_variable(config),
             }
         ),
         readinessProbe=ready_probe("login"),

@@ -94,14 +94,18 @@ def _settings(config: Config) -> dict[str, str]:
         "MailProg": "/bin/true",
         "SlurmctldSyslogDebug": "quiet",
         "SlurmdSyslogDebug": "quiet",
+        # How long groups of a user are remembered: who is put into one today works with it now.
+        "GroupUpdateTime": "1",
         # Without GPUs too: a GPU node that registers before slurmctld knows the type would be taken for one without.
         "GresTypes": "gpu",
     }
     if config.monitoring.mode is not MonitoringMode.OFF:
         settings["MetricsType"] = "metrics/openmetrics"
-    if any(node_set.network.rdma for node_set in config.node_sets):
+    if "PropagateResourceLimits" not in config.slurm.options:  # Slurm takes one of the two keys.
+        # What limits a user on a login node without cgroups is not a job's limit (slurm_node/login_limits.py).
         # RDMA pins memory: jobs get the nodes' own limit of it, which has no end, not that of the login node.
-        settings["PropagateResourceLimitsExcept"] = "MEMLOCK"
+        pins = any(node_set.network.rdma for node_set in config.node_sets)
+        settings["PropagateResourceLimitsExcept"] = "AS,NPROC,MEMLOCK" if pins else "AS,NPROC"
     return settings | _accounting(config)
 
 
@@ -190,6 +194,20 @@ def plugstack_conf() -> str:
     return f"required {names.SPANK_PLUGIN} jail={names.JAIL_TREE}\n"
 
 
+def oci_conf() -> str:
+    """oci.conf: steps with `--container` are started by a program of ours, as the user and in the jail.
+
+    With its own handling of bundles slurmstepd would look for them outside of the jail, and run the jail's container
+    runtime as root to ask how containers are.
+    """
+    return (
+        f"ContainerPath={names.CONTAINER_FOLDERS}%U\n"
+        "CreateEnvFile=null\n"
+        "IgnoreFileConfigJson=true\n"
+        f"RunTimeRun=\"exec {names.CONTAINER_STEP} '%b' '%e' '%Z' %n-%j-%s-%t %@\"\n"
+    )
+
+
 def files(config: Config) -> dict[str, str]:
     """All files by name. slurm.conf carries a mark of all of them, by which a running slurmctld shows what it read."""
     made = {
@@ -197,6 +215,7 @@ def files(config: Config) -> dict[str, str]:
         names.CGROUP_CONF: cgroup_conf(config),
         names.GRES_CONF: gres_conf(config),
         names.PLUGSTACK_CONF: plugstack_conf(),
+        names.OCI_CONF: oci_conf(),
     }
     content = hashlib.sha256("\0".join(text for _, text in sorted(made.items())).encode()).hexdigest()
     # slurmctld looks for the words that it knows in this list, and shows the whole of it.

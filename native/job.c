@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -165,7 +166,11 @@ int job_join(struct jail *jail, struct job *job) {
     if (heed_trials(jail))
         return -1;
     int file = open(path, O_RDWR | O_CLOEXEC);
+    /* slurmstepd keeps the user's group after it has set a container up, and the kernel shows the keeper's namespaces
+     * to its own user and group alone. */
+    int group = setfsgid(getgid());
     int found = find(jail, job, file);
+    setfsgid((gid_t)group);
     if (file >= 0)
         close(file);
     if (found)

@@ -2,11 +2,14 @@
  *
  *   session required pam_jail.so /run/jail
  *
+ * Before that, the session gets the user's limits, which all sessions of a user on this node share.
  * sshd opens the session before it forks the user's process, so shell, sftp, pty and forwarding all follow. */
 #include "confine.h"
 #include "jail.h"
+#include "user_limits.h"
 #include "view.h"
 
+#include <pwd.h>
 #include <security/pam_ext.h>
 #include <security/pam_modules.h>
 #include <stddef.h>
@@ -20,11 +23,19 @@ static int refuse(pam_handle_t *pamh, const struct jail *jail) {
     return PAM_SESSION_ERR;
 }
 
+static int limit_user(struct jail *jail, pam_handle_t *pamh) {
+    const char *name = NULL;
+    const struct passwd *user = pam_get_user(pamh, &name, NULL) == PAM_SUCCESS ? getpwnam(name) : NULL;
+    return user ? user_limits_apply(jail, USER_LIMITS, user->pw_uid) : jail_fail(jail, "who is this user?");
+}
+
 int pam_sm_open_session(pam_handle_t *pamh, int flags, int argc, const char **argv) {
     struct jail jail;
     (void)flags;
     jail_init(&jail, argc > 0 ? argv[0] : JAIL_DEFAULT_ROOT);
     jail_preload_system_code();
+    if (limit_user(&jail, pamh))
+        return refuse(pamh, &jail);
     if (jail_check_within(&jail, DEADLINE_SECONDS) || jail_enter(&jail) || view_hide_node(&jail, NULL) ||
         confine(&jail))
         return refuse(pamh, &jail);

@@ -11,6 +11,7 @@ from components import names
 from components.config import gpu_agreement, network_agreement, submount_agreement
 from components.config.certificates import certificates_disagreements
 from components.config.monitoring import monitoring_disagreements
+from components.config.pods import login_resources
 from components.config.problems import NOTHING, Problem
 from components.config.raw import mapping as _map
 from components.config.raw import rows as _rows
@@ -97,6 +98,13 @@ def _login(config: Mapping[str, Any]) -> Iterator[Problem]:
         got = service["loadBalancerSourceRanges"]
         want = "nothing: a NodePort Service hides the client's address, so every login would be refused"
         yield Problem(("login", "service", "loadBalancerSourceRanges"), got, want)
+    per_user, memory = _map(login.get("limits")).get("memoryPerUser"), _map(login.get("resources")).get("memory")
+    try:
+        if memory_bytes(str(per_user)) > memory_bytes(str(memory or login_resources().memory)):
+            want = "at most login.resources.memory (4Gi unless set): the whole node would end before one user"
+            yield Problem(("login", "limits", "memoryPerUser"), per_user, want)
+    except ValueError:
+        return
 
 
 def _operator(config: Mapping[str, Any]) -> Iterator[Problem]:

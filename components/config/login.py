@@ -5,7 +5,17 @@ from enum import StrEnum
 from components.config.model import Model, setting
 from components.config.pods import PodResources, login_resources
 from components.config.submounts import Submount
-from components.config.values import Cidr, Duration, LabelKey, SshPublicKey, UserName, WholeNumber
+from components.config.values import (
+    Cidr,
+    Cpu,
+    Duration,
+    LabelKey,
+    Memory,
+    SshPublicKey,
+    UserName,
+    WholeNumber,
+    memory_mib,
+)
 
 
 class ServiceType(StrEnum):
@@ -36,6 +46,22 @@ class User(Model):
     sudo: bool = setting("Whether the user may become root in the jail.", default=False)
 
 
+class LoginLimits(Model):
+    """What one user may use of a login node, all sessions together. Jobs have Slurm's limits instead."""
+
+    memory_per_user: Memory | None = setting(
+        "Memory of one user; the largest process of a user who wants more is ended. Default: half the node's.",
+        unit="Kubernetes quantity",
+        default=None,
+    )
+    cpu_per_user: Cpu | None = setting(
+        "CPU of one user. Default: no limit, and equal shares for all who want some at the same time.",
+        unit="Kubernetes CPU quantity",
+        default=None,
+    )
+    processes_per_user: WholeNumber = setting("Processes and threads of one user.", default=1024, ge=16, le=1_000_000)
+
+
 class Login(Model):
     """Login nodes: SSH into the jail."""
 
@@ -51,3 +77,13 @@ class Login(Model):
         unit="s, m or h",
         default="5m",
     )
+    limits: LoginLimits = setting("What one user may use of a login node.", factory=LoginLimits)
+    passwords: bool = setting(
+        "Whether passwords (set with passwd in the jail) open SSH, too; otherwise keys alone do.", default=False
+    )
+
+    @property
+    def user_memory_mib(self) -> int:
+        """Memory of one user on a login node."""
+        limit = self.limits.memory_per_user
+        return memory_mib(limit) if limit is not None else memory_mib(self.resources.memory) // 2

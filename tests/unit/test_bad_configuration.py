@@ -312,6 +312,11 @@ BAD: list[tuple[str, Any, str]] = [
     ("login.users", [{**USER, "sshPublicKeys": ["ssh-ed25519 AAAA"]}], "want one line of an OpenSSH public key file"),
     ("login.users", [{**USER, "sshPublicKeys": [f"{SSH_KEY}\nevil"]}], "want one line of an OpenSSH public key file"),
     ("login.users", [{**USER, "sshPublicKeys": []}], "want at least 1 of them"),
+    ("login.limits", {"memoryPerUser": "64Gi"}, "want at most login.resources.memory (4Gi unless set)"),
+    ("login.limits", {"memoryPerUser": "64"}, "want a Kubernetes quantity such as 64Gi"),
+    ("login.limits", {"cpuPerUser": "many"}, "want a Kubernetes CPU quantity"),
+    ("login.limits", {"processesPerUser": 3}, "pulumi-slurm:login.limits.processesPerUser: got 3; want 16 or more"),
+    ("login.passwords", "maybe", "want true or false"),
     (
         "login.service",
         {"type": "NodePort", "loadBalancerSourceRanges": ["192.0.2.0/24"]},

@@ -69,6 +69,11 @@ def service(config: Config) -> Any:
     return body(config, "Service", "slurm-login")["spec"]
 
 
+def login(key: str) -> Callable[[Config], Any]:
+    """Reads one value of SLURM_LOGIN of the login nodes."""
+    return lambda config: variable(config, "StatefulSet", "slurm-login", "SLURM_LOGIN").get(key)
+
+
 def claim(name: str) -> Callable[[Config], Any]:
     """Reads the spec of a claim."""
     return lambda config: body(config, "PersistentVolumeClaim", name)["spec"]
@@ -328,6 +333,10 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
         [SSH_KEY, f"{SSH_KEY}2"],
     ),
     ("login.users.sudo", True, lambda c: variable(c, "Job", job(c), "SLURM_USERS")[0]["sudo"], True),
+    ("login.limits.memoryPerUser", "1Gi", login("memoryMib"), 1024),
+    ("login.limits.cpuPerUser", "1500m", login("cpuMillis"), 1500),
+    ("login.limits.processesPerUser", 99, login("processes"), 99),
+    ("login.passwords", True, login("passwords"), True),
     ("login.resources.cpu", "3", requests("StatefulSet", "slurm-login", "cpu"), "3"),
     ("login.resources.memory", "3Gi", requests("StatefulSet", "slurm-login", "memory"), "3Gi"),
     ("slurm.options", {"KillWait": 60}, has("KillWait=60"), True),

@@ -205,10 +205,12 @@ def test_only_nodes_with_rdma_may_pin_memory() -> None:
     assert (
         set(capabilities(rdma)) - set(capabilities(plain)) == {"IPC_LOCK", "SYS_RESOURCE"} == pod_security.RDMA.keys()
     )
-    assert "PropagateResourceLimitsExcept" not in lines(plain)
-    assert lines(rdma)["PropagateResourceLimitsExcept"] == "MEMLOCK"
+    assert lines(plain)["PropagateResourceLimitsExcept"] == "AS,NPROC"
+    assert lines(rdma)["PropagateResourceLimitsExcept"] == "AS,NPROC,MEMLOCK"
     more = parse(changed("slurm.options", {"PropagateResourceLimitsExcept": "CORE"}, RDMA))
-    assert lines(more)["PropagateResourceLimitsExcept"] == "MEMLOCK,CORE"
+    assert lines(more)["PropagateResourceLimitsExcept"] == "AS,NPROC,MEMLOCK,CORE"
+    others = parse(changed("slurm.options", {"PropagateResourceLimits": "NONE"}))
+    assert "PropagateResourceLimitsExcept" not in lines(others)
     environment = {each["name"]: json.loads(each["value"]) for each in worker_pod(rdma)["spec"]["containers"][0]["env"]}
     assert environment["SLURM_NODE"]["pinsMemory"] is True
 

@@ -4,7 +4,8 @@ A runtime mounts cgroups read-only in an unprivileged container, rooted at the c
 bind makes them writable; what can be reached stays below the container's limits.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from slurm_node.log import NodeError, say
@@ -21,28 +22,37 @@ class Controllers:
     Attributes:
         v1: mount points of version 1 hierarchies.
         v2: the mount point of the unified hierarchy at /sys/fs/cgroup itself, if the node uses version 2.
+        by_name: a controller's name, such as memory → the version 1 hierarchy that has it.
     """
 
     v1: tuple[Path, ...]
     v2: Path | None
+    by_name: Mapping[str, Path] = field(default_factory=dict)
 
 
 def find(mountinfo: str) -> Controllers:
     """Reads /proc/self/mountinfo (proc(5): the mount point is field 5, the type follows the dash)."""
     v1: list[Path] = []
     v2: Path | None = None
+    by_name: dict[str, Path] = {}
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
         point, kind = Path(before.split()[4]), after.split()[0]
         if kind == "cgroup" and point.is_relative_to(CGROUPS):
             v1.append(point)
+            # The last field has the super block's options, controllers among them.
+            by_name |= dict.fromkeys(after.split()[-1].split(","), point)
         elif kind == "cgroup2" and point == CGROUPS:
             v2 = point
-    return Controllers(tuple(v1), v2)
+    return Controllers(tuple(v1), v2, by_name)
 
 
-def make_writable() -> None:
-    """Remounts this pod's cgroups writable; on version 2 also lets sub-groups have controllers."""
+def make_writable() -> Controllers:
+    """Remounts this pod's cgroups writable; on version 2 also lets sub-groups have controllers.
+
+    Raises:
+        NodeError: the kernel or the runtime does not allow it.
+    """
     found = find(Path("/proc/self/mountinfo").read_text())
     try:
         for point in [*found.v1, *([found.v2] if found.v2 else [])]:
@@ -50,9 +60,10 @@ def make_writable() -> None:
         if found.v2:
             _delegate(found.v2)
     except OSError as error:
-        raise NodeError(f"can't make the pod's cgroups writable: {error}; jobs would have no limits") from error
+        raise NodeError(f"can't make the pod's cgroups writable: {error}; users would have no limits") from error
     version = "2" if found.v2 else "1" if found.v1 else "none"
     say(f"cgroups: version {version}, writable below the pod's own")
+    return found
 
 
 def _delegate(group: Path) -> None:

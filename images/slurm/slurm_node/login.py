@@ -1,9 +1,9 @@
-"""The login pod: the jail's tree, sackd for Slurm's commands, sshd for people."""
+"""The login pod: the jail's tree, limits of each user, sackd for Slurm's commands, sshd for people."""
 
 import os
 import sys
 
-from slurm_node import farewell, fetched, keys, paths, settings, tree
+from slurm_node import farewell, fetched, keys, login_limits, paths, settings, tree
 from slurm_node.accounts import SLURM_ID
 from slurm_node.log import say
 from slurm_node.submount_watch import SubmountWatch
@@ -20,11 +20,20 @@ It keeps one capability that it does not use. Nobody in the jail has that one, s
 SlurmUser's id, can neither trace sackd nor reach its memory, its key or its root through /proc.
 """
 
+# What stands on the command line comes before sshd_config.
+WITH_PASSWORDS = (
+    *("-o", "PasswordAuthentication=yes"),
+    *("-o", "AuthenticationMethods=publickey password"),
+    *("-o", "PAMServiceName=sshd-password"),
+)
+
 
 def main() -> int:
     """Builds the tree and keeps sackd and sshd running; sshd starts once Slurm's commands would work."""
-    node, jail = settings.read_node(), settings.read_jail()
+    node, jail, login = settings.read_node(), settings.read_jail(), settings.read_login()
     tree.wait_for_root(jail)
+    # Before the tree is built: what comes with its bind of /sys is read-only in sessions.
+    login_limits.install(login)
     tree.build(tree.plan(jail), submounts=jail.submounts)
     key = keys.install(paths.SLURM_SECRETS / "slurm.key", paths.OWN_RUN / "slurm.key", SLURM_ID)
     os.chown(paths.SLURM_RUN, SLURM_ID, SLURM_ID)
@@ -33,7 +42,7 @@ def main() -> int:
     paths.SSHD_RUN.mkdir(mode=0o755, parents=True, exist_ok=True)
     fetching = ["/opt/slurm/sbin/sackd", "-D", "--conf-server", node.controller]
     sackd = Daemon("sackd", [*AS_SLURM, *fetching], {"SLURM_SACK_KEY": str(key)})
-    sshd = Daemon("sshd", ["/usr/sbin/sshd", "-D", "-e"])
+    sshd = Daemon("sshd", ["/usr/sbin/sshd", "-D", "-e", *(WITH_PASSWORDS if login.passwords else ())])
     keeper = Daemon("keeper", [sys.executable, "-m", "slurm_node", "keeper"])
     daemons, submounts = [sackd, keeper], SubmountWatch(jail)
 

@@ -35,6 +35,10 @@ JAIL_BROKEN = OWN_RUN / "broken"
 """Why steps must not start now; there only while trials of the jail fail."""
 JAIL_WORKED = OWN_RUN / "jail-worked"
 """Touched after each trial that worked."""
+LOGIN_LIMITS = OWN_RUN / "login-limits"
+"""What one user may use of a login node, for pam_jail.so."""
+CONTAINER_FOLDERS = Path("/tmp")  # noqa: S108 - the pod's own, which no user sees
+"""slurmstepd makes a folder .slurm-UID/oci-job… here before it enters the jail, where the step has another."""
 SSH_KEYS = Path("/run/sshd-keys")
 SSHD_RUN = Path("/run/sshd")
 TOOLS = Path("/tools")

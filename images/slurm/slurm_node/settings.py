@@ -90,6 +90,22 @@ class Jail:
 
 
 @dataclass(frozen=True, slots=True)
+class Login:
+    """SLURM_LOGIN: what one user may use of a login node, and how he proves himself.
+
+    Attributes:
+        cpu_millis: thousandths of a CPU; None: no limit.
+        processes: threads count, too.
+        passwords: whether a password opens SSH, as a key does.
+    """
+
+    memory_mib: int
+    processes: int
+    cpu_millis: int | None = None
+    passwords: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Accounting:
     """SLURM_ACCOUNTING: where slurmdbd answers."""
 
@@ -151,6 +167,18 @@ def read_jail(environment: Mapping[str, str] = os.environ) -> Jail:
     tmp_mib = int(value.get("tmpMib", 1024))
     shm_mib = int(value.get("shmMib", tmp_mib))
     return Jail(str(value["revision"]), persistent, submounts, tmp_mib, shm_mib, int(value.get("keepRoots", 3)))
+
+
+def read_login(environment: Mapping[str, str] = os.environ) -> Login:
+    """Reads SLURM_LOGIN."""
+    value = _object(environment, "SLURM_LOGIN")
+    cpu = value.get("cpuMillis")
+    return Login(
+        memory_mib=int(value["memoryMib"]),
+        processes=int(value["processes"]),
+        cpu_millis=None if cpu is None else int(cpu),
+        passwords=bool(value.get("passwords", False)),
+    )
 
 
 def read_rest(environment: Mapping[str, str] = os.environ) -> Rest:

@@ -8,6 +8,7 @@ import node_health.node
 
 from slurm_node import (
     cgroups,
+    container_leftovers,
     fetched,
     gpus,
     keys,
@@ -64,6 +65,7 @@ def main() -> int:
             watch.tick(time.monotonic())
             health.tick()
             drain.tick(time.monotonic(), {**watch.causes, **health.causes})
+        container_leftovers.sweep()
         set_state(state_of(slurmd, watch, health))
 
     # Before slurmd ends: it answers for scontrol's identity. It does not register again by itself.

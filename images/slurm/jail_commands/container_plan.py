@@ -1,0 +1,120 @@
+"""Decides how a step runs in a container: a pure function from a bundle's configuration and the step to crun's."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+SPOOL = "/var/spool/slurmd"
+"""Holds a batch job's script, and in a job nothing else; images/slurm/slurm_node/paths.py has the same."""
+TMP = "/tmp"  # noqa: S108 - the job's own
+OF_THE_NODE = ("/proc", "/sys", "/dev", "/run", TMP, "/opt/slurm", "/etc", SPOOL, "/root")
+OF_THE_IMAGE = frozenset({"PATH", "LD_LIBRARY_PATH"})
+"""Variables that name places in the image, where the job's would lead astray."""
+FILES = ("/etc/resolv.conf", "/etc/hosts")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A task that runs in a container.
+
+    Attributes:
+        command: as Slurm found it in the jail: the first word may be a path there.
+        environment: the job's variables.
+        working_folder: of the job, in the jail.
+        data: folders of the jail that the container sees at the same path.
+    """
+
+    uid: int
+    gid: int
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    working_folder: str
+    data: Sequence[str]
+
+
+def data_folders(mountinfo: str) -> list[str]:
+    """Returns where people's data is mounted in a job: persistent paths and submounts (proc(5): field 5)."""
+    points = {line.split()[4].replace("\\040", " ") for line in mountinfo.splitlines()}
+    return sorted(point for point in points if point != "/" and not is_below(point, OF_THE_NODE))
+
+
+def is_below(path: str, folders: Iterable[str]) -> bool:
+    """Whether a path is one of the folders, or inside one."""
+    return any(PurePosixPath(path).is_relative_to(folder) for folder in folders)
+
+
+def configuration(bundle: Mapping[str, Any], root: str, step: Step, in_image: Callable[[str], bool]) -> dict[str, Any]:
+    """Returns the config.json with which crun runs the step.
+
+    The user is the image's, and outside of the container the job's. There are no namespaces but those that this needs:
+    the job has its own processes, network and limits, and new ones of cgroups or processes are refused to it.
+
+    Args:
+        bundle: the bundle's config.json.
+        root: the image's files.
+        step: what runs.
+        in_image: whether a path is a file of the image.
+    """
+    process = dict(bundle.get("process", {}))
+    user = dict(process.get("user", {}))
+    user.pop("additionalGids", None)
+    shown = (TMP, *step.data)
+    environment = variables(process.get("env", ()), step.environment)
+    return {
+        "ociVersion": bundle.get("ociVersion", "1.0.2"),
+        "root": {"path": root},
+        "process": {
+            "terminal": False,  # where there is one, srun's is inherited
+            "user": user or {"uid": 0, "gid": 0},
+            "args": command(step, in_image),
+            "env": [f"{name}={value}" for name, value in environment.items()],
+            "cwd": step.working_folder if is_below(step.working_folder, shown) else process.get("cwd", "/"),
+            "capabilities": process.get("capabilities", {}),
+            "noNewPrivileges": True,
+        },
+        "mounts": mounts(bundle.get("mounts", ()), step.data),
+        "linux": {
+            "namespaces": [{"type": "user"}, {"type": "mount"}],
+            "uidMappings": [{"containerID": user.get("uid", 0), "hostID": step.uid, "size": 1}],
+            "gidMappings": [{"containerID": user.get("gid", 0), "hostID": step.gid, "size": 1}],
+        },
+    }
+
+
+def variables(of_image: Iterable[str], of_job: Mapping[str, str]) -> dict[str, str]:
+    """Returns the environment: the image's, then the job's, which may replace all but the image's own places."""
+    image = dict(line.split("=", 1) for line in of_image if "=" in line)
+    kept = {name: value for name, value in image.items() if name in OF_THE_IMAGE}
+    others = {name: value for name, value in of_job.items() if name not in OF_THE_IMAGE}
+    return {**image, **others, **kept}
+
+
+def command(step: Step, in_image: Callable[[str], bool]) -> list[str]:
+    """Returns the command. Slurm has looked the first word up in the jail; what the image lacks is looked up anew."""
+    first, *rest = step.command
+    seen = not first.startswith("/") or is_below(first, (TMP, SPOOL, *step.data)) or in_image(first)
+    return [first if seen else os.path.basename(first), *rest]  # noqa: PTH119 - a path elsewhere
+
+
+def mounts(of_bundle: Iterable[Mapping[str, Any]], data: Iterable[str]) -> list[dict[str, Any]]:
+    """Returns the mounts: the node's own, people's data, then those that the bundle asks for besides."""
+    ours = [
+        *(bind(path, "rbind") for path in ("/proc", "/dev", TMP)),
+        bind("/sys", "rbind", "ro"),
+        bind(SPOOL, "rbind", "ro"),
+        *(bind(path, "bind", "ro") for path in FILES),
+        *(bind(path, "rbind") for path in data),
+    ]
+    named = {each["destination"] for each in ours}
+    system = ("/proc", "/sys", "/dev")
+    theirs = [dict(each) for each in of_bundle if not is_below(each["destination"], system)]
+    return [*ours, *(each for each in theirs if each["destination"] not in named)]
+
+
+def bind(path: str, *options: str) -> dict[str, Any]:
+    """Returns a mount that shows a path of the jail at the same place."""
+    return {"destination": path, "type": "bind", "source": path, "options": list(options)}

@@ -1,0 +1,167 @@
+"""`slurm-image`: brings a container image to where `srun --container` takes it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from jail_commands import container_plan
+from jail_commands.running import Refused, outcome
+
+PROGRAM = "slurm-image"
+SHARED = Path("/srv/slurm-images")
+OWN = Path(".local/share/slurm-images")
+SOURCES = ("docker://", "docker-archive:", "oci-archive:", "oci:", "dir:")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+FOLDERS = ("proc", "sys", "dev", "tmp", "home", "srv", container_plan.SPOOL.lstrip("/"))
+EXAMPLES = """
+It prints the path for --container; the same command again prints it at once.
+
+  slurm-image pull docker://ubuntu:24.04
+  srun --container=$(slurm-image pull docker://ubuntu:24.04) cat /etc/os-release
+  slurm-image pull oci-archive:/home/alice/model.tar --name model
+  sudo slurm-image pull docker://registry.example/team/tools:3 --shared     for everybody, in /srv/slurm-images
+  slurm-image list
+  slurm-image remove ubuntu-24.04
+
+A registry that asks for a password: skopeo login --authfile ~/.docker/config.json registry.example
+"""
+
+
+def main() -> int:
+    """Runs the command line and returns its exit status."""
+    return outcome(PROGRAM, command, sys.argv[1:])
+
+
+def command(arguments: Sequence[str]) -> None:
+    """Carries one command line out.
+
+    Raises:
+        Refused: with the reason.
+    """
+    options = parser().parse_args(arguments)
+    shared = options.what != "list" and options.shared
+    if shared and os.geteuid() != 0:
+        raise Refused(f"{SHARED} is root's: sudo {PROGRAM} {' '.join(arguments)}")
+    own = SHARED if shared else Path.home() / OWN
+    if options.what == "list":
+        for folder in (own, SHARED):
+            for bundle in sorted(folder.glob("[!.]*")):
+                print(bundle)
+        return
+    bundle = own / check_name(name_of(options.source) if options.what == "pull" and not options.name else options.name)
+    if options.what == "remove":
+        if not bundle.is_dir():
+            raise Refused(f"{bundle} is not there; see {PROGRAM} list")
+        delete(bundle)
+        return
+    if not bundle.is_dir() or options.replace:
+        pull(options.source, bundle, insecure=options.insecure)
+    print(bundle)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    shape = argparse.RawDescriptionHelpFormatter
+    top = argparse.ArgumentParser(
+        PROGRAM, description="Container images for srun --container.", epilog=EXAMPLES, formatter_class=shape
+    )
+    kinds = top.add_subparsers(dest="what", required=True)
+    get = kinds.add_parser("pull", help="fetch and unpack an image", epilog=EXAMPLES, formatter_class=shape)
+    get.add_argument("source", help=f"one of {'…, '.join(SOURCES)}…")
+    get.add_argument("--name", help="of the bundle; else made from the source")
+    get.add_argument("--shared", action="store_true", help=f"for everybody, in {SHARED}; as root")
+    get.add_argument("--replace", action="store_true", help="pull again what is there; not while jobs use it")
+    get.add_argument("--insecure", action="store_true", help="a registry without TLS, or with a certificate of its own")
+    kinds.add_parser("list", help="paths of your images and the shared ones")
+    drop = kinds.add_parser("remove", help="delete an image")
+    drop.add_argument("name")
+    drop.add_argument("--shared", action="store_true", help=f"one of {SHARED}; as root")
+    return top
+
+
+def check_name(name: str) -> str:
+    """Returns the name of a bundle.
+
+    Raises:
+        Refused: it would be another path.
+    """
+    if not NAME.fullmatch(name):
+        raise Refused(f"{name!r} is no name for an image: letters, digits, ., _ and -; give one with --name")
+    return name
+
+
+def name_of(source: str) -> str:
+    """Returns a bundle's name for a source: docker://registry/team/tools:3 becomes tools-3.
+
+    Raises:
+        Refused: the source is of no kind that skopeo reads.
+    """
+    kind = next((each for each in SOURCES if source.startswith(each)), None)
+    if kind is None:
+        want = f"docker://{source}" if NAME.fullmatch(source.split(":")[0].split("/")[-1]) else f"one of {SOURCES}"
+        raise Refused(f"{source}: where does it come from? For instance {want}")
+    last = source[len(kind) :].rstrip("/").rpartition("/")[2]
+    return re.sub(r"\.tar$", "", re.sub(r"[:@]", "-", last)).replace(".tar-", "-")
+
+
+def pull(source: str, bundle: Path, *, insecure: bool) -> None:
+    """Makes a bundle aside, and puts it into its place when it is whole.
+
+    Raises:
+        Refused: skopeo or umoci failed, whose words were printed.
+    """
+    name_of(source)
+    aside = bundle.with_name(f".pulling-{bundle.name}-{os.getpid()}")
+    aside.mkdir(parents=True, mode=0o755)
+    try:
+        trust = ["--src-tls-verify=false"] if insecure else []
+        show("skopeo", "copy", *trust, source, f"oci:{aside}/image:image")
+        rootless = [] if os.geteuid() == 0 else ["--rootless"]
+        show("umoci", "unpack", *rootless, "--image", f"{aside}/image:image", f"{aside}/bundle")
+        make_places(aside / "bundle/rootfs")
+        # umoci keeps it to its owner.
+        (aside / "bundle").chmod(0o755)
+        if bundle.exists():
+            bundle.rename(aside / "old")
+        (aside / "bundle").rename(bundle)
+    finally:
+        delete(aside)
+
+
+def make_places(root: Path) -> None:
+    """Makes what mounts need: users of a shared image can't."""
+    for name in FOLDERS:
+        if not (root / name).is_symlink():
+            (root / name).mkdir(parents=True, exist_ok=True)
+    for path in container_plan.FILES:
+        file = Path(f"{root}{path}")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if not file.is_symlink() and not file.exists():
+            file.touch()
+
+
+def show(*words: str) -> None:
+    """Runs a program whose words are for the user, but not on standard output, which has the path alone."""
+    try:
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False)
+    except FileNotFoundError:
+        raise Refused(f"the jail has no {words[0]}: install its package") from None
+    if done.returncode != 0:
+        raise Refused(f"{words[0]} failed, nothing was kept: {' '.join(words)}")
+
+
+def delete(folder: Path) -> None:
+    """Deletes a folder, with folders in it that forbid it to their owner, as images have them."""
+    for path, names, _ in os.walk(folder):
+        for name in names:
+            inner = Path(path, name)
+            if not inner.is_symlink():
+                inner.chmod(0o700)
+    shutil.rmtree(folder)

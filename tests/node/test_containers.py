@@ -1,0 +1,157 @@
+"""Steps in containers: what crun is told, and what stays behind."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from jail_commands import container_plan, image
+from jail_commands.container_plan import Step
+from jail_commands.running import Refused
+from slurm_node import container_leftovers, paths
+
+from components import names, slurm_conf
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BUNDLE = {
+    "ociVersion": "1.2.1",
+    "process": {
+        "user": {"uid": 999, "gid": 998, "additionalGids": [4]},
+        "env": ["PATH=/image/bin", "COLOUR=blue"],
+        "cwd": "/image",
+        "rlimits": [{"type": "RLIMIT_NOFILE", "hard": 1, "soft": 1}],
+    },
+    "root": {"path": "rootfs"},
+    "mounts": [
+        {"destination": "/proc", "type": "proc", "source": "proc"},
+        {"destination": "/dev/shm", "type": "tmpfs", "source": "shm"},
+        {"destination": "/models", "type": "bind", "source": "/srv/models", "options": ["rbind"]},
+        {"destination": "/etc/resolv.conf", "type": "bind", "source": "/elsewhere"},
+    ],
+    "linux": {
+        "namespaces": [{"type": "cgroup"}, {"type": "pid"}, {"type": "user"}],
+        "resources": {"memory": {"limit": 1}},
+        "seccomp": {"defaultAction": "SCMP_ACT_ERRNO"},
+    },
+}
+
+
+def step(*command: str, environment: dict[str, str] | None = None, folder: str = "/home/dev") -> Step:
+    return Step(1000, 1001, command or ("ls",), environment or {}, folder, ("/home", "/scratch"))
+
+
+def made(wanted: Step, in_image: bool = True):
+    return container_plan.configuration(BUNDLE, "/x/rootfs", wanted, lambda _: in_image)
+
+
+def test_no_namespace_is_asked_for_that_a_job_is_refused() -> None:
+    linux = made(step())["linux"]
+    assert [each["type"] for each in linux["namespaces"]] == ["user", "mount"]
+    assert linux.keys() == {"namespaces", "uidMappings", "gidMappings"}
+
+
+def test_the_images_user_is_the_jobs_user_outside() -> None:
+    linux = made(step())["linux"]
+    assert linux["uidMappings"] == [{"containerID": 999, "hostID": 1000, "size": 1}]
+    assert linux["gidMappings"] == [{"containerID": 998, "hostID": 1001, "size": 1}]
+    assert made(step())["process"]["user"] == {"uid": 999, "gid": 998}
+
+
+def test_the_jobs_proc_and_devices_are_shown_not_fresh_ones() -> None:
+    mounts = {each["destination"]: each for each in made(step())["mounts"]}
+    for path in ("/proc", "/dev", "/sys", "/tmp", "/home", "/scratch", "/etc/resolv.conf"):
+        assert (mounts[path]["type"], mounts[path]["source"]) == ("bind", path)
+    assert "ro" in mounts["/sys"]["options"]
+    assert "/dev/shm" not in mounts
+    assert mounts["/models"]["source"] == "/srv/models"
+
+
+def test_the_jobs_limits_stay_its_own() -> None:
+    assert "rlimits" not in made(step())["process"]
+
+
+def test_the_working_folder_is_the_jobs_where_the_container_has_it() -> None:
+    assert made(step(folder="/scratch/x"))["process"]["cwd"] == "/scratch/x"
+    assert made(step(folder="/tmp"))["process"]["cwd"] == "/tmp"
+    assert made(step(folder="/opt"))["process"]["cwd"] == "/image"
+
+
+def test_the_jobs_variables_win_but_for_the_images_places() -> None:
+    environment = {"PATH": "/usr/bin", "COLOUR": "green", "X": "a=b"}
+    assert made(step(environment=environment))["process"]["env"] == ["PATH=/image/bin", "COLOUR=green", "X=a=b"]
+
+
+@pytest.mark.parametrize(
+    ("word", "in_image", "runs"),
+    [
+        ("/usr/bin/python3", True, "/usr/bin/python3"),
+        ("/usr/bin/python3", False, "python3"),
+        ("python3", False, "python3"),
+        ("/home/dev/mine", False, "/home/dev/mine"),
+        ("/var/spool/slurmd/job00007/slurm_script", False, "/var/spool/slurmd/job00007/slurm_script"),
+    ],
+)
+def test_a_command_that_slurm_found_in_the_jail_is_looked_up_in_the_image(word, in_image, runs) -> None:
+    assert made(step(word, "-x"), in_image)["process"]["args"] == [runs, "-x"]
+
+
+def test_peoples_folders_are_what_is_mounted_besides_the_nodes_own() -> None:
+    points = ("/", "/home", "/root", "/srv", "/opt/slurm", "/dev/shm", "/proc/sys", "/run/node", "/my\\040data", "/tmp")
+    mountinfo = "".join(f"1 2 0:1 / {point} rw - ext4 x rw\n" for point in (*points, "/etc/hosts", "/var/spool/slurmd"))
+    assert container_plan.data_folders(mountinfo) == ["/home", "/my data", "/srv"]
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("docker://ubuntu:24.04", "ubuntu-24.04"),
+        ("docker://nvcr.io/nvidia/pytorch:24.01-py3", "pytorch-24.01-py3"),
+        ("docker://x/y@sha256:abc", "y-sha256-abc"),
+        ("docker-archive:tiny.tar", "tiny"),
+        ("oci-archive:/home/a/model.tar:1", "model-1"),
+    ],
+)
+def test_a_bundle_is_named_after_its_source(source: str, name: str) -> None:
+    assert image.check_name(image.name_of(source)) == name
+
+
+@pytest.mark.parametrize("source", ["ubuntu:24.04", "http://x/y.tar", "/tmp/x.tar"])
+def test_a_source_of_no_kind_is_refused_with_one_that_is(source: str) -> None:
+    with pytest.raises(Refused, match="where does it come from"):
+        image.name_of(source)
+
+
+@pytest.mark.parametrize("name", ["../x", "", ".hidden", "a/b"])
+def test_a_name_that_is_a_path_is_refused(name: str) -> None:
+    with pytest.raises(Refused, match="no name for an image"):
+        image.check_name(name)
+
+
+def test_a_failed_pull_leaves_nothing_and_an_older_image_as_it_was(tmp_path, monkeypatch, capfd) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    there = tmp_path / image.OWN / "gone"
+    there.mkdir(parents=True)
+    with pytest.raises(Refused, match="nothing was kept"):
+        image.command(["pull", "--replace", f"docker-archive:{tmp_path}/gone.tar"])
+    assert [each.name for each in there.parent.iterdir()] == ["gone"]
+
+
+def test_empty_folders_of_steps_are_swept_and_no_others(tmp_path: Path) -> None:
+    old, young, full = (tmp_path / ".slurm-1000" / f"oci-job{number}-0" for number in range(3))
+    for folder in (old, young, full):
+        folder.mkdir(parents=True)
+    (full / "x").touch()
+    for folder in (old, full):
+        os.utime(folder, (1000, 1000))
+    container_leftovers.sweep(tmp_path, young.stat().st_mtime)
+    assert sorted(each.name for each in (tmp_path / ".slurm-1000").iterdir()) == ["oci-job1-0", "oci-job2-0"]
+
+
+def test_every_place_is_named_alike() -> None:
+    assert str(paths.SPOOL) == container_plan.SPOOL
+    assert f"{paths.CONTAINER_FOLDERS}/.slurm-" == names.CONTAINER_FOLDERS
+    assert f"exec {names.CONTAINER_STEP} '%b' '%e' '%Z' " in slurm_conf.oci_conf()
+    stub = REPOSITORY / "images/slurm/rootfs" / names.CONTAINER_STEP.lstrip("/")
+    assert stub.stat().st_mode & 0o111
+    assert "python3 -IBc" in stub.read_text()
