@@ -100,25 +100,25 @@ def in_second(slurm, command: str, *arguments: str) -> str:
     return slurm.kubectl("exec", "-n", NAMESPACE, "slurm-login-0", "--", *run).ok()
 
 
-def recorded(slurm, name: str) -> list[str]:
-    """The states of the second cluster's jobs of that name, as its database has them.
+def recorded(slurm, which: str) -> list[str]:
+    """The states of the second cluster's jobs that an option of sacct chooses, as its database has them.
 
     Empty, too, while slurmctld still runs without accounting: as it does if the database was not there in a minute.
     """
-    sacct = ("/opt/slurm/bin/sacct", "-a", "-X", "-n", "--format=state", f"--name={name}")
+    sacct = ("/opt/slurm/bin/sacct", "-a", "-X", "-n", "--format=state", which)
     return slurm.kubectl("exec", "-n", NAMESPACE, "slurm-login-0", "--", "chroot", "/run/jail", *sacct).stdout.split()
 
 
 def test_jobs_are_recorded_in_a_database_that_is_not_ours(second, slurm):
     def is_recorded() -> bool:
         in_second(slurm, "srun", "-n1", "--job-name=recorded", "true")
-        return "COMPLETED" in recorded(slurm, "recorded")
+        return "COMPLETED" in recorded(slurm, "--name=recorded")
 
     slurm.wait("a job is recorded", is_recorded, 180)
 
 
 def test_an_empty_database_takes_over_while_jobs_run(second, slurm):
-    in_second(slurm, "sbatch", "--job-name=meanwhile", "--wrap=sleep 600")
+    job = in_second(slurm, "sbatch", "--parsable", "--wrap=sleep 600")
     second.up(accounting=accounting(external_database.DATABASES[1]))
 
     def taken_over() -> bool:
@@ -126,10 +126,12 @@ def test_an_empty_database_takes_over_while_jobs_run(second, slurm):
         return known == "second|6817"
 
     slurm.wait("slurmctld is known to the other database", taken_over, 180)
-    assert recorded(slurm, "recorded") == [], "the other database was not empty"
-    assert in_second(slurm, "squeue", "-h", "--name=meanwhile", "-o", "%T") == "RUNNING"
-    in_second(slurm, "scancel", "--name=meanwhile")
-    slurm.wait("the job that ran meanwhile is recorded", lambda: recorded(slurm, "meanwhile") == ["CANCELLED+"], 120)
+    assert recorded(slurm, "--name=recorded") == [], "the other database was not empty"
+    assert in_second(slurm, "squeue", "-h", "-j", job, "-o", "%T") == "RUNNING"
+    in_second(slurm, "scancel", job)
+    slurm.wait(
+        "the job that ran meanwhile is recorded", lambda: recorded(slurm, f"--jobs={job}") == ["CANCELLED+"], 120
+    )
 
 
 def test_what_is_retained_survives_destroy_and_is_found_again(second, slurm):

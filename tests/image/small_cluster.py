@@ -192,7 +192,8 @@ class SmallCluster:
 
     def start_login(self) -> None:
         """Starts a login node, and waits until its sshd answers."""
-        self._start(LOGIN, "login", SLURM_NODE=json.dumps({"controller": "slurm-controller:6817"}))
+        limits = json.dumps({"memoryMib": 1024, "processes": 256})
+        self._start(LOGIN, "login", SLURM_NODE=json.dumps({"controller": "slurm-controller:6817"}), SLURM_LOGIN=limits)
         self.wait("a login", lambda: self.ssh("true").returncode == 0, 60)
 
     def ssh(self, *words: str, given: str = "", seconds: int = 60) -> subprocess.CompletedProcess[str]:
