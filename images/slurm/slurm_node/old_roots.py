@@ -56,7 +56,9 @@ class Use:
 
     def tick(self, now: float) -> None:
         """Called often; returns at once."""
-        if now < self._next or (self._process is not None and self._process.poll() is None):
+        # Asked each time: a program that has ended is reaped by that.
+        runs = self._process is not None and self._process.poll() is None
+        if runs or now < self._next:
             return
         self._next = now + TOUCH_SECONDS
         script = 'mkdir -p "${1%/*}" && touch "$1"'
