@@ -64,8 +64,8 @@ class Daemon:
         if sentence := self.refusal():
             say(f"stopping {self.name}: {sentence}")
             self.stop(STOP_SECONDS)
-            self.back_off = LONGEST_BACK_OFF_SECONDS
-            self.not_before = now + self.back_off
+            self.not_before = now + LONGEST_BACK_OFF_SECONDS
+            self.back_off = 0.0  # It did not fail: once it may run again, a first failure costs it a second.
 
     def send(self, number: signal.Signals) -> None:
         """Sends a signal; a daemon that does not run needs none, since it will read everything at its start."""
