@@ -49,6 +49,24 @@ def test_a_refused_daemon_is_stopped_and_not_started_again_at_once() -> None:
     assert daemon.process is None
 
 
+def test_a_crash_after_a_refusal_that_is_over_costs_a_second() -> None:
+    refused = ["no"]
+    daemon = Daemon("sleeper", ["sleep", "60"], refusal=lambda: refused[0] if refused else None)
+    daemon.tick(0.0)
+    daemon.tick(1.0)
+    refused.clear()
+    now = 1.0 + LONGEST_BACK_OFF_SECONDS
+    daemon.tick(now)
+    assert daemon.process is not None
+    try:
+        daemon.process.kill()
+        daemon.process.wait()
+        daemon.tick(now + 1)
+        assert daemon.not_before == now + 2
+    finally:
+        daemon.stop(5)
+
+
 def test_the_end_of_the_pod_reaches_every_daemon(tmp_path: Path) -> None:
     mark = tmp_path / "ended"
     inner = f"trap 'echo x > {mark}; exit 0' TERM; echo up; while :; do sleep 0.05; done"
