@@ -3,6 +3,7 @@
 Standard library only. It reads what `pulumi preview --diff` printed and writes Markdown.
 """
 
+import re
 import sys
 from itertools import takewhile
 from pathlib import Path
@@ -22,6 +23,12 @@ def summary(outcome: str, preview: str) -> str:
     return ", ".join(takewhile(bool, counts)) or "no changes"
 
 
+def changes(preview: str) -> list[str]:
+    """Each object that changes, as a line: `~ kubernetes:core/v1:ConfigMap slurm-config`."""
+    found = re.findall(r"^ *([-+~]+) ?(\S+): \(\S+\)\n(?: *\[.*\]\n)*? *\[urn=\S*::(\S+)\]$", preview, re.MULTILINE)
+    return [f"{sign} {kind} {name}" for sign, kind, name in found]
+
+
 def comment(stack: str, outcome: str, preview: str) -> str:
     """The comment.
 
@@ -30,7 +37,10 @@ def comment(stack: str, outcome: str, preview: str) -> str:
         outcome: What GitHub says of the preview's step; `success`, or something worse.
         preview: What Pulumi printed.
     """
-    text = preview if len(preview) <= LONGEST else preview[:LONGEST] + _CUT
+    # The objects first, since a plan of many new ones is longer than a comment may be.
+    objects = "".join(f"{line}\n" for line in changes(preview))
+    whole = f"{objects}\n{preview}" if objects else preview
+    text = whole if len(whole) <= LONGEST else whole[:LONGEST] + _CUT
     # Longer than any run of backticks in the text, so that it can't end the block.
     fence = "`" * (1 + max((len(run) for run in _runs_of_backticks(text)), default=2))
     return (

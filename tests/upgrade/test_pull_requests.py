@@ -70,8 +70,10 @@ def test_the_comment_shows_what_would_change_though_no_cluster_is_reached(runner
     comment = runner.comment_on(edited)
     assert comment.startswith("### Pulumi preview of `dev`\n\n")
     assert re.search(r"\d+ to update", comment.splitlines()[2]), comment
-    # Each object that the recorded program did not have takes room in the comment, which ends at GitHub's limit.
-    assert re.search(r"[+~] kubernetes:\S+: \((create|update)\)", comment), comment
+    # The objects come first: each new one takes room in the comment, which ends at GitHub's limit.
+    objects = comment.partition("```diff\n")[2].partition("\n\n")[0].splitlines()
+    assert "~ kubernetes:apps/v1:StatefulSet slurm-controller" in objects, comment
+    assert any(line.startswith("+ kubernetes:") for line in objects), comment
     assert runner.stack.environment["PULUMI_CONFIG_PASSPHRASE"] not in comment
 
 
