@@ -91,7 +91,10 @@ class Slurm:
         return dict(line.split() for line in lines)
 
     def all_idle(self) -> bool:
-        return set(self.nodes().values()) == {"idle"}
+        """Whether every wanted node is idle. One that is being updated is unknown to Slurm for a moment."""
+        staying = [each for each in self.get("nodesets")["items"] if "deletionTimestamp" not in each["metadata"]]
+        wanted = sum(each["spec"]["replicas"] for each in staying)
+        return list(self.nodes().values()) == ["idle"] * wanted
 
 
 def _done(
