@@ -36,7 +36,8 @@ class Phase:
 
 
 PHASES = (
-    Phase("unit and native", 8, ("tests/unit", "tests/node", "tests/health", "tests/native", "tests/image")),
+    Phase("unit and native", 8, ("tests/unit", "tests/node", "tests/health", "tests/native")),
+    Phase("image", 6, ("tests/image",), retries=1),
     # These mostly wait: for pulumi's start, for readiness, for deadlines.
     Phase(
         "operator", 10, ("tests/operator", "tests/provider", "tests/upgrade", "tests/manifests"), workers=3, retries=1
