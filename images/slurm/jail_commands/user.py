@@ -206,7 +206,7 @@ def as_user(name: str, task: Callable[[], list[str]]) -> list[str]:
             os.chdir(person.pw_dir)
             said = "\n".join(task())
             status = 0
-        except Exception as error:
+        except Exception as error:  # This child ends by _exit: whatever it was, the parent has to tell it.
             said = str(error)
         with os.fdopen(writing, "w") as pipe:
             pipe.write(said)
