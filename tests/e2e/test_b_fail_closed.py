@@ -27,6 +27,8 @@ def active_configuration(slurm, file: str, old: str, new: str) -> Iterator[None]
         slurm.kubectl("scale", "deployment/slurm-operator", "--replicas=1").ok()
         slurm.kubectl("rollout", "status", "deployment/slurm-operator", "--timeout=60s", seconds=70).ok()
         slurm.wait("all nodes idle again", slurm.all_idle, 120)
+        cached = f"cat /run/slurm/conf/{file}"
+        slurm.wait("the login node's copy", lambda: slurm.on_pod("slurm-login-0", cached).stdout == before[file], 90)
 
 
 def _write(slurm, data: dict[str, str]) -> None:

@@ -243,9 +243,14 @@ class SmallCluster:
         """What the worker tells its readiness probe."""
         return self.pod("cat /run/slurm-node/state").stdout
 
-    def pod(self, script: str, *, seconds: int = 60) -> subprocess.CompletedProcess[str]:
-        """Shell in the worker pod's own root."""
-        enter = ["nsenter", "-t", str(self.first_process(WORKER)), "-m", "-u", "-i", "-n", "-p", "env", "-i"]
+    def append(self, file: str, text: str) -> None:
+        """Adds to a file of the configuration; slurmctld reads it when it is told to."""
+        with (self._folder / "config" / file).open("a") as conf:
+            conf.write(text)
+
+    def pod(self, script: str, *, name: str = WORKER, seconds: int = 60) -> subprocess.CompletedProcess[str]:
+        """Shell in a pod's own root."""
+        enter = ["nsenter", "-t", str(self.first_process(name)), "-m", "-u", "-i", "-n", "-p", "env", "-i"]
         return _run([*enter, f"PATH={PATH}", "sh", "-c", script], seconds)
 
     def jail(self, script: str, *, user: int = 0, seconds: int = 60) -> subprocess.CompletedProcess[str]:

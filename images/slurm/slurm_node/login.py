@@ -2,9 +2,11 @@
 
 import os
 import sys
+import time
 
 from slurm_node import farewell, fetched, keys, login_limits, paths, settings, tree
 from slurm_node.accounts import SLURM_ID
+from slurm_node.config_renewal import ConfigRenewal
 from slurm_node.log import say
 from slurm_node.submount_watch import SubmountWatch
 from slurm_node.supervise import Daemon, run
@@ -44,10 +46,11 @@ def main() -> int:
     sackd = Daemon("sackd", [*AS_SLURM, *fetching], {"SLURM_SACK_KEY": str(key)})
     sshd = Daemon("sshd", ["/usr/sbin/sshd", "-D", "-e", *(WITH_PASSWORDS if login.passwords else ())])
     keeper = Daemon("keeper", [sys.executable, "-m", "slurm_node", "keeper"])
-    daemons, submounts = [sackd, keeper], SubmountWatch(jail)
+    daemons, submounts, renewal = [sackd, keeper], SubmountWatch(jail), ConfigRenewal(sackd)
 
     def look() -> None:
         submounts.tick()
+        renewal.tick(time.monotonic())
         if sshd not in daemons and fetched.read() is not None:
             say("sackd has its configuration: logins are open")
             daemons.append(sshd)

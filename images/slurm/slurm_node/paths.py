@@ -35,6 +35,8 @@ JAIL_BROKEN = OWN_RUN / "broken"
 """Why steps must not start now; there only while trials of the jail fail."""
 JAIL_WORKED = OWN_RUN / "jail-worked"
 """Touched after each trial that worked."""
+ASKED = OWN_RUN / "asked"
+"""What a login pod's second sackd has for SLURM_RUN."""
 LOGIN_LIMITS = OWN_RUN / "login-limits"
 """What one user may use of a login node, for pam_jail.so."""
 CONTAINER_FOLDERS = Path("/tmp")  # noqa: S108 - the pod's own, which no user sees
