@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,6 +97,31 @@ class Slurm:
         wanted = sum(each["spec"]["replicas"] for each in staying)
         return list(self.nodes().values()) == ["idle"] * wanted
 
+    def idle_within(self, seconds: float) -> bool:
+        """Whether all nodes are idle before the time is over."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            with contextlib.suppress(AssertionError):
+                if self.all_idle():
+                    return True
+            time.sleep(0.5)
+        return False
+
+    def put_right(self) -> None:
+        """Undo what a failed test may have left: an operator at rest, jobs, its edits of the loaded configuration."""
+        self.kubectl("scale", "deployment/slurm-operator", "--replicas=1")
+        self.kubectl("rollout", "status", "deployment/slurm-operator", "--timeout=60s", seconds=70)
+        self.on_pod("slurm-controller-0", "scontrol reconfigure; squeue -h -o %i | xargs -r scancel")
+
+    def looks(self) -> str:
+        """Nodes, jobs, pods and what the operator says, for the report of a failure."""
+        asked = self.on_pod("slurm-controller-0", "sinfo -N -o '%N %T %E'; squeue", seconds=20)
+        seen = [asked.text]
+        for what in ("pods -o wide", "slurmclusters,nodesets"):
+            seen.append(self.kubectl("get", *what.split(), seconds=20).text)
+        seen.append(self.kubectl("logs", "deployment/slurm-operator", "--tail=15", seconds=20).text)
+        return "\n".join(seen)
+
 
 def _done(
     command: list[str], seconds: float, text: str | None = None, environment: dict[str, str] | None = None
@@ -128,7 +154,22 @@ def slurm() -> Iterator[Slurm]:
 
 @pytest.fixture(autouse=True)
 def idle_before(request: pytest.FixtureRequest) -> None:
-    """Each test that runs jobs starts with all nodes idle, so that none waits for another's job."""
+    """Each test that runs jobs starts with all nodes idle, so that none waits for another's job.
+
+    What a failed one left behind is put right first, so that it takes none with it.
+    """
     if "slurm" in request.fixturenames:
         cluster: Slurm = request.getfixturevalue("slurm")
-        cluster.wait("all nodes idle", cluster.all_idle, 60)
+        if not cluster.idle_within(60):
+            cluster.put_right()
+            cluster.wait("all nodes idle", cluster.all_idle, 120)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Beside each failure, what the cluster looked like then."""
+    report = yield
+    cluster = getattr(item, "funcargs", {}).get("slurm")
+    if report.failed and cluster is not None:
+        report.sections.append(("the cluster at this failure", cluster.looks()))
+    return report
