@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from slurm_node import account_sync, inventory
+from slurm_node import account_files, account_sync, inventory
 
 PASSWD = "root:x:0:0::/root:/bin/sh\n"
 ALICE = "alice:x:1000:1000::/home/alice:/bin/sh\n"
@@ -104,7 +104,7 @@ def test_files_keep_their_mode_and_links_of_users_are_not_followed(volume: Path,
 
 
 def test_the_lock_of_useradd_is_waited_for(volume: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(account_sync, "LOCK_SECONDS", 0.2)
+    monkeypatch.setattr(account_files, "LOCK_SECONDS", 0.2)
     lock = os.open(etc(volume, "r1") / ".pwd.lock", os.O_WRONLY | os.O_CREAT, 0o600)
     fcntl.lockf(lock, fcntl.LOCK_EX)
     child = os.fork()  # A lock of lockf(3) is a process's own.

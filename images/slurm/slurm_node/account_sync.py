@@ -7,23 +7,15 @@ be ended at any moment. Roots are the users' to write, so no link in one of them
 import fcntl
 import json
 import os
-import stat
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from slurm_node import inventory, paths, people
+from slurm_node import account_files, inventory, paths, people
 from slurm_node.accounts import FILES, Accounts
 from slurm_node.copying import write_durably
 from slurm_node.log import say
-
-LOCK_SECONDS = 15.0
-"""As long as useradd and its like wait for each other (lckpwdf(3))."""
-SECRET = ("shadow", "gshadow")
-NEW = ".pulumi-slurm.new"
-"""Suffix of a file in the making; sudo ignores names with a dot in sudoers.d."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +51,7 @@ def synchronize(volume: Path, joining: str | None = None) -> None:
     with ExitStack() as stack:
         lock = stack.enter_context((state / ".lock").open("w"))
         fcntl.flock(lock, fcntl.LOCK_EX)
-        held = [stack.enter_context(_hold(volume, revision)) for revision in dict.fromkeys(revisions)]
+        held = [_hold(stack, volume, revision) for revision in dict.fromkeys(revisions)]
         images = {each.revision: _image_sudoers(volume, each.revision) for each in held}
         said = {each.revision: each.people(images[each.revision]) for each in held}
         # A root that is being made says nothing about who was removed, also if there was one of its name before.
@@ -97,10 +89,10 @@ def signature(volume: Path) -> object:
     found = []
     for revision in complete_roots(volume):
         try:
-            with _etc(volume, revision) as folder:
+            with account_files.etc(paths.root_of(volume, revision)) as folder:
                 names = [(folder, name) for name in FILES]
-                with _sudoers(folder) as extra:
-                    names += [(extra, name) for name in _names(extra)] if extra is not None else []
+                with account_files.sudoers(folder) as extra:
+                    names += [(extra, name) for name in account_files.names(extra)] if extra is not None else []
                     found += [(revision, name, _facts(where, name)) for where, name in names]
         except OSError:
             continue
@@ -119,105 +111,30 @@ def _facts(folder: int, name: str) -> tuple[int, int, int] | None:
         os.close(file)
 
 
-@contextmanager
-def _hold(volume: Path, revision: str) -> Iterator[Held]:
-    """Opens a root's /etc under the lock that useradd, usermod and passwd take."""
-    with _etc(volume, revision) as folder:
-        lock = os.open(".pwd.lock", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600, dir_fd=folder)
-        try:
-            deadline = time.monotonic() + LOCK_SECONDS
-            while True:
-                try:
-                    fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise TimeoutError(f"somebody has held the account files of root {revision} for long") from None
-                    time.sleep(0.05)
-            yield _read(revision, folder)
-        finally:
-            os.close(lock)
-
-
-@contextmanager
-def _etc(volume: Path, revision: str) -> Iterator[int]:
-    folder = os.open(paths.root_of(volume, revision) / "etc", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        yield folder
-    finally:
-        os.close(folder)
-
-
-@contextmanager
-def _sudoers(etc: int) -> Iterator[int | None]:
-    try:
-        folder = os.open(people.SUDOERS, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=etc)
-    except OSError:
-        yield None
-        return
-    try:
-        yield folder
-    finally:
-        os.close(folder)
+def _hold(stack: ExitStack, volume: Path, revision: str) -> Held:
+    return _read(revision, stack.enter_context(account_files.locked(paths.root_of(volume, revision))))
 
 
 def _read(revision: str, etc: int) -> Held:
-    lines = {name: tuple((_text(etc, name) or "").splitlines()) for name in FILES}
-    with _sudoers(etc) as folder:
-        names = [] if folder is None else [name for name in _names(folder) if "." not in name and name[-1] != "~"]
-        files = {name: _text(folder, name) for name in names if folder is not None}
-    return Held(revision, etc, Accounts(lines), {name: text for name, text in files.items() if text is not None})
-
-
-def _names(folder: int) -> list[str]:
-    return sorted(entry.name for entry in os.scandir(folder))
-
-
-def _text(folder: int, name: str) -> str | None:
-    """Returns a plain file's text; None for anything else."""
-    try:
-        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-    except OSError:
-        return None
-    with os.fdopen(file, encoding="utf-8", errors="surrogateescape") as opened:
-        return opened.read() if stat.S_ISREG(os.fstat(file).st_mode) else None
+    with account_files.sudoers(etc) as folder:
+        found = [] if folder is None else account_files.names(folder)
+        names = [name for name in found if "." not in name and name[-1] != "~"]
+        files = {name: account_files.text(folder, name) for name in names if folder is not None}
+    known = {name: text for name, text in files.items() if text is not None}
+    return Held(revision, etc, account_files.read(etc), known)
 
 
 def _write(root: Held, wanted: Mapping[people.Entry, str], of_image: frozenset[str] | None) -> None:
-    after = people.with_people(root.accounts, wanted)
-    for name, lines in after.lines.items():
-        if lines != root.accounts.lines[name]:
-            _replace(root.folder, name, "".join(f"{line}\n" for line in lines), 0o640 if name in SECRET else 0o644)
-    with _sudoers(root.folder) as folder:
+    account_files.write(root.folder, root.accounts, people.with_people(root.accounts, wanted))
+    with account_files.sudoers(root.folder) as folder:
         if folder is None or of_image is None:
             return
         files = {name: text for (kind, name), text in wanted.items() if kind == people.SUDOERS and name not in of_image}
         for name, text in files.items():
             if root.sudoers.get(name) != text:
-                _replace(folder, name, text, 0o440)
+                account_files.replace(folder, name, text, 0o440)
         for name in root.sudoers.keys() - files.keys() - of_image:
             os.unlink(name, dir_fd=folder)
-
-
-def _replace(folder: int, name: str, text: str, mode: int) -> None:
-    """Replaces a file at once, with the mode and owners that it had."""
-    aside = f"{name}{NEW}"
-    try:
-        facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        facts = None
-    with suppress(FileNotFoundError):
-        os.unlink(aside, dir_fd=folder)
-    file = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
-    with os.fdopen(file, "w", encoding="utf-8", errors="surrogateescape") as opened:
-        opened.write(text)
-        opened.flush()
-        if facts and stat.S_ISREG(facts.st_mode):
-            os.fchown(file, facts.st_uid, facts.st_gid)
-            mode = stat.S_IMODE(facts.st_mode)
-        os.fchmod(file, mode)
-        os.fsync(file)
-    os.rename(aside, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def _image_sudoers(volume: Path, revision: str) -> frozenset[str] | None:

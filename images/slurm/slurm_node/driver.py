@@ -6,14 +6,14 @@ the same on every node; what they lead to is in each node's own memory. So nodes
 and no ld.so.cache has to know a version: the dynamic loader looks into the default directory anyway.
 """
 
-import os
 import platform
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
-from slurm_node import paths
-from slurm_node.log import say
-from slurm_node.system import MountFlag, mount
+from slurm_node import below, paths
+from slurm_node.log import NodeError, say
+from slurm_node.system import MountFlag, mount, opened_inside
 
 SONAMES = (
     "libcuda.so.1",
@@ -62,24 +62,31 @@ def library_for(soname: str, names: list[str]) -> str | None:
 def link(root: Path) -> None:
     """Gives a root the links of fixed names; what an image brought under such a name itself is left alone.
 
-    Called when a root is made, and again when a node starts: an image build or a person may have removed them.
+    Called when a root is made, and again when a node starts: an image build or a person may have removed them. Programs
+    do without them where a folder is a symbolic link: nothing is written through one.
     """
-    folder = next((root / each for each in library_folders() if (root / each).is_dir()), None)
-    wanted = {root / PROGRAM_FOLDER / name: paths.DRIVER / "bin" / name for name in PROGRAMS}
-    if folder:
-        wanted |= {folder / name: paths.DRIVER / "lib" / name for name in SONAMES}
-    for path, target in wanted.items():
-        there = _entry(path)
-        if there == target or not path.parent.is_dir():
-            continue
-        if there == path:
-            say(f"{path} is the jail image's own: programs will not find this node's driver there")
-            continue
-        # Another node may be at the same link: each makes its own aside and renames it.
-        aside = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}")
-        aside.unlink(missing_ok=True)
-        aside.symlink_to(target)
-        aside.replace(path)
+    for folder in library_folders():
+        if _link_into(root, folder, {name: paths.DRIVER / "lib" / name for name in SONAMES}):
+            break
+    _link_into(root, PROGRAM_FOLDER, {name: paths.DRIVER / "bin" / name for name in PROGRAMS})
+
+
+def _link_into(root: Path, folder: str, wanted: Mapping[str, Path]) -> bool:
+    """Links into a folder of the root; tells whether there is one."""
+    try:
+        with below.in_words(f"/{folder}"), opened_inside(root, f"/{folder}/.") as opened:
+            for name, target in wanted.items():
+                there = _entry(opened / name)
+                if there is None or there not in (target, opened / name):
+                    below.put_link(opened, name, target)
+                elif there != target:
+                    say(f"/{folder}/{name} is the jail image's own: programs will not find this node's driver there")
+    except FileNotFoundError:
+        return False
+    except NodeError as error:
+        say(f"no links to the node's driver in /{folder}: {error}")
+        return False
+    return True
 
 
 def _entry(path: Path) -> Path | None:
@@ -99,10 +106,17 @@ def bring(tree: Path, mountinfo: str) -> None:
         tree: the node's view of the jail, with its own /run.
         mountinfo: text of /proc/self/mountinfo, from before or after the tree was built.
     """
-    folder = tree / paths.DRIVER.relative_to("/")
-    for name in ("lib", "bin"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
     files = put_by_toolkit(mountinfo)
+    with below.folder(tree, str(paths.DRIVER)) as folder:
+        _fill(folder, files)
+    link(tree)
+    if files:
+        say(f"the node's NVIDIA driver is in the jail's view: {len(files)} files")
+
+
+def _fill(folder: Path, files: list[Path]) -> None:
+    for name in ("lib", "bin"):
+        (folder / name).mkdir(exist_ok=True)
     for file in files:
         target = folder / ("bin" if file.name in PROGRAMS else "lib") / file.name
         if not target.exists():
@@ -118,6 +132,3 @@ def bring(tree: Path, mountinfo: str) -> None:
         if not program.exists():
             program.write_text(_NO_PROGRAM)
             program.chmod(0o755)
-    link(tree)
-    if names:
-        say(f"the node's NVIDIA driver is in the jail's view: {len(files)} files")

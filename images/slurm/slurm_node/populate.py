@@ -8,23 +8,33 @@ import fcntl
 import json
 import os
 import shutil
-import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from slurm_node import account_sync, accounts, driver, image_root, inventory, paths, root_report, settings
+from slurm_node import (
+    account_files,
+    account_sync,
+    accounts,
+    below,
+    driver,
+    image_root,
+    inventory,
+    paths,
+    root_report,
+    settings,
+)
 from slurm_node.copying import MEBIBYTE, Copy, write_durably
 from slurm_node.log import NodeError, say
-from slurm_node.system import is_mount_point
+from slurm_node.system import is_mount_point, opened_inside
 
 IMAGE_SECONDS = 120.0
 POLL_SECONDS = 0.2
 ROOM_TO_SPARE = 1.05
 MOUNT_POINTS = ("dev", "proc", "sys", "run", "opt/slurm", "var/spool/slurmd")
 EMPTY_FILES = ("etc/hosts", "etc/hostname", "etc/resolv.conf")
-SUDOERS = "etc/sudoers.d/pulumi-slurm"
+SUDOERS = "pulumi-slurm"
 SUDO_RULE = "# Members of sudo have no password: they come by key.\n%sudo ALL=(ALL:ALL) NOPASSWD: ALL\n"
 
 
@@ -146,71 +156,62 @@ def verify(source: Path, building: Path) -> list[str]:
 
 
 def complete_root(root: Path) -> None:
-    """Adds what a node needs: mount points, Slurm's commands and user."""
+    """Adds what a node needs: mount points, Slurm's commands and user.
+
+    Raises:
+        NodeError: the image has a symbolic link where something is to be mounted.
+    """
     for name in MOUNT_POINTS:
-        (root / name).mkdir(parents=True, exist_ok=True)
-    (root / "tmp").mkdir(exist_ok=True)
-    (root / "tmp").chmod(0o1777)
+        with below.folder(root, f"/{name}"):
+            pass
+    with below.folder(root, "/tmp") as tmp:  # noqa: S108 - of the root
+        tmp.chmod(0o1777)
     for name in EMPTY_FILES:
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).touch(exist_ok=True)
+        with below.in_words(f"/{name}"):
+            below.make_folder(root, f"/{name.rpartition('/')[0]}")
+            below.make_file(root, f"/{name}")
     link_commands(root)
     driver.link(root)
-    write_accounts(root, accounts.with_slurm(read_accounts(root)))
+    with account_files.etc(root) as etc:
+        before = account_files.read(etc)
+        account_files.write(etc, before, accounts.with_slurm(before))
 
 
 def link_commands(root: Path) -> None:
     """Puts Slurm's commands on everybody's PATH, and slurmstepd where `sbatch --get-user-env` calls it."""
+    programs = {program.name: program for program in (paths.PREFIX / "bin").iterdir()}
     # /usr/local/bin comes first on Debian's PATH; the one that a shell without a profile has, as busybox's, lacks it.
-    folders = [root / "usr/local/bin", root / "usr/bin"]
-    links = {folder / program.name: program for folder in folders for program in (paths.PREFIX / "bin").iterdir()}
-    links[root / "usr/sbin/slurmstepd"] = paths.PREFIX / "sbin/slurmstepd"
-    for link, target in links.items():
-        if not link.exists() and not link.is_symlink():
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(target)
+    for folder in ("/usr/local/bin", "/usr/bin"):
+        _link_into(root, folder, programs)
+    _link_into(root, "/usr/sbin", {"slurmstepd": paths.PREFIX / "sbin/slurmstepd"})
 
 
-def read_accounts(root: Path) -> accounts.Accounts:
-    """Reads a root's account files; a missing one is empty."""
-    files = {name: root / "etc" / name for name in accounts.FILES}
-    return accounts.Accounts(
-        {name: tuple(path.read_text().splitlines()) if path.exists() else () for name, path in files.items()}
-    )
-
-
-def write_accounts(root: Path, wanted: accounts.Accounts) -> None:
-    """Writes the account files that changed: each is replaced at once, as useradd does it under running jobs."""
-    current = read_accounts(root)
-    for name, lines in wanted.lines.items():
-        path = root / "etc" / name
-        if lines == current.lines[name]:
-            continue
-        facts = path.stat() if path.exists() else None
-        secret = name in ("shadow", "gshadow")
-        aside = path.with_name(f"{name}.pulumi-slurm")
-        aside.write_text("".join(f"{line}\n" for line in lines))
-        aside.chmod(stat.S_IMODE(facts.st_mode) if facts else 0o640 if secret else 0o644)
-        if facts:
-            os.chown(aside, facts.st_uid, facts.st_gid)
-        aside.replace(path)
+def _link_into(root: Path, folder: str, wanted: Mapping[str, Path]) -> None:
+    # Some distributions' /usr/sbin is a link to bin.
+    there = image_root.inside(root, folder)
+    try:
+        with below.folder(root, f"/{there.relative_to(root)}" if there else folder) as opened:
+            for name, target in wanted.items():
+                if not os.path.lexists(opened / name):
+                    (opened / name).symlink_to(target)
+    except NodeError as error:
+        say(f"no links to Slurm's commands in {folder}: {error}")
 
 
 def seed_persistent(root: Path, jail: settings.Jail, volume: Path) -> None:
-    """Gives each persistent path, once, what the image has there."""
+    """Gives each persistent path, once, what the root has there; the root may be in use."""
     for path in sorted(jail.persistent):
         target = paths.persistent_of(volume, path)
-        inside = root / path.lstrip("/")
-        inside.mkdir(parents=True, exist_ok=True)
-        if target.exists():
-            tell_hidden(inside, target, path)
-            continue
-        aside = target.with_name(f".seeding-{target.name}")
-        aside.parent.mkdir(parents=True, exist_ok=True)
-        if aside.exists():  # ours, of an attempt that was ended
-            shutil.rmtree(aside)
-        shutil.copytree(inside, aside, symlinks=True)
-        _same_owners(inside, aside)
+        with below.folder(root, path) as inside:
+            if target.exists():
+                tell_hidden(inside, target, path)
+                continue
+            # Beside it, where no mount shows it to users.
+            aside = target.with_name(f".seeding-{target.name}")
+            aside.parent.mkdir(parents=True, exist_ok=True)
+            if aside.exists():  # ours, of an attempt that was ended
+                shutil.rmtree(aside)
+            below.copy_out(inside, aside)
         aside.rename(target)
 
 
@@ -222,50 +223,63 @@ def tell_hidden(inside: Path, target: Path, path: str) -> None:
         say(f"warning: the image has {shown} in {path}, which is persistent: it is not taken over, copy it by hand")
 
 
-def _same_owners(source: Path, target: Path) -> None:
-    for path in [source, *source.rglob("*")]:
-        facts = path.lstat()
-        os.chown(target / path.relative_to(source), facts.st_uid, facts.st_gid, follow_symlinks=False)
-
-
 def add_users(root: Path, users: tuple[settings.User, ...], volume: Path) -> None:
     """Adds the initial users whose names the root does not have; who is there is left as he is."""
-    before = read_accounts(root)
     shell = "/bin/bash" if image_root.inside(root, "/bin/bash") else "/bin/sh"
-    after = before
-    for user in users:
-        after = accounts.with_user(after, user, shell)
-    write_accounts(root, after)
+    with account_files.locked(root) as etc:
+        before = after = account_files.read(etc)
+        for user in users:
+            after = accounts.with_user(after, user, shell)
+        account_files.write(etc, before, after)
+        if any(user.sudo for user in users):
+            _allow_sudo(etc)
     for user in users:
         if user.name not in before.names("passwd"):
             make_home(root, volume, user, after.ids("passwd")[user.name])
             say(f"added the user {user.name}")
-    if any(user.sudo for user in users) and (root / "etc/sudoers.d").is_dir() and not (root / SUDOERS).exists():
-        (root / SUDOERS).write_text(SUDO_RULE)
-        (root / SUDOERS).chmod(0o440)
+
+
+def _allow_sudo(etc: int) -> None:
+    with account_files.sudoers(etc) as folder:
+        if folder is not None and SUDOERS not in account_files.names(folder):
+            account_files.replace(folder, SUDOERS, SUDO_RULE, 0o440)
 
 
 def make_home(root: Path, volume: Path, user: settings.User, number: int) -> None:
     """Makes an initial user's home, with the skeleton and the keys that open it; an existing home is left alone."""
     persistent = paths.persistent_of(volume, "/home")
-    home = (persistent if persistent.is_dir() else root / "home") / user.name
-    if home.exists():
+    with opened_inside(persistent, "/") if persistent.is_dir() else below.folder(root, "/home") as homes:
+        if os.path.lexists(homes / user.name):
+            return
+        # Made where users see nothing of it, since /home is theirs to change, and renamed when it is whole.
+        aside = volume / "accounts" / f"home-{user.name}"
+        aside.parent.mkdir(mode=0o700, exist_ok=True)
+        if aside.exists():
+            shutil.rmtree(aside)
+        _copy_skeleton(root, aside)
+        _give_keys(aside, user)
+        for path in [aside, *aside.rglob("*")]:
+            os.chown(path, number, number, follow_symlinks=False)
+        aside.rename(homes / user.name)
+
+
+def _copy_skeleton(root: Path, home: Path) -> None:
+    try:
+        with below.in_words("/etc/skel"), opened_inside(root, "/etc/skel/.") as skeleton:
+            below.copy_out(skeleton, home)
+    except FileNotFoundError:
         return
-    aside = home.with_name(f".making-{user.name}")
-    if aside.exists():
-        shutil.rmtree(aside)
-    skeleton = root / "etc/skel"
-    if skeleton.is_dir():
-        shutil.copytree(skeleton, aside, symlinks=True)
-    aside.mkdir(exist_ok=True)
-    (aside / ".ssh").mkdir(exist_ok=True)
-    keys = aside / ".ssh/authorized_keys"
+    except NodeError as error:
+        say(f"a home begins without the skeleton: {error}")
+
+
+def _give_keys(home: Path, user: settings.User) -> None:
+    keys = home / ".ssh/authorized_keys"
+    for folder in (home, keys.parent):
+        folder.mkdir(exist_ok=True)
     keys.write_text("".join(f"{key}\n" for key in user.ssh_public_keys))
-    for path, mode in ((aside, 0o750), (aside / ".ssh", 0o700), (keys, 0o600)):
+    for path, mode in ((home, 0o750), (keys.parent, 0o700), (keys, 0o600)):
         path.chmod(mode)
-    for path in [aside, *aside.rglob("*")]:
-        os.chown(path, number, number, follow_symlinks=False)
-    aside.rename(home)
 
 
 def _previous_root(volume: Path) -> str | None:

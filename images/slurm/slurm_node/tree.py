@@ -12,17 +12,15 @@ Root in a job may have put a symbolic link in the place of a mount point, or of 
 mounted over the pod's own files. So no link is followed on the way to any mount point.
 """
 
-import errno
 import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from slurm_node import driver, paths
+from slurm_node import below, driver, paths
 from slurm_node.log import NodeError, say
 from slurm_node.settings import Jail, Submount
 from slurm_node.system import MountFlag, is_mount_point, mount, opened_inside, restrict
@@ -149,18 +147,23 @@ def build(mounts: list[Mount], tree: Path = paths.TREE, submounts: tuple[Submoun
         for wanted in mounts:
             carry_out(wanted, tree)
         driver.bring(tree, Path("/proc/self/mountinfo").read_text())
+        with opened_inside(tree, "/run") as run:
+            _complete_run(run, submounts)
     except OSError as error:
         raise NodeError(
             f"can't build the node's view of the jail: {error.strerror or error}"
             " (the pod needs SYS_ADMIN and an AppArmor profile that allows mount)"
         ) from error
-    for name, mode in (("run/lock", 0o1777), ("run/user", 0o755)):
-        (tree / name).mkdir(exist_ok=True)
-        (tree / name).chmod(mode)
-    marker = tree / "run/.jail-ready"
+    say(f"the jail's view is complete: {len(mounts)} mounts under {tree}")
+
+
+def _complete_run(run: Path, submounts: tuple[Submount, ...]) -> None:
+    for name, mode in (("lock", 0o1777), ("user", 0o755)):
+        (run / name).mkdir(exist_ok=True)
+        (run / name).chmod(mode)
+    marker = run / paths.MARKER.name
     marker.write_text("".join(f"{each.path}\n" for each in submounts))
     marker.chmod(0o444)
-    say(f"the jail's view is complete: {len(mounts)} mounts under {tree}")
 
 
 def carry_out(wanted: Mount, tree: Path) -> None:
@@ -175,19 +178,13 @@ def carry_out(wanted: Mount, tree: Path) -> None:
     if wanted.everybodys:
         Path(wanted.source).chmod(0o1777)
     try:
-        _ensure_mount_point(wanted, tree)
-        for call in _calls(wanted):
-            # Opened each time: the first mount covers what was opened before it.
-            with opened_inside(tree, wanted.target) as target:
-                call(target)
+        with below.in_words(wanted.target):
+            _ensure_mount_point(wanted, tree)
+            for call in _calls(wanted):
+                # Opened each time: the first mount covers what was opened before it.
+                with opened_inside(tree, wanted.target) as target:
+                    call(target)
     except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise NodeError(
-                f"{wanted.target}, or a folder above it, is a symbolic link in the shared root, and nothing is mounted"
-                " over a link: put a plain file or folder in its place"
-            ) from None
-        if error.errno == errno.ENOTDIR:
-            raise NodeError(f"{wanted.target}, or what is above it, is a file of the wrong kind: remove it") from None
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise OSError(error.errno, f"mount {wanted.source} on {wanted.target}: {reason}") from error
 
@@ -198,16 +195,11 @@ def _ensure_mount_point(wanted: Mount, tree: Path) -> None:
             return
     except FileNotFoundError:
         pass
-    target = Path(wanted.target)
-    folders = [folder for folder in reversed(target.parents) if folder.name]
-    for folder in folders if wanted.kind is Kind.FILE else [*folders, target]:
-        # Another node may be at it, too.
-        with opened_inside(tree, str(folder.parent)) as parent, suppress(FileExistsError):
-            (parent / folder.name).mkdir(mode=0o755)
     if wanted.kind is Kind.FILE:
-        with opened_inside(tree, str(target.parent)) as parent:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            os.close(os.open(parent / target.name, flags, 0o644))
+        below.make_folder(tree, str(Path(wanted.target).parent))
+        below.make_file(tree, wanted.target)
+    else:
+        below.make_folder(tree, wanted.target)
 
 
 def _calls(wanted: Mount) -> Iterator[Callable[[Path], None]]:
