@@ -227,6 +227,7 @@ def node_set_resource(config: Config, node_set: NodeSetConfig) -> dict[str, Any]
         "cluster": config.cluster.name,
         "statefulSet": name,
         "replicas": node_set.replicas,
+        "removal": node_set.removal.policy,
         "update": policy,
         "reactions": node_set.reactions.policy,
     }

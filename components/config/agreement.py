@@ -38,6 +38,10 @@ def _node_sets(config: Mapping[str, Any]) -> Iterator[Problem]:
         if isinstance(name, str) and name.startswith(names.RESERVED_PREFIX):
             want = f"a name that does not start with {names.RESERVED_PREFIX}: those are the cluster's own objects"
             yield Problem(("nodeSets", index, "name"), name, want)
+        removal = _map(row.get("removal"))
+        if (removal.get("jobs") == "deadline") != (removal.get("deadline") is not None):
+            want = "a duration such as 24h with jobs: deadline, and nothing without it"
+            yield Problem(("nodeSets", index, "removal", "deadline"), removal.get("deadline", NOTHING), want)
         resources = _map(row.get("resources"))
         try:
             left = memory_bytes(str(resources.get("memory"))) - memory_bytes(

@@ -1,6 +1,7 @@
 """Configuration of node sets: groups of equal Slurm nodes, each a pod."""
 
-from typing import Final
+from enum import StrEnum
+from typing import Any, Final
 
 from components.config.model import Model, setting
 from components.config.network import NodeNetwork
@@ -20,6 +21,7 @@ from components.config.values import (
     SetName,
     WholeNumber,
     cpu_millis,
+    duration_seconds,
     memory_mib,
 )
 
@@ -87,6 +89,14 @@ class NodeResources(Model):
         return self.cpu_request is not None and cpu_millis(self.cpu_request) < self.cpu * 1000
 
 
+class JobsOfRemoved(StrEnum):
+    """What becomes of jobs on nodes that go."""
+
+    WAIT = "wait"
+    DEADLINE = "deadline"
+    FORCE = "force"
+
+
 class Update(Model):
     """How nodes of a set move to a changed image, root or size of their pods: each when its jobs have ended."""
 
@@ -104,6 +114,28 @@ class Update(Model):
     )
 
 
+class Removal(Model):
+    """What becomes of jobs on nodes that go, because the set gets smaller or is deleted."""
+
+    jobs: JobsOfRemoved = setting(
+        "wait: a node stays until its jobs have ended. deadline: they are taken from it when it has been drained for "
+        "so long, and requeued if they may be (`--requeue`, the default). force: at once, and a deletion does not "
+        "even ask Slurm.",
+        default=JobsOfRemoved.WAIT,
+    )
+    deadline: Duration | None = setting(
+        "How long nodes that go wait for their jobs. Only, and always, with jobs: deadline.",
+        unit="s, m or h",
+        default=None,
+    )
+
+    @property
+    def policy(self) -> dict[str, Any]:
+        """The NodeSet's spec.removal."""
+        seconds = {"deadlineSeconds": duration_seconds(self.deadline)} if self.deadline else {}
+        return {"jobs": self.jobs.value, **seconds}
+
+
 class NodeSet(Model):
     """A group of equal nodes. Its name is also the prefix of the nodes' names, and a Slurm feature."""
 
@@ -119,6 +151,7 @@ class NodeSet(Model):
         "Image of the root on these nodes alone, to try a new one on a few first. Left out: jail.image.", default=None
     )
     update: Update = setting("How nodes move to changed pods.", factory=Update)
+    removal: Removal = setting("What becomes of jobs on nodes that go.", factory=Removal)
     reactions: Reactions = setting("What is done about nodes that find themselves unfit.", factory=Reactions)
     weight: WholeNumber | None = setting(
         f"Slurm's weight of the first nodes; low ones are filled first. Default: {CPU_WEIGHT}, with GPUs {GPU_WEIGHT}.",

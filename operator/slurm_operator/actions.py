@@ -71,9 +71,14 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: Decid
         case replicas.DeleteRecord(node=name):
             await rest.delete_node(name)
             return f"deleted Slurm's record of {name}: its pod is gone"
-        case updates.TakeJobs(node=name):
-            await rest.take_down(name, names.DEADLINE_REASON)
-            return f"took the jobs of {name}, which may be requeued: the deadline of its update has passed"
+        case replicas.TakeJobs(node=name):
+            now = await rest.node(name)
+            if now is None or not slurm_nodes.is_our_drain(now, *slurm_nodes.WAITING_REASONS):
+                return ""
+            taken = [job for job in await rest.jobs() if name in slurm_nodes.busy_nodes([job])]
+            lease.check()
+            await rest.take_down(name, f"{now.reason}{names.DEADLINE_PASSED}")
+            return f"took the jobs of {name}, its deadline has passed: {deletion.fates(taken)}"
         case updates.RestartPod(node=name):
             await api.delete("v1", "pods", name, decided.resource_version)
             return f"deleted the idle pod {name}: a new one has the current template"

@@ -42,7 +42,8 @@ HEALTH_PORT = 8080
 SCALE_IN_REASON = "pulumi-slurm:scale-in"
 UPDATE_REASON = "pulumi-slurm:update"
 """A worker whose node carries it deletes the node's record when it ends, since slurmctld takes no new facts for it."""
-DEADLINE_REASON = "pulumi-slurm:update, its deadline has passed"
+DEADLINE_PASSED = ", its deadline has passed"
+"""Ends the reason of a drain of ours once the node's jobs were taken from it."""
 NEW_REASON = "pulumi-slurm:new"
 """What a node registers with: it takes no job before it is checked."""
 UNFIT_REASONS = ("pulumi-slurm:jail", "pulumi-slurm:health ")

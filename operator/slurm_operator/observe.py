@@ -11,7 +11,17 @@ from collections.abc import Mapping
 from slurm_operator import names
 from slurm_operator.decisions import accounting
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
-from slurm_operator.seen import Cluster, Kubernetes, NodeSet, Pod, ReactionPolicy, Restart, UpdatePolicy, Workload
+from slurm_operator.seen import (
+    Cluster,
+    Kubernetes,
+    NodeSet,
+    Pod,
+    ReactionPolicy,
+    RemovalPolicy,
+    Restart,
+    UpdatePolicy,
+    Workload,
+)
 
 CUSTOM_API = f"{names.GROUP}/{names.VERSION}"
 _LOG_LINES = 100
@@ -159,6 +169,7 @@ def node_set(body: Object) -> NodeSet:
     annotations = metadata.get("annotations", {})
     deleting = "deletionTimestamp" in metadata
     guarded = names.FINALIZER in metadata.get("finalizers", [])
+    removal = _removal_policy(spec.get("removal", {}))
     return NodeSet(
         name=metadata["name"],
         cluster=spec["cluster"],
@@ -166,7 +177,8 @@ def node_set(body: Object) -> NodeSet:
         replicas=0 if deleting else spec.get("replicas"),
         guard=annotations.get(names.REST_ANNOTATION, "") if guarded else None,
         deleting=deleting,
-        forced=annotations.get(names.FORCE_ANNOTATION) == "true",
+        forced=annotations.get(names.FORCE_ANNOTATION) == "true" or removal.force,
+        removal=removal,
         update=_update_policy(spec.get("update", {})),
         reactions=_reaction_policy(spec.get("reactions", {})),
         restarts=tuple(
@@ -175,6 +187,11 @@ def node_set(body: Object) -> NodeSet:
         ),
         approved=frozenset(annotations.get(names.APPROVE_ANNOTATION, "").split(",")),
     )
+
+
+def _removal_policy(spec: Object) -> RemovalPolicy:
+    forced = spec.get("jobs") == "force"
+    return RemovalPolicy(0 if forced else spec.get("deadlineSeconds"), force=forced)
 
 
 def _update_policy(spec: Object) -> UpdatePolicy:

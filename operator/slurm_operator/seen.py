@@ -26,12 +26,13 @@ class SlurmNode:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SlurmJob:
-    """A job of slurmctld's listing; `nodes` are those that it was given."""
+    """A job of slurmctld's listing; `nodes` are those that it was given; one that `requeues` outlives their loss."""
 
     job_id: int
     states: frozenset[str]
     partitions: frozenset[str]
     nodes: frozenset[str]
+    requeues: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,6 +103,14 @@ class UpdatePolicy:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class RemovalPolicy:
+    """How long nodes that go wait for their jobs after their drain, None for ever; `force`: a deletion asks nobody."""
+
+    deadline_seconds: int | None = None
+    force: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ReactionPolicy:
     """What is done about unfit nodes, after how long, and how much of it; see components/config/reactions.py."""
 
@@ -137,6 +146,7 @@ class NodeSet:
     guard: str | None = None
     deleting: bool = False
     forced: bool = False
+    removal: RemovalPolicy = dataclasses.field(default_factory=RemovalPolicy)
     update: UpdatePolicy = dataclasses.field(default_factory=UpdatePolicy)
     reactions: ReactionPolicy = dataclasses.field(default_factory=ReactionPolicy)
     restarts: tuple[Restart, ...] = ()

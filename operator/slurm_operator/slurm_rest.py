@@ -293,6 +293,7 @@ def _job(item: Mapping[str, Any]) -> SlurmJob:
         states=_states(item, "job_state"),
         partitions=frozenset(_text(item, "partition").split(",")) - {""},
         nodes=nodes,
+        requeues=bool(item.get("requeue")) and bool(item.get("batch_flag")),
     )
 
 

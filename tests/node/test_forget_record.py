@@ -35,4 +35,4 @@ def test_only_an_update_takes_the_record_along(printed: str | None, deletes: boo
 def test_the_reasons_are_the_operators() -> None:
     assert worker.UPDATE_REASON == names.UPDATE_REASON
     assert settings.NEW_REASON == names.NEW_REASON
-    assert names.DEADLINE_REASON.startswith(worker.UPDATE_REASON)
+    assert f"{names.UPDATE_REASON}{names.DEADLINE_PASSED}" == "pulumi-slurm:update, its deadline has passed"

@@ -96,14 +96,17 @@ class FakeSlurm:
             self._changed()
 
     def take_down(self, name: str, reason: str, user: str) -> None:
-        """Somebody sets a node DOWN: its jobs are requeued."""
+        """Somebody sets a node DOWN: its jobs are requeued if they may be."""
         with self.lock:
             for job in self.jobs.values():
-                if job["nodes"] == name:
-                    job["job_state"], job["nodes"] = ["PENDING"], ""
+                if job["nodes"] == name and job["job_state"] in (["RUNNING"], ["SUSPENDED"], ["CONFIGURING"]):
+                    job["job_state"] = ["PENDING"] if job["requeue"] else ["NODE_FAIL"]
+                    job["nodes"] = "" if job["requeue"] else name
+                    self.killed += [] if job["requeue"] else [job["job_id"]]
             record = self.nodes[name]
             record["alloc_cpus"], record["state"] = 0, ["DOWN", *record["state"][1:]]
             record["reason"], record["reason_set_by_user"] = reason, user
+            record["reason_changed_at"] = {"set": True, "infinite": False, "number": int(time.time())}
             self._changed()
 
     def set_base(self, name: str, base: str) -> None:
@@ -113,7 +116,7 @@ class FakeSlurm:
             record["state"] = [base, *record["state"][1:]]
             self._changed()
 
-    def run_job(self, node: str, partition: str = "main", state: str = "RUNNING") -> int:
+    def run_job(self, node: str, partition: str = "main", state: str = "RUNNING", *, requeue: bool = True) -> int:
         """A job starts on a node, or waits if `node` is empty; suspended ones free their processors, as in Slurm."""
         with self.lock:
             number = max(self.jobs, default=0) + 1
@@ -123,6 +126,8 @@ class FakeSlurm:
                 "nodes": node,
                 "partition": partition,
                 "state_reason": "None",
+                "requeue": requeue,
+                "batch_flag": True,
                 "user_name": "alice",
                 "name": "test",
             }

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from slurm_operator import observe
 from slurm_operator.decisions import deletion, serving
 from slurm_operator.decisions.status import Finding
-from slurm_operator.seen import Nodes, NodeSet, Pod, SlurmJob, SlurmNode, Unknown, Workload
+from slurm_operator.seen import Nodes, NodeSet, Pod, RemovalPolicy, SlurmJob, SlurmNode, Unknown, Workload
 
 from tests.operator.fake_slurmrestd import FakeSlurmrestd
 from tests.operator.test_replicas import NOW, job, leaving, node, pod
-from tests.operator.world import World, operator, until
+from tests.operator.world import World, custom, operator, until
 
 GOING = NodeSet("cpu", "test", "cpu", 0, guard="http://slurm-rest:6820", deleting=True)
 BLIND = Unknown("RestUnreachable", "no answer in time")
@@ -83,6 +85,26 @@ def test_force_goes_at_once_and_takes_the_pods_with_it() -> None:
     assert found.workload is not None
 
 
+def test_what_a_deadline_does_and_when_is_said() -> None:
+    policy = dataclasses.replace(GOING, removal=RemovalPolicy(3600))
+    drained = dataclasses.replace(leaving("cpu-0", "MIXED", cpus=1), reason_set=NOW - datetime.timedelta(seconds=600))
+    for record, when in ((drained, "at 2026-01-01 00:50:00 UTC"), (node("cpu-0", "MIXED", cpus=1), "3600 s after the")):
+        found = judge(1, [pod("cpu-0")], [record], [job(7, "RUNNING", "cpu-0")], node_set=policy)
+        assert isinstance(found, Finding)
+        assert f"job 7 (cpu-0), but {when}" in found.message
+
+
+def test_what_became_of_jobs_is_said() -> None:
+    again, ended = dataclasses.replace(job(7, "RUNNING", "cpu-0"), requeues=True), job(8, "RUNNING", "cpu-0")
+    assert deletion.fates([again, ended]) == "requeued 7; ended 8, which may not be requeued"
+
+
+@pytest.mark.parametrize(("jobs", "forced"), [("wait", False), ("deadline", False), ("force", True)])
+def test_only_the_policy_force_asks_nobody(jobs: str, forced: bool) -> None:
+    body = custom("NodeSet", "cpu", {"cluster": "test", "statefulSet": "cpu", "removal": {"jobs": jobs}})
+    assert observe.node_set(body).forced is forced
+
+
 def gone(world: World) -> bool:
     return "cpu" not in world.names("nodesets") + world.names("statefulsets")
 
@@ -137,4 +159,33 @@ def test_a_deletion_is_held_while_slurm_cannot_be_seen_until_it_is_forced(
     assert "kubectl annotate nodeset cpu pulumi-slurm.dev/force-delete=true" in told["message"]
     assert world.size() == 2
     world.patch("nodesets", "cpu", {"metadata": {"annotations": {"pulumi-slurm.dev/force-delete": "true"}}})
+    until(lambda: gone(world), "it goes, and its pods with the StatefulSet")
+
+
+@pytest.mark.apiserver
+def test_at_the_deadline_jobs_are_requeued_or_ended_with_words_and_the_node_set_goes(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    first, last = world.slurm.run_job("cpu-0"), world.slurm.run_job("cpu-1", requeue=False)
+    world.slurm.drain("cpu-0", "bad disk", "root")
+    world.patch("nodesets", "cpu", {"spec": {"removal": {"jobs": "deadline", "deadlineSeconds": 1}}})
+    world.delete("nodesets", "cpu")
+    told = "took the jobs of cpu-1, its deadline has passed: "
+    until(lambda: world.size() == 1, "the node that we drained goes")
+    expected = ("TakeJobs", f"{told}ended {last}, which may not be requeued")
+    until(lambda: expected in world.events(), "its Event says what became of the job")
+    assert world.slurm.killed == [last]
+    record = world.slurm.nodes["cpu-0"]
+    assert (record["reason"], world.slurm.jobs[first]["job_state"]) == ("bad disk", ["RUNNING"]), "not ours to take"
+    world.slurm.end_job(first)
+    until(lambda: gone(world), "the node set and its StatefulSet go")
+
+
+@pytest.mark.apiserver
+def test_the_policy_force_ends_pods_without_asking_slurm(running_operator: World, slurm: FakeSlurmrestd) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    world.patch("nodesets", "cpu", {"spec": {"removal": {"jobs": "force"}}})
+    slurm.refuse()
+    world.delete("nodesets", "cpu")
     until(lambda: gone(world), "it goes, and its pods with the StatefulSet")

@@ -7,8 +7,8 @@ import datetime
 
 import pytest
 from slurm_operator.decisions import replicas
-from slurm_operator.decisions.replicas import DeleteRecord, Drain, SetReplicas, Undrain
-from slurm_operator.seen import Evidence, Pod, SlurmJob, SlurmNode
+from slurm_operator.decisions.replicas import DeleteRecord, Drain, SetReplicas, TakeJobs, Undrain
+from slurm_operator.seen import Evidence, Pod, RemovalPolicy, SlurmJob, SlurmNode
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 OURS = {"reason": "pulumi-slurm:scale-in", "reason_user": "slurm"}
@@ -56,6 +56,40 @@ def test_scale_in_begins_with_drains_of_the_highest_nodes_only() -> None:
 
 def test_scale_in_lowers_when_the_highest_nodes_are_drained_and_idle() -> None:
     assert decide(scale(1, 3), [node("cpu-0"), leaving("cpu-1"), leaving("cpu-2")]) == [SetReplicas("cpu", 1, 3, "7")]
+
+
+def overdue(name: str, *states: str, cpus: int = 0, reason: str = OURS["reason"], user: str = "slurm") -> SlurmNode:
+    drained = node(name, *(states or ("MIXED",)), "DRAIN", cpus=cpus, reason=reason, reason_user=user)
+    return dataclasses.replace(drained, reason_set=NOW - datetime.timedelta(hours=1))
+
+
+@pytest.mark.parametrize(("deadline", "taken"), [(None, []), (3601, []), (3599, [TakeJobs("cpu-0")])])
+def test_jobs_of_nodes_that_go_are_taken_only_after_the_users_deadline(
+    deadline: int | None, taken: list[replicas.Move]
+) -> None:
+    size = dataclasses.replace(scale(0, 1), removal=RemovalPolicy(deadline))
+    assert decide(size, [overdue("cpu-0", cpus=1)], [job(1, "RUNNING", "cpu-0")]) == taken
+    suspended = [overdue("cpu-0", "IDLE")], [job(1, "SUSPENDED", "cpu-0")]
+    assert decide(size, *suspended) == taken, "a suspended job shows in the listing of jobs alone"
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        overdue("cpu-0", cpus=1, reason="bad disk", user="root"),
+        overdue("cpu-0", cpus=1, user="root"),
+        overdue("cpu-0", cpus=1, reason="pulumi-slurm:scale-in, its deadline has passed"),
+    ],
+    ids=["an administrator's drain", "our words in another's mouth", "done already"],
+)
+def test_no_deadline_takes_jobs_under_a_drain_that_is_not_ours_or_twice(theirs: SlurmNode) -> None:
+    size = dataclasses.replace(scale(0, 1), removal=RemovalPolicy(0))
+    assert decide(size, [theirs], [job(1, "RUNNING", "cpu-0")]) == []
+
+
+def test_a_node_whose_jobs_were_taken_is_given_back_when_it_stays_after_all() -> None:
+    taken = node("cpu-0", "DRAIN", "IDLE", reason="pulumi-slurm:scale-in, its deadline has passed", reason_user="slurm")
+    assert decide(scale(1, 1), [taken]) == [Undrain("cpu-0")]
 
 
 def test_scale_in_to_zero() -> None:

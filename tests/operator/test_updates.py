@@ -7,8 +7,8 @@ import datetime
 
 import pytest
 from slurm_operator.decisions import replicas, status, updates
-from slurm_operator.decisions.replicas import Drain, Undrain
-from slurm_operator.decisions.updates import RestartPod, TakeJobs
+from slurm_operator.decisions.replicas import Drain, TakeJobs, Undrain
+from slurm_operator.decisions.updates import RestartPod
 from slurm_operator.seen import Evidence, Pod, SlurmJob, SlurmNode, UpdatePolicy
 
 from tests.operator.test_replicas import NOW, job, node

@@ -281,6 +281,13 @@ BAD: list[tuple[str, Any, str]] = [
     ("nodeSets.0.jailImage", "debian:latest", "nodeSets[0].jailImage: got 'debian:latest'; want an image that cannot"),
     ("jail.keepRoots", 0, "jail.keepRoots: got 0; want 1 or more"),
     ("login.grace", "soon", "login.grace: got 'soon'; want a duration such as"),
+    ("nodeSets.0.removal", {"jobs": "kill"}, "nodeSets[0].removal.jobs: got 'kill'; want one of 'wait'"),
+    ("nodeSets.0.removal", {"jobs": "deadline"}, "nodeSets[0].removal.deadline: got nothing; want a duration such as"),
+    (
+        "nodeSets.0.removal",
+        {"deadline": "1h"},
+        "nodeSets[0].removal.deadline: got '1h'; want a duration such as 24h wi",
+    ),
     ("nodeSets.0.update", {"maxUnavailable": 0}, "nodeSets[0].update.maxUnavailable: got 0; want 1 or more"),
     ("nodeSets.0.update", {"deadline": "a day"}, "nodeSets[0].update.deadline: got 'a day'; want a duration such as"),
     ("accounting.retention", {"jobs": "0days"}, "want a number of hours, days or months"),

@@ -64,6 +64,11 @@ def update(key: str) -> Callable[[Config], Any]:
     return lambda config: slurm_cluster.node_set_resource(config, config.node_sets[0])["spec"]["update"].get(key)
 
 
+def removal(key: str) -> Callable[[Config], Any]:
+    """Reads one value of the first node set's policy for nodes that go."""
+    return lambda config: slurm_cluster.node_set_resource(config, config.node_sets[0])["spec"]["removal"].get(key)
+
+
 def service(config: Config) -> Any:
     """The spec of the login Service."""
     return body(config, "Service", "slurm-login")["spec"]
@@ -260,6 +265,8 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
     ("nodeSets.0.update.maxUnavailable", 3, update("maxUnavailable"), 3),
     ("nodeSets.0.update.deadline", "12h", update("deadlineSeconds"), 43200),
     ("nodeSets.0.update.paused", True, update("paused"), True),
+    ("nodeSets.0.removal.jobs", "force", removal("jobs"), "force"),
+    ("nodeSets.0.removal.deadline", "2h", removal("deadlineSeconds"), 7200),
     ("nodeSets.0.reactions.restart", True, reactions("restart"), True),
     ("nodeSets.0.reactions.after", "10m", reactions("afterSeconds"), 600),
     ("nodeSets.0.reactions.attempts", 3, reactions("attempts"), 3),
@@ -538,6 +545,7 @@ _BASES: dict[str, tuple[str, Any]] = {
         "accounting",
         {"mode": "external", "external": {"host": "db.example", "passwordSecret": {"name": "db"}}},
     ),
+    "nodeSets.0.removal.deadline": ("nodeSets.0.removal", {"jobs": "deadline", "deadline": "1h"}),
     "login.users.": ("login.users", [{"name": "alice", "sshPublicKeys": [SSH_KEY]}]),
 }
 

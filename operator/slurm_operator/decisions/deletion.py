@@ -50,7 +50,8 @@ def judge(
     if scale.current:
         working = _working(scale, jobs)
         if working:
-            return Finding("WaitingForJobs", f"{title}: waits for the end of {working}; {way_out}")
+            waits = f"waits for the end of {working}{replicas.until(scale, nodes)}"
+            return Finding("WaitingForJobs", f"{title}: {waits}; {way_out}")
         return Finding("Draining", f"{title}: waits until its {scale.current} nodes are drained and idle")
     if scale.pods and workload is None:
         stray = f"{_first(sorted(scale.pods))} of no StatefulSet; delete them when they are idle"
@@ -70,6 +71,14 @@ def _working(scale: replicas.Scale, jobs: Iterable[SlurmJob] | Unknown) -> str:
     found = [] if isinstance(jobs, Unknown) else [(job.job_id, slurm_nodes.busy_nodes([job]) & own) for job in jobs]
     rows = [f"{number} ({_first(sorted(busy))})" for number, busy in sorted(found, key=lambda row: row[0]) if busy]
     return f"{'job' if len(rows) == 1 else 'jobs'} {_first(rows)}" if rows else ""
+
+
+def fates(taken: Iterable[SlurmJob]) -> str:
+    """What becomes of jobs whose node goes, as words."""
+    rows = [*taken]
+    again = _first([str(job.job_id) for job in rows if job.requeues])
+    ended = _first([str(job.job_id) for job in rows if not job.requeues])
+    return "; ".join([f"requeued {again}"] * bool(again) + [f"ended {ended}, which may not be requeued"] * bool(ended))
 
 
 def _first(words: list[str]) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
 import enum
 from collections.abc import Iterable
 
 from slurm_operator import names
 from slurm_operator.seen import SlurmJob, SlurmNode
 
-OUR_REASONS = (names.SCALE_IN_REASON, names.UPDATE_REASON, names.DEADLINE_REASON)
+WAITING_REASONS = (names.SCALE_IN_REASON, names.UPDATE_REASON)
+OUR_REASONS = (*WAITING_REASONS, *(f"{reason}{names.DEADLINE_PASSED}" for reason in WAITING_REASONS))
 _IDLE_STATES = frozenset({"IDLE", "DOWN", "DRAIN", "DYNAMIC_NORM", "CLOUD", "NOT_RESPONDING", "INVALID_REG"})
 """Everything that a node without work may show. Another flag (COMPLETING, RESERVED, PLANNED …) means: not yet."""
 
@@ -41,6 +43,13 @@ def is_drained(node: SlurmNode) -> bool:
 def is_our_drain(node: SlurmNode, *reasons: str) -> bool:
     """Whether the node carries a drain of this operator, for one of some reasons; only such a drain may be lifted."""
     return is_drained(node) and node.reason in (reasons or OUR_REASONS) and node.reason_user == names.SLURM_USER
+
+
+def deadline(node: SlurmNode, seconds: int | None, *reasons: str) -> datetime.datetime | None:
+    """When jobs are taken from a node that we drained for one of some reasons; None if they never are."""
+    if seconds is None or node.reason_set is None or not is_our_drain(node, *reasons):
+        return None
+    return node.reason_set + datetime.timedelta(seconds=seconds)
 
 
 def is_new(node: SlurmNode) -> bool:

@@ -14,8 +14,19 @@ from collections.abc import Mapping
 
 from slurm_operator import names
 from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.seen import Evidence, Nodes, Pod, ReactionPolicy, Restart, UpdatePolicy
+from slurm_operator.seen import (
+    Evidence,
+    Nodes,
+    Pod,
+    ReactionPolicy,
+    RemovalPolicy,
+    Restart,
+    SlurmNode,
+    Unknown,
+    UpdatePolicy,
+)
 
+_REASONS = (names.SCALE_IN_REASON, f"{names.SCALE_IN_REASON}{names.DEADLINE_PASSED}")
 UNREGISTERED_PATIENCE = datetime.timedelta(minutes=5)
 """A running pod that never registers may be removed after this; younger, it may be about to take its first job."""
 
@@ -52,7 +63,14 @@ class DeleteRecord:
     node: str
 
 
-Move = SetReplicas | Drain | Undrain | DeleteRecord
+@dataclasses.dataclass(frozen=True, slots=True)
+class TakeJobs:
+    """The policy's deadline has passed: end the node's jobs, so that those that may are requeued."""
+
+    node: str
+
+
+Move = SetReplicas | Drain | Undrain | DeleteRecord | TakeJobs
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,6 +84,7 @@ class Scale:
     pods: Mapping[str, Pod]
     now: datetime.datetime
     revision: str = ""
+    removal: RemovalPolicy = dataclasses.field(default_factory=RemovalPolicy)
     update: UpdatePolicy = dataclasses.field(default_factory=UpdatePolicy)
     reactions: ReactionPolicy = dataclasses.field(default_factory=ReactionPolicy)
     restarts: tuple[Restart, ...] = ()
@@ -111,9 +130,10 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
     if scale.wanted > scale.current:
         found.append(SetReplicas(scale.stateful_set, scale.wanted, scale.current, scale.resource_version))
     found += [Drain(name) for name in scale.leaving() if name in nodes and not slurm_nodes.is_drained(nodes[name])]
+    busy = slurm_nodes.busy_nodes(evidence.jobs) if evidence else frozenset()
+    found += [TakeJobs(name) for name in scale.leaving() if name in nodes and _is_overdue(scale, nodes[name], busy)]
     if evidence is None:
         return found
-    busy = slurm_nodes.busy_nodes(evidence.jobs)
     size = scale.current
     while size > scale.wanted and is_free(scale, scale.node(size - 1), nodes, evidence, busy):
         size -= 1
@@ -125,6 +145,24 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
         if name not in busy and not slurm_nodes.has_work(evidence.nodes[name])
     ]
     return found
+
+
+def _is_overdue(scale: Scale, node: SlurmNode, busy: frozenset[str]) -> bool:
+    end = slurm_nodes.deadline(node, scale.removal.deadline_seconds, *slurm_nodes.WAITING_REASONS)
+    # A node whose only job is suspended shows no work.
+    return end is not None and end < scale.now and (slurm_nodes.has_work(node) or node.name in busy)
+
+
+def until(scale: Scale, nodes: Nodes | Unknown) -> str:
+    """When the policy takes jobs from nodes that leave, as the end of a sentence; empty if it never does."""
+    seconds = scale.removal.deadline_seconds
+    if seconds is None or isinstance(nodes, Unknown):
+        return ""
+    there = [nodes[name] for name in scale.leaving() if name in nodes and slurm_nodes.has_work(nodes[name])]
+    ends = [slurm_nodes.deadline(node, seconds, *slurm_nodes.WAITING_REASONS) for node in there]
+    known = sorted(end for end in ends if end)
+    when = f"at {known[0]:%Y-%m-%d %H:%M:%S} UTC" if known else f"{seconds} s after the drain"
+    return f", but {when} they are requeued, or ended if they may not be"
 
 
 def moves_unseen(scale: Scale) -> list[Move]:
@@ -144,7 +182,7 @@ def _wanted_back(scale: Scale, nodes: Nodes) -> list[str]:
         and name in scale.pods
         and not scale.pods[name].terminating
         and (
-            slurm_nodes.is_our_drain(nodes[name], names.SCALE_IN_REASON)
+            slurm_nodes.is_our_drain(nodes[name], *_REASONS)
             # A pod is ready when a trial of its jail went well.
             or (slurm_nodes.is_new(nodes[name]) and scale.pods[name].ready)
         )

@@ -42,6 +42,7 @@ def scale(
     return replicas.Scale(
         *(workload.name, wanted, workload.replicas, workload.resource_version, members, now),
         revision=workload.revision,
+        removal=node_set.removal,
         update=node_set.update,
         reactions=node_set.reactions,
         restarts=node_set.restarts,

@@ -109,7 +109,8 @@ def node_set(
     standings = {name: _standing(name, nodes, scale.pods) for name in members}
     for name in [] if wanted.deleting else scale.leaving():
         if name in nodes and slurm_nodes.has_work(nodes[name]):
-            found.moving.append(Finding("WaitingForJobs", f"{name} leaves when its jobs have ended"))
+            until = replicas.until(scale, nodes)
+            found.moving.append(Finding("WaitingForJobs", f"{name} leaves when its jobs have ended{until}"))
     outdated = updates.outdated(scale)
     if outdated and not wanted.deleting:
         found.moving.append(_updating(wanted, scale, nodes, outdated, hold))

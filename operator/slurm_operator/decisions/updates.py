@@ -11,7 +11,7 @@ import dataclasses
 
 from slurm_operator import names
 from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.decisions.replicas import Drain, Scale, Undrain, is_free
+from slurm_operator.decisions.replicas import Drain, Scale, TakeJobs, Undrain, is_free
 from slurm_operator.seen import Evidence, Kubernetes, Nodes, SlurmNode
 
 
@@ -21,13 +21,6 @@ class RestartPod:
 
     node: str
     resource_version: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class TakeJobs:
-    """The policy's deadline has passed: end the node's jobs, so that those that may are requeued."""
-
-    node: str
 
 
 Update = Drain | Undrain | RestartPod | TakeJobs
@@ -112,7 +105,7 @@ def waiting_for_jobs(scale: Scale, nodes: Nodes) -> list[str]:
 
 def is_updating(node: SlurmNode) -> bool:
     """Whether the node carries our drain for an update."""
-    return slurm_nodes.is_our_drain(node, names.UPDATE_REASON, names.DEADLINE_REASON)
+    return slurm_nodes.is_our_drain(node, names.UPDATE_REASON, f"{names.UPDATE_REASON}{names.DEADLINE_PASSED}")
 
 
 def _looks_free(node: SlurmNode) -> bool:
@@ -127,11 +120,8 @@ def _is_stale(node: SlurmNode) -> bool:
 
 
 def _is_overdue(scale: Scale, node: SlurmNode) -> bool:
-    deadline = scale.update.deadline_seconds
-    if deadline is None or node.reason_set is None or not slurm_nodes.has_work(node):
-        return False
-    since = (scale.now - node.reason_set).total_seconds()
-    return slurm_nodes.is_our_drain(node, names.UPDATE_REASON) and since > deadline
+    end = slurm_nodes.deadline(node, scale.update.deadline_seconds, names.UPDATE_REASON)
+    return end is not None and end < scale.now and slurm_nodes.has_work(node)
 
 
 def _is_moving(scale: Scale, name: str, nodes: Nodes) -> bool:
