@@ -1,17 +1,33 @@
-"""What the plugin costs a step: `srun true` on a node with it ÷ on one without it, alternately, one and 64 at once."""
+"""What the plugin costs a step: `srun true` on a node with it ÷ on one without it, alternately, one and 64 at once.
+
+And a batch job: from when slurmctld gives it a node to when it knows its end.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import random
+import re
+import time
+from collections.abc import Collection, Mapping
+from datetime import datetime
 
 from bench.measurement import Measurement, median_milliseconds, run
 from devcluster.up import Cluster
 
-REPETITIONS = 200
+REPETITIONS = 500
 AT_ONCE = 64
-ROUNDS = 6
+ROUNDS = 8
+BATCH_JOBS = 500
 WITH, WITHOUT = "cpu-0", "cpu-1"
+_TIMES = re.compile(
+    r"^\[(?P<moment>[^]]+)\] "
+    r"(?:sched(?:/backfill)?: (?:Allocate|_start_job: Started) JobId=(?P<given>[\d_]+)\S* "
+    r".*?(?:NodeList=| on )(?P<node>\S+)"
+    r"|_job_complete: JobId=(?P<ended>[\d_]+)\S* WEXITSTATUS)",
+    re.MULTILINE,
+)
 
 # Runs on the login node, so that neither SSH nor Python's start is measured: a step inside a job that holds both nodes.
 # Which of the two goes first is drawn by chance each time.
@@ -41,21 +57,56 @@ ln -sf /opt/slurm/libexec/slurmstepd /opt/slurm/sbin/slurmstepd
 
 
 def measure(cluster: Cluster) -> list[Measurement]:
-    """Median of 200 single steps each way, and of 6 rounds of 64 steps at once."""
+    """Medians of 500 single steps each way, of 8 rounds of 64 steps at once, and of 500 batch jobs."""
     kubectl = [str(cluster.binaries / "kubectl"), "--kubeconfig", str(cluster.kubeconfig), "-n", "slurm"]
     run([*kubectl, "exec", WITHOUT, "--", "sh", "-c", WITHOUT_PLUGIN], deadline_seconds=30)
     try:
         one = _ratio(cluster, "srun true with the plugin ÷ without", 1, REPETITIONS)
         many = _ratio(cluster, f"{AT_ONCE} steps at once with the plugin ÷ without", AT_ONCE, ROUNDS)
+        batch = _batch_ratio(cluster, kubectl)
     finally:
         run([*kubectl, "delete", "pod", WITHOUT], deadline_seconds=180)
-    return [one, many]
+    return [one, many, batch]
 
 
 def _ratio(cluster: Cluster, name: str, at_once: int, repetitions: int) -> Measurement:
     order = [node for _ in range(repetitions) for node in random.sample([WITH, WITHOUT], 2)]
     given = json.dumps([at_once, order])
     script = f"cat > timer.py <<'P'\n{TIMER}\nP\nsalloc -Q -N2 python3 timer.py <<'O'\n{given}\nO\n"
-    taken = json.loads(run(cluster.login.run_command([script]), deadline_seconds=600))
+    return _compared(name, json.loads(run(cluster.login.run_command([script]), deadline_seconds=1200)))
+
+
+def _batch_ratio(cluster: Cluster, kubectl: list[str]) -> Measurement:
+    """Jobs on both nodes at the same time, one after the other on each: what disturbs one disturbs the other."""
+    job = f"sbatch --parsable --wait --array=1-{BATCH_JOBS} --exclusive -D /tmp -o /dev/null --wrap true"
+    began = time.monotonic()
+    submit = f"for node in {WITH} {WITHOUT}; do {job} -w $node & done; wait"
+    ours = set(run(cluster.login.run_command([submit]), deadline_seconds=3600).split())
+    since = f"--since={math.ceil(time.monotonic() - began) + 1}s"
+    log = run([*kubectl, "logs", since, "slurm-controller-0"], deadline_seconds=60)
+    taken = batch_seconds(log, ours)
+    counts = {node: len(seconds) for node, seconds in taken.items()}
+    if counts != {WITH: BATCH_JOBS, WITHOUT: BATCH_JOBS}:
+        raise RuntimeError(f"slurmctld's log has the times of {counts} batch jobs, not of {BATCH_JOBS} on each node")
+    return _compared("sbatch true with the plugin ÷ without", taken)
+
+
+def batch_seconds(log: str, arrays: Collection[str]) -> dict[str, list[float]]:
+    """Reads from slurmctld's log how long each job of some arrays took; returns node → seconds."""
+    given: dict[str, tuple[datetime, str]] = {}
+    taken: dict[str, list[float]] = {}
+    for found in _TIMES.finditer(log):
+        job, node, moment = found["given"] or found["ended"], found["node"], datetime.fromisoformat(found["moment"])
+        if job.partition("_")[0] not in arrays:
+            continue
+        if node:
+            given[job] = moment, node
+        elif job in given:
+            start, where = given.pop(job)
+            taken.setdefault(where, []).append((moment - start).total_seconds())
+    return taken
+
+
+def _compared(name: str, taken: Mapping[str, list[float]]) -> Measurement:
     with_plugin, without = median_milliseconds(taken[WITH]), median_milliseconds(taken[WITHOUT])
     return Measurement(name, with_plugin / without, 1.05, detail={"with, ms": with_plugin, "without, ms": without})

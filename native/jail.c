@@ -77,6 +77,9 @@ static int check_tree(struct jail *jail, int tree) {
                          JAIL_MARKER);
     if (!S_ISREG(facts.st_mode) || facts.st_uid != 0)
         return jail_fail(jail, "%s/%s is not root's regular file", jail->root, JAIL_MARKER);
+    /* An image may have files by the names of devices. */
+    if (require_mount(jail, tree, "dev", "this node's devices are not there"))
+        return -1;
     if (fstatat(tree, "dev/null", &facts, 0) || !S_ISCHR(facts.st_mode))
         return jail_fail(jail, "%s/dev/null is not a device", jail->root);
     if (fstatat(tree, "proc/self", &facts, AT_SYMLINK_NOFOLLOW))

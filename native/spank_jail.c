@@ -13,8 +13,10 @@
 #include "job.h"
 #include "view.h"
 
+#include <getopt.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <slurm/slurm.h>
@@ -35,6 +37,21 @@ static struct {
 
 /* What slurmstepd itself uses to report a step that must not run, and to clean up after it. */
 static const char *const stepd_folders[] = {"/proc", "/sys", "/dev", "/etc", VIEW_SPOOL, "/run/slurm", NULL};
+
+/* Whether srun was told to copy the program: as the option, or by its variable. Words from `program` on are the
+ * program's own; getopt, which srun uses, leaves their place in optind. */
+static bool asks_for_broadcast(int program) {
+    char *word = NULL;
+    size_t size = 0;
+    bool asked = getenv("SLURM_BCAST") != NULL;
+    FILE *file = fopen("/proc/self/cmdline", "re");
+    for (int i = 0; file && !asked && i < program && getdelim(&word, &size, '\0', file) > 0; i++)
+        asked = !strcmp(word, "--bcast") || !strncmp(word, "--bcast=", strlen("--bcast="));
+    free(word);
+    if (file)
+        fclose(file);
+    return asked;
+}
 
 static const char *jail_root(int argc, char *argv[]) {
     for (int i = 0; i < argc; i++)
@@ -77,8 +94,18 @@ static int refuse(void) {
     return ESPANK_SUCCESS;
 }
 
+/* slurmd would write the file outside of the jail, where the step does not find it. */
+static int refuse_broadcast(void) {
+    if (!asks_for_broadcast(optind))
+        return ESPANK_SUCCESS;
+    slurm_error("--bcast does not reach the jail: send the program first, with sbcast PROGRAM DEST, then srun DEST");
+    return ESPANK_ERROR;
+}
+
 int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[]) {
     uint32_t job = 0;
+    if (spank_context() == S_CTX_LOCAL)
+        return refuse_broadcast();
     if (spank_context() != S_CTX_REMOTE)
         return ESPANK_SUCCESS;
     spank_err_t asked = spank_get_item(spank, S_JOB_STEPID, &context.step);

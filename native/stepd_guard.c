@@ -26,7 +26,8 @@
 #endif
 #define DEFAULT_CONFIGURATION "/run/slurm/conf/slurm.conf"
 #define DEEPEST_INCLUDE 8
-#define SLURM_ERROR (-1)
+/* slurm_errno.h; srun says it in words. */
+#define ESLURM_PLUGIN_NOT_LOADED 8004
 
 struct guard {
     char folder[PATH_MAX];
@@ -146,7 +147,7 @@ static void tell_the_log(const char *why) {
 
 /* slurmd writes the step's description, then waits for a return code: give it one, so that it need not guess. */
 static void answer_slurmd(void) {
-    const int code = SLURM_ERROR;
+    const int code = ESLURM_PLUGIN_NOT_LOADED;
     char ignored[4096];
     if (write(STDOUT_FILENO, &code, sizeof(code)) != sizeof(code))
         return;

@@ -10,10 +10,12 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import tarfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from components import slurm_conf
@@ -272,6 +274,11 @@ class SmallCluster:
     def stop(self) -> None:
         """Ends everything; namespaces and mounts go with their processes."""
         for pod in self._pods.values():
+            # Each first process too: --kill-child is void for one that changes its user, as slurmctld's does.
+            children = Path(f"/proc/{pod.pid}/task/{pod.pid}/children")
+            with suppress(FileNotFoundError, ProcessLookupError):
+                for child in children.read_text().split():
+                    os.kill(int(child), signal.SIGKILL)
             pod.kill()
             pod.wait()
         self._network.kill()

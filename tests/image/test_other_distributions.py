@@ -66,3 +66,12 @@ def test_sbcast_brings_a_file_to_the_jobs_own_temporary_folder(cluster: SmallClu
     assert cluster.batch(script) == "sent\n"
     assert not (cluster.root / "tmp/received").exists()
     assert cluster.pod("ls /tmp").stdout == ""
+
+
+def test_srun_refuses_to_send_its_program_outside_of_the_jail(cluster: SmallCluster) -> None:
+    for asks in ("srun --bcast=/tmp/x -n1 true", "srun -n 1 --bcast true", "SLURM_BCAST=/tmp/x srun -n1 true"):
+        asked = cluster.jail(asks, user=ALICE)
+        assert asked.returncode != 0
+        assert "--bcast does not reach the jail: send the program first, with sbcast" in asked.stderr
+    assert cluster.jail("srun -n1 echo --bcast", user=ALICE).stdout == "--bcast\n"
+    assert cluster.pod("ls /tmp").stdout == ""

@@ -78,7 +78,7 @@ def test_a_configuration_that_could_leave_the_jail_starts_nothing(
     files = {**guard.good, "more.conf": "PlugStackConfig=x\n", name: text.format(plugin=guard.plugin)}
     output, log = guard.run(files)
     assert RAN.encode() not in output
-    assert struct.unpack("i", output) == (-1,), "slurmd waits for a return code"
+    assert struct.unpack("i", output) == (8004,), "slurmd waits for a return code: ESLURM_PLUGIN_NOT_LOADED"
     assert sentence in log
 
 

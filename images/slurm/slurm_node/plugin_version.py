@@ -4,6 +4,7 @@ Every plugin has the symbol `plugin_version`, a 32-bit number (slurm.h: SLURM_VE
 (elf(5), 64-bit, little endian), since loading the plugin would need slurmstepd's own symbols.
 """
 
+import functools
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,12 +36,23 @@ def refusal(plugin: Path = paths.PLUGIN, of_slurm: Path = paths.STOCK_PLUGIN) ->
         of_slurm: any plugin that came with this Slurm.
     """
     try:
-        ours, slurms = version_number(plugin), version_number(of_slurm)
+        ours, slurms = (_version_of(file, _identity(file)) for file in (plugin, of_slurm))
     except (OSError, NodeError) as error:
         return f"the jail plugin can't be checked: {error}"
     if ours == slurms:
         return None
     return f"{plugin.name} was built for Slurm {words(ours)}, this is {words(slurms)}: build the slurm image again"
+
+
+def _identity(file: Path) -> tuple[int, int, int]:
+    facts = file.stat()
+    return facts.st_ino, facts.st_mtime_ns, facts.st_size
+
+
+@functools.lru_cache(maxsize=8)
+def _version_of(file: Path, _identity: tuple[int, int, int]) -> int:
+    """Asked twice a second: a file that is what it was is not read again."""
+    return version_number(file)
 
 
 def words(number: int) -> str:

@@ -22,7 +22,7 @@ from slurm_node import (
 )
 from slurm_node.drains import OwnDrain, parse_record, run_scontrol
 from slurm_node.health_watch import HealthWatch
-from slurm_node.jail_watch import JailWatch
+from slurm_node.jail_watch import CAUSE, JailWatch
 from slurm_node.log import NodeError, say
 from slurm_node.submount_watch import SubmountWatch
 from slurm_node.supervise import Daemon, run
@@ -52,8 +52,16 @@ def main() -> int:
         gpus.wait(
             node.gres, lambda: gpus.ask_slurmd([word for word in command if word != "-D"], environment), set_state
         )
-    slurmd = Daemon("slurmd", command, environment, refusal)
     watch, health, drain = JailWatch(), HealthWatch(), OwnDrain(socket.gethostname())
+
+    def refuse() -> str | None:
+        sentence = refusal()
+        if sentence and slurmd.process is not None:
+            # Told while slurmd, which is stopped for it, still answers for scontrol's identity.
+            drain.tick(time.monotonic(), {CAUSE: sentence})
+        return sentence
+
+    slurmd = Daemon("slurmd", command, environment, refuse)
     submounts = SubmountWatch(jail)
     use = old_roots.Use(jail.revision, socket.gethostname())
 
@@ -64,7 +72,8 @@ def main() -> int:
         if slurmd.process is not None and fetched.read() is not None:
             watch.tick(time.monotonic())
             health.tick()
-            drain.tick(time.monotonic(), {**watch.causes, **health.causes})
+            plugin = plugin_version.refusal()
+            drain.tick(time.monotonic(), {**watch.causes, **health.causes, **({CAUSE: plugin} if plugin else {})})
         container_leftovers.sweep()
         set_state(state_of(slurmd, watch, health))
 
@@ -115,6 +124,7 @@ def state_of(slurmd: Daemon, watch: JailWatch, health: HealthWatch) -> str:
         return "slurmd has not fetched its configuration yet: is slurmctld up?"
     return (
         refusal()
+        or plugin_version.refusal()
         or watch.sentence
         or health.sentence
         or ("ready" if watch.tried else "no trial of the jail is done yet")

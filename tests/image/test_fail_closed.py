@@ -1,0 +1,153 @@
+"""A node whose jail, plugin or configuration breaks under a running job: its next step says why, nothing runs outside,
+the node is drained with the reason, and takes jobs again by itself when the cause is gone.
+
+Storage that hangs or goes stale: test_far_storage.py.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.image import roots
+from tests.image.small_cluster import LOGIN, SmallCluster
+
+RECONFIGURE = "/opt/slurm/bin/scontrol reconfigure"
+ASK = "/opt/slurm/bin/sinfo -h -o '%T %E'"
+JAIL_SENTENCE = "this node can't run your job inside the jail"
+PLUGINS = "/opt/slurm/lib/slurm-wlm"
+PLUGIN = f"{PLUGINS}/spank_jail.so"
+OTHER_PLUGINS = f"mkdir /tmp/plugins; cp -a {PLUGINS}/. /tmp/plugins; cd /tmp/plugins; {{}}; mount --bind . {PLUGINS}"
+"""The node's own folder of plugins is another: pods of this test share one image."""
+SAME_PLUGINS = f"umount -l {PLUGINS}; rm -r /tmp/plugins"
+
+
+@dataclass(frozen=True)
+class Break:
+    """How the node breaks, how it is mended, what its reason says, and what the user's stderr says."""
+
+    breaks: str
+    mends: str
+    reason: str
+    said: str = JAIL_SENTENCE
+
+
+BREAKS = {
+    "not mounted": Break(
+        "mkdir -p /run/away; mount --move /run/jail /run/away",
+        "mount --move /run/away /run/jail",
+        "is not a mount",
+    ),
+    "half built": Break("rm /run/jail/run/.jail-ready", "touch /run/jail/run/.jail-ready", ".jail-ready is missing"),
+    "read-only": Break(
+        "mount -o remount,bind,ro /run/jail", "mount -o remount,bind,rw /run/jail", "/run/jail is read-only"
+    ),
+    "no devices": Break("umount -l /run/jail/dev", "mount --rbind /dev /run/jail/dev", "/run/jail/dev is not a mount"),
+    "a mount point is missing": Break(
+        "umount -l /run/jail/run/slurm; rmdir /run/jail/run/slurm",
+        "mkdir /run/jail/run/slurm; mount --bind /run/slurm /run/jail/run/slurm",
+        "/run/slurm: No such file",
+    ),
+    "no shell": Break(
+        "mv /run/jail/bin/sh /run/jail/bin/away",
+        "mv /run/jail/bin/away /run/jail/bin/sh",
+        "bin/sh is missing",
+    ),
+    "no namespaces": Break(
+        "mount --bind /dev/null /opt/slurm/libexec/job_keeper",
+        "umount /opt/slurm/libexec/job_keeper",
+        "job_keeper: Permission denied",
+    ),
+    "no plugin": Break(
+        OTHER_PLUGINS.format("rm spank_jail.so"),
+        SAME_PLUGINS,
+        "No such file or directory",
+        "Required plugin type not loaded",
+    ),
+    "a plugin of another version": Break(
+        OTHER_PLUGINS.format(
+            'python3 -c "from pathlib import Path; from slurm_node import plugin_version as version;'
+            " file = Path('spank_jail.so'); number = version.version_number(file).to_bytes(4, 'little');"
+            ' file.write_bytes(file.read_bytes().replace(number, bytes([1, 11, 25, 0])))"'
+        ),
+        SAME_PLUGINS,
+        "was built for Slurm 25.11.1",
+        "launch failed",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
+    folder = tmp_path_factory.mktemp("closed")
+    started = SmallCluster(image, roots.make("bookworm", folder / "root"), folder)
+    try:
+        started.start()
+        started.start_login()
+        yield started
+    finally:
+        started.stop()
+
+
+@pytest.fixture
+def home(cluster: SmallCluster) -> Path:
+    """Alice's, looked at from outside: she may not be let in."""
+    return cluster.root.parents[1] / "persistent/home/alice"
+
+
+@pytest.fixture
+def waiting_job(cluster: SmallCluster, home: Path) -> Iterator[None]:
+    """A job that starts a step when it is told to; its node has to be mended and idle afterwards."""
+    script = "touch waits; until [ -e goes-on ]; do sleep 0.2; done; srun -n1 --overlap echo ran outside"
+    for name in ("waits", "goes-on", "out", "err"):
+        (home / name).unlink(missing_ok=True)
+    cluster.ssh(f"sbatch --quiet --no-requeue -o out -e err --wrap '{script}'").check_returncode()
+    cluster.wait("the job runs", (home / "waits").exists, 60)
+    yield
+    cluster.ssh("scancel --me")
+    cluster.wait("the drain is lifted", lambda: cluster.pod(ASK).stdout.startswith("idle"), 90)
+    assert cluster.ssh("srun -n1 echo works again").stdout == "works again\n"
+
+
+@pytest.mark.usefixtures("waiting_job")
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_broken_node_runs_nothing_says_why_and_recovers(cluster: SmallCluster, home: Path, name: str) -> None:
+    broken = BREAKS[name]
+    spoiled = cluster.pod(f"set -e; {broken.breaks}")
+    assert spoiled.returncode == 0, spoiled.stderr
+    try:
+        cluster.wait("a drain", lambda: "pulumi-slurm:jail" in cluster.pod(ASK).stdout, 90)
+        reason, state = cluster.pod(ASK).stdout, cluster.state()
+        (home / "goes-on").touch()
+        cluster.wait("the job's end", lambda: not cluster.pod("/opt/slurm/bin/squeue -h").stdout.strip(), 60)
+    finally:
+        mended = cluster.pod(f"set -e; {broken.mends}")
+        assert mended.returncode == 0, mended.stderr
+    assert broken.reason in reason
+    assert broken.reason in state
+    assert (home / "out").read_text() == ""
+    said = (home / "err").read_text()
+    assert broken.said in said
+    assert broken.said != JAIL_SENTENCE or broken.reason in said
+
+
+@pytest.mark.usefixtures("waiting_job")
+def test_a_configuration_that_would_skip_the_plugin_drains_the_node_before_its_slurmd_is_stopped(
+    cluster: SmallCluster, home: Path
+) -> None:
+    conf = cluster.root.parents[2] / "config/plugstack.conf"
+    right = conf.read_text()
+    ask = "/opt/slurm/bin/sinfo -h -o %E"
+    conf.write_text(right.replace("required", "optional"))
+    try:
+        assert cluster.pod(RECONFIGURE, name=LOGIN).returncode == 0
+        cluster.wait("a drain", lambda: "pulumi-slurm:jail" in cluster.pod(ask, name=LOGIN).stdout, 90)
+        assert "has no line 'required" in cluster.pod(ask, name=LOGIN).stdout
+        cluster.wait("the node's state", lambda: "jobs would run outside the jail" in cluster.state(), 60)
+        (home / "goes-on").touch()
+    finally:
+        conf.write_text(right)
+        assert cluster.pod(RECONFIGURE, name=LOGIN).returncode == 0
+    cluster.wait("slurmd runs again", lambda: cluster.state() == "ready", 120)
+    assert (home / "out").read_text() == ""
