@@ -60,6 +60,7 @@ def _login_variable(config: Config) -> dict[str, Any]:
         "memoryMib": config.login.user_memory_mib,
         "processes": limits.processes_per_user,
         "passwords": config.login.passwords,
+        **({"directory": True} if config.directory.is_on else {}),
         **cpu,
     }
 

@@ -23,6 +23,8 @@ DATABASE_CREDENTIALS: Final = "slurm-database-credentials"
 DATABASE_PASSWORD: Final = "password"  # noqa: S105 - a key, not its value
 """Key of the password in the Secret that the program makes, and file name of every database password in a pod."""
 WORKERS: Final = "slurm-workers"
+DIRECTORY: Final = "slurm-directory"
+DIRECTORY_PASSWORD: Final = "password"  # noqa: S105 - a file's name, not its content
 LOGIN: Final = "slurm-login"
 LOGINS: Final = "slurm-logins"
 OPERATOR: Final = "slurm-operator"
@@ -93,6 +95,7 @@ OPERATOR_UID: Final = 65532
 # Paths in the slurm image.
 ETC_SLURM: Final = "/etc/slurm"
 SECRETS_SLURM: Final = "/run/secrets/slurm"
+SECRETS_DIRECTORY: Final = "/run/secrets/directory"
 SECRETS_SSH: Final = "/run/secrets/ssh"
 SECRETS_REST_TLS: Final = "/run/secrets/rest-tls"
 SECRETS_DATABASE_TLS: Final = "/run/secrets/database-tls"

@@ -95,6 +95,7 @@ def _rules(config: Config) -> dict[str, list[dict[str, Any]]]:
             },
         ],
         "rehearsal": [{"from": _from(config, "operator"), "ports": [_port(names.REHEARSAL_PORT)]}],
+        **({"directory": []} if config.directory.is_on else {}),
         **_accounting_rules(config),
         # kubelet's probes come from the node itself, which policies do not bind.
         # A rule from nobody would be one from everybody.

@@ -13,6 +13,7 @@ from components import (
     controller,
     credentials,
     database,
+    directory,
     gpu_operator,
     jail_population,
     jail_storage,
@@ -82,6 +83,7 @@ def _others(config: Config) -> list[Manifest]:
         *node_set.shared_manifests(config),
         *(manifest for each in config.node_sets for manifest in node_set.manifests(config, each)),
         *login.manifests(config),
+        *directory.manifests(config),
     ]
 
 
@@ -162,6 +164,8 @@ class SlurmCluster(Component):
             for each in config.node_sets
         ]
         logins = login.Login("login", config, [*ready, root], child)
+        if config.directory.is_on:
+            parts.append(directory.Directory("directory", config, [*ready, root], child))
         custom = _custom_resources(self, config, ledger.revision, [*parts, workers, *nodes, logins])
         self._finish(config, logins, custom)
 

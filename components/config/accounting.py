@@ -39,7 +39,7 @@ class Enforcement(StrEnum):
 
 
 class PasswordSecret(Model):
-    """A Secret of the namespace that holds the database password."""
+    """A Secret of the namespace that holds a password."""
 
     name: ObjectName = setting("Name of the Secret.")
     key: SecretKey = setting("Key of the password inside it.", default="password")

@@ -111,6 +111,19 @@ def _login(config: Mapping[str, Any]) -> Iterator[Problem]:
         return
 
 
+def _directory(config: Mapping[str, Any]) -> Iterator[Problem]:
+    directory = _map(config.get("directory"))
+    if directory and directory.get("uri") is None:
+        yield Problem(("directory", "uri"), NOTHING, "the directory's address, such as ldaps://ldap.example.org")
+    if directory.get("uri") is not None and directory.get("base") is None:
+        yield Problem(("directory", "base"), NOTHING, "the entry below which people are, such as dc=example,dc=org")
+    bind, secret = directory.get("bindDn"), directory.get("bindPasswordSecret")
+    if bind is not None and secret is None:
+        yield Problem(("directory", "bindPasswordSecret"), NOTHING, "the Secret with the password of bindDn")
+    if secret is not None and bind is None:
+        yield Problem(("directory", "bindDn"), NOTHING, "whose password bindPasswordSecret is")
+
+
 def _operator(config: Mapping[str, Any]) -> Iterator[Problem]:
     mode = _map(config.get("operator")).get("mode", "install")
     images = config.get("images")
@@ -172,6 +185,7 @@ def disagreements(config: Mapping[str, Any]) -> list[Problem]:
         _partitions,
         _jail,
         _login,
+        _directory,
         _operator,
         _accounting,
         _options,

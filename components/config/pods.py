@@ -46,6 +46,11 @@ def database_resources() -> PodResources:
     return PodResources(cpu="250m", memory="2Gi")
 
 
+def directory_resources() -> PodResources:
+    """The default for what follows a directory."""
+    return PodResources(cpu="50m", memory="256Mi")
+
+
 def login_resources() -> PodResources:
     """The default for a login node: users edit, compile and copy files there."""
     return PodResources(cpu="500m", memory="4Gi")

@@ -6,6 +6,7 @@ from components.config.accounting import Accounting
 from components.config.certificates import Certificates
 from components.config.checks import Checks
 from components.config.cluster import Cluster, Images, Kubernetes, Timeouts
+from components.config.directory import Directory
 from components.config.gpu_operator import GpuOperator
 from components.config.health import Health
 from components.config.jail import Jail
@@ -69,6 +70,7 @@ class Config(Model):
         "Slurm's partitions; left out: one named main with every node set.", factory=list
     )
     login: Login = setting("Login nodes.", factory=Login)
+    directory: Directory = setting("An LDAP directory whose people are the cluster's.", factory=Directory)
     slurm: Slurm = setting("Slurm's own settings.", factory=Slurm)
     health: Health = setting("How nodes are checked.", factory=Health)
     accounting: Accounting = setting("Which jobs ran, for whom, and what they used.", factory=Accounting)

@@ -263,6 +263,23 @@ LabelValue = Annotated[
     str, _matching(_LABEL_VALUE, "a Kubernetes label value: at most 63 letters, digits, `.`, `_`, `-`")
 ]
 HostName = Annotated[str, _matching(r"[A-Za-z0-9]([A-Za-z0-9.:-]{0,251}[A-Za-z0-9])?", "a host name or an IP address")]
+LdapUri = Annotated[
+    str,
+    _matching(
+        r"ldaps?://[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[1-9]\d{0,4})?",
+        "ldaps://HOST or ldap://HOST, with a port or without; ldap:// is for StartTLS",
+    ),
+]
+DistinguishedName = Annotated[
+    str,
+    _matching(
+        r"[A-Za-z][A-Za-z0-9-]*=[^,=\x00-\x1f]+(,\s*[A-Za-z][A-Za-z0-9-]*=[^,=\x00-\x1f]+)*",
+        "a distinguished name such as ou=people,dc=example,dc=org",
+    ),
+]
+LdapFilter = Annotated[
+    str, _matching(r"\([ -~]+\)", "an LDAP filter in parentheses, such as (objectClass=posixAccount)")
+]
 Registry = Annotated[
     str, _matching(r"[a-z0-9][a-z0-9.-]*(:\d+)?(/[a-z0-9._-]+)*", "a registry and folder such as ghcr.io/example")
 ]

@@ -25,7 +25,7 @@ from devcluster.bootstrap import cache_folder
 from tests.unit.samples import SMALL, changed
 
 REVISION = "r1"
-CONTROLLER, WORKER, LOGIN = "slurm-controller-0", "cpu-0", "slurm-login-0"
+CONTROLLER, WORKER, LOGIN, DIRECTORY = "slurm-controller-0", "cpu-0", "slurm-login-0", "slurm-directory"
 ALICE = 1000
 ENTRY = "/usr/bin/tini -s -- /usr/bin/python3 -m slurm_node"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -192,22 +192,34 @@ class SmallCluster:
         self.pod("/opt/slurm/bin/scontrol update nodename=$(hostname) state=undrain")
         self.wait("the node is idle", lambda: self.jail("sinfo -h -o %T").stdout.strip() == "idle", 60)
 
-    def start_login(self) -> None:
-        """Starts a login node, and waits until its sshd answers."""
-        limits = json.dumps({"memoryMib": 1024, "processes": 256})
-        self._start(LOGIN, "login", SLURM_NODE=json.dumps({"controller": "slurm-controller:6817"}), SLURM_LOGIN=limits)
+    def start_login(self, **more: bool) -> None:
+        """Starts a login node, with further fields of SLURM_LOGIN, and waits until its sshd answers."""
+        login = json.dumps({"memoryMib": 1024, "processes": 256, **more})
+        self._start(LOGIN, "login", SLURM_NODE=json.dumps({"controller": "slurm-controller:6817"}), SLURM_LOGIN=login)
         self.wait("a login", lambda: self.ssh("true").returncode == 0, 60)
 
-    def ssh(self, *words: str, given: str = "", seconds: int = 60) -> subprocess.CompletedProcess[str]:
-        """A command over SSH, as alice; ``given`` is what it reads. It ends with 124 if it is not done in time."""
-        command = ["timeout", str(seconds), *self.client("ssh"), f"alice@{ADDRESS}", *words]
+    def start_directory(self, wanted: Mapping[str, object], files: Path, name: str = DIRECTORY) -> None:
+        """Starts the pod that follows a directory; ``files`` are those of its Secrets."""
+        shutil.copytree(files, self._folder / "keys" / name)
+        first = f"mv /run/secrets/slurm/{name} /run/secrets/directory; "
+        self._start(name, "directory", first=first, SLURM_DIRECTORY=json.dumps(wanted))
+
+    def in_network(self, *command: str) -> list[str]:
+        """A command in the cluster's network."""
+        return ["nsenter", "-t", str(self._network.pid), "--net", *command]
+
+    def ssh(
+        self, *words: str, given: str = "", seconds: int = 60, user: str = "alice"
+    ) -> subprocess.CompletedProcess[str]:
+        """A command over SSH; ``given`` is what it reads. It ends with 124 if it is not done in time."""
+        command = ["timeout", str(seconds), *self.client("ssh"), f"{user}@{ADDRESS}", *words]
         return _run(command, seconds + 10, given)
 
     def client(self, program: str) -> list[str]:
         """ssh, scp or sftp with the key of alice, in the cluster's network."""
         options = ("BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR")
         return [
-            *("nsenter", "-t", str(self._network.pid), "--net", program, "-i", str(self._folder / "keys/alice")),
+            *self.in_network(program, "-i", str(self._folder / "keys/alice")),
             *(word for option in options for word in ("-o", option)),
         ]
 
@@ -221,11 +233,11 @@ class SmallCluster:
         self.wait("the job's end", lambda: not self.jail(f"squeue -h -j {submitted.stdout}").stdout.strip(), 60)
         return self.jail(f"cat {written}", user=user).stdout
 
-    def _start(self, name: str, role: str, *, user: bool = False, **environment: str) -> None:
+    def _start(self, name: str, role: str, *, user: bool = False, first: str = "", **environment: str) -> None:
         # Kubernetes starts slurmctld as SlurmUser, with a folder and keys of its own.
         mine = "install -d -o 64030 -g 64030 /run/slurmctld; chown -R 64030:64030 /run/secrets/slurm; "
         become = "exec setpriv --reuid=64030 --regid=64030 --clear-groups " if user else "exec "
-        command = f"sh -c {shlex.quote((mine if user else '') + become + f'{ENTRY} {role}')}"
+        command = f"sh -c {shlex.quote(first + (mine if user else '') + become + f'{ENTRY} {role}')}"
         log = (self._folder / f"{name}.log").open("wb")
         self._pods[name] = subprocess.Popen(
             self._pod(name, command, **environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log
@@ -271,16 +283,21 @@ class SmallCluster:
             assert not ended and time.monotonic() < deadline, f"{what}: not within {seconds} s, ended {ended}: {logs}"
             time.sleep(0.2)
 
+    def end(self, name: str) -> None:
+        """Ends a pod; its namespaces and mounts go with its processes."""
+        pod = self._pods.pop(name)
+        # The first process too: --kill-child is void for one that changes its user, as slurmctld's does.
+        children = Path(f"/proc/{pod.pid}/task/{pod.pid}/children")
+        with suppress(FileNotFoundError, ProcessLookupError):
+            for child in children.read_text().split():
+                os.kill(int(child), signal.SIGKILL)
+        pod.kill()
+        pod.wait()
+
     def stop(self) -> None:
-        """Ends everything; namespaces and mounts go with their processes."""
-        for pod in self._pods.values():
-            # Each first process too: --kill-child is void for one that changes its user, as slurmctld's does.
-            children = Path(f"/proc/{pod.pid}/task/{pod.pid}/children")
-            with suppress(FileNotFoundError, ProcessLookupError):
-                for child in children.read_text().split():
-                    os.kill(int(child), signal.SIGKILL)
-            pod.kill()
-            pod.wait()
+        """Ends everything."""
+        for name in list(self._pods):
+            self.end(name)
         self._network.kill()
         self._network.wait()
 

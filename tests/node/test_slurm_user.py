@@ -30,6 +30,7 @@ def words(actions: list[user_plan.Action]) -> list[str]:
 
 def test_ids_agree_with_those_of_a_roots_first_users() -> None:
     assert (user_plan.FIRST_ID, user_plan.LAST_ID) == (accounts.FIRST_ORDINARY_ID, accounts.LAST_ORDINARY_ID)
+    assert user_plan.FIRST_FOREIGN_ID == accounts.FIRST_FOREIGN_ID
 
 
 def test_a_new_user_gets_all_in_one_command() -> None:

@@ -43,12 +43,20 @@ GPU_SET = {
     "gpus": {"type": "h100", "perNode": 8},
 }
 
+DIRECTORY: dict[str, Any] = {
+    "uri": "ldaps://ldap.example",
+    "base": "dc=example,dc=org",
+    "bindDn": "cn=slurm,dc=example,dc=org",
+    "bindPasswordSecret": {"name": "ldap"},
+    "caSecret": {"name": "ldap-ca"},
+}
 EVERYTHING: dict[str, Any] = {
     **SMALL,
     "nodeSets": [SMALL["nodeSets"][0], {**GPU_SET, "network": {"rdma": {"resource": "rdma/fabric"}}}],
     "networkOperator": {"mode": "install", "pools": [{"name": "fabric"}]},
     "gpuOperator": {"mode": "install", "nodeFeatureDiscovery": False},
     "certificates": {"mode": "install"},
+    "directory": DIRECTORY,
 }
 """A configuration with every component in it; other makers' operators are installed."""
 

@@ -13,6 +13,7 @@ from components.config import ConfigurationError, from_pulumi, parse
 from tests.unit.samples import GPU_SET, SMALL, SSH_KEY, changed
 
 SET = {"name": "gpu", "replicas": 1, "resources": {"cpu": 1, "memory": "1Gi"}}
+DIRECTORY = {"uri": "ldaps://ldap.example", "base": "dc=example,dc=org"}
 USER = {"name": "alice", "sshPublicKeys": [SSH_KEY]}
 
 BAD: list[tuple[str, Any, str]] = [
@@ -324,6 +325,21 @@ BAD: list[tuple[str, Any, str]] = [
     ("login.limits", {"cpuPerUser": "many"}, "want a Kubernetes CPU quantity"),
     ("login.limits", {"processesPerUser": 3}, "pulumi-slurm:login.limits.processesPerUser: got 3; want 16 or more"),
     ("login.passwords", "maybe", "want true or false"),
+    ("directory", {"base": "dc=example"}, "directory.uri: got nothing; want the directory's address"),
+    ("directory", {"uri": "ldaps://ldap.example"}, "pulumi-slurm:directory.base: got nothing; want the entry below"),
+    ("directory", {**DIRECTORY, "uri": "http://a.example"}, "want ldaps://HOST or ldap://HOST"),
+    ("directory", {**DIRECTORY, "uri": "ldaps://a.example/dc=b??sub"}, "want ldaps://HOST or ldap://HOST"),
+    ("directory", {**DIRECTORY, "uri": "-x"}, "want ldaps://HOST or ldap://HOST"),
+    ("directory", {**DIRECTORY, "base": "example.org"}, "want a distinguished name such as ou=people,dc=example"),
+    ("directory", {**DIRECTORY, "base": "dc=a\ndc=b"}, "want a distinguished name"),
+    ("directory", {**DIRECTORY, "userFilter": "uid=*"}, "directory.userFilter: got 'uid=*'; want an LDAP filter in"),
+    ("directory", {**DIRECTORY, "groupFilter": "-h"}, "directory.groupFilter: got '-h'; want an LDAP filter in"),
+    ("directory", {**DIRECTORY, "interval": "5"}, "directory.interval: got '5'; want a duration such as"),
+    ("directory", {**DIRECTORY, "bindDn": "cn=a"}, "directory.bindPasswordSecret: got nothing; want the Secret with"),
+    ("directory", {**DIRECTORY, "bindPasswordSecret": {"name": "a"}}, "directory.bindDn: got nothing; want whose"),
+    ("directory", {**DIRECTORY, "bindDn": "cn=a", "bindPasswordSecret": "secret"}, "want a map of keys to values"),
+    ("directory", {**DIRECTORY, "caSecret": {"name": "A"}}, "directory.caSecret.name: got 'A'; want the name of a"),
+    ("directory", {**DIRECTORY, "password": "x"}, "pulumi-slurm:directory.password: got 'x'; want no such key"),
     (
         "login.service",
         {"type": "NodePort", "loadBalancerSourceRanges": ["192.0.2.0/24"]},

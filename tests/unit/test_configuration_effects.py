@@ -79,6 +79,20 @@ def login(key: str) -> Callable[[Config], Any]:
     return lambda config: variable(config, "StatefulSet", "slurm-login", "SLURM_LOGIN").get(key)
 
 
+def followed(key: str) -> Callable[[Config], Any]:
+    """A value that the pod which follows the directory is told."""
+    return lambda config: variable(config, "Deployment", "slurm-directory", "SLURM_DIRECTORY")[key]
+
+
+def directory_secret(config: Config, file: str) -> Any:
+    """The Secret from which the directory's pod has a file."""
+    sources = next(
+        each for each in pod(config, "Deployment", "slurm-directory")["volumes"] if each["name"] == "secrets"
+    )
+    secrets = [each["secret"] for each in sources["projected"]["sources"]]
+    return next(each for each in secrets if each["items"][0]["path"] == file)
+
+
 def claim(name: str) -> Callable[[Config], Any]:
     """Reads the spec of a claim."""
     return lambda config: body(config, "PersistentVolumeClaim", name)["spec"]
@@ -344,6 +358,28 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
     ("login.limits.cpuPerUser", "1500m", login("cpuMillis"), 1500),
     ("login.limits.processesPerUser", 99, login("processes"), 99),
     ("login.passwords", True, login("passwords"), True),
+    ("directory.uri", "ldap://a.example:10389", followed("uri"), "ldap://a.example:10389"),
+    ("directory.base", "dc=other", followed("base"), "dc=other"),
+    ("directory.bindDn", "cn=reader,dc=example", followed("bind"), "cn=reader,dc=example"),
+    ("directory.bindPasswordSecret.name", "theirs", lambda c: directory_secret(c, "password")["name"], "theirs"),
+    (
+        "directory.bindPasswordSecret.key",
+        "reader",
+        lambda c: directory_secret(c, "password")["items"],
+        [{"key": "reader", "path": "password"}],
+    ),
+    ("directory.caSecret.name", "corp", lambda c: directory_secret(c, "ca.crt")["name"], "corp"),
+    (
+        "directory.caSecret.key",
+        "root.pem",
+        lambda c: directory_secret(c, "ca.crt")["items"],
+        [{"key": "root.pem", "path": "ca.crt"}],
+    ),
+    ("directory.userFilter", "(uid=a*)", followed("userFilter"), "(uid=a*)"),
+    ("directory.groupFilter", "(cn=a*)", followed("groupFilter"), "(cn=a*)"),
+    ("directory.interval", "2m", followed("seconds"), 120),
+    ("directory.resources.cpu", "3", requests("Deployment", "slurm-directory", "cpu"), "3"),
+    ("directory.resources.memory", "3Gi", requests("Deployment", "slurm-directory", "memory"), "3Gi"),
     ("login.resources.cpu", "3", requests("StatefulSet", "slurm-login", "cpu"), "3"),
     ("login.resources.memory", "3Gi", requests("StatefulSet", "slurm-login", "memory"), "3Gi"),
     ("slurm.options", {"KillWait": 60}, has("KillWait=60"), True),
@@ -546,6 +582,16 @@ _BASES: dict[str, tuple[str, Any]] = {
         {"mode": "external", "external": {"host": "db.example", "passwordSecret": {"name": "db"}}},
     ),
     "nodeSets.0.removal.deadline": ("nodeSets.0.removal", {"jobs": "deadline", "deadline": "1h"}),
+    "directory.": (
+        "directory",
+        {
+            "uri": "ldaps://ldap.example",
+            "base": "dc=example",
+            "bindDn": "cn=slurm",
+            "bindPasswordSecret": {"name": "ldap"},
+            "caSecret": {"name": "ca"},
+        },
+    ),
     "login.users.": ("login.users", [{"name": "alice", "sshPublicKeys": [SSH_KEY]}]),
 }
 

@@ -11,21 +11,21 @@ from slurm_node import paths
 from slurm_node.__main__ import ROLES
 from slurm_node.proxy import PAIR
 from slurm_node.rest import PORT
-from slurm_node.settings import Accounting, read_accounting, read_jail, read_node, read_users
+from slurm_node.settings import Accounting, read_accounting, read_directory, read_jail, read_node, read_users
 from slurm_operator import names as operator_names
 
 from components import names, slurm_cluster
 from components.config import parse
 from components.config.node_sets import Update
 from components.operator import CRD_FOLDER
-from tests.unit.samples import GPU_SET, SSH_KEY, changed
+from tests.unit.samples import DIRECTORY, GPU_SET, SSH_KEY, changed
 
 CHECKOUT = Path(__file__).parents[2]
 CONFIG = parse(
     changed(
         "login.users",
         [{"name": "alice", "sshPublicKeys": [SSH_KEY], "sudo": True}],
-        changed("nodeSets", [GPU_SET], changed("certificates.mode", "existing")),
+        changed("nodeSets", [GPU_SET], changed("certificates.mode", "existing", changed("directory", DIRECTORY))),
     )
 )
 CONTAINERS = {
@@ -69,6 +69,7 @@ def test_the_operator_has_the_same_names(ours: object, theirs: object) -> None:
         (names.SECRETS_SLURM, paths.SLURM_SECRETS),
         (names.SECRETS_SSH, paths.SSH_SECRETS),
         (names.SPOOL_DIR, paths.SPOOL),
+        (names.SECRETS_DIRECTORY, paths.DIRECTORY_SECRETS),
         (names.CONTROLLER_RUN, paths.CONTROLLER_RUN),
         (names.ETC_SLURM, paths.ETC_SLURM),
         (names.STATE_DIR, paths.STATE),
@@ -100,8 +101,9 @@ def test_every_role_that_pods_ask_for_is_one_of_the_entrys() -> None:
         for container in ours
         if "exec" in container.get("readinessProbe", {})
     }
-    assert asked == {"controller", "accounting", "rest", "rehearsal", "proxy", "worker", "login", "populate"}
-    assert probes == {"ready-controller", "ready-accounting", "ready-worker", "ready-login", "ready-rest"}
+    daemons = {"controller", "accounting", "rest", "worker", "login", "directory"}
+    assert asked == daemons | {"rehearsal", "proxy", "populate"}
+    assert probes == {f"ready-{each}" for each in daemons}
     assert asked | probes <= ROLES.keys()
 
 
@@ -118,6 +120,11 @@ def test_the_entry_reads_what_the_pods_say() -> None:
     assert read_accounting({}) is None
     populate = {each["name"]: each["value"] for each in MAINS[names.jail_job("ab" * 8)]["env"]}
     assert read_jail(populate).revision == jail.revision
+    directory = {each["name"]: each["value"] for each in MAINS[names.DIRECTORY]["env"]}
+    followed = read_directory(directory)
+    assert (followed.uri, followed.bind, followed.own_authority) == (DIRECTORY["uri"], DIRECTORY["bindDn"], True)
+    assert (followed.user_filter, followed.seconds) == ("(objectClass=posixAccount)", 300)
+    assert read_jail(directory) == read_jail(populate)
     (user,) = read_users(populate)
     assert (user.name, user.ssh_public_keys, user.sudo) == ("alice", (SSH_KEY,), True)
 

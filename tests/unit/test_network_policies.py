@@ -9,13 +9,24 @@ import pytest
 from components import names, network_policies
 from components.config import parse
 from components.manifest import labels
-from tests.unit.samples import SMALL, changed
+from tests.unit.samples import DIRECTORY, changed
 
-CONFIG = parse(SMALL)
+CONFIG = parse(changed("directory", DIRECTORY))
 POLICIES = [manifest.body["spec"] for manifest in network_policies.manifests(CONFIG)]
 OUTSIDE = "an address outside"
 PROMETHEUS = "a pod of namespace monitoring"
-COMPONENTS = ("controller", "rest", "rehearsal", "worker", "login", "operator", "jail", "accounting", "database")
+COMPONENTS = (
+    "controller",
+    "rest",
+    "rehearsal",
+    "worker",
+    "login",
+    "operator",
+    "jail",
+    "accounting",
+    "database",
+    "directory",
+)
 
 
 def _peer_matches(peer: dict[str, Any], source: str) -> bool:

@@ -9,9 +9,9 @@ import pytest
 from components import names, pod_security, slurm_cluster
 from components.config import parse
 from components.manifest import Manifest
-from tests.unit.samples import GPU_SET, SMALL, changed
+from tests.unit.samples import DIRECTORY, GPU_SET, SMALL, changed
 
-CONFIG = parse(changed("nodeSets", [SMALL["nodeSets"][0], GPU_SET]))
+CONFIG = parse(changed("nodeSets", [SMALL["nodeSets"][0], GPU_SET], changed("directory", DIRECTORY)))
 MANIFESTS = slurm_cluster.manifests(CONFIG)
 WORKLOADS = [each for each in MANIFESTS if each.kind in ("StatefulSet", "Deployment", "Job")]
 SELECTORS = ("podSelector", "namespaceSelector", "ipBlock")
@@ -83,6 +83,7 @@ def test_daemons_that_need_no_root_have_none(name: str, uid: int) -> None:
     [
         ("cpu", pod_security.WORKER_CAPABILITIES),
         (names.LOGIN, pod_security.LOGIN_CAPABILITIES),
+        (names.DIRECTORY, pod_security.DIRECTORY_CAPABILITIES),
         (names.jail_job(CONFIG.jail.revision), pod_security.POPULATE_CAPABILITIES),
     ],
 )

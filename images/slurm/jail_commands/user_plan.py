@@ -13,9 +13,16 @@ from jail_commands.running import Refused
 FIRST_ID = 1000
 LAST_ID = 59999
 """Debian's range for people; images/slurm/slurm_node/accounts.py has the same."""
+FIRST_FOREIGN_ID = 65_536
+"""From here on ids are a directory's to give; nobody gets one here."""
 _NAME = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
 _ACCOUNT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 _KEY = re.compile(r"(?P<type>(ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+) (?P<blob>[A-Za-z0-9+/]+=*)( [^\n]*)?")
+
+
+def is_ordinary(number: int) -> bool:
+    """Tells whether an id is one of people, not of a system account."""
+    return FIRST_ID <= number <= LAST_ID or number >= FIRST_FOREIGN_ID
 
 
 @dataclass(frozen=True)
@@ -145,7 +152,7 @@ def additions(seen: Seen, wanted: Wanted) -> list[Action]:
         # "*": no password fits, and the account is not locked, so a key opens it.
         make = ("useradd", "--create-home", "--shell", "/bin/bash", "--uid", number, "--user-group", "--password", "*")
         actions.append(Command((*make, name), f"made the user {name} with id {number} and home /home/{name}"))
-    elif not FIRST_ID <= seen.uid <= LAST_ID:
+    elif not is_ordinary(seen.uid):
         raise Refused(f"{name} is a system account (id {seen.uid}), not a person's: choose another name")
     if keys := tuple(_new_keys(seen.keys, wanted.keys)):
         actions.append(AddKeys(keys))
@@ -197,7 +204,7 @@ def removals(seen: Seen, name: str, *, delete_home: bool) -> list[Action]:
         actions.append(Command(leave, f"{name} may use no Slurm account any more; past jobs stay in sacct"))
     if seen.uid is None:
         return actions
-    if not FIRST_ID <= seen.uid <= LAST_ID:
+    if not is_ordinary(seen.uid):
         raise Refused(f"{name} is a system account (id {seen.uid}), not a person's")
     if delete_home:
         says = f"removed the user {name} and /home/{name}"

@@ -5,6 +5,7 @@ import sys
 from slurm_node import (
     accounting,
     controller,
+    directory,
     keeper,
     login,
     populate,
@@ -27,10 +28,12 @@ ROLES = {
     "login": login.main,
     "keeper": keeper.main,
     "populate": populate.main,
+    "directory": directory.main,
     "ready-accounting": ready.accounting,
     "ready-controller": ready.controller,
     "ready-worker": ready.worker,
     "ready-login": ready.login,
+    "ready-directory": ready.directory,
     "ready-rest": ready.rest,
 }
 

@@ -1,7 +1,8 @@
 """Keeps people the same in all roots of the volume: what is changed in one is in the others about a second later.
 
-Login nodes run it. What all roots agree on is kept beside them, and so is what each of them said then, so that it may
-be ended at any moment. Roots are the users' to write, so no link in one of them is followed.
+Login nodes run it, and so does the pod that follows a directory. What all roots agree on is kept beside them, and so is
+what each of them said then, so that it may be ended at any moment. Roots are the users' to write, so no link in one of
+them is followed.
 """
 
 import fcntl
@@ -12,10 +13,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from slurm_node import account_files, inventory, paths, people
+from slurm_node import account_files, directory_people, inventory, paths, people
 from slurm_node.accounts import FILES, Accounts
 from slurm_node.copying import write_durably
 from slurm_node.log import say
+
+DIRECTORY = ".directory.json"
+"""What was taken from a directory last; no revision begins with a dot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +43,18 @@ def complete_roots(volume: Path) -> list[str]:
     return [path.stem for path in markers if paths.root_of(volume, path.stem).is_dir()]
 
 
-def synchronize(volume: Path, joining: str | None = None) -> None:
+def synchronize(
+    volume: Path, joining: str | None = None, directory: directory_people.Found | None = None
+) -> directory_people.Found | None:
     """Makes people the same in all complete roots, and in one that is about to be.
+
+    Args:
+        volume: where the shared volume is mounted.
+        joining: the revision that is about to be.
+        directory: what an LDAP directory says now; None where nobody asked one.
+
+    Returns:
+        What of the directory was taken over.
 
     Raises:
         OSError: a root's files can't be read or written, or its lock is not to be had.
@@ -62,6 +76,13 @@ def synchronize(volume: Path, joining: str | None = None) -> None:
         # A stable sort: those that never agreed come last, the newest of them first.
         order = sorted(held, key=lambda each: before[each.revision] is None)
         after = people.merged(agreed, [people.Root(said[each.revision], before[each.revision]) for each in order])
+        if directory is not None:
+            taken = _load(state / DIRECTORY) or {}
+            directory = directory_people.acceptable(directory, taken, tuple(each.accounts for each in held))
+            after = directory_people.with_directory(after, taken, directory.people)
+            # Before the roots: who is there and was not taken from a directory would be taken for the jail's own.
+            if directory.people.keys() - taken.keys():
+                _save(state / DIRECTORY, {**taken, **directory.people})
         if after != agreed:
             _save(state / "people.json", after)
             for sentence in people.clashes(after):
@@ -71,6 +92,9 @@ def synchronize(volume: Path, joining: str | None = None) -> None:
             now = _read(each.revision, each.folder).people(images[each.revision])
             if now != before[each.revision]:
                 _save(state / f"{each.revision}.json", now)
+        if directory is not None and directory.people != taken:
+            _save(state / DIRECTORY, directory.people)
+    return directory
 
 
 def _check(root: Held, before: Mapping[people.Entry, str] | None) -> None:

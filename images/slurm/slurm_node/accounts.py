@@ -14,11 +14,19 @@ from slurm_node.settings import User
 SLURM_ID = 64030
 FIRST_ORDINARY_ID = 1000
 LAST_ORDINARY_ID = 59999
-"""Debian's ranges (adduser.conf): people have ids from 1000 to 59999."""
+"""Debian's ranges (adduser.conf): people get ids from 1000 to 59999."""
+FIRST_FOREIGN_ID = 65_536
+LAST_FOREIGN_ID = 2**32 - 2
+"""Ids that no system account has (Debian policy, 9.2.2); directories like to give them to people."""
 FIRST_SUBORDINATE_ID = 100_000
 SUBORDINATE_IDS = 65_536
 FILES = ("passwd", "shadow", "group", "gshadow", "subuid", "subgid")
 NAME = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
+
+
+def is_ordinary(number: int) -> bool:
+    """Tells whether an id is one of people, not of a system account."""
+    return FIRST_ORDINARY_ID <= number <= LAST_ORDINARY_ID or FIRST_FOREIGN_ID <= number <= LAST_FOREIGN_ID
 
 
 @dataclass(frozen=True, slots=True)

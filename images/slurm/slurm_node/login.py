@@ -10,6 +10,7 @@ from slurm_node.config_renewal import ConfigRenewal
 from slurm_node.log import say
 from slurm_node.submount_watch import SubmountWatch
 from slurm_node.supervise import Daemon, run
+from slurm_node.system import MountFlag, mount
 
 HOST_KEYS = ("ssh_host_ed25519_key", "ssh_host_rsa_key")
 AS_SLURM = (
@@ -28,6 +29,7 @@ WITH_PASSWORDS = (
     *("-o", "AuthenticationMethods=publickey password"),
     *("-o", "PAMServiceName=sshd-password"),
 )
+WITH_DIRECTORY = ("-o", f"AuthorizedKeysFile=/run/jail%h/.ssh/authorized_keys {paths.SSH_DIRECTORY_KEYS}/%u")
 
 
 def main() -> int:
@@ -42,9 +44,14 @@ def main() -> int:
     for name in HOST_KEYS:
         keys.install(paths.SSH_SECRETS / name, paths.SSH_KEYS / name)
     paths.SSHD_RUN.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if login.directory:
+        paths.DIRECTORY_KEYS.mkdir(mode=0o755, parents=True, exist_ok=True)
+        paths.SSH_DIRECTORY_KEYS.mkdir(mode=0o755, exist_ok=True)
+        mount(str(paths.DIRECTORY_KEYS), paths.SSH_DIRECTORY_KEYS, flags=MountFlag.BIND)
     fetching = ["/opt/slurm/sbin/sackd", "-D", "--conf-server", node.controller]
     sackd = Daemon("sackd", [*AS_SLURM, *fetching], {"SLURM_SACK_KEY": str(key)})
-    sshd = Daemon("sshd", ["/usr/sbin/sshd", "-D", "-e", *(WITH_PASSWORDS if login.passwords else ())])
+    more = [*(WITH_PASSWORDS if login.passwords else ()), *(WITH_DIRECTORY if login.directory else ())]
+    sshd = Daemon("sshd", ["/usr/sbin/sshd", "-D", "-e", *more])
     keeper = Daemon("keeper", [sys.executable, "-m", "slurm_node", "keeper"])
     daemons, submounts, renewal = [sackd, keeper], SubmountWatch(jail), ConfigRenewal(sackd)
 

@@ -15,6 +15,12 @@ VOLUME = Path("/mnt/jail")
 TREE = Path("/run/jail")
 MARKER = TREE / "run/.jail-ready"
 SLURM_SECRETS = Path("/run/secrets/slurm")
+DIRECTORY_SECRETS = Path("/run/secrets/directory")
+"""Where the directory's pod has the password that it binds with, and the CA of the directory's servers."""
+DIRECTORY_KEYS = VOLUME / "directory/keys"
+"""A file for each user whose SSH keys are in the directory; root's, outside of every root."""
+SSH_DIRECTORY_KEYS = Path("/run/directory-keys")
+"""The same on a login node, below folders that nobody else may write: sshd insists on it."""
 SSH_SECRETS = Path("/run/secrets/ssh")
 REST_TLS = Path("/run/secrets/rest-tls")
 REST_SOCKET = Path("/run/slurm-rest/slurmrestd.sock")

@@ -8,7 +8,7 @@ result is written back. A root's system accounts stay its image's.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from slurm_node.accounts import FILES, FIRST_ORDINARY_ID, LAST_ORDINARY_ID, Accounts
+from slurm_node.accounts import FILES, Accounts, is_ordinary
 
 Entry = tuple[str, str]
 People = Mapping[Entry, str]
@@ -117,7 +117,7 @@ def _joining(agreed: People, now: People) -> dict[Entry, str]:
 
 
 def _ordinary(accounts: Accounts, file: str) -> set[str]:
-    return {name for name, number in accounts.ids(file).items() if FIRST_ORDINARY_ID <= number <= LAST_ORDINARY_ID}
+    return {name for name, number in accounts.ids(file).items() if is_ordinary(number)}
 
 
 def _members(line: str) -> list[str]:

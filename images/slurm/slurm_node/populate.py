@@ -256,14 +256,15 @@ def make_home(root: Path, volume: Path, user: settings.User, number: int) -> Non
         aside.parent.mkdir(mode=0o700, exist_ok=True)
         if aside.exists():
             shutil.rmtree(aside)
-        _copy_skeleton(root, aside)
+        copy_skeleton(root, aside)
         _give_keys(aside, user)
         for path in [aside, *aside.rglob("*")]:
             os.chown(path, number, number, follow_symlinks=False)
         aside.rename(homes / user.name)
 
 
-def _copy_skeleton(root: Path, home: Path) -> None:
+def copy_skeleton(root: Path, home: Path) -> None:
+    """Begins a home with what the root has for each, if it has anything."""
     try:
         with below.in_words("/etc/skel"), opened_inside(root, "/etc/skel/.") as skeleton:
             below.copy_out(skeleton, home)

@@ -61,6 +61,14 @@ def accounting() -> int:
     return 0
 
 
+def directory() -> int:
+    """Ready when the directory answered the last question."""
+    state = paths.NODE_STATE.read_text() if paths.NODE_STATE.exists() else "the directory has not been asked yet"
+    if state != "ready":
+        raise NodeError(f"not ready: {state}")
+    return 0
+
+
 def rest() -> int:
     """Ready when slurmrestd takes connections on its socket."""
     connect(paths.REST_SOCKET)

@@ -97,12 +97,34 @@ class Login:
         cpu_millis: thousandths of a CPU; None: no limit.
         processes: threads count, too.
         passwords: whether a password opens SSH, as a key does.
+        directory: whether keys of an LDAP directory open SSH, too.
     """
 
     memory_mib: int
     processes: int
     cpu_millis: int | None = None
     passwords: bool = False
+    directory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """SLURM_DIRECTORY: the LDAP directory whose people are the cluster's.
+
+    Attributes:
+        uri: ldaps://, or ldap:// for StartTLS.
+        bind: distinguished name to bind as; None: nobody.
+        own_authority: whether the servers' CA is one that the pod has a file of; else those that everybody knows.
+        seconds: between two questions.
+    """
+
+    uri: str
+    base: str
+    user_filter: str
+    group_filter: str
+    bind: str | None = None
+    own_authority: bool = False
+    seconds: int = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +200,21 @@ def read_login(environment: Mapping[str, str] = os.environ) -> Login:
         processes=int(value["processes"]),
         cpu_millis=None if cpu is None else int(cpu),
         passwords=bool(value.get("passwords", False)),
+        directory=bool(value.get("directory", False)),
+    )
+
+
+def read_directory(environment: Mapping[str, str] = os.environ) -> Directory:
+    """Reads SLURM_DIRECTORY."""
+    value = _object(environment, "SLURM_DIRECTORY")
+    return Directory(
+        uri=str(value["uri"]),
+        base=str(value["base"]),
+        user_filter=str(value["userFilter"]),
+        group_filter=str(value["groupFilter"]),
+        bind=value.get("bind"),
+        own_authority=bool(value.get("ownAuthority", False)),
+        seconds=int(value["seconds"]),
     )
 
 

@@ -1,0 +1,124 @@
+"""The pod that follows an LDAP directory and writes its people into the jail."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pulumi
+
+from components import names, pod_security
+from components.component import Component
+from components.config import Config
+from components.config.directory import Directory as DirectoryConfig
+from components.config.values import duration_seconds
+from components.manifest import SKIP_AWAIT, Manifest, declared, selector
+from components.slurm_pod import (
+    environment,
+    jail_variable,
+    jail_volume,
+    pod_template,
+    ready_probe,
+    resources,
+    run_volume,
+    slurm_container,
+    slurm_pod_spec,
+)
+
+
+def _variable(directory: DirectoryConfig) -> dict[str, Any]:
+    bind = {} if directory.bind_dn is None else {"bind": directory.bind_dn}
+    return {
+        "uri": directory.uri,
+        "base": directory.base,
+        "userFilter": directory.user_filter,
+        "groupFilter": directory.group_filter,
+        "ownAuthority": directory.ca_secret is not None,
+        "seconds": duration_seconds(directory.interval),
+        **bind,
+    }
+
+
+def _secrets(directory: DirectoryConfig) -> dict[str, Any] | None:
+    """One volume of the password and the CA, each from a Secret of its own; None if there is neither."""
+    wanted = [
+        (directory.bind_password_secret, names.DIRECTORY_PASSWORD),
+        (directory.ca_secret, names.TLS_AUTHORITY),
+    ]
+    sources = [
+        {"secret": {"name": secret.name, "items": [{"key": secret.key, "path": file}]}}
+        for secret, file in wanted
+        if secret is not None
+    ]
+    return {"name": "secrets", "projected": {"defaultMode": 0o440, "sources": sources}} if sources else None
+
+
+def _deployment(config: Config) -> Manifest:
+    directory = config.directory
+    secrets = _secrets(directory)
+    mount = {"name": "secrets", "mountPath": names.SECRETS_DIRECTORY, "readOnly": True}
+    container = slurm_container(
+        config,
+        "directory",
+        env=environment({"SLURM_DIRECTORY": _variable(directory), "SLURM_JAIL": jail_variable(config)}),
+        readinessProbe=ready_probe("directory"),
+        resources=resources(directory.resources),
+        securityContext={
+            **pod_security.root_container(pod_security.DIRECTORY_CAPABILITIES),
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+        },
+        volumeMounts=[
+            {"name": "jail", "mountPath": names.JAIL_VOLUME},
+            {"name": "run", "mountPath": "/run"},
+            *([mount] if secrets else []),
+        ],
+    )
+    volumes = [jail_volume(config), run_volume(), *([secrets] if secrets else [])]
+    spec = {
+        "replicas": 1,
+        # Two would only wait for each other's lock.
+        "strategy": {"type": "Recreate"},
+        "selector": {"matchLabels": selector(config, "directory")},
+        "template": pod_template(
+            config,
+            "directory",
+            slurm_pod_spec(config, [container], volumes, securityContext=pod_security.root_pod()),
+        ),
+    }
+    body = declared(
+        config,
+        "apps/v1",
+        "Deployment",
+        names.DIRECTORY,
+        "directory",
+        {"spec": spec},
+        # A directory that does not answer holds up no `pulumi up`.
+        annotations=SKIP_AWAIT,
+    )
+    return Manifest(body)
+
+
+def manifests(config: Config) -> list[Manifest]:
+    """The Deployment, if there is a directory to follow."""
+    return [_deployment(config)] if config.directory.is_on else []
+
+
+class Directory(Component):
+    """What follows an LDAP directory.
+
+    Args:
+        name: Name of the resource in the stack.
+        config: The configuration: `directory`, `jail`, `images` and `cluster`.
+        depends_on: What is there before, such as a complete root of the jail.
+        opts: Options of the resource.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        depends_on: Sequence[pulumi.Resource] = (),
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(name, opts)
+        self.declare(manifests(config), depends_on)
+        self.register_outputs({})
