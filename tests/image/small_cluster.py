@@ -118,9 +118,17 @@ class SmallCluster:
         root: is moved to the jail's volume.
         folder: the volume and all else lies in it.
         volumes: pod → its own mount of the volume; the folder ``volume`` itself for others.
+        slurm: what the configuration says besides of Slurm.
     """
 
-    def __init__(self, image: Path, root: Path, folder: Path, volumes: Mapping[str, Path] | None = None) -> None:
+    def __init__(
+        self,
+        image: Path,
+        root: Path,
+        folder: Path,
+        volumes: Mapping[str, Path] | None = None,
+        slurm: Mapping[str, object] | None = None,
+    ) -> None:
         self._folder = folder
         self._batches = 0
         self._volumes = volumes or {}
@@ -139,10 +147,10 @@ class SmallCluster:
         (folder / "volume/roots").mkdir(parents=True)
         root.rename(folder / "volume/roots" / REVISION)
         self.root = folder / "volume/roots" / REVISION
-        self._write_configuration()
+        self._write_configuration({"cgroupPlugin": "disabled", **(slurm or {})})
 
-    def _write_configuration(self) -> None:
-        raw = changed("slurm", {"cgroupPlugin": "disabled"}, changed("accounting", {"mode": "off"}, SMALL))
+    def _write_configuration(self, slurm: Mapping[str, object]) -> None:
+        raw = changed("slurm", slurm, changed("accounting", {"mode": "off"}, SMALL))
         (self._folder / "config").mkdir()
         for name, text in slurm_conf.files(parse(raw)).items():
             (self._folder / "config" / name).write_text(text)
@@ -267,9 +275,11 @@ class SmallCluster:
         enter = ["nsenter", "-t", str(self.first_process(name)), "-m", "-u", "-i", "-n", "-p", "env", "-i"]
         return _run([*enter, f"PATH={PATH}", "sh", "-c", script], seconds)
 
-    def jail(self, script: str, *, user: int = 0, seconds: int = 60) -> subprocess.CompletedProcess[str]:
-        """Shell in the node's view of the jail, as somebody who is logged in there."""
-        enter = ["nsenter", "-t", str(self.first_process(WORKER)), "-m", "-u", "-i", "-n", "-p", "env", "-i"]
+    def jail(
+        self, script: str, *, user: int = 0, seconds: int = 60, name: str = WORKER
+    ) -> subprocess.CompletedProcess[str]:
+        """Shell in a node's view of the jail, as somebody who is logged in there."""
+        enter = ["nsenter", "-t", str(self.first_process(name)), "-m", "-u", "-i", "-n", "-p", "env", "-i"]
         variables = [f"PATH={PATH}", "HOME=/home/alice" if user else "HOME=/root"]
         root = ["chroot", *([f"--userspec={user}:{user}"] if user else []), "/run/jail"]
         return _run([*enter, *variables, *root, "sh", "-c", f"cd; {script}"], seconds)

@@ -1,0 +1,142 @@
+"""Who is made, changed or let in on one node is so on every other, and in every root, with the image's own daemons."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.image import roots
+from tests.image.small_cluster import ADDRESS, ALICE, LOGIN, WORKER, SmallCluster
+
+EACH = 12
+FILES = ("passwd", "shadow", "group", "gshadow")
+
+
+@pytest.fixture(scope="module")
+def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
+    folder = tmp_path_factory.mktemp("people")
+    started = SmallCluster(image, roots.make("bookworm", folder / "root"), folder)
+    try:
+        started.start()
+        started.start_login(passwords=True)
+        yield started
+    finally:
+        started.stop()
+
+
+def lines(root: Path, file: str) -> dict[str, str]:
+    """Name → line of an account file."""
+    return {line.partition(":")[0]: line for line in (root / "etc" / file).read_text().splitlines()}
+
+
+@pytest.fixture
+def by_password(cluster: SmallCluster, tmp_path: Path):
+    """A login with a password and nothing else; returns what came of it."""
+    says = tmp_path / "says"
+    says.write_text('#!/bin/sh\nprintf "%s\\n" "$PASSWORD"\n')
+    says.chmod(0o755)
+
+    def login(password: str, user: str = "alice") -> subprocess.CompletedProcess[str]:
+        options = ("PreferredAuthentications=password", "NumberOfPasswordPrompts=1", "StrictHostKeyChecking=no")
+        options += ("UserKnownHostsFile=/dev/null", "LogLevel=ERROR", "IdentitiesOnly=yes", "IdentityFile=/dev/null")
+        words = [word for option in options for word in ("-o", option)]
+        # OpenSSH 8.4 and newer take a password from a program where there is no terminal (ssh(1)).
+        asking = {"SSH_ASKPASS": str(says), "SSH_ASKPASS_REQUIRE": "force", "PASSWORD": password}
+        command = cluster.in_network("timeout", "60", "ssh", *words, f"{user}@{ADDRESS}", "id -un; srun -n1 id -un")
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=90, check=False, env={**os.environ, **asking}
+        )
+
+    return login
+
+
+def test_a_password_opens_ssh_and_a_wrong_one_or_roots_does_not(cluster: SmallCluster, by_password) -> None:
+    assert by_password("").returncode == 255, "who has no password comes by key alone"
+    cluster.jail("printf 'alice:first secret\\nroot:of root\\n' | chpasswd")
+    assert by_password("first secret").stdout == "alice\nalice\n"
+    for user, password in (("alice", "wrong"), ("alice", ""), ("root", "of root"), ("nobody-of-that-name", "x")):
+        refused = by_password(password, user)
+        assert (refused.returncode, refused.stdout) == (255, "")
+        assert "Permission denied" in refused.stderr
+    assert cluster.ssh("id -un").stdout == "alice\n", "her key goes on opening"
+
+
+def test_passwd_in_a_job_counts_at_the_next_login(cluster: SmallCluster, by_password) -> None:
+    cluster.jail("echo 'alice:first secret' | chpasswd")
+    typed = "printf 'first secret\\nsecond Secret 2\\nsecond Secret 2\\n' | passwd"
+    changed = cluster.jail(f'srun -n1 sh -c "{typed}"', user=ALICE)
+    assert changed.returncode == 0, changed.stderr
+    assert by_password("second Secret 2").stdout == "alice\nalice\n"
+    assert by_password("first secret").returncode == 255
+    wrong = cluster.jail(f'srun -n1 sh -c "{typed}"', user=ALICE)
+    assert wrong.returncode != 0, "the old password is asked for"
+
+
+def test_a_locked_or_expired_account_stays_out(cluster: SmallCluster, by_password) -> None:
+    cluster.jail("useradd -m eve && echo 'eve:let me in 1' | chpasswd")
+    assert by_password("let me in 1", "eve").stdout == "eve\neve\n"
+    cluster.jail("chage -E 1 eve")
+    assert by_password("let me in 1", "eve").returncode == 255
+    cluster.jail("chage -E -1 eve && usermod -L eve")
+    assert by_password("let me in 1", "eve").returncode == 255
+
+
+def test_a_user_a_group_and_a_key_made_on_one_node_are_the_others_next(cluster: SmallCluster) -> None:
+    # One look each, right after the command: nothing is waited for.
+    assert cluster.jail("useradd -m -s /bin/bash bob", name=WORKER).returncode == 0
+    number = cluster.jail("id -u bob").stdout.strip()
+    for pod in (WORKER, LOGIN):
+        assert cluster.pod("id -u bob", name=pod).stdout.strip() == number
+    keys = "install -d -m 700 ~/.ssh && cat > ~/.ssh/authorized_keys && chmod 600 ~/.ssh/authorized_keys"
+    public = Path(cluster.client("ssh")[6]).with_suffix(".pub").read_text().strip()
+    put = cluster.jail(f"cd /home/bob && echo '{public}' | HOME=/home/bob srun -n1 sh -c '{keys}'", user=int(number))
+    assert put.returncode == 0, put.stderr
+    assert cluster.ssh("id -un; srun -n1 id -un", user="bob").stdout == "bob\nbob\n"
+    assert cluster.jail("groupadd lab && usermod -aG lab bob", name=LOGIN).returncode == 0
+    assert "lab" in cluster.ssh("id -nG", user="bob").stdout.split()
+    cluster.wait(
+        "a step has the new group", lambda: "lab" in cluster.ssh("srun -n1 id -nG", user="bob").stdout.split(), 60
+    )
+    assert cluster.jail("userdel bob", name=LOGIN).returncode == 0
+    assert cluster.pod("id bob").returncode != 0
+    assert cluster.ssh("true", user="bob").returncode == 255
+
+
+def test_users_made_on_two_nodes_at_once_are_all_there_with_ids_of_their_own(cluster: SmallCluster) -> None:
+    def make(pod: str) -> subprocess.CompletedProcess[str]:
+        return cluster.jail(f"for i in $(seq {EACH}); do useradd -m {pod}-$i || exit; done", name=pod, seconds=120)
+
+    with ThreadPoolExecutor() as pool:
+        assert [(done.returncode, done.stderr) for done in pool.map(make, (WORKER, LOGIN))] == [(0, "")] * 2
+    wanted = {f"{pod}-{number + 1}" for pod in (WORKER, LOGIN) for number in range(EACH)}
+    for file in FILES:
+        assert wanted <= lines(cluster.root, file).keys(), file
+    ids = [line.split(":")[2] for name, line in lines(cluster.root, "passwd").items() if name in wanted]
+    assert len(set(ids)) == len(wanted)
+
+
+def test_a_change_in_one_root_comes_to_the_other(cluster: SmallCluster) -> None:
+    other = cluster.root.with_name("r2")
+    other.mkdir()
+    shutil.copytree(cluster.root / "etc", other / "etc", symlinks=True)
+    marker = cluster.root.parents[1] / "manifests/r2.json"
+    marker.write_text('{"revision": "r2"}\n')
+    taken = []
+    for change, file, name, made in (
+        ("useradd -m dora", "passwd", "dora", True),
+        ("groupadd crew && usermod -aG crew dora", "group", "crew", True),
+        ("userdel -r dora", "passwd", "dora", False),
+    ):
+        assert cluster.jail(change).returncode == 0
+        since = time.monotonic()
+        cluster.wait(change, lambda file=file, name=name, made=made: (name in lines(other, file)) is made, 60)
+        taken.append(time.monotonic() - since)
+    print("seconds from a change in one root to the other:", *(f"{each:.2f}" for each in taken))
+    assert cluster.jail("groupdel crew").returncode == 0
