@@ -21,6 +21,9 @@ _CLASSES: Final[Mapping[tuple[str, str], Any]] = {
     ("apps/v1", "StatefulSet"): kubernetes.apps.v1.StatefulSet,
     ("batch/v1", "Job"): kubernetes.batch.v1.Job,
     ("networking.k8s.io/v1", "NetworkPolicy"): kubernetes.networking.v1.NetworkPolicy,
+    ("policy/v1", "PodDisruptionBudget"): kubernetes.policy.v1.PodDisruptionBudget,
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"): kubernetes.rbac.v1.ClusterRole,
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): kubernetes.rbac.v1.ClusterRoleBinding,
     ("rbac.authorization.k8s.io/v1", "Role"): kubernetes.rbac.v1.Role,
     ("rbac.authorization.k8s.io/v1", "RoleBinding"): kubernetes.rbac.v1.RoleBinding,
     (

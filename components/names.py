@@ -72,6 +72,7 @@ LABEL_NAME: Final = "app.kubernetes.io/name"
 LABEL_INSTANCE: Final = "app.kubernetes.io/instance"
 LABEL_COMPONENT: Final = "app.kubernetes.io/component"
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+LABEL_EVICTABLE: Final = f"{API_GROUP}/evictable"
 LABEL_NODE_SET: Final = f"{API_GROUP}/node-set"
 
 # Ports.

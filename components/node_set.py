@@ -10,7 +10,7 @@ from components.component import Component
 from components.config import Config
 from components.config.node_sets import NVIDIA_PREFIX
 from components.config.node_sets import NodeSet as NodeSetConfig
-from components.config.values import memory_mib
+from components.config.values import duration_seconds, memory_mib
 from components.controller import keys_secret
 from components.manifest import SKIP_AWAIT, Manifest, declared, selector
 from components.slurm_pod import (
@@ -28,6 +28,7 @@ from components.slurm_pod import (
 from components.submounts import Submounts, in_pod
 
 _GRACE_SECONDS = 60
+"""What slurmd gets to end after the last job step."""
 
 DRIVER_CAPABILITIES: Final = "compute,utility"
 """CUDA, OpenCL, nvidia-smi and NVML; see the container toolkit's guide, "Driver Capabilities"."""
@@ -44,6 +45,7 @@ def node_variable(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
         "weight": node_set.base_weight,
         "weightBucket": node_set.weight_bucket,
         "leastFreePercent": config.health.least_free_percent,
+        "graceSeconds": duration_seconds(node_set.grace),
         **({"sharesCpus": True} if node_set.resources.shares_cpus else {}),
         **({"nccl": node_set.network.nccl_variables} if node_set.network.nccl_variables else {}),
         **({"pinsMemory": True} if node_set.network.rdma else {}),
@@ -127,7 +129,7 @@ def _stateful_set(config: Config, node_set: NodeSetConfig) -> Manifest:
     ]
     pod: dict[str, Any] = {
         "securityContext": pod_security.root_pod(),
-        "terminationGracePeriodSeconds": _GRACE_SECONDS,
+        "terminationGracePeriodSeconds": duration_seconds(node_set.grace) + _GRACE_SECONDS,
         "tolerations": [
             *ever_tolerated(),
             *(each.model_dump(by_alias=True, exclude_none=True) for each in node_set.tolerations),
@@ -164,9 +166,22 @@ def _stateful_set(config: Config, node_set: NodeSetConfig) -> Manifest:
     return Manifest(body)
 
 
+def _disruption_budget(config: Config) -> Manifest:
+    """No worker may be evicted, until the operator says so by a label: when its node is drained and strictly idle."""
+    guarded = {"key": names.LABEL_EVICTABLE, "operator": "DoesNotExist"}
+    spec = {
+        "maxUnavailable": 0,
+        "selector": {"matchLabels": selector(config, "worker"), "matchExpressions": [guarded]},
+    }
+    return Manifest(declared(config, "policy/v1", "PodDisruptionBudget", names.WORKERS, "worker", {"spec": spec}))
+
+
 def shared_manifests(config: Config) -> list[Manifest]:
-    """What all node sets share: the headless Service that names every worker."""
-    return [headless_service(config, names.WORKERS, "worker", "slurmd", names.SLURMD_PORT)]
+    """What all node sets share: the headless Service that names every worker, and the guard against evictions."""
+    return [
+        headless_service(config, names.WORKERS, "worker", "slurmd", names.SLURMD_PORT),
+        _disruption_budget(config),
+    ]
 
 
 def manifests(config: Config, node_set: NodeSetConfig) -> list[Manifest]:

@@ -35,10 +35,9 @@ _OWN_RULES: list[dict[str, Any]] = [
     },
     # Not by name: it lowers and deletes the StatefulSet of a node set that is declared no more.
     {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": [*_READ, "patch", "delete"]},
-    # An update deletes an idle worker's pod, whose name nobody knows beforehand.
-    {"apiGroups": [""], "resources": ["pods"], "verbs": [*_READ, "delete"]},
-    # An annotation on slurmctld's pod has kubelet bring it a changed configuration at once.
-    {"apiGroups": [""], "resources": ["pods"], "resourceNames": [f"{names.CONTROLLER}-0"], "verbs": ["patch"]},
+    # An update deletes an idle worker's pod, and a label lets it be evicted; nobody knows its name beforehand. An
+    # annotation on slurmctld's pod has kubelet bring it a changed configuration at once.
+    {"apiGroups": [""], "resources": ["pods"], "verbs": [*_READ, "patch", "delete"]},
     # slurmdbd's own words about its database stand nowhere else.
     {"apiGroups": [""], "resources": ["pods/log"], "resourceNames": [f"{names.ACCOUNTING}-0"], "verbs": ["get"]},
     {
@@ -60,6 +59,8 @@ _OWN_RULES: list[dict[str, Any]] = [
         "verbs": [*_READ, "create", "update", "patch", "delete"],
     },
 ]
+NODE_RULES: list[dict[str, Any]] = [{"apiGroups": [""], "resources": ["nodes"], "verbs": _READ}]
+"""What the operator may do with Kubernetes nodes."""
 
 
 def crd_manifests() -> list[Manifest]:
@@ -117,16 +118,27 @@ def _rbac(config: Config, others: Iterable[Manifest]) -> list[Manifest]:
         *((str(each.body["apiVersion"]), each.kind, each.name) for each in others if each.held),
     }
     account = {"kind": "ServiceAccount", "name": names.OPERATOR, "namespace": config.cluster.namespace}
-    binding = {
-        "roleRef": {"apiGroup": rbac, "kind": "Role", "name": names.OPERATOR},
-        "subjects": [account],
-    }
+    subjects = {"subjects": [account]}
+    binding = {"roleRef": {"apiGroup": rbac, "kind": "Role", "name": names.OPERATOR}, **subjects}
+    # What a namespace's Role can't grant. Not held: the operator may not change its own rights outside of it.
+    wide_name = f"{names.OPERATOR}-{config.cluster.namespace}"
+    wide_binding = {"roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": wide_name}, **subjects}
+    wide: list[tuple[str, dict[str, Any]]] = [
+        ("ClusterRole", {"rules": NODE_RULES}),
+        ("ClusterRoleBinding", wide_binding),
+    ]
     bodies = [
         declared(config, "v1", "ServiceAccount", names.OPERATOR, "operator", {"automountServiceAccountToken": False}),
         declared(config, f"{rbac}/v1", "Role", names.OPERATOR, "operator", {"rules": rules(held)}),
         declared(config, f"{rbac}/v1", "RoleBinding", names.OPERATOR, "operator", binding),
     ]
-    return [Manifest(body) for body in bodies]
+    return [Manifest(body) for body in bodies] + [
+        Manifest(
+            declared(config, f"{rbac}/v1", kind, wide_name, "operator", content, namespaced=False),
+            held=False,
+        )
+        for kind, content in (wide if config.operator.watch_nodes else [])
+    ]
 
 
 _AUTHORITY_MOUNT = {"name": "rest-authority", "mountPath": names.SECRETS_REST_AUTHORITY, "readOnly": True}

@@ -153,6 +153,11 @@ class NodeSet(Model):
     update: Update = setting("How nodes move to changed pods.", factory=Update)
     removal: Removal = setting("What becomes of jobs on nodes that go.", factory=Removal)
     reactions: Reactions = setting("What is done about nodes that find themselves unfit.", factory=Reactions)
+    grace: Duration = setting(
+        "How long jobs may run on when somebody deletes their pod. An eviction does not: it is refused.",
+        unit="s, m or h",
+        default="30s",
+    )
     weight: WholeNumber | None = setting(
         f"Slurm's weight of the first nodes; low ones are filled first. Default: {CPU_WEIGHT}, with GPUs {GPU_WEIGHT}.",
         default=None,

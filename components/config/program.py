@@ -46,6 +46,11 @@ class Operator(Model):
         "install: this program declares the CRDs and the operator of the namespace; existing: both are there.",
         default=OperatorMode.INSTALL,
     )
+    watch_nodes: bool = setting(
+        "Whether a ClusterRole lets the operator read Kubernetes nodes, so that a cordon or a taint becomes a drain. "
+        "Without it no worker can be evicted: a Kubernetes drain waits until somebody deletes the pod.",
+        default=True,
+    )
     resources: PodResources = setting("What the pod asks for.", factory=PodResources)
 
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Mapping
 
 from slurm_operator import metrics, names, report
-from slurm_operator.decisions import config, deletion, reactions, replicas, status, updates
+from slurm_operator.decisions import config, deletion, machines, reactions, replicas, status, updates
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.lease import Lease
@@ -15,7 +15,7 @@ from slurm_operator.observe import CUSTOM_API
 from slurm_operator.seen import Cluster
 from slurm_operator.slurm_rest import SlurmError, SlurmRest
 
-Decided = replicas.Move | updates.Update | reactions.RestartUnfit
+Decided = replicas.Move | updates.Update | reactions.RestartUnfit | machines.SetEvictable
 
 log = logging.getLogger(__name__)
 
@@ -58,16 +58,19 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: Decid
                 return ""
             lease.check()
             await rest.drain(name, decided.reason)
-            purpose = "removed" if decided.reason == names.SCALE_IN_REASON else "updated"
-            return f"drained {name}: it is to be {purpose}"
+            metrics.DRAINS.labels(decided.reason.removeprefix(names.REASON_PREFIX).partition(" ")[0]).inc()
+            purposes = {names.SCALE_IN_REASON: "it is to be removed", names.UPDATE_REASON: "it is to be updated"}
+            return f"drained {name}: {purposes.get(decided.reason) or decided.reason.removeprefix(names.REASON_PREFIX)}"
         case replicas.Undrain(node=name):
             now = await rest.node(name)
-            if now is None or not (slurm_nodes.is_our_drain(now) or slurm_nodes.is_new(now)):
+            ours = now is not None and (slurm_nodes.is_our_drain(now) or slurm_nodes.is_machine_drain(now))
+            if now is None or not (ours or slurm_nodes.is_new(now)):
                 return ""
             lease.check()
             await rest.undrain(name)
-            new = slurm_nodes.is_new(now)
-            return f"undrained {name}: {'it is new and works' if new else 'it stays as it is'}"
+            if slurm_nodes.is_machine_drain(now):
+                return f"undrained {name}: its machine may be used again"
+            return f"undrained {name}: {'it is new and works' if slurm_nodes.is_new(now) else 'it stays as it is'}"
         case replicas.DeleteRecord(node=name):
             await rest.delete_node(name)
             return f"deleted Slurm's record of {name}: its pod is gone"
@@ -82,6 +85,15 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: Decid
         case updates.RestartPod(node=name):
             await api.delete("v1", "pods", name, decided.resource_version)
             return f"deleted the idle pod {name}: a new one has the current template"
+        case machines.SetEvictable(node=name, evictable=True):
+            metadata = {"name": name, "resourceVersion": decided.resource_version}
+            labels = {"labels": {names.EVICTABLE_LABEL: "true"}}
+            await api.apply("v1", "pods", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata | labels})
+            return f"let {name} be evicted: it is drained and idle, and its machine is to be emptied"
+        case machines.SetEvictable(node=name):
+            label = names.EVICTABLE_LABEL.replace("/", "~1")
+            await api.patch("v1", "pods", name, [{"op": "remove", "path": f"/metadata/labels/{label}"}])
+            return f"protected {name} from eviction again"
         case reactions.RestartUnfit(node=name):
             await api.delete("v1", "pods", name, decided.resource_version)
             return f"deleted the idle pod {name}, to start anew: {decided.reason}"

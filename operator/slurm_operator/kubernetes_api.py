@@ -32,7 +32,7 @@ class KubernetesError(Exception):
 
 
 class KubernetesApi:
-    """The objects of one namespace."""
+    """The objects of one namespace, and Kubernetes' nodes."""
 
     def __init__(self, access: Access, namespace: str) -> None:
         self._access = access
@@ -141,7 +141,9 @@ class KubernetesApi:
 
     def _path(self, api: str, plural: str, name: str = "") -> str:
         prefix = f"/apis/{api}" if "/" in api else f"/api/{api}"
-        return f"{prefix}/namespaces/{self._namespace}/{plural}" + (f"/{name}" if name else "")
+        if plural != "nodes":
+            prefix += f"/namespaces/{self._namespace}"
+        return f"{prefix}/{plural}" + (f"/{name}" if name else "")
 
     async def _call(
         self,

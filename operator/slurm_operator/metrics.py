@@ -11,6 +11,7 @@ HEALS = prometheus.Counter("pulumi_slurm_heals_total", "Declared objects restore
 HEALING_PAUSED = prometheus.Gauge("pulumi_slurm_healing_paused_seconds", "Since when nothing is healed; 0: it is")
 ACTIONS = prometheus.Counter("pulumi_slurm_actions_total", "Changes made", ["action"])
 ACTION_FAILURES = prometheus.Counter("pulumi_slurm_action_failures_total", "Changes that failed", ["action"])
+DRAINS = prometheus.Counter("pulumi_slurm_drains_total", "Nodes that the operator drained", ["reason"])
 REPLICA_MOVES = prometheus.Counter("pulumi_slurm_replica_moves_total", "Nodes added or removed", ["direction"])
 OUTDATED_NODES = prometheus.Gauge("pulumi_slurm_outdated_nodes", "Nodes with the configuration before slurmctld's")
 LEADER = prometheus.Gauge("pulumi_slurm_lease_held", "1 while this process may act")

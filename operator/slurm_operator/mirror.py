@@ -8,12 +8,15 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import httpx
+
 from slurm_operator.decisions.drift import Key, fingerprint
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 
 log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 1.0
+_FORBIDDEN_RETRY_SECONDS = 10.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,11 +40,26 @@ def plural(kind: str) -> str:
 
 
 class Mirror:
-    """What the watches have shown. `changed` is called when an object came, went, or says something else."""
+    """What the watches have shown.
 
-    def __init__(self, api: KubernetesApi, changed: Callable[[], None]) -> None:
+    Attributes:
+        broken: why a watch does not work now.
+    """
+
+    def __init__(
+        self, api: KubernetesApi, changed: Callable[[], None], shape: Callable[[Object], Object] = lambda live: live
+    ) -> None:
+        """Begin with no watches.
+
+        Args:
+            api: the API server.
+            changed: called when an object came, went, or says something else.
+            shape: what to keep of an object.
+        """
+        self.broken: dict[Watch, str] = {}
         self._api = api
         self._changed = changed
+        self._shape = shape
         self._tasks: dict[Watch, asyncio.Task[None]] = {}
         self._objects: dict[Watch, dict[str, Object]] = {}
 
@@ -91,19 +109,21 @@ class Mirror:
                 self._objects.pop(watch, None)
                 if str(error) != trouble:
                     log.warning("watch broken: kind=%s name=%s error=%s", watch.kind, watch.name, error)
-                trouble = str(error)
-                await asyncio.sleep(_RETRY_SECONDS)
+                trouble = self.broken[watch] = str(error)
+                forbidden = error.status == httpx.codes.FORBIDDEN
+                await asyncio.sleep(_FORBIDDEN_RETRY_SECONDS if forbidden else _RETRY_SECONDS)
 
     async def _watch_once(self, watch: Watch) -> None:
         params = {"fieldSelector": f"metadata.name={watch.name}"} if watch.name else {}
         listed = await self._api.listing(watch.api, watch.plural, params)
         # Lists leave out what every item is.
-        items = [{"apiVersion": watch.api, "kind": watch.kind, **item} for item in listed["items"]]
+        items = [self._shape({"apiVersion": watch.api, "kind": watch.kind, **item}) for item in listed["items"]]
         self._objects[watch] = {item["metadata"]["name"]: item for item in items}
+        self.broken.pop(watch, None)
         self._changed()
         version = listed["metadata"]["resourceVersion"]
         async for kind, live in self._api.watch(watch.api, watch.plural, {**params, "resourceVersion": version}):
-            self._see(self._objects[watch], kind, live)
+            self._see(self._objects[watch], kind, self._shape(live))
 
     def _see(self, objects: dict[str, Object], kind: str, live: Object) -> None:
         name = live["metadata"]["name"]

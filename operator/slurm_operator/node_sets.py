@@ -8,10 +8,10 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from slurm_operator import actions, metrics, names, report
-from slurm_operator.decisions import deletion, reactions, replicas, serving, status, updates
+from slurm_operator.decisions import deletion, machines, reactions, replicas, serving, status, updates
 from slurm_operator.kubernetes_api import KubernetesApi, Object
 from slurm_operator.lease import Lease
-from slurm_operator.seen import Evidence, Nodes, NodeSet, Pod, SlurmJob, Unknown, Workload
+from slurm_operator.seen import Evidence, Machines, Nodes, NodeSet, Pod, SlurmJob, Unknown, Workload
 from slurm_operator.slurm_rest import SlurmError, SlurmRest
 
 log = logging.getLogger(__name__)
@@ -61,6 +61,7 @@ class NodeSets:
         jobs_needed: bool,
         cluster_stays: bool,
         hold: str = "",
+        known_machines: Machines | None = None,
     ) -> Served:
         """Do for node sets of one Slurm cluster what is to be done now.
 
@@ -73,10 +74,11 @@ class NodeSets:
             jobs_needed: whether somebody else needs the listing of jobs.
             cluster_stays: whether their SlurmCluster is there.
             hold: why no pod may be restarted for an update; empty if it may.
+            known_machines: the Kubernetes nodes of the pods; None if nobody knows.
         """
         found = list(node_sets)
         now = datetime.datetime.now(datetime.UTC)
-        scales = {each.name: serving.scale(each, workloads, pods, now) for each in found}
+        scales = {each.name: serving.scale(each, workloads, pods, now, known_machines) for each in found}
         jobs_needed = jobs_needed or any(each.deleting for each in found)
         slurm = await _look(rest, [scale for scale in scales.values() if scale], jobs_needed=jobs_needed)
         problems: list[status.Finding] = []
@@ -122,6 +124,10 @@ class NodeSets:
         plan = served.plans.get(node_set.name, reactions.Plan(restarts=node_set.restarts))
         found.wrong += plan.findings
         found.moving += [waiting] if waiting else []
+        if scale and not isinstance(nodes, Unknown):
+            moving, wrong = machines.findings(scale, nodes)
+            found.moving += moving
+            found.wrong += wrong
         own = dataclasses.replace(found, blocking=[*([waiting] if waiting else []), *found.blocking])
         if isinstance(nodes, Unknown):
             own.unknown = [*found.unknown, status.Finding(nodes.reason, nodes.message)]
@@ -161,6 +167,7 @@ class NodeSets:
             moves = [
                 *replicas.moves(scale, slurm.nodes, slurm.evidence),
                 *updates.moves(scale, slurm.nodes, slurm.evidence, hold),
+                *machines.moves(scale, slurm.nodes, slurm.evidence),
                 *(plan.moves if plan else ()),
             ]
         for decided in moves[:MOVES_PER_PASS]:
@@ -178,7 +185,9 @@ async def _look(rest: SlurmRest, scales: list[replicas.Scale], *, jobs_needed: b
     """See Slurm: one listing of nodes, and the expensive listings only if a decision hangs on them."""
     try:
         nodes = await rest.nodes(full=False)
-        if any(part.needs_evidence(scale, nodes) for scale in scales for part in (replicas, updates, reactions)):
+        if any(
+            part.needs_evidence(scale, nodes) for scale in scales for part in (replicas, updates, machines, reactions)
+        ):
             evidence = Evidence(await rest.nodes(full=True), await rest.jobs())
             return Slurm(nodes, evidence.jobs, evidence)
         return Slurm(nodes, await rest.jobs() if jobs_needed else _NOT_ASKED)

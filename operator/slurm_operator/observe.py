@@ -14,11 +14,14 @@ from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.seen import (
     Cluster,
     Kubernetes,
+    Machine,
     NodeSet,
     Pod,
     ReactionPolicy,
     RemovalPolicy,
     Restart,
+    Taint,
+    Toleration,
     UpdatePolicy,
     Workload,
 )
@@ -143,6 +146,38 @@ def pod(body: Object) -> Pod:
         trouble=_trouble(status, conditions, containers),
         revision=metadata.get("labels", {}).get(names.REVISION_LABEL, ""),
         resource_version=metadata.get("resourceVersion", ""),
+        machine=body.get("spec", {}).get("nodeName", ""),
+        tolerations=tuple(_toleration(item) for item in body.get("spec", {}).get("tolerations", [])),
+        evictable=names.EVICTABLE_LABEL in metadata.get("labels", {}),
+    )
+
+
+def _toleration(item: Object) -> Toleration:
+    exists = item.get("operator") == "Exists"
+    return Toleration(item.get("key", ""), item.get("effect", ""), item.get("value", ""), any_value=exists)
+
+
+def machine_shape(body: Object) -> Object:
+    """What is kept of a Kubernetes node, whose status changes all the time and is large."""
+    metadata, spec = body["metadata"], body.get("spec", {})
+    conditions = body.get("status", {}).get("conditions", [])
+    ready: Object = next((item for item in conditions if item["type"] == "Ready"), {})
+    return {
+        "kind": "Node",
+        "metadata": {key: metadata[key] for key in ("name", "resourceVersion")},
+        "spec": {"unschedulable": spec.get("unschedulable", False), "taints": spec.get("taints", [])},
+        "ready": {key: ready.get(key) for key in ("status", "lastTransitionTime")},
+    }
+
+
+def machine(shape: Object) -> Machine:
+    """Read what was kept of a Kubernetes node; one that never said whether it is ready is no longer away."""
+    spec, ready = shape["spec"], shape["ready"]
+    away = ready["status"] not in ("True", None)
+    return Machine(
+        cordoned=spec["unschedulable"],
+        taints=tuple(Taint(item["key"], item["effect"], item.get("value", "")) for item in spec["taints"]),
+        away_since=datetime.datetime.fromisoformat(ready["lastTransitionTime"]) if away else None,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from slurm_operator import actions, configuring, names, node_sets, observe, report
@@ -13,10 +13,13 @@ from slurm_operator.decisions import accounting, config, deletion, serving, stat
 from slurm_operator.healing import Healer
 from slurm_operator.kubernetes_api import KubernetesApi, Object
 from slurm_operator.lease import Lease
-from slurm_operator.seen import Kubernetes, Unknown
+from slurm_operator.mirror import Mirror, Watch
+from slurm_operator.seen import Kubernetes, Machine, Pod, Unknown
 from slurm_operator.slurm_rest import SlurmRest
 
 log = logging.getLogger(__name__)
+
+_MACHINES = Watch("v1", "Node")
 
 
 class Reconciler:
@@ -29,6 +32,7 @@ class Reconciler:
         key_file: Path,
         healer: Healer,
         authority_file: Path = Path(names.REST_AUTHORITY_FILE),
+        wake: Callable[[], None] = lambda: None,
     ) -> None:
         self._api = api
         self._healer = healer
@@ -38,11 +42,12 @@ class Reconciler:
         self._rest: SlurmRest | None = None
         self._node_sets = node_sets.NodeSets(api, lease)
         self._configuration = configuring.Configuration(api, lease)
+        self._mirror = Mirror(api, wake, observe.machine_shape)
 
     async def close(self) -> None:
-        """Close the connections to slurmrestd."""
-        if self._rest:
-            await self._rest.close()
+        """Close the connections to slurmrestd, and the watches."""
+        await self._mirror.close()
+        await self._close_rest()
 
     async def run(self) -> bool:
         """Do one pass and return whether something moves.
@@ -73,6 +78,7 @@ class Reconciler:
             jobs_needed=jobs_needed,
             cluster_stays=True,
             hold=updates.held(seen),
+            known_machines=self._machines(seen.pods),
         )
         slurm = served.slurm
         drifted = self._healer.has_drifted("ConfigMap", seen.cluster.wanted_config, seen.wanted_config)
@@ -82,6 +88,15 @@ class Reconciler:
         found.add(self._configuration.judge_nodes(slurm.nodes, running))
         mark = "" if isinstance(running, Unknown) else config.mark(running.parameters)
         return await self._say(body, set_bodies, seen, served, found, {"running": mark, "closed": sorted(closed)})
+
+    def _machines(self, pods: Mapping[str, Pod]) -> dict[str, Machine] | None:
+        """The Kubernetes nodes of pods that there are; None while the watch does not tell."""
+        self._mirror.follow([_MACHINES])
+        asked = {("Node", pod.machine) for pod in pods.values() if pod.machine}
+        found = self._mirror.snapshot(asked)
+        if len(found) < len(asked):
+            return None
+        return {name: observe.machine(shape) for (_, name), shape in found.items() if shape}
 
     async def _finish_deletions(self, bodies: Mapping[str, Object], served: str) -> None:
         """Go on deleting NodeSets that are not served.
@@ -132,6 +147,7 @@ class Reconciler:
         found.add(configured)
         conditions = found.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
         conditions += (self._healer.condition,) if self._healer.condition else ()
+        conditions += (status.watched_machines(self._mirror.broken.get(_MACHINES, "")),)
         complete = seen.ledger_revision == seen.cluster.revision
         fields = {
             "revision": seen.cluster.revision if complete else body.get("status", {}).get("revision"),
@@ -167,9 +183,13 @@ class Reconciler:
         authority = _authority(self._authority_file) if url.startswith("https:") else None
         # cert-manager renews the CA too: kubelet changes the file, and from then on the new one counts.
         if self._rest is None or (self._rest.url, self._rest.authority) != (url, authority):
-            await self.close()
+            await self._close_rest()
             self._rest = SlurmRest(url, self._key_file, authority)
         return self._rest
+
+    async def _close_rest(self) -> None:
+        if self._rest:
+            await self._rest.close()
 
 
 def _authority(file: Path) -> bytes | None:

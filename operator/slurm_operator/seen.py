@@ -60,10 +60,38 @@ class Evidence:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Taint:
+    """A taint of a Kubernetes node."""
+
+    key: str
+    effect: str
+    value: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Toleration:
+    """Taints that a pod does not mind; an empty key or effect means every one."""
+
+    key: str = ""
+    effect: str = ""
+    value: str = ""
+    any_value: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Machine:
+    """A Kubernetes node; `away_since` is when its kubelet was last heard of to be well, None while it is."""
+
+    cordoned: bool = False
+    taints: tuple[Taint, ...] = ()
+    away_since: datetime.datetime | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Pod:
     """A pod; `trouble` is a sentence about what keeps it from starting, empty if nothing does.
 
-    `revision` is that of its StatefulSet's template.
+    `revision` is that of its StatefulSet's template, `machine` the Kubernetes node, empty before it has one.
     """
 
     name: str
@@ -75,6 +103,9 @@ class Pod:
     trouble: str = ""
     revision: str = ""
     resource_version: str = ""
+    machine: str = ""
+    tolerations: tuple[Toleration, ...] = ()
+    evictable: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -186,3 +217,4 @@ class Kubernetes:
 
 
 Nodes = Mapping[str, SlurmNode]
+Machines = Mapping[str, Machine]

@@ -188,6 +188,8 @@ BAD: list[tuple[str, Any, str]] = [
     ("nodeSets.0.reactions.attempts", 0, "want 1 or more"),
     ("nodeSets.0.reactions.breakerPercent", 101, "want 100 or less"),
     ("nodeSets.0.reactions.after", "soon", "want a duration such as 90s, 30m or 2h"),
+    ("nodeSets.0.grace", "long", "pulumi-slurm:nodeSets[0].grace: got 'long'; want a duration such as 90s, 30m or 2h"),
+    ("operator.watchNodes", "perhaps", "pulumi-slurm:operator.watchNodes: got 'perhaps'; want true or false"),
     ("nodeSets.0.reactions.replace", True, "pulumi-slurm:nodeSets[0].reactions.replace: got true; want no such key"),
     ("health.interval", "0s", "pulumi-slurm:health.interval: got '0s'; want a duration such as 90s, 30m or 2h"),
     ("health.interval", "10s", "pulumi-slurm:health.interval: got '10s'; want more than 12s"),

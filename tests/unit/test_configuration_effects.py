@@ -289,6 +289,7 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
     ("nodeSets.0.reactions.breakerPercent", 20, reactions("breakerPercent"), 20),
     ("nodeSets.0.reactions.dryRun", True, reactions("dryRun"), True),
     ("nodeSets.0.reactions.approval", True, reactions("approval"), True),
+    ("nodeSets.0.grace", "2m", lambda c: pod(c, "StatefulSet", "cpu")["terminationGracePeriodSeconds"], 180),
     ("nodeSets.0.nodeSelector", {"a": "b"}, lambda c: pod(c, "StatefulSet", "cpu")["nodeSelector"], {"a": "b"}),
     ("nodeSets.0.tolerations.key", "k", lambda c: pod(c, "StatefulSet", "cpu")["tolerations"][-1]["key"], "k"),
     (
@@ -472,6 +473,7 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
     ("accounting.priority.maxAge", "3-0", has("PriorityMaxAge=3-0"), True),
     ("accounting.priority.decayHalfLife", "14-0", has("PriorityDecayHalfLife=14-0"), True),
     ("operator.mode", "existing", lambda c: body(c, "Deployment", "slurm-operator"), None),
+    ("operator.watchNodes", False, lambda c: body(c, "ClusterRole", "slurm-operator-slurm"), None),
     ("operator.resources.cpu", "3", requests("Deployment", "slurm-operator", "cpu"), "3"),
     ("operator.resources.memory", "3Gi", requests("Deployment", "slurm-operator", "memory"), "3Gi"),
     ("networkPolicies.enabled", False, lambda c: body(c, "NetworkPolicy", "slurm-rest"), None),

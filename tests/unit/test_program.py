@@ -19,7 +19,7 @@ PAYLOADS = {
     names.SSH_HOST_KEYS: GENERATED["ssh"],
     names.DATABASE_CREDENTIALS: GENERATED["database"],
 }
-UNHELD = {"Namespace", "PersistentVolume", "Job", "CustomResourceDefinition"}
+UNHELD = {"Namespace", "PersistentVolume", "Job", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"}
 """Kinds that the operator never restores: no right in a namespace reaches them, or they say when something ran."""
 UNHELD_OBJECTS = {names.LEDGER, names.LEDGER_PAYLOADS}
 
@@ -262,7 +262,7 @@ def test_crds_outlive_the_stack(engine: Engine) -> None:
 def test_an_existing_operator_is_left_alone() -> None:
     engine, _ = run_program(changed("operator.mode", "existing"))
     kinds = {each.inputs["kind"] for each in engine.kubernetes()}
-    assert not kinds & {"CustomResourceDefinition", "Role", "RoleBinding", "ServiceAccount"}
+    assert not kinds & {"CustomResourceDefinition", "Role", "RoleBinding", "ServiceAccount", "ClusterRole"}
 
 
 def test_existing_secrets_are_used_and_no_keys_made() -> None:

@@ -24,7 +24,7 @@ class Node:
         pins_memory: whether jobs may lock as much memory as they have, for RDMA.
         shares_cpus: whether Kubernetes keeps fewer CPUs for the pod than Slurm schedules.
         least_free_percent: space that health checks want free on a file system.
-        grace_seconds: how long sessions of a login node stay when it is to go.
+        grace_seconds: how long sessions of a login node, or jobs of a worker, stay when it is to go.
     """
 
     controller: str

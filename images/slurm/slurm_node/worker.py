@@ -1,8 +1,10 @@
 """The worker pod: the jail's tree, then slurmd, kept running."""
 
+import contextlib
 import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import node_health.node
 
@@ -78,7 +80,38 @@ def main() -> int:
         set_state(state_of(slurmd, watch, health))
 
     # Before slurmd ends: it answers for scontrol's identity. It does not register again by itself.
-    return run([slurmd], look, lambda: forget_record(socket.gethostname()))
+    def end() -> None:
+        wait_for_jobs(node.grace_seconds)
+        forget_record(socket.gethostname())
+
+    return run([slurmd], look, end)
+
+
+def wait_for_jobs(
+    seconds: float,
+    proc: Path = Path("/proc"),
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Waits until no job has a step here, but not for ever: somebody deleted the pod under its jobs.
+
+    Every job has one on each of its nodes (PrologFlags=Contain). slurmctld is not asked: it may be away.
+    """
+    end = clock() + seconds
+    if steps(proc):
+        say(f"jobs have {seconds:.0f} s to end")
+    while steps(proc) and clock() < end:
+        sleep(0.5)
+
+
+def steps(proc: Path = Path("/proc")) -> int:
+    """Counts the steps of jobs in this pod; slurmd's own `slurmstepd infinity`, which holds its cgroup, is none."""
+    found = 0
+    for command in proc.glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = command.read_bytes().split(b"\0")
+            found += Path(words[0].decode(errors="replace")).name.startswith("slurmstepd:")
+    return found
 
 
 def forget_record(node_name: str, scontrol: Callable[..., str | None] = run_scontrol) -> None:

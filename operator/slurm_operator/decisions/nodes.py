@@ -52,6 +52,11 @@ def deadline(node: SlurmNode, seconds: int | None, *reasons: str) -> datetime.da
     return node.reason_set + datetime.timedelta(seconds=seconds)
 
 
+def is_machine_drain(node: SlurmNode) -> bool:
+    """Whether the node carries a drain of this operator on account of its Kubernetes node."""
+    return is_drained(node) and node.reason.startswith(names.NODE_REASON) and node.reason_user == names.SLURM_USER
+
+
 def is_new(node: SlurmNode) -> bool:
     """Whether the node is as it first registered: drained by its own slurmd until it is seen to work."""
     return is_drained(node) and node.reason == names.NEW_REASON

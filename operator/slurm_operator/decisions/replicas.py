@@ -16,6 +16,7 @@ from slurm_operator import names
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.seen import (
     Evidence,
+    Machines,
     Nodes,
     Pod,
     ReactionPolicy,
@@ -75,7 +76,10 @@ Move = SetReplicas | Drain | Undrain | DeleteRecord | TakeJobs
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scale:
-    """A node set's wanted size, its StatefulSet's size and newest template, and the pods that there are."""
+    """A node set's wanted size, its StatefulSet's size and newest template, and the pods that there are.
+
+    `machines` are those of its pods that exist; None if nobody knows.
+    """
 
     stateful_set: str
     wanted: int
@@ -89,6 +93,7 @@ class Scale:
     reactions: ReactionPolicy = dataclasses.field(default_factory=ReactionPolicy)
     restarts: tuple[Restart, ...] = ()
     approved: frozenset[str] = frozenset()
+    machines: Machines | None = None
 
     def node(self, ordinal: int) -> str:
         """Name of a pod, which is the name of its Slurm node."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from slurm_operator.decisions import replicas, status
-from slurm_operator.seen import Kubernetes, NodeSet, Pod, Workload
+from slurm_operator.seen import Kubernetes, Machines, NodeSet, Pod, Workload
 
 
 def refusal(seen: Kubernetes, node_set: NodeSet) -> status.Findings | None:
@@ -30,7 +30,11 @@ def is_shared(node_sets: Iterable[NodeSet], node_set: NodeSet) -> bool:
 
 
 def scale(
-    node_set: NodeSet, workloads: Mapping[str, Workload], pods: Mapping[str, Pod], now: datetime.datetime
+    node_set: NodeSet,
+    workloads: Mapping[str, Workload],
+    pods: Mapping[str, Pod],
+    now: datetime.datetime,
+    machines: Machines | None = None,
 ) -> replicas.Scale | None:
     """The sizes of a node set; None if it has no StatefulSet and should have one."""
     member = re.compile(re.escape(node_set.stateful_set) + r"-\d+")
@@ -47,4 +51,5 @@ def scale(
         reactions=node_set.reactions,
         restarts=node_set.restarts,
         approved=node_set.approved,
+        machines=machines,
     )

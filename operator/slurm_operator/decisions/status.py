@@ -158,6 +158,14 @@ def _updating(wanted: NodeSet, scale: replicas.Scale, nodes: Nodes, outdated: Se
     return Finding("Updating", message)
 
 
+def watched_machines(trouble: str) -> Condition:
+    """Whether a cordon of a Kubernetes node can become a drain; `trouble` is why not, empty if it can."""
+    if trouble:
+        no_more = "cordons, taints and lost Kubernetes nodes do not become drains, and no worker may be evicted"
+        return Condition("NodesWatched", "False", "NodesUnreadable", f"{no_more}: {trouble}"[:_MAX_MESSAGE])
+    return Condition("NodesWatched", "True", "Watching", "a cordon of a Kubernetes node becomes a drain")
+
+
 def total(counts: Iterable[Counts]) -> Counts:
     """Sum the node sets; what is unknown of one is unknown of all."""
     rows = list(counts)

@@ -1,0 +1,169 @@
+"""What a Kubernetes node means for the Slurm node on it: a cordon becomes a drain and back, an eviction waits for jobs.
+
+A PodDisruptionBudget refuses to evict a worker, unless the pod carries a label that is set here: when its machine is to
+be emptied and its Slurm node is drained and strictly idle. So `kubectl drain` ends when the jobs have ended.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+
+from slurm_operator import names
+from slurm_operator.decisions import nodes as slurm_nodes
+from slurm_operator.decisions.replicas import Drain, Scale, Undrain, is_free
+from slurm_operator.decisions.status import Finding
+from slurm_operator.seen import Evidence, Nodes, Pod, Taint
+
+_PATIENCE = datetime.timedelta(minutes=1)
+"""A new machine may be unknown to our watch for a moment after a pod was given to it."""
+_LIFECYCLE = "node.kubernetes.io/"
+"""Kubernetes' own taints begin so; but for one they repeat what the node's fields tell."""
+_FENCED = "node.kubernetes.io/out-of-service"
+
+
+class Case(enum.Enum):
+    """How a pod stands with its machine."""
+
+    WELL = "well"
+    UNKNOWN = "unknown"
+    ENDING = "ending"
+    CORDONED = "cordoned"
+    TAINTED = "tainted"
+    AWAY = "away"
+    GONE = "gone"
+
+
+_LEAVING = (Case.CORDONED, Case.TAINTED, Case.AWAY, Case.GONE)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SetEvictable:
+    """Let a pod be evicted, provided that it is still as it was seen, or protect it again."""
+
+    node: str
+    resource_version: str
+    evictable: bool
+
+
+def case(scale: Scale, name: str) -> tuple[Case, str]:
+    """How a pod stands with its machine, and that in words."""
+    pod = scale.pods[name]
+    machine = (scale.machines or {}).get(pod.machine)
+    if pod.terminating:
+        return Case.ENDING, f"pod {name} is ending"
+    if not pod.machine:
+        return Case.WELL, ""
+    if machine is None:
+        known = scale.machines is not None and (pod.created or scale.now) < scale.now - _PATIENCE
+        return (Case.GONE, f"{pod.machine} is gone") if known else (Case.UNKNOWN, "")
+    if machine.cordoned:
+        return Case.CORDONED, f"{pod.machine} is cordoned"
+    if hostile := [taint.key for taint in machine.taints if _empties(taint) and not _is_tolerated(taint, pod)]:
+        return Case.TAINTED, f"{pod.machine} is tainted {hostile[0]}"
+    return (Case.AWAY, f"{pod.machine} is not ready") if machine.away_since else (Case.WELL, "")
+
+
+def needs_evidence(scale: Scale, nodes: Nodes) -> bool:
+    """Whether full listings could let a pod be evicted."""
+    return any(
+        not pod.evictable and _is_leaving(scale, name) and (name not in nodes or slurm_nodes.looks_idle(nodes[name]))
+        for name, pod in scale.pods.items()
+    )
+
+
+def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Drain | Undrain | SetEvictable]:
+    """What to do on account of the machines of one node set's pods.
+
+    Args:
+        scale: the pods of the set, and their machines.
+        nodes: the listing with which this pass began.
+        evidence: full listings of nodes and jobs made after `nodes`; None if none were made.
+    """
+    found: list[Drain | Undrain | SetEvictable] = [Drain(name, reason) for name, reason in _drains(scale, nodes)]
+    if scale.reactions.dry_run:
+        found = [each for each in found if case(scale, each.node)[0] is not Case.AWAY]
+    busy = slurm_nodes.busy_nodes(evidence.jobs) if evidence else frozenset()
+    for name, pod in scale.pods.items():
+        node, stands = nodes.get(name), case(scale, name)[0]
+        if node and stands is Case.WELL and pod.ready and slurm_nodes.is_machine_drain(node):
+            found.append(Undrain(name))
+        if pod.evictable:
+            if stands is Case.WELL or (node and not slurm_nodes.looks_idle(node)):
+                found.append(SetEvictable(name, pod.resource_version, evictable=False))
+        elif stands in _LEAVING and evidence and is_free(scale, name, nodes, evidence, busy):
+            found.append(SetEvictable(name, pod.resource_version, evictable=True))
+    return found
+
+
+def findings(scale: Scale, nodes: Nodes) -> tuple[list[Finding], list[Finding]]:
+    """What moves, machines that wait for jobs, and what is wrong, many that went away together."""
+    working = [name for name in scale.pods if name in nodes and slurm_nodes.has_work(nodes[name])]
+    leaving = [
+        f"{case(scale, name)[1]}: {name} may leave when its jobs have ended"
+        for name in working
+        if _is_leaving(scale, name)
+    ]
+    return [Finding("WaitingForJobs", each) for each in leaving], _held(scale, nodes)
+
+
+def _drains(scale: Scale, nodes: Nodes) -> list[tuple[str, str]]:
+    """Nodes that should get no new jobs, and why."""
+    open_breaker = _breaker(scale)
+    found = []
+    for name in scale.pods:
+        stands, words = case(scale, name)
+        if name not in nodes or slurm_nodes.is_drained(nodes[name]) or stands in (Case.WELL, Case.UNKNOWN):
+            continue
+        if stands is Case.ENDING and not slurm_nodes.has_work(nodes[name]):
+            continue  # It is gone in a moment.
+        if stands is Case.AWAY and (open_breaker or not _is_due(scale, name)):
+            continue
+        found.append((name, names.NODE_REASON + words))
+    return found
+
+
+def _held(scale: Scale, nodes: Nodes) -> list[Finding]:
+    if breaker := _breaker(scale):
+        return [Finding("BreakerOpen", breaker)]
+    if not scale.reactions.dry_run:
+        return []
+    away = [(name, reason) for name, reason in _drains(scale, nodes) if case(scale, name)[0] is Case.AWAY]
+    return [Finding("WouldDrain", f"would drain {name}: {reason}") for name, reason in away]
+
+
+def _breaker(scale: Scale) -> str:
+    """Why no node is drained for a machine that is not ready: what goes away together has one cause."""
+    away = [name for name in scale.pods if case(scale, name)[0] is Case.AWAY]
+    if len(away) < 2 or len(away) * 100 <= scale.reactions.breaker_percent * len(scale.pods):
+        return ""
+    share = f"the machines of {len(away)} of {len(scale.pods)} pods are not ready at once"
+    return f"node set {scale.stateful_set}: {share}; nothing is done: look for what they share"
+
+
+def _is_due(scale: Scale, name: str) -> bool:
+    """Whether a machine had its time to come back."""
+    machine = (scale.machines or {}).get(scale.pods[name].machine)
+    if machine is None or machine.away_since is None:
+        return False
+    return (scale.now - machine.away_since).total_seconds() >= scale.reactions.after_seconds
+
+
+def _is_leaving(scale: Scale, name: str) -> bool:
+    return case(scale, name)[0] in _LEAVING
+
+
+def _empties(taint: Taint) -> bool:
+    """Whether a taint says that a machine is to be emptied, and not how Kubernetes sees it."""
+    return taint.effect != "PreferNoSchedule" and (taint.key == _FENCED or not taint.key.startswith(_LIFECYCLE))
+
+
+def _is_tolerated(taint: Taint, pod: Pod) -> bool:
+    """As Kubernetes decides (concepts/scheduling-eviction/taint-and-toleration)."""
+    return any(
+        each.key in ("", taint.key)
+        and each.effect in ("", taint.effect)
+        and (each.any_value or each.value == taint.value)
+        for each in pod.tolerations
+    )

@@ -1,0 +1,147 @@
+"""Promises of the running operator about Kubernetes nodes, against a real API server, which decides on evictions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from components import operator as program
+from tests.operator.world import World, until
+
+pytestmark = pytest.mark.apiserver
+NODES = "/api/v1/nodes"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+class Machines:
+    """The Kubernetes nodes of a world's two workers."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.names = {pod: f"{world.namespace}-{pod}" for pod in ("cpu-0", "cpu-1")}
+        for pod, name in self.names.items():
+            world.admin.call("POST", NODES, {"metadata": {"name": name}})
+            self.status(pod, "True")
+            target = {"target": {"kind": "Node", "name": name}, "metadata": {"name": pod}}
+            until(lambda pod=pod: world.uid("pods", pod), "the pod")
+            world.admin.call("POST", world.path("pods", pod, "binding"), target)
+            # One that is pending has nothing to lose: no budget keeps it.
+            world.patch("pods", pod, {"status": {"phase": "Running"}}, "status")
+
+    def change(self, pod: str, change: dict[str, Any], subresource: str = "") -> None:
+        """Merge a change into the machine of a pod."""
+        path = f"{NODES}/{self.names[pod]}{subresource}"
+        headers = {"Content-Type": "application/merge-patch+json"}
+        self.world.admin.call("PATCH", path, change, headers=headers)
+
+    def cordon(self, pod: str, unschedulable: bool = True) -> None:
+        self.change(pod, {"spec": {"unschedulable": unschedulable}})
+
+    def status(self, pod: str, ready: str, since: str = "2020-01-01T00:00:00Z") -> None:
+        condition = {"type": "Ready", "status": ready, "lastTransitionTime": since, "lastHeartbeatTime": since}
+        self.change(pod, {"status": {"conditions": [{**condition, "reason": "Test", "message": ""}]}}, "/status")
+
+    def evict(self, pod: str) -> None:
+        """What `kubectl drain` does, without a kubelet that would end the pod."""
+        body = {"metadata": {"name": pod}, "deleteOptions": {"gracePeriodSeconds": 0}}
+        body |= {"apiVersion": "policy/v1", "kind": "Eviction"}
+        self.world.admin.call("POST", self.world.path("pods", pod, "eviction"), body)
+
+    def remove(self) -> None:
+        for name in self.names.values():
+            self.world.admin.client.delete(f"{NODES}/{name}")
+
+
+@pytest.fixture
+def machines(running_operator: World) -> Iterator[Machines]:
+    """An operator that may read nodes, by the program's rules, and a budget like the program's."""
+    world = running_operator
+    name = f"operator-{world.namespace}"
+    world.admin.call("POST", f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": program.NODE_RULES})
+    binding = {
+        "metadata": {"name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": "slurm-operator", "namespace": world.namespace}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+    }
+    world.admin.call("POST", f"{RBAC}/clusterrolebindings", binding)
+    selector = {"matchExpressions": [{"key": "pulumi-slurm.dev/evictable", "operator": "DoesNotExist"}]}
+    budget = {"metadata": {"name": "slurm-workers"}, "spec": {"maxUnavailable": 0, "selector": selector}}
+    budgets = f"/apis/policy/v1/namespaces/{world.namespace}/poddisruptionbudgets"
+    world.admin.call("POST", budgets, budget)
+    found = Machines(world)
+    try:
+        world.wait("NodesWatched", "True")
+        world.wait("Available", "True")
+        yield found
+    finally:
+        found.remove()
+
+
+def reason(world: World, node: str) -> str:
+    """Why a node is drained, empty if it is not."""
+    record = world.slurm.nodes[node]
+    return str(record["reason"]) if "DRAIN" in record["state"] else ""
+
+
+def test_a_cordon_becomes_a_drain_and_back_and_an_eviction_waits_for_the_job(machines: Machines) -> None:
+    world = machines.world
+    job = world.slurm.run_job("cpu-1")
+    with pytest.raises(RuntimeError, match="429"):
+        machines.evict("cpu-1")
+    machines.cordon("cpu-1")
+    ours = f"pulumi-slurm:node {machines.names['cpu-1']} is cordoned"
+    until(lambda: reason(world, "cpu-1") == ours, "the drain")
+    world.wait("Progressing", "True", "WaitingForJobs")
+    with pytest.raises(RuntimeError, match="429"):
+        machines.evict("cpu-1")
+    machines.cordon("cpu-1", False)
+    until(lambda: reason(world, "cpu-1") == "", "the drain is lifted")
+    machines.cordon("cpu-1")
+    until(lambda: reason(world, "cpu-1") == ours, "the drain again")
+    before = world.uid("pods", "cpu-1")
+    world.slurm.end_job(job)
+    until(lambda: "pulumi-slurm.dev/evictable" in world.get("pods", "cpu-1")["metadata"]["labels"], "the label")
+    assert world.slurm.killed == []
+    machines.evict("cpu-1")
+    until(lambda: world.uid("pods", "cpu-1") not in ("", before), "a new pod, which is somewhere else")
+    until(lambda: reason(world, "cpu-1") == "", "it takes jobs there")
+    assert world.slurm.killed == []
+
+
+def test_a_pod_that_stays_after_all_is_protected_again(machines: Machines) -> None:
+    world = machines.world
+    machines.cordon("cpu-1")
+    until(lambda: "pulumi-slurm.dev/evictable" in world.get("pods", "cpu-1")["metadata"]["labels"], "the label")
+    machines.cordon("cpu-1", False)
+    until(lambda: "pulumi-slurm.dev/evictable" not in world.get("pods", "cpu-1")["metadata"]["labels"], "no label")
+    until(lambda: reason(world, "cpu-1") == "", "the drain is lifted")
+    with pytest.raises(RuntimeError, match="429"):
+        machines.evict("cpu-1")
+
+
+def test_a_machine_that_is_away_tainted_or_gone_gets_no_new_jobs_and_others_drains_stay(machines: Machines) -> None:
+    world = machines.world
+    world.slurm.drain("cpu-0", "a fan is broken", "alice")
+    machines.cordon("cpu-0")
+    name = machines.names["cpu-1"]
+    machines.status("cpu-1", "Unknown")
+    until(lambda: reason(world, "cpu-1") == f"pulumi-slurm:node {name} is not ready", "a drain")
+    machines.status("cpu-1", "True")
+    until(lambda: reason(world, "cpu-1") == "", "it is lifted")
+    machines.change("cpu-1", {"spec": {"taints": [{"key": "maintenance", "effect": "NoSchedule"}]}})
+    until(lambda: reason(world, "cpu-1") == f"pulumi-slurm:node {name} is tainted maintenance", "a drain")
+    machines.change("cpu-1", {"spec": {"taints": []}})
+    until(lambda: reason(world, "cpu-1") == "", "it is lifted")
+    machines.cordon("cpu-0", False)
+    assert reason(world, "cpu-0") == "a fan is broken"
+
+
+def test_without_rights_to_nodes_the_operator_says_so_and_does_all_else(running_operator: World) -> None:
+    world = running_operator
+    told = world.wait("NodesWatched", "False", "NodesUnreadable")
+    assert "nodes is forbidden" in told["message"]
+    world.wait("Available", "True")
+    world.scale(3)
+    until(lambda: world.size() == 3, "it scales")

@@ -1,0 +1,217 @@
+"""Promises about Kubernetes nodes: a cordon becomes a drain and back, and no pod with a job may be evicted."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+
+import pytest
+from slurm_operator import observe
+from slurm_operator.decisions import machines, replicas
+from slurm_operator.decisions.machines import SetEvictable
+from slurm_operator.decisions.replicas import Drain, Undrain
+from slurm_operator.seen import Evidence, Machine, Pod, ReactionPolicy, SlurmJob, SlurmNode, Taint, Toleration
+
+from tests.operator.test_replicas import NOW, job, node, pod
+
+LONG_AGO = NOW - datetime.timedelta(hours=10)
+WELL = Machine()
+CORDONED = Machine(cordoned=True)
+AWAY = Machine(away_since=LONG_AGO)
+OURS = {"reason": "pulumi-slurm:node k8s-1 is cordoned", "reason_user": "slurm"}
+
+
+def tainted(key: str, effect: str = "NoSchedule", value: str = "") -> Machine:
+    return Machine(taints=(Taint(key, effect, value),))
+
+
+def scale(
+    machine: Machine | None = CORDONED, /, size: int = 3, known: bool = True, **changes: object
+) -> replicas.Scale:
+    """A set of pods, each on a machine of its own, of which that of cpu-1 is `machine`; None: it is gone."""
+    pods = {
+        f"cpu-{n}": pod(f"cpu-{n}", machine=f"k8s-{n}", created=LONG_AGO, resource_version="7") for n in range(size)
+    }
+    pods["cpu-1"] = dataclasses.replace(pods["cpu-1"], **changes)  # type: ignore[arg-type]
+    there = {f"k8s-{n}": WELL for n in range(size)} | {"k8s-1": machine}
+    found = {name: each for name, each in there.items() if each is not None}
+    return replicas.Scale("cpu", size, size, "9", pods, NOW, machines=found if known else None)
+
+
+def drained(cpus: int = 0, **of: str) -> SlurmNode:
+    return node("cpu-1", "MIXED" if cpus else "IDLE", "DRAIN", cpus=cpus, **(of or OURS))
+
+
+def decide(size: replicas.Scale, seen: SlurmNode | None, *jobs: SlurmJob) -> list[object]:
+    listing = {name: node(name) for name in size.pods} | ({seen.name: seen} if seen else {})
+    if seen is None:
+        del listing["cpu-1"]
+    return [*machines.moves(size, listing, Evidence(listing, jobs))]
+
+
+def drain(words: str) -> list[object]:
+    return [Drain("cpu-1", f"pulumi-slurm:node {words}")]
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        (scale(WELL), []),
+        (scale(CORDONED), drain("k8s-1 is cordoned")),
+        (scale(None), drain("k8s-1 is gone")),
+        (scale(AWAY), drain("k8s-1 is not ready")),
+        (scale(tainted("maintenance")), drain("k8s-1 is tainted maintenance")),
+        (scale(tainted("maintenance", "NoExecute")), drain("k8s-1 is tainted maintenance")),
+        (
+            scale(tainted("node.kubernetes.io/out-of-service")),
+            drain("k8s-1 is tainted node.kubernetes.io/out-of-service"),
+        ),
+        (scale(tainted("maintenance", "PreferNoSchedule")), []),
+        (scale(tainted("node.kubernetes.io/memory-pressure")), []),
+        (scale(None, created=NOW), []),
+        (scale(CORDONED, known=False), []),
+        (scale(None, known=False), []),
+        (scale(Machine(away_since=NOW - datetime.timedelta(minutes=4))), []),
+        (scale(WELL, machine=""), []),
+    ],
+    ids=lambda value: "" if isinstance(value, list) else str(value.machines)[:60],
+)
+def test_a_machine_that_is_to_be_emptied_gets_no_new_jobs(size: replicas.Scale, expected: list[object]) -> None:
+    assert decide(size, node("cpu-1", "MIXED", cpus=1), job(1, "RUNNING", "cpu-1")) == expected
+
+
+@pytest.mark.parametrize(
+    ("toleration", "counts"),
+    [
+        (Toleration("gpu", any_value=True), False),
+        (Toleration("gpu", "NoSchedule", "yes"), False),
+        (Toleration(any_value=True), False),
+        (Toleration("gpu", value="no"), True),
+        (Toleration("gpu", "NoExecute", any_value=True), True),
+        (Toleration("gp", any_value=True), True),
+    ],
+)
+def test_a_taint_that_the_pod_tolerates_says_nothing(toleration: Toleration, counts: bool) -> None:
+    size = scale(tainted("gpu", value="yes"), tolerations=(toleration,))
+    assert bool(decide(size, node("cpu-1"))) is counts
+
+
+@pytest.mark.parametrize(
+    "theirs", [{"reason": "a fan is broken", "reason_user": "alice"}, {"reason": "pulumi-slurm:update"}]
+)
+def test_a_drain_that_is_there_is_left_as_it_is(theirs: dict[str, str]) -> None:
+    assert decide(scale(), drained(1, **theirs), job(1, "RUNNING", "cpu-1")) == []
+    assert decide(scale(WELL), drained(1, **theirs), job(1, "RUNNING", "cpu-1")) == []
+
+
+@pytest.mark.parametrize(
+    ("size", "seen", "lifted"),
+    [
+        (scale(WELL), drained(), True),
+        (scale(WELL), drained(1), True),
+        (scale(WELL), drained(reason="pulumi-slurm:node k8s-1 is cordoned", reason_user="root"), False),
+        (scale(WELL, ready=False), drained(), False),
+        (scale(WELL, terminating=True), drained(), False),
+        (scale(CORDONED), drained(1), False),
+        (scale(WELL, known=False), drained(), False),
+    ],
+    ids=["well", "under a job", "an administrator's", "no ready pod", "ending", "still cordoned", "not known"],
+)
+def test_our_drain_goes_when_the_machine_is_well_again(size: replicas.Scale, seen: SlurmNode, lifted: bool) -> None:
+    assert (Undrain("cpu-1") in decide(size, seen)) is lifted
+
+
+def test_a_pod_may_be_evicted_when_its_node_is_drained_and_strictly_idle() -> None:
+    assert decide(scale(), drained()) == [SetEvictable("cpu-1", "7", evictable=True)]
+    theirs = drained(reason="a fan is broken", reason_user="alice")
+    assert decide(scale(), theirs) == [SetEvictable("cpu-1", "7", evictable=True)]
+    assert decide(scale(None), drained()) == [SetEvictable("cpu-1", "7", evictable=True)]
+
+
+@pytest.mark.parametrize(
+    ("seen", "jobs"),
+    [
+        (drained(1), [job(1, "RUNNING", "cpu-1")]),
+        (drained(), [job(1, "SUSPENDED", "cpu-1")]),
+        (drained(), [job(1, "COMPLETING", "cpu-1")]),
+        (node("cpu-1", "IDLE", "DRAIN", "COMPLETING", **OURS), []),
+        (None, []),
+    ],
+)
+def test_no_pod_with_work_may_be_evicted(seen: SlurmNode | None, jobs: list[SlurmJob]) -> None:
+    assert decide(scale(), seen, *jobs) == []
+
+
+def test_without_full_listings_no_pod_may_be_evicted_and_they_are_asked_for_once() -> None:
+    listing = {"cpu-1": drained()}
+    assert machines.moves(scale(), listing, None) == []
+    assert machines.needs_evidence(scale(), listing)
+    assert not machines.needs_evidence(scale(), {"cpu-1": drained(1)})
+    assert not machines.needs_evidence(scale(evictable=True), listing)
+    assert not machines.needs_evidence(scale(WELL), listing)
+
+
+@pytest.mark.parametrize(
+    ("size", "seen"),
+    [
+        (scale(WELL, evictable=True), drained()),
+        (scale(CORDONED, evictable=True), node("cpu-1")),
+        (scale(CORDONED, evictable=True), node("cpu-1", "MIXED", "DRAIN", cpus=1, **OURS)),
+    ],
+    ids=["uncordoned", "undrained by hand", "works again"],
+)
+def test_a_pod_that_stays_after_all_is_protected_again(size: replicas.Scale, seen: SlurmNode) -> None:
+    assert SetEvictable("cpu-1", "7", evictable=False) in decide(size, seen)
+
+
+def test_an_evictable_pod_stays_so_while_nothing_changes() -> None:
+    assert decide(scale(evictable=True), drained()) == []
+    assert decide(scale(known=False, evictable=True), drained()) == []
+
+
+def test_a_pod_that_ends_under_its_jobs_takes_no_more() -> None:
+    working = node("cpu-1", "MIXED", cpus=1)
+    assert decide(scale(WELL, terminating=True), working) == drain("pod cpu-1 is ending")
+    assert decide(scale(WELL, terminating=True), node("cpu-1")) == []
+
+
+def test_machines_that_go_away_together_open_the_breaker_and_nothing_is_drained() -> None:
+    size = scale(AWAY)
+    both = dataclasses.replace(size, machines={**(size.machines or {}), "k8s-0": AWAY})
+    assert decide(both, node("cpu-1")) == []
+    (told,) = machines.findings(both, {})[1]
+    assert told.reason == "BreakerOpen"
+    assert "2 of 3" in told.message
+    generous = dataclasses.replace(both, reactions=ReactionPolicy(breaker_percent=70))
+    assert len(decide(generous, node("cpu-1"))) == 2
+
+
+def test_a_dry_run_only_tells_of_a_machine_that_is_away_and_obeys_a_cordon() -> None:
+    policy = ReactionPolicy(dry_run=True)
+    assert decide(dataclasses.replace(scale(AWAY), reactions=policy), node("cpu-1")) == []
+    (told,) = machines.findings(dataclasses.replace(scale(AWAY), reactions=policy), {"cpu-1": node("cpu-1")})[1]
+    assert told.reason == "WouldDrain"
+    assert decide(dataclasses.replace(scale(), reactions=policy), node("cpu-1")) == drain("k8s-1 is cordoned")
+
+
+def test_a_machine_that_waits_for_jobs_is_told() -> None:
+    (told,), wrong = machines.findings(scale(), {"cpu-1": drained(1)})
+    assert told.message == "k8s-1 is cordoned: cpu-1 may leave when its jobs have ended"
+    assert wrong == []
+
+
+def test_of_a_kubernetes_node_little_is_kept_and_read() -> None:
+    body = {
+        "metadata": {"name": "a", "resourceVersion": "5", "labels": {"much": "more"}},
+        "spec": {"unschedulable": True, "taints": [{"key": "k", "effect": "NoSchedule", "timeAdded": "x"}]},
+        "status": {
+            "images": ["many"],
+            "conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+        },
+    }
+    shape = observe.machine_shape(body)
+    assert "images" not in str(shape)
+    assert observe.machine(shape) == Machine(cordoned=True, taints=(Taint("k", "NoSchedule"),), away_since=NOW)
+    assert observe.machine(observe.machine_shape({"metadata": body["metadata"]})) == Machine()
+    ended = Pod("cpu-0", "worker", ready=True, running=True)
+    assert not ended.evictable
