@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shlex
 from collections.abc import Iterator
 
@@ -66,3 +67,27 @@ def test_a_drain_of_an_administrator_outlives_a_failed_check_and_its_end(slurm):
         assert reason(slurm, "cpu-1") == "a fan is broken"
     finally:
         by_administrator(slurm, "nodename=cpu-1", "state=resume")
+
+
+def test_an_unfit_node_that_a_new_pod_mends_is_started_anew_and_takes_jobs_again(slurm):
+    """/tmp of the node is made with the pod; nobody empties it here."""
+
+    def uid() -> str:
+        return slurm.kubectl("get", "pod", "cpu-1", "-o", "jsonpath={.metadata.uid}", "--ignore-not-found").ok()
+
+    before, declared = uid(), slurm.get("nodeset", "cpu")["spec"]["reactions"]
+    patience = {"spec": {"reactions": {"restart": True, "afterSeconds": 0}}}
+    slurm.kubectl("patch", "nodeset", "cpu", "--type=merge", "-p", json.dumps(patience)).ok()
+    try:
+        slurm.on_pod("cpu-1", FILL).ok()
+        slurm.on_pod("cpu-1", CHECK)  # Sooner than Slurm does; the pod may end under it.
+        slurm.wait("a new pod", lambda: uid() not in ("", before), 180)
+    finally:
+        patience["spec"]["reactions"] = declared
+        slurm.kubectl("patch", "nodeset", "cpu", "--type=merge", "-p", json.dumps(patience)).ok()
+        if uid() == before:
+            slurm.on_pod("cpu-1", EMPTY)
+    slurm.wait("it takes jobs again", slurm.all_idle, 180)
+    assert slurm.sh("srun -n1 -w cpu-1 hostname").ok() == "cpu-1"
+    told = [each["note"] for each in slurm.get("events.events.k8s.io")["items"] if each["reason"] == "RestartUnfit"]
+    assert any("cpu-1" in note and OURS in note for note in told), told
