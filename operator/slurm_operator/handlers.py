@@ -126,7 +126,8 @@ async def _keep_passing(
             outcome = "not_leading"
             progress.made()
         except KubernetesError as error:
-            outcome, said = "kubernetes_error", str(error)
+            # After a conflict, what this pass saw is no longer so: the next one looks again, and nothing is wrong.
+            outcome, said = ("conflict", "") if error.status == 409 else ("kubernetes_error", str(error))
             progress.made()
         except TimeoutError:
             outcome, said = "deadline", f"no end within {PASS_DEADLINE_SECONDS:.0f} s"

@@ -1,0 +1,172 @@
+"""Promises about the operator's own end, length and company: against a real API server, a pass at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slurm_operator import access, slurm_rest
+from slurm_operator.healing import Healer
+from slurm_operator.kubernetes_api import KubernetesApi
+from slurm_operator.lease import Lease
+from slurm_operator.reconcile import Reconciler
+
+from devcluster.control_plane import free_ports
+from tests.operator import fake_slurmrestd
+from tests.operator.test_update_passes import change_template, images
+from tests.operator.world import KEY, Admin, FakeWorkloads, World, kubeconfig_of_role, operator, until
+
+pytestmark = pytest.mark.apiserver
+
+PASSES = 25
+
+
+class KilledError(BaseException):
+    """The process ends here: nothing that catches errors sees it."""
+
+
+class Held(Lease):
+    """A lease that is ours."""
+
+    def held(self) -> bool:
+        return True
+
+
+class Mortal(KubernetesApi):
+    """Dies after its first change, before anybody hears of the answer."""
+
+    async def _request(self, method: str, *rest: Any, **more: Any) -> Any:
+        answer = await super()._request(method, *rest, **more)
+        if method != "GET":
+            raise KilledError
+        return answer
+
+
+class OnePass:
+    """Operators that live for one pass, each a new one without memory."""
+
+    def __init__(self, world: World, kubeconfig: Path, folder: Path, kind: type[KubernetesApi]) -> None:
+        self._access, self._namespace, self._kind = access.from_kubeconfig(kubeconfig), world.namespace, kind
+        self._key = folder / "jwt.key"
+        self._key.write_bytes(KEY)
+
+    def reconciler(self) -> tuple[Reconciler, Healer, KubernetesApi]:
+        api = self._kind(self._access, self._namespace)
+        lease = Held(api, "one")
+        healer = Healer(api, lease, lambda: None, lambda: None)
+        return Reconciler(api, lease, self._key, healer), healer, api
+
+    async def live(self) -> bool:
+        """One life; whether it ended by being killed."""
+        reconciler, healer, api = self.reconciler()
+        try:
+            await reconciler.run()
+        except KilledError:
+            return True
+        finally:
+            await reconciler.close()
+            await healer.close()
+            await api.close()
+        return False
+
+
+@pytest.fixture
+def lives(
+    cluster: World, kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[Callable[[], Any], str], int]]:
+    """Lets operators live and die until something is so; counts those that were killed."""
+    change = slurm_rest.SlurmRest._change
+
+    async def change_and_die(self: slurm_rest.SlurmRest, *arguments: Any) -> None:
+        await change(self, *arguments)
+        raise KilledError
+
+    monkeypatch.setattr(slurm_rest.SlurmRest, "_change", change_and_die)
+    mortal = OnePass(cluster, kubeconfig, tmp_path, Mortal)
+
+    def live_until(condition: Callable[[], Any], what: str) -> int:
+        killed = 0
+
+        def another() -> Any:
+            nonlocal killed
+            killed += asyncio.run(mortal.live())
+            return condition()
+
+        until(another, what, 120)
+        return killed
+
+    yield live_until
+
+
+def test_an_operator_killed_after_every_single_change_still_brings_all_to_its_end(
+    cluster: World, lives: Callable[[Callable[[], Any], str], int]
+) -> None:
+    world = cluster
+    world.declare()
+    lives(lambda: world.condition("Available")["status"] == "True", "the cluster is available")
+    job = world.slurm.run_job("cpu-1")
+    change_template(world, "newer")
+    killed = lives(lambda: images(world) == ["newer", "none"], "the idle node moves")
+    assert killed >= 2, "it was killed between drain and restart"
+    world.scale(1)
+    lives(lambda: "DRAIN" not in world.slurm.nodes["cpu-0"]["state"], "the new node takes jobs")
+    world.slurm.end_job(job)
+    lives(lambda: world.size() == 1 and set(world.slurm.nodes) == {"cpu-0"}, "the set shrinks, and its record goes")
+    lives(lambda: world.condition("Progressing")["status"] == "False", "nothing moves any more")
+    world.delete("nodesets", "cpu")
+    lives(lambda: "cpu" not in world.names("nodesets") + world.names("statefulsets"), "the node set goes")
+    assert (world.slurm.killed, world.slurm.nodes) == ([], {})
+
+
+def test_a_cluster_whose_slurm_hangs_holds_up_no_other(
+    cluster: World, admin: Admin, tmp_path: Path, kubeconfig: Path, port: int
+) -> None:
+    other_folder = tmp_path / "other"
+    other_folder.mkdir()
+    with fake_slurmrestd.running(KEY) as other_slurm:
+        other = World(admin, f"{cluster.namespace}-other", other_slurm.slurm, other_slurm.url, cluster.rehearsal_url)
+        others_rights = kubeconfig_of_role(other, other_folder)
+        cluster.declare()
+        other.declare()
+        with (
+            FakeWorkloads(other),
+            operator(cluster, tmp_path, kubeconfig, port),
+            operator(other, other_folder, others_rights, free_ports(1)[0]),
+        ):
+            cluster.wait("Available", "True", seconds=60)
+            other.wait("Available", "True", seconds=60)
+            cluster.slurm.fail("hang")
+            cluster.wait("Available", "Unknown", "RestUnreachable", seconds=60)
+            other.scale(0)
+            until(lambda: other.size() == 0 and not other.slurm.nodes, "the other one shrinks meanwhile", 60)
+            assert cluster.condition("Available")["status"] == "Unknown"
+            cluster.slurm.fail("")
+            cluster.wait("Available", "True", seconds=60)
+
+
+def test_memory_stays_flat_over_many_passes(cluster: World, kubeconfig: Path, tmp_path: Path) -> None:
+    cluster.declare()
+
+    async def measure() -> list[int]:
+        reconciler, healer, api = OnePass(cluster, kubeconfig, tmp_path, KubernetesApi).reconciler()
+        counts = []
+        try:
+            for _ in range(3):
+                for turn in range(PASSES):
+                    cluster.slurm.fail("garbage" if turn == 5 else "")
+                    await reconciler.run()
+                gc.collect()
+                counts.append(len(gc.get_objects()))
+        finally:
+            await reconciler.close()
+            await healer.close()
+            await api.close()
+        return counts
+
+    _, before, after = asyncio.run(measure())
+    # Other threads' connections come and go; what is kept of every pass would be more.
+    assert after - before < PASSES * 8, f"{before} objects after {2 * PASSES} passes, {after} after {3 * PASSES}"
