@@ -186,12 +186,16 @@ def gres_conf(config: Config) -> str:
     return "\n".join([*lines, "AutoDetect=off"]) + "\n"
 
 
-def plugstack_conf() -> str:
-    """plugstack.conf: the jail plugin, required and by an absolute path.
+def plugstack_conf(config: Config) -> str:
+    """plugstack.conf: the jail plugin, required and by an absolute path; after it others, which find the jail entered.
 
     With `optional`, or a path that is not found, Slurm runs jobs outside the jail without a word.
     """
-    return f"required {names.SPANK_PLUGIN} jail={names.JAIL_TREE}\n"
+    lines = [f"required {names.SPANK_PLUGIN} jail={names.JAIL_TREE}"]
+    for each in config.slurm.spank_plugins:
+        kind = "required" if each.required else "optional"
+        lines.append(" ".join([kind, f"{names.PLUGIN_DIR}/{each.file}", *each.arguments]))
+    return "\n".join(lines) + "\n"
 
 
 def oci_conf() -> str:
@@ -214,7 +218,7 @@ def files(config: Config) -> dict[str, str]:
         names.SLURM_CONF: slurm_conf(config),
         names.CGROUP_CONF: cgroup_conf(config),
         names.GRES_CONF: gres_conf(config),
-        names.PLUGSTACK_CONF: plugstack_conf(),
+        names.PLUGSTACK_CONF: plugstack_conf(config),
         names.OCI_CONF: oci_conf(),
     }
     content = hashlib.sha256("\0".join(text for _, text in sorted(made.items())).encode()).hexdigest()

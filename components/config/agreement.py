@@ -169,6 +169,10 @@ def _external(external: Any) -> Iterator[Problem]:
         yield Problem((*path, "passwordSecret"), NOTHING, "a Secret with the password, or connection")
 
 
+def _spank_plugins(config: Mapping[str, Any]) -> Iterator[Problem]:
+    yield from _duplicates("file", _rows(_map(config.get("slurm")).get("spankPlugins")), ("slurm", "spankPlugins"))
+
+
 def _options(config: Mapping[str, Any]) -> Iterator[Problem]:
     options = _map(_map(config.get("slurm")).get("options"))
     first: dict[str, str] = {}
@@ -189,6 +193,7 @@ def disagreements(config: Mapping[str, Any]) -> list[Problem]:
         _operator,
         _accounting,
         _options,
+        _spank_plugins,
         monitoring_disagreements,
         certificates_disagreements,
         network_agreement.disagreements,

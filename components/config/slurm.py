@@ -9,7 +9,7 @@ from components.config.model import Model, setting
 from components.config.pods import PodResources, controller_resources, rest_resources
 from components.config.slurm_options import check_option_name, check_option_value
 from components.config.storage import StateStorage
-from components.config.values import DnsLabel, PartitionName, SlurmTime, wrong
+from components.config.values import DnsLabel, PartitionName, SlurmTime, matching, wrong
 
 
 class CgroupPlugin(StrEnum):
@@ -28,6 +28,13 @@ def _text(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) else value
 
 
+PluginFile = Annotated[
+    str,
+    matching(r"(?!spank_jail\.so$)[A-Za-z0-9][A-Za-z0-9._-]*\.so", "a file's name such as spank_pyxis.so, no path"),
+]
+PluginArgument = Annotated[
+    str, matching(r"[A-Za-z0-9_./:=,@%+-]+", "one word such as runtime_path=/tmp/pyxis, without quotes or `#`")
+]
 OptionName = Annotated[str, AfterValidator(check_option_name)]
 OptionValue = Annotated[str, BeforeValidator(_text), AfterValidator(check_option_value)]
 
@@ -43,6 +50,14 @@ class Partition(Model):
     )
 
 
+class SpankPlugin(Model):
+    """A SPANK plugin of yours, such as Pyxis; it runs after the jail's, with the jail as its root."""
+
+    file: PluginFile = setting("Its file, which the slurm image must have: see images/slurm/plugins.")
+    arguments: list[PluginArgument] = setting("What it is told in plugstack.conf.", factory=list)
+    required: bool = setting("Whether a step fails when the plugin does; else it runs without.", default=True)
+
+
 class Slurm(Model):
     """Slurm's own settings."""
 
@@ -52,6 +67,7 @@ class Slurm(Model):
     cgroup_plugin: CgroupPlugin = setting(
         "What enforces memory limits of jobs; disabled runs jobs without limits.", default=CgroupPlugin.AUTODETECT
     )
+    spank_plugins: list[SpankPlugin] = setting("More SPANK plugins, in their order.", factory=list)
 
 
 class Controller(Model):

@@ -43,7 +43,8 @@ def wrong(want: str) -> PydanticCustomError:
     return PydanticCustomError(WANT, "{want}", {"want": want})
 
 
-def _matching(pattern: str | re.Pattern[str], want: str) -> AfterValidator:
+def matching(pattern: str | re.Pattern[str], want: str) -> AfterValidator:
+    """A check that the whole text fits a pattern; ``want`` completes "got …; want …"."""
     compiled = re.compile(pattern)
 
     def check(value: str) -> str:
@@ -207,22 +208,22 @@ Cpu = Annotated[
     _text_of("a Kubernetes CPU quantity such as 2 or 500m"),
     _positive(cpu_millis, "a Kubernetes CPU quantity such as 2 or 500m"),
 ]
-Duration = Annotated[str, _matching(_DURATION, "a duration such as 90s, 30m or 2h")]
+Duration = Annotated[str, matching(_DURATION, "a duration such as 90s, 30m or 2h")]
 SlurmTime = Annotated[
     str,
     _text_of("a Slurm time such as 7-00:00:00, 12:00:00, 90 (minutes) or UNLIMITED"),
-    _matching(_SLURM_TIME, "a Slurm time such as 7-00:00:00, 12:00:00, 90 (minutes) or UNLIMITED"),
+    matching(_SLURM_TIME, "a Slurm time such as 7-00:00:00, 12:00:00, 90 (minutes) or UNLIMITED"),
 ]
 SlurmAge = Annotated[
     str,
-    _matching(r"[1-9]\d*(hours|days|months)", "a number of hours, days or months as Slurm writes it, such as 12months"),
+    matching(r"[1-9]\d*(hours|days|months)", "a number of hours, days or months as Slurm writes it, such as 12months"),
 ]
 DnsLabel = Annotated[
-    str, _matching(_DNS_LABEL, "a DNS label: 1 to 63 lower-case letters, digits and inner hyphens, such as gpu-a")
+    str, matching(_DNS_LABEL, "a DNS label: 1 to 63 lower-case letters, digits and inner hyphens, such as gpu-a")
 ]
 SetName = Annotated[
     str,
-    _matching(
+    matching(
         r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?",
         "a DNS label: at most 40 lower-case letters, digits and inner hyphens, a letter first, such as gpu-a",
     ),
@@ -230,25 +231,25 @@ SetName = Annotated[
 """Names of our own objects; the CRDs hold to the same rule."""
 ObjectName = Annotated[
     str,
-    _matching(
+    matching(
         rf"(?=.{{1,253}}$){_DNS_LABEL.pattern}(\.{_DNS_LABEL.pattern})*",
         "the name of a Kubernetes object: lower-case letters, digits, inner hyphens and dots",
     ),
 ]
-SecretKey = Annotated[str, _matching(r"[A-Za-z0-9._-]{1,253}", "a key of a Secret: letters, digits, `.`, `_` and `-`")]
+SecretKey = Annotated[str, matching(r"[A-Za-z0-9._-]{1,253}", "a key of a Secret: letters, digits, `.`, `_` and `-`")]
 PartitionName = Annotated[
     str,
     # Slurm reads DEFAULT and ALL as more than names.
-    _matching(r"(?!(?i:default|all)$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}", "letters, digits, `_`, `.`, `-`, such as main"),
+    matching(r"(?!(?i:default|all)$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}", "letters, digits, `_`, `.`, `-`, such as main"),
 ]
 DeviceFiles = Annotated[str, _positive(device_count, "device files below /dev, such as /dev/nvidia[0-7]")]
 ChartVersion = Annotated[
-    str, _matching(r"v?\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?", "one version of a chart, such as v26.7.0, not a range")
+    str, matching(r"v?\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?", "one version of a chart, such as v26.7.0, not a range")
 ]
-GresType = Annotated[str, _matching(r"[a-z0-9][a-z0-9_]{0,62}", "a GPU type such as h100: lower-case letters, digits")]
+GresType = Annotated[str, matching(r"[a-z0-9][a-z0-9_]{0,62}", "a GPU type such as h100: lower-case letters, digits")]
 UserName = Annotated[
     str,
-    _matching(
+    matching(
         r"(?!(root|slurm|slurmrest|sshd|nobody|daemon|bin|sys)$)[a-z_][a-z0-9_-]{0,30}",
         "a login name of an ordinary user: lower-case letters, digits, `_`, `-`, not a system user",
     ),
@@ -258,46 +259,46 @@ ImmutableImage = Annotated[str, AfterValidator(_image)]
 AbsolutePath = Annotated[str, AfterValidator(_path)]
 RelativePath = Annotated[str, AfterValidator(_relative_path)]
 Cidr = Annotated[str, AfterValidator(_cidr)]
-LabelKey = Annotated[str, _matching(_LABEL_KEY, "a Kubernetes label key such as example.com/pool")]
+LabelKey = Annotated[str, matching(_LABEL_KEY, "a Kubernetes label key such as example.com/pool")]
 LabelValue = Annotated[
-    str, _matching(_LABEL_VALUE, "a Kubernetes label value: at most 63 letters, digits, `.`, `_`, `-`")
+    str, matching(_LABEL_VALUE, "a Kubernetes label value: at most 63 letters, digits, `.`, `_`, `-`")
 ]
-HostName = Annotated[str, _matching(r"[A-Za-z0-9]([A-Za-z0-9.:-]{0,251}[A-Za-z0-9])?", "a host name or an IP address")]
+HostName = Annotated[str, matching(r"[A-Za-z0-9]([A-Za-z0-9.:-]{0,251}[A-Za-z0-9])?", "a host name or an IP address")]
 LdapUri = Annotated[
     str,
-    _matching(
+    matching(
         r"ldaps?://[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[1-9]\d{0,4})?",
         "ldaps://HOST or ldap://HOST, with a port or without; ldap:// is for StartTLS",
     ),
 ]
 DistinguishedName = Annotated[
     str,
-    _matching(
+    matching(
         r"[A-Za-z][A-Za-z0-9-]*=[^,=\x00-\x1f]+(,\s*[A-Za-z][A-Za-z0-9-]*=[^,=\x00-\x1f]+)*",
         "a distinguished name such as ou=people,dc=example,dc=org",
     ),
 ]
 LdapFilter = Annotated[
-    str, _matching(r"\([ -~]+\)", "an LDAP filter in parentheses, such as (objectClass=posixAccount)")
+    str, matching(r"\([ -~]+\)", "an LDAP filter in parentheses, such as (objectClass=posixAccount)")
 ]
 Registry = Annotated[
-    str, _matching(r"[a-z0-9][a-z0-9.-]*(:\d+)?(/[a-z0-9._-]+)*", "a registry and folder such as ghcr.io/example")
+    str, matching(r"[a-z0-9][a-z0-9.-]*(:\d+)?(/[a-z0-9._-]+)*", "a registry and folder such as ghcr.io/example")
 ]
 Version = Annotated[
     str,
     _text_of("a version such as 26.4.1"),
-    _matching(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,62}", "a version such as 26.4.1"),
+    matching(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,62}", "a version such as 26.4.1"),
 ]
 PoolName = Annotated[
-    str, _matching(r"[A-Za-z0-9]([A-Za-z0-9_]{0,61}[A-Za-z0-9])?", "letters, digits and inner `_`, such as fabric")
+    str, matching(r"[A-Za-z0-9]([A-Za-z0-9_]{0,61}[A-Za-z0-9])?", "letters, digits and inner `_`, such as fabric")
 ]
 InterfaceName = Annotated[
     # IFNAMSIZ is 16, with the end of the text.
-    str, _matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,14}", "the name of a network interface, such as ibs1f0")
+    str, matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,14}", "the name of a network interface, such as ibs1f0")
 ]
 DeviceId = Annotated[
     str,
     _text_of("four hex digits as lspci -n shows them, such as 15b3"),
-    _matching(r"[0-9a-f]{4}", "four hex digits as lspci -n shows them, such as 15b3"),
+    matching(r"[0-9a-f]{4}", "four hex digits as lspci -n shows them, such as 15b3"),
 ]
 WholeNumber = Annotated[int, BeforeValidator(_whole_number)]

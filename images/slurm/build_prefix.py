@@ -23,12 +23,13 @@ LOADER_FILES = {b"/etc/ld.so.cache\0": b"/opt/slurm/cache\0", b"/etc/ld.so.prelo
 """The loader's two lists are the users' once their root is entered; names of equal length inside the prefix are not."""
 
 
-def main(staging: Path, native: Path) -> None:
+def main(staging: Path, native: Path, more: Path) -> None:
     """Fills ``staging`` with the files to copy over the final image's root.
 
     Args:
         staging: an empty folder that stands for the image's root.
         native: where ``make -C native`` left its results.
+        more: SPANK plugins of the person who builds the image.
     """
     triplet = output("gcc", "-print-multiarch")
     system_libraries = Path("/usr/lib") / triplet
@@ -39,6 +40,10 @@ def main(staging: Path, native: Path) -> None:
     programs[STEPD] = Path("/usr/sbin/slurmstepd")
     plugins = {PLUGINS / path.name: path for path in compiled_in_plugins.glob("*.so*")}
     plugins[PLUGINS / "spank_jail.so"] = native / "spank_jail.so"
+    for file in sorted(more.glob("*.so")):
+        if PLUGINS / file.name in plugins:
+            sys.exit(f"images/slurm/plugins/{file.name}: Slurm has a plugin of this name")
+        plugins[PLUGINS / file.name] = file
     loaded_by_name = [find_library(name, (system_libraries, Path("/usr/lib"))) for name in LOADED_BY_NAME]
     closure = libraries_of([*programs.values(), *plugins.values(), *loaded_by_name]) - set(plugins.values())
     interpreter = Path(output("patchelf", "--print-interpreter", "/usr/sbin/slurmd"))
@@ -143,4 +148,4 @@ def link_compiled_in_paths(staging: Path, programs: Iterable[Path], plugins: Pat
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]))

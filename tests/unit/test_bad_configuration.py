@@ -85,6 +85,21 @@ BAD: list[tuple[str, Any, str]] = [
     ("slurm.options", {"DebugFlags": "a SlurmUser=root"}, "want one value without spaces"),
     ("slurm.options", {"DebugFlags": "a\\"}, "want one value without"),
     ("slurm.options", {"DebugFlags": ""}, "want one value without"),
+    *(
+        ("slurm.spankPlugins", [{"file": file}], f"slurm.spankPlugins[0].file: got {file!r}; want a file's name such")
+        for file in ("/lib/spank_pyxis.so", "../x.so", "spank_pyxis", "a b.so", "spank_jail.so", "x.so\nrequired y.so")
+    ),
+    *(
+        (
+            "slurm.spankPlugins",
+            [{"file": "a.so", "arguments": [word]}],
+            "pulumi-slurm:slurm.spankPlugins[0].arguments[0]: got",
+        )
+        for word in ("a b", "a#b", 'a"b', "a\nrequired b.so", "", 1, True)
+    ),
+    ("slurm.spankPlugins", [{"file": "a.so", "arguments": "a=b"}], "arguments: got 'a=b'; want a list"),
+    ("slurm.spankPlugins", [{"file": "a.so", "required": "maybe"}], "required: got 'maybe'; want true or false"),
+    ("slurm.spankPlugins", [{"file": "a.so"}] * 2, "want another name: spankPlugins[0] has this one"),
     ("slurm.options", {"UsePAM": True}, 'want text in quotes, such as "YES"'),
     ("slurm.options", {"Debug\nFlags": "a"}, "want a key of slurm.conf"),
     ("slurm.options", {"DebugFlag": "a"}, "want a key of slurm.conf that Slurm 26.05 knows; did you mean DebugFlags?"),

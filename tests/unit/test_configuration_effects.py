@@ -383,6 +383,24 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
     ("directory.resources.memory", "3Gi", requests("Deployment", "slurm-directory", "memory"), "3Gi"),
     ("login.resources.cpu", "3", requests("StatefulSet", "slurm-login", "cpu"), "3"),
     ("login.resources.memory", "3Gi", requests("StatefulSet", "slurm-login", "memory"), "3Gi"),
+    (
+        "slurm.spankPlugins.file",
+        "b.so",
+        lambda c: slurm_conf.plugstack_conf(c).splitlines()[1:],
+        ["required /opt/slurm/lib/slurm-wlm/b.so"],
+    ),
+    (
+        "slurm.spankPlugins.arguments",
+        ["x=/y", "z"],
+        lambda c: slurm_conf.plugstack_conf(c).splitlines()[1],
+        "required /opt/slurm/lib/slurm-wlm/a.so x=/y z",
+    ),
+    (
+        "slurm.spankPlugins.required",
+        False,
+        lambda c: slurm_conf.plugstack_conf(c).splitlines()[1],
+        "optional /opt/slurm/lib/slurm-wlm/a.so",
+    ),
     ("slurm.options", {"KillWait": 60}, has("KillWait=60"), True),
     ("health.interval", "2m", has("HealthCheckInterval=120"), True),
     ("health.nodeStates", ["IDLE"], has("HealthCheckNodeState=IDLE"), True),
@@ -594,6 +612,7 @@ _BASES: dict[str, tuple[str, Any]] = {
             "caSecret": {"name": "ca"},
         },
     ),
+    "slurm.spankPlugins.": ("slurm.spankPlugins", [{"file": "a.so"}]),
     "login.users.": ("login.users", [{"name": "alice", "sshPublicKeys": [SSH_KEY]}]),
 }
 
@@ -606,6 +625,7 @@ def configured(path: str, value: Any) -> tuple[Config, Config]:
             base = changed(parent, default, base)
             break
     path = path.replace("tolerations.", "tolerations.0.").replace("users.", "users.0.")
+    path = path.replace("spankPlugins.", "spankPlugins.0.")
     return parse(base), parse(changed(path, value, base))
 
 

@@ -56,7 +56,7 @@ def lines(config: Config) -> dict[str, str]:
 def test_no_line_names_a_plugstack_file_and_the_plugin_is_required_by_an_absolute_path() -> None:
     config = parse(SMALL)
     assert "PlugStackConfig" not in lines(config)
-    assert slurm_conf.plugstack_conf() == "required /opt/slurm/lib/slurm-wlm/spank_jail.so jail=/run/jail\n"
+    assert slurm_conf.plugstack_conf(config) == "required /opt/slurm/lib/slurm-wlm/spank_jail.so jail=/run/jail\n"
 
 
 def test_every_key_that_we_write_is_known_and_each_is_written_once() -> None:

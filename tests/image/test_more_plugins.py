@@ -1,0 +1,108 @@
+"""A SPANK plugin of somebody else's, such as Pyxis, runs in steps after the jail's, when the jail is its root."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.image import roots
+from tests.image.small_cluster import ALICE, SmallCluster
+
+PLUGINS = "opt/slurm/lib/slurm-wlm"
+# It has an option as Pyxis has, says in which root it is called, and fails on demand. Declared as in spank.h.
+SOURCE = r"""
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+const char plugin_name[] = "stand_in", plugin_type[] = "spank";
+const unsigned int plugin_version = VERSION, spank_plugin_version = 1;
+struct spank_option {
+    char *name, *arginfo, *usage;
+    int has_arg, val;
+    int (*cb)(int, const char *, int);
+};
+extern int spank_option_register(void *, struct spank_option *);
+extern int spank_remote(void *);
+extern void slurm_spank_log(const char *, ...);
+static char image[64];
+static const char *told = "nothing";
+static int chosen(int val, const char *text, int remote) {
+    (void)val;
+    (void)remote;
+    snprintf(image, sizeof(image), "%s", text);
+    return 0;
+}
+static struct spank_option option = {"stand-in", "WORD", "a word for the stand-in", 1, 0, chosen};
+int slurm_spank_init(void *spank, int argc, char **argv) {
+    told = argc ? argv[0] : told;
+    return spank_option_register(spank, &option);
+}
+static void say(void *spank, const char *when) {
+    struct stat root;
+    if (image[0] && spank_remote(spank) && !stat("/", &root))
+        slurm_spank_log("stand-in: %s: uid %u, root %lu, told %s, asked for %s", when, geteuid(),
+                        (unsigned long)root.st_ino, told, image);
+}
+int slurm_spank_init_post_opt(void *spank, int argc, char **argv) {
+    say(spank, "post_opt");
+    return 0;
+}
+int slurm_spank_user_init(void *spank, int argc, char **argv) {
+    say(spank, "user_init");
+    return 0;
+}
+int slurm_spank_task_init(void *spank, int argc, char **argv) {
+    say(spank, "task_init");
+    return strcmp(image, "broken") ? 0 : -1;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
+    folder = tmp_path_factory.mktemp("plugins")
+    version = [int(part) for part in re.split(r"[.-]", (image / "opt/slurm/VERSION").read_text())[:3]]
+    number = f"-DVERSION={version[0] << 16 | version[1] << 8 | version[2]}"
+    plugin = image / PLUGINS / "stand_in.so"
+    more = {"spankPlugins": [{"file": plugin.name, "arguments": ["runtime_path=/tmp/x"]}]}
+    started = SmallCluster(image, roots.make("bookworm", folder / "root"), folder, slurm=more)
+    try:
+        command = ["gcc", "-shared", "-fPIC", number, "-x", "c", "-", "-o", str(plugin)]
+        subprocess.run(command, input=SOURCE, text=True, check=True, timeout=60)
+        started.start()
+        yield started
+    finally:
+        started.stop()
+        plugin.unlink(missing_ok=True)
+
+
+def test_it_is_called_with_the_jail_as_its_root_and_its_option_is_sruns(cluster: SmallCluster) -> None:
+    done = cluster.jail("srun -n1 --stand-in=ubuntu stat -c 'a task in %i' /", user=ALICE)
+    jail = cluster.root.stat().st_ino
+    assert done.stdout == f"a task in {jail}\n", done.stderr
+    said = re.findall(
+        r"stand-in: (\w+): uid (\d+), root (\d+), told (\S+), asked for (\S+)", done.stderr + cluster.log("cpu-0")
+    )
+    assert {when for when, *_ in said} >= {"user_init", "task_init"}, done.stderr
+    assert {tuple(rest) for _, *rest in said if rest[0] == str(ALICE)} == {
+        (str(ALICE), str(jail), "runtime_path=/tmp/x", "ubuntu")
+    }
+    assert {root for _, _, root, *_ in said} == {str(jail)}
+    assert "--stand-in=WORD" in cluster.jail("srun --help").stdout
+
+
+def test_a_step_that_does_not_ask_for_it_notices_nothing(cluster: SmallCluster) -> None:
+    done = cluster.jail("srun -Q -n1 id -u", user=ALICE)
+    assert (done.stdout, done.stderr) == (f"{ALICE}\n", "")
+    assert cluster.batch("id -u").split() == [str(ALICE)]
+
+
+def test_a_required_one_that_fails_fails_the_step(cluster: SmallCluster) -> None:
+    done = cluster.jail("srun -n1 --stand-in=broken id -u", user=ALICE)
+    assert done.returncode != 0
+    assert done.stdout == ""
