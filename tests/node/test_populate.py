@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from slurm_node import image_root, paths, populate
+from slurm_node import image_root, inventory, paths, populate
 from slurm_node.copying import Copy
 from slurm_node.log import NodeError
 from slurm_node.settings import Jail, User
@@ -198,6 +198,35 @@ def test_a_copy_that_lost_something_is_made_again(volume: Path, monkeypatch: pyt
     assert not (volume / "manifests/r1.json").exists()
     run(volume)
     assert (volume / "manifests/r1.json").exists()
+
+
+def test_a_copy_with_other_content_of_the_same_size_and_time_is_made_again(
+    volume: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, spoiled = Copy.run, [True]
+
+    def spoiling(self: Copy) -> None:
+        whole(self)
+        if spoiled:
+            spoiled.pop()
+            file = self.target / "usr/lib/deep/er/file"
+            times = file.stat().st_atime_ns, file.stat().st_mtime_ns
+            file.write_text("DEEP")
+            os.utime(file, ns=times)
+
+    monkeypatch.setattr(Copy, "run", spoiling)
+    assert (run(volume) / "usr/lib/deep/er/file").read_text() == "deep"
+    assert not spoiled
+
+
+@pytest.mark.parametrize(("files", "least", "most"), [(3, 3, 3), (10, 4, 5), (11, 4, 5), (1000, 4, 5)])
+def test_a_sample_is_spread_over_all_files(files: int, least: int, most: int) -> None:
+    listing = {f"file{number:04}": (0o100644, 0, 0, 7, 0, "") for number in range(files)}
+    sampled = inventory.sample({**listing, "empty": (0o100644, 0, 0, 0, 0, ""), "folder": (0o40755, 0, 0, 0, 0, "")}, 5)
+    assert least <= len(sampled) <= most
+    assert sampled[0] == "file0000"
+    assert set(sampled) <= set(listing)
+    assert int(sampled[-1][4:]) >= files * 2 // 3
 
 
 def test_going_back_to_a_root_copies_nothing_and_brings_todays_people(

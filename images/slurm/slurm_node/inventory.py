@@ -1,7 +1,7 @@
 """What a root was when it was made: every file, and the packages; and how a root differs from that.
 
 A file counts as changed when its kind, mode, owner, size, time or link does: as tar and rsync see it. Contents are not
-read, so that looking at 200,000 files takes seconds.
+read, but for a sample of a fresh copy, so that looking at 200,000 files takes seconds.
 """
 
 import gzip
@@ -17,6 +17,7 @@ from slurm_node.copying import write_durably
 
 Facts = tuple[int, int, int, int, int, str]
 """Mode with kind, owner, group, size, time in seconds, target of a link. Of folders without size and time."""
+SAMPLED_FILES, SAMPLED_BYTES = 1000, 1 << 16
 DPKG_STATUS = "var/lib/dpkg/status"
 DPKG_LISTS = "var/lib/dpkg/info"
 
@@ -69,6 +70,18 @@ def difference(before: Mapping[str, Facts], now: Mapping[str, Facts]) -> Differe
         changed=sorted(path for path in now.keys() & before.keys() if now[path] != before[path]),
         removed=sorted(before.keys() - now.keys()),
     )
+
+
+def sample(found: Mapping[str, Facts], count: int = SAMPLED_FILES) -> list[str]:
+    """Returns plain files with content, spread over all of a listing."""
+    files = sorted(path for path, facts in found.items() if stat.S_ISREG(facts[0]) and facts[3])
+    return files[:: max(1, -(-len(files) // count))]
+
+
+def same_beginning(one: Path, other: Path) -> bool:
+    """Tells whether two files begin with the same bytes."""
+    with one.open("rb") as first, other.open("rb") as second:
+        return first.read(SAMPLED_BYTES) == second.read(SAMPLED_BYTES)
 
 
 def note_image(root: Path, volume: Path, revision: str) -> None:
