@@ -71,6 +71,10 @@ def write_report(measurements: list[Measurement], folder: Path) -> None:
             "",
             "![ratios and times against their bounds](benchmarks.svg)",
             "",
+            "The operator with more nodes (a real API server with as many pods, a fake slurmrestd, no kubelet):",
+            "",
+            "![time, memory, calls and latencies of the operator over 10, 100 and 1,000 nodes](benchmarks-nodes.svg)",
+            "",
         ]
     )
     (folder / "benchmarks.md").write_text(page)

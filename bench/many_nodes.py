@@ -1,0 +1,171 @@
+"""The operator with 10, 100 and 1,000 nodes: a real API server with as many pods, and a fake slurmrestd.
+
+No kubelet and no slurmctld run, so what is measured is the operator's own share: how long a pass takes, what it asks,
+what it keeps in memory, and how soon it acts.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+
+from bench.measurement import Measurement
+from devcluster import toolchain
+from devcluster.bootstrap import CHECKOUT
+from devcluster.control_plane import ApiServer, free_ports
+from devcluster.up import Cluster
+from tests.operator import fake_rehearsal, fake_slurmrestd
+from tests.operator.world import KEY, Admin, FakeWorkloads, World, operator, until
+
+SIZES = (10, 100, 1000)
+STEADY_SECONDS = 60
+EDITS = 60
+DRAINS = 12
+PLOT = CHECKOUT / "docs" / "benchmarks-nodes.svg"
+REASON = "pulumi-slurm:health gpus: 3 of 4 GPUs answer"
+HELD = [
+    {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"held-{n}"}, "data": {"a": "as declared"}}
+    for n in range(8)
+]
+BOUNDS = {
+    "pass": (None, "s"),
+    "memory": (150, "MiB"),
+    "calls to the API server, a minute": (None, ""),
+    "calls to slurmrestd, a minute": (None, ""),
+    "heal, p99": (2, "s"),
+    "reaction to a drain, p99": (5, "s"),
+}
+
+
+def measure(_: Cluster) -> list[Measurement]:
+    """All sizes, and the plot over them."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = {size: _at(size, Path(folder) / str(size)) for size in SIZES}
+    _plot(found)
+    rows = [
+        Measurement(f"operator, {size} nodes: {name}", values[name][0], bound, unit, values[name][1])
+        for size, values in found.items()
+        for name, (bound, unit) in BOUNDS.items()
+    ]
+    # Ratios do not depend on the machine: what nothing changes must not cost more with more nodes.
+    grown = found[SIZES[-1]], found[SIZES[0]]
+    for name in ("calls to the API server, a minute", "calls to slurmrestd, a minute"):
+        rows.append(Measurement(f"operator: {name}, 1,000 nodes to 10", grown[0][name][0] / grown[1][name][0], 1.5))
+    return rows
+
+
+Values = dict[str, tuple[float, dict[str, float]]]
+
+
+def _at(size: int, folder: Path) -> Values:
+    folder.mkdir()
+    port = free_ports(1)[0]
+    with (
+        ApiServer(folder / "api", Path(toolchain.binaries())) as server,
+        fake_slurmrestd.running(KEY) as slurm,
+        fake_rehearsal.running() as rehearsal_url,
+    ):
+        admin = Admin(server.kubeconfig)
+        admin.install_crds()
+        world = World(admin, "bench", slurm.slurm, slurm.url, rehearsal_url)
+        world.declare(replicas=size)
+        world.patch("statefulsets", "cpu", {"spec": {"replicas": size}})
+        for each in HELD:
+            world.apply(each)
+        world.ledger("r1", HELD)
+        workloads = FakeWorkloads(world)
+        for _ in range(3):
+            workloads._step()
+        for name in slurm.slurm.nodes:
+            with slurm.slurm.lock:
+                slurm.slurm.nodes[name].update(state=["IDLE", "DYNAMIC_NORM"], reason="", reason_set_by_user="")
+        idle = _calls_of(admin, STEADY_SECONDS / 3, lambda: 0)[0] * 3
+        with operator(world, folder, server.kubeconfig, port) as process:
+            world.wait("Available", "True", seconds=300)
+            before = _passes(port)
+            asked, rest = _calls_of(admin, STEADY_SECONDS, lambda: len(slurm.slurm.calls))
+            after = _passes(port)
+            heals = sorted(_heal(world, turn) for turn in range(EDITS))
+            drains = sorted(_drain(world, f"cpu-{turn % size}") for turn in range(DRAINS))
+            status = Path(f"/proc/{process.pid}/status").read_text()
+    resident, most = (int(re.findall(rf"{key}:\s+(\d+)", status)[0]) / 1024 for key in ("VmRSS", "VmHWM"))
+    minute = 60 / STEADY_SECONDS
+    return {
+        "pass": ((after[1] - before[1]) / (after[0] - before[0]), {"passes": after[0] - before[0]}),
+        "memory": (most, {"now": resident}),
+        "calls to the API server, a minute": ((asked - idle) * minute, {}),
+        "calls to slurmrestd, a minute": (rest * minute, {}),
+        "heal, p99": (_percentile(heals, 99), {"p50": _percentile(heals, 50), "edits": len(heals)}),
+        "reaction to a drain, p99": (_percentile(drains, 99), {"p50": _percentile(drains, 50), "drains": len(drains)}),
+    }
+
+
+def _percentile(ordered: list[float], percent: int) -> float:
+    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
+
+
+def _calls_of(admin: Admin, seconds: float, other: Callable[[], int]) -> tuple[float, int]:
+    """Calls that the API server, and somebody else, count in that time; nobody else asks it meanwhile."""
+    before, others = _requests(admin), other()
+    time.sleep(seconds)
+    return _requests(admin) - before - 1, other() - others
+
+
+def _requests(admin: Admin) -> float:
+    page = admin.client.get("/metrics").text
+    return sum(float(value) for value in re.findall(r"^apiserver_request_total\{.*\} (\S+)$", page, re.MULTILINE))
+
+
+def _passes(port: int) -> tuple[float, float]:
+    """How many passes there were, and how many seconds they took."""
+    page = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+    rows = r'pulumi_slurm_pass_seconds_{}\{{.*subject="slurm".*\}} (\S+)'
+    count, total = (sum(map(float, re.findall(rows.format(key), page))) for key in ("count", "sum"))
+    return count, total
+
+
+def _heal(world: World, turn: int) -> float:
+    name = f"held-{turn % len(HELD)}"
+    world.patch("configmaps", name, {"data": {"a": f"edited {turn}"}})
+    began = time.monotonic()
+    until(lambda: world.get("configmaps", name)["data"] == {"a": "as declared"}, "the edit is undone", 60)
+    taken = time.monotonic() - began
+    time.sleep(0.9)  # Ten heals of one object within a minute are a fight, which is let be.
+    return taken
+
+
+def _drain(world: World, name: str) -> float:
+    """Seconds from a node's drain of itself to the operator's first words about it."""
+    time.sleep(2.5 + hash(name) % 50 / 10)  # At any moment between two passes.
+    world.slurm.drain(name, REASON, "root")
+    began = time.monotonic()
+    until(lambda: world.condition("Degraded")["status"] == "True", "the drain is told", 60)
+    taken = time.monotonic() - began
+    with world.slurm.lock:
+        world.slurm.nodes[name].update(state=["IDLE", "DYNAMIC_NORM"], reason="", reason_set_by_user="")
+        world.slurm._changed()
+    until(lambda: world.condition("Degraded")["status"] == "False", "its end is told", 60)
+    return taken
+
+
+def _plot(found: dict[int, Values]) -> None:
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    from matplotlib import pyplot
+
+    mpl.rcParams["svg.hashsalt"] = "pulumi-slurm"
+    figure, grid = pyplot.subplots(2, 3, figsize=(10, 5))
+    for axes, (name, (bound, unit)) in zip(grid.flat, BOUNDS.items(), strict=True):
+        axes.plot([*found], [values[name][0] for values in found.values()], marker="o", color="#2f6f4f")
+        if bound is not None:
+            axes.axhline(bound, color="black", linewidth=1)
+        axes.set(xscale="log", ylim=(0, None), xlabel="nodes", ylabel=unit, title=name)
+        axes.title.set_fontsize(9)
+    figure.tight_layout()
+    figure.savefig(PLOT, metadata={"Date": None})
