@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from jail_commands import container_plan, image
+from jail_commands import container_plan, container_step, image
 from jail_commands.container_plan import Step
 from jail_commands.running import Refused
 from slurm_node import container_leftovers, paths
@@ -79,7 +79,10 @@ def test_the_working_folder_is_the_jobs_where_the_container_has_it() -> None:
 
 def test_the_jobs_variables_win_but_for_the_images_places() -> None:
     environment = {"PATH": "/usr/bin", "COLOUR": "green", "X": "a=b"}
-    assert made(step(environment=environment))["process"]["env"] == ["PATH=/image/bin", "COLOUR=green", "X=a=b"]
+    assert made(step(environment=environment))["process"]["env"][-3:] == ["PATH=/image/bin", "COLOUR=green", "X=a=b"]
+    assert made(step())["process"]["env"][0] == "UCX_POSIX_USE_PROC_LINK=n"
+    of_job = made(step(environment={"UCX_POSIX_USE_PROC_LINK": "y"}))["process"]["env"]
+    assert [each for each in of_job if each.startswith("UCX")] == ["UCX_POSIX_USE_PROC_LINK=y"]
 
 
 @pytest.mark.parametrize(
@@ -114,6 +117,16 @@ def test_peoples_folders_are_what_is_mounted_besides_the_nodes_own() -> None:
 )
 def test_a_bundle_is_named_after_its_source(source: str, name: str) -> None:
     assert image.check_name(image.name_of(source)) == name
+
+
+def test_a_ranks_connection_is_where_crun_leaves_it_open(monkeypatch) -> None:
+    moved: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "dup2", lambda old, new: moved.append((old, new)))
+    assert container_step.keep_pmi({"PMI_FD": "23"}) == {"PMI_FD": "3"}
+    assert moved == [(23, 3)]
+    assert container_step.keep_pmi({}) == container_step.keep_pmi({"PMI_FD": "x"}) == {}
+    monkeypatch.undo()
+    assert container_step.keep_pmi({"PMI_FD": "987654"}) == {}, "of another job, say"
 
 
 @pytest.mark.parametrize("source", ["ubuntu:24.04", "http://x/y.tar", "/tmp/x.tar"])

@@ -16,6 +16,9 @@ OF_THE_IMAGE = frozenset({"PATH", "LD_LIBRARY_PATH"})
 """Variables that name places in the image, where the job's would lead astray."""
 FILES = ("/etc/resolv.conf", "/etc/hosts")
 
+OURS = {"UCX_POSIX_USE_PROC_LINK": "n"}
+"""Ranks in containers may not open each other's /proc/PID/fd, by which UCX (MPICH's transport) shares memory."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -86,11 +89,11 @@ def configuration(bundle: Mapping[str, Any], root: str, step: Step, in_image: Ca
 
 
 def variables(of_image: Iterable[str], of_job: Mapping[str, str]) -> dict[str, str]:
-    """Returns the environment: the image's, then the job's, which may replace all but the image's own places."""
+    """Returns the environment: ours, the image's, then the job's, which may replace all but the image's own places."""
     image = dict(line.split("=", 1) for line in of_image if "=" in line)
     kept = {name: value for name, value in image.items() if name in OF_THE_IMAGE}
     others = {name: value for name, value in of_job.items() if name not in OF_THE_IMAGE}
-    return {**image, **others, **kept}
+    return {**OURS, **image, **others, **kept}
 
 
 def command(step: Step, in_image: Callable[[str], bool]) -> list[str]:

@@ -10,13 +10,15 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from jail_commands import container_plan
 from jail_commands.container_plan import Step
 from jail_commands.running import Refused, outcome
 
+FIRST_KEPT = 3
+"""The first descriptor behind those of input, output and errors; crun closes what it is not told to keep."""
 PROGRAM = "srun --container"
 ALLOWED = ("--no-new-keyring", "--no-pivot")
 """Container runtimes' default seccomp profile refuses keyrings and pivot_root to a pod, and so to its jobs."""
@@ -39,11 +41,13 @@ def command(arguments: Sequence[str]) -> None:
     named, variables, folder, name, *words = arguments
     bundle = Path(folder, named)
     root, wanted = read_bundle(bundle)
+    environment = read_variables(Path(variables))
+    kept = keep_pmi(environment)
     step = Step(
         uid=os.getuid(),
         gid=os.getgid(),
         command=words,
-        environment=read_variables(Path(variables)),
+        environment={**environment, **kept},
         working_folder=folder,
         data=visible(container_plan.data_folders(Path("/proc/self/mountinfo").read_text()), root),
     )
@@ -55,9 +59,22 @@ def command(arguments: Sequence[str]) -> None:
     file = os.memfd_create("config.json", 0)
     os.write(file, json.dumps(made).encode())
     state = f"--root={container_plan.TMP}/.crun-{step.uid}"
-    run = ["run", *ALLOWED, f"--config=/proc/self/fd/{file}", f"--bundle={bundle}", name]
+    run = ["run", *ALLOWED, f"--preserve-fds={len(kept)}", f"--config=/proc/self/fd/{file}", f"--bundle={bundle}", name]
     # No path: without newuidmap, which lacks capabilities in a job, crun maps the one id by itself.
     os.execve(crun, ["crun", state, "--cgroup-manager=disabled", *run], {"PATH": ""})  # noqa: S606 - no shell
+
+
+def keep_pmi(environment: Mapping[str, str]) -> dict[str, str]:
+    """Moves a rank's connection to the others (srun --mpi=pmi2) to the descriptor that crun leaves open.
+
+    Returns:
+        What its variable is to say; nothing if there is no connection.
+    """
+    try:
+        os.dup2(int(environment["PMI_FD"]), FIRST_KEPT)
+    except (KeyError, ValueError, OSError):
+        return {}
+    return {"PMI_FD": str(FIRST_KEPT)}
 
 
 def read_bundle(bundle: Path) -> tuple[Path, dict[str, object]]:
