@@ -17,6 +17,9 @@ from components.config.raw import mapping as _map
 from components.config.raw import rows as _rows
 from components.config.values import memory_bytes
 
+_SLURMS = ("/opt/slurm", names.SPOOL_DIR)
+"""What every node brings by itself, over whatever the volume has there."""
+
 
 def _duplicates(key: str, rows: list[tuple[int, Mapping[str, Any]]], path: tuple[str | int, ...]) -> Iterator[Problem]:
     first: dict[str, int] = {}
@@ -83,8 +86,10 @@ def _jail(config: Mapping[str, Any]) -> Iterator[Problem]:
     if len(modes) > 1:
         yield Problem(("jail", "storage"), modes, "one of them: each says where the volume comes from")
     paths = jail.get("persistent")
-    paths = [path for path in paths if isinstance(path, str)] if isinstance(paths, list) else []
+    paths = [path if isinstance(path, str) else "" for path in paths] if isinstance(paths, list) else []
     for index, path in enumerate(paths):
+        if not path.startswith("/"):
+            continue
         if path in paths[:index]:
             yield Problem(("jail", "persistent", index), path, "each path once")
         elif outer := next((other for other in paths if path.startswith(f"{other}/")), None):
@@ -92,6 +97,8 @@ def _jail(config: Mapping[str, Any]) -> Iterator[Problem]:
         elif path.split("/")[1] in {"bin", "dev", "etc", "lib", "lib64", "proc", "run", "sbin", "sys", "tmp", "usr"}:
             want = "a path that holds people's files: the system's own come from the image and from the node"
             yield Problem(("jail", "persistent", index), path, want)
+        elif own := next((own for own in _SLURMS if f"{path}/".startswith(f"{own}/")), None):
+            yield Problem(("jail", "persistent", index), path, f"a path outside of {own}, which is Slurm's own")
 
 
 def _login(config: Mapping[str, Any]) -> Iterator[Problem]:

@@ -113,6 +113,17 @@ def test_a_later_run_adds_users_but_changes_none(volume: Path) -> None:
     assert "bob:x:1001:1001:" in (root / "etc/passwd").read_text()
 
 
+def test_what_an_image_brings_under_a_persistent_path_is_told_since_nobody_will_see_it(
+    volume: Path, image: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(volume)
+    assert "is not taken over" not in "".join(capfd.readouterr())
+    (image / "home/of-the-new-image").touch()
+    run(volume, jail=Jail("r2", JAIL.persistent))
+    assert "the image has of-the-new-image in /home, which is persistent" in "".join(capfd.readouterr())
+    assert not (volume / "persistent/home/of-the-new-image").exists()
+
+
 def test_a_new_root_keeps_the_people_of_the_one_before(volume: Path) -> None:
     run(volume, ALICE)
     root = run(volume, jail=Jail("r2", JAIL.persistent))

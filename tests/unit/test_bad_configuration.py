@@ -170,6 +170,12 @@ BAD: list[tuple[str, Any, str]] = [
     ("jail.storage.hostPath", "a/../b", "want an absolute path"),
     ("jail.persistent", ["/home", "/home/a"], "pulumi-slurm:jail.persistent[1]: got '/home/a'; want no path inside"),
     ("jail.persistent", ["/home", "/home"], "want each path once"),
+    ("jail.persistent", ["/opt/slurm"], "got '/opt/slurm'; want a path outside of /opt/slurm, which is Slurm's own"),
+    ("jail.persistent", ["/var/spool/slurmd/x"], "want a path outside of /var/spool/slurmd, which is Slurm's own"),
+    ("jail.persistent", ["/home/../etc"], "want an absolute path such as /data"),
+    ("jail.persistent", ["home"], "want an absolute path such as /data"),
+    ("jail.persistent", ["/a/b", "/a"], "want no path inside another one: /a holds it already"),
+    ("jail.tmpSize", "10", "pulumi-slurm:jail.tmpSize: got '10'; want a Kubernetes quantity such as 64Gi"),
     ("jail.persistent", ["/usr/local"], "the system's own come from the image"),
     # Certificates.
     (
