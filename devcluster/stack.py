@@ -24,6 +24,8 @@ PROJECT = "pulumi-slurm"
 KUBERNETES_PLUGIN_VERSION = "4.32.0"  # the one that the pinned pulumi-kubernetes SDK asks for
 STAND_IN = CHECKOUT / "devcluster" / "standin" / "bin"
 DOWNLOAD_DEADLINE_SECONDS = 10
+MOST_WORDS = 50_000
+"""The reason stands before the program's own tracebacks, one for each resource that waited for the one that failed."""
 ENGINE_DEADLINE_SECONDS = 3600
 COMMANDS_WITH_CONFIG_FILE = frozenset(
     {"up", "update", "preview", "pre", "refresh", "destroy", "import", "config", "watch"}
@@ -187,7 +189,7 @@ class Stack:
             stderr=subprocess.PIPE if capture else None,
         )  # fmt: skip
         if done.returncode != 0:
-            words = f":\n{(done.stdout + done.stderr).strip()[-4000:]}" if capture else ""
+            words = f":\n{(done.stdout + done.stderr).strip()[-MOST_WORDS:]}" if capture else ""
             raise StepFailed(f"pulumi {' '.join(arguments[:3])} failed{words}")
         return done.stdout or ""
 
