@@ -37,7 +37,7 @@ class Phase:
 
 PHASES = (
     Phase("unit and native", 8, ("tests/unit", "tests/node", "tests/health", "tests/native")),
-    Phase("image", 8, ("tests/image",), retries=1),
+    Phase("image", 10, ("tests/image",), retries=1),
     # These mostly wait: for pulumi's start, for readiness, for deadlines.
     Phase(
         "operator", 10, ("tests/operator", "tests/provider", "tests/upgrade", "tests/manifests"), workers=3, retries=1

@@ -149,5 +149,5 @@ def test_a_configuration_that_would_skip_the_plugin_drains_the_node_before_its_s
     finally:
         conf.write_text(right)
         assert cluster.pod(RECONFIGURE, name=LOGIN).returncode == 0
-    cluster.wait("slurmd runs again", lambda: cluster.state() == "ready", 120)
+    cluster.wait("slurmd runs again", lambda: cluster.state() == "ready", 180)
     assert (home / "out").read_text() == ""
