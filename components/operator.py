@@ -59,8 +59,11 @@ _OWN_RULES: list[dict[str, Any]] = [
         "verbs": [*_READ, "create", "update", "patch", "delete"],
     },
 ]
-NODE_RULES: list[dict[str, Any]] = [{"apiGroups": [""], "resources": ["nodes"], "verbs": _READ}]
-"""What the operator may do with Kubernetes nodes."""
+
+
+def node_rules(*, replaces: bool) -> list[dict[str, Any]]:
+    """What the operator may do with Kubernetes nodes; it changes them only to replace one."""
+    return [{"apiGroups": [""], "resources": ["nodes"], "verbs": [*_READ, *(["patch"] if replaces else [])]}]
 
 
 def crd_manifests() -> list[Manifest]:
@@ -123,8 +126,9 @@ def _rbac(config: Config, others: Iterable[Manifest]) -> list[Manifest]:
     # What a namespace's Role can't grant. Not held: the operator may not change its own rights outside of it.
     wide_name = f"{names.OPERATOR}-{config.cluster.namespace}"
     wide_binding = {"roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": wide_name}, **subjects}
+    replaces = any(each.reactions.replace for each in config.node_sets)
     wide: list[tuple[str, dict[str, Any]]] = [
-        ("ClusterRole", {"rules": NODE_RULES}),
+        ("ClusterRole", {"rules": node_rules(replaces=replaces)}),
         ("ClusterRoleBinding", wide_binding),
     ]
     bodies = [

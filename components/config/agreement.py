@@ -136,6 +136,11 @@ def _operator(config: Mapping[str, Any]) -> Iterator[Problem]:
     images = config.get("images")
     if mode == "install" and isinstance(images, Mapping) and images.get("operator") is None:
         yield Problem(("images", "operator"), NOTHING, "the operator's image, or operator.mode: existing")
+    blind = _map(config.get("operator")).get("watchNodes") is False
+    for index, row in _rows(config.get("nodeSets")) if blind else []:
+        if _map(row.get("reactions")).get("replace") is True:
+            path = ("nodeSets", index, "reactions", "replace")
+            yield Problem(path, True, "false beside operator.watchNodes: false, or nodes that the operator may see")
 
 
 def _accounting(config: Mapping[str, Any]) -> Iterator[Problem]:

@@ -12,6 +12,11 @@ class Reactions(Model):
     restart: bool = setting(
         "Whether the pod of an unfit node is started anew when no job is left on it.", default=False
     )
+    replace: bool = setting(
+        "Whether, when restarts do not help and the machine is at fault, its Kubernetes node is cordoned and tainted, "
+        "and the idle pod starts on another one. A machine that is not ready or tainted by others is left, too.",
+        default=False,
+    )
     after: Duration = setting("Time that a node has to recover by itself.", unit="s, m or h", default="5m")
     attempts: WholeNumber = setting(
         "Restarts of one node within a day; one that is unfit after them is told and left to you.",
@@ -20,9 +25,12 @@ class Reactions(Model):
         le=20,
     )
     at_once: WholeNumber = setting(
-        "Nodes of the set that are being restarted at a time.", unit="nodes", default=1, ge=1
+        "Nodes of the set that are being restarted or replaced at a time. Those that an update has taken count.",
+        unit="nodes",
+        default=1,
+        ge=1,
     )
-    per_hour: WholeNumber = setting("Restarts in the set within an hour.", default=4, ge=1, le=20)
+    per_hour: WholeNumber = setting("Restarts and replacements in the set within an hour.", default=4, ge=1, le=20)
     breaker_percent: WholeNumber = setting(
         "When a larger share of the set, and more than one node, is unfit at once, nothing is restarted: what fails "
         "together has one cause.",
@@ -31,8 +39,10 @@ class Reactions(Model):
         ge=1,
         le=100,
     )
-    dry_run: bool = setting("Whether the operator only says what it would restart.", default=False)
-    approval: bool = setting("Whether each restart waits for an annotation of the NodeSet.", default=False)
+    dry_run: bool = setting("Whether the operator only says what it would do.", default=False)
+    approval: bool = setting(
+        "Whether each restart or replacement waits for an annotation of the NodeSet.", default=False
+    )
 
     @property
     def policy(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from slurm_operator.observe import CUSTOM_API
 from slurm_operator.seen import Cluster
 from slurm_operator.slurm_rest import SlurmError, SlurmRest
 
-Decided = replicas.Move | updates.Update | reactions.RestartUnfit | machines.SetEvictable
+Decided = replicas.Move | updates.Update | reactions.RestartUnfit | reactions.ReplaceUnfit | machines.Move
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +85,13 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: Decid
         case updates.RestartPod(node=name):
             await api.delete("v1", "pods", name, decided.resource_version)
             return f"deleted the idle pod {name}: a new one has the current template"
+        case machines.Comment(node=name):
+            now = await rest.node(name)
+            if now is None or (now.comment and not now.comment.startswith(names.NODE_REASON)):
+                return ""
+            lease.check()
+            await rest.comment(name, decided.text)
+            return f"commented on {name}: {decided.text}" if decided.text else f"took the comment on {name} away"
         case machines.SetEvictable(node=name, evictable=True):
             metadata = {"name": name, "resourceVersion": decided.resource_version}
             labels = {"labels": {names.EVICTABLE_LABEL: "true"}}
@@ -94,9 +101,32 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: Decid
             label = names.EVICTABLE_LABEL.replace("/", "~1")
             await api.patch("v1", "pods", name, [{"op": "remove", "path": f"/metadata/labels/{label}"}])
             return f"protected {name} from eviction again"
+        case reactions.ReplaceUnfit(node=name):
+            if decided.cordon:
+                await _cordon(api, decided)
+                lease.check()
+            await api.delete("v1", "pods", name, decided.resource_version)
+            cordoned = f", and cordoned {decided.machine}" if decided.cordon else ""
+            return f"deleted the idle pod {name}, to start on another machine{cordoned}: {decided.reason}"
         case reactions.RestartUnfit(node=name):
             await api.delete("v1", "pods", name, decided.resource_version)
             return f"deleted the idle pod {name}, to start anew: {decided.reason}"
+
+
+async def _cordon(api: KubernetesApi, decided: reactions.ReplaceUnfit) -> None:
+    """Let nothing more be scheduled on a machine, and write why on it; pods that run there stay."""
+    found = await api.get("v1", "nodes", decided.machine)
+    if found is None:
+        return
+    taints = [each for each in found["spec"].get("taints", []) if each["key"] != names.UNFIT_TAINT]
+    taint = {"key": names.UNFIT_TAINT, "value": decided.node, "effect": "NoSchedule"}
+    version = found["metadata"]["resourceVersion"]
+    annotations = {names.UNFIT_TAINT: f"{decided.node}: {decided.reason}"}
+    change = {
+        "metadata": {"resourceVersion": version, "annotations": annotations},
+        "spec": {"unschedulable": True, "taints": [*taints, taint]},
+    }
+    await api.merge("v1", "nodes", decided.machine, change)
 
 
 async def guard(api: KubernetesApi, lease: Lease, node_set: Object, rest_url: str) -> str:

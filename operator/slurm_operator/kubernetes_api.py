@@ -20,6 +20,7 @@ DEADLINE_SECONDS = 5.0
 WATCH_SECONDS = 240
 _MANAGER = {"fieldManager": names.FIELD_MANAGER}
 _APPLY = "application/apply-patch+yaml"
+_MERGE_PATCH = "application/merge-patch+json"
 _JSON_PATCH = "application/json-patch+json"
 
 
@@ -112,6 +113,10 @@ class KubernetesApi:
     async def patch(self, api: str, plural: str, name: str, operations: Sequence[Object]) -> Object:
         """Carry out a JSON patch; one of its tests fails: KubernetesError 422."""
         return await self._call("PATCH", self._path(api, plural, name), operations, params=_MANAGER, kind=_JSON_PATCH)
+
+    async def merge(self, api: str, plural: str, name: str, change: Object) -> Object:
+        """Merge a change into an object; a resourceVersion in it that is not the current one: KubernetesError 409."""
+        return await self._call("PATCH", self._path(api, plural, name), change, params=_MANAGER, kind=_MERGE_PATCH)
 
     async def delete(self, api: str, plural: str, name: str, resource_version: str, *, orphan: bool = False) -> None:
         """Delete an object, and then what it owns; it is gone already: nothing; it is no longer as it was seen: 409.

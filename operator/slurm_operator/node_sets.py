@@ -139,7 +139,7 @@ class NodeSets:
             "allocated": counts.allocated,
             "drained": counts.drained,
             "updated": None if scale is None else updates.updated(scale),
-            "restarts": [{"node": each.node, "at": report.timestamp(each.at)} for each in plan.restarts] or None,
+            "restarts": [report.restart(each) for each in plan.restarts] or None,
             "selector": ",".join(f"{key}={value}" for key, value in labels.items()),
         }
         conditions = own.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")

@@ -217,7 +217,7 @@ def node_set(body: Object) -> NodeSet:
         update=_update_policy(spec.get("update", {})),
         reactions=_reaction_policy(spec.get("reactions", {})),
         restarts=tuple(
-            Restart(each["node"], datetime.datetime.fromisoformat(each["at"]))
+            Restart(each["node"], datetime.datetime.fromisoformat(each["at"]), each.get("replace", False))
             for each in body.get("status", {}).get("restarts", [])
         ),
         approved=frozenset(annotations.get(names.APPROVE_ANNOTATION, "").split(",")),

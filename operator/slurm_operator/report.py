@@ -12,6 +12,7 @@ from slurm_operator.decisions.status import Condition
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.lease import Lease
 from slurm_operator.observe import CUSTOM_API
+from slurm_operator.seen import Restart
 
 log = logging.getLogger(__name__)
 
@@ -19,6 +20,12 @@ log = logging.getLogger(__name__)
 def timestamp(moment: datetime.datetime) -> str:
     """Format as Kubernetes does."""
     return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def restart(noted: Restart) -> Object:
+    """Write a restart or replacement as a NodeSet's status remembers it."""
+    more = {"replace": True} if noted.replace else {}
+    return {"node": noted.node, "at": timestamp(noted.at), **more}
 
 
 def headline(conditions: Iterable[Condition]) -> str:

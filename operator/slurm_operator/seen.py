@@ -22,6 +22,7 @@ class SlurmNode:
     allocated_cpus: int = 0
     started: datetime.datetime | None = None
     reason_set: datetime.datetime | None = None
+    comment: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -146,6 +147,7 @@ class ReactionPolicy:
     """What is done about unfit nodes, after how long, and how much of it; see components/config/reactions.py."""
 
     restart: bool = False
+    replace: bool = False
     after_seconds: int = 300
     attempts: int = 2
     at_once: int = 1
@@ -157,10 +159,11 @@ class ReactionPolicy:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Restart:
-    """A restart of an unfit node, decided at that time."""
+    """A restart of an unfit node, decided at that time; `replace`: its pod is to leave its machine."""
 
     node: str
     at: datetime.datetime
+    replace: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -139,6 +139,10 @@ class SlurmRest:
         """Lift a drain; unlike RESUME it leaves a DOWN node down."""
         await self._change("undrain", "POST", f"/node/{quote(name, safe='')}", {"state": ["UNDRAIN"]})
 
+    async def comment(self, name: str, text: str) -> None:
+        """Write a note on a node, which has no effect; an empty one takes it away."""
+        await self._change("comment", "POST", f"/node/{quote(name, safe='')}", {"comment": text})
+
     async def delete_node(self, name: str) -> None:
         """Delete a node's record; Slurm refuses while jobs or reservations use it."""
         await self._change("delete_node", "DELETE", f"/node/{quote(name, safe='')}", None)
@@ -280,6 +284,7 @@ def _node(item: Mapping[str, Any]) -> SlurmNode:
         allocated_cpus=_count(item, "alloc_cpus"),
         started=_since(item.get("slurmd_start_time")),
         reason_set=_since(item.get("reason_changed_at")),
+        comment=_text({"comment": "", **item}, "comment"),
     )
 
 

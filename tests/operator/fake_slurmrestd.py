@@ -55,6 +55,7 @@ class FakeSlurm:
                 "reason": known["reason"] if known else "pulumi-slurm:new" * new,
                 "reason_set_by_user": known["reason_set_by_user"] if known else "root" * new,
                 "alloc_cpus": 0,
+                "comment": known["comment"] if known else "",
                 "features": list(features),
                 "partitions": ["main"],
                 "version": "26.05.5",
@@ -277,6 +278,8 @@ class _Handler(BaseHTTPRequestHandler):
             slurm.drain(name, body["reason"], user)
         elif body and body.get("state") == ["DOWN"]:
             slurm.take_down(name, body["reason"], user)
+        elif body and "comment" in body:
+            record["comment"] = body["comment"]
         elif body and body.get("state") == ["UNDRAIN"]:
             record["state"] = [flag for flag in record["state"] if flag != "DRAIN"]
             record["reason"] = record["reason_set_by_user"] = ""

@@ -26,6 +26,8 @@ CLUSTER: dict[str, Any] = {"revision": "r1"}
         ("NodeSet", "cpu", NODE_SET | {"replicas": -1}, "spec.replicas"),
         ("NodeSet", "cpu", NODE_SET | {"replicas": 10001}, "spec.replicas"),
         ("NodeSet", "cpu", NODE_SET | {"replicas": "two"}, "spec.replicas"),
+        ("NodeSet", "cpu", NODE_SET | {"reactions": {"replace": True, "atOnce": 0}}, "spec.reactions.atOnce"),
+        ("NodeSet", "cpu", NODE_SET | {"reactions": {"replace": True, "perHour": 0}}, "spec.reactions.perHour"),
         ("NodeSet", "cpu", NODE_SET | {"statefulSet": "CPU"}, "spec.statefulSet"),
         ("NodeSet", "cpu", NODE_SET | {"removal": {"jobs": "never"}}, "spec.removal.jobs"),
         ("NodeSet", "cpu", NODE_SET | {"removal": {"jobs": "deadline"}}, "deadlineSeconds belongs to jobs deadline"),

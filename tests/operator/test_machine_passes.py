@@ -59,7 +59,9 @@ def machines(running_operator: World) -> Iterator[Machines]:
     """An operator that may read nodes, by the program's rules, and a budget like the program's."""
     world = running_operator
     name = f"operator-{world.namespace}"
-    world.admin.call("POST", f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": program.NODE_RULES})
+    world.admin.call(
+        "POST", f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": program.node_rules(replaces=True)}
+    )
     binding = {
         "metadata": {"name": name},
         "subjects": [{"kind": "ServiceAccount", "name": "slurm-operator", "namespace": world.namespace}],
@@ -136,6 +138,35 @@ def test_a_machine_that_is_away_tainted_or_gone_gets_no_new_jobs_and_others_drai
     until(lambda: reason(world, "cpu-1") == "", "it is lifted")
     machines.cordon("cpu-0", False)
     assert reason(world, "cpu-0") == "a fan is broken"
+
+
+def test_a_machine_that_stays_away_is_left_when_its_job_has_ended_and_marked_with_the_cause(machines: Machines) -> None:
+    world, name = machines.world, machines.names["cpu-1"]
+    policy = {"replace": True, "afterSeconds": 1, "breakerPercent": 100}
+    world.patch("nodesets", "cpu", {"spec": {"reactions": policy}})
+    job, before = world.slurm.run_job("cpu-1"), world.uid("pods", "cpu-1")
+    machines.status("cpu-1", "Unknown")
+    cause = f"pulumi-slurm:node {name} is not ready"
+    until(lambda: reason(world, "cpu-1") == cause, "a drain")
+    assert world.slurm.nodes["cpu-1"]["comment"] == cause
+    world.wait("Progressing", "True", "WaitingForJobs")
+    assert "unschedulable" not in world.admin.call("GET", f"{NODES}/{name}")["spec"]
+    world.slurm.end_job(job)
+    stuck = f"cpu-1 may still run on {name}"
+    until(lambda: stuck in world.condition("Degraded", plural="nodesets", name="cpu")["message"], "what to do", 60)
+    marked = world.admin.call("GET", f"{NODES}/{name}")
+    assert marked["spec"]["unschedulable"] is True
+    taints = [(each["key"], each.get("value"), each["effect"]) for each in marked["spec"]["taints"]]
+    assert ("pulumi-slurm.dev/unfit", "cpu-1", "NoSchedule") in taints
+    assert marked["metadata"]["annotations"]["pulumi-slurm.dev/unfit"] == f"cpu-1: {cause}"
+    assert [each["node"] for each in world.get("nodesets", "cpu")["status"]["restarts"]] == ["cpu-1"]
+    # Nobody but who fences the machine ends the pod; here that is the test.
+    assert world.uid("pods", "cpu-1") == before
+    world.admin.call("DELETE", world.path("pods", "cpu-1"), {"gracePeriodSeconds": 0})
+    until(lambda: world.uid("pods", "cpu-1") not in ("", before), "a new pod")
+    until(lambda: reason(world, "cpu-1") == "", "it takes jobs elsewhere")
+    until(lambda: world.slurm.nodes["cpu-1"]["comment"] == "", "the note is gone")
+    assert world.slurm.killed == []
 
 
 def test_without_rights_to_nodes_the_operator_says_so_and_does_all_else(running_operator: World) -> None:

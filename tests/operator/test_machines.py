@@ -8,7 +8,7 @@ import datetime
 import pytest
 from slurm_operator import observe
 from slurm_operator.decisions import machines, replicas
-from slurm_operator.decisions.machines import SetEvictable
+from slurm_operator.decisions.machines import Comment, SetEvictable
 from slurm_operator.decisions.replicas import Drain, Undrain
 from slurm_operator.seen import Evidence, Machine, Pod, ReactionPolicy, SlurmJob, SlurmNode, Taint, Toleration
 
@@ -46,7 +46,11 @@ def decide(size: replicas.Scale, seen: SlurmNode | None, *jobs: SlurmJob) -> lis
     listing = {name: node(name) for name in size.pods} | ({seen.name: seen} if seen else {})
     if seen is None:
         del listing["cpu-1"]
-    return [*machines.moves(size, listing, Evidence(listing, jobs))]
+    return [each for each in moves(size, listing, jobs) if not isinstance(each, Comment)]
+
+
+def moves(size: replicas.Scale, listing: dict[str, SlurmNode], jobs: tuple[SlurmJob, ...] = ()) -> list[machines.Move]:
+    return machines.moves(size, listing, Evidence(listing, jobs))
 
 
 def drain(words: str) -> list[object]:
@@ -173,6 +177,19 @@ def test_a_pod_that_ends_under_its_jobs_takes_no_more() -> None:
     working = node("cpu-1", "MIXED", cpus=1)
     assert decide(scale(WELL, terminating=True), working) == drain("pod cpu-1 is ending")
     assert decide(scale(WELL, terminating=True), node("cpu-1")) == []
+
+
+def test_a_machine_that_is_away_is_noted_at_once_and_the_note_goes_with_the_cause() -> None:
+    just_now = Machine(away_since=NOW)
+    note = "pulumi-slurm:node k8s-1 is not ready"
+    assert moves(scale(just_now), {"cpu-1": node("cpu-1")}) == [Comment("cpu-1", note)]
+    noted = dataclasses.replace(node("cpu-1"), comment=note)
+    assert moves(scale(just_now), {"cpu-1": noted}) == []
+    assert moves(scale(WELL), {"cpu-1": noted}) == [Comment("cpu-1", "")]
+    assert moves(scale(WELL, known=False), {"cpu-1": noted}) == []
+    theirs = dataclasses.replace(node("cpu-1"), comment="lent to Bob")
+    assert moves(scale(just_now), {"cpu-1": theirs}) == []
+    assert moves(scale(WELL), {"cpu-1": theirs}) == []
 
 
 def test_machines_that_go_away_together_open_the_breaker_and_nothing_is_drained() -> None:

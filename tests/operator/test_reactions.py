@@ -10,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from slurm_operator.decisions import reactions, replicas
-from slurm_operator.decisions.reactions import Cause, RestartUnfit
-from slurm_operator.seen import Evidence, Pod, ReactionPolicy, Restart, SlurmJob, SlurmNode
+from slurm_operator.decisions.reactions import Cause, ReplaceUnfit, RestartUnfit
+from slurm_operator.seen import Evidence, Machine, Pod, ReactionPolicy, Restart, SlurmJob, SlurmNode, Taint
 
 from tests.operator.test_replicas import NOW, job, node
 
@@ -57,6 +57,8 @@ def told(plan: reactions.Plan) -> list[str]:
         (unfit("a"), Cause.UNFIT),
         (unfit("a", "pulumi-slurm:jail: stale"), Cause.UNFIT),
         (unfit("a", "pulumi-slurm:healthy"), Cause.OPERATOR),
+        (dataclasses.replace(unfit("a", "pulumi-slurm:node k is not ready"), reason_user="slurm"), Cause.MACHINE),
+        (unfit("a", "pulumi-slurm:node k is not ready"), Cause.OPERATOR),
         (unfit("a", "pulumi-slurm:update"), Cause.OPERATOR),
         (unfit("a", "pulumi-slurm:scale-in"), Cause.OPERATOR),
         (unfit("a", "a fan is broken"), Cause.FOREIGN),
@@ -174,6 +176,121 @@ def test_an_approval_is_for_one_failure_of_one_node() -> None:
     assert decide(scale(approval=True, approved=(word,)), unfit("cpu-1")).restarts == (Restart("cpu-1", NOW),)
     later = unfit("cpu-1", since=NOW - minutes(30))
     assert told(decide(scale(approval=True, approved=(word,)), later)) == ["AwaitsApproval"]
+
+
+AWAY = Machine(away_since=LONG_AGO)
+TAINTED = Machine(taints=(Taint("maintenance", "NoSchedule"),))
+
+
+def placed(machine: Machine | None, restarts: tuple[Restart, ...] = (), **policy: object) -> replicas.Scale:
+    """A set that may replace nodes, each pod on a machine of its own, of which that of cpu-1 is given."""
+    size = scale(4, restarts, **{"replace": True, "restart": False, **policy})
+    pods = {name: dataclasses.replace(pod, machine=f"k8s-{name}") for name, pod in size.pods.items()}
+    machines = {f"k8s-{name}": Machine() for name in pods} | ({"k8s-cpu-1": machine} if machine else {})
+    return dataclasses.replace(size, pods=pods, machines=machines)
+
+
+def lost(words: str = "k8s-cpu-1 is not ready", cpus: int = 0) -> SlurmNode:
+    """cpu-1 with a drain of the operator's on account of its machine."""
+    return dataclasses.replace(unfit("cpu-1", f"pulumi-slurm:node {words}", cpus), reason_user="slurm")
+
+
+def replaced(reason: str, *, cordon: bool = True) -> ReplaceUnfit:
+    return ReplaceUnfit("cpu-1", "7", reason, "k8s-cpu-1", cordon)
+
+
+NOTE = (Restart("cpu-1", NOW, replace=True),)
+
+
+@pytest.mark.parametrize(
+    ("machine", "seen", "cordon"),
+    [
+        (Machine(), unfit("cpu-1"), True),
+        (AWAY, lost(), True),
+        (TAINTED, lost("k8s-cpu-1 is tainted maintenance"), False),
+    ],
+    ids=["unfit", "not ready", "tainted by somebody"],
+)
+def test_a_pod_leaves_a_machine_at_fault_which_is_noted_first(machine: Machine, seen: SlurmNode, cordon: bool) -> None:
+    first = decide(placed(machine), seen)
+    assert first == reactions.Plan(restarts=NOTE)
+    second = decide(placed(machine, NOTE), seen)
+    assert second == reactions.Plan(moves=(replaced(seen.reason, cordon=cordon),), restarts=NOTE)
+
+
+@pytest.mark.parametrize(
+    ("size", "seen"),
+    [
+        (placed(Machine(), replace=False), unfit("cpu-1")),
+        (placed(AWAY, replace=False), lost()),
+        (placed(AWAY, replace=False, restart=True), lost()),
+        (placed(AWAY), lost(cpus=1)),
+        (placed(AWAY), unfit("cpu-1", "a fan is broken")),
+        (placed(Machine(cordoned=True)), lost("k8s-cpu-1 is cordoned")),
+        (dataclasses.replace(placed(AWAY), machines=None), lost()),
+    ],
+    ids=["off", "off, away", "restarts alone", "at work", "an administrator's", "cordoned by somebody", "unseen"],
+)
+def test_what_is_not_replaced(size: replicas.Scale, seen: SlurmNode) -> None:
+    assert decide(size, seen) == reactions.Plan()
+    noted = dataclasses.replace(size, restarts=NOTE)
+    jobs = (job(1, "RUNNING", "cpu-1"),)
+    assert decide(dataclasses.replace(noted, reactions=placed(AWAY).reactions), seen, jobs=jobs).moves == ()
+
+
+def test_a_replacement_that_died_after_its_own_cordon_goes_on() -> None:
+    assert decide(placed(Machine(cordoned=True), NOTE), lost()).moves == (replaced(lost().reason),)
+
+
+def test_a_noted_replacement_is_not_done_once_it_is_switched_off() -> None:
+    assert decide(placed(AWAY, NOTE, replace=False, restart=True), lost()).moves == ()
+    assert decide(placed(Machine(), NOTE, replace=False, restart=True), unfit("cpu-1")).moves == ()
+
+
+def test_restarts_are_tried_before_another_machine_and_then_the_node_is_given_up() -> None:
+    def after(*done: bool) -> reactions.Plan:
+        tried = tuple(Restart("cpu-1", NOW - minutes(120 - n), each) for n, each in enumerate(done))
+        size = placed(Machine(), tried, restart=True)
+        young = dataclasses.replace(size.pods["cpu-1"], created=NOW - minutes(60))
+        return decide(dataclasses.replace(size, pods={**size.pods, "cpu-1": young}), unfit("cpu-1"))
+
+    assert [each.replace for each in after().restarts] == [False]
+    assert [each.replace for each in after(False).restarts] == [False, False]
+    assert [each.replace for each in after(False, False).restarts] == [False, False, True]
+    end = after(False, False, True)
+    assert told(end) == ["GaveUp"]
+    assert "after 2 restarts and on another machine" in end.findings[0].message
+
+
+def test_what_another_machine_would_not_mend_is_left_to_you() -> None:
+    assert told(decide(placed(Machine()), unfit("cpu-1", "pulumi-slurm:jail: stale"))) == ["GaveUp"]
+
+
+def test_replacements_keep_the_same_brakes() -> None:
+    assert told(decide(placed(AWAY, dry_run=True), lost())) == ["WouldReplace"]
+    asked = decide(placed(AWAY, approval=True), lost())
+    assert told(asked) == ["AwaitsApproval"]
+    assert asked.restarts == ()
+    elsewhere = Restart("cpu-0", NOW - minutes(50))
+    assert decide(placed(AWAY, (elsewhere,), per_hour=1), lost()).restarts == (elsewhere,)
+    held = decide(placed(AWAY), lost(), *(unfit(f"cpu-{n}") for n in (0, 2)))
+    assert told(held) == ["BreakerOpen"]
+    assert decide(placed(AWAY), lost(), hold="pulumi up is under way") == reactions.Plan()
+
+
+def test_a_node_that_an_update_took_counts_against_the_budget_of_repairs() -> None:
+    updating = dataclasses.replace(unfit("cpu-0", "pulumi-slurm:update"), reason_user="slurm")
+    assert decide(scale(), unfit("cpu-1"), updating).restarts == ()
+    assert len(decide(scale(at_once=2), unfit("cpu-1"), updating).restarts) == 1
+
+
+def test_a_pod_that_cannot_end_since_its_machine_is_away_asks_for_fencing() -> None:
+    size = placed(AWAY, NOTE)
+    ending = dataclasses.replace(size.pods["cpu-1"], terminating=True)
+    plan = decide(dataclasses.replace(size, pods={**size.pods, "cpu-1": ending}), lost())
+    assert plan.moves == ()
+    assert told(plan) == ["AwaitsFencing"]
+    assert "node.kubernetes.io/out-of-service=:NoExecute" in plan.findings[0].message
 
 
 class Repairs(RuleBasedStateMachine):

@@ -211,7 +211,16 @@ BAD: list[tuple[str, Any, str]] = [
     ("nodeSets.0.reactions.after", "soon", "want a duration such as 90s, 30m or 2h"),
     ("nodeSets.0.grace", "long", "pulumi-slurm:nodeSets[0].grace: got 'long'; want a duration such as 90s, 30m or 2h"),
     ("operator.watchNodes", "perhaps", "pulumi-slurm:operator.watchNodes: got 'perhaps'; want true or false"),
-    ("nodeSets.0.reactions.replace", True, "pulumi-slurm:nodeSets[0].reactions.replace: got true; want no such key"),
+    (
+        "nodeSets.0.reactions.replace",
+        "perhaps",
+        "pulumi-slurm:nodeSets[0].reactions.replace: got 'perhaps'; want true or false",
+    ),
+    (
+        "nodeSets.0.reactions",
+        {"replace": True, "atOnce": 0},
+        "pulumi-slurm:nodeSets[0].reactions.atOnce: got 0; want 1",
+    ),
     ("health.interval", "0s", "pulumi-slurm:health.interval: got '0s'; want a duration such as 90s, 30m or 2h"),
     ("health.interval", "10s", "pulumi-slurm:health.interval: got '10s'; want more than 12s"),
     ("health.interval", 30, "pulumi-slurm:health.interval: got 30; want"),
@@ -487,3 +496,10 @@ def test_a_wrong_connection_is_not_repeated() -> None:
         with pytest.raises(ConfigurationError) as refused:
             parse(changed("accounting", {"mode": "external", "external": {"connection": text}}))
         assert "hunter2" not in str(refused.value)
+
+
+def test_an_operator_that_sees_no_kubernetes_nodes_replaces_none() -> None:
+    raw = changed("nodeSets.0.reactions", {"replace": True}, changed("operator.watchNodes", False))
+    with pytest.raises(ConfigurationError) as refused:
+        parse(raw)
+    assert "pulumi-slurm:nodeSets[0].reactions.replace: got true; want false beside operator" in str(refused.value)

@@ -20,7 +20,7 @@ _PATIENCE = datetime.timedelta(minutes=1)
 """A new machine may be unknown to our watch for a moment after a pod was given to it."""
 _LIFECYCLE = "node.kubernetes.io/"
 """Kubernetes' own taints begin so; but for one they repeat what the node's fields tell."""
-_FENCED = "node.kubernetes.io/out-of-service"
+FENCED = "node.kubernetes.io/out-of-service"
 
 
 class Case(enum.Enum):
@@ -35,7 +35,16 @@ class Case(enum.Enum):
     GONE = "gone"
 
 
+_KNOWN = (Case.WELL, Case.CORDONED, Case.TAINTED)
 _LEAVING = (Case.CORDONED, Case.TAINTED, Case.AWAY, Case.GONE)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Comment:
+    """Write a note on the Slurm node, unless somebody else's is there; an empty text takes ours away."""
+
+    node: str
+    text: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,6 +54,9 @@ class SetEvictable:
     node: str
     resource_version: str
     evictable: bool
+
+
+Move = Drain | Undrain | Comment | SetEvictable
 
 
 def case(scale: Scale, name: str) -> tuple[Case, str]:
@@ -73,7 +85,7 @@ def needs_evidence(scale: Scale, nodes: Nodes) -> bool:
     )
 
 
-def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Drain | Undrain | SetEvictable]:
+def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
     """What to do on account of the machines of one node set's pods.
 
     Args:
@@ -81,7 +93,7 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Drain |
         nodes: the listing with which this pass began.
         evidence: full listings of nodes and jobs made after `nodes`; None if none were made.
     """
-    found: list[Drain | Undrain | SetEvictable] = [Drain(name, reason) for name, reason in _drains(scale, nodes)]
+    found: list[Move] = [*_comments(scale, nodes), *(Drain(name, reason) for name, reason in _drains(scale, nodes))]
     if scale.reactions.dry_run:
         found = [each for each in found if case(scale, each.node)[0] is not Case.AWAY]
     busy = slurm_nodes.busy_nodes(evidence.jobs) if evidence else frozenset()
@@ -106,6 +118,20 @@ def findings(scale: Scale, nodes: Nodes) -> tuple[list[Finding], list[Finding]]:
         if _is_leaving(scale, name)
     ]
     return [Finding("WaitingForJobs", each) for each in leaving], _held(scale, nodes)
+
+
+def _comments(scale: Scale, nodes: Nodes) -> list[Comment]:
+    """Notes on nodes whose machines are away, before they are drained for it."""
+    found, held = [], _breaker(scale)
+    for name in scale.pods:
+        stands, words = case(scale, name)
+        if name not in nodes:
+            continue
+        if stands is Case.AWAY and not nodes[name].comment and not held:
+            found.append(Comment(name, names.NODE_REASON + words))
+        if stands in _KNOWN and nodes[name].comment.startswith(names.NODE_REASON):
+            found.append(Comment(name, ""))
+    return found
 
 
 def _drains(scale: Scale, nodes: Nodes) -> list[tuple[str, str]]:
@@ -156,7 +182,7 @@ def _is_leaving(scale: Scale, name: str) -> bool:
 
 def _empties(taint: Taint) -> bool:
     """Whether a taint says that a machine is to be emptied, and not how Kubernetes sees it."""
-    return taint.effect != "PreferNoSchedule" and (taint.key == _FENCED or not taint.key.startswith(_LIFECYCLE))
+    return taint.effect != "PreferNoSchedule" and (taint.key == FENCED or not taint.key.startswith(_LIFECYCLE))
 
 
 def _is_tolerated(taint: Taint, pod: Pod) -> bool:

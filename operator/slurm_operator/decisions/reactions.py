@@ -1,9 +1,10 @@
-"""What is done about nodes that find themselves unfit: wait, start the idle pod anew, give up loudly.
+"""What is done about unfit nodes: wait, start the idle pod anew, take it to another machine, give up loudly.
 
 A node drains itself, looks again all the time, and lifts its own drain (docs/health.md). What it can't do is start
-anew, with mounts, devices and a slurmd that are made once. Each restart is noted in the NodeSet's status first and done
-in a later pass on the ground of that note, so an operator that dies between the two neither forgets nor repeats it. A
-note is done with when the pod is younger than it.
+anew, with mounts, devices and a slurmd that are made once, or elsewhere. A node that was drained since its machine is
+not ready or tainted (decisions/machines.py) begins at the last rung. Each repair is noted in the NodeSet's status first
+and done in a later pass on the ground of that note, so an operator that dies between the two neither forgets nor
+repeats it. A note is done with when the pod is younger than it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import enum
 from collections.abc import Mapping, Sequence
 
 from slurm_operator import names
+from slurm_operator.decisions import machines, updates
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.replicas import Scale, is_free
 from slurm_operator.decisions.status import Finding
@@ -32,8 +34,17 @@ class Cause(enum.Enum):
     """Whose drain it is, by how its reason begins."""
 
     UNFIT = "unfit"
+    MACHINE = "machine"
     OPERATOR = "operator"
     FOREIGN = "foreign"
+
+
+class Rung(enum.Enum):
+    """What is done about an unfit node; the value completes "it would …"."""
+
+    RESTART = "start anew"
+    REPLACE = "leave its machine, which would be cordoned and tainted"
+    GIVE_UP = "be left to you"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,10 +57,21 @@ class RestartUnfit:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ReplaceUnfit:
+    """Delete the pod of an unfit node as RestartUnfit does; `cordon`: after its machine got a cordon and a taint."""
+
+    node: str
+    resource_version: str
+    reason: str
+    machine: str
+    cordon: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
     """What to do now, what to note for the next pass, and what to say."""
 
-    moves: tuple[RestartUnfit, ...] = ()
+    moves: tuple[RestartUnfit | ReplaceUnfit, ...] = ()
     restarts: tuple[Restart, ...] = ()
     findings: tuple[Finding, ...] = ()
 
@@ -60,17 +82,19 @@ def cause(node: SlurmNode) -> Cause | None:
         return None
     if node.reason.startswith(names.UNFIT_REASONS):
         return Cause.UNFIT
+    if slurm_nodes.is_machine_drain(node):
+        return Cause.MACHINE
     return Cause.OPERATOR if node.reason.startswith(names.REASON_PREFIX) else Cause.FOREIGN
 
 
 def approval(node: SlurmNode) -> str:
-    """What an administrator writes to let an unfit node start anew; another failure needs another one."""
+    """What an administrator writes to let an unfit node be repaired; another failure needs another one."""
     return f"{node.name}.{int(node.reason_set.timestamp()) if node.reason_set else 0}"
 
 
 def needs_evidence(scale: Scale, nodes: Nodes) -> bool:
-    """Whether full listings could lead to the restart of an unfit node."""
-    return any(name in nodes and slurm_nodes.looks_idle(nodes[name]) for name in _noted(scale))
+    """Whether full listings could lead to the repair of an unfit node."""
+    return any(name in nodes and slurm_nodes.looks_idle(nodes[name]) for name in scale.under_repair())
 
 
 def plan(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "") -> Plan:
@@ -84,47 +108,76 @@ def plan(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "") 
     """
     policy = scale.reactions
     kept = tuple(each for each in scale.restarts if each.at > scale.now - REMEMBERED)[-MOST_REMEMBERED:]
-    if not policy.restart or hold:
+    if not (policy.restart or policy.replace) or hold:
         return Plan(restarts=kept)
-    unfit = [name for name in scale.members() if name in nodes and cause(nodes[name]) is Cause.UNFIT]
+    unfit = [name for name in scale.members() if _is_unfit(scale, name, nodes)]
     if len(unfit) > 1 and len(unfit) * 100 > policy.breaker_percent * len(scale.members()):
         return Plan(restarts=kept, findings=(_open_breaker(scale, unfit, nodes),))
-    moves = _moves(scale, nodes, evidence)
-    ready = [name for name in unfit if _is_due(scale, nodes[name]) and name not in _noted(scale)]
-    tried = {name: sum(each.node == name for each in kept) for name in ready}
-    given_up = [name for name in ready if tried[name] >= policy.attempts]
-    ready = [name for name in ready if name not in given_up]
-    findings = [_given_up(nodes[name], tried[name]) for name in given_up]
+    findings = [_awaits_fencing(scale, name) for name in scale.under_repair() if _is_stuck(scale, name)]
+    due = [name for name in unfit if _is_due(scale, nodes[name]) and name not in scale.under_repair()]
+    rungs = {name: _rung(scale, nodes[name], kept) for name in due}
+    findings += [_given_up(nodes[name], kept) for name in due if rungs[name] is Rung.GIVE_UP]
+    ready = [name for name in due if rungs[name] is not Rung.GIVE_UP]
     if policy.approval:
         waiting = [name for name in ready if approval(nodes[name]) not in scale.approved]
-        findings += [_awaits(scale, nodes[name]) for name in waiting]
+        findings += [_awaits(scale, nodes[name], rungs[name]) for name in waiting]
         ready = [name for name in ready if name not in waiting]
-    chosen = ready[: _room(scale, kept, unfit)]
+    chosen = ready[: _room(scale, kept, unfit, nodes)]
     if policy.dry_run:
-        findings += [Finding("WouldRestart", f"would start {name} anew: {nodes[name].reason}") for name in chosen]
+        findings += [_would(nodes[name], rungs[name]) for name in chosen]
         chosen = []
-    return Plan(tuple(moves), (*kept, *(Restart(name, scale.now) for name in chosen)), tuple(findings))
+    noted = (Restart(name, scale.now, replace=rungs[name] is Rung.REPLACE) for name in chosen)
+    return Plan(tuple(_moves(scale, nodes, evidence)), (*kept, *noted), tuple(findings))
 
 
-def _noted(scale: Scale) -> list[str]:
-    """Nodes whose restart was noted and is not done: their pods are older than the note."""
-    noted = {each.node: each.at for each in scale.restarts}
-    there = {name: scale.pods[name].created for name in noted if name in scale.pods}
-    return [name for name, created in there.items() if created is not None and created <= noted[name]]
+def _is_unfit(scale: Scale, name: str, nodes: Nodes) -> bool:
+    """Whether a node is on the ladder: by its own word, or by its machine's, if that may be left."""
+    whose = cause(nodes[name]) if name in nodes else None
+    if whose is not Cause.MACHINE:
+        return whose is Cause.UNFIT
+    if not scale.reactions.replace or name not in scale.pods:
+        return False
+    # Our own cordon comes before the deletion of the pod.
+    begun = name in scale.under_repair() and machines.case(scale, name)[0] is machines.Case.CORDONED
+    return begun or machines.case(scale, name)[0] in (machines.Case.AWAY, machines.Case.TAINTED)
 
 
-def _moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[RestartUnfit]:
+def _rung(scale: Scale, node: SlurmNode, kept: Sequence[Restart]) -> Rung:
+    """What is to be tried next for a node, whose repairs of the last day are `kept`."""
+    policy, own = scale.reactions, [each.replace for each in kept if each.node == node.name]
+    if policy.restart and cause(node) is Cause.UNFIT and not any(own) and len(own) < policy.attempts:
+        return Rung.RESTART
+    return Rung.REPLACE if _may_be_replaced(scale, node) and not any(own) else Rung.GIVE_UP
+
+
+def _may_be_replaced(scale: Scale, node: SlurmNode) -> bool:
+    """Whether another machine would help, and the one that the pod is on is known."""
+    at_fault = cause(node) is Cause.MACHINE or node.reason.startswith(names.HARDWARE_REASONS)
+    return scale.reactions.replace and at_fault and scale.pods[node.name].machine in (scale.machines or {})
+
+
+def _moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[RestartUnfit | ReplaceUnfit]:
     if evidence is None or scale.reactions.dry_run:
         return []
     busy = slurm_nodes.busy_nodes(evidence.jobs)
     return [
-        RestartUnfit(name, scale.pods[name].resource_version, nodes[name].reason)
-        for name in _noted(scale)
+        _move(scale, nodes[name], noted)
+        for name, noted in scale.under_repair().items()
         if name in scale.members()
         and not scale.pods[name].terminating
-        and all(name in listing and cause(listing[name]) is Cause.UNFIT for listing in (nodes, evidence.nodes))
+        and all(_is_unfit(scale, name, listing) for listing in (nodes, evidence.nodes))
         and is_free(scale, name, nodes, evidence, busy)
+        and (_may_be_replaced(scale, nodes[name]) if noted.replace else scale.reactions.restart)
     ]
+
+
+def _move(scale: Scale, node: SlurmNode, noted: Restart) -> RestartUnfit | ReplaceUnfit:
+    pod = scale.pods[node.name]
+    if not noted.replace:
+        return RestartUnfit(node.name, pod.resource_version, node.reason)
+    # Who tainted the machine takes that back himself; a cordon of ours would stay.
+    cordon = machines.case(scale, node.name)[0] is not machines.Case.TAINTED
+    return ReplaceUnfit(node.name, pod.resource_version, node.reason, pod.machine, cordon)
 
 
 def _is_due(scale: Scale, node: SlurmNode) -> bool:
@@ -137,12 +190,13 @@ def _is_due(scale: Scale, node: SlurmNode) -> bool:
     return (scale.now - since).total_seconds() >= scale.reactions.after_seconds
 
 
-def _room(scale: Scale, restarts: Sequence[Restart], unfit: Sequence[str]) -> int:
-    """How many more restarts the budgets allow now."""
+def _room(scale: Scale, restarts: Sequence[Restart], unfit: Sequence[str], nodes: Nodes) -> int:
+    """How many more repairs the budgets allow now; nodes that an update has taken out of service count as well."""
     latest = {each.node: each.at for each in restarts}
     under_way = sum(latest[name] > scale.now - SETTLING for name in unfit if name in latest)
+    updating = sum(name in nodes and updates.is_updating(nodes[name]) for name in scale.members())
     lately = sum(each.at > scale.now - _HOUR for each in restarts)
-    return max(0, min(scale.reactions.at_once - under_way, scale.reactions.per_hour - lately))
+    return max(0, min(scale.reactions.at_once - under_way - updating, scale.reactions.per_hour - lately))
 
 
 def _open_breaker(scale: Scale, unfit: Sequence[str], nodes: Mapping[str, SlurmNode]) -> Finding:
@@ -151,12 +205,32 @@ def _open_breaker(scale: Scale, unfit: Sequence[str], nodes: Mapping[str, SlurmN
     return Finding("BreakerOpen", f"node set {scale.stateful_set}: {share}; {shared} ({nodes[unfit[0]].reason})")
 
 
-def _given_up(node: SlurmNode, tried: int) -> Finding:
-    return Finding(
-        "GaveUp", f"{node.name} is unfit after {tried} restarts: {node.reason}; repair or replace its machine"
-    )
+def _given_up(node: SlurmNode, kept: Sequence[Restart]) -> Finding:
+    own = [each.replace for each in kept if each.node == node.name]
+    tried = f"{own.count(False)} restarts" + (" and on another machine" if any(own) else "")
+    return Finding("GaveUp", f"{node.name} is unfit after {tried}: {node.reason}; repair or replace its machine")
 
 
-def _awaits(scale: Scale, node: SlurmNode) -> Finding:
+def _awaits(scale: Scale, node: SlurmNode, rung: Rung) -> Finding:
     annotate = f"kubectl annotate --overwrite nodeset {scale.stateful_set} {names.APPROVE_ANNOTATION}={approval(node)}"
-    return Finding("AwaitsApproval", f"{node.name} would start anew ({node.reason}); to let it: {annotate}")
+    return Finding("AwaitsApproval", f"{node.name} would {rung.value} ({node.reason}); to let it: {annotate}")
+
+
+def _would(node: SlurmNode, rung: Rung) -> Finding:
+    reason = "WouldReplace" if rung is Rung.REPLACE else "WouldRestart"
+    return Finding(reason, f"{node.name} would {rung.value}: {node.reason}")
+
+
+def _is_stuck(scale: Scale, name: str) -> bool:
+    """Whether a pod was told to end on a machine whose kubelet is away, so that nobody knows whether it has ended."""
+    pod = scale.pods[name]
+    machine = (scale.machines or {}).get(pod.machine)
+    return pod.terminating and machine is not None and machine.away_since is not None
+
+
+def _awaits_fencing(scale: Scale, name: str) -> Finding:
+    machine = scale.pods[name].machine
+    ways = f"delete the Kubernetes node, or taint it: kubectl taint node {machine} {machines.FENCED}=:NoExecute"
+    return Finding(
+        "AwaitsFencing", f"{name} may still run on {machine}, which is not ready; power that off, then {ways}"
+    )

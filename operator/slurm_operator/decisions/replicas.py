@@ -95,6 +95,12 @@ class Scale:
     approved: frozenset[str] = frozenset()
     machines: Machines | None = None
 
+    def under_repair(self) -> dict[str, Restart]:
+        """Nodes whose latest restart was noted and is not done: their pods are older than the note."""
+        noted = {each.node: each for each in self.restarts}
+        there = {name: self.pods[name].created for name in noted if name in self.pods}
+        return {name: noted[name] for name, made in there.items() if made is not None and made <= noted[name].at}
+
     def node(self, ordinal: int) -> str:
         """Name of a pod, which is the name of its Slurm node."""
         return f"{self.stateful_set}-{ordinal}"
