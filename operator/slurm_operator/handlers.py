@@ -25,7 +25,7 @@ from slurm_operator.reconcile import Reconciler
 log = logging.getLogger(__name__)
 
 MOVING_SECONDS = 2.0
-STEADY_SECONDS = 4.0
+STEADY_SECONDS = 3.0
 PASS_DEADLINE_SECONDS = 60.0
 _LEAST_PAUSE_SECONDS = 0.3
 

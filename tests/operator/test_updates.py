@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+from typing import Any
 
 import pytest
 from slurm_operator.decisions import replicas, status, updates
@@ -187,6 +188,21 @@ def test_workers_wait_for_the_end_of_an_up_and_for_newer_daemons() -> None:
     assert "slurm-controller" in updates.held(
         dataclasses.replace(seen, workloads={**seen.workloads, "slurm-controller": rolling})
     )
+
+
+@pytest.mark.parametrize("name", ["slurm-accounting", "slurm-controller"])
+@pytest.mark.parametrize("behind", [{"current": False}, {"ready": 0}], ids=["rolling", "not ready"])
+def test_no_worker_moves_before_slurmdbd_and_slurmctld_are_ready_in_their_new_version(
+    name: str, behind: dict[str, Any]
+) -> None:
+    seen = world()
+    seen = dataclasses.replace(seen, cluster=dataclasses.replace(seen.cluster, accounting="slurm-accounting"))
+    ready = dataclasses.replace(seen.workloads["slurm-controller"], name=name)
+    assert updates.held(dataclasses.replace(seen, workloads={**seen.workloads, name: ready})) == ""
+    rolling = {**seen.workloads, name: dataclasses.replace(ready, **behind)}
+    held = updates.held(dataclasses.replace(seen, workloads=rolling))
+    assert name in held
+    assert decide(three(), ALL_IDLE, hold=held) == []
 
 
 def judge(size: replicas.Scale, nodes: list[SlurmNode], hold: str = "") -> tuple[Counts, status.Findings]:
