@@ -16,6 +16,7 @@ def test_a_right_configuration_is_taken() -> None:
     [
         ("plugstack.conf", f"optional {paths.PLUGIN}\n"),
         ("plugstack.conf", f"optional /opt/slurm/lib/slurm-wlm/first.so\nrequired {paths.PLUGIN} jail=/run/jail\n"),
+        ("plugstack.conf", f"include\nrequired {paths.PLUGIN} jail=/run/jail\n"),
         ("plugstack.conf", f"required {paths.PLUGIN} jail=run/jail\n"),
         ("plugstack.conf", f"required {paths.PLUGIN} jail=/run/jail deadline=soon\n"),
         ("plugstack.conf", f"required {paths.PLUGIN} jail=/run/jail\nrequired /no/such/plugin.so\n"),

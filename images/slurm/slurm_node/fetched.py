@@ -33,11 +33,11 @@ def refusal(files: Mapping[str, str], plugin: Path = paths.PLUGIN) -> str | None
     words = [line.split() for line in logical_lines(files.get("plugstack.conf", "")) if line.split()]
     if not any(line[:2] == ["required", str(plugin)] for line in words):
         return f'plugstack.conf has no line "required {plugin}": jobs would run outside the jail'
-    if words[0][1] != str(plugin):
-        return f"plugstack.conf has {words[0][1]} before {plugin}: it would run outside the jail"
+    if words[0][:2] != ["required", str(plugin)]:
+        return f'plugstack.conf has "{" ".join(words[0])}" before {plugin}: it would run outside the jail'
     if wrong := [word for word in words[0][2:] if not re.fullmatch(r"jail=(/[A-Za-z0-9._-]+)+", word)]:
         return f"plugstack.conf tells {plugin} {wrong[0]!r}; it takes jail=/PATH alone"
-    absent = [line[1] for line in words if line[0] == "required" and not Path(line[1]).exists()]
+    absent = [line[1] for line in words if line[0] == "required" and line[1:] and not Path(line[1]).exists()]
     if others := [file for file in absent if file != str(plugin)]:
         return f"plugstack.conf requires {others[0]}, which this image does not have: every step would fail"
     return None
