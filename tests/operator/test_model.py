@@ -1,4 +1,4 @@
-"""A random walk through all that moves nodes: scale edits, new templates, sickness, jobs, drains by others, deadlines.
+"""A random walk through all that moves nodes: scale edits, new templates, sickness, cordons, jobs, drains, deadlines.
 
 Listings are half, passes die between two actions, pods take their time, and the clock runs. Whatever happens: no job is
 killed without a deadline, no drain of somebody else is changed, budgets are kept, no node serves while it is removed;
@@ -15,9 +15,19 @@ import hypothesis
 from hypothesis import stateful
 from hypothesis import strategies as st
 from slurm_operator import names
+from slurm_operator.decisions import machines, reactions, replicas, updates
 from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.decisions import reactions, replicas, updates
-from slurm_operator.seen import Evidence, Pod, ReactionPolicy, RemovalPolicy, Restart, SlurmJob, SlurmNode, UpdatePolicy
+from slurm_operator.seen import (
+    Evidence,
+    Machine,
+    Pod,
+    ReactionPolicy,
+    RemovalPolicy,
+    Restart,
+    SlurmJob,
+    SlurmNode,
+    UpdatePolicy,
+)
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 MOST = 6
@@ -35,7 +45,9 @@ class Worker:
     number: int
     revision: int
     created: datetime.datetime
+    machine: str
     phase: str = "starting"
+    evictable: bool = False
 
 
 @dataclasses.dataclass
@@ -79,6 +91,7 @@ class Model(stateful.RuleBasedStateMachine):
         self.jobs: list[Job] = []
         self.foreign: dict[str, str] = {}
         self.sick: set[str] = set()
+        self.cordoned: set[str] = set()
         self.restarts: tuple[Restart, ...] = ()
         self.update = UpdatePolicy()
         self.removal = RemovalPolicy()
@@ -88,7 +101,7 @@ class Model(stateful.RuleBasedStateMachine):
     def a_set_runs(self, size: int, room: int, update: int | None, removal: int | None) -> None:
         self.wanted = self.size = size
         for ordinal in range(size):
-            self.pods[f"cpu-{ordinal}"] = Worker(0, 0, NOW, "up")
+            self.pods[f"cpu-{ordinal}"] = Worker(0, 0, NOW, f"m-{ordinal}", "up")
             self.records[f"cpu-{ordinal}"] = Record(NOW)
         self.update = UpdatePolicy(room, update)
         self.removal = RemovalPolicy(removal)
@@ -136,7 +149,8 @@ class Model(stateful.RuleBasedStateMachine):
                 self.records[name].base = "IDLE"  # ReturnToService=2
         for name in staying:
             self.made += name not in self.pods
-            self.pods.setdefault(name, Worker(self.made, self.revision, self.now))
+            free = [f"m-{n}" for n in range(2 * MOST) if f"m-{n}" not in self.cordoned]
+            self.pods.setdefault(name, Worker(self.made, self.revision, self.now, free[0]))
 
     def register(self, name: str) -> None:
         if name not in self.records:
@@ -160,6 +174,19 @@ class Model(stateful.RuleBasedStateMachine):
         # It lifts its own drain, as long as its slurmd is there; when it leaves, the pod's end waits for what came.
         if pod and pod.phase == "up" and ordinal < self.size and self.records[name].reason == UNFIT:
             self.records[name].undrain()
+
+    @stateful.rule(number=ORDINALS)
+    def a_machine_is_cordoned_or_given_back(self, number: int) -> None:
+        self.cordoned ^= {f"m-{number}"}
+
+    @stateful.rule()
+    def kubectl_drain_goes_on(self) -> None:
+        for name, pod in self.pods.items():
+            # Undrained by an administrator, it waits for the jobs that came, in its preStop.
+            undrained = name in self.records and not self.records[name].drained
+            if pod.evictable and pod.machine in self.cordoned and pod.phase == "up" and not undrained:
+                self.no_job_is_on(name)
+                pod.phase = "ending"
 
     def usable(self) -> list[str]:
         return [name for name, record in self.records.items() if not record.drained and record.base == "IDLE"]
@@ -227,13 +254,14 @@ class Model(stateful.RuleBasedStateMachine):
     def one_pass(self, lost: set[int], lost_later: set[int], done: int | None, edit: int | None = None) -> None:
         scale = self.scale()
         listing, evidence = self.listing(lost), None
-        if any(part.needs_evidence(scale, listing) for part in (replicas, updates, reactions)):
+        if any(part.needs_evidence(scale, listing) for part in (replicas, updates, machines, reactions)):
             evidence = Evidence(self.listing(lost_later), tuple(self.job_listing()))
         self.wanted = self.wanted if edit is None else edit
         plan = reactions.plan(scale, listing, evidence, self.hold)
-        moves: list[replicas.Move | updates.Update | reactions.RestartUnfit] = [
+        moves: list[replicas.Move | updates.Update | machines.SetEvictable | reactions.RestartUnfit] = [
             *replicas.moves(scale, listing, evidence),
             *updates.moves(scale, listing, evidence, self.hold),
+            *machines.moves(scale, listing, evidence),
             *plan.moves,
         ]
         for move in moves[:done]:
@@ -250,6 +278,8 @@ class Model(stateful.RuleBasedStateMachine):
                 created=pod.created,
                 revision=str(pod.revision),
                 resource_version=str(pod.number),
+                machine=pod.machine,
+                evictable=pod.evictable,
             )
             for name, pod in self.pods.items()
         }
@@ -260,6 +290,7 @@ class Model(stateful.RuleBasedStateMachine):
             removal=self.removal,
             reactions=REACTIONS,
             restarts=self.restarts,
+            machines={f"m-{n}": Machine(cordoned=f"m-{n}" in self.cordoned) for n in range(2 * MOST)},
         )
 
     def listing(self, lost: set[int]) -> dict[str, SlurmNode]:
@@ -291,8 +322,12 @@ class Model(stateful.RuleBasedStateMachine):
                     within = len(updating) <= self.update.max_unavailable
                     assert within or move.reason != names.UPDATE_REASON, f"too many at once: {updating}"
             case replicas.Undrain(node=name):
-                if slurm_nodes.is_our_drain(self.seen(name)) or slurm_nodes.is_new(self.seen(name)):
+                ours = (slurm_nodes.is_our_drain, slurm_nodes.is_machine_drain, slurm_nodes.is_new)
+                if any(test(self.seen(name)) for test in ours):
                     self.records[name].undrain()
+            case machines.SetEvictable(node=name):
+                if str(self.pods[name].number) == move.resource_version:
+                    self.pods[name].evictable = move.evictable
             case replicas.TakeJobs(node=name):
                 if slurm_nodes.is_our_drain(self.seen(name), *slurm_nodes.WAITING_REASONS):
                     self.take_jobs(name)
@@ -355,6 +390,7 @@ class Model(stateful.RuleBasedStateMachine):
     def teardown(self) -> None:
         """Faults stop, jobs end, nodes are well, administrators take back what only looks like ours."""
         self.jobs.clear()
+        self.cordoned.clear()
         self.update, self.hold = dataclasses.replace(self.update, paused=False), ""
         for ordinal in range(MOST):
             self.a_node_recovers(ordinal)

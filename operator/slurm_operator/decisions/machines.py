@@ -97,9 +97,11 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
     if scale.reactions.dry_run:
         found = [each for each in found if case(scale, each.node)[0] is not Case.AWAY]
     busy = slurm_nodes.busy_nodes(evidence.jobs) if evidence else frozenset()
+    staying = scale.members()
     for name, pod in scale.pods.items():
         node, stands = nodes.get(name), case(scale, name)[0]
-        if node and stands is Case.WELL and pod.ready and slurm_nodes.is_machine_drain(node):
+        # One that leaves may be idle, and on its way already: it must not serve again.
+        if node and stands is Case.WELL and pod.ready and name in staying and slurm_nodes.is_machine_drain(node):
             found.append(Undrain(name))
         if pod.evictable:
             if stands is Case.WELL or (node and not slurm_nodes.looks_idle(node)):
