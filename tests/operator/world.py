@@ -159,7 +159,9 @@ class World:
         deployment = stateful_set("slurm-rest", "rest")
         del deployment["spec"]["serviceName"], deployment["spec"]["updateStrategy"]
         self.create("deployments", deployment)
-        spec = {"cluster": "test", "statefulSet": "cpu"} | ({} if replicas is None else {"replicas": replicas})
+        spec: dict[str, Any] = {"cluster": "test", "statefulSet": "cpu"} | (
+            {} if replicas is None else {"replicas": replicas}
+        )
         self.create("nodesets", custom("NodeSet", "cpu", spec))
         spec = {"revision": revision, "rest": self.rest, "rehearsal": {"url": self.rehearsal_url}}
         self.create("slurmclusters", custom("SlurmCluster", "test", spec))
