@@ -201,7 +201,7 @@ class World:
         found = [item for item in status.get("conditions", []) if item["type"] == kind]
         return found[0] if found else {"status": "", "reason": "", "message": ""}
 
-    def wait(self, kind: str, status: str, reason: str = "", seconds: float = 30, **where: str) -> dict[str, Any]:
+    def wait(self, kind: str, status: str, reason: str = "", seconds: float = 90, **where: str) -> dict[str, Any]:
         """Wait for a condition."""
         last: dict[str, Any] = {}
 
