@@ -6,10 +6,12 @@ import contextlib
 import json
 import os
 import shlex
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,6 +78,25 @@ class Slurm:
         stack = self.cluster.stack
         command = [str(stack.binaries / "pulumi"), *stack.arguments([*arguments, "--non-interactive"])]
         return _done(command, seconds, environment=stack.environment())
+
+    def kill_up(self, when: Callable[[str], bool]) -> None:
+        """Begin a `pulumi up` and kill the engine when a line of its output is such."""
+        stack = self.cluster.stack
+        process = subprocess.Popen(
+            [str(stack.binaries / "pulumi"), *stack.arguments(["up", "--yes", "--skip-preview", "--non-interactive"])],
+            env=stack.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            start_new_session=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        assert any(when(line) for line in process.stdout)
+        process.kill()
+        process.wait(30)
+        # Not all of its plugins notice that it is gone.
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                session = stat.read_text().rpartition(")")[2].split()[3]
+                if session == str(process.pid):
+                    os.kill(int(stat.parent.name), signal.SIGKILL)
 
     def wait(self, what: str, condition: Callable[[], Any], seconds: float = 60) -> Any:
         """Wait until `condition` gives something true; its last answer is in the failure."""

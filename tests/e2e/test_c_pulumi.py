@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import signal
 import subprocess
 
 
@@ -70,16 +69,7 @@ def test_no_secret_stands_in_clear_in_state_or_preview(slurm):
 def test_a_killed_up_is_completed_by_the_next(slurm):
     stack = slurm.cluster.stack
     slurm.pulumi("config", "set", "--path", "pulumi-slurm:nodeSets[0].replicas", "3").ok()
-    process = subprocess.Popen(
-        [str(stack.binaries / "pulumi"), *stack.arguments(["up", "--yes", "--skip-preview", "--non-interactive"])],
-        env=stack.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "NodeSet" in line and "updating" in line:
-            break
-    process.send_signal(signal.SIGKILL)
-    process.wait(30)
+    slurm.kill_up(lambda line: "NodeSet" in line and "updating" in line)
     slurm.pulumi("config", "set", "--path", "pulumi-slurm:nodeSets[0].replicas", "2").ok()
     stack.clear_dead_lock()
     slurm.pulumi("up", "--yes", "--skip-preview").ok()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import signal
-import subprocess
 
 import pytest
 
@@ -154,16 +152,7 @@ def policy_labels(slurm) -> dict[str, str]:
 def test_healing_pauses_after_an_update_that_died_and_goes_on_after_the_next(slurm):
     stack = slurm.cluster.stack
     slurm.pulumi("config", "set", "--path", "pulumi-slurm:slurm.options.KillWait", "45").ok()
-    process = subprocess.Popen(
-        [str(stack.binaries / "pulumi"), *stack.arguments(["up", "--yes", "--skip-preview", "--non-interactive"])],
-        env=stack.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "slurm-ledger " in line and "updated" in line:
-            break
-    process.send_signal(signal.SIGKILL)
-    process.wait(30)
+    slurm.kill_up(lambda line: "slurm-ledger " in line and "updated" in line)
     try:
         slurm.wait("healing pauses", lambda: healing(slurm) == ("False", "UpdateInProgress"))
         slurm.kubectl("label", "networkpolicy", "slurm-controller", "mine=x").ok()
