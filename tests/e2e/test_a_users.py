@@ -44,9 +44,10 @@ def test_a_user_made_in_a_job_is_everywhere_at_once(slurm, alice):
 def test_groups_and_sudo_given_on_a_login_are_a_jobs_next(slurm, alice):
     slurm.sh(f"sudo groupadd --force lab && sudo slurm-user add {alice} --group lab --sudo").ok()
     for who in ("id -nG", "srun -n1 id -nG", "srun -n1 sudo -n id -un"):
-        assert {"lab", "root"} & set(slurm.sh(who, user=alice).ok().split()), who
+        # A step's groups are what slurmctld knows, which looks every second (GroupUpdateTime).
+        slurm.wait(who, lambda who=who: {"lab", "root"} & set(slurm.sh(who, user=alice).stdout.split()), 30)
     slurm.sh(f"sudo slurm-user add {alice} --no-sudo").ok()
-    assert slurm.sh("srun -n1 sudo -n true", user=alice).status != 0
+    slurm.wait("no sudo", lambda: slurm.sh("srun -n1 sudo -n true", user=alice).status != 0, 30)
 
 
 def test_a_second_key_and_the_removal_count_at_once(slurm):
