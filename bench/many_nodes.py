@@ -109,7 +109,7 @@ def _at(size: int, folder: Path) -> Values:
 def _calls_of(admin: Admin, seconds: float, other: Callable[[], int]) -> tuple[float, int]:
     """Calls that the API server, and somebody else, count in that time; nobody else asks it meanwhile."""
     before, others = _requests(admin), other()
-    time.sleep(seconds)
+    time.sleep(seconds)  # The span that is measured.
     return _requests(admin) - before - 1, other() - others
 
 

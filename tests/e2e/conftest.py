@@ -125,7 +125,7 @@ class Slurm:
             with contextlib.suppress(AssertionError):
                 if self.all_idle():
                     return True
-            time.sleep(0.5)
+            time.sleep(0.5)  # Between two looks at Slurm, which tells nobody.
         return False
 
     def put_right(self) -> None:

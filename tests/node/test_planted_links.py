@@ -10,6 +10,7 @@ from slurm_node import accounts, below, driver, paths, populate
 from slurm_node.log import NodeError
 from slurm_node.settings import Jail, User
 
+# Only root gives files away; `make test` needs root, so there none is skipped.
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="sets owners")
 
 JAIL = Jail("r1", ("/home",))

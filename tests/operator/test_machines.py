@@ -32,6 +32,7 @@ def scale(
     pods = {
         f"cpu-{n}": pod(f"cpu-{n}", machine=f"k8s-{n}", created=LONG_AGO, resource_version="7") for n in range(size)
     }
+    # `replace` wants each field's own type, which keywords of any kind do not tell.
     pods["cpu-1"] = dataclasses.replace(pods["cpu-1"], **changes)  # type: ignore[arg-type]
     there = {f"k8s-{n}": WELL for n in range(size)} | {"k8s-1": machine}
     found = {name: each for name, each in there.items() if each is not None}

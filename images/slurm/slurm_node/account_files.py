@@ -51,7 +51,7 @@ def locked(root: Path) -> Iterator[int]:
                     if time.monotonic() > deadline:
                         message = f"somebody has held the account files of root {root.name} for long"
                         raise TimeoutError(message) from None
-                    time.sleep(0.05)
+                    time.sleep(0.05)  # Waiting for a lock with a deadline: the system has no such call.
             yield folder
         finally:
             os.close(lock)

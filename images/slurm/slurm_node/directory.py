@@ -36,7 +36,7 @@ def main() -> int:
             refused = follow(wanted, jail)
         except (NodeError, OSError) as error:
             _note(f"the directory is not followed: {error}")
-            time.sleep(min(RETRY_SECONDS, wanted.seconds))
+            time.sleep(min(RETRY_SECONDS, wanted.seconds))  # No sooner: it may be busy.
             continue
         if refused != told:
             for sentence in refused[:MOST_TOLD]:
@@ -45,7 +45,7 @@ def main() -> int:
                 say(f"not taken over: {len(refused) - MOST_TOLD} more")
         told = refused
         _note("ready")
-        time.sleep(wanted.seconds)
+        time.sleep(wanted.seconds)  # directory.interval: LDAP tells nobody of a change.
 
 
 def follow(wanted: Directory, jail: Jail, volume: Path = paths.VOLUME) -> tuple[str, ...]:
