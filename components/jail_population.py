@@ -18,6 +18,7 @@ _TOOLS_MOUNT = {"name": "tools", "mountPath": names.TOOLS}
 _SMALL = {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "32Mi"}}
 _COPY = {"requests": {"cpu": "250m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}}
 _RETRIES = 3
+_TIME_TO_TELL_SECONDS = 60
 
 
 def users_variable(config: Config) -> list[dict[str, Any]]:
@@ -94,7 +95,8 @@ def _job(config: Config, image: str) -> Manifest:
     )
     spec = {
         "backoffLimit": _RETRIES,
-        "activeDeadlineSeconds": seconds,
+        # Later than Pulumi's own: ended by Kubernetes, a pod is gone before anybody read why it never got ready.
+        "activeDeadlineSeconds": seconds + _TIME_TO_TELL_SECONDS,
         "template": pod_template(config, "jail", pod),
     }
     body = declared(

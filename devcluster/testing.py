@@ -118,7 +118,7 @@ def _phase(tally: Tally, phase: Phase, binaries: Path) -> int:
         side_by_side = ["-n", str(phase.workers), "--dist", "worksteal"] if phase.workers > 1 else []
         again = ["--reruns", str(phase.retries)] if phase.retries else []
         process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", "-q", f"--junit-xml={report}", *again, *side_by_side, *present],
+            [sys.executable, "-m", "pytest", "-q", "-rfER", f"--junit-xml={report}", *again, *side_by_side, *present],
             cwd=CHECKOUT,
             env=environment,
         )

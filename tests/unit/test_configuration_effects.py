@@ -565,7 +565,7 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
         lambda c: body(c, "NetworkPolicy", "slurm-controller")["spec"]["ingress"][0]["from"][-1],
         {"ipBlock": {"cidr": "192.0.2.1/32"}},
     ),
-    ("timeouts.populate", "2h", lambda c: body(c, "Job", job(c))["spec"]["activeDeadlineSeconds"], 7200),
+    ("timeouts.populate", "2h", lambda c: body(c, "Job", job(c))["spec"]["activeDeadlineSeconds"], 7260),
 ]
 """Path of the field (a list's first row without its number where the list is empty by default) → value → effect."""
 
