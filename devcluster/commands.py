@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -218,9 +219,14 @@ def _check(_: argparse.Namespace) -> int:
 
 def _bench(options: argparse.Namespace) -> int:
     command = [sys.executable, "-m", "bench", *options.names]
-    # Populate is measured as the image has it.
-    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT / "images" / "slurm")}
-    return subprocess.run(command, cwd=CHECKOUT, env=environment, check=False).returncode
+    return subprocess.run(command, cwd=CHECKOUT, env=bench_environment(), check=False).returncode
+
+
+def bench_environment() -> dict[str, str]:
+    """The process's environment with the folders from which the measured parts are imported, as tests have them."""
+    settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
+    folders = settings["tool"]["pytest"]["ini_options"]["pythonpath"]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(str(CHECKOUT / folder) for folder in folders)}
 
 
 def _clean_cache(_: argparse.Namespace) -> int:
