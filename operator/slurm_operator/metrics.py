@@ -13,6 +13,9 @@ ACTIONS = prometheus.Counter("pulumi_slurm_actions_total", "Changes made", ["act
 ACTION_FAILURES = prometheus.Counter("pulumi_slurm_action_failures_total", "Changes that failed", ["action"])
 DRAINS = prometheus.Counter("pulumi_slurm_drains_total", "Nodes that the operator drained", ["reason"])
 REPLICA_MOVES = prometheus.Counter("pulumi_slurm_replica_moves_total", "Nodes added or removed", ["direction"])
+REPAIRS_HELD = prometheus.Gauge(
+    "pulumi_slurm_repairs_held", "Repairs of unfit nodes that are not done, and why", ["node_set", "reason"]
+)
 OUTDATED_NODES = prometheus.Gauge("pulumi_slurm_outdated_nodes", "Nodes with the configuration before slurmctld's")
 LEADER = prometheus.Gauge("pulumi_slurm_lease_held", "1 while this process may act")
 _REST = prometheus.Histogram("pulumi_slurm_rest_seconds", "Latency of slurmrestd", ["call"])

@@ -49,6 +49,7 @@ class NodeSets:
     def __init__(self, api: KubernetesApi, lease: Lease) -> None:
         self._api = api
         self._lease = lease
+        self._told: dict[str, frozenset[tuple[str, str]]] = {}
 
     async def serve(
         self,
@@ -122,12 +123,11 @@ class NodeSets:
         if found is None:
             counts, found = status.node_set(node_set, scale, nodes, served.hold)
         plan = served.plans.get(node_set.name, reactions.Plan(restarts=node_set.restarts))
-        found.wrong += plan.findings
         found.moving += [waiting] if waiting else []
-        if scale and not isinstance(nodes, Unknown):
-            moving, wrong = machines.findings(scale, nodes)
-            found.moving += moving
-            found.wrong += wrong
+        moving, held = machines.findings(scale, nodes) if scale and not isinstance(nodes, Unknown) else ([], [])
+        held += plan.findings
+        found.moving += moving
+        found.wrong += held
         own = dataclasses.replace(found, blocking=[*([waiting] if waiting else []), *found.blocking])
         if isinstance(nodes, Unknown):
             own.unknown = [*found.unknown, status.Finding(nodes.reason, nodes.message)]
@@ -145,11 +145,19 @@ class NodeSets:
         conditions = own.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
         now = datetime.datetime.now(datetime.UTC)
         await report.write_status(self._api, self._lease, names.NODE_SETS, body, conditions, fields, now)
-        told = [each["reason"] for each in body.get("status", {}).get("conditions", [])]
-        if waiting and waiting.reason not in told:
-            log.info("%s: %s", waiting.reason, waiting.message)
-            await report.event(self._api, body, waiting.reason, waiting.message)
+        await self._tell(body, [waiting] if waiting else [], held)
         return counts, found
+
+    async def _tell(self, body: Object, waits: Iterable[status.Finding], held: list[status.Finding]) -> None:
+        """Write an Event when something begins to wait or to be held, and count what is held now."""
+        name, now = body["metadata"]["name"], {(each.reason, each.node): each for each in (*waits, *held)}
+        before = self._told.get(name, frozenset())
+        self._told[name] = frozenset(now)
+        for reason in {reason for reason, _ in before | now.keys()}:
+            metrics.REPAIRS_HELD.labels(name, reason).set(sum(each.reason == reason for each in held))
+        for key in now.keys() - before:
+            log.info("%s: %s", now[key].reason, now[key].message)
+            await report.event(self._api, body, now[key].reason, now[key].message, warning=now[key] in held)
 
     async def _move(
         self,

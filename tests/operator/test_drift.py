@@ -224,7 +224,7 @@ def carried_out(target: Body, operations: list[Body]) -> Body:
     return result
 
 
-@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.settings(max_examples=200)
 @hypothesis.given(ours=SPECS, theirs=SPECS)
 def test_whatever_others_add_goes_and_what_is_declared_stays(ours: Body, theirs: Body) -> None:
     hypothesis.assume(same_shape(ours, theirs))

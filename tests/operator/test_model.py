@@ -1,8 +1,9 @@
-"""A random walk through all that moves nodes: scale edits, new templates, sickness, cordons, jobs, drains, deadlines.
+"""A random walk through all that moves nodes: edits of number and template, sick, cordoned, tainted and lost machines.
 
-Listings are half, passes die between two actions, pods take their time, and the clock runs. Whatever happens: no job is
-killed without a deadline, no drain of somebody else is changed, budgets are kept, no node serves while it is removed;
-and when faults and jobs end, every set has its size and its newest template, and Slurm no ghost.
+Jobs come and go, administrators drain, listings are half, passes die between two actions, pods take their time, and the
+clock runs. Whatever happens: no job is killed without a deadline, no drain of somebody else is changed, budgets are
+kept, no node serves while it is removed, no machine is cordoned by us but for a repair that was noted; and when faults
+and jobs end, every set has its size and its newest template, and Slurm no ghost.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from slurm_operator.seen import (
     Restart,
     SlurmJob,
     SlurmNode,
+    Taint,
     UpdatePolicy,
 )
 
@@ -60,6 +62,7 @@ class Record:
     reason: str = ""
     user: str = ""
     since: datetime.datetime = NOW
+    comment: str = ""
 
     def drain(self, reason: str, user: str, since: datetime.datetime) -> None:
         self.drained, self.reason, self.user, self.since = True, reason, user, since
@@ -76,10 +79,28 @@ class Job:
     state: str = "RUNNING"
 
 
+@dataclasses.dataclass
+class Host:
+    """A Kubernetes node: what it lacks, and what others and we said of it."""
+
+    sick: bool = False
+    cordoned: bool = False
+    tainted: bool = False
+    away_since: datetime.datetime | None = None
+    dead: bool = False
+    ours: bool = False
+
+    @property
+    def takes_pods(self) -> bool:
+        return not (self.cordoned or self.tainted or self.ours or self.away_since)
+
+
 class Model(stateful.RuleBasedStateMachine):
     """One node set, its StatefulSet and pods, Slurm's records and jobs, and the operator's passes over them."""
 
     steps: ClassVar[int] = 0
+    repairs: ClassVar[dict[bool, int]] = {}
+    """How many were done: restarts (false), replacements (true)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,15 +111,24 @@ class Model(stateful.RuleBasedStateMachine):
         self.records: dict[str, Record] = {}
         self.jobs: list[Job] = []
         self.foreign: dict[str, str] = {}
-        self.sick: set[str] = set()
-        self.cordoned: set[str] = set()
+        self.hosts = {f"m-{n}": Host() for n in range(2 * MOST)}
         self.restarts: tuple[Restart, ...] = ()
         self.update = UpdatePolicy()
         self.removal = RemovalPolicy()
+        self.reactions = REACTIONS
         self.hold = ""
 
-    @stateful.initialize(size=st.integers(1, MOST), room=st.integers(1, 3), update=DEADLINES, removal=DEADLINES)
-    def a_set_runs(self, size: int, room: int, update: int | None, removal: int | None) -> None:
+    @stateful.initialize(
+        size=st.integers(1, MOST),
+        room=st.integers(1, 3),
+        update=DEADLINES,
+        removal=DEADLINES,
+        rungs=st.sampled_from([(True, False), (True, True), (False, True)]),
+    )
+    def a_set_runs(
+        self, size: int, room: int, update: int | None, removal: int | None, rungs: tuple[bool, bool]
+    ) -> None:
+        self.reactions = dataclasses.replace(REACTIONS, restart=rungs[0], replace=rungs[1])
         self.wanted = self.size = size
         for ordinal in range(size):
             self.pods[f"cpu-{ordinal}"] = Worker(0, 0, NOW, f"m-{ordinal}", "up")
@@ -131,7 +161,7 @@ class Model(stateful.RuleBasedStateMachine):
     @stateful.rule()
     def kubernetes_steps(self) -> None:
         staying = [f"cpu-{ordinal}" for ordinal in range(self.size)]
-        for name in [name for name, pod in self.pods.items() if pod.phase == "ending"]:
+        for name in [name for name, pod in self.pods.items() if pod.phase == "ending" and not self.is_away(pod)]:
             self.no_job_is_on(name)
             del self.pods[name]
             if name in self.records and self.records[name].reason.startswith(names.UPDATE_REASON):
@@ -142,15 +172,32 @@ class Model(stateful.RuleBasedStateMachine):
             if name not in staying:
                 self.no_job_is_on(name)
                 pod.phase = "ending"
-            elif pod.phase == "starting":
+            elif pod.phase == "starting" and pod.machine and not self.is_away(pod):
                 pod.phase = "up"
                 self.register(name)
-            elif name in self.records:
+            elif pod.phase == "up" and name in self.records and not self.hosts[pod.machine].dead:
                 self.records[name].base = "IDLE"  # ReturnToService=2
+            self.look_at_itself(name)
         for name in staying:
             self.made += name not in self.pods
-            free = [f"m-{n}" for n in range(2 * MOST) if f"m-{n}" not in self.cordoned]
-            self.pods.setdefault(name, Worker(self.made, self.revision, self.now, free[0]))
+            pod = self.pods.setdefault(name, Worker(self.made, self.revision, self.now, ""))
+            pod.machine = pod.machine or next((host for host, each in self.hosts.items() if each.takes_pods), "")
+
+    def is_away(self, pod: Worker) -> bool:
+        return bool(pod.machine) and self.hosts[pod.machine].away_since is not None
+
+    def is_sick(self, name: str) -> bool:
+        return bool(self.pods[name].machine) and self.hosts[self.pods[name].machine].sick
+
+    def look_at_itself(self, name: str) -> None:
+        """A node drains itself and lifts that; when it leaves, its pod's end waits for what came."""
+        pod, record = self.pods[name], self.records.get(name)
+        if pod.phase != "up" or record is None or self.hosts[pod.machine].dead:
+            return
+        if self.is_sick(name) and (not record.drained or record.reason == names.NEW_REASON):
+            record.drain(UNFIT, "root", self.now)
+        if not self.is_sick(name) and record.reason == UNFIT and int(name[4:]) < self.size:
+            record.undrain()
 
     def register(self, name: str) -> None:
         if name not in self.records:
@@ -158,33 +205,51 @@ class Model(stateful.RuleBasedStateMachine):
             self.records[name].drain(names.NEW_REASON, "root", self.now)
         self.records[name].started, self.records[name].base = self.now, "IDLE"
 
-    @stateful.rule(ordinal=ORDINALS)
-    def a_node_gets_sick(self, ordinal: int) -> None:
+    @stateful.rule(ordinal=ORDINALS, sick=st.booleans())
+    def a_nodes_machine_gets_sick_or_recovers(self, ordinal: int, sick: bool) -> None:
         name = f"cpu-{ordinal}"
-        if name in self.records and name in self.pods and self.pods[name].phase == "up":
-            self.sick.add(name)
-            if not self.records[name].drained:
-                self.records[name].drain(UNFIT, "root", self.now)
-
-    @stateful.rule(ordinal=ORDINALS)
-    def a_node_recovers(self, ordinal: int) -> None:
-        name = f"cpu-{ordinal}"
-        self.sick.discard(name)
-        pod = self.pods.get(name)
-        # It lifts its own drain, as long as its slurmd is there; when it leaves, the pod's end waits for what came.
-        if pod and pod.phase == "up" and ordinal < self.size and self.records[name].reason == UNFIT:
-            self.records[name].undrain()
+        if name in self.pods and self.pods[name].machine:
+            self.hosts[self.pods[name].machine].sick = sick
+            self.look_at_itself(name)
 
     @stateful.rule(number=ORDINALS)
     def a_machine_is_cordoned_or_given_back(self, number: int) -> None:
-        self.cordoned ^= {f"m-{number}"}
+        self.hosts[f"m-{number}"].cordoned ^= True
+
+    @stateful.rule(number=ORDINALS)
+    def a_machine_is_tainted_or_given_back(self, number: int) -> None:
+        self.hosts[f"m-{number}"].tainted ^= True
+
+    @stateful.rule(number=ORDINALS, dead=st.booleans())
+    def a_machine_goes_away_or_comes_back(self, number: int, dead: bool) -> None:
+        host = self.hosts[f"m-{number}"]
+        host.away_since, host.dead = (None, False) if host.away_since else (self.now, dead)
+        for name in self.on(f"m-{number}") if host.dead else []:
+            self.jobs = [job for job in self.jobs if job.node != name]
+            if name in self.records:
+                self.records[name].base = "DOWN"
+
+    @stateful.precondition(lambda self: any(host.away_since for host in self.hosts.values()))
+    @stateful.rule()
+    def lost_machines_are_switched_off_and_fenced(self) -> None:
+        for machine in [machine for machine, host in self.hosts.items() if host.away_since]:
+            for name in self.on(machine):
+                self.jobs = [job for job in self.jobs if job.node != name]
+                del self.pods[name]
+                if name in self.records:
+                    self.records[name].base = "DOWN"
+            self.hosts[machine] = Host()  # Another one of that name.
+
+    def on(self, machine: str) -> list[str]:
+        return [name for name, pod in self.pods.items() if pod.machine == machine]
 
     @stateful.rule()
     def kubectl_drain_goes_on(self) -> None:
         for name, pod in self.pods.items():
             # Undrained by an administrator, it waits for the jobs that came, in its preStop.
             undrained = name in self.records and not self.records[name].drained
-            if pod.evictable and pod.machine in self.cordoned and pod.phase == "up" and not undrained:
+            cordoned = bool(pod.machine) and self.hosts[pod.machine].cordoned
+            if pod.evictable and cordoned and pod.phase == "up" and not undrained:
                 self.no_job_is_on(name)
                 pod.phase = "ending"
 
@@ -218,12 +283,12 @@ class Model(stateful.RuleBasedStateMachine):
             self.records[name].undrain()
             self.foreign.pop(name, None)
 
-    @stateful.precondition(lambda self: self.sick)
+    @stateful.precondition(lambda self: any(not host.takes_pods or host.sick for host in self.hosts.values()))
     @stateful.rule()
-    def a_sick_node_stays_sick_and_works_no_more(self) -> None:
-        self.jobs = [job for job in self.jobs if job.node not in self.sick]
-        for _ in range(3):
-            self.time_passes(30)
+    def what_is_wrong_stays_so_and_jobs_end(self) -> None:
+        self.jobs.clear()
+        for _ in range(4):
+            self.time_passes(45)
             self.the_operator_passes()
             self.restarts_of_unfit_nodes_keep_their_budgets()
 
@@ -258,7 +323,8 @@ class Model(stateful.RuleBasedStateMachine):
             evidence = Evidence(self.listing(lost_later), tuple(self.job_listing()))
         self.wanted = self.wanted if edit is None else edit
         plan = reactions.plan(scale, listing, evidence, self.hold)
-        moves: list[replicas.Move | updates.Update | machines.SetEvictable | reactions.RestartUnfit] = [
+        assert len({*plan.restarts} - {*self.restarts}) <= self.reactions.at_once
+        moves: list[object] = [
             *replicas.moves(scale, listing, evidence),
             *updates.moves(scale, listing, evidence, self.hold),
             *machines.moves(scale, listing, evidence),
@@ -273,7 +339,8 @@ class Model(stateful.RuleBasedStateMachine):
     def scale(self) -> replicas.Scale:
         pods = {
             name: Pod(
-                *(name, "worker", pod.phase == "up" and name not in self.sick, pod.phase != "starting"),
+                *(name, "worker", pod.phase == "up" and not self.is_sick(name) and not self.is_away(pod)),
+                running=pod.phase != "starting",
                 terminating=pod.phase == "ending",
                 created=pod.created,
                 revision=str(pod.revision),
@@ -288,10 +355,15 @@ class Model(stateful.RuleBasedStateMachine):
             revision=str(self.revision),
             update=self.update,
             removal=self.removal,
-            reactions=REACTIONS,
+            reactions=self.reactions,
             restarts=self.restarts,
-            machines={f"m-{n}": Machine(cordoned=f"m-{n}" in self.cordoned) for n in range(2 * MOST)},
+            machines={name: self.machine(host) for name, host in self.hosts.items()},
         )
+
+    def machine(self, host: Host) -> Machine:
+        keys = [key for key, there in (("maintenance", host.tainted), (names.UNFIT_TAINT, host.ours)) if there]
+        taints = tuple(Taint(key, "NoSchedule") for key in keys)
+        return Machine(cordoned=host.cordoned or host.ours, taints=taints, away_since=host.away_since)
 
     def listing(self, lost: set[int]) -> dict[str, SlurmNode]:
         return {name: self.seen(name) for name in self.records if int(name[4:]) not in lost}
@@ -302,7 +374,7 @@ class Model(stateful.RuleBasedStateMachine):
         running = sum(job.node == name and job.state in ("RUNNING", "CONFIGURING") for job in self.jobs)
         states = {"MIXED" if running else record.base, "DYNAMIC_NORM"} | ({"DRAIN"} if record.drained else set())
         states |= {"COMPLETING"} if any(job.node == name and job.state == "COMPLETING" for job in self.jobs) else set()
-        words = (record.reason, record.user, running, record.started, record.since)
+        words = (record.reason, record.user, running, record.started, record.since, record.comment)
         return SlurmNode(name, frozenset(states), *words)
 
     def job_listing(self) -> list[SlurmJob]:
@@ -321,6 +393,9 @@ class Model(stateful.RuleBasedStateMachine):
                     updating = [each for each in scale.members() if each in self.records and self.is_updating(each)]
                     within = len(updating) <= self.update.max_unavailable
                     assert within or move.reason != names.UPDATE_REASON, f"too many at once: {updating}"
+                    assert not move.reason.endswith("is not ready") or self.may_be_drained_as_away(name)
+            case machines.Comment(node=name):
+                self.records[name].comment = move.text
             case replicas.Undrain(node=name):
                 ours = (slurm_nodes.is_our_drain, slurm_nodes.is_machine_drain, slurm_nodes.is_new)
                 if any(test(self.seen(name)) for test in ours):
@@ -335,14 +410,29 @@ class Model(stateful.RuleBasedStateMachine):
                 assert name not in self.pods, f"the record of {name} goes before its pod"
                 self.no_job_is_on(name)
                 self.forget(name)
-            case updates.RestartPod(node=name) | reactions.RestartUnfit(node=name):
-                noted = {each.node for each in self.restarts}
-                assert isinstance(move, updates.RestartPod) or name in noted, f"{name} is restarted without a note"
+            case updates.RestartPod(node=name) | reactions.RestartUnfit(node=name) | reactions.ReplaceUnfit(node=name):
+                replaces = isinstance(move, reactions.ReplaceUnfit)
+                if not isinstance(move, updates.RestartPod):
+                    noted = [each.replace for each in self.restarts if each.node == name]
+                    assert noted[-1:] == [replaces], f"{name} is repaired without a note: {noted}"
+                    Model.repairs[replaces] = Model.repairs.get(replaces, 0) + 1
+                if isinstance(move, reactions.ReplaceUnfit) and move.cordon:
+                    host = self.hosts[move.machine]
+                    assert move.machine == self.pods[name].machine
+                    assert not host.tainted or host.cordoned, f"{move.machine} was tainted by somebody else"
+                    host.ours = True
                 if self.pods[name].phase != "ending" and str(self.pods[name].number) == move.resource_version:
                     self.no_job_is_on(name)
                     assert name not in self.records or self.records[name].drained, f"{name} serves and is restarted"
                     assert name not in self.foreign, f"{name} is another's"
                     self.pods[name].phase = "ending"
+
+    def may_be_drained_as_away(self, name: str) -> bool:
+        """Whether its machine had its time, and no more machines are away than the breaker allows."""
+        since, away = self.hosts[self.pods[name].machine].away_since, sum(map(self.is_away, self.pods.values()))
+        shared = away > 1 and away * 100 > self.reactions.breaker_percent * len(self.pods)
+        patience = datetime.timedelta(seconds=self.reactions.after_seconds)
+        return since is not None and self.now >= since + patience and not shared
 
     def take_jobs(self, name: str) -> None:
         record = self.records[name]
@@ -385,15 +475,17 @@ class Model(stateful.RuleBasedStateMachine):
     def restarts_of_unfit_nodes_keep_their_budgets(self) -> None:
         hour = [each for each in self.restarts if each.at > self.now - datetime.timedelta(hours=1)]
         assert len(hour) <= REACTIONS.per_hour
-        assert all(sum(each.node == one.node for each in self.restarts) <= REACTIONS.attempts for one in self.restarts)
+        for node in {each.node for each in self.restarts}:
+            tried = [each.replace for each in self.restarts if each.node == node]
+            assert tried.count(False) <= REACTIONS.attempts
+            assert tried.count(True) <= 1
 
     def teardown(self) -> None:
-        """Faults stop, jobs end, nodes are well, administrators take back what only looks like ours."""
+        """Faults stop, jobs end, machines are well, administrators take back what only looks like ours."""
         self.jobs.clear()
-        self.cordoned.clear()
+        for host in self.hosts:
+            self.hosts[host] = Host()
         self.update, self.hold = dataclasses.replace(self.update, paused=False), ""
-        for ordinal in range(MOST):
-            self.a_node_recovers(ordinal)
         for name, reason in [*self.foreign.items()]:
             if reason.startswith(names.REASON_PREFIX):
                 del self.foreign[name]
@@ -401,8 +493,6 @@ class Model(stateful.RuleBasedStateMachine):
         for _ in range(8 * MOST):
             self.the_operator_passes()
             self.kubernetes_steps()
-            for ordinal in range(MOST):
-                self.a_node_recovers(ordinal)
             self.time_passes(60)
             self.drains_of_others_stay()
         wanted = {f"cpu-{ordinal}" for ordinal in range(self.wanted)}
@@ -417,10 +507,10 @@ def test_nothing_that_happens_costs_a_job_and_all_converges() -> None:
     settings = hypothesis.settings(
         max_examples=250,
         stateful_step_count=50,
-        deadline=None,
         derandomize=True,
         suppress_health_check=list(hypothesis.HealthCheck),
     )
-    Model.steps = 0
+    Model.steps, Model.repairs = 0, {}
     stateful.run_state_machine_as_test(Model, settings=settings)
     assert Model.steps >= LEAST_STEPS
+    assert Model.repairs.keys() == {False, True}, "every rung was reached"

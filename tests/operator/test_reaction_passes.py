@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx
 import pytest
 
 from components.config.node_sets import Reactions
@@ -47,6 +48,26 @@ def test_an_unfit_node_starts_anew_when_its_job_has_ended_and_is_not_undrained(r
     assert world.uid("pods", "cpu-0") == before["cpu-0"]
     # Whether it is fit now is for the node to say.
     assert world.slurm.nodes["cpu-1"]["reason"] == REASON
+
+
+def test_a_budget_that_is_spent_is_told_by_condition_event_and_metric(running_operator: World, port: int) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    react(world, perHour=1, atOnce=2, attempts=1)
+    world.slurm.drain("cpu-0", REASON, "root")
+    until(lambda: events(world), "the first repair")
+    world.slurm.drain("cpu-1", REASON, "root")
+
+    def told() -> list[str]:
+        return [note for reason, note in world.events() if reason == "BudgetSpent"]
+
+    until(told, "that the second one waits")
+    assert "cpu-1; node set cpu has reactions.perHour 1, and the next repair may be at" in told()[0]
+    until(lambda: told()[0] in world.condition("Degraded", "nodesets", "cpu")["message"], "the condition")
+    counted = 'pulumi_slurm_repairs_held{node_set="cpu",reason="BudgetSpent"} 1.0'
+    until(lambda: counted in httpx.get(f"http://127.0.0.1:{port}/metrics").text, "the metric")
+    assert restarts(world) == ["cpu-0"]
+    assert len(told()) == 1, "once, not with each look"
 
 
 def test_with_an_approval_mode_nothing_starts_anew_before_the_word(running_operator: World) -> None:

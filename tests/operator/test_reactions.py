@@ -45,6 +45,12 @@ def decide(size: replicas.Scale, *nodes: SlurmNode, jobs: tuple[SlurmJob, ...] =
     return reactions.plan(size, listing, Evidence(listing, jobs), hold)
 
 
+def done(size: replicas.Scale) -> replicas.Scale:
+    """The same with pods that are younger than each note: every repair was done."""
+    pods = {name: dataclasses.replace(pod, created=NOW - minutes(10)) for name, pod in size.pods.items()}
+    return dataclasses.replace(size, pods=pods)
+
+
 def told(plan: reactions.Plan) -> list[str]:
     return [finding.reason for finding in plan.findings]
 
@@ -84,6 +90,13 @@ def test_a_restart_that_was_done_is_not_done_again() -> None:
     assert not reactions.needs_evidence(again, {"cpu-1": unfit("cpu-1")})
 
 
+def starting() -> replicas.Scale:
+    size = scale()
+    return dataclasses.replace(
+        size, pods={**size.pods, "cpu-1": dataclasses.replace(size.pods["cpu-1"], running=False)}
+    )
+
+
 @pytest.mark.parametrize(
     ("size", "seen"),
     [
@@ -95,8 +108,12 @@ def test_a_restart_that_was_done_is_not_done_again() -> None:
         (scale(), unfit("cpu-9")),
         (scale(restart=False), unfit("cpu-1")),
         (dataclasses.replace(scale(), pods={}), unfit("cpu-1")),
+        (starting(), unfit("cpu-1")),
     ],
-    ids=["fit", "an administrator's", "the operator's", "at work", "not for long", "no member", "off", "no pod"],
+    ids=[
+        *("fit", "an administrator's", "the operator's", "at work", "not for long", "no member", "off", "no pod"),
+        "a pod that has not looked yet",
+    ],
 )
 def test_what_is_left_alone(size: replicas.Scale, seen: SlurmNode) -> None:
     assert decide(size, seen) == reactions.Plan()
@@ -106,13 +123,36 @@ def test_while_pulumi_is_at_work_nothing_is_restarted() -> None:
     assert decide(scale(restarts=(Restart("cpu-1", NOW),)), unfit("cpu-1"), hold="pulumi up is under way").moves == ()
 
 
+def test_a_noted_restart_waits_for_what_its_node_works_on() -> None:
+    noted = (Restart("cpu-1", NOW),)
+    assert decide(scale(restarts=noted), unfit("cpu-1", cpus=1)) == reactions.Plan(restarts=noted)
+
+
 @pytest.mark.parametrize(
     "changed",
-    [unfit("cpu-1", "a fan is broken"), node("cpu-1"), unfit("cpu-1", cpus=1)],
-    ids=["an administrator took over", "it recovered", "it works"],
+    [
+        unfit("cpu-1", "a fan is broken"),
+        unfit("cpu-1", "pulumi-slurm:update"),
+        node("cpu-1"),
+        unfit("cpu-1", since=NOW),
+    ],
+    ids=["an administrator took over", "an update did", "it recovered", "it recovered and failed again"],
 )
-def test_a_noted_restart_is_not_done_when_the_ground_for_it_is_gone(changed: SlurmNode) -> None:
-    assert decide(scale(restarts=(Restart("cpu-1", NOW),)), changed).moves == ()
+def test_a_noted_restart_is_void_when_the_drain_that_it_is_for_is_gone(changed: SlurmNode) -> None:
+    noted = scale(restarts=(Restart("cpu-1", NOW - minutes(5)),))
+    assert decide(noted, changed) == reactions.Plan(), "and the next one has its patience and budgets again"
+    assert decide(noted, changed, hold="pulumi up is under way") == reactions.Plan()
+    off = dataclasses.replace(noted, reactions=ReactionPolicy())
+    assert decide(off, changed) == reactions.Plan()
+
+
+def test_a_note_outlives_half_a_listing_and_counts_once_its_pod_ends() -> None:
+    noted = (Restart("cpu-1", NOW - minutes(20)),)
+    size = scale(restarts=noted)
+    assert reactions.plan(size, {}, None).restarts == noted
+    ending = dataclasses.replace(size.pods["cpu-1"], terminating=True)
+    assert decide(dataclasses.replace(size, pods={**size.pods, "cpu-1": ending}), node("cpu-1")).restarts == noted
+    assert decide(done(size), node("cpu-1")).restarts == noted
 
 
 def test_a_noted_restart_waits_for_a_job_that_only_the_listing_of_jobs_shows() -> None:
@@ -132,8 +172,26 @@ def test_as_many_are_restarted_as_the_budgets_allow() -> None:
     assert decide(scale(8, restarts=(lately,)), *failing).restarts == (lately,)
     assert len(decide(scale(8, restarts=(earlier,)), *failing).restarts) == 2
     hour = tuple(Restart(f"cpu-{n}", NOW - minutes(50)) for n in (5, 6))
-    assert decide(scale(8, restarts=hour, per_hour=2), *failing).restarts == hour
-    assert len(decide(scale(8, restarts=hour, per_hour=3), *failing).restarts) == 3
+    assert decide(done(scale(8, restarts=hour, per_hour=2)), *failing).restarts == hour
+    assert len(decide(done(scale(8, restarts=hour, per_hour=3)), *failing).restarts) == 3
+
+
+def test_what_a_budget_keeps_from_its_repair_is_told_with_the_budget_and_the_next_time() -> None:
+    failing = [unfit(f"cpu-{n}") for n in range(3)]
+    waits = decide(scale(8), *failing)
+    assert told(waits) == ["RepairWaits"]
+    assert waits.findings[0].message == (
+        "unfit and not repaired yet: cpu-1, cpu-2; node set cpu has reactions.atOnce 1, and cpu-0 taken; a repair that "
+        "does not help counts for 10 minutes"
+    )
+    hour = tuple(Restart(f"cpu-{n}", NOW - minutes(50 - n)) for n in (5, 6, 7))
+    spent = decide(done(scale(8, restarts=hour, per_hour=3, at_once=3)), *failing)
+    assert told(spent) == ["BudgetSpent"]
+    assert "cpu-0, cpu-1, cpu-2; node set cpu has reactions.perHour 3" in spent.findings[0].message
+    assert f"may be at {NOW + minutes(15):%H:%M:%S} UTC" in spent.findings[0].message
+    lowered = decide(done(scale(8, restarts=hour, per_hour=2, at_once=3)), *failing)
+    assert f"may be at {NOW + minutes(16):%H:%M:%S} UTC" in lowered.findings[0].message
+    assert told(decide(scale(8, dry_run=True), *failing)) == ["WouldRestart"]
 
 
 def test_many_that_fail_together_open_the_breaker_and_are_told() -> None:
@@ -142,7 +200,7 @@ def test_many_that_fail_together_open_the_breaker_and_are_told() -> None:
     assert opened.moves == ()
     assert told(opened) == ["BreakerOpen"]
     assert "3 of 4 nodes are unfit at once" in opened.findings[0].message
-    assert told(decide(scale(6), *failing)) == []
+    assert told(decide(scale(6, at_once=3), *failing)) == []
     assert told(decide(scale(1), unfit("cpu-0"))) == [], "one node alone is no pattern"
 
 
@@ -272,7 +330,7 @@ def test_replacements_keep_the_same_brakes() -> None:
     assert told(asked) == ["AwaitsApproval"]
     assert asked.restarts == ()
     elsewhere = Restart("cpu-0", NOW - minutes(50))
-    assert decide(placed(AWAY, (elsewhere,), per_hour=1), lost()).restarts == (elsewhere,)
+    assert decide(done(placed(AWAY, (elsewhere,), per_hour=1)), lost()).restarts == (elsewhere,)
     held = decide(placed(AWAY), lost(), *(unfit(f"cpu-{n}") for n in (0, 2)))
     assert told(held) == ["BreakerOpen"]
     assert decide(placed(AWAY), lost(), hold="pulumi up is under way") == reactions.Plan()
@@ -377,5 +435,5 @@ class Repairs(RuleBasedStateMachine):
             assert len(day) <= self.POLICY.attempts
 
 
-Repairs.TestCase.settings = settings(max_examples=120, stateful_step_count=50, deadline=None)
+Repairs.TestCase.settings = settings(max_examples=120, stateful_step_count=50)
 TestRepairs = Repairs.TestCase

@@ -4,7 +4,7 @@ A node drains itself, looks again all the time, and lifts its own drain (docs/he
 anew, with mounts, devices and a slurmd that are made once, or elsewhere. A node that was drained since its machine is
 not ready or tainted (decisions/machines.py) begins at the last rung. Each repair is noted in the NodeSet's status first
 and done in a later pass on the ground of that note, so an operator that dies between the two neither forgets nor
-repeats it. A note is done with when the pod is younger than it.
+repeats it. A note is done with when the pod is younger than it, and void when the drain is no longer that of the note.
 """
 
 from __future__ import annotations
@@ -106,28 +106,41 @@ def plan(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "") 
         evidence: full listings of nodes and jobs made after `nodes`; None if none were made.
         hold: why nothing may be restarted; empty if nothing keeps it.
     """
+    kept = [each for each in scale.restarts if each.at > scale.now - REMEMBERED and not _is_moot(scale, each, nodes)]
+    scale = dataclasses.replace(scale, restarts=tuple(kept[-MOST_REMEMBERED:]))
     policy = scale.reactions
-    kept = tuple(each for each in scale.restarts if each.at > scale.now - REMEMBERED)[-MOST_REMEMBERED:]
     if not (policy.restart or policy.replace) or hold:
-        return Plan(restarts=kept)
+        return Plan(restarts=scale.restarts)
     unfit = [name for name in scale.members() if _is_unfit(scale, name, nodes)]
     if len(unfit) > 1 and len(unfit) * 100 > policy.breaker_percent * len(scale.members()):
-        return Plan(restarts=kept, findings=(_open_breaker(scale, unfit, nodes),))
+        return Plan(restarts=scale.restarts, findings=(_open_breaker(scale, unfit, nodes),))
     findings = [_awaits_fencing(scale, name) for name in scale.under_repair() if _is_stuck(scale, name)]
     due = [name for name in unfit if _is_due(scale, nodes[name]) and name not in scale.under_repair()]
-    rungs = {name: _rung(scale, nodes[name], kept) for name in due}
-    findings += [_given_up(nodes[name], kept) for name in due if rungs[name] is Rung.GIVE_UP]
+    rungs = {name: _rung(scale, nodes[name]) for name in due}
+    findings += [_given_up(scale, nodes[name]) for name in due if rungs[name] is Rung.GIVE_UP]
     ready = [name for name in due if rungs[name] is not Rung.GIVE_UP]
     if policy.approval:
         waiting = [name for name in ready if approval(nodes[name]) not in scale.approved]
         findings += [_awaits(scale, nodes[name], rungs[name]) for name in waiting]
         ready = [name for name in ready if name not in waiting]
-    chosen = ready[: _room(scale, kept, unfit, nodes)]
+    room = _room(scale, unfit, nodes)
+    chosen, later = ready[:room], ready[room:]
     if policy.dry_run:
         findings += [_would(nodes[name], rungs[name]) for name in chosen]
-        chosen = []
+        chosen, later = [], []
     noted = (Restart(name, scale.now, replace=rungs[name] is Rung.REPLACE) for name in chosen)
-    return Plan(tuple(_moves(scale, nodes, evidence)), (*kept, *noted), tuple(findings))
+    after = dataclasses.replace(scale, restarts=(*scale.restarts, *noted))
+    findings += [_waits(after, later, _out_of_service(after, unfit, nodes))] if later else []
+    return Plan(tuple(_moves(scale, nodes, evidence)), after.restarts, tuple(findings))
+
+
+def _is_moot(scale: Scale, noted: Restart, nodes: Nodes) -> bool:
+    """Whether a repair did not begin, and the drain that it is for is gone; half a listing does not show that."""
+    node = nodes.get(noted.node)
+    if node is None or scale.under_repair().get(noted.node) != noted or scale.pods[noted.node].terminating:
+        return False
+    newer = node.reason_set is not None and node.reason_set > noted.at
+    return newer or cause(node) not in (Cause.UNFIT, Cause.MACHINE)
 
 
 def _is_unfit(scale: Scale, name: str, nodes: Nodes) -> bool:
@@ -142,12 +155,17 @@ def _is_unfit(scale: Scale, name: str, nodes: Nodes) -> bool:
     return begun or machines.case(scale, name)[0] in (machines.Case.AWAY, machines.Case.TAINTED)
 
 
-def _rung(scale: Scale, node: SlurmNode, kept: Sequence[Restart]) -> Rung:
-    """What is to be tried next for a node, whose repairs of the last day are `kept`."""
-    policy, own = scale.reactions, [each.replace for each in kept if each.node == node.name]
+def _rung(scale: Scale, node: SlurmNode) -> Rung:
+    """What is to be tried next for a node, after its repairs of the last day."""
+    policy, own = scale.reactions, _tried(scale, node)
     if policy.restart and cause(node) is Cause.UNFIT and not any(own) and len(own) < policy.attempts:
         return Rung.RESTART
     return Rung.REPLACE if _may_be_replaced(scale, node) and not any(own) else Rung.GIVE_UP
+
+
+def _tried(scale: Scale, node: SlurmNode) -> list[bool]:
+    """The repairs of a node within the last day: false for a restart, true for a replacement."""
+    return [each.replace for each in scale.restarts if each.node == node.name]
 
 
 def _may_be_replaced(scale: Scale, node: SlurmNode) -> bool:
@@ -183,20 +201,40 @@ def _move(scale: Scale, node: SlurmNode, noted: Restart) -> RestartUnfit | Repla
 def _is_due(scale: Scale, node: SlurmNode) -> bool:
     """Whether a node had its time to recover by itself, has a pod, and no work."""
     pod = scale.pods.get(node.name)
-    if pod is None or pod.terminating or pod.created is None or not slurm_nodes.looks_idle(node):
+    # One that does not run yet has not looked at its machine.
+    if pod is None or pod.terminating or not pod.running or pod.created is None or not slurm_nodes.looks_idle(node):
         return False
     # A new pod under the old drain has its time, too.
     since = max(node.reason_set or pod.created, pod.created)
     return (scale.now - since).total_seconds() >= scale.reactions.after_seconds
 
 
-def _room(scale: Scale, restarts: Sequence[Restart], unfit: Sequence[str], nodes: Nodes) -> int:
-    """How many more repairs the budgets allow now; nodes that an update has taken out of service count as well."""
-    latest = {each.node: each.at for each in restarts}
-    under_way = sum(latest[name] > scale.now - SETTLING for name in unfit if name in latest)
-    updating = sum(name in nodes and updates.is_updating(nodes[name]) for name in scale.members())
-    lately = sum(each.at > scale.now - _HOUR for each in restarts)
-    return max(0, min(scale.reactions.at_once - under_way - updating, scale.reactions.per_hour - lately))
+def _room(scale: Scale, unfit: Sequence[str], nodes: Nodes) -> int:
+    """How many more repairs the budgets allow now."""
+    at_once = scale.reactions.at_once - len(_out_of_service(scale, unfit, nodes))
+    return max(0, min(at_once, scale.reactions.per_hour - len(_within_the_hour(scale))))
+
+
+def _out_of_service(scale: Scale, unfit: Sequence[str], nodes: Nodes) -> list[str]:
+    """Nodes that a repair or an update has taken; one that a repair did not mend counts for a while."""
+    settling = {each.node for each in scale.restarts if each.at > scale.now - SETTLING} & {*unfit}
+    members = [name for name in scale.members() if name in nodes]
+    return [name for name in members if name in settling or updates.is_updating(nodes[name])]
+
+
+def _within_the_hour(scale: Scale) -> list[datetime.datetime]:
+    return sorted(each.at for each in scale.restarts if each.at > scale.now - _HOUR)
+
+
+def _waits(scale: Scale, later: Sequence[str], out: Sequence[str]) -> Finding:
+    """Which budget keeps unfit nodes from their repair, and until when."""
+    policy, lately = scale.reactions, _within_the_hour(scale)
+    kept = f"unfit and not repaired yet: {', '.join(later)}; node set {scale.stateful_set} has"
+    if len(lately) >= policy.per_hour:
+        when = f"the next repair may be at {lately[-policy.per_hour] + _HOUR:%H:%M:%S} UTC"
+        return Finding("BudgetSpent", f"{kept} reactions.perHour {policy.per_hour}, and {when}")
+    taken = f"{', '.join(out)} taken; a repair that does not help counts for {SETTLING.seconds // 60} minutes"
+    return Finding("RepairWaits", f"{kept} reactions.atOnce {policy.at_once}, and {taken}")
 
 
 def _open_breaker(scale: Scale, unfit: Sequence[str], nodes: Mapping[str, SlurmNode]) -> Finding:
@@ -205,20 +243,22 @@ def _open_breaker(scale: Scale, unfit: Sequence[str], nodes: Mapping[str, SlurmN
     return Finding("BreakerOpen", f"node set {scale.stateful_set}: {share}; {shared} ({nodes[unfit[0]].reason})")
 
 
-def _given_up(node: SlurmNode, kept: Sequence[Restart]) -> Finding:
-    own = [each.replace for each in kept if each.node == node.name]
+def _given_up(scale: Scale, node: SlurmNode) -> Finding:
+    own = _tried(scale, node)
     tried = f"{own.count(False)} restarts" + (" and on another machine" if any(own) else "")
-    return Finding("GaveUp", f"{node.name} is unfit after {tried}: {node.reason}; repair or replace its machine")
+    told = f"{node.name} is unfit after {tried}: {node.reason}; repair or replace its machine"
+    return Finding("GaveUp", told, node.name)
 
 
 def _awaits(scale: Scale, node: SlurmNode, rung: Rung) -> Finding:
     annotate = f"kubectl annotate --overwrite nodeset {scale.stateful_set} {names.APPROVE_ANNOTATION}={approval(node)}"
-    return Finding("AwaitsApproval", f"{node.name} would {rung.value} ({node.reason}); to let it: {annotate}")
+    told = f"{node.name} would {rung.value} ({node.reason}); to let it: {annotate}"
+    return Finding("AwaitsApproval", told, node.name)
 
 
 def _would(node: SlurmNode, rung: Rung) -> Finding:
     reason = "WouldReplace" if rung is Rung.REPLACE else "WouldRestart"
-    return Finding(reason, f"{node.name} would {rung.value}: {node.reason}")
+    return Finding(reason, f"{node.name} would {rung.value}: {node.reason}", node.name)
 
 
 def _is_stuck(scale: Scale, name: str) -> bool:
@@ -231,6 +271,5 @@ def _is_stuck(scale: Scale, name: str) -> bool:
 def _awaits_fencing(scale: Scale, name: str) -> Finding:
     machine = scale.pods[name].machine
     ways = f"delete the Kubernetes node, or taint it: kubectl taint node {machine} {machines.FENCED}=:NoExecute"
-    return Finding(
-        "AwaitsFencing", f"{name} may still run on {machine}, which is not ready; power that off, then {ways}"
-    )
+    told = f"{name} may still run on {machine}, which is not ready; power that off, then {ways}"
+    return Finding("AwaitsFencing", told, name)

@@ -25,10 +25,11 @@ _NONE_AT_ALL = {"ready": 0, "idle": 0, "allocated": 0, "drained": 0, "down": 0}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to say, with a reason for machines."""
+    """One thing to say, with a reason for machines, and the node that it is about if it is about one."""
 
     reason: str
     message: str
+    node: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -127,10 +127,7 @@ def _is_overdue(scale: Scale, node: SlurmNode) -> bool:
 def _is_moving(scale: Scale, name: str, nodes: Nodes) -> bool:
     """Whether a node is out of service on account of an update or a repair, or came back from one and does not work."""
     pod, node = scale.pods.get(name), nodes.get(name)
-    if pod is None or pod.terminating or node is None or is_updating(node):
-        return True
-    # One that recovered before its repair began keeps the note, and serves.
-    if name in scale.under_repair() and slurm_nodes.is_drained(node):
+    if pod is None or pod.terminating or node is None or is_updating(node) or name in scale.under_repair():
         return True
     if is_outdated(scale, name):
         return False
