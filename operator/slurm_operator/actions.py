@@ -6,6 +6,8 @@ import datetime
 import logging
 from collections.abc import Awaitable, Mapping
 
+import httpx
+
 from slurm_operator import metrics, names, report
 from slurm_operator.decisions import config, deletion, machines, reactions, replicas, status, updates
 from slurm_operator.decisions import nodes as slurm_nodes
@@ -13,11 +15,14 @@ from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.lease import Lease
 from slurm_operator.observe import CUSTOM_API
 from slurm_operator.seen import Cluster
-from slurm_operator.slurm_rest import SlurmError, SlurmRest
+from slurm_operator.slurm_rest import SlurmError, SlurmRefused, SlurmRest
 
 Decided = replicas.Move | updates.Update | reactions.RestartUnfit | reactions.ReplaceUnfit | machines.Move
 
 log = logging.getLogger(__name__)
+
+REFUSED = "ActionRefused"
+"""Reason of a change that was answered with a refusal: it says nothing about other changes."""
 
 
 async def attempt(api: KubernetesApi, body: Object, kind: str, work: Awaitable[str]) -> status.Finding | None:
@@ -25,11 +30,13 @@ async def attempt(api: KubernetesApi, body: Object, kind: str, work: Awaitable[s
     try:
         done = await work
     except (SlurmError, KubernetesError) as error:
-        if isinstance(error, KubernetesError) and error.status == 409:
+        answer = error.status if isinstance(error, KubernetesError) else 0
+        if answer == httpx.codes.CONFLICT:
             raise  # What this pass saw is no longer so: the next one decides anew.
         metrics.ACTION_FAILURES.labels(kind).inc()
         log.warning("action failed: %s error=%s", kind, error)
-        return status.Finding("ActionFailed", f"{kind}: {error}")
+        refused = isinstance(error, SlurmRefused) or httpx.codes.is_client_error(answer)
+        return status.Finding(REFUSED if refused else "ActionFailed", f"{kind}: {error}")
     if done:
         metrics.ACTIONS.labels(kind).inc()
         log.info("%s: %s", kind, done)

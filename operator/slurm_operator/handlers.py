@@ -66,10 +66,10 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
     memo.wake, memo.wake_healer = asyncio.Event(), asyncio.Event()
     memo.healer = Healer(memo.api, memo.lease, memo.wake_healer.set, memo.wake.set)
     memo.reconciler = Reconciler(memo.api, memo.lease, key_file, memo.healer, wake=memo.wake.set)
-    progress = {"slurm": health.Progress(), "healing": health.Progress()}
-    memo.stop_health = health.serve(progress.values(), int(os.environ.get("HEALTH_PORT", names.HEALTH_PORT)))
+    progress = {"lease": health.Progress(), "slurm": health.Progress(), "healing": health.Progress()}
+    memo.stop_health = health.serve(progress, int(os.environ.get("HEALTH_PORT", names.HEALTH_PORT)))
     memo.tasks = [
-        asyncio.create_task(_keep_lease(memo.lease), name="lease"),
+        asyncio.create_task(_keep_lease(memo.lease, progress["lease"]), name="lease"),
         asyncio.create_task(_keep_passing("slurm", memo.reconciler.run, memo.wake, progress["slurm"])),
         asyncio.create_task(_keep_passing("healing", memo.healer.run, memo.wake_healer, progress["healing"])),
     ]
@@ -98,13 +98,17 @@ async def changed(memo: kopf.Memo, **_: Any) -> None:
     memo.wake_healer.set()
 
 
-async def _keep_lease(lease: Lease) -> None:
+async def _keep_lease(lease: Lease, progress: health.Progress) -> None:
     while True:
         before = lease.held()
         try:
             await lease.renew()
+            progress.made()
         except KubernetesError as error:
             log.warning("lease not renewed: error=%s", error)
+            progress.met(error)
+        except Exception:
+            log.exception("lease not renewed")  # Without this task nothing would ever be done again.
         if lease.held() != before:
             log.info("lease %s", "taken" if lease.held() else "lost")
         await asyncio.sleep(RENEW_SECONDS)
@@ -128,7 +132,7 @@ async def _keep_passing(
         except KubernetesError as error:
             # After a conflict, what this pass saw is no longer so: the next one looks again, and nothing is wrong.
             outcome, said = ("conflict", "") if error.status == 409 else ("kubernetes_error", str(error))
-            progress.made()
+            progress.met(error)
         except TimeoutError:
             outcome, said = "deadline", f"no end within {PASS_DEADLINE_SECONDS:.0f} s"
         except Exception:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
+import httpx
 import prometheus_client as prometheus
+
+from slurm_operator.kubernetes_api import KubernetesError
 
 STALLED_SECONDS = 90.0
 
@@ -24,6 +27,11 @@ class Progress:
     def made(self) -> None:
         """A pass ended: what it found, an unreachable Slurm too, was dealt with."""
         self._last = self._clock()
+
+    def met(self, error: KubernetesError) -> None:
+        """An API server that is away or saw another change is waited for; whom it denies his rights does nothing."""
+        if error.status not in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            self.made()
 
     def stalled_seconds(self) -> float:
         """Seconds since the last pass ended."""
@@ -41,9 +49,8 @@ class _Quiet(WSGIRequestHandler):
         """Say nothing: a probe every few seconds is not an event."""
 
 
-def serve(progress: Iterable[Progress], port: int) -> Callable[[], None]:
+def serve(progress: Mapping[str, Progress], port: int) -> Callable[[], None]:
     """Answer on all addresses and return what stops it; the slowest of several kinds of passes counts."""
-    kinds = list(progress)
     measure = prometheus.make_wsgi_app()
 
     def answer(environment: dict[str, Any], start: Any) -> Iterable[bytes]:
@@ -53,9 +60,9 @@ def serve(progress: Iterable[Progress], port: int) -> Callable[[], None]:
         if environment["PATH_INFO"] != "/healthz":
             start("404 Not Found", [("Content-Type", "text/plain")])
             return [b"/healthz and /metrics are here\n"]
-        stalled = max(each.stalled_seconds() for each in kinds)
+        stalled, kind = max((each.stalled_seconds(), kind) for kind, each in progress.items())
         start("200 OK" if stalled < STALLED_SECONDS else "503 Service Unavailable", [("Content-Type", "text/plain")])
-        return [f"last pass {stalled:.0f} s ago\n".encode()]
+        return [f"{kind}: last pass {stalled:.0f} s ago\n".encode()]
 
     server = make_server("", port, answer, server_class=_Server, handler_class=_Quiet)
     thread = threading.Thread(target=server.serve_forever, name="health", daemon=True)

@@ -58,8 +58,8 @@ class Lease:
             if found is None:
                 await self._api.create(_API, "leases", self._body({"name": names.LEASE}, transitions=0))
                 self._renewed_at = asked_at
-            elif self._may_take(found["spec"]):
-                spec = found["spec"]
+            elif self._may_take(found.get("spec", {})):
+                spec = found.get("spec", {})
                 same = spec.get("holderIdentity") == self._identity
                 transitions = int(spec.get("leaseTransitions") or 0) + (not same)
                 await self._api.replace(_API, "leases", self._body(found["metadata"], transitions=transitions))
@@ -75,7 +75,7 @@ class Lease:
         """Let another begin at once, and leave nothing behind, if the lease is ours."""
         held, self._renewed_at = self.held(), None
         found = await self._api.get(_API, "leases", names.LEASE) if held else None
-        if found is not None and found["spec"].get("holderIdentity") == self._identity:
+        if found is not None and found.get("spec", {}).get("holderIdentity") == self._identity:
             await self._api.delete(_API, "leases", names.LEASE, found["metadata"]["resourceVersion"])
 
     def _may_take(self, spec: dict[str, Any]) -> bool:

@@ -16,6 +16,7 @@ REPLICA_MOVES = prometheus.Counter("pulumi_slurm_replica_moves_total", "Nodes ad
 REPAIRS_HELD = prometheus.Gauge(
     "pulumi_slurm_repairs_held", "Repairs of unfit nodes that are not done, and why", ["node_set", "reason"]
 )
+WANTED = prometheus.Gauge("pulumi_slurm_wanted_actions", "Nodes that are still to be acted on", ["node_set", "action"])
 OUTDATED_NODES = prometheus.Gauge("pulumi_slurm_outdated_nodes", "Nodes with the configuration before slurmctld's")
 LEADER = prometheus.Gauge("pulumi_slurm_lease_held", "1 while this process may act")
 _REST = prometheus.Histogram("pulumi_slurm_rest_seconds", "Latency of slurmrestd", ["call"])

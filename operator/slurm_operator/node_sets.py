@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from slurm_operator import actions, metrics, names, report
 from slurm_operator.decisions import deletion, machines, reactions, replicas, serving, status, updates
+from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.kubernetes_api import KubernetesApi, Object
 from slurm_operator.lease import Lease
 from slurm_operator.seen import Evidence, Machines, Nodes, NodeSet, Pod, SlurmJob, Unknown, Workload
@@ -62,6 +63,7 @@ class NodeSets:
         jobs_needed: bool,
         cluster_stays: bool,
         hold: str = "",
+        repairs_held: bool = True,
         known_machines: Machines | None = None,
     ) -> Served:
         """Do for node sets of one Slurm cluster what is to be done now.
@@ -75,6 +77,7 @@ class NodeSets:
             jobs_needed: whether somebody else needs the listing of jobs.
             cluster_stays: whether their SlurmCluster is there.
             hold: why no pod may be restarted for an update; empty if it may.
+            repairs_held: whether that holds up repairs, too; else pods of the current template are repaired.
             known_machines: the Kubernetes nodes of the pods; None if nobody knows.
         """
         found = list(node_sets)
@@ -94,7 +97,8 @@ class NodeSets:
             if scale is None:
                 continue
             if not isinstance(slurm.nodes, Unknown):
-                plans[each.name] = reactions.plan(scale, slurm.nodes, slurm.evidence, hold)
+                repairable = scale if repairs_held else updates.without_outdated(scale)
+                plans[each.name] = reactions.plan(repairable, slurm.nodes, slurm.evidence, hold if repairs_held else "")
             problems += await self._move(rest, body, scale, slurm, hold, plans.get(each.name))
             if each.deleting and each.guard is not None:
                 workload = workloads.get(each.stateful_set)
@@ -106,7 +110,12 @@ class NodeSets:
     async def release(self, body: Object, decided: deletion.Release) -> status.Finding | None:
         """Let a NodeSet go, or return why it could not be."""
         releasing = actions.release(self._api, self._lease, body, decided)
-        return await actions.attempt(self._api, body, "Release", releasing)
+        failed = await actions.attempt(self._api, body, "Release", releasing)
+        if not failed:
+            self._told.pop(body["metadata"]["name"], None)
+            metrics.REPAIRS_HELD.clear()  # Those of the others come again with the next pass.
+            metrics.WANTED.clear()
+        return failed
 
     async def say(
         self,
@@ -127,7 +136,7 @@ class NodeSets:
         moving, held = machines.findings(scale, nodes) if scale and not isinstance(nodes, Unknown) else ([], [])
         held += plan.findings
         found.moving += moving
-        found.wrong += held
+        found.wrong[:0] = held  # What is asked of somebody comes before what he may know.
         own = dataclasses.replace(found, blocking=[*([waiting] if waiting else []), *found.blocking])
         if isinstance(nodes, Unknown):
             own.unknown = [*found.unknown, status.Finding(nodes.reason, nodes.message)]
@@ -143,9 +152,10 @@ class NodeSets:
             "selector": ",".join(f"{key}={value}" for key, value in labels.items()),
         }
         conditions = own.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
-        now = datetime.datetime.now(datetime.UTC)
-        await report.write_status(self._api, self._lease, names.NODE_SETS, body, conditions, fields, now)
+        await report.write_status(self._api, self._lease, body, conditions, fields)
         await self._tell(body, [waiting] if waiting else [], held)
+        for action, number in updates.queue(scale).items() if scale else ():
+            metrics.WANTED.labels(node_set.name, action).set(number)
         return counts, found
 
     async def _tell(self, body: Object, waits: Iterable[status.Finding], held: list[status.Finding]) -> None:
@@ -178,15 +188,20 @@ class NodeSets:
                 *machines.moves(scale, slurm.nodes, slurm.evidence),
                 *(plan.moves if plan else ()),
             ]
-        for decided in moves[:MOVES_PER_PASS]:
+        problems: list[status.Finding] = []
+        for done, decided in enumerate(moves):
+            # Refusals cost little and may last: they take no other move's place.
+            if done - len(problems) >= MOVES_PER_PASS:
+                break
             move = actions.move(self._api, rest, self._lease, decided)
             failed = await actions.attempt(self._api, body, type(decided).__name__, move)
-            if failed:
-                return [failed]
-            if isinstance(decided, replicas.SetReplicas):
+            problems += [failed] if failed else []
+            if failed and failed.reason != actions.REFUSED:
+                break  # Nobody answers; to ask for every move would cost a deadline each.
+            if not failed and isinstance(decided, replicas.SetReplicas):
                 direction = "out" if decided.replicas > decided.was else "in"
                 metrics.REPLICA_MOVES.labels(direction).inc(abs(decided.replicas - decided.was))
-        return []
+        return problems
 
 
 async def _look(rest: SlurmRest, scales: list[replicas.Scale], *, jobs_needed: bool) -> Slurm:
@@ -197,7 +212,7 @@ async def _look(rest: SlurmRest, scales: list[replicas.Scale], *, jobs_needed: b
             part.needs_evidence(scale, nodes) for scale in scales for part in (replicas, updates, machines, reactions)
         ):
             evidence = Evidence(await rest.nodes(full=True), await rest.jobs())
-            return Slurm(nodes, evidence.jobs, evidence)
+            return Slurm(slurm_nodes.with_jobs(nodes, evidence.jobs), evidence.jobs, evidence)
         return Slurm(nodes, await rest.jobs() if jobs_needed else _NOT_ASKED)
     except SlurmError as error:
         return Slurm(Unknown(error.reason, str(error)))

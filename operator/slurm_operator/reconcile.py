@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -73,11 +72,14 @@ class Reconciler:
         running = await configuring.running(rest)
         jobs_needed = config.jobs_needed(seen.wanted_config, seen.active_config, running)
         mine = [each for each in seen.node_sets if serving.refusal(seen, each) is None]
+        healing = self._healer.condition
+        died = healing.message if healing and healing.reason in ("UpdateFailed", "LedgerMissing") else ""
         served = await self._node_sets.serve(
             *(rest, mine, set_bodies, seen.workloads, seen.pods),
             jobs_needed=jobs_needed,
             cluster_stays=True,
-            hold=updates.held(seen),
+            hold=updates.held(seen, died),
+            repairs_held=not died,
             known_machines=self._machines(seen.pods),
         )
         slurm = served.slurm
@@ -154,13 +156,7 @@ class Reconciler:
             "nodes": {key: value for key, value in dataclasses.asdict(counts).items() if value is not None},
             "configuration": {key: value for key, value in configuration.items() if value} or None,
         }
-        now = datetime.datetime.now(datetime.UTC)
-        changed = await report.write_status(self._api, self._lease, names.SLURM_CLUSTERS, body, conditions, fields, now)
-        for now_is in changed:
-            bad = (now_is.status == "True") == (now_is.type == "Degraded") and now_is.reason != "UpdateInProgress"
-            reason = f"{now_is.type}{now_is.status}"
-            log.info("condition changed: %s reason=%s message=%s", reason, now_is.reason, now_is.message)
-            await report.event(self._api, body, reason, now_is.message, warning=bad and now_is.type != "Progressing")
+        await report.write_status(self._api, self._lease, body, conditions, fields)
         return any(each.type == "Progressing" and each.status == "True" for each in conditions) or any(
             each.type == "Available" and each.status != "True" for each in conditions
         )
@@ -176,8 +172,7 @@ class Reconciler:
         message = f"this namespace is served for SlurmCluster {served}; use a namespace for each Slurm cluster"
         problem = status.Finding("AnotherClusterInNamespace", message)
         conditions = status.Findings(blocking=[problem], wrong=[problem]).conditions("")
-        now = datetime.datetime.now(datetime.UTC)
-        await report.write_status(self._api, self._lease, names.SLURM_CLUSTERS, body, conditions, {}, now)
+        await report.write_status(self._api, self._lease, body, conditions, {})
 
     async def _client(self, url: str) -> SlurmRest:
         authority = _authority(self._authority_file) if url.startswith("https:") else None

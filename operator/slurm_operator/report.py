@@ -38,19 +38,13 @@ def headline(conditions: Iterable[Condition]) -> str:
 
 
 async def write_status(
-    api: KubernetesApi,
-    lease: Lease,
-    plural: str,
-    body: Object,
-    conditions: tuple[Condition, ...],
-    fields: dict[str, object],
-    now: datetime.datetime,
-) -> list[Condition]:
-    """Write a resource's status if it differs from what is there, and return the conditions that changed.
+    api: KubernetesApi, lease: Lease, body: Object, conditions: tuple[Condition, ...], fields: dict[str, object]
+) -> None:
+    """Write a resource's status if it differs from what is there, with an Event for each condition that changed.
 
     A condition of which nothing is said now stays as it was. That healing has been paused for too long is a change too.
     """
-    before = body.get("status", {})
+    before, now = body.get("status", {}), datetime.datetime.now(datetime.UTC)
     old = {item["type"]: item for item in before.get("conditions", [])}
     generation = body["metadata"]["generation"]
     rows = [row for kind, row in old.items() if kind not in {each.type for each in conditions}]
@@ -70,12 +64,17 @@ async def write_status(
     after = {key: value for key, value in fields.items() if value is not None}
     after |= {"observedGeneration": generation, "message": headline(conditions), "conditions": rows}
     if after == before:
-        return []
+        return
     lease.check()
     metadata = {"name": body["metadata"]["name"]}
     update = {"apiVersion": CUSTOM_API, "kind": body["kind"], "metadata": metadata, "status": after}
-    await api.apply(CUSTOM_API, plural, update, subresource="status")
-    return [each for each in conditions if _news(old.get(each.type, {}), each)]
+    await api.apply(CUSTOM_API, f"{body['kind'].lower()}s", update, subresource="status")
+    for now_is in (each for each in conditions if _news(old.get(each.type, {}), each)):
+        bad = (now_is.status == "True") == (now_is.type == "Degraded") and now_is.reason != "UpdateInProgress"
+        name = f"{body['kind']} {metadata['name']}"
+        log.info("condition changed: %s %s%s reason=%s", name, now_is.type, now_is.status, now_is.reason)
+        warning = bad and now_is.type != "Progressing"
+        await event(api, body, f"{now_is.type}{now_is.status}", now_is.message, warning=warning)
 
 
 def _news(known: dict[str, str], now_is: Condition) -> bool:

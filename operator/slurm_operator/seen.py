@@ -12,7 +12,7 @@ class SlurmNode:
     """A node record of slurmctld; `states` is the base state with its flags, as slurmrestd lists them.
 
     `started` is when its slurmd did, by the node's clock; None before it ever registered. `reason_set`: when its reason
-    was set.
+    was set. `busy`: a job that may have processes names it, as far as jobs were listed.
     """
 
     name: str
@@ -23,6 +23,7 @@ class SlurmNode:
     started: datetime.datetime | None = None
     reason_set: datetime.datetime | None = None
     comment: str = ""
+    busy: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

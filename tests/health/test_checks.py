@@ -193,7 +193,8 @@ XID = "NVRM: Xid (PCI:0000:3b:00): {}, pid=1, name=train"
 @pytest.mark.parametrize(
     ("messages", "verdict", "evidence"),
     [
-        ("/dev/kmsg: No such file or directory", UNKNOWN, "can't be read (/dev/kmsg: No such file or directory)"),
+        ("/dev/kmsg: Operation not permitted", UNKNOWN, "can't be read (/dev/kmsg: Operation not permitted)"),
+        (None, PASS, "nobody looks for Xids"),
         ([], PASS, "0 messages"),
         (["eth0: link up"], PASS, "1 messages, none of harm"),
         ([XID.format(79), XID.format(79)], FAIL, "Xid 79 of GPU 0000:3b:00"),
@@ -204,11 +205,31 @@ XID = "NVRM: Xid (PCI:0000:3b:00): {}, pid=1, name=train"
         (["Memory cgroup out of memory: Killed process 7 (a)"], PASS, ""),
     ],
 )
-def test_kernel_log(messages: list[str] | str, verdict: Verdict, evidence: str) -> None:
+def test_kernel_log(messages: list[str] | str | None, verdict: Verdict, evidence: str) -> None:
     found = kernel_log.judge(messages)
     assert found.verdict is verdict
     assert evidence in found.evidence
 
 
-def test_a_kernel_log_that_is_not_there_is_told(tmp_path: Path) -> None:
-    assert kernel_log.look(tmp_path / "kmsg") == f"{tmp_path}/kmsg: No such file or directory"
+def test_a_kernel_log_that_cannot_be_read_is_told_and_one_that_is_not_given_is_no_fault(tmp_path: Path) -> None:
+    assert kernel_log.look(tmp_path / "kmsg") is None
+    (tmp_path / "loop").symlink_to("loop")
+    assert kernel_log.look(tmp_path / "loop") == f"{tmp_path}/loop: Too many levels of symbolic links"
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "times"),
+    [
+        ("memory.events.local", "low 0\nhigh 0\nmax 9\noom 2\noom_kill 3\n", 2),
+        ("memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n", 3),
+        ("memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\n", 0),
+        ("other", "", 0),
+    ],
+)
+def test_a_pod_that_ran_out_of_memory_is_a_warning(tmp_path: Path, file: str, content: str, times: int) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text(content)
+    assert kernel_log.out_of_memory(tmp_path) == times
+    found = kernel_log.judge(None, times)
+    assert found.verdict is (WARNING if times else PASS)
+    assert (f"ran out of memory {times} times" in found.evidence) == bool(times)

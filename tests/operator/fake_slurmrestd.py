@@ -271,7 +271,8 @@ class _Handler(BaseHTTPRequestHandler):
         if record is None:
             return 422, error(f"Failure to {verb} node {name}", 2018, "Invalid node name specified")
         if method == "DELETE":
-            if record["alloc_cpus"] or record["state"][0] in ("MIXED", "ALLOCATED"):
+            reserved = "RESERVED" in record["state"]
+            if reserved or record["alloc_cpus"] or record["state"][0] in ("MIXED", "ALLOCATED"):
                 return 422, error(f"Failure to delete node {name}", 2016, "Requested nodes are busy")
             del slurm.nodes[name]
         elif body and body.get("state") == ["DRAIN"]:

@@ -90,11 +90,36 @@ def test_a_node_set_can_be_scaled_by_number(empty: World) -> None:
         empty.scale(20000)
 
 
-def test_columns_tell_how_a_cluster_is(empty: World) -> None:
-    empty.create("slurmclusters", custom("SlurmCluster", "test", CLUSTER))
+COUNTS = {"ready": 7, "wanted": 6, "idle": 5, "allocated": 4, "drained": 3, "updated": 2}
+SINCE = "2026-01-01T00:00:00Z"
+OF_A_SET = {"readyReplicas": 7, "idle": 5, "allocated": 4, "drained": 3, "updated": 2}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "spec", "status", "row"),
+    [
+        (
+            *("SlurmCluster", "test", CLUSTER, {"nodes": COUNTS}),
+            {"Ready": 7, "Wanted": 6, "Idle": 5, "Allocated": 4, "Drained": 3, "Updated": 2},
+        ),
+        (
+            *("NodeSet", "cpu", NODE_SET, OF_A_SET),
+            {"Wanted": 2, "Ready": 7, "Idle": 5, "Allocated": 4, "Drained": 3, "Updated": 2},
+        ),
+    ],
+)
+def test_columns_tell_how_it_is(
+    empty: World, kind: str, name: str, spec: dict[str, Any], status: dict[str, Any], row: dict[str, int]
+) -> None:
+    plural = f"{kind.lower()}s"
+    empty.create(plural, custom(kind, name, spec))
+    available = {"type": "Available", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": SINCE}
+    empty.patch(plural, name, {"status": {**status, "message": "all well", "conditions": [available]}}, "status")
     table = empty.admin.client.get(
-        empty.path("slurmclusters"), headers={"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+        empty.path(plural), headers={"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
     ).json()
-    assert [column["name"] for column in table["columnDefinitions"]] == [
-        *("Name", "Available", "Ready", "Wanted", "Message", "Age"),
-    ]
+    titles = [column["name"] for column in table["columnDefinitions"]]
+    shown = dict(zip(titles, table["rows"][0]["cells"], strict=True))
+    assert shown | row | {"Name": name, "Message": "all well"} == shown
+    assert titles == ["Name", *["Available"] * (kind == "SlurmCluster"), *row, "Message", "Age"]
+    assert shown.get("Available", "True") == "True"

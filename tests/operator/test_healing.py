@@ -249,7 +249,7 @@ def test_an_added_right_of_its_own_goes_and_a_lost_one_is_told(world: World) -> 
     world.patch("roles", "slurm-operator", {"rules": [*before, more]})
     until(lambda: rules() == before, "the right is gone")
     world.patch("roles", "slurm-operator", {"rules": [each for each in before if each["resources"] != ["services"]]})
-    assert "roles/slurm-operator" in world.wait("Degraded", "True", "ActionFailed")["message"]
+    assert "roles/slurm-operator" in world.wait("Degraded", "True", "ActionRefused")["message"]
     world.patch("roles", "slurm-operator", {"rules": before})
     world.wait("Degraded", "False")
 

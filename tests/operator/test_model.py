@@ -321,6 +321,7 @@ class Model(stateful.RuleBasedStateMachine):
         listing, evidence = self.listing(lost), None
         if any(part.needs_evidence(scale, listing) for part in (replicas, updates, machines, reactions)):
             evidence = Evidence(self.listing(lost_later), tuple(self.job_listing()))
+            listing = {**slurm_nodes.with_jobs(listing, evidence.jobs)}
         self.wanted = self.wanted if edit is None else edit
         plan = reactions.plan(scale, listing, evidence, self.hold)
         assert len({*plan.restarts} - {*self.restarts}) <= self.reactions.at_once

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpx
 import pytest
 
 from components.config.node_sets import Reactions
+from tests.operator.test_running import metrics
 from tests.operator.world import World, until
 
 pytestmark = pytest.mark.apiserver
@@ -65,12 +65,18 @@ def test_a_budget_that_is_spent_is_told_by_condition_event_and_metric(running_op
     assert "cpu-1; node set cpu has reactions.perHour 1, and the next repair may be at" in told()[0]
     until(lambda: told()[0] in world.condition("Degraded", "nodesets", "cpu")["message"], "the condition")
     counted = 'pulumi_slurm_repairs_held{node_set="cpu",reason="BudgetSpent"} 1.0'
-    until(lambda: counted in httpx.get(f"http://127.0.0.1:{port}/metrics").text, "the metric")
+    until(lambda: counted in metrics(port), "the metric")
     assert restarts(world) == ["cpu-0"]
     assert len(told()) == 1, "once, not with each look"
 
 
-def test_with_an_approval_mode_nothing_starts_anew_before_the_word(running_operator: World) -> None:
+def events_of_the_set(world: World) -> set[tuple[str, str]]:
+    """Reasons and types of what was told about the NodeSet."""
+    items = world.admin.call("GET", world.path("events"))["items"]
+    return {(each["reason"], each["type"]) for each in items if each["regarding"]["kind"] == "NodeSet"}
+
+
+def test_with_an_approval_mode_nothing_starts_anew_before_the_word(running_operator: World, port: int) -> None:
     world = running_operator
     world.wait("Available", "True")
     react(world, approval=True)
@@ -83,7 +89,13 @@ def test_with_an_approval_mode_nothing_starts_anew_before_the_word(running_opera
         "the question",
     )
     word = asked["message"].partition("pulumi-slurm.dev/approve=")[2].split()[0].rstrip(";")
+    assert asked["reason"] == "AwaitsApproval", "what is asked of somebody comes first"
+    loud = {("AwaitsApproval", "Warning"), ("DegradedTrue", "Warning")}
+    until(lambda: events_of_the_set(world) >= loud, "each has its Event")
+    gauge = 'pulumi_slurm_repairs_held{node_set="cpu",reason="AwaitsApproval"}'
+    until(lambda: f"{gauge} 1.0" in metrics(port), "alerts can hang on it")
     assert events(world) == []
     world.patch("nodesets", "cpu", {"metadata": {"annotations": {"pulumi-slurm.dev/approve": word}}})
     until(lambda: events(world), "the restart")
     assert restarts(world) == ["cpu-1"]
+    until(lambda: f"{gauge} 0.0" in metrics(port), "nothing is asked any more")

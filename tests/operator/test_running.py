@@ -9,14 +9,18 @@ from pathlib import Path
 import httpx
 import pytest
 from slurm_operator import health
+from slurm_operator.lease import RENEW_SECONDS
 
 from devcluster.control_plane import free_ports
 from tests.operator import fake_rehearsal
 from tests.operator.cuttable_proxy import CuttableProxy
 from tests.operator.fake_slurmrestd import FakeSlurmrestd, Fault
+from tests.operator.test_update_passes import change_template, images
 from tests.operator.world import World, custom, operator, until
 
 pytestmark = pytest.mark.apiserver
+
+NAMED = {"name": "slurm-operator"}
 
 
 def test_a_declared_cluster_becomes_available(running_operator: World) -> None:
@@ -24,7 +28,8 @@ def test_a_declared_cluster_becomes_available(running_operator: World) -> None:
     world.wait("Available", "True")
     status = world.get("slurmclusters", "test")["status"]
     assert status["revision"] == "r1"
-    assert status["nodes"] == {"wanted": 2, "ready": 2, "idle": 2, "allocated": 0, "drained": 0, "down": 0}
+    none = {"allocated": 0, "drained": 0, "down": 0}
+    assert status["nodes"] == {"wanted": 2, "ready": 2, "idle": 2, "updated": 2, **none}
     assert world.condition("Progressing")["status"] == "False"
     assert world.condition("Degraded")["status"] == "False"
     node_set = world.get("nodesets", "cpu")["status"]
@@ -104,6 +109,40 @@ def test_scaling_out_again_in_the_middle_undrains(running_operator: World) -> No
     )
     assert "DRAIN" in world.slurm.nodes["cpu-0"]["state"]
     assert world.size() == 2
+
+
+def test_a_record_that_slurm_does_not_delete_stops_no_other_move(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    with world.slurm.lock:
+        world.slurm.register("cpu-7")
+        world.slurm.nodes["cpu-7"]["state"].append("RESERVED")
+    told = world.wait("Degraded", "True", "ActionRefused")["message"]
+    assert "DeleteRecord: Failure to delete node cpu-7" in told
+    change_template(world, "newer")
+    until(lambda: images(world) == ["newer", "newer"], "the update goes on all the same", 60)
+    assert "cpu-7" in world.slurm.nodes
+
+
+@pytest.mark.parametrize("plural", ["roles", "rolebindings"])
+def test_without_its_rights_the_operator_is_no_longer_healthy_and_goes_on_when_they_are_back(
+    running_operator: World, port: int, plural: str
+) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    rights = world.get(plural, "slurm-operator")
+    world.delete(plural, "slurm-operator")
+    world.scale(3)
+    until(lambda: "pulumi_slurm_lease_held 0.0" in metrics(port), "acting has stopped", 60)
+
+    def idle_seconds() -> int:
+        return int(httpx.get(f"http://127.0.0.1:{port}/healthz").text.split(" s ago")[0].rpartition(" ")[2])
+
+    until(lambda: idle_seconds() > 2 * RENEW_SECONDS, "passes that are refused are no progress", 60)
+    assert world.size() == 2
+    assert world.condition("Available")["status"] == "True", "nothing can be written"
+    world.create(plural, {key: rights[key] for key in rights if key != "metadata"} | {"metadata": NAMED})
+    until(lambda: world.size() == 3, "it goes on by itself", 90)
 
 
 def test_a_node_drained_by_somebody_is_named_and_left_alone(running_operator: World) -> None:
@@ -314,6 +353,7 @@ def test_health_and_metrics_are_served(running_operator: World, port: int) -> No
         "pulumi_slurm_pass_seconds_count",
         'pulumi_slurm_rest_seconds_count{call="nodes"}',
         'pulumi_slurm_replica_moves_total{direction="out"} 1.0',
+        'pulumi_slurm_wanted_actions{action="remove",node_set="cpu"} 0.0',
         "pulumi_slurm_lease_held 1.0",
     ):
         assert line in page
@@ -323,7 +363,7 @@ def test_health_fails_when_passes_make_no_progress() -> None:
     now = [0.0]
     progress = health.Progress(lambda: now[0])
     port = free_ports(1)[0]
-    stop = health.serve([progress], port)
+    stop = health.serve({"slurm": progress}, port)
     try:
         assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
         now[0] = health.STALLED_SECONDS

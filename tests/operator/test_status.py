@@ -75,7 +75,7 @@ def test_a_cluster_with_all_its_nodes_is_available() -> None:
         "Progressing": "False",
         "Degraded": "False",
     }
-    assert counts == Counts(wanted=2, ready=2, idle=1, allocated=1, drained=0, down=0)
+    assert counts == Counts(wanted=2, ready=2, idle=1, allocated=1, drained=0, down=0, updated=2)
 
 
 @pytest.mark.parametrize(
@@ -129,6 +129,26 @@ def test_an_administrators_drain_is_told_and_blocks_nothing() -> None:
     assert (counts.ready, counts.drained, counts.down) == (1, 1, 0)
 
 
+@pytest.mark.parametrize(
+    ("flags", "reason", "user", "told"),
+    [
+        (("RESERVED",), "pulumi-slurm:scale-in", "slurm", "cpu-1 (RESERVED); see scontrol show reservation"),
+        (("RESERVED", "MAINTENANCE"), "pulumi-slurm:update", "slurm", "cpu-1 (MAINTENANCE, RESERVED)"),
+        (("RESERVED",), "pulumi-slurm:node m is cordoned", "slurm", "cpu-1 (RESERVED)"),
+        ((), "pulumi-slurm:scale-in", "slurm", ""),
+        (("COMPLETING", "RESERVED"), "pulumi-slurm:scale-in", "slurm", ""),
+        (("RESERVED",), "bad disk", "root", ""),
+    ],
+)
+def test_what_keeps_a_drained_node_without_jobs_from_being_idle_is_named(
+    flags: tuple[str, ...], reason: str, user: str, told: str
+) -> None:
+    kept = node("cpu-1", "IDLE", "DRAIN", *flags, reason=reason, user=user)
+    moving = judge(world(), nodes(node("cpu-0"), kept), wanted=1)[0]["Progressing"].message
+    assert ("kept by Slurm" in moving) == bool(told)
+    assert told in moving
+
+
 def test_with_every_node_drained_no_job_can_run() -> None:
     both = [node(f"cpu-{n}", "IDLE", "DRAIN", reason="maintenance") for n in range(2)]
     assert judge(world(), nodes(*both))[0]["Available"].reason == "NoUsableNodes"
@@ -143,7 +163,7 @@ def test_a_node_that_leaves_blocks_nothing_and_says_for_what_it_waits() -> None:
     found, counts = judge(world(), nodes(node("cpu-0"), leaving), wanted=1)
     assert found["Available"].status == "True"
     assert "cpu-1 leaves when its jobs have ended" in found["Progressing"].message
-    assert counts == Counts(wanted=1, ready=1, idle=1, allocated=1, drained=0, down=0)
+    assert counts == Counts(wanted=1, ready=1, idle=1, allocated=1, drained=0, down=0, updated=1)
 
 
 def test_slurm_out_of_sight_is_unknown_when_its_pods_look_well() -> None:

@@ -50,11 +50,12 @@ def test_a_changed_template_rolls_and_spares_the_running_job(running_operator: W
     assert "deleted the idle pod cpu-1: a new one has the current template" in told
 
 
-def test_a_pause_gives_a_drained_node_back_and_a_deadline_takes_its_jobs(running_operator: World) -> None:
+@pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED"])
+def test_a_pause_gives_a_drained_node_back_and_a_deadline_takes_its_jobs(running_operator: World, state: str) -> None:
     world = running_operator
     world.wait("Available", "True")
     for name in ("cpu-0", "cpu-1"):
-        world.slurm.run_job(name)
+        world.slurm.run_job(name, state=state)
     change_template(world, "newer")
     until(lambda: "DRAIN" in world.slurm.nodes["cpu-1"]["state"], "a busy node is drained")
     world.patch("nodesets", "cpu", {"spec": {"update": {"paused": True}}})

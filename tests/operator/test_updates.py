@@ -7,10 +7,11 @@ import datetime
 from typing import Any
 
 import pytest
+from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions import replicas, status, updates
 from slurm_operator.decisions.replicas import Drain, TakeJobs, Undrain
 from slurm_operator.decisions.updates import RestartPod
-from slurm_operator.seen import Evidence, Pod, Restart, SlurmJob, SlurmNode, UpdatePolicy
+from slurm_operator.seen import Evidence, Pod, RemovalPolicy, Restart, SlurmJob, SlurmNode, UpdatePolicy
 
 from tests.operator.test_replicas import NOW, job, node
 from tests.operator.test_status import Counts, world
@@ -180,6 +181,26 @@ def test_the_deadline_takes_jobs_only_after_it_and_only_if_there_is_one() -> Non
     assert decide(scale(one), busy, running) == []
     assert decide(scale(one, deadline_seconds=3601), busy, running) == []
     assert decide(scale(one, deadline_seconds=3599), busy, running) == [TakeJobs("cpu-0")]
+
+
+def test_a_suspended_job_counts_as_work_where_jobs_were_listed() -> None:
+    drained = updating("cpu-0", reason_set=NOW - datetime.timedelta(hours=1))
+    suspended = [job(1, "SUSPENDED", "cpu-0")]
+    seen = slurm_nodes.with_jobs({"cpu-0": drained}, suspended)
+    size = scale([pod("cpu-0")], deadline_seconds=60)
+    assert updates.moves(size, seen, Evidence({"cpu-0": drained}, tuple(suspended))) == [TakeJobs("cpu-0")]
+    assert judge(size, [*seen.values()])[1].moving[0].reason == "UpdateWaitsForJobs"
+    leaving = dataclasses.replace(size, wanted=0, removal=RemovalPolicy(deadline_seconds=7200))
+    gone = [dataclasses.replace(seen["cpu-0"], reason="pulumi-slurm:scale-in")]
+    told = judge(leaving, gone)[1].moving[1].message
+    assert "cpu-0 leaves when its jobs have ended, but at 2026-01-01 01:00:00" in told
+
+
+def test_an_update_that_died_holds_workers_and_says_so_and_repairs_only_what_is_current() -> None:
+    half = dataclasses.replace(world(), ledger_revision="r2")
+    assert updates.held(half, "run pulumi up --refresh") == "run pulumi up --refresh"
+    assert updates.held(world(), "run pulumi up --refresh") == ""
+    assert [*updates.without_outdated(scale([pod("cpu-0"), pod("cpu-1", NEW)])).pods] == ["cpu-1"]
 
 
 def test_nodes_that_leave_are_not_updated() -> None:

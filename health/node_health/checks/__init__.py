@@ -12,6 +12,6 @@ CHECKS: dict[str, Callable[[Declared], Finding]] = {
     "memory": lambda declared: memory.judge(memory.look(), declared),
     "cpus": lambda declared: cpus.judge(cpus.look(), declared),
     "gpus": lambda declared: gpus.judge(gpus.look(), declared),
-    "kernel log": lambda declared: kernel_log.judge(kernel_log.look()),
+    "kernel log": lambda declared: kernel_log.judge(kernel_log.look(), kernel_log.out_of_memory()),
 }
 """By name, in the order in which they are told."""

@@ -1,6 +1,6 @@
 """What the kernel told of GPUs (Xid) and of memory since the machine started, as far as its ring buffer reaches.
 
-A pod without privilege has no /dev/kmsg, and then nobody knows.
+A pod without privilege has no /dev/kmsg. Then nobody looks for Xids, and of memory the pod's cgroup tells.
 """
 
 import os
@@ -17,15 +17,20 @@ uncontained memory error, security fault, GSP timeout and error, unrecovered mem
 LONGEST_RECORD = 8192
 """Documentation/ABI/testing/dev-kmsg: a read returns one record, or EINVAL when the buffer is too small."""
 
+OUT_OF_MEMORY = (("memory.events.local", "oom"), ("memory/memory.oom_control", "oom_kill"))
+"""File and key of the pod's cgroup, version 2, then 1. A job that reaches its own limit has a cgroup of its own."""
+
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+)")
-_OUT_OF_MEMORY = re.compile(r"\bOut of memory: Killed process")
+_MACHINE_FULL = re.compile(r"\bOut of memory: Killed process")
 """Of the whole machine. A job that reaches its own limit is "Memory cgroup out of memory", and is nobody's fault."""
 
 
-def look(file: Path = KMSG) -> list[str] | str:
-    """Returns the messages, or why they can't be read."""
+def look(file: Path = KMSG) -> list[str] | str | None:
+    """Returns the messages, or why they can't be read; None if the pod was not given the log."""
     try:
         log = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
     except OSError as error:
         return f"{file}: {error.strerror}"
     messages: list[str] = []
@@ -42,19 +47,30 @@ def look(file: Path = KMSG) -> list[str] | str:
             messages.append(record.decode(errors="replace").partition(";")[2])
 
 
-def judge(messages: Iterable[str] | str) -> Finding:
-    """FAIL after a fatal Xid, WARNING after another one or when the machine ran out of memory."""
+def out_of_memory(cgroups: Path = Path("/sys/fs/cgroup")) -> int:
+    """Returns how often the pod had no memory left, 0 where its cgroup does not count that."""
+    counts = [
+        re.search(rf"^{key} (\d+)$", (cgroups / file).read_text(), re.MULTILINE)
+        for file, key in OUT_OF_MEMORY
+        if (cgroups / file).exists()
+    ]
+    return next((int(count[1]) for count in counts if count), 0)
+
+
+def judge(messages: Iterable[str] | str | None, pod_full: int = 0) -> Finding:
+    """FAIL after a fatal Xid, WARNING after another one or when the machine or the pod ran out of memory."""
     if isinstance(messages, str):
         return Finding(Verdict.UNKNOWN, f"the kernel's log can't be read ({messages})")
-    seen = list(messages)
+    seen = list(messages or ())
     xids = list(dict.fromkeys((int(match[2]), match[1]) for line in seen if (match := _XID.search(line))))
     if fatal := [f"Xid {xid} of GPU {gpu}" for xid, gpu in xids if xid in FATAL_XIDS]:
         return Finding(Verdict.FAIL, ", ".join(fatal))
-    killed = sum(1 for line in seen if _OUT_OF_MEMORY.search(line))
+    killed = sum(1 for line in seen if _MACHINE_FULL.search(line))
     told = [f"Xid {xid} of GPU {gpu}" for xid, gpu in xids]
     told += [f"the machine ran out of memory and killed {killed} processes"] if killed else []
-    return (
-        Finding(Verdict.WARNING, "; ".join(told))
-        if told
-        else Finding(Verdict.PASS, f"{len(seen)} messages, none of harm")
-    )
+    told += [f"the pod ran out of memory {pod_full} times"] if pod_full else []
+    if told:
+        return Finding(Verdict.WARNING, "; ".join(told))
+    if messages is None:
+        return Finding(Verdict.PASS, f"the pod never ran out of memory; nobody looks for Xids: it has no {KMSG}")
+    return Finding(Verdict.PASS, f"{len(seen)} messages, none of harm")

@@ -52,7 +52,10 @@ def judge(
         if working:
             waits = f"waits for the end of {working}{replicas.until(scale, nodes)}"
             return Finding("WaitingForJobs", f"{title}: {waits}; {way_out}")
-        return Finding("Draining", f"{title}: waits until its {scale.current} nodes are drained and idle")
+        there = {} if isinstance(nodes, Unknown) else nodes
+        kept = slurm_nodes.kept(there[name] for name in scale.leaving() if name in there)
+        why = f"; Slurm keeps {_first(kept)}: see scontrol show reservation" if kept else ""
+        return Finding("Draining", f"{title}: waits until its {scale.current} nodes are drained and idle{why}")
     if scale.pods and workload is None:
         stray = f"{_first(sorted(scale.pods))} of no StatefulSet; delete them when they are idle"
         return Finding("PodsWithoutStatefulSet", f"{title}: there are pods {stray}")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import enum
 from collections.abc import Iterable
 
 from slurm_operator import names
-from slurm_operator.seen import SlurmJob, SlurmNode
+from slurm_operator.seen import Nodes, SlurmJob, SlurmNode
 
 WAITING_REASONS = (names.SCALE_IN_REASON, names.UPDATE_REASON)
 OUR_REASONS = (*WAITING_REASONS, *(f"{reason}{names.DEADLINE_PASSED}" for reason in WAITING_REASONS))
@@ -68,13 +69,26 @@ def is_usable(node: SlurmNode) -> bool:
 
 
 def has_work(node: SlurmNode) -> bool:
-    """Whether the record itself shows work; a node whose only job is suspended may show none."""
-    return node.allocated_cpus > 0 or bool(node.states & {"ALLOCATED", "MIXED", "COMPLETING"})
+    """Whether the node has work as far as was seen; without a listing of jobs a suspended one does not show."""
+    return node.busy or node.allocated_cpus > 0 or bool(node.states & {"ALLOCATED", "MIXED", "COMPLETING"})
 
 
 def busy_nodes(jobs: Iterable[SlurmJob]) -> frozenset[str]:
     """Nodes named by any job that may have processes: running, suspended, completing, configuring, or unheard of."""
     return frozenset(name for job in jobs if not job.states <= _WORKLESS_JOB_STATES for name in job.nodes)
+
+
+def with_jobs(nodes: Nodes, jobs: Iterable[SlurmJob]) -> Nodes:
+    """A listing that knows which nodes those jobs name: the record of one whose only job is suspended shows no work."""
+    busy = busy_nodes(jobs)
+    return {name: dataclasses.replace(node, busy=name in busy) for name, node in nodes.items()}
+
+
+def kept(nodes: Iterable[SlurmNode]) -> list[str]:
+    """Nodes that we drained and that have no work, but are not idle to Slurm, with its flags: reserved ones, say."""
+    ours = [node for node in nodes if (is_our_drain(node) or is_machine_drain(node)) and not has_work(node)]
+    flags = [(node.name, ", ".join(sorted(node.states - _IDLE_STATES))) for node in ours]
+    return [f"{name} ({words})" for name, words in flags if words]
 
 
 def is_alive(job: SlurmJob) -> bool:

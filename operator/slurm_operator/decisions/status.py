@@ -20,7 +20,7 @@ from slurm_operator.seen import Kubernetes, Nodes, NodeSet, Pod, SlurmNode, Unkn
 
 _SHOWN = 5
 _MAX_MESSAGE = 1024
-_NONE_AT_ALL = {"ready": 0, "idle": 0, "allocated": 0, "drained": 0, "down": 0}
+_NONE_AT_ALL = {"ready": 0, "idle": 0, "allocated": 0, "drained": 0, "down": 0, "updated": 0}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,6 +83,7 @@ class Counts:
     allocated: int | None = None
     drained: int | None = None
     down: int | None = None
+    updated: int | None = None
 
 
 def node_set(
@@ -112,6 +113,10 @@ def node_set(
         if name in nodes and slurm_nodes.has_work(nodes[name]):
             until = replicas.until(scale, nodes)
             found.moving.append(Finding("WaitingForJobs", f"{name} leaves when its jobs have ended{until}"))
+    kept = slurm_nodes.kept(nodes[name] for name in [*members, *scale.leaving()] if name in nodes)
+    if kept:
+        waits = f"drained and without jobs, but kept by Slurm: {_names(kept)}; see scontrol show reservation"
+        found.moving.append(Finding("NodesKept", waits))
     outdated = updates.outdated(scale)
     if outdated and not wanted.deleting:
         found.moving.append(_updating(wanted, scale, nodes, outdated, hold))
@@ -143,6 +148,7 @@ def node_set(
         allocated=sum(slurm_nodes.has_work(node) for node in present),
         drained=len(drained),
         down=len(down),
+        updated=updates.updated(scale),
     )
     return counts, found
 

@@ -26,10 +26,13 @@ class RestartPod:
 Update = Drain | Undrain | RestartPod | TakeJobs
 
 
-def held(seen: Kubernetes) -> str:
-    """Why no worker may be restarted now, empty if it may: an `up` is under way, or newer daemons come first."""
+def held(seen: Kubernetes, died: str = "") -> str:
+    """Why no worker may move to a changed template now, empty if it may.
+
+    An `up` is under way, or `died` says that it ended half way, or newer daemons come first.
+    """
     if seen.ledger_revision != seen.cluster.revision:
-        return "pulumi up is under way"
+        return died or "pulumi up is under way"
     for name in (seen.cluster.accounting, seen.cluster.controller):
         workload = seen.workloads.get(name)
         if workload and not (workload.current and workload.ready >= workload.replicas):
@@ -40,6 +43,18 @@ def held(seen: Kubernetes) -> str:
 def outdated(scale: Scale) -> list[str]:
     """Nodes that stay and whose pods are of an older template, highest first."""
     return [name for name in reversed(scale.members()) if name in scale.pods and is_outdated(scale, name)]
+
+
+def without_outdated(scale: Scale) -> Scale:
+    """The set without the pods of an older template: started anew, those would bring a newer slurmd."""
+    old = outdated(scale)
+    return dataclasses.replace(scale, pods={name: pod for name, pod in scale.pods.items() if name not in old})
+
+
+def queue(scale: Scale) -> dict[str, int]:
+    """How many nodes are still to be added, removed, moved to the newest template, and repaired."""
+    adding, removing = max(0, scale.wanted - scale.current), len(scale.leaving())
+    return {"add": adding, "remove": removing, "update": len(outdated(scale)), "repair": len(scale.under_repair())}
 
 
 def updated(scale: Scale) -> int:

@@ -1,0 +1,127 @@
+"""Promises of carrying decisions out: each against what is there at that moment, and only while the lease is ours."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import pytest
+from slurm_operator import actions, lease, names, slurm_rest
+from slurm_operator.decisions import machines, replicas
+from slurm_operator.kubernetes_api import KubernetesApi
+
+from tests.operator.fake_slurmrestd import FakeSlurm, FakeSlurmrestd
+from tests.operator.world import KEY
+
+NODE = "cpu-0"
+NOTE = f"{names.NODE_REASON}m is not ready"
+Meanwhile = Callable[[FakeSlurm], None]
+
+MOVES: dict[str, actions.Decided] = {
+    "drain": replicas.Drain(NODE),
+    "undrain": replicas.Undrain(NODE),
+    "take jobs": replicas.TakeJobs(NODE),
+    "comment": machines.Comment(NODE, NOTE),
+    "delete record": replicas.DeleteRecord(NODE),
+}
+
+
+class LeaseFor(lease.Lease):
+    """A lease that is ours for some checks."""
+
+    def __init__(self, checks: int) -> None:
+        super().__init__(cast(KubernetesApi, None), "one")
+        self.left = checks
+
+    def held(self) -> bool:
+        self.left -= 1
+        return self.left >= 0
+
+
+def prepare(slurm: FakeSlurm, move: actions.Decided) -> None:
+    """The node as it was when the move was decided."""
+    slurm.register(NODE)
+    if isinstance(move, replicas.Undrain | replicas.TakeJobs):
+        slurm.drain(NODE, names.SCALE_IN_REASON, names.SLURM_USER)
+    if isinstance(move, replicas.TakeJobs):
+        slurm.run_job(NODE)
+        slurm.nodes[NODE]["state"].append("DRAIN")
+
+
+@pytest.fixture
+def carry_out(slurm: FakeSlurmrestd, tmp_path: Path) -> Callable[[actions.Decided, int], str]:
+    key = tmp_path / "jwt.key"
+    key.write_bytes(KEY)
+
+    async def moved(move: actions.Decided, checks: int) -> str:
+        rest = slurm_rest.SlurmRest(slurm.url, key)
+        try:
+            return await actions.move(cast(KubernetesApi, None), rest, LeaseFor(checks), move)
+        finally:
+            await rest.close()
+
+    return lambda move, checks: asyncio.run(moved(move, checks))
+
+
+@pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
+def test_what_was_decided_is_done_while_nothing_has_changed(
+    slurm: FakeSlurmrestd, carry_out: Callable[[actions.Decided, int], str], move: actions.Decided
+) -> None:
+    prepare(slurm.slurm, move)
+    assert NODE in carry_out(move, 9)
+    assert len(slurm.slurm.changes()) == 1
+
+
+@pytest.mark.parametrize("checks", [0, 1])
+@pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
+def test_nothing_is_done_once_the_lease_is_lost_even_between_the_look_and_the_change(
+    slurm: FakeSlurmrestd, carry_out: Callable[[actions.Decided, int], str], move: actions.Decided, checks: int
+) -> None:
+    if checks and isinstance(move, replicas.DeleteRecord):
+        return  # It looks at nothing in between.
+    prepare(slurm.slurm, move)
+    with pytest.raises(lease.NotLeading):
+        carry_out(move, checks)
+    assert slurm.slurm.changes() == []
+
+
+def by_somebody(slurm: FakeSlurm) -> None:
+    slurm.drain(NODE, "bad disk", "root")
+
+
+def in_our_words(slurm: FakeSlurm) -> None:
+    slurm.drain(NODE, names.SCALE_IN_REASON, "root")
+
+
+def gone(slurm: FakeSlurm) -> None:
+    del slurm.nodes[NODE]
+
+
+def commented(slurm: FakeSlurm) -> None:
+    slurm.nodes[NODE]["comment"] = "a fan is broken"
+
+
+@pytest.mark.parametrize(
+    ("move", "meanwhile"),
+    [
+        ("drain", by_somebody),
+        ("drain", gone),
+        ("undrain", by_somebody),
+        ("undrain", in_our_words),
+        ("undrain", gone),
+        ("take jobs", by_somebody),
+        ("take jobs", in_our_words),
+        ("take jobs", gone),
+        ("comment", commented),
+        ("comment", gone),
+    ],
+)
+def test_what_somebody_else_has_done_meanwhile_stays(
+    slurm: FakeSlurmrestd, carry_out: Callable[[actions.Decided, int], str], move: str, meanwhile: Meanwhile
+) -> None:
+    prepare(slurm.slurm, MOVES[move])
+    meanwhile(slurm.slurm)
+    assert carry_out(MOVES[move], 9) == ""
+    assert slurm.slurm.changes() == []

@@ -1,0 +1,124 @@
+"""Promises about progress: what /healthz counts as such, and that no defect ends the task that holds the lease."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import httpx
+import pytest
+from slurm_operator import handlers, health
+from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
+from slurm_operator.lease import Lease, NotLeading
+
+from devcluster.control_plane import free_ports
+
+LATER = 2 * health.STALLED_SECONDS
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Outcome:
+    """A pass or renewal that takes long and ends in one way; the second one shows that the first has ended."""
+
+    def __init__(self, clock: Clock, error: Exception | None) -> None:
+        self.clock, self.error, self.again = clock, error, asyncio.Event()
+        self.begun = False
+
+    async def run(self) -> bool:
+        if self.begun:
+            self.again.set()
+            await asyncio.sleep(3600)
+        self.begun, self.clock.now = True, LATER
+        if isinstance(self.error, TimeoutError):
+            await asyncio.sleep(3600)
+        if self.error:
+            raise self.error
+        return True
+
+
+async def answer_after(task: Any, outcome: Outcome, progress: health.Progress) -> int:
+    """What /healthz says once the first try of a task is over."""
+    port = free_ports(1)[0]
+    stop = health.serve({"tried": progress}, port)
+    running = asyncio.create_task(task)
+    try:
+        async with asyncio.timeout(60), httpx.AsyncClient(trust_env=False) as client:
+            await outcome.again.wait()
+            return (await client.get(f"http://127.0.0.1:{port}/healthz")).status_code
+    finally:
+        running.cancel()
+        stop()
+
+
+AWAY, CONFLICT = KubernetesError(0, "no answer"), KubernetesError(409, "changed")
+DENIED, UNKNOWN_TOKEN = KubernetesError(403, "forbidden"), KubernetesError(401, "unauthorized")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (None, 200),
+        (NotLeading(), 200),
+        (AWAY, 200),
+        (CONFLICT, 200),
+        (DENIED, 503),
+        (UNKNOWN_TOKEN, 503),
+        (TimeoutError(), 503),
+        (KeyError("spec"), 503),
+    ],
+    ids=["done", "another leads", "away", "conflict", "no rights", "no account", "hangs", "defect"],
+)
+def test_a_pass_that_hangs_fails_or_is_denied_is_no_progress(
+    monkeypatch: pytest.MonkeyPatch, error: Exception | None, status: int
+) -> None:
+    monkeypatch.setattr(handlers, "PASS_DEADLINE_SECONDS", 1.0)
+    monkeypatch.setattr(handlers, "MOVING_SECONDS", 0.0)
+
+    async def tried() -> int:
+        clock = Clock()
+        progress, outcome = health.Progress(clock), Outcome(clock, error)
+        passing = handlers._keep_passing("slurm", outcome.run, asyncio.Event(), progress)
+        return await answer_after(passing, outcome, progress)
+
+    assert asyncio.run(tried()) == status
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(None, 200), (AWAY, 200), (DENIED, 503), (KeyError("spec"), 503)], ids=str
+)
+def test_a_lease_that_cannot_be_renewed_is_tried_again_and_told(
+    monkeypatch: pytest.MonkeyPatch, error: Exception | None, status: int
+) -> None:
+    monkeypatch.setattr(handlers, "RENEW_SECONDS", 0.0)
+
+    async def tried() -> int:
+        clock = Clock()
+        progress, outcome = health.Progress(clock), Outcome(clock, error)
+        lease = Lease(cast(KubernetesApi, None), "one")
+        monkeypatch.setattr(lease, "renew", outcome.run)
+        return await answer_after(handlers._keep_lease(lease, progress), outcome, progress)
+
+    assert asyncio.run(tried()) == status
+
+
+def test_a_lease_without_content_is_taken() -> None:
+    class Leases:
+        """An API server with a Lease that says nothing."""
+
+        async def get(self, *_: object) -> dict[str, Any]:
+            return {"metadata": {"name": "slurm-operator", "resourceVersion": "1"}}
+
+        async def replace(self, *_: object) -> None:
+            return None
+
+    lease = Lease(cast(KubernetesApi, Leases()), "one")
+    asyncio.run(lease.renew())
+    assert lease.held()
