@@ -8,6 +8,7 @@ import pytest
 
 from components.config.node_sets import Reactions
 from tests.operator.test_running import metrics
+from tests.operator.test_update_passes import change_template, images
 from tests.operator.world import World, until
 
 pytestmark = pytest.mark.apiserver
@@ -99,3 +100,30 @@ def test_with_an_approval_mode_nothing_starts_anew_before_the_word(running_opera
     until(lambda: events(world), "the restart")
     assert restarts(world) == ["cpu-1"]
     until(lambda: f"{gauge} 0.0" in metrics(port), "nothing is asked any more")
+
+
+def test_half_an_hour_after_an_up_that_died_unfit_nodes_are_repaired_and_templates_stay(
+    running_operator: World,
+) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    react(world)
+    world.ledger("r2")
+    world.wait("Healing", "False", "UpdateInProgress")
+    before = world.uid("pods", "cpu-1")
+    world.slurm.drain("cpu-1", REASON, "root")
+    world.wait("Degraded", "True", "NodesDrained")
+    rows = world.get("slurmclusters", "test")["status"]["conditions"]
+    long_ago = [{**row, "lastTransitionTime": "2020-01-01T00:00:00Z"} for row in rows]
+    world.patch("slurmclusters", "test", {"status": {"conditions": long_ago}}, "status")
+    until(lambda: events(world), "the repair", 60)
+    until(lambda: world.uid("pods", "cpu-1") not in ("", before), "a new pod")
+    change_template(world, "newer")
+    held = until(
+        lambda: next(
+            (each for each in [world.condition("Progressing", "nodesets", "cpu")] if "wait:" in each["message"]), None
+        ),
+        "what the update waits for",
+    )
+    assert "until you run pulumi up --refresh" in held["message"]
+    assert images(world) == ["none", "none"]
