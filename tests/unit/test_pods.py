@@ -176,6 +176,12 @@ def test_objects_that_are_ready_late_do_not_hold_pulumi_up() -> None:
         assert each.body["metadata"]["annotations"]["pulumi.com/skipAwait"] == "true", (each.kind, each.name)
 
 
+def test_the_namespace_lets_pods_mount_file_systems() -> None:
+    """Pod Security's stricter levels forbid SYS_ADMIN, which workers and logins need to make a job's root."""
+    (namespace,) = (each for each in MANIFESTS if each.kind == "Namespace")
+    assert namespace.body["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "privileged"
+
+
 def test_selectors_find_the_pods_of_their_own_workload_only() -> None:
     for each in WORKLOADS:
         if each.kind == "Job":

@@ -15,6 +15,7 @@ from slurm_node import image_root
 from slurm_node.log import NodeError, say
 
 PROGRESS_SECONDS = 2.0
+NOTE_SECONDS = 30.0
 COMMON = ("--numeric-owner", "--xattrs", "--xattrs-include=*", "--acls")
 MEBIBYTE = 1 << 20
 
@@ -51,11 +52,22 @@ class Copy:
         if self.done:
             say(f"going on with a copy that was ended: {len(self.done)} parts are there")
         self.target.mkdir(parents=True, exist_ok=True)
-        for group in self._groups():
-            self._copy(group)
-            self.done.update(group)
-            write_durably(self.journal, json.dumps(sorted(self.done)))
+        noted = self.started
+        try:
+            for group in self._groups():
+                self._copy(group)
+                self.done.update(group)
+                if time.monotonic() - noted >= NOTE_SECONDS:
+                    self._note()
+                    noted = time.monotonic()
+        finally:
+            self._note()
         self._tell(time.monotonic())
+
+    def _note(self) -> None:
+        """Notes what is done, once it is on the disk: after a crash of the node, what is noted is there."""
+        os.sync()
+        write_durably(self.journal, json.dumps(sorted(self.done)))
 
     def _groups(self) -> list[list[str]]:
         """Returns the chunks still to copy: small neighbours together, since each tar costs a moment."""

@@ -83,23 +83,3 @@ def _chunks_below(root: Path, folder: str, device: int) -> Iterator[str]:
 def _is_mount(entry: os.DirEntry[str], device: int) -> bool:
     # Folders only: on an overlay file system a file may report the device of its layer.
     return entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_dev != device
-
-
-def size(root: Path) -> int:
-    """Returns the bytes that the image's files take on a disk, without what is left out."""
-    device = root.stat().st_dev
-    counted: set[int] = set()
-    return sum(_sizes(root, "", device, counted))
-
-
-def _sizes(root: Path, folder: str, device: int, counted: set[int]) -> Iterator[int]:
-    for entry in os.scandir(root / folder):
-        path = f"{folder}/{entry.name}".lstrip("/")
-        facts = entry.stat(follow_symlinks=False)
-        if path in LEFT_OUT or _is_mount(entry, device):
-            continue
-        if facts.st_nlink == 1 or entry.is_dir(follow_symlinks=False) or facts.st_ino not in counted:
-            counted.add(facts.st_ino)
-            yield facts.st_blocks * 512
-        if entry.is_dir(follow_symlinks=False):
-            yield from _sizes(root, path, device, counted)

@@ -44,23 +44,45 @@ class Difference:
         return len(self.added) + len(self.changed) + len(self.removed)
 
 
-def listing(root: Path, left_out: Iterable[str] = image_root.LEFT_OUT) -> dict[str, Facts]:
-    """Returns every file of a root, mounts and what is left out excepted."""
-    return dict(_walk(root, "", root.stat().st_dev, frozenset(left_out)))
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """What one walk through a root finds.
+
+    Attributes:
+        files: each path with its facts, mounts and what is left out excepted.
+        size: bytes that they take on a disk.
+    """
+
+    files: Mapping[str, Facts]
+    size: int
 
 
-def _walk(root: Path, folder: str, device: int, left_out: frozenset[str]) -> Iterator[tuple[str, Facts]]:
+def look(root: Path) -> Tree:
+    """Walks through a root."""
+    counted: set[int] = set()
+    files: dict[str, Facts] = {}
+    size = 0
+    for path, found, target in _walk(root, "", root.stat().st_dev):
+        is_folder = stat.S_ISDIR(found.st_mode)
+        if found.st_nlink == 1 or is_folder or found.st_ino not in counted:
+            counted.add(found.st_ino)
+            size += found.st_blocks * 512
+        length, moment = (0, 0) if is_folder else (found.st_size, int(found.st_mtime))
+        files[path] = (found.st_mode, found.st_uid, found.st_gid, length, moment, target)
+    return Tree(files, size)
+
+
+def _walk(root: Path, folder: str, device: int) -> Iterator[tuple[str, os.stat_result, str]]:
     for entry in os.scandir(root / folder):
         path = f"{folder}/{entry.name}".lstrip("/")
-        facts = entry.stat(follow_symlinks=False)
-        is_folder = stat.S_ISDIR(facts.st_mode)
-        if path in left_out or (is_folder and facts.st_dev != device):
+        found = entry.stat(follow_symlinks=False)
+        is_folder = stat.S_ISDIR(found.st_mode)
+        # Folders only: on an overlay file system a file may report the device of its layer.
+        if path in image_root.LEFT_OUT or (is_folder and found.st_dev != device):
             continue
-        size, moment = (0, 0) if is_folder else (facts.st_size, int(facts.st_mtime))
-        target = str(Path(entry.path).readlink()) if entry.is_symlink() else ""
-        yield path, (facts.st_mode, facts.st_uid, facts.st_gid, size, moment, target)
+        yield path, found, str(Path(entry.path).readlink()) if entry.is_symlink() else ""
         if is_folder:
-            yield from _walk(root, path, device, left_out)
+            yield from _walk(root, path, device)
 
 
 def difference(before: Mapping[str, Facts], now: Mapping[str, Facts]) -> Difference:
@@ -97,7 +119,7 @@ def note_files(root: Path, volume: Path, revision: str) -> None:
     folder = paths.facts_of(volume, revision)
     aside = folder / ".files.new"
     with gzip.open(aside, "wt", compresslevel=1, encoding="utf-8", errors="surrogateescape") as file:
-        for path, facts in listing(root).items():
+        for path, facts in look(root).files.items():
             file.write(json.dumps([path, *facts]) + "\n")
     aside.replace(folder / "files.gz")
 

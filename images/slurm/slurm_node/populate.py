@@ -125,10 +125,10 @@ def wait_for_image() -> Path:
 
 def copy_image(source: Path, building: Path, journal: Path, volume: Path) -> int:
     """Copies the image's root aside, after a look whether there is room; returns its size in bytes."""
-    total = image_root.size(source)
-    there = 0 if not journal.exists() else image_root.size(building)
+    image = inventory.look(source)
+    there = inventory.look(building).size if journal.exists() and building.exists() else 0
     free = shutil.disk_usage(volume).free
-    needed = int(total * ROOM_TO_SPARE) - there
+    needed = int(image.size * ROOM_TO_SPARE) - there
     if free < needed:
         raise NodeError(
             f"the jail image needs {needed // MEBIBYTE} MiB and the jail volume has {free // MEBIBYTE} MiB free:"
@@ -138,25 +138,26 @@ def copy_image(source: Path, building: Path, journal: Path, volume: Path) -> int
         raise NodeError(f"{building} is there without its journal: remove it")
     write_durably(journal, journal.read_text() if journal.exists() else "[]")
     for last_attempt in (False, True):
-        Copy(source, building, journal, total).run()
-        missing = verify(source, building)
+        Copy(source, building, journal, image.size).run()
+        missing = verify(image, source, building)
         if not missing:
             break
         if last_attempt:
             raise NodeError(f"the copy differs from the image in {len(missing)} files, such as {missing[0]}")
         say(f"{len(missing)} files of the copy differ from the image, such as {missing[0]}: copying again")
         write_durably(journal, "[]")
-    return total
+    return image.size
 
 
-def verify(source: Path, building: Path) -> list[str]:
+def verify(image: inventory.Tree, source: Path, building: Path) -> list[str]:
     """Returns what of the image the copy lacks or has otherwise; contents are compared in a sample of files."""
-    wanted = inventory.listing(source)
-    found = inventory.difference(wanted, inventory.listing(building))
+    found = inventory.difference(image.files, inventory.look(building).files)
     differing = [*found.removed, *found.changed]
     if differing:
         return differing
-    return [path for path in inventory.sample(wanted) if not inventory.same_beginning(source / path, building / path)]
+    return [
+        path for path in inventory.sample(image.files) if not inventory.same_beginning(source / path, building / path)
+    ]
 
 
 def complete_root(root: Path) -> None:

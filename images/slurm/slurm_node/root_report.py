@@ -64,7 +64,7 @@ def report(volume: Path, revision: str, persistent: Iterable[str]) -> Report:
         for name in now.keys() | image.packages.keys()
         if now.get(name) != image.packages.get(name)
     }
-    there = inventory.listing(root)
+    there = inventory.look(root).files
     found = inventory.difference(before, there)
     # Empty files and folders are mount points that nodes make, or nothing to lose.
     parents = {path.rpartition("/")[0] for path in there}
