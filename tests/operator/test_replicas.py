@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 
 import pytest
+from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions import replicas
 from slurm_operator.decisions.replicas import DeleteRecord, Drain, SetReplicas, TakeJobs, Undrain
 from slurm_operator.seen import Evidence, Pod, RemovalPolicy, SlurmJob, SlurmNode
@@ -37,8 +38,8 @@ def scale(wanted: int, current: int, pods: list[Pod] | None = None) -> replicas.
 
 def decide(size: replicas.Scale, nodes: list[SlurmNode], jobs: list[SlurmJob] | None = None) -> list[replicas.Move]:
     """Decide with evidence that shows the same nodes as the first listing."""
-    listing = {each.name: each for each in nodes}
-    return replicas.moves(size, listing, Evidence(listing, tuple(jobs or [])))
+    listing = slurm_nodes.with_jobs({each.name: each for each in nodes}, jobs or [])
+    return replicas.moves(size, listing, Evidence({each.name: each for each in nodes}, tuple(jobs or [])))
 
 
 def test_scale_out_raises_the_size_at_once() -> None:

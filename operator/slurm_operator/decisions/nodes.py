@@ -81,7 +81,7 @@ def busy_nodes(jobs: Iterable[SlurmJob]) -> frozenset[str]:
 def with_jobs(nodes: Nodes, jobs: Iterable[SlurmJob]) -> Nodes:
     """A listing that knows which nodes those jobs name: the record of one whose only job is suspended shows no work."""
     busy = busy_nodes(jobs)
-    return {name: dataclasses.replace(node, busy=name in busy) for name, node in nodes.items()}
+    return {**nodes, **{name: dataclasses.replace(nodes[name], busy=True) for name in busy & nodes.keys()}}
 
 
 def kept(nodes: Iterable[SlurmNode]) -> list[str]:

@@ -141,10 +141,10 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
     if scale.wanted > scale.current:
         found.append(SetReplicas(scale.stateful_set, scale.wanted, scale.current, scale.resource_version))
     found += [Drain(name) for name in scale.leaving() if name in nodes and not slurm_nodes.is_drained(nodes[name])]
-    busy = slurm_nodes.busy_nodes(evidence.jobs) if evidence else frozenset()
-    found += [TakeJobs(name) for name in scale.leaving() if name in nodes and _is_overdue(scale, nodes[name], busy)]
+    found += [TakeJobs(name) for name in scale.leaving() if name in nodes and _is_overdue(scale, nodes[name])]
     if evidence is None:
         return found
+    busy = slurm_nodes.busy_nodes(evidence.jobs)
     size = scale.current
     while size > scale.wanted and is_free(scale, scale.node(size - 1), nodes, evidence, busy):
         size -= 1
@@ -158,10 +158,9 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
     return found
 
 
-def _is_overdue(scale: Scale, node: SlurmNode, busy: frozenset[str]) -> bool:
+def _is_overdue(scale: Scale, node: SlurmNode) -> bool:
     end = slurm_nodes.deadline(node, scale.removal.deadline_seconds, *slurm_nodes.WAITING_REASONS)
-    # A node whose only job is suspended shows no work.
-    return end is not None and end < scale.now and (slurm_nodes.has_work(node) or node.name in busy)
+    return end is not None and end < scale.now and slurm_nodes.has_work(node)
 
 
 def until(scale: Scale, nodes: Nodes | Unknown) -> str:
