@@ -12,16 +12,14 @@ import shlex
 import shutil
 import signal
 import subprocess
-import tarfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 from components import slurm_conf
 from components.config import parse
-from devcluster import images
-from devcluster.bootstrap import cache_folder
 from tests.unit.samples import SMALL, changed
 
 REVISION = "r1"
@@ -85,33 +83,8 @@ sys.exit(populate.main())
 """
 
 
-def unpack_image(folder: Path) -> Path:
-    """The slurm image's root in a folder, built first if its inputs changed."""
-    folder.chmod(0o755)
-    archive = images.build_all(cache_folder(), ["slurm"])["slurm"].archive
-    with tarfile.open(archive) as whole:
-        (manifest,) = json.load(whole.extractfile("manifest.json"))  # type: ignore[arg-type]
-        for layer in manifest["Layers"]:
-            with tarfile.open(fileobj=whole.extractfile(layer)) as part:
-                for member in part:
-                    _extract(part, member, folder)
-    return folder
-
-
-def _extract(layer: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
-    """One entry of a layer over those below it; a name that begins with .wh. takes something away (OCI image-spec)."""
-    target = folder / member.name
-    hidden = target.with_name(target.name.removeprefix(".wh."))
-    if hidden.is_dir() and not hidden.is_symlink() and not member.isdir():
-        shutil.rmtree(hidden)
-    elif hidden != target:
-        hidden.unlink(missing_ok=True)
-    if hidden == target:
-        layer.extract(member, folder, filter="fully_trusted")
-
-
 class SmallCluster:
-    """slurmctld and one worker, whose jobs have the root at ``root``.
+    """slurmctld and one worker, whose jobs have the root at ``root``. As a context it ends all of its pods.
 
     Args:
         image: the slurm image's root.
@@ -133,7 +106,7 @@ class SmallCluster:
         self._batches = 0
         self._volumes = volumes or {}
         self._pods: dict[str, subprocess.Popen[bytes]] = {}
-        self._jail = json.dumps({"revision": REVISION, "persistent": ["/home", "/root"], "tmpMib": 64, "shmMib": 64})
+        self._jail = {"revision": REVISION, "persistent": ["/home", "/root"], "tmpMib": 64, "shmMib": 64}
         self._network = subprocess.Popen(
             ["unshare", "--net", "sh", "-c", NETWORK],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -148,6 +121,15 @@ class SmallCluster:
         root.rename(folder / "volume/roots" / REVISION)
         self.root = folder / "volume/roots" / REVISION
         self._write_configuration({"cgroupPlugin": "disabled", **(slurm or {})})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in list(self._pods):
+            self.end(name)
+        self._network.kill()
+        self._network.wait()
 
     def _write_configuration(self, slurm: Mapping[str, object]) -> None:
         raw = changed("slurm", slurm, changed("accounting", {"mode": "off"}, SMALL))
@@ -175,7 +157,7 @@ class SmallCluster:
             "POD": self._folder / f"pod-{name}",
             "NAME": name,
         }
-        inside = ["env", "-i", f"PATH={PATH}", f"SLURM_JAIL={self._jail}"]
+        inside = ["env", "-i", f"PATH={PATH}", f"SLURM_JAIL={json.dumps(self._jail)}"]
         inside += [f"{key}={value}" for key, value in environment.items()]
         return [
             "nsenter", "-t", str(self._network.pid), "--net",
@@ -192,13 +174,18 @@ class SmallCluster:
         )  # fmt: skip
         assert populated.returncode == 0, populated.stderr
         self._start(CONTROLLER, "controller", user=True)
-        node = {"controller": "slurm-controller:6817", "nodeSet": "cpu", "cpus": os.cpu_count(), "memoryMib": 1024}
-        self._start(WORKER, "worker", SLURM_NODE=json.dumps(node))
+        self.start_worker(WORKER, REVISION)
         self.wait("the worker is ready", lambda: self.state() == "ready", 90)
         # A new node waits, drained, for the operator's look at it.
         self.wait("the node is drained or idle", lambda: self.jail("sinfo -h -o %T").stdout.strip(), 60)
         self.pod("/opt/slurm/bin/scontrol update nodename=$(hostname) state=undrain")
         self.wait("the node is idle", lambda: self.jail("sinfo -h -o %T").stdout.strip() == "idle", 60)
+
+    def start_worker(self, name: str, revision: str) -> None:
+        """Starts a worker with the root of a revision; all workers have one address, so one alone can run slurmd."""
+        node = {"controller": "slurm-controller:6817", "nodeSet": "cpu", "cpus": os.cpu_count(), "memoryMib": 1024}
+        jail = json.dumps({**self._jail, "revision": revision})
+        self._start(name, "worker", SLURM_NODE=json.dumps(node), SLURM_JAIL=jail)
 
     def start_login(self, **more: bool) -> None:
         """Starts a login node, with further fields of SLURM_LOGIN, and waits until its sshd answers."""
@@ -303,13 +290,6 @@ class SmallCluster:
                 os.kill(int(child), signal.SIGKILL)
         pod.kill()
         pod.wait()
-
-    def stop(self) -> None:
-        """Ends everything."""
-        for name in list(self._pods):
-            self.end(name)
-        self._network.kill()
-        self._network.wait()
 
 
 def _run(command: list[str], seconds: int, given: str = "") -> subprocess.CompletedProcess[str]:

@@ -120,13 +120,10 @@ class Directory:
 @pytest.fixture(scope="module")
 def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
     folder = tmp_path_factory.mktemp("followed")
-    started = SmallCluster(image, roots.make("bookworm", folder / "root"), folder)
-    try:
+    with SmallCluster(image, roots.make("bookworm", folder / "root"), folder) as started:
         started.start()
         started.start_login(directory=True)
         yield started
-    finally:
-        started.stop()
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.image import roots
 from tests.image.small_cluster import LOGIN, SmallCluster
 
 RECONFIGURE = "/opt/slurm/bin/scontrol reconfigure"
@@ -78,18 +77,6 @@ BREAKS = {
 }
 
 
-@pytest.fixture(scope="module")
-def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
-    folder = tmp_path_factory.mktemp("closed")
-    started = SmallCluster(image, roots.make("bookworm", folder / "root"), folder)
-    try:
-        started.start()
-        started.start_login()
-        yield started
-    finally:
-        started.stop()
-
-
 @pytest.fixture
 def home(cluster: SmallCluster) -> Path:
     """Alice's, looked at from outside: she may not be let in."""
@@ -130,6 +117,17 @@ def test_a_broken_node_runs_nothing_says_why_and_recovers(cluster: SmallCluster,
     said = (home / "err").read_text()
     assert broken.said in said
     assert broken.said != JAIL_SENTENCE or broken.reason in said
+
+
+def test_a_worker_whose_root_is_not_complete_starts_no_slurmd_and_says_so(cluster: SmallCluster) -> None:
+    cluster.start_worker("cpu-1", "r9")
+    try:
+        said = "waiting for the jail's root r9"
+        cluster.wait("the worker says what it waits for", lambda: said in cluster.log("cpu-1"), 60)
+        assert cluster.pod("pidof slurmd", name="cpu-1").returncode != 0
+        assert cluster.pod("test -e /run/jail/run/.jail-ready", name="cpu-1").returncode != 0
+    finally:
+        cluster.end("cpu-1")
 
 
 @pytest.mark.usefixtures("waiting_job")

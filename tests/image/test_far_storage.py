@@ -59,15 +59,14 @@ def mounts() -> dict[str, Mount]:
 def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory, mounts: dict[str, Mount]) -> Iterator[SmallCluster]:
     folder = tmp_path_factory.mktemp("far")
     points = {name: folder / f"far-{name}" for name in (WORKER, LOGIN)}
-    started = SmallCluster(image, roots.make("bookworm", folder / "root"), folder, points)
     try:
-        for name, point in points.items():
-            mounts[name] = Mount(folder / "volume", point)
-        started.start()
-        started.start_login()
-        yield started
+        with SmallCluster(image, roots.make("bookworm", folder / "root"), folder, points) as started:
+            for name, point in points.items():
+                mounts[name] = Mount(folder / "volume", point)
+            started.start()
+            started.start_login()
+            yield started
     finally:
-        started.stop()
         for mount in mounts.values():
             mount.end()
 

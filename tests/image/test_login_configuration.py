@@ -3,28 +3,11 @@
 Here it never does: worker and login node share one address, and slurmd listens at sackd's port.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 from slurm_node.config_renewal import EVERY_SECONDS
 
-from tests.image import roots
 from tests.image.small_cluster import LOGIN, SmallCluster
 
 CONF = "/run/slurm/conf"
-
-
-@pytest.fixture(scope="module")
-def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
-    folder = tmp_path_factory.mktemp("login")
-    started = SmallCluster(image, roots.make("bookworm", folder / "root"), folder)
-    try:
-        started.start()
-        started.start_login()
-        yield started
-    finally:
-        started.stop()
 
 
 def test_what_slurmctld_has_comes_to_the_login_node_while_commands_go_on(cluster: SmallCluster) -> None:

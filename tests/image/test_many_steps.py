@@ -2,12 +2,9 @@
 
 import json
 import shlex
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.image import roots
 from tests.image.small_cluster import SmallCluster
 
 STEPS, AT_ONCE = 1000, 8
@@ -33,17 +30,6 @@ print(json.dumps([counts, sorted(names)]))
 """
 BUSY = {"slurmstepd", "job_keeper", "jail_trial", "scontrol", "sh", "touch"}
 """Of a step, of a trial of the jail, or of what tells slurmctld: they come and go."""
-
-
-@pytest.fixture(scope="module")
-def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
-    folder = tmp_path_factory.mktemp("steps")
-    started = SmallCluster(image, roots.make("bookworm", folder / "root"), folder)
-    try:
-        started.start()
-        yield started
-    finally:
-        started.stop()
 
 
 def held(cluster: SmallCluster) -> dict[str, int]:

@@ -70,15 +70,14 @@ def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     number = f"-DVERSION={version[0] << 16 | version[1] << 8 | version[2]}"
     plugin = image / PLUGINS / "stand_in.so"
     more = {"spankPlugins": [{"file": plugin.name, "arguments": ["runtime_path=/tmp/x"]}]}
-    started = SmallCluster(image, roots.make("bookworm", folder / "root"), folder, slurm=more)
+    command = ["gcc", "-shared", "-fPIC", number, "-x", "c", "-", "-o", str(plugin)]
+    subprocess.run(command, input=SOURCE, text=True, check=True, timeout=60)
     try:
-        command = ["gcc", "-shared", "-fPIC", number, "-x", "c", "-", "-o", str(plugin)]
-        subprocess.run(command, input=SOURCE, text=True, check=True, timeout=60)
-        started.start()
-        yield started
+        with SmallCluster(image, roots.make("bookworm", folder / "root"), folder, slurm=more) as started:
+            started.start()
+            yield started
     finally:
-        started.stop()
-        plugin.unlink(missing_ok=True)
+        plugin.unlink()
 
 
 def test_it_is_called_with_the_jail_as_its_root_and_its_option_is_sruns(cluster: SmallCluster) -> None:

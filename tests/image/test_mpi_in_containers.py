@@ -30,15 +30,12 @@ mpi.MPI_Finalize()
 @pytest.fixture(scope="module")
 def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
     folder = tmp_path_factory.mktemp("mpi")
-    started = SmallCluster(image, roots.make("mpich", folder / "root"), folder)
-    try:
+    with SmallCluster(image, roots.make("mpich", folder / "root"), folder) as started:
         started.start()
         home = folder / "volume/persistent/home/alice"
         (home / "mpi.py").write_text(PROGRAM)
         make_bundle(started.root, home / "bundle")
         yield started
-    finally:
-        started.stop()
 
 
 def make_bundle(jail: Path, bundle: Path) -> None:

@@ -14,12 +14,9 @@ def cluster(
     request: pytest.FixtureRequest, image: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SmallCluster]:
     folder = tmp_path_factory.mktemp(request.param)
-    started = SmallCluster(image, roots.make(request.param, folder / "root"), folder)
-    try:
+    with SmallCluster(image, roots.make(request.param, folder / "root"), folder) as started:
         started.start()
         yield started
-    finally:
-        started.stop()
 
 
 def test_every_program_of_slurm_runs_in_it(cluster: SmallCluster) -> None:

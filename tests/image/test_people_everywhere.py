@@ -22,13 +22,10 @@ FILES = ("passwd", "shadow", "group", "gshadow")
 @pytest.fixture(scope="module")
 def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
     folder = tmp_path_factory.mktemp("people")
-    started = SmallCluster(image, roots.make("bookworm", folder / "root"), folder)
-    try:
+    with SmallCluster(image, roots.make("bookworm", folder / "root"), folder) as started:
         started.start()
         started.start_login(passwords=True)
         yield started
-    finally:
-        started.stop()
 
 
 def lines(root: Path, file: str) -> dict[str, str]:

@@ -54,14 +54,11 @@ def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     folder = tmp_path_factory.mktemp("users")
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "users", folder], check=True)
     try:
-        started = SmallCluster(image, roots.make("bookworm", folder / "root"), folder)
-        try:
+        with SmallCluster(image, roots.make("bookworm", folder / "root"), folder) as started:
             plant(started.root, folder)
             started.start()
             started.start_login()
             yield started
-        finally:
-            started.stop()
     finally:
         subprocess.run(["umount", "--lazy", folder], check=True)
 

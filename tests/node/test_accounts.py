@@ -25,6 +25,14 @@ def test_an_initial_user_has_an_ordinary_id_a_group_of_his_own_and_no_password()
     assert "sudo:x:27:alice" in after.lines["group"]
 
 
+def test_a_user_whose_group_is_there_already_gets_its_id() -> None:
+    cut_short = IMAGE.with_lines({"group": ["zoe:x:1000:", "alice:x:1001:"]})
+    after = accounts.with_user(cut_short, ALICE, "/bin/bash")
+    assert after.lines["passwd"][-1] == "alice:x:1001:1001::/home/alice:/bin/bash"
+    taken = cut_short.with_lines({"passwd": ["bob:x:1001:1001::/home/bob:/bin/sh"]})
+    assert accounts.with_user(taken, ALICE, "/bin/bash").ids("passwd")["alice"] == 1002
+
+
 def test_a_user_who_is_there_is_left_as_he_is() -> None:
     once = accounts.with_user(IMAGE, ALICE, "/bin/bash")
     assert accounts.with_user(once, User("alice", (), sudo=False), "/bin/sh") == once

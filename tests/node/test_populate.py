@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from slurm_node import image_root, inventory, paths, populate
+from slurm_node import account_files, accounts, image_root, inventory, paths, populate
 from slurm_node.copying import Copy
 from slurm_node.log import NodeError
 from slurm_node.settings import Jail, User
@@ -102,6 +102,38 @@ def test_an_initial_user_can_log_in_by_key(volume: Path) -> None:
     assert (keys.stat().st_uid, keys.stat().st_mode & 0o777) == (1000, 0o600)
     assert (volume / "persistent/home/alice/.profile").stat().st_uid == 1000
     assert "alice:x:1000:1000::/home/alice:/bin/sh" in (root / "etc/passwd").read_text()
+    assert "%sudo" in (root / "etc/sudoers.d/pulumi-slurm").read_text()
+
+
+@pytest.mark.parametrize("written", range(len(accounts.FILES) + 2))
+def test_adding_a_user_that_ended_between_two_files_or_before_his_home_is_made_whole_by_the_next_run(
+    volume: Path, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
+    root = run(volume)
+    replaced: list[str] = []
+
+    def replace(folder: int, name: str, content: str, mode: int) -> None:
+        if len(replaced) == written:
+            raise OSError("the node is gone")
+        replaced.append(name)
+        original(folder, name, content, mode)
+
+    def no_home(*_: object) -> None:
+        raise OSError("the node is gone")
+
+    original = account_files.replace
+    with monkeypatch.context() as broken:
+        broken.setattr(account_files, "replace", replace)
+        broken.setattr(populate, "make_home", no_home)
+        with pytest.raises(OSError, match="the node is gone"):
+            run(volume, ALICE)
+    run(volume, ALICE)
+    for name in accounts.FILES:
+        lines = (root / "etc" / name).read_text().splitlines()
+        assert len([line for line in lines if line.startswith("alice:")]) == 1, name
+    assert "alice:x:1000:1000:" in (root / "etc/passwd").read_text()
+    assert "alice:x:1000:" in (root / "etc/group").read_text()
+    assert (volume / "persistent/home/alice/.ssh/authorized_keys").stat().st_uid == 1000
     assert "%sudo" in (root / "etc/sudoers.d/pulumi-slurm").read_text()
 
 

@@ -92,8 +92,12 @@ def read(folder: int) -> Accounts:
 
 
 def write(folder: int, before: Accounts, after: Accounts) -> None:
-    """Writes the account files that changed, each as useradd does it under running jobs."""
-    for name, lines in after.lines.items():
+    """Writes the account files that changed, each as useradd does it under running jobs.
+
+    passwd comes last: who is named there has all of his other lines.
+    """
+    for name in reversed(FILES):
+        lines = after.lines[name]
         if lines != before.lines[name]:
             replace(folder, name, "".join(f"{line}\n" for line in lines), 0o640 if name in SECRET else 0o644)
 

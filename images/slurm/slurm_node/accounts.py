@@ -44,6 +44,11 @@ class Accounts:
         fields = (line.split(":") for line in self.lines.get(file, ()))
         return {each[0]: int(each[2]) for each in fields if len(each) > 2 and each[2].isdigit()}
 
+    def homes(self) -> dict[str, str]:
+        """Returns name → home folder of passwd."""
+        fields = (line.split(":") for line in self.lines.get("passwd", ()))
+        return {each[0]: each[5] for each in fields if len(each) > 5}
+
     def with_lines(self, added: Mapping[str, Iterable[str]]) -> "Accounts":
         """Returns the accounts with lines appended whose names are new."""
         merged = dict(self.lines)
@@ -95,8 +100,7 @@ def with_user(accounts: Accounts, user: User, shell: str) -> Accounts:
         raise NodeError(f"login user {user.name!r}: a name is made of a-z, 0-9, _ and -, and starts with a letter")
     if user.name in accounts.names("passwd"):
         return accounts
-    taken = {*accounts.ids("passwd").values(), *accounts.ids("group").values()}
-    number = next(each for each in range(FIRST_ORDINARY_ID, LAST_ORDINARY_ID + 1) if each not in taken)
+    number = _next_id(accounts, user.name)
     subordinate = f"{user.name}:{_next_subordinate(accounts)}:{SUBORDINATE_IDS}"
     added = accounts.with_lines(
         {
@@ -113,6 +117,16 @@ def with_user(accounts: Accounts, user: User, shell: str) -> Accounts:
         added = added.with_lines({"group": [f"sudo:x:{_free_system_id(added)}:"], "gshadow": ["sudo:*::"]})
         added = added.with_member("sudo", user.name)
     return added
+
+
+def _next_id(accounts: Accounts, name: str) -> int:
+    people = set(accounts.ids("passwd").values())
+    # His group is there already where writing these files was cut short: passwd comes last.
+    group = accounts.ids("group").get(name)
+    if group is not None and is_ordinary(group) and group not in people:
+        return group
+    taken = people | set(accounts.ids("group").values())
+    return next(each for each in range(FIRST_ORDINARY_ID, LAST_ORDINARY_ID + 1) if each not in taken)
 
 
 def _next_subordinate(accounts: Accounts) -> int:

@@ -229,7 +229,10 @@ def tell_hidden(inside: Path, target: Path, path: str) -> None:
 
 
 def add_users(root: Path, users: tuple[settings.User, ...], volume: Path) -> None:
-    """Adds the initial users whose names the root does not have; who is there is left as he is."""
+    """Adds the initial users whose names the root does not have; who is there is left as he is.
+
+    One who has an account and no home gets it: an attempt before may have ended between the two.
+    """
     shell = "/bin/bash" if image_root.inside(root, "/bin/bash") else "/bin/sh"
     with account_files.locked(root) as etc:
         before = after = account_files.read(etc)
@@ -239,8 +242,9 @@ def add_users(root: Path, users: tuple[settings.User, ...], volume: Path) -> Non
         if any(user.sudo for user in users):
             _allow_sudo(etc)
     for user in users:
-        if user.name not in before.names("passwd"):
+        if after.homes().get(user.name) == f"/home/{user.name}":
             make_home(root, volume, user, after.ids("passwd")[user.name])
+        if user.name not in before.names("passwd"):
             say(f"added the user {user.name}")
 
 

@@ -1,0 +1,36 @@
+"""The slurm image's root in a folder, as a container runtime would unpack it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+from pathlib import Path
+
+from devcluster import images
+from devcluster.bootstrap import cache_folder
+
+
+def unpack_image(folder: Path) -> Path:
+    """The slurm image's root in a folder, built first if its inputs changed."""
+    folder.chmod(0o755)
+    archive = images.build_all(cache_folder(), ["slurm"])["slurm"].archive
+    with tarfile.open(archive) as whole:
+        (manifest,) = json.load(whole.extractfile("manifest.json"))  # type: ignore[arg-type]
+        for layer in manifest["Layers"]:
+            with tarfile.open(fileobj=whole.extractfile(layer)) as part:
+                for member in part:
+                    _extract(part, member, folder)
+    return folder
+
+
+def _extract(layer: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    """One entry of a layer over those below it; a name that begins with .wh. takes something away (OCI image-spec)."""
+    target = folder / member.name
+    hidden = target.with_name(target.name.removeprefix(".wh."))
+    if hidden.is_dir() and not hidden.is_symlink() and not member.isdir():
+        shutil.rmtree(hidden)
+    elif hidden != target:
+        hidden.unlink(missing_ok=True)
+    if hidden == target:
+        layer.extract(member, folder, filter="fully_trusted")
