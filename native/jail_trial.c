@@ -1,27 +1,137 @@
-/* Makes and ends a job's namespaces as the extern step does, so that the node knows before a job whether one could run.
+/* Makes and ends a job's namespaces as the extern step does, and runs a task in them as a step does, so that the node
+ * knows before a job whether one could run. A node that was repaired takes no job before this went well.
  *
  *   jail_trial ROOT
  *
  * Prints nothing and ends with 0, or prints why not. A process that hangs with the storage is waited for after the
  * sentence: who starts no second trial while this one lives never piles them up. */
+#include "confine.h"
 #include "jail.h"
 #include "job.h"
 
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define DEADLINE_SECONDS 10
+#ifndef TRIAL_SECONDS
+#define TRIAL_SECONDS 10
+#endif
 /* No job has it: Slurm counts from 1. */
 #define TRIAL_JOB 0
+/* nobody, which owns nothing: the shell is the users' root's to change. */
+#define TRIAL_USER 65534
+#define TRIAL_MEMORY (64 << 20)
+#define RAN "ran"
+
+/* What comes first counts: who waits for a process that told its fault adds how that ended. */
+static _Noreturn void say(int channel, const char *sentence) {
+    dprintf(channel, "%s\n", sentence);
+    _exit(EXIT_FAILURE);
+}
+
+/* No job's cgroup holds the task, so its shell, whoever changed it, gets no child, no file and hardly any memory. */
+static int limit(struct jail *jail) {
+    static const struct {
+        int resource;
+        rlim_t most;
+    } limits[] = {
+        {RLIMIT_NPROC, 0},           {RLIMIT_FSIZE, 0},           {RLIMIT_CORE, 0},
+        {RLIMIT_CPU, TRIAL_SECONDS}, {RLIMIT_DATA, TRIAL_MEMORY},
+    };
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        struct rlimit both = {.rlim_cur = limits[i].most, .rlim_max = limits[i].most};
+        if (setrlimit(limits[i].resource, &both))
+            return jail_fail_errno(jail, "limit a test step");
+    }
+    return 0;
+}
+
+static int become_nobody(struct jail *jail) {
+    if (setgroups(0, NULL) || setresgid(TRIAL_USER, TRIAL_USER, TRIAL_USER) ||
+        setresuid(TRIAL_USER, TRIAL_USER, TRIAL_USER))
+        return jail_fail_errno(jail, "run a test step as an ordinary user");
+    return 0;
+}
+
+static int mute(struct jail *jail) {
+    if (!freopen("/dev/null", "r", stdin) || !freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr))
+        return jail_fail_errno(jail, "/dev/null in the jail");
+    return 0;
+}
+
+static _Noreturn void task(struct jail *jail, const struct job *job, int channel) {
+    char *const command[] = {"sh", "-c", ":", NULL}, *const nothing[] = {NULL};
+    /* The order of spank_jail.c; the limits last, since changing the user counts his processes. */
+    if (!jail_verify(jail) && !job_enter_task(jail, job, NULL) && !jail_verify(jail) && !confine(jail) && !mute(jail) &&
+        !become_nobody(jail) && !limit(jail)) {
+        execve("/bin/sh", command, nothing);
+        jail_fail_errno(jail, "a test step could not start the jail's /bin/sh");
+    }
+    say(channel, jail->why);
+}
+
+static _Noreturn void step(const char *root, int channel) {
+    struct jail jail;
+    struct job job;
+    int status = 0;
+    jail_init(&jail, root);
+    job_init(&job, TRIAL_JOB);
+    jail_preload_system_code();
+    if (job_join_trial(&jail, &job) || job_fork_inside(&jail, &job))
+        say(channel, jail.why);
+    pid_t child = fork();
+    if (child == 0)
+        task(&jail, &job, channel);
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        jail_fail_errno(&jail, "start a test step");
+    else if (WIFSIGNALED(status))
+        jail_fail(&jail, "a test step's /bin/sh was ended by signal %d", WTERMSIG(status));
+    else if (WEXITSTATUS(status))
+        jail_fail(&jail, "a test step's /bin/sh ended with %d", WEXITSTATUS(status));
+    else
+        say(channel, RAN);
+    say(channel, jail.why);
+}
+
+static int hear(struct jail *jail, int channel) {
+    struct pollfd wait = {.fd = channel, .events = POLLIN};
+    char said[sizeof(jail->why)];
+    if (poll(&wait, 1, TRIAL_SECONDS * 1000) == 0)
+        return jail_fail(jail, "a test step did not end within %d s", TRIAL_SECONDS);
+    ssize_t length = read(channel, said, sizeof(said) - 1);
+    if (length <= 0)
+        return jail_fail(jail, "a test step ended without a word");
+    said[length] = '\0';
+    said[strcspn(said, "\n")] = '\0';
+    return strcmp(said, RAN) ? jail_fail(jail, "%s", said) : 0;
+}
+
+static int run_step(struct jail *jail) {
+    int channel[2];
+    if (pipe2(channel, O_CLOEXEC))
+        return jail_fail_errno(jail, "make a pipe");
+    pid_t child = fork();
+    if (child == 0)
+        step(jail->root, channel[1]);
+    int failed = child < 0 ? jail_fail_errno(jail, "start a test step") : 0;
+    close(channel[1]);
+    failed = failed || hear(jail, channel[0]);
+    close(channel[0]);
+    return failed;
+}
 
 int main(int argc, char *argv[]) {
     struct jail jail;
     struct job job;
     jail_init(&jail, argc > 1 ? argv[1] : JAIL_DEFAULT_ROOT);
     job_init(&job, TRIAL_JOB);
-    int failed = job_keep(&jail, &job, DEADLINE_SECONDS);
+    int failed = job_keep(&jail, &job, TRIAL_SECONDS) || run_step(&jail);
     if (failed)
         puts(jail.why);
     job_end(&job);

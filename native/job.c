@@ -161,10 +161,12 @@ static int heed_trials(struct jail *jail) {
 }
 
 int job_join(struct jail *jail, struct job *job) {
+    return heed_trials(jail) ? -1 : job_join_trial(jail, job);
+}
+
+int job_join_trial(struct jail *jail, struct job *job) {
     char path[sizeof(JOB_FOLDER) + 16];
     lock_path(job, path, sizeof(path));
-    if (heed_trials(jail))
-        return -1;
     int file = open(path, O_RDWR | O_CLOEXEC);
     /* slurmstepd keeps the user's group after it has set a container up, and the kernel shows the keeper's namespaces
      * to its own user and group alone. */

@@ -44,8 +44,12 @@ int job_keep(struct jail *jail, struct job *job, int seconds);
 /* Ends the keeper, and with it all that runs in the namespaces. */
 void job_end(struct job *job);
 
-/* Finds the job's namespaces, and makes the outer mount namespace the calling thread's, whose root is then the jail. */
+/* Finds the job's namespaces, unless this node's trials fail, and makes the outer mount namespace the calling thread's,
+ * whose root is then the jail. */
 int job_join(struct jail *jail, struct job *job);
+
+/* The same for a trial, which is not to fail for the one before it. */
+int job_join_trial(struct jail *jail, struct job *job);
 
 /* From now on, or until job_fork_outside, children of the calling thread are born into the job's process namespace. The
  * effective user may be another than root, as long as root is the real or saved one. */

@@ -53,6 +53,11 @@ BREAKS = {
         "mv /run/jail/bin/away /run/jail/bin/sh",
         "bin/sh is missing",
     ),
+    "a shell that does not run": Break(
+        "chmod a-x $(readlink -f /run/jail/bin/sh)",
+        "chmod a+x $(readlink -f /run/jail/bin/sh)",
+        "a test step could not start the jail's /bin/sh: Permission denied",
+    ),
     "no namespaces": Break(
         "mount --bind /dev/null /opt/slurm/libexec/job_keeper",
         "umount /opt/slurm/libexec/job_keeper",

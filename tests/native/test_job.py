@@ -1,6 +1,7 @@
 """A job's namespaces, made and entered as Slurm's steps do it, without Slurm; under sanitizers."""
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -27,6 +28,7 @@ mkdir "$JAIL/var/spool/slurmd/job00008"
 for folder in dev proc sys; do mount --rbind /$folder "$JAIL/$folder"; done
 touch "$JAIL/run/.jail-ready"
 """
+PERL = "#!/usr/bin/perl\n"
 MUTE = Path(__file__).parent / "mute_file_system.py"
 
 
@@ -41,10 +43,10 @@ class Said:
 class Trial:
     """A tree and a job in a mount namespace of the test's own."""
 
-    def __init__(self, folder: Path, make: Callable[..., Path], *variables: str) -> None:
+    def __init__(self, folder: Path, make: Callable[..., Path], *variables: str, program: str = "job_probe") -> None:
         self.folder = folder
         self.jail = folder / "jail"
-        self.probe = make("job_probe", folder, *variables)
+        self.probe = make(program, folder, *variables)
 
     def run(self, *steps: str, spoil: str = "", wrap: str = "", seconds: int = 60) -> Said:
         """Builds the tree, spoils it by a line of shell, runs steps as tasks of one job."""
@@ -199,6 +201,56 @@ def test_a_step_heeds_what_the_nodes_trials_found(trial: Trial) -> None:
     broken.unlink()
     assert said.statuses == [99]
     assert said.lines[0] == "refused: the storage is gone"
+
+
+@pytest.fixture(scope="module")
+def node_trial(tmp_path_factory: pytest.TempPathFactory, make: Callable[..., Path]) -> Trial:
+    """What a node asks itself before it takes jobs: a step of its own."""
+    return Trial(tmp_path_factory.mktemp("trial"), make, program="jail_trial_probe")
+
+
+def shell(content: str, mode: str = "755") -> str:
+    """Shell that puts another file in the place of the jail's /bin/sh."""
+    return f"""
+        printf '%s' {shlex.quote(content)} > "$JAIL/shell"
+        chmod {mode} "$JAIL/shell"
+        mount --bind "$JAIL/shell" "$JAIL/bin/sh"
+    """
+
+
+PROMISES = (
+    "open(my $facts, '<', '/proc/self/status') or exit 9; my $status = join('', <$facts>);"
+    " exit 8 unless $< == 65534 && $status =~ /^Groups:\\s*$/m && $status =~ /^CapPrm:\\s*0+$/m;"
+    " exit 7 if defined(fork); $SIG{XFSZ} = 'IGNORE';"
+    " exit 6 if open(my $file, '>', '/tmp/x') && syswrite($file, 'x'); exit 0"
+)
+"""An ordinary user's process that has no child and writes no file."""
+
+
+def test_a_nodes_trial_runs_a_step_as_nobody_with_nothing_to_spend(node_trial: Trial) -> None:
+    # The sentence of the trial before keeps jobs away, and not the next trial.
+    before = f"echo no job can run > {node_trial.folder}/broken"
+    said = node_trial.run(spoil=f"{before}\n{shell(PERL + PROMISES)}")
+    assert said.lines == []
+    assert not list((node_trial.folder / "jobs").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (shell(PERL + "exit 3"), "a test step's /bin/sh ended with 3"),
+        (shell(PERL + "kill 9, $$"), "a test step's /bin/sh was ended by signal 9"),
+        (shell(PERL + "sleep 1 while 1"), "a test step did not end within 3 s"),
+        (shell("#!/nowhere"), "a test step could not start the jail's /bin/sh: No such file or directory"),
+        (shell(PERL, "644"), "a test step could not start the jail's /bin/sh: Permission denied"),
+        ('rm "$JAIL/run/.jail-ready"', "is missing: this node's view of the jail is not complete"),
+    ],
+    ids=["fails", "is killed", "hangs", "is for another machine", "is not to be run", "half built"],
+)
+def test_a_node_whose_steps_do_not_work_says_why(node_trial: Trial, spoil: str, sentence: str) -> None:
+    said = node_trial.run(spoil=spoil, wrap="!")
+    assert len(said.lines) == 1
+    assert sentence in said.lines[0]
 
 
 def mute(mood: str) -> str:

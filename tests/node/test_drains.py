@@ -38,6 +38,9 @@ WELL: Causes = {JAIL: None, GPUS: None, SPACE: None}
         ({JAIL: None}, NodeRecord(True, f"{GPUS}: 3 of 4"), None),
         ({JAIL: None, SPACE: "full"}, NodeRecord(True, f"{GPUS}: 3 of 4"), None),
         ({}, NodeRecord(True, OURS), None),
+        # In a new pod a check that passes again does not show that a job could run: a test step does.
+        ({GPUS: None, SPACE: None}, NodeRecord(True, f"{GPUS}: 3 of 4"), None),
+        ({GPUS: "2 of 4"}, NodeRecord(False, ""), Drain(f"{GPUS}: 2 of 4")),
     ],
 )
 def test_a_drain_is_set_once_and_only_ours_is_lifted(

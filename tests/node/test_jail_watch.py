@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from slurm_node.jail_watch import CAUSE, PERIOD_SECONDS, JailWatch
+from slurm_node.drains import JAIL
+from slurm_node.jail_watch import PERIOD_SECONDS, JailWatch
 
 
 class Trial:
@@ -38,11 +39,11 @@ def trial(tmp_path: Path) -> Trial:
 def test_a_failure_speaks_against_the_node_until_a_trial_works(trial: Trial) -> None:
     assert trial.watch.causes == {}
     trial.says("echo storage is gone; exit 1")
-    trial.until(lambda: trial.watch.causes == {CAUSE: "storage is gone"})
+    trial.until(lambda: trial.watch.causes == {JAIL: "storage is gone"})
     assert trial.broken.read_text() == "storage is gone"
     assert not trial.worked.exists()
     trial.says("exit 0")
-    trial.until(lambda: trial.watch.causes == {CAUSE: None})
+    trial.until(lambda: trial.watch.causes == {JAIL: None})
     assert not trial.broken.exists()
     assert trial.worked.exists()
 
@@ -57,7 +58,7 @@ def test_a_trial_that_hangs_is_left_alone_and_no_second_one_started(trial: Trial
     assert started.read_text() == "x\n"
     trial.says("exit 0")
     gate.touch()
-    trial.until(lambda: trial.watch.causes == {CAUSE: None})
+    trial.until(lambda: trial.watch.causes == {JAIL: None})
 
 
 def test_a_trial_that_says_nothing_for_long_counts_as_broken(trial: Trial, tmp_path: Path) -> None:
@@ -65,4 +66,4 @@ def test_a_trial_that_says_nothing_for_long_counts_as_broken(trial: Trial, tmp_p
     trial.says(f"while [ ! -e {gate} ]; do sleep 0.05; done")
     trial.until(lambda: "takes longer" in (trial.watch.sentence or ""))
     gate.touch()
-    trial.until(lambda: trial.watch.causes == {CAUSE: None})
+    trial.until(lambda: trial.watch.causes == {JAIL: None})

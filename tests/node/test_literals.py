@@ -5,7 +5,7 @@ from pathlib import Path
 
 from node_health import node, report
 from node_health.checks import space
-from slurm_node import accounts, drains, jail_watch, paths, rehearsal
+from slurm_node import accounts, drains, paths, rehearsal
 
 from components import names
 
@@ -30,7 +30,6 @@ def test_health_checks_and_the_entry_meet_in_the_same_files() -> None:
     assert space.SHARED["the jail"] == paths.TREE
     assert space.OWN == {"/tmp": paths.TREE / "tmp", "slurmd's spool": paths.SPOOL}
     assert f"{report.REASON_PREFIX} " in drains.PREFIXES
-    assert jail_watch.CAUSE in drains.PREFIXES
 
 
 def test_slurm_starts_the_programs_that_the_image_brings() -> None:

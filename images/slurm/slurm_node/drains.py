@@ -1,7 +1,7 @@
 """The node's own say about its drain: causes come from trials of the jail and from health checks.
 
-When one speaks against the node, it is drained with that reason; when it no longer does, the drain is lifted, if it is
-still ours. Reasons of others stay as they are.
+When one speaks against the node, it is drained with that reason; when it no longer does, and a test step ran in the
+jail, the drain is lifted, if it is still ours. Reasons of others stay as they are.
 """
 
 import re
@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from slurm_node.log import say
 from slurm_node.settings import NEW_REASON
 
-PREFIXES = ("pulumi-slurm:jail", "pulumi-slurm:health ")
+JAIL = "pulumi-slurm:jail"
+"""The cause of what trials of the jail find; known as soon as one was made in this pod (jail_watch.py)."""
+PREFIXES = (JAIL, "pulumi-slurm:health ")
 """What this node's drains begin with; only such a drain is changed or lifted here."""
 LESS_TELLING = ("batch job complete failure", "Prolog error", "Kill task failed", NEW_REASON)
 """Reasons that ours may replace: what slurmctld writes when a step fails to start, which is what a broken node makes it
@@ -59,8 +61,8 @@ def reaction(causes: Causes, node: NodeRecord) -> Drain | Undrain | None:
     cause = node.reason.partition(": ")[0]
     ours = node.drained and node.reason.startswith(PREFIXES)
     speaking = [f"{begin}: {plain(why)}" for begin, why in causes.items() if why is not None]
-    if ours and cause not in causes:
-        return None  # Nobody knows whether it is still so.
+    if ours and not {cause, JAIL} <= causes.keys():
+        return None  # Nobody knows whether it is still so, or whether a job could run.
     if not speaking:
         return Undrain() if ours else None
     replaceable = node.reason.startswith(LESS_TELLING)

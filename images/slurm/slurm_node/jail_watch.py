@@ -1,7 +1,8 @@
 """Does the jail work on this node? Asked before a job is: a node that fails every step at once would swallow the queue.
 
-A trial makes and ends a job's namespaces as a job would, every few seconds; drains.py drains for it. A trial that hangs
-with the storage is left alone and no second one is started beside it.
+A trial makes a job's namespaces, runs a step in them and ends them, every few seconds; drains.py drains for it, and in
+a new pod lifts no drain before one went well. A trial that hangs with the storage is left alone and no second one is
+started beside it.
 """
 
 import os
@@ -9,14 +10,12 @@ import subprocess
 from pathlib import Path
 
 from slurm_node import paths
-from slurm_node.drains import Causes, plain
+from slurm_node.drains import JAIL, Causes, plain
 from slurm_node.log import say
 
-CAUSE = "pulumi-slurm:jail"
-"""What the reason of a drain for it begins with."""
 PERIOD_SECONDS = 5.0
-PATIENCE_SECONDS = 20.0
-"""The trial's own deadlines end before."""
+PATIENCE_SECONDS = 40.0
+"""The trial's own deadlines, three of 10 s, end before."""
 
 
 class JailWatch:
@@ -57,7 +56,7 @@ class JailWatch:
     @property
     def causes(self) -> Causes:
         """What speaks for or against the node; nothing before the first trial is done."""
-        return {CAUSE: self.sentence} if self.tried else {}
+        return {JAIL: self.sentence} if self.tried else {}
 
     def _start(self, now: float) -> None:
         self._process = subprocess.Popen(self._trial, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
@@ -74,7 +73,7 @@ class JailWatch:
         elif code is not None and not (code and self.sentence):
             self._conclude(None if code == 0 else f"the trial ended with {code} and no word")
         elif code is None and now - self._started > PATIENCE_SECONDS and not self.sentence:
-            self._conclude(f"making a job's view of the jail takes longer than {PATIENCE_SECONDS:.0f} s")
+            self._conclude(f"a step in the jail takes longer than {PATIENCE_SECONDS:.0f} s")
         if code is not None:
             process.stdout.close()
             self._process = None

@@ -22,9 +22,9 @@ from slurm_node import (
     settings,
     tree,
 )
-from slurm_node.drains import OwnDrain, parse_record, run_scontrol
+from slurm_node.drains import JAIL, OwnDrain, parse_record, run_scontrol
 from slurm_node.health_watch import HealthWatch
-from slurm_node.jail_watch import CAUSE, JailWatch
+from slurm_node.jail_watch import JailWatch
 from slurm_node.log import NodeError, say
 from slurm_node.submount_watch import SubmountWatch
 from slurm_node.supervise import Daemon, run
@@ -60,7 +60,7 @@ def main() -> int:
         sentence = refusal()
         if sentence and slurmd.process is not None:
             # Told while slurmd, which is stopped for it, still answers for scontrol's identity.
-            drain.tick(time.monotonic(), {CAUSE: sentence})
+            drain.tick(time.monotonic(), {JAIL: sentence})
         return sentence
 
     slurmd = Daemon("slurmd", command, environment, refuse)
@@ -75,7 +75,7 @@ def main() -> int:
             watch.tick(time.monotonic())
             health.tick()
             plugin = plugin_version.refusal()
-            drain.tick(time.monotonic(), {**watch.causes, **health.causes, **({CAUSE: plugin} if plugin else {})})
+            drain.tick(time.monotonic(), {**watch.causes, **health.causes, **({JAIL: plugin} if plugin else {})})
         container_leftovers.sweep()
         set_state(state_of(slurmd, watch, health))
 
