@@ -73,14 +73,20 @@ def read_recipe(name: str) -> Recipe:
     """Reads the recipe of one image from images/NAME.
 
     A file ``packages`` describes the base given as build argument BASE, ``packages.build`` the one given as BUILD_BASE.
+    An option (a folder with ``packages``) adds its own to BASE when its ``source`` is there.
     """
     folder = IMAGES / name
     containerfile = (folder / "Containerfile").read_text()
-    lists = {"BASE": folder / "packages", "BUILD_BASE": folder / "packages.build"}
+    options = sorted(source.with_name("packages") for source in folder.glob("*/source"))
+    lists = {"BASE": [folder / "packages", *options], "BUILD_BASE": [folder / "packages.build"]}
     return Recipe(
         name=name,
         containerfile=containerfile,
-        package_lists={argument: tuple(path.read_text().split()) for argument, path in lists.items() if path.exists()},
+        package_lists={
+            argument: tuple(word for path in paths for word in path.read_text().split())
+            for argument, paths in lists.items()
+            if paths[0].exists()
+        },
         inputs=tuple(sorted(_copied_files(containerfile))),
         suite=SUITE_FILE.read_text().strip(),
     )
@@ -109,7 +115,7 @@ def _files_below(path: Path) -> Iterator[Path]:
 
 
 def _ignored(path: Path) -> bool:
-    return "__pycache__" in path.parts or "build" in path.relative_to(REPOSITORY).parts or path.suffix == ".pyc"
+    return not {"__pycache__", "build", ".git"}.isdisjoint(path.relative_to(REPOSITORY).parts) or path.suffix == ".pyc"
 
 
 def root_reference(suite: str, packages: tuple[str, ...]) -> str:

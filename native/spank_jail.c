@@ -7,6 +7,7 @@
  * working folder, so the root changes there; slurm_spank_user_init is the last one before it forks the tasks, so their
  * process namespace is chosen there. Nothing of the user starts unless task_init_privileged finds itself inside.
  */
+#include "spank_jail.h"
 #include "confine.h"
 #include "container_log.h"
 #include "jail.h"
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
@@ -33,6 +35,8 @@ static struct {
     struct jail jail;
     struct job job;
     uint32_t step;
+    bool forks_inside; /* between user_init and the last task_post_fork */
+    bool is_task;
 } context;
 
 /* What slurmstepd itself uses to report a step that must not run, and to clean up after it. */
@@ -137,7 +141,32 @@ int slurm_spank_user_init(spank_t spank, int argc, char *argv[]) {
     (void)spank;
     (void)argc;
     (void)argv;
-    return is_inside() ? outcome_of(job_fork_inside(&context.jail, &context.job)) : ESPANK_SUCCESS;
+    context.forks_inside = is_inside() && !job_fork_inside(&context.jail, &context.job);
+    return is_inside() && !context.forks_inside ? outcome_of(-1) : ESPANK_SUCCESS;
+}
+
+/* Order matters: the last call gives up the right to make the ones before it. */
+static int become_inner(const char *script) {
+    return jail_verify(&context.jail) || job_enter_task(&context.jail, &context.job, script) ||
+           jail_verify(&context.jail) || confine(&context.jail);
+}
+
+pid_t spank_jail_fork(void) {
+    if (!is_inside() || context.is_task)
+        return fork();
+    if (!context.forks_inside && job_fork_inside(&context.jail, &context.job))
+        return -1;
+    pid_t child = fork();
+    if (child == 0) {
+        /* The effective user is the job's in user_init. Who forks here becomes that user for good afterwards. */
+        if (!seteuid(0) && !become_inner(NULL))
+            return 0;
+        tell_the_node();
+        _exit(EXIT_FAILURE);
+    }
+    if (!context.forks_inside && job_fork_outside(&context.jail, &context.job))
+        slurm_error(PLUGIN ": %s", context.jail.why);
+    return child;
 }
 
 /* Called once for each task when all have been forked. From here on slurmstepd may start threads, which the kernel
@@ -146,6 +175,7 @@ int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[]) {
     (void)spank;
     (void)argc;
     (void)argv;
+    context.forks_inside = false;
     return is_inside() ? outcome_of(job_fork_outside(&context.jail, &context.job)) : ESPANK_SUCCESS;
 }
 
@@ -158,10 +188,8 @@ int slurm_spank_task_init_privileged(spank_t spank, int argc, char *argv[]) {
         return ESPANK_SUCCESS;
     snprintf(script, sizeof(script), VIEW_SPOOL "/job%05u", context.job.id);
     bool batch = context.step == SLURM_BATCH_SCRIPT;
-    /* Order matters: the last call gives up the right to make the ones before it. */
-    return outcome_of(jail_verify(&context.jail) ||
-                      job_enter_task(&context.jail, &context.job, batch ? script : NULL) ||
-                      jail_verify(&context.jail) || confine(&context.jail));
+    context.is_task = true;
+    return outcome_of(become_inner(batch ? script : NULL));
 }
 
 int slurm_spank_exit(spank_t spank, int argc, char *argv[]) {

@@ -19,6 +19,8 @@ from components.config.values import memory_bytes
 
 _SLURMS = ("/opt/slurm", names.SPOOL_DIR)
 """What every node brings by itself, over whatever the volume has there."""
+_PYXIS, _PYXIS_EPILOG = "spank_pyxis.so", "container_scope=job"
+"""Its epilog fails outside of the jail, and Slurm drains the node for that (Pyxis 0.24, pyxis_slurmd.c)."""
 
 
 def _duplicates(key: str, rows: list[tuple[int, Mapping[str, Any]]], path: tuple[str | int, ...]) -> Iterator[Problem]:
@@ -182,7 +184,14 @@ def _external(external: Any) -> Iterator[Problem]:
 
 
 def _spank_plugins(config: Mapping[str, Any]) -> Iterator[Problem]:
-    yield from _duplicates("file", _rows(_map(config.get("slurm")).get("spankPlugins")), ("slurm", "spankPlugins"))
+    rows = _rows(_map(config.get("slurm")).get("spankPlugins"))
+    path = ("slurm", "spankPlugins")
+    yield from _duplicates("file", rows, path)
+    for index, row in rows:
+        arguments = row.get("arguments")
+        if row.get("file") == _PYXIS and isinstance(arguments, list) and _PYXIS_EPILOG in arguments:
+            want = "container_scope=global: else Pyxis has slurmd run enroot at a job's end, where there is none"
+            yield Problem((*path, index, "arguments", arguments.index(_PYXIS_EPILOG)), _PYXIS_EPILOG, want)
 
 
 def _options(config: Mapping[str, Any]) -> Iterator[Problem]:

@@ -33,7 +33,7 @@ PluginFile = Annotated[
     matching(r"(?!spank_jail\.so$)[A-Za-z0-9][A-Za-z0-9._-]*\.so", "a file's name such as spank_pyxis.so, no path"),
 ]
 PluginArgument = Annotated[
-    str, matching(r"[A-Za-z0-9_./:=,@%+-]+", "one word such as runtime_path=/tmp/pyxis, without quotes or `#`")
+    str, matching(r"[A-Za-z0-9_./:=,@%+-]+", "one word such as runtime_path=/run/user, without quotes or `#`")
 ]
 OptionName = Annotated[str, AfterValidator(check_option_name)]
 OptionValue = Annotated[str, BeforeValidator(_text), AfterValidator(check_option_value)]

@@ -13,11 +13,14 @@ from tests.image import roots
 from tests.image.small_cluster import ALICE, SmallCluster
 
 PLUGINS = "opt/slurm/lib/slurm-wlm"
-# It has an option as Pyxis has, says in which root it is called, and fails on demand. Declared as in spank.h.
+NATIVE = Path(__file__).resolve().parents[2] / "native"
+# It has an option as Pyxis has, says in which root it is called, fails on demand, and starts processes in slurmstepd,
+# as Pyxis starts enroot there. Declared as in spank.h, and built as images/slurm/build_plugins.py does.
 SOURCE = r"""
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 const char plugin_name[] = "stand_in", plugin_type[] = "spank";
 const unsigned int plugin_version = VERSION, spank_plugin_version = 1;
@@ -48,12 +51,44 @@ static void say(void *spank, const char *when) {
         slurm_spank_log("stand-in: %s: uid %u, root %lu, told %s, asked for %s", when, geteuid(),
                         (unsigned long)root.st_ino, told, image);
 }
+static void start(const char *when) {
+    char said[256] = "", line[128];
+    int channel[2];
+    if (strcmp(image, "starts") || pipe(channel))
+        return;
+    pid_t child = fork();
+    if (child == 0) {
+        FILE *status = fopen("/proc/self/status", "r");
+        dprintf(channel[1], "%d ", setreuid(1000, 1000));
+        for (const char *const *name = (const char *const[]){"pid", "mnt", "ipc", NULL}; *name; name++) {
+            char path[64], space[64] = "";
+            snprintf(path, sizeof(path), "/proc/self/ns/%s", *name);
+            if (readlink(path, space, sizeof(space) - 1) > 0)
+                dprintf(channel[1], "%s ", space);
+        }
+        while (status && fgets(line, sizeof(line), status))
+            if (!strncmp(line, "CapBnd", 6) || !strncmp(line, "Seccomp_filters", 15))
+                dprintf(channel[1], "%s ", strtok(line, "\n"));
+        _exit(0);
+    }
+    close(channel[1]);
+    for (ssize_t had = 0, more; (more = read(channel[0], said + had, sizeof(said) - 1 - had)) > 0; had += more)
+        ;
+    close(channel[0]);
+    waitpid(child, NULL, 0);
+    slurm_spank_log("stand-in started in %s: %s", when, said);
+}
+int slurm_spank_task_exit(void *spank, int argc, char **argv) {
+    start("task_exit");
+    return 0;
+}
 int slurm_spank_init_post_opt(void *spank, int argc, char **argv) {
     say(spank, "post_opt");
     return 0;
 }
 int slurm_spank_user_init(void *spank, int argc, char **argv) {
     say(spank, "user_init");
+    start("user_init");
     return 0;
 }
 int slurm_spank_task_init(void *spank, int argc, char **argv) {
@@ -70,8 +105,10 @@ def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     number = f"-DVERSION={version[0] << 16 | version[1] << 8 | version[2]}"
     plugin = image / PLUGINS / "stand_in.so"
     more = {"spankPlugins": [{"file": plugin.name, "arguments": ["runtime_path=/tmp/x"]}]}
-    command = ["gcc", "-shared", "-fPIC", number, "-x", "c", "-", "-o", str(plugin)]
-    subprocess.run(command, input=SOURCE, text=True, check=True, timeout=60)
+    made = folder / "confined_fork.o"
+    subprocess.run(["make", "-s", "-C", NATIVE, f"OUT={folder}", made], check=True, timeout=60)
+    command = ["gcc", "-shared", "-fPIC", number, "-Dfork=confined_fork", "-x", "c", "-", "-x", "none", str(made)]
+    subprocess.run([*command, "-o", str(plugin)], input=SOURCE, text=True, check=True, timeout=60)
     try:
         with SmallCluster(image, roots.make("bookworm", folder / "root"), folder, slurm=more) as started:
             started.start()
@@ -105,3 +142,14 @@ def test_a_required_one_that_fails_fails_the_step(cluster: SmallCluster) -> None
     done = cluster.jail("srun -n1 --stand-in=broken id -u", user=ALICE)
     assert done.returncode != 0
     assert done.stdout == ""
+
+
+def test_what_it_starts_in_slurmstepd_is_confined_as_a_task_is(cluster: SmallCluster) -> None:
+    told = "readlink /proc/self/ns/pid /proc/self/ns/mnt /proc/self/ns/ipc; "
+    told += "grep -E '^(CapBnd|Seccomp_filters)' /proc/self/status"
+    done = cluster.jail(f'srun -n1 --stand-in=starts sh -c "{told}"', user=ALICE)
+    of_task = done.stdout.split()
+    assert len(of_task) == 7, done.stderr
+    said = done.stderr + cluster.log("cpu-0")
+    started = {when: words.split() for when, words in re.findall(r"stand-in started in (\w+): (.*)", said)}
+    assert started == {"user_init": ["0", *of_task], "task_exit": ["0", *of_task]}, said

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
+import platform
 from pathlib import Path
 
 import pytest
 from jail_commands import container_plan, container_step, image
 from jail_commands.container_plan import Step
-from jail_commands.running import Refused
+from jail_commands.running import Refused, outcome
 from slurm_node import container_leftovers, paths
 
 from components import names, slurm_conf
@@ -148,6 +151,46 @@ def test_a_failed_pull_leaves_nothing_and_an_older_image_as_it_was(tmp_path, mon
     with pytest.raises(Refused, match="nothing was kept"):
         image.command(["pull", "--replace", f"docker-archive:{tmp_path}/gone.tar"])
     assert [each.name for each in there.parent.iterdir()] == ["gone"]
+
+
+def layout(folder: Path, architecture: str | None) -> Path:
+    """An image as skopeo writes it, so far as it is read."""
+    config = {"os": "linux", **({"architecture": architecture} if architecture is not None else {})}
+    (folder / "blobs/sha256").mkdir(parents=True)
+    (folder / "blobs/sha256/c").write_text(json.dumps(config))
+    (folder / "blobs/sha256/m").write_text(json.dumps({"config": {"digest": "sha256:c"}}))
+    (folder / "index.json").write_text(json.dumps({"manifests": [{"digest": "sha256:m"}]}))
+    return folder
+
+
+@pytest.mark.parametrize(("machine", "architecture"), [("x86_64", "amd64"), ("aarch64", "arm64"), ("x86_64", None)])
+def test_an_image_for_this_machine_is_taken(
+    tmp_path: Path, monkeypatch, machine: str, architecture: str | None
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    image.check_architecture(layout(tmp_path, architecture), "oci-archive:x.tar")
+
+
+def test_an_image_for_other_machines_is_refused_before_it_is_unpacked(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(image, "show", lambda *words: layout(Path(words[-1].split(":")[1]), "arm64"))
+    with pytest.raises(Refused, match=r"oci-archive:x\.tar is for arm64, and this machine is amd64: nothing was kept"):
+        image.command(["pull", "oci-archive:x.tar"])
+    assert list((tmp_path / image.OWN).iterdir()) == []
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(image, "show", lambda *words: None)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "rootfs/proc")
+
+    monkeypatch.setattr(image, "check_architecture", full)
+    assert outcome("slurm-image", image.command, ["pull", "oci-archive:x.tar"]) == 1
+    assert "No space left on device" in capsys.readouterr().err
+    assert list((tmp_path / image.OWN).iterdir()) == []
 
 
 def test_empty_folders_of_steps_are_swept_and_no_others(tmp_path: Path) -> None:

@@ -39,6 +39,30 @@ def test_what_a_containerfile_copies_is_an_input_and_build_results_are_not() -> 
     assert not [path for path in inputs if "__pycache__" in path or path.startswith("native/build/")]
 
 
+def test_the_history_of_a_plugins_source_is_no_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_recipe, "REPOSITORY", tmp_path)
+    for name in ("pyxis/.git/HEAD", "pyxis/Makefile"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert list(image_recipe._files_below(tmp_path / "pyxis")) == [tmp_path / "pyxis/Makefile"]
+
+
+def test_an_options_packages_are_in_the_base_only_when_its_source_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    option = tmp_path / "jail" / "enroot"
+    option.mkdir(parents=True)
+    (tmp_path / "suite").write_text("forky\n")
+    (tmp_path / "jail" / "Containerfile").write_text("FROM scratch\n")
+    (tmp_path / "jail" / "packages").write_text("git\n")
+    (option / "packages").write_text("jq\nparallel\n")
+    monkeypatch.setattr(image_recipe, "IMAGES", tmp_path)
+    monkeypatch.setattr(image_recipe, "SUITE_FILE", tmp_path / "suite")
+    assert image_recipe.read_recipe("jail").package_lists == {"BASE": ("git",)}
+    (option / "source").mkdir()
+    assert image_recipe.read_recipe("jail").package_lists == {"BASE": ("git", "jq", "parallel")}
+
+
 def test_a_complete_archive_is_not_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = image_recipe.read_recipe("jail")
     archive = tmp_path / "images" / f"jail-{recipe.tag}.tar"

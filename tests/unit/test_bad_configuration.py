@@ -100,6 +100,11 @@ BAD: list[tuple[str, Any, str]] = [
     ("slurm.spankPlugins", [{"file": "a.so", "arguments": "a=b"}], "arguments: got 'a=b'; want a list"),
     ("slurm.spankPlugins", [{"file": "a.so", "required": "maybe"}], "required: got 'maybe'; want true or false"),
     ("slurm.spankPlugins", [{"file": "a.so"}] * 2, "want another name: spankPlugins[0] has this one"),
+    (
+        "slurm.spankPlugins",
+        [{"file": "spank_pyxis.so", "arguments": ["runtime_path=/run/user", "container_scope=job"]}],
+        "slurm.spankPlugins[0].arguments[1]: got 'container_scope=job'; want container_scope=global",
+    ),
     ("slurm.options", {"UsePAM": True}, 'want text in quotes, such as "YES"'),
     ("slurm.options", {"Debug\nFlags": "a"}, "want a key of slurm.conf"),
     ("slurm.options", {"DebugFlag": "a"}, "want a key of slurm.conf that Slurm 26.05 knows; did you mean DebugFlags?"),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import platform
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from jail_commands import container_plan
 from jail_commands.running import Refused, outcome
@@ -19,6 +22,8 @@ SHARED = Path("/srv/slurm-images")
 OWN = Path(".local/share/slurm-images")
 SOURCES = ("docker://", "docker-archive:", "oci-archive:", "oci:", "dir:")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+"""This machine's architecture, as uname and as the OCI image specification name it."""
 FOLDERS = ("proc", "sys", "dev", "tmp", "home", "srv", container_plan.SPOOL.lstrip("/"))
 EXAMPLES = """
 It prints the path for --container; the same command again prints it at once.
@@ -115,7 +120,7 @@ def pull(source: str, bundle: Path, *, insecure: bool) -> None:
     """Makes a bundle aside, and puts it into its place when it is whole.
 
     Raises:
-        Refused: skopeo or umoci failed, whose words were printed.
+        Refused: skopeo or umoci failed, whose words were printed; or the image is for other machines.
     """
     name_of(source)
     aside = bundle.with_name(f".pulling-{bundle.name}-{os.getpid()}")
@@ -123,6 +128,7 @@ def pull(source: str, bundle: Path, *, insecure: bool) -> None:
     try:
         trust = ["--src-tls-verify=false"] if insecure else []
         show("skopeo", "copy", *trust, source, f"oci:{aside}/image:image")
+        check_architecture(aside / "image", source)
         rootless = [] if os.geteuid() == 0 else ["--rootless"]
         show("umoci", "unpack", *rootless, "--image", f"{aside}/image:image", f"{aside}/bundle")
         make_places(aside / "bundle/rootfs")
@@ -133,6 +139,29 @@ def pull(source: str, bundle: Path, *, insecure: bool) -> None:
         (aside / "bundle").rename(bundle)
     finally:
         delete(aside)
+
+
+def check_architecture(layout: Path, source: str) -> None:
+    """Looks whether this machine can run an image. A registry's list has one for each; skopeo took the right one there.
+
+    Args:
+        layout: the image as skopeo wrote it (OCI image-spec, image-layout.md).
+        source: what it was copied from.
+
+    Raises:
+        Refused: it is for another architecture.
+    """
+    index = json.loads((layout / "index.json").read_text())
+    config = blob(layout, blob(layout, index["manifests"][0])["config"])
+    here = ARCHITECTURES.get(platform.machine(), platform.machine())
+    if config.get("architecture") not in (here, "", None):
+        raise Refused(f"{source} is for {config['architecture']}, and this machine is {here}: nothing was kept")
+
+
+def blob(layout: Path, descriptor: dict[str, Any]) -> dict[str, Any]:
+    """Returns the JSON that a descriptor of an image layout points to."""
+    parsed: dict[str, Any] = json.loads((layout / "blobs" / descriptor["digest"].replace(":", "/")).read_text())
+    return parsed
 
 
 def make_places(root: Path) -> None:

@@ -1,0 +1,41 @@
+"""Builds the SPANK plugins whose source somebody put beside the image, in the build stage of the slurm image.
+
+A folder with a Makefile becomes the .so files that `make` leaves in it, against the headers of the image's Slurm. What
+such a plugin forks in slurmstepd is confined as a task of the job is: its `fork` and `setns` are those of
+native/confined_fork.c.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+INSTEAD = ("-Dfork=confined_fork", "-Dsetns=confined_setns")
+
+
+def main(plugins: Path, native: Path) -> None:
+    """Puts the .so of each folder with a Makefile beside the folders.
+
+    Args:
+        plugins: images/slurm/plugins.
+        native: where ``make -C native`` left confined_fork.o.
+
+    Raises:
+        SystemExit: a folder has no Makefile, or makes no plugin.
+    """
+    for folder in sorted(path for path in plugins.iterdir() if path.is_dir()):
+        if not (folder / "Makefile").exists():
+            sys.exit(f"images/slurm/plugins/{folder.name} has no Makefile: it is to hold a plugin's source")
+        # As variables of the environment: a Makefile adds its own to them.
+        flags = {"CPPFLAGS": " ".join(INSTEAD), "LDFLAGS": str(native / "confined_fork.o")}
+        subprocess.run(["make", "-C", folder], env={**os.environ, **flags}, check=True, timeout=600)
+        made = sorted(folder.glob("*.so"))
+        if not made:
+            sys.exit(f"images/slurm/plugins/{folder.name}: make left no .so there")
+        for file in made:
+            shutil.copy(file, plugins / file.name)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

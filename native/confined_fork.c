@@ -1,0 +1,29 @@
+/* Linked into plugins of somebody else's, which are compiled to call these for fork and setns
+ * (images/slurm/build_plugins.py).
+ *
+ * slurmstepd stands outside of the job: its own children see the whole node's processes and cgroups, and root among
+ * them has the pod's capabilities. A plugin that starts the users' programs there, as Pyxis starts enroot, opens a way
+ * out.
+ */
+#include "confined_fork.h"
+#include "spank_jail.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <sched.h>
+
+pid_t confined_fork(void) {
+    /* Not a library that the plugin names: Slurm would find our callbacks in it, too, and call them twice. */
+    void *jail = dlopen(SPANK_JAIL, RTLD_NOW | RTLD_NOLOAD);
+    pid_t (*start)(void) = NULL;
+    if (jail)
+        *(void **)&start = dlsym(jail, SPANK_JAIL_FORK);
+    if (start)
+        return start();
+    errno = ENOSYS;
+    return -1;
+}
+
+int confined_setns(int file, int kind) {
+    return kind == CLONE_NEWCGROUP ? 0 : setns(file, kind);
+}
