@@ -85,7 +85,7 @@ def _of_set(index: int, node_set: NodeSet, gpus: Gpus, seen: Seen) -> Iterator[P
         return
     fitting = [node for node in taking if node.allocatable.get(gpus.resource, 0) >= gpus.per_node]
     room = sum(node.allocatable[gpus.resource] // gpus.per_node for node in fitting)
-    if room < node_set.replicas:
+    if node_set.replicas is not None and room < node_set.replicas:
         want = f"at most {room}: {len(fitting)} nodes offer {gpus.per_node} or more {gpus.resource} each"
         yield Problem((*path, "replicas"), node_set.replicas, want)
     products = {slurm_product(node.labels[PRODUCT_LABEL]) for node in fitting if PRODUCT_LABEL in node.labels}

@@ -74,6 +74,8 @@ LABEL_COMPONENT: Final = "app.kubernetes.io/component"
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 LABEL_EVICTABLE: Final = f"{API_GROUP}/evictable"
 LABEL_NODE_SET: Final = f"{API_GROUP}/node-set"
+ANNOTATION_REPLICAS: Final = f"{API_GROUP}/declared-replicas"
+"""On a NodeSet: the number of nodes that the program declares."""
 
 # Ports.
 SLURMCTLD_PORT: Final = 6817

@@ -227,16 +227,28 @@ def node_set_resource(config: Config, node_set: NodeSetConfig) -> dict[str, Any]
         "paused": update.paused,
         **({"deadlineSeconds": duration_seconds(update.deadline)} if update.deadline else {}),
     }
-    spec = {
+    spec: dict[str, Any] = {
         "cluster": config.cluster.name,
         "statefulSet": name,
-        "replicas": node_set.replicas,
         "removal": node_set.removal.policy,
         "update": policy,
         "reactions": node_set.reactions.policy,
     }
-    more = {names.LABEL_NODE_SET: name}
-    return declared(config, names.API_VERSION, "NodeSet", name, "worker", {"spec": spec}, more_labels=more)
+    annotations = {}
+    if node_set.replicas is not None:
+        spec["replicas"] = node_set.replicas
+        # `kubectl scale` changes the number in the spec alone, and so shows beside this one.
+        annotations[names.ANNOTATION_REPLICAS] = str(node_set.replicas)
+    return declared(
+        config,
+        names.API_VERSION,
+        "NodeSet",
+        name,
+        "worker",
+        {"spec": spec},
+        annotations=annotations,
+        more_labels={names.LABEL_NODE_SET: name},
+    )
 
 
 def cluster_resource(config: Config) -> dict[str, Any]:

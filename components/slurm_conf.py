@@ -47,7 +47,7 @@ def _partition(config: Config, partition: Partition) -> str:
 
 def _settings(config: Config) -> dict[str, str]:
     limits = config.slurm.cgroup_plugin is not CgroupPlugin.DISABLED
-    total = sum(node_set.replicas for node_set in config.node_sets)
+    total = sum(node_set.replicas or 0 for node_set in config.node_sets)
     settings = {
         "ClusterName": config.cluster.name,
         # The pod's host name, and the Service as its address: the pod's address changes, the Service's name does not.

@@ -140,7 +140,12 @@ class NodeSet(Model):
     """A group of equal nodes. Its name is also the prefix of the nodes' names, and a Slurm feature."""
 
     name: SetName = setting("Name of the set; its nodes are NAME-0, NAME-1 …")
-    replicas: WholeNumber = setting("Wanted number of nodes.", ge=0, le=LARGEST_SET)
+    replicas: WholeNumber | None = setting(
+        "Wanted number of nodes. Left out: `kubectl scale nodeset` or an autoscaler says it; a new set has one node.",
+        default=None,
+        ge=0,
+        le=LARGEST_SET,
+    )
     resources: NodeResources = setting("CPUs and memory of each node.")
     gpus: Gpus | None = setting("GPUs of each node; left out: none.", default=None)
     network: NodeNetwork = setting("Networks of each node besides the pod network.", factory=NodeNetwork)

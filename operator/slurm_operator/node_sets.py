@@ -151,7 +151,8 @@ class NodeSets:
             "restarts": [report.restart(each) for each in plan.restarts] or None,
             "selector": ",".join(f"{key}={value}" for key, value in labels.items()),
         }
-        conditions = own.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
+        ready = f"{counts.ready} of {counts.wanted} nodes take jobs"
+        conditions = (*own.conditions(ready), status.scaled_outside(node_set))
         await report.write_status(self._api, self._lease, body, conditions, fields)
         await self._tell(body, [waiting] if waiting else [], held)
         for action, number in updates.queue(scale).items() if scale else ():

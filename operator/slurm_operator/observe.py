@@ -9,7 +9,7 @@ import datetime
 from collections.abc import Mapping
 
 from slurm_operator import names
-from slurm_operator.decisions import accounting
+from slurm_operator.decisions import accounting, ownership
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.seen import (
     Cluster,
@@ -205,6 +205,7 @@ def node_set(body: Object) -> NodeSet:
     deleting = "deletionTimestamp" in metadata
     guarded = names.FINALIZER in metadata.get("finalizers", [])
     removal = _removal_policy(spec.get("removal", {}))
+    declared = annotations.get(names.REPLICAS_ANNOTATION, "")
     return NodeSet(
         name=metadata["name"],
         cluster=spec["cluster"],
@@ -221,6 +222,8 @@ def node_set(body: Object) -> NodeSet:
             for each in body.get("status", {}).get("restarts", [])
         ),
         approved=frozenset(annotations.get(names.APPROVE_ANNOTATION, "").split(",")),
+        declared=int(declared) if declared.isdecimal() and not deleting else None,
+        scaled_by=tuple(ownership.writers(body, ("f:spec", "f:replicas"))),
     )
 
 

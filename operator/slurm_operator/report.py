@@ -73,7 +73,7 @@ async def write_status(
         bad = (now_is.status == "True") == (now_is.type == "Degraded") and now_is.reason != "UpdateInProgress"
         name = f"{body['kind']} {metadata['name']}"
         log.info("condition changed: %s %s%s reason=%s", name, now_is.type, now_is.status, now_is.reason)
-        warning = bad and now_is.type != "Progressing"
+        warning = bad and now_is.type not in ("Progressing", "ScaledOutsidePulumi")
         await event(api, body, f"{now_is.type}{now_is.status}", now_is.message, warning=warning)
 
 

@@ -171,7 +171,8 @@ class Restart:
 class NodeSet:
     """A NodeSet resource; `replicas` is None when nobody has said how many.
 
-    `guard` is the slurmrestd that was noted when our finalizer was set; None without the finalizer.
+    `guard` is the slurmrestd that was noted when our finalizer was set; None without the finalizer. `declared` is the
+    program's number, None if it leaves that to others; `scaled_by` are those others who wrote the number that counts.
     """
 
     name: str
@@ -186,6 +187,8 @@ class NodeSet:
     reactions: ReactionPolicy = dataclasses.field(default_factory=ReactionPolicy)
     restarts: tuple[Restart, ...] = ()
     approved: frozenset[str] = frozenset()
+    declared: int | None = None
+    scaled_by: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -229,6 +229,32 @@ def test_what_cannot_be_changed_back_is_made_anew(world: World) -> None:
     assert "immutable" not in world.get(*CONFIG)
 
 
+def test_a_worker_set_with_another_fixed_field_is_made_anew_around_its_pods_and_their_job(world: World) -> None:
+    """The name of a set's Service can't be changed: who changes it makes another set, and so does the operator."""
+    pods = {name: world.uid("pods", name) for name in ("cpu-0", "cpu-1")}
+    job = world.slurm.run_job("cpu-1")
+    begin(world, "another-set")
+    world.wait("Healing", "False", "UpdateInProgress")
+    live = world.get("statefulsets", "cpu")
+    world.admin.call("DELETE", world.path("statefulsets", "cpu"), {"propagationPolicy": "Background"})
+    other = {"name": "cpu", "labels": live["metadata"]["labels"]}
+    world.create("statefulsets", {"metadata": other, "spec": {**live["spec"], "serviceName": "other"}})
+    finish(world, "another-set")
+    until(lambda: world.get("statefulsets", "cpu")["metadata"].get("deletionTimestamp"), "it is deleted")
+    assert world.get("statefulsets", "cpu")["metadata"]["finalizers"] == ["orphan"], "its pods are to stay"
+    # As Kubernetes' garbage collector does when it has let the pods go.
+    world.patch("statefulsets", "cpu", {"metadata": {"finalizers": None}})
+
+    def service() -> str:
+        return str(world.get("statefulsets", "cpu")["spec"]["serviceName"]) if world.uid("statefulsets", "cpu") else ""
+
+    until(lambda: service() == "a", "the declared set")
+    until(lambda: world.size() == 2, "with both nodes")
+    assert {name: world.uid("pods", name) for name in pods} == pods
+    assert world.slurm.killed == []
+    world.slurm.end_job(job)
+
+
 def test_a_deleted_claim_is_told_and_not_made_anew(world: World) -> None:
     world.patch("persistentvolumeclaims", "slurm-jail", {"metadata": {"finalizers": ["test/keep"]}})
     world.delete("persistentvolumeclaims", "slurm-jail")

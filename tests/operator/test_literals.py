@@ -27,6 +27,7 @@ def test_names_are_the_programs() -> None:
     assert f"{program.SECRETS_SLURM}/{program.JWT_KEY}" == names.JWT_KEY_FILE
     assert names.HEALTH_PORT == program.OPERATOR_HEALTH_PORT
     assert names.EVICTABLE_LABEL == program.LABEL_EVICTABLE
+    assert names.REPLICAS_ANNOTATION == program.ANNOTATION_REPLICAS
     labels = [names.NAME_LABEL, names.INSTANCE_LABEL, names.COMPONENT_LABEL, names.NODE_SET_LABEL]
     expected = [program.LABEL_NAME, program.LABEL_INSTANCE, program.LABEL_COMPONENT, program.LABEL_NODE_SET]
     assert labels == expected

@@ -50,7 +50,7 @@ class Machines:
         self.world.admin.call("POST", self.world.path("pods", pod, "eviction"), body)
 
     def remove(self) -> None:
-        for name in self.names.values():
+        for name in self.names.values():  # One may be gone.
             self.world.admin.client.delete(f"{NODES}/{name}")
 
 
@@ -136,8 +136,28 @@ def test_a_machine_that_is_away_tainted_or_gone_gets_no_new_jobs_and_others_drai
     until(lambda: reason(world, "cpu-1") == f"pulumi-slurm:node {name} is tainted maintenance", "a drain")
     machines.change("cpu-1", {"spec": {"taints": []}})
     until(lambda: reason(world, "cpu-1") == "", "it is lifted")
+    world.admin.call("DELETE", f"{NODES}/{name}")
+    until(lambda: reason(world, "cpu-1") == f"pulumi-slurm:node {name} is gone", "a drain", 120)
     machines.cordon("cpu-0", False)
     assert reason(world, "cpu-0") == "a fan is broken"
+    assert world.slurm.killed == []
+
+
+def test_a_dry_run_tells_and_many_machines_that_are_away_at_once_open_the_breaker(machines: Machines) -> None:
+    world, where = machines.world, {"plural": "nodesets", "name": "cpu"}
+    name = machines.names["cpu-1"]
+    world.patch("nodesets", "cpu", {"spec": {"reactions": {"dryRun": True, "afterSeconds": 0}}})
+    machines.status("cpu-1", "Unknown")
+    told = world.wait("Degraded", "True", "WouldDrain", **where)
+    assert f"would drain cpu-1: pulumi-slurm:node {name} is not ready" in told["message"]
+    assert reason(world, "cpu-1") == ""
+    machines.status("cpu-0", "Unknown")
+    told = world.wait("Degraded", "True", "BreakerOpen", **where)
+    assert "the machines of 2 of 2 pods are not ready at once; nothing is done" in told["message"]
+    world.patch("nodesets", "cpu", {"spec": {"reactions": {"dryRun": False}}})
+    machines.status("cpu-0", "True")
+    until(lambda: reason(world, "cpu-1") == f"pulumi-slurm:node {name} is not ready", "one alone is drained")
+    assert reason(world, "cpu-0") == ""
 
 
 def test_a_machine_that_stays_away_is_left_when_its_job_has_ended_and_marked_with_the_cause(machines: Machines) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from slurm_operator import health
+from slurm_operator import health, names
 from slurm_operator.lease import RENEW_SECONDS
 
 from devcluster.control_plane import free_ports
@@ -143,6 +143,33 @@ def test_without_its_rights_the_operator_is_no_longer_healthy_and_goes_on_when_t
     assert world.condition("Available")["status"] == "True", "nothing can be written"
     world.create(plural, {key: rights[key] for key in rights if key != "metadata"} | {"metadata": NAMED})
     until(lambda: world.size() == 3, "it goes on by itself", 90)
+
+
+def test_a_number_of_nodes_by_hand_is_told_beside_the_programs_and_stays_when_that_says_none(
+    running_operator: World,
+) -> None:
+    world, where = running_operator, {"plural": "nodesets", "name": "cpu"}
+    spec = {"cluster": "test", "statefulSet": "cpu"}
+    declared = custom("NodeSet", "cpu", {**spec, "replicas": 2})
+    declared["metadata"]["annotations"] = {names.REPLICAS_ANNOTATION: "2"}
+    world.apply(declared)
+    world.wait("ScaledOutsidePulumi", "False", "AsDeclared", **where)
+    world.scale(3)
+    told = world.wait("ScaledOutsidePulumi", "True", **where)
+    assert told["message"].startswith("kubectl-edit asked for 3 nodes, the program declares 2, ")
+    until(lambda: ("ScaledOutsidePulumiTrue", told["message"]) in world.events(), "an Event says so")
+    until(lambda: world.size() == 3, "a third node")
+    # An `up` of anything else, as a forced apply does not ask who wrote the number.
+    world.apply(declared)
+    world.wait("ScaledOutsidePulumi", "False", **where)
+    until(lambda: world.size() == 2, "two nodes again")
+    world.scale(3)
+    until(lambda: world.size() == 3, "a third node")
+    world.apply(custom("NodeSet", "cpu", spec))
+    world.wait("ScaledOutsidePulumi", "False", "NotDeclared", **where)
+    assert (world.get("nodesets", "cpu")["spec"]["replicas"], world.size()) == (3, 3)
+    world.scale(1)
+    until(lambda: world.size() == 1, "one node, as who scales it says")
 
 
 def test_a_node_drained_by_somebody_is_named_and_left_alone(running_operator: World) -> None:

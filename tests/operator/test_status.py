@@ -213,6 +213,20 @@ def test_only_the_last_attempt_to_populate_speaks() -> None:
     assert judge(dataclasses.replace(seen, pods=both), BOTH)[0]["Degraded"].status == "False"
 
 
+@pytest.mark.parametrize(
+    ("declared", "asked", "reason"),
+    [(2, 2, "AsDeclared"), (2, None, "AsDeclared"), (None, 5, "NotDeclared"), (2, 5, "ReplicasDiffer")],
+)
+def test_a_number_of_nodes_that_is_not_the_programs_is_told(
+    declared: int | None, asked: int | None, reason: str
+) -> None:
+    told = status.scaled_outside(NodeSet("cpu", "test", "cpu", asked, declared=declared, scaled_by=("kubectl",)))
+    assert (told.type, told.reason) == ("ScaledOutsidePulumi", reason)
+    assert told.status == ("True" if reason == "ReplicasDiffer" else "False")
+    if reason == "ReplicasDiffer":
+        assert told.message.startswith("kubectl asked for 5 nodes, the program declares 2, ")
+
+
 def test_many_nodes_are_counted_not_listed() -> None:
     seen = world(500)
     message = judge(seen, {})[0]["Available"].message

@@ -50,6 +50,22 @@ def test_a_changed_template_rolls_and_spares_the_running_job(running_operator: W
     assert "deleted the idle pod cpu-1: a new one has the current template" in told
 
 
+def test_as_many_nodes_as_may_be_away_are_drained_together(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    jobs = [world.slurm.run_job(name) for name in ("cpu-0", "cpu-1")]
+    world.patch("nodesets", "cpu", {"spec": {"update": {"maxUnavailable": 2}}})
+    change_template(world, "newer")
+    both = ("cpu-0", "cpu-1")
+    until(lambda: all("DRAIN" in world.slurm.nodes[name]["state"] for name in both), "both are drained at once")
+    assert images(world) == ["none", "none"]
+    for job in jobs:
+        world.slurm.end_job(job)
+    until(lambda: images(world) == ["newer", "newer"], "both move")
+    until(lambda: status(world)["updated"] == 2, "and it is told")
+    assert world.slurm.killed == []
+
+
 @pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED"])
 def test_a_pause_gives_a_drained_node_back_and_a_deadline_takes_its_jobs(running_operator: World, state: str) -> None:
     world = running_operator

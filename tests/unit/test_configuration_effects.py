@@ -692,6 +692,15 @@ def test_replicas_change_the_node_set_resource_alone() -> None:
     assert differing == ["cpu-nodes"]
 
 
+def test_without_replicas_the_program_says_nothing_of_the_number_of_nodes() -> None:
+    raw = changed("nodeSets.0.replicas", 2)
+    with_it = run_program(raw)[0].one("NodeSet", "cpu-nodes").inputs
+    assert with_it["metadata"]["annotations"]["pulumi-slurm.dev/declared-replicas"] == "2"
+    without = run_program(changed("nodeSets.0.replicas", None))[0].one("NodeSet", "cpu-nodes").inputs
+    assert "replicas" not in without["spec"]
+    assert "pulumi-slurm.dev/declared-replicas" not in without["metadata"]["annotations"]
+
+
 @pytest.mark.parametrize(
     ("path", "value", "key"),
     [

@@ -18,5 +18,5 @@ def test_a_default_is_the_one_in_effect_at_that_place() -> None:
     page = reference.text()
     assert "| `login.resources.memory` | `4Gi` |" in page
     assert "| `controller.resources.memory` | `1Gi` |" in page
-    assert "| `nodeSets[].replicas` | **required** | Wanted number of nodes. |" in page
+    assert "| `nodeSets[].name` | **required** | Name of the set; its nodes are NAME-0, NAME-1 … |" in page
     assert "| `jail.persistent` | `[/home, /root, /srv]` |" in page

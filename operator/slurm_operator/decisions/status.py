@@ -165,6 +165,20 @@ def _updating(wanted: NodeSet, scale: replicas.Scale, nodes: Nodes, outdated: Se
     return Finding("Updating", message)
 
 
+def scaled_outside(wanted: NodeSet) -> Condition:
+    """Whether somebody else than the program says how many nodes there are to be, and how long that holds."""
+    kind, declared, asked = "ScaledOutsidePulumi", wanted.declared, wanted.replicas
+    if declared is None:
+        return Condition(kind, "False", "NotDeclared", "the program declares no number of nodes")
+    if asked in (None, declared):
+        return Condition(kind, "False", "AsDeclared", f"the program declares {declared} nodes")
+    who = " and ".join(wanted.scaled_by) or "somebody"
+    words = f"{who} asked for {asked} nodes, the program declares {declared}, to which"
+    until = "the next `pulumi up` that changes anything of this node set returns"
+    keep = f"nodeSets[].replicas: {asked} in the stack's configuration keeps {asked}"
+    return Condition(kind, "True", "ReplicasDiffer", f"{words} {until}; {keep}")
+
+
 def watched_machines(trouble: str) -> Condition:
     """Whether a cordon of a Kubernetes node can become a drain; `trouble` is why not, empty if it can."""
     if trouble:
