@@ -20,21 +20,15 @@ from typing import Self
 
 from components import slurm_conf
 from components.config import parse
+from tests.image.networks import ADDRESS, Networks
 from tests.unit.samples import SMALL, changed
 
 REVISION = "r1"
 CONTROLLER, WORKER, LOGIN, DIRECTORY = "slurm-controller-0", "cpu-0", "slurm-login-0", "slurm-directory"
+SECOND, SECOND_ADDRESS = "cpu-1", "10.77.0.2"
 ALICE = 1000
 ENTRY = "/usr/bin/tini -s -- /usr/bin/python3 -m slurm_node"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-# An address that is not the loopback's: resolvers take names for unusable without one.
-ADDRESS = "10.77.0.1"
-NETWORK = f"""
-ip link set lo up && ip link add net0 type bridge && ip address add {ADDRESS}/24 dev net0 && ip link set net0 up
-echo up
-exec cat
-"""
 
 # As the image's pods have it, but that the one image is below all of them.
 POD = """
@@ -107,12 +101,7 @@ class SmallCluster:
         self._volumes = volumes or {}
         self._pods: dict[str, subprocess.Popen[bytes]] = {}
         self._jail = {"revision": REVISION, "persistent": ["/home", "/root"], "tmpMib": 64, "shmMib": 64}
-        self._network = subprocess.Popen(
-            ["unshare", "--net", "sh", "-c", NETWORK],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
-        assert self._network.stdout is not None
-        self._network.stdout.readline()
+        self._networks = Networks()
         self._mounts = {
             "IMAGE": image, "CONFIG": folder / "config", "HOSTS": folder / "hosts",
             "KEYS": folder / "keys",
@@ -128,8 +117,7 @@ class SmallCluster:
     def __exit__(self, *_: object) -> None:
         for name in list(self._pods):
             self.end(name)
-        self._network.kill()
-        self._network.wait()
+        self._networks.close()
 
     def _write_configuration(self, slurm: Mapping[str, object]) -> None:
         raw = changed("slurm", slurm, changed("accounting", {"mode": "off"}, SMALL))
@@ -138,6 +126,7 @@ class SmallCluster:
             (self._folder / "config" / name).write_text(text)
         (self._folder / "hosts").write_text(
             f"127.0.0.1 localhost\n{ADDRESS} slurm-controller {CONTROLLER} {WORKER} {LOGIN}\n"
+            f"{SECOND_ADDRESS} {SECOND}\n"
         )
         (self._folder / "keys").mkdir()
         for name in ("slurm.key", "jwt.key"):
@@ -160,32 +149,51 @@ class SmallCluster:
         inside = ["env", "-i", f"PATH={PATH}", f"SLURM_JAIL={json.dumps(self._jail)}"]
         inside += [f"{key}={value}" for key, value in environment.items()]
         return [
-            "nsenter", "-t", str(self._network.pid), "--net",
+            *self._networks.command(self._networks.holder(name)),
             "env", *(f"{key}={value}" for key, value in ours.items()),
             "unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--propagation", "private",
             "sh", "-c", POD, "sh", *inside, *shlex.split(command),
         ]  # fmt: skip
 
-    def start(self) -> None:
-        """Populates, starts the daemons and waits until the worker is ready for jobs."""
+    def start(self, first: str = "") -> None:
+        """Populates, starts the daemons and waits until the worker takes jobs; ``first`` as for start_worker."""
         populated = subprocess.run(
             self._pod("populate", f"python3 -c {shlex.quote(POPULATE)}", SLURM_USERS=json.dumps([self._alice()])),
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
         assert populated.returncode == 0, populated.stderr
         self._start(CONTROLLER, "controller", user=True)
-        self.start_worker(WORKER, REVISION)
-        self.wait("the worker is ready", lambda: self.state() == "ready", 90)
-        # A new node waits, drained, for the operator's look at it.
-        self.wait("the node is drained or idle", lambda: self.jail("sinfo -h -o %T").stdout.strip(), 60)
-        self.pod("/opt/slurm/bin/scontrol update nodename=$(hostname) state=undrain")
-        self.wait("the node is idle", lambda: self.jail("sinfo -h -o %T").stdout.strip() == "idle", 60)
+        self.start_worker(WORKER, REVISION, first)
+        self._take_into_service(WORKER)
 
-    def start_worker(self, name: str, revision: str) -> None:
-        """Starts a worker with the root of a revision; all workers have one address, so one alone can run slurmd."""
+    def start_second_worker(self, first: str = "") -> None:
+        """Starts another worker, with an address of its own, and waits until it takes jobs."""
+        self._networks.add(SECOND, SECOND_ADDRESS)
+        self.start_worker(SECOND, REVISION, first)
+        self._take_into_service(SECOND)
+
+    def _take_into_service(self, name: str) -> None:
+        self.wait("the worker is ready", lambda: self.state(name) == "ready", 90)
+
+        def state() -> str:
+            return self.jail(f"sinfo -h -n {name} -o %T").stdout.strip()
+
+        # A new node waits, drained, for the operator's look at it.
+        self.wait("the node is drained or idle", state, 60)
+        self.pod("/opt/slurm/bin/scontrol update nodename=$(hostname) state=undrain", name=name)
+        self.wait("the node is idle", lambda: state() == "idle", 60)
+
+    def start_worker(self, name: str, revision: str, first: str = "") -> None:
+        """Starts a worker with the root of a revision; only one of those with the common address can run slurmd.
+
+        Args:
+            name: of the pod.
+            revision: of the root.
+            first: shell in the pod, before its entry.
+        """
         node = {"controller": "slurm-controller:6817", "nodeSet": "cpu", "cpus": os.cpu_count(), "memoryMib": 1024}
         jail = json.dumps({**self._jail, "revision": revision})
-        self._start(name, "worker", SLURM_NODE=json.dumps(node), SLURM_JAIL=jail)
+        self._start(name, "worker", first=first, SLURM_NODE=json.dumps(node), SLURM_JAIL=jail)
 
     def start_login(self, **more: bool) -> None:
         """Starts a login node, with further fields of SLURM_LOGIN, and waits until its sshd answers."""
@@ -201,7 +209,7 @@ class SmallCluster:
 
     def in_network(self, *command: str) -> list[str]:
         """A command in the cluster's network."""
-        return ["nsenter", "-t", str(self._network.pid), "--net", *command]
+        return [*self._networks.command(self._networks.holder(CONTROLLER)), *command]
 
     def ssh(
         self, *words: str, given: str = "", seconds: int = 60, user: str = "alice"
@@ -248,9 +256,9 @@ class SmallCluster:
         """What a pod has printed."""
         return (self._folder / f"{name}.log").read_text(errors="replace")
 
-    def state(self) -> str:
-        """What the worker tells its readiness probe."""
-        return self.pod("cat /run/slurm-node/state").stdout
+    def state(self, name: str = WORKER) -> str:
+        """What a worker tells its readiness probe."""
+        return self.pod("cat /run/slurm-node/state", name=name).stdout
 
     def append(self, file: str, text: str) -> None:
         """Adds to a file of the configuration; slurmctld reads it when it is told to."""

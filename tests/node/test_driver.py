@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import shutil
@@ -81,6 +82,38 @@ def test_lost_and_wrong_links_are_mended_and_what_an_image_brought_stays(root: P
     assert (libraries(root) / "libcuda.so.1").is_symlink()
     assert (libraries(root) / "libnvidia-ml.so.1").readlink() == Path("/run/node/driver/lib/libnvidia-ml.so.1")
     assert (root / "usr/bin/nvidia-smi").read_text() == "the image's own"
+
+
+def test_what_a_package_put_into_a_root_in_use_is_put_right_and_told_once(
+    root: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stale(*_: object) -> None:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    links, library = driver.Links(root), libraries(root) / "libcuda.so.1"
+    links.tick()
+    for version in ("535.1", "999"):
+        library.unlink()
+        library.symlink_to(f"libcuda.so.{version}")
+        (root / "usr/bin/nvidia-smi").unlink(missing_ok=True)
+        (root / "usr/bin/nvidia-smi").write_text("the package's")
+        links.tick()
+        links.tick()
+        assert library.readlink() == Path("/run/node/driver/lib/libcuda.so.1")
+    library.unlink()
+    links.tick()
+    assert library.is_symlink()
+    monkeypatch.setattr(driver, "opened_inside", stale)
+    links.tick()
+    links.tick()
+    told = [line.partition(": ")[2] for line in "".join(capfd.readouterr()).splitlines()]
+    package = (
+        f"/{driver.library_folders()[0]}/libcuda.so.1 led to 'libcuda.so.{{}}': now it leads to each node's own driver"
+    )
+    own = "/usr/bin/nvidia-smi is a file of the root's own: programs don't find this node's driver there"
+    assert told[:3] == [package.format("535.1"), own, package.format("999")]
+    assert len(told) == 4
+    assert told[3].startswith("the links to the node's driver can't be looked after: ")
 
 
 def test_a_root_without_a_library_directory_gets_programs_alone(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ and no ld.so.cache has to know a version: the dynamic loader looks into the defa
 
 import platform
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from slurm_node import below, paths
@@ -34,6 +35,7 @@ PROGRAMS = (
     "nvidia-cuda-mps-server",
 )
 PROGRAM_FOLDER = "usr/bin"
+POLL_SECONDS = 2.0
 _LIBRARY = re.compile(r"lib(cuda|nvidia|nvcuvid|nvoptix)[\w-]*\.so(\.[\d.]+)?")
 _NO_PROGRAM = "#!/bin/sh\necho 'no NVIDIA driver on this node' >&2\nexit 1\n"
 
@@ -59,19 +61,62 @@ def library_for(soname: str, names: list[str]) -> str | None:
     return soname if soname in names else next((name for name in names if name.startswith(stem)), None)
 
 
-def link(root: Path) -> None:
-    """Gives a root the links of fixed names; what an image brought under such a name itself is left alone.
+def link(root: Path, tell: Callable[[str], None] = say) -> None:
+    """Gives a root the links of fixed names; a file that has such a name is left alone.
 
-    Called when a root is made, and again when a node starts: an image build or a person may have removed them. Programs
-    do without them where a folder is a symbolic link: nothing is written through one.
+    Called when a root is made, when a node starts, and while it runs: an image build, a package or a person may have
+    removed them or put others in their place. Programs do without them where a folder is a symbolic link: nothing is
+    written through one.
+
+    Args:
+        root: the root, or a node's view of it.
+        tell: takes a sentence for each thing that keeps programs from the node's driver.
+
+    Raises:
+        OSError: the root can't be read or written.
     """
     for folder in library_folders():
-        if _link_into(root, folder, {name: paths.DRIVER / "lib" / name for name in SONAMES}):
+        if _link_into(root, folder, {name: paths.DRIVER / "lib" / name for name in SONAMES}, tell):
             break
-    _link_into(root, PROGRAM_FOLDER, {name: paths.DRIVER / "bin" / name for name in PROGRAMS})
+    _link_into(root, PROGRAM_FOLDER, {name: paths.DRIVER / "bin" / name for name in PROGRAMS}, tell)
 
 
-def _link_into(root: Path, folder: str, wanted: Mapping[str, Path]) -> bool:
+class Links:
+    """The links of a root that is in use: looked at again and again, and each sentence told once.
+
+    Args:
+        root: the node's view of the root.
+    """
+
+    def __init__(self, root: Path = paths.TREE) -> None:
+        self._root = root
+        self._told: list[str] = []
+
+    def tick(self) -> None:
+        """Mends what is wrong; takes as long as the storage does."""
+        found: list[str] = []
+        try:
+            link(self._root, found.append)
+        except OSError as error:
+            found.append(f"the links to the node's driver can't be looked after: {error}")
+        for sentence in found:
+            if sentence not in self._told:
+                say(sentence)
+        self._told = found
+
+
+def main() -> int:
+    """Looks after the links while a node with a driver runs.
+
+    A program of its own, so that storage that hangs holds up nobody else.
+    """
+    links = Links()
+    while True:
+        links.tick()
+        time.sleep(POLL_SECONDS)
+
+
+def _link_into(root: Path, folder: str, wanted: Mapping[str, Path], tell: Callable[[str], None]) -> bool:
     """Links into a folder of the root; tells whether there is one."""
     try:
         with below.in_words(f"/{folder}"), opened_inside(root, f"/{folder}/.") as opened:
@@ -79,12 +124,14 @@ def _link_into(root: Path, folder: str, wanted: Mapping[str, Path]) -> bool:
                 there = _entry(opened / name)
                 if there is None or there not in (target, opened / name):
                     below.put_link(opened, name, target)
+                    if there is not None:
+                        say(f"/{folder}/{name} led to {str(there)!r}: now it leads to each node's own driver")
                 elif there != target:
-                    say(f"/{folder}/{name} is the jail image's own: programs will not find this node's driver there")
+                    tell(f"/{folder}/{name} is a file of the root's own: programs don't find this node's driver there")
     except FileNotFoundError:
         return False
     except NodeError as error:
-        say(f"no links to the node's driver in /{folder}: {error}")
+        tell(f"no links to the node's driver in /{folder}: {error}")
         return False
     return True
 

@@ -1,9 +1,9 @@
-"""A login node's care for the shared volume: people the same in all roots, and an end for old roots."""
+"""A login node's care for the shared volume: people the same in all roots, links to drivers, an end for old roots."""
 
 import socket
 import time
 
-from slurm_node import account_sync, old_roots, paths, settings
+from slurm_node import account_sync, driver, old_roots, paths, settings
 from slurm_node.log import say
 
 POLL_SECONDS = 1.0
@@ -15,12 +15,13 @@ def main() -> int:
     A program of its own, so that storage that hangs holds up nobody else.
     """
     jail, volume = settings.read_jail(), paths.VOLUME
-    use = old_roots.Use(jail.revision, socket.gethostname())
+    use, links = old_roots.Use(jail.revision, socket.gethostname()), driver.Links()
     seen: object = None
     trouble, collecting = "", 0.0
     while True:
         now = time.monotonic()
         use.tick(now)
+        links.tick()
         try:
             found = account_sync.signature(volume)
             if found != seen:

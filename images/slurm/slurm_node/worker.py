@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import node_health.node
 from slurm_node import (
     cgroups,
     container_leftovers,
+    driver,
     fetched,
     gpus,
     keys,
@@ -64,6 +66,9 @@ def main() -> int:
         return sentence
 
     slurmd = Daemon("slurmd", command, environment, refuse)
+    daemons = [slurmd]
+    if driver.put_by_toolkit(Path("/proc/self/mountinfo").read_text()):
+        daemons.append(Daemon("driver", [sys.executable, "-m", "slurm_node", "driver"]))
     submounts = SubmountWatch(jail)
     use = old_roots.Use(jail.revision, socket.gethostname())
 
@@ -84,7 +89,7 @@ def main() -> int:
         wait_for_jobs(node.grace_seconds)
         forget_record(socket.gethostname())
 
-    return run([slurmd], look, end)
+    return run(daemons, look, end)
 
 
 def wait_for_jobs(
