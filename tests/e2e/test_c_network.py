@@ -11,6 +11,6 @@ def test_a_job_finds_what_nccl_is_told_on_its_node_however_it_is_started(slurm):
     assert slurm.sh("cat /etc/nccl.conf 2>/dev/null").text.strip() == "", "a login node is no node of the set"
 
 
-def test_shared_memory_has_the_size_of_the_node_set(slurm):
-    size = "df --block-size=1M --output=size /dev/shm | tail -1"
-    assert slurm.sh(f"srun -N1 sh -c '{size}'").ok().strip() == "96"
+def test_shared_memory_and_temporary_files_have_their_sizes(slurm):
+    size = "df --block-size=1M --output=size /dev/shm /tmp | tail -2"
+    assert slurm.sh(f"srun -N1 sh -c '{size}'").ok().split() == ["96", "128"]

@@ -12,7 +12,7 @@ import shlex
 
 import pytest
 
-from tests.e2e.escapes import ESCAPES, IPC_KEY, SAME, SECRET
+from tests.e2e.escapes import COVERED, COVERS, ESCAPES, IN_JOB, IPC_KEY, SAME, SECRET, SOCKET
 
 NODE = "cpu-0"
 SECONDS_EACH = 10
@@ -38,6 +38,8 @@ VICTIM = f"""#!/bin/bash
 touch /tmp/{SECRET} /dev/shm/{SECRET}
 python3 -c 'import ctypes; ctypes.CDLL(None).shmget(ctypes.c_int({IPC_KEY}), ctypes.c_size_t(4096), 0o1666)'
 script -qc "env VICTIM={SECRET} sleep 300" /dev/null &
+python3 -c 'import socket, time; own = socket.socket(socket.AF_UNIX); own.bind("\\0{SOCKET}"); time.sleep(300)' &
+until grep -q '@{SOCKET}$' /proc/net/unix; do sleep 0.1; done
 touch ~/victim-is-ready
 wait
 """
@@ -55,6 +57,11 @@ def runner(lines: dict[str, str]) -> str:
     given = base64.b64encode(json.dumps(lines).encode()).decode()
     unpack = f"echo {given} | base64 -d > $HOME/lines && echo {program} | base64 -d > $HOME/run"
     return f"{unpack} && python3 $HOME/run $HOME/lines"
+
+
+def as_root(lines: dict[str, str]) -> str:
+    """A job on the victim's node that runs them as root."""
+    return f"srun -n1 -w {NODE} --mem=200M sudo HOME=/root bash -c {shlex.quote(runner(lines))}"
 
 
 @pytest.fixture
@@ -75,23 +82,39 @@ def victim(slurm):
 
 def test_root_in_a_job_gets_out_by_none_of_the_known_ways(slurm, victim):
     assert len({escape.name for escape in ESCAPES}) == len(ESCAPES) >= 25
-    in_job = runner({escape.name: escape.line for escape in ESCAPES})
-    root = f"srun -n1 -w {NODE} --mem=200M sudo HOME=/root bash -c {shlex.quote(in_job)}"
-    tried = outcomes(slurm.sh(root, seconds=120).ok())
-    outside = {escape.name: escape.outside for escape in ESCAPES if escape.outside}
     own_lines = {escape.name: escape.line for escape in ESCAPES}
+    tried, there, covers = (
+        outcomes(slurm.sh(as_root(lines), seconds=120).ok()) for lines in (own_lines, IN_JOB, COVERS)
+    )
+    outside = {escape.name: escape.outside for escape in ESCAPES if escape.outside}
     in_pod = runner({name: own_lines[name] if line == SAME else line for name, line in outside.items()})
     possible = outcomes(slurm.on_pod(NODE, f"HOME=/tmp; {in_pod}", seconds=120).ok())
-    of_victim = runner({escape.name: escape.inside_victim for escape in ESCAPES if escape.inside_victim})
+    inside_victim = {escape.name: escape.inside_victim for escape in ESCAPES if escape.inside_victim}
+    inside_victim["a cover is seen"] = f'unshare -Urm sh -c "{COVERS["mount"]} && {COVERED}"'
+    of_victim = runner({**inside_victim, "not covered": f"! {COVERED}"})
     overlap = f"srun --jobid={victim} --overlap -n1 bash -c {shlex.quote(of_victim)}"
     seen_by_victim = outcomes(slurm.sh(overlap, seconds=60).ok())
 
     assert tried.keys() == own_lines.keys()
     got_out = {name: said for name, (status, said) in tried.items() if status == 0}
     assert not got_out
-    prove_nothing = {name: said for name, said in {**possible, **seen_by_victim}.items() if said[0] != 0}
+    prove_nothing = {name: said for name, said in {**possible, **seen_by_victim, **there}.items() if said[0] != 0}
     assert not prove_nothing, "these ways fail where nothing keeps them from succeeding"
-    assert not slurm.sh(f"srun --jobid={victim} --overlap -n1 grep ' /srv tmpfs' /proc/mounts").stdout
+    assert {name for name, said in covers.items() if said[0] == 0} == {"in a user namespace"}
+    for pod in (NODE, "slurm-login-0"):
+        assert not slurm.on_pod(pod, "grep cover /proc/self/mountinfo").stdout
+
+
+def test_what_the_runtime_masks_or_makes_read_only_in_the_pod_is_so_in_a_job(slurm):
+    def below_proc(mountinfo: str) -> dict[str, tuple[str, bool]]:
+        """Path → whether a file system or a device lies there, and whether it is read-only."""
+        lines = (line.split() for line in mountinfo.splitlines())
+        return {words[4]: (words[3], "ro" in words[5].split(",")) for words in lines if words[4].startswith("/proc/")}
+
+    in_pod = below_proc(slurm.on_pod(NODE, "cat /proc/self/mountinfo").ok())
+    in_job = below_proc(slurm.sh(f"srun -n1 -w {NODE} cat /proc/self/mountinfo").ok())
+    assert {"/proc/keys", "/proc/sys"} <= in_pod.keys()
+    assert {path: in_job.get(path) for path in in_pod} == in_pod
 
 
 def test_steps_of_one_job_share_what_is_its_own_and_nothing_is_left_after_it(slurm):

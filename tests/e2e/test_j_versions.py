@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import shlex
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 IMAGE = "pulumi-slurm:jail.image"
+CANARY = "pulumi-slurm:nodeSets[0].jailImage"
 SECONDS = 240
+EVE = """
+    useradd -m -s /bin/bash eve && echo 'eve:a password of hers' | chpasswd
+    install -d -o eve -g eve -m 700 /home/eve/.ssh
+    install -o eve -g eve -m 600 /home/dev/.ssh/authorized_keys /home/eve/.ssh/authorized_keys
+    echo x > /opt/of-eve
+"""
 AWAY = "chroot /run/jail sh -c 'userdel -r eve; userdel -r frank; rm -f /opt/of-eve'"
+SHADOW = "chroot /run/jail grep ^eve: /etc/shadow"
 
 
 def up(slurm, image: str) -> str:
@@ -25,12 +40,36 @@ def roots(slurm, node: str) -> str:
     return slurm.sh(f"srun -w {node} stat -c %i /", seconds=120).ok()
 
 
+def login_of_eve(slurm) -> tuple[str, list[str]]:
+    """Which root eve finds when she logs in, and who she and her files are."""
+    root, *facts = slurm.sh("stat -c %i /; id; stat -c '%U %G %a' . .ssh/authorized_keys", user="eve").ok().splitlines()
+    return root, facts
+
+
+@contextlib.contextmanager
+def terminal(slurm, file: Path) -> Iterator[None]:
+    """Somebody who is logged in on a terminal, whose text is written to a file."""
+    with file.open("wb") as seen:
+        command = [*slurm.cluster.login.ssh_command(), "-tt", "-o", "BatchMode=yes"]
+        session = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=seen, stderr=seen)
+        try:
+            assert session.stdin is not None
+            session.stdin.write(b"echo is in: $((40 + 2))\n")
+            session.stdin.flush()
+            slurm.wait("the session", lambda: b"is in: 42" in file.read_bytes(), 60)
+            yield
+        finally:
+            session.kill()
+            session.wait()
+
+
 @pytest.fixture
 def image(slurm):
     """The image of the jail before, which is there again afterwards."""
     before = slurm.pulumi("config", "get", "--path", IMAGE).ok()
     yield before
-    if slurm.pulumi("config", "get", "--path", IMAGE).ok() != before:
+    canary = slurm.pulumi("config", "rm", "--path", CANARY)
+    if canary.status == 0 or slurm.pulumi("config", "get", "--path", IMAGE).ok() != before:
         up(slurm, before)
     slurm.wait("both nodes are back", lambda: updated(slurm) == 2 and slurm.all_idle(), SECONDS)
 
@@ -46,12 +85,17 @@ def job(slurm):
     slurm.sh(f"touch go-on; scancel {number}; rm -f version.out").ok()
 
 
-def test_a_new_root_spares_the_running_job_and_the_old_one_is_back_in_seconds(slurm, image, job):
+def test_a_new_root_spares_the_running_job_and_the_old_one_is_back_in_seconds(slurm, image, job, tmp_path):
     other = slurm.pulumi("config", "get", "--path", "pulumi-slurm:images.operator").ok()
+    new = other.rpartition(":")[2]
     slurm.on_pod("cpu-1", AWAY)  # What a first try left.
-    slurm.on_pod("cpu-1", "chroot /run/jail useradd -m eve && echo x > /run/jail/opt/of-eve").ok()
-    new = up(slurm, other)
+    slurm.on_pod("cpu-1", f"chroot /run/jail sh -ec {shlex.quote(EVE)}").ok()
+    own_root, eve = login_of_eve(slurm)
+    shadow = slurm.on_pod("cpu-1", SHADOW).ok()
 
+    # One node set first: the login nodes stay.
+    slurm.pulumi("config", "set", "--path", CANARY, other).ok()
+    slurm.pulumi("up", "--yes", "--skip-preview").ok()
     slurm.wait("the idle node moves", lambda: updated(slurm) == 1, SECONDS)
     slurm.wait("it takes jobs", lambda: slurm.nodes().get("cpu-0") == "idle", SECONDS)
     slurm.sh("srun -w cpu-0 sh -c 'id eve && ! command -v gcc'", seconds=120).ok()
@@ -66,15 +110,32 @@ def test_a_new_root_spares_the_running_job_and_the_old_one_is_back_in_seconds(sl
     slurm.sh("touch go-on").ok()
     slurm.wait("the job ends by itself", lambda: slurm.sh(f"squeue -h -j {job}").stdout.strip() == "", 60)
     before, after = slurm.sh("cat version.out").ok().split()
-    assert before == after, "a job keeps its root to the end"
+    assert before == after == own_root, "a job keeps its root to the end"
     slurm.wait("the other node follows", lambda: updated(slurm) == 2 and slurm.all_idle(), SECONDS)
-    assert roots(slurm, "cpu-1") == roots(slurm, "cpu-0") != before
+    new_root = roots(slurm, "cpu-1")
+    assert roots(slurm, "cpu-0") == new_root != own_root
+    assert login_of_eve(slurm) == (own_root, eve)
 
+    # Then all: who is logged in is told, and the nodes that are there already stay.
+    workers = {name: slurm.get("pod", name)["metadata"]["uid"] for name in ("cpu-0", "cpu-1")}
+    slurm.pulumi("config", "rm", "--path", CANARY).ok()
+    with terminal(slurm, tmp_path / "terminal"):
+        up(slurm, other)
+        told = "slurm-login-0 is being replaced: your session here ends in"
+        slurm.wait("the session is told", lambda: told.encode() in (tmp_path / "terminal").read_bytes(), 60)
+    assert login_of_eve(slurm) == (new_root, eve)
+    assert slurm.on_pod("slurm-login-0", SHADOW).ok() == shadow
+    assert {name: slurm.get("pod", name)["metadata"]["uid"] for name in workers} == workers
+
+    began = time.monotonic()
     old = up(slurm, image)
     said = slurm.kubectl("logs", f"job/slurm-jail-{old}", "-c", "populate").ok()
     assert f"the root {old} is complete\n" in f"{said}\n", "nothing is copied"
+    print(f"seconds that `pulumi up` takes to go back: {time.monotonic() - began:.0f}")
     slurm.wait("both nodes are back", lambda: updated(slurm) == 2 and slurm.all_idle(), SECONDS)
     slurm.sh("srun -w cpu-0 sh -c 'id eve && id frank && command -v gcc'", seconds=120).ok()
+    assert login_of_eve(slurm) == (own_root, eve)
+    assert slurm.on_pod("slurm-login-0", SHADOW).ok() == shadow
     report = slurm.on_pod("slurm-login-0", f"python3 -m slurm_node report {old}").ok()
     assert "added /opt/of-eve" in report
     assert "eve" not in slurm.on_pod("slurm-login-0", f"python3 -m slurm_node report {new}").ok()

@@ -57,22 +57,20 @@ def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     folder = tmp_path_factory.mktemp("drivers")
     root = roots.make("bookworm", folder / "root")
     compile_c(PROGRAM, "-o", str(root / "usr/bin/driver-version"))
-    # A runtime makes them in the pod's own layer; here the image is below all pods.
-    points = [
-        image / LIBRARIES / name
-        for version in DRIVERS.values()
-        for name in make_driver(folder / f"keys/driver-{version}", version)
-    ]
-    for point in points:
-        point.touch()
+    points: list[Path] = []
     try:
         with SmallCluster(image, root, folder) as started:
+            for version in DRIVERS.values():
+                points += [image / LIBRARIES / name for name in make_driver(folder / f"keys/driver-{version}", version)]
+            # A runtime makes them in the pod's own layer; here the image is below all pods.
+            for point in points:
+                point.touch()
             started.start(BRING.format(DRIVERS[WORKER], LIBRARIES))
             started.start_second_worker(BRING.format(DRIVERS[SECOND], LIBRARIES))
             yield started
     finally:
         for point in points:
-            point.unlink()
+            point.unlink(missing_ok=True)
 
 
 def loaded(cluster: SmallCluster) -> dict[str, str]:

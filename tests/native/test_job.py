@@ -153,6 +153,34 @@ def test_root_in_a_task_is_refused(trial: Trial, line: str) -> None:
     assert allowed.statuses[1] != 0
 
 
+# What containerd and Docker mask and make read-only (their default OCI specification), later additions included.
+MASKED = [
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+]
+READ_ONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"]
+
+
+def test_every_path_that_a_runtime_masks_or_makes_read_only_is_so_for_a_task(trial: Trial) -> None:
+    mounts = [line.split() for line in trial.run("cat /proc/self/mountinfo").lines]
+    seen = {words[4]: (words[3], "ro" in words[5].split(",")) for words in mounts if words[4].startswith("/proc/")}
+    here = [path for path in (*MASKED, *READ_ONLY) if Path(path).exists()]
+    assert {"/proc/keys", "/proc/sys"} <= {*here}
+    for path in here:
+        if path in READ_ONLY:
+            assert seen.get(path) == (path.removeprefix("/proc"), True), path
+        else:
+            assert seen.get(path) == (("/", True) if Path(path).is_dir() else ("/null", False)), path
+
+
 def test_nothing_of_a_job_outlives_it(trial: Trial) -> None:
     marker = f"sleep 97{os.getpid() % 1000:03}"
     trial.run(f"setsid {marker} > /dev/null 2>&1 < /dev/null &")
