@@ -4,8 +4,9 @@
  *
  * The extern step, which slurmd starts before any other and ends after them, keeps the namespaces (job.h). In every
  * other step slurm_spank_init_post_opt is the last callback before slurmstepd opens the user's files and enters the
- * working folder, so the root changes there; slurm_spank_user_init is the last one before it forks the tasks, so their
- * process namespace is chosen there. Nothing of the user starts unless task_init_privileged finds itself inside.
+ * working folder, so the root changes there; slurm_spank_user_init is the last one before it forks the tasks, so what
+ * is forked after it is born into the job's process namespace. Nothing of the user starts unless task_init_privileged
+ * finds itself inside.
  */
 #include "spank_jail.h"
 #include "confine.h"
@@ -15,6 +16,8 @@
 #include "view.h"
 
 #include <getopt.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,8 +38,9 @@ static struct {
     struct jail jail;
     struct job job;
     uint32_t step;
-    bool forks_inside; /* between user_init and the last task_post_fork */
+    bool forks_tasks; /* between user_init and the last task_post_fork */
     bool is_task;
+    pthread_t forker;
 } context;
 
 /* What slurmstepd itself uses to report a step that must not run, and to clean up after it. */
@@ -137,12 +141,38 @@ static int outcome_of(int failed) {
     return failed ? ESPANK_ERROR : ESPANK_SUCCESS;
 }
 
+static bool forks_a_task(void) {
+    return context.forks_tasks && pthread_equal(context.forker, pthread_self());
+}
+
+/* A task that is not born inside after all finds out by itself and says so (job_enter_task). */
+static void before_fork(void) {
+    if (forks_a_task() && job_fork_inside(&context.jail, &context.job))
+        slurm_error(PLUGIN ": %s", context.jail.why);
+}
+
+static void after_fork(void) {
+    if (forks_a_task() && job_fork_outside(&context.jail, &context.job))
+        slurm_error(PLUGIN ": %s", context.jail.why);
+}
+
+static void in_task(void) {
+    context.forks_tasks = false;
+}
+
+/* Only around each fork, since the kernel refuses new threads to a thread whose children belong elsewhere, and
+ * slurmstepd, which starts some whenever the plugin after this one fails, would end without a word to srun. */
 int slurm_spank_user_init(spank_t spank, int argc, char *argv[]) {
     (void)spank;
     (void)argc;
     (void)argv;
-    context.forks_inside = is_inside() && !job_fork_inside(&context.jail, &context.job);
-    return is_inside() && !context.forks_inside ? outcome_of(-1) : ESPANK_SUCCESS;
+    if (!is_inside())
+        return ESPANK_SUCCESS;
+    context.forks_tasks = true;
+    context.forker = pthread_self();
+    return outcome_of(pthread_atfork(before_fork, after_fork, in_task)
+                          ? jail_fail(&context.jail, "no memory to prepare the start of tasks")
+                          : 0);
 }
 
 /* Order matters: the last call gives up the right to make the ones before it. */
@@ -154,29 +184,30 @@ static int become_inner(const char *script) {
 pid_t spank_jail_fork(void) {
     if (!is_inside() || context.is_task)
         return fork();
-    if (!context.forks_inside && job_fork_inside(&context.jail, &context.job))
+    bool of_itself = forks_a_task();
+    if (!of_itself && job_fork_inside(&context.jail, &context.job))
         return -1;
     pid_t child = fork();
     if (child == 0) {
+        context.is_task = true;
         /* The effective user is the job's in user_init. Who forks here becomes that user for good afterwards. */
         if (!seteuid(0) && !become_inner(NULL))
             return 0;
         tell_the_node();
         _exit(EXIT_FAILURE);
     }
-    if (!context.forks_inside && job_fork_outside(&context.jail, &context.job))
+    if (!of_itself && job_fork_outside(&context.jail, &context.job))
         slurm_error(PLUGIN ": %s", context.jail.why);
     return child;
 }
 
-/* Called once for each task when all have been forked. From here on slurmstepd may start threads, which the kernel
- * refuses to a thread whose children belong elsewhere. */
+/* Called once for each task when all have been forked. */
 int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[]) {
     (void)spank;
     (void)argc;
     (void)argv;
-    context.forks_inside = false;
-    return is_inside() ? outcome_of(job_fork_outside(&context.jail, &context.job)) : ESPANK_SUCCESS;
+    context.forks_tasks = false;
+    return ESPANK_SUCCESS;
 }
 
 int slurm_spank_task_init_privileged(spank_t spank, int argc, char *argv[]) {

@@ -9,6 +9,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -24,12 +25,18 @@
 #ifndef GUARD_PLUGIN
 #define GUARD_PLUGIN "/opt/slurm/lib/slurm-wlm/spank_jail.so"
 #endif
+/* Written by slurm_node/worker.py while Slurm would not load the plugin: why. */
+#ifndef GUARD_REFUSED
+#define GUARD_REFUSED "/run/slurm-node/plugin-refused"
+#endif
 #define DEFAULT_CONFIGURATION "/run/slurm/conf/slurm.conf"
 #define DEEPEST_INCLUDE 8
-/* slurm_errno.h; srun says it in words. */
+/* slurm_errno.h; srun says them in words. */
 #define ESLURM_PLUGIN_NOT_LOADED 8004
+#define ESLURM_PLUGIN_BAD_VERSION 8010
 
 struct guard {
+    int code;
     char folder[PATH_MAX];
     char why[PATH_MAX + 256];
 };
@@ -125,6 +132,18 @@ static int check_plugstack(struct guard *guard) {
     return found ? 0 : refuse(guard, "%s has no line \"required %s\"", path, GUARD_PLUGIN);
 }
 
+static int check_version(struct guard *guard) {
+    char sentence[256];
+    int file = open(GUARD_REFUSED, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return errno == ENOENT ? 0 : refuse(guard, "%s: %s", GUARD_REFUSED, strerror(errno));
+    ssize_t length = read(file, sentence, sizeof(sentence) - 1);
+    close(file);
+    sentence[length < 0 ? 0 : length] = '\0';
+    guard->code = ESLURM_PLUGIN_BAD_VERSION;
+    return refuse(guard, "%s", sentence);
+}
+
 static int check(struct guard *guard) {
     const char *configuration = getenv("SLURM_CONF");
     if (!configuration || !configuration[0])
@@ -134,7 +153,7 @@ static int check(struct guard *guard) {
     if (length < 0 || (size_t)length >= sizeof(guard->folder) || !slash || configuration[0] != '/')
         return refuse(guard, "SLURM_CONF=%.200s is no absolute path", configuration);
     *slash = '\0';
-    if (check_slurm_conf(guard, configuration, 0) || check_plugstack(guard))
+    if (check_version(guard) || check_slurm_conf(guard, configuration, 0) || check_plugstack(guard))
         return -1;
     if (access(GUARD_PLUGIN, R_OK))
         return refuse(guard, "%s: %s", GUARD_PLUGIN, strerror(errno));
@@ -146,8 +165,7 @@ static void tell_the_log(const char *why) {
 }
 
 /* slurmd writes the step's description, then waits for a return code: give it one, so that it need not guess. */
-static void answer_slurmd(void) {
-    const int code = ESLURM_PLUGIN_NOT_LOADED;
+static void answer_slurmd(int code) {
     char ignored[4096];
     if (write(STDOUT_FILENO, &code, sizeof(code)) != sizeof(code))
         return;
@@ -156,11 +174,11 @@ static void answer_slurmd(void) {
 }
 
 int main(int argc, char *argv[]) {
-    struct guard guard = {0};
+    struct guard guard = {.code = ESLURM_PLUGIN_NOT_LOADED};
     /* Only without arguments is it asked for a step; getenv, infinity and spank run no user code. */
     if (argc == 1 && check(&guard)) {
         tell_the_log(guard.why);
-        answer_slurmd();
+        answer_slurmd(guard.code);
         return EXIT_FAILURE;
     }
     execv(GUARD_SLURMSTEPD, argv);

@@ -53,15 +53,15 @@ BREAKS = {
         "mv /run/jail/bin/away /run/jail/bin/sh",
         "bin/sh is missing",
     ),
-    "a shell that does not run": Break(
-        "chmod a-x $(readlink -f /run/jail/bin/sh)",
-        "chmod a+x $(readlink -f /run/jail/bin/sh)",
-        "a test step could not start the jail's /bin/sh: Permission denied",
-    ),
     "no namespaces": Break(
         "mount --bind /dev/null /opt/slurm/libexec/job_keeper",
         "umount /opt/slurm/libexec/job_keeper",
         "job_keeper: Permission denied",
+    ),
+    "a root of another revision": Break(
+        "mkdir -p /mnt/jail/roots/r0/run; mount --bind /mnt/jail/roots/r0 /run/jail",
+        "umount -l /run/jail; rm -r /mnt/jail/roots/r0",
+        "/run/jail/run is not a mount",
     ),
     "no plugin": Break(
         OTHER_PLUGINS.format("rm spank_jail.so"),
@@ -77,7 +77,7 @@ BREAKS = {
         ),
         SAME_PLUGINS,
         "was built for Slurm 25.11.1",
-        "launch failed",
+        "Incompatible plugin version",
     ),
 }
 

@@ -89,7 +89,7 @@ int slurm_spank_init_post_opt(void *spank, int argc, char **argv) {
 int slurm_spank_user_init(void *spank, int argc, char **argv) {
     say(spank, "user_init");
     start("user_init");
-    return 0;
+    return strcmp(image, "broken-early") ? 0 : -1;
 }
 int slurm_spank_task_init(void *spank, int argc, char **argv) {
     say(spank, "task_init");
@@ -138,10 +138,12 @@ def test_a_step_that_does_not_ask_for_it_notices_nothing(cluster: SmallCluster) 
     assert cluster.batch("id -u").split() == [str(ALICE)]
 
 
-def test_a_required_one_that_fails_fails_the_step(cluster: SmallCluster) -> None:
-    done = cluster.jail("srun -n1 --stand-in=broken id -u", user=ALICE)
+@pytest.mark.parametrize("word", ["broken", "broken-early"])
+def test_a_required_one_that_fails_fails_the_step(cluster: SmallCluster, word: str) -> None:
+    done = cluster.jail(f"srun -n1 --stand-in={word} id -u", user=ALICE)
     assert done.returncode != 0
     assert done.stdout == ""
+    assert "error" in done.stderr
 
 
 def test_what_it_starts_in_slurmstepd_is_confined_as_a_task_is(cluster: SmallCluster) -> None:

@@ -92,6 +92,15 @@ def test_a_missing_plugin_starts_nothing(guard: Guard) -> None:
     assert "No such file" in log
 
 
+def test_a_plugin_that_slurm_would_not_load_starts_nothing(guard: Guard) -> None:
+    refused = guard.folder / "refused"
+    refused.write_text("it was built for Slurm 25.11.1")
+    output, log = guard.run(guard.good)
+    refused.unlink()
+    assert struct.unpack("i", output) == (8010,), "ESLURM_PLUGIN_BAD_VERSION"
+    assert "it was built for Slurm 25.11.1" in log
+
+
 def test_a_missing_configuration_starts_nothing(guard: Guard) -> None:
     output, _ = guard.run({})
     assert RAN.encode() not in output

@@ -39,6 +39,8 @@ OWN_RUN = Path("/run/slurm-node")
 NODE_STATE = OWN_RUN / "state"
 JAIL_BROKEN = OWN_RUN / "broken"
 """Why steps must not start now; there only while trials of the jail fail."""
+PLUGIN_REFUSED = OWN_RUN / "plugin-refused"
+"""Why Slurm would not load the jail plugin; there only while it would not."""
 JAIL_WORKED = OWN_RUN / "jail-worked"
 """Touched after each trial that worked."""
 ASKED = OWN_RUN / "asked"

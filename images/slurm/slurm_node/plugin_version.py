@@ -44,6 +44,16 @@ def refusal(plugin: Path = paths.PLUGIN, of_slurm: Path = paths.STOCK_PLUGIN) ->
     return f"{plugin.name} was built for Slurm {words(ours)}, this is {words(slurms)}: build the slurm image again"
 
 
+def tell_guard(sentence: str | None, file: Path = paths.PLUGIN_REFUSED) -> None:
+    """Lets the gate before slurmstepd (native/stepd_guard.c) refuse steps in words; None lets it go on."""
+    if sentence is None:
+        file.unlink(missing_ok=True)
+    elif not file.exists():
+        aside = file.with_suffix(".new")
+        aside.write_text(sentence)
+        aside.replace(file)
+
+
 def _identity(file: Path) -> tuple[int, int, int]:
     facts = file.stat()
     return facts.st_ino, facts.st_mtime_ns, facts.st_size

@@ -80,6 +80,7 @@ def main() -> int:
             watch.tick(time.monotonic())
             health.tick()
             plugin = plugin_version.refusal()
+            plugin_version.tell_guard(plugin)
             drain.tick(time.monotonic(), {**watch.causes, **health.causes, **({JAIL: plugin} if plugin else {})})
         container_leftovers.sweep()
         set_state(state_of(slurmd, watch, health))
