@@ -34,6 +34,10 @@ int jail_check(struct jail *jail);
 /* The same, asked by a process that is left alone if it has not answered after so many seconds. */
 int jail_check_within(struct jail *jail, int seconds);
 
+/* Ends a child and waits for its end, but not for ever: one that hangs with the storage is left behind, and the signal
+ * reaches it when the storage answers again. */
+void jail_end_child(pid_t child, int milliseconds);
+
 /* Checks, then makes the tree the root of the calling thread in a mount namespace of its own. */
 int jail_enter(struct jail *jail);
 

@@ -83,7 +83,7 @@ static _Noreturn void step(const char *root, int channel) {
     jail_init(&jail, root);
     job_init(&job, TRIAL_JOB);
     jail_preload_system_code();
-    if (job_join_trial(&jail, &job) || job_fork_inside(&jail, &job))
+    if (job_join_trial(&jail, &job, TRIAL_SECONDS) || job_fork_inside(&jail, &job))
         say(channel, jail.why);
     pid_t child = fork();
     if (child == 0)
@@ -131,9 +131,11 @@ int main(int argc, char *argv[]) {
     struct job job;
     jail_init(&jail, argc > 1 ? argv[1] : JAIL_DEFAULT_ROOT);
     job_init(&job, TRIAL_JOB);
-    int failed = job_keep(&jail, &job, TRIAL_SECONDS) || run_step(&jail);
+    int failed = job_keep(&jail, &job) || job_await(&jail, &job, TRIAL_SECONDS) || run_step(&jail);
     if (failed)
         puts(jail.why);
+    /* Before the end of one that hangs is waited for. */
+    fflush(stdout);
     job_end(&job);
     fclose(stdout);
     while (wait(NULL) > 0)

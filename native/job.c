@@ -4,10 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
@@ -35,62 +36,72 @@ static void leave_reason(const struct jail *jail, const char *path) {
     close(file);
 }
 
-static _Noreturn void become_keeper(const struct jail *jail, const struct job *job, const char *path, int channel) {
+struct start {
+    const struct jail *jail;
+    const char *script;
+    int lock;
+    int error;
+};
+
+/* Has the caller's memory until it is another program, and nothing of its descriptors. Its frames leave marks of the
+ * address sanitizer in the caller's stack, so it makes none. */
+__attribute__((no_sanitize("address"))) static int become_keeper(void *argument) {
+    struct start *start = argument;
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    /* The lock comes last: closing any descriptor of its file would give it up. */
+    if (!syscall(SYS_close_range, 0, JOB_LOCK_DESCRIPTOR, 0) &&
+        fcntl(start->lock, F_DUPFD, JOB_LOCK_DESCRIPTOR) == JOB_LOCK_DESCRIPTOR &&
+        !syscall(SYS_close_range, JOB_LOCK_DESCRIPTOR + 1, ~0U, 0) && !fcntl(JOB_LOCK_DESCRIPTOR, F_SETLK, &whole))
+        execl(JOB_KEEPER, "job_keeper", start->jail->root, start->script, (char *)NULL);
+    start->error = errno;
+    _exit(EXIT_FAILURE);
+}
+
+/* Clear of the number that it takes in the keeper, where it must not be closed at exec. */
+static int open_lock(struct jail *jail, const char *path) {
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int lock = file < 0 ? -1 : fcntl(file, F_DUPFD_CLOEXEC, JOB_LOCK_DESCRIPTOR + 1);
+    if (lock < 0)
+        jail_fail_errno(jail, path);
+    if (file >= 0)
+        close(file);
+    return lock;
+}
+
+/* Not by fork: copying the tables of slurmstepd's memory takes longer than all that the keeper does until its exec. */
+static int start_keeper(struct jail *jail, struct job *job, const char *path) {
     char script[64];
+    _Alignas(16) char stack[16384];
+    sigset_t all, before;
+    struct start start = {.jail = jail, .script = script, .lock = open_lock(jail, path)};
+    if (start.lock < 0)
+        return -1;
     snprintf(script, sizeof(script), VIEW_SPOOL "/job%05u", job->id);
-    /* slurmstepd's descriptors are not the job's to hold. */
-    int said = dup2(channel, STDOUT_FILENO);
-    if (said == STDOUT_FILENO && !syscall(SYS_close_range, STDOUT_FILENO + 1, ~0U, 0))
-        execl(JOB_KEEPER, "job_keeper", jail->root, path, script, (char *)NULL);
-    dprintf(said, "%s: %s", JOB_KEEPER, strerror(errno));
-    _exit(1);
-}
-
-static int hear_keeper(struct jail *jail, int channel, int seconds) {
-    struct pollfd wait = {.fd = channel, .events = POLLIN};
-    char said[sizeof(jail->why)];
-    int ready;
-    do
-        ready = poll(&wait, 1, seconds * 1000);
-    while (ready < 0 && errno == EINTR);
-    if (ready == 0)
-        return jail_fail(jail, "the job's namespaces were not made within %d s", seconds);
-    ssize_t length = ready < 0 ? -1 : read(channel, said, sizeof(said) - 1);
-    if (length <= 0)
-        return jail_fail(jail, "the keeper of the job's namespaces ended without a word");
-    said[length] = '\0';
-    return strcmp(said, JOB_KEPT) ? jail_fail(jail, "%s", said) : 0;
-}
-
-static int start_keeper(struct jail *jail, struct job *job, const char *path, int seconds) {
-    int channel[2];
-    if (pipe2(channel, O_CLOEXEC))
-        return jail_fail_errno(jail, "make a pipe");
-    job->own_processes = open("/proc/thread-self/ns/pid", O_RDONLY | O_CLOEXEC);
-    if (job->own_processes < 0 || unshare(CLONE_NEWPID)) {
-        close(channel[0]);
-        close(channel[1]);
-        return jail_fail_errno(jail, "make a process namespace (is SYS_ADMIN among the pod's capabilities?)");
+    /* A handler would run in the memory that both have. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    job->keeper = clone(become_keeper, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_NEWPID | SIGCHLD, &start);
+    int outcome = job->keeper > 0
+                      ? 0
+                      : jail_fail_errno(jail, "make a process namespace (is SYS_ADMIN among the pod's capabilities?)");
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    close(start.lock);
+    if (!outcome && start.error) {
+        jail_end_child(job->keeper, END_MILLISECONDS);
+        job->keeper = 0;
+        outcome = jail_fail(jail, "%s: %s", JOB_KEEPER, strerror(start.error));
     }
-    job->keeper = fork();
-    if (job->keeper == 0)
-        become_keeper(jail, job, path, channel[1]);
-    int started = job->keeper < 0 ? jail_fail_errno(jail, "start the keeper of the job's namespaces") : 0;
-    close(channel[1]);
-    int outcome = job_fork_outside(jail, job) || started ? -1 : hear_keeper(jail, channel[0], seconds);
-    close(channel[0]);
     return outcome;
 }
 
-int job_keep(struct jail *jail, struct job *job, int seconds) {
+int job_keep(struct jail *jail, struct job *job) {
     char path[sizeof(JOB_FOLDER) + 16];
     lock_path(job, path, sizeof(path));
     if (mkdir(JOB_FOLDER, 0700) && errno != EEXIST)
         return jail_fail_errno(jail, JOB_FOLDER);
     unlink(path);
-    if (!jail_check_within(jail, seconds) && !start_keeper(jail, job, path, seconds))
+    if (!start_keeper(jail, job, path))
         return 0;
-    job_end(job);
     leave_reason(jail, path);
     return -1;
 }
@@ -99,18 +110,15 @@ void job_end(struct job *job) {
     char path[sizeof(JOB_FOLDER) + 16];
     if (job->keeper <= 0)
         return;
-    kill(job->keeper, SIGKILL);
-    /* Not for ever: it may hang with the storage. */
-    for (int i = 0; i < END_MILLISECONDS && waitpid(job->keeper, NULL, WNOHANG) == 0; i++)
-        usleep(1000);
+    jail_end_child(job->keeper, END_MILLISECONDS);
     job->keeper = 0;
     lock_path(job, path, sizeof(path));
     unlink(path);
 }
 
-/* The process that holds the lock, as this process namespace numbers it; 0 for none, -1 for no file. */
-static pid_t holder(int file) {
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+/* The process that has locked a byte, as this process namespace numbers it; 0 for none, -1 for no file. */
+static pid_t holder(int file, off_t byte) {
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
     if (fcntl(file, F_GETLK, &lock))
         return -1;
     return lock.l_type == F_UNLCK ? 0 : lock.l_pid;
@@ -132,11 +140,24 @@ static int open_namespace(struct jail *jail, pid_t keeper, const char *name) {
     return file;
 }
 
-static int find(struct jail *jail, struct job *job, int file) {
+/* The keeper once it has made the namespaces, or -1. There is no call that waits for a lock with a deadline. */
+static pid_t await_keeper(struct jail *jail, int file, int seconds) {
+    for (int waited = 0; waited < seconds * 1000; waited++) {
+        pid_t keeper = file < 0 ? 0 : holder(file, JOB_LIVES);
+        if (keeper <= 0)
+            return no_keeper(jail, file);
+        if (holder(file, JOB_MAKES) == 0)
+            return keeper;
+        usleep(1000);
+    }
+    return jail_fail(jail, "%s did not answer within %d s: the shared storage hangs", jail->root, seconds);
+}
+
+static int find(struct jail *jail, struct job *job, int file, int seconds) {
     char outer[16];
-    pid_t keeper = file < 0 ? 0 : holder(file);
-    if (keeper <= 0)
-        return no_keeper(jail, file);
+    pid_t keeper = await_keeper(jail, file, seconds);
+    if (keeper < 0)
+        return -1;
     snprintf(outer, sizeof(outer), "fd/%d", JOB_OUTER_DESCRIPTOR);
     if ((job->outer = open_namespace(jail, keeper, outer)) < 0 ||
         (job->inner = open_namespace(jail, keeper, "ns/mnt")) < 0 ||
@@ -145,7 +166,18 @@ static int find(struct jail *jail, struct job *job, int file) {
         (job->own_processes = open("/proc/thread-self/ns/pid", O_RDONLY | O_CLOEXEC)) < 0)
         return -1;
     /* Still the same process: what was opened is not another's that got its number. */
-    return holder(file) == keeper ? 0 : no_keeper(jail, file);
+    return holder(file, JOB_LIVES) == keeper ? 0 : no_keeper(jail, file);
+}
+
+int job_await(struct jail *jail, const struct job *job, int seconds) {
+    char path[sizeof(JOB_FOLDER) + 16];
+    lock_path(job, path, sizeof(path));
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    pid_t keeper = await_keeper(jail, file, seconds);
+    int failed = keeper < 0 || (holder(file, JOB_LIVES) != keeper && no_keeper(jail, file));
+    if (file >= 0)
+        close(file);
+    return failed ? -1 : 0;
 }
 
 /* The node's own trials (jail_trial.c) ask the storage, which may hang; a step asks only what they found. */
@@ -160,18 +192,18 @@ static int heed_trials(struct jail *jail) {
     return jail_fail(jail, "%s", sentence);
 }
 
-int job_join(struct jail *jail, struct job *job) {
-    return heed_trials(jail) ? -1 : job_join_trial(jail, job);
+int job_join(struct jail *jail, struct job *job, int seconds) {
+    return heed_trials(jail) ? -1 : job_join_trial(jail, job, seconds);
 }
 
-int job_join_trial(struct jail *jail, struct job *job) {
+int job_join_trial(struct jail *jail, struct job *job, int seconds) {
     char path[sizeof(JOB_FOLDER) + 16];
     lock_path(job, path, sizeof(path));
     int file = open(path, O_RDWR | O_CLOEXEC);
     /* slurmstepd keeps the user's group after it has set a container up, and the kernel shows the keeper's namespaces
      * to its own user and group alone. */
     int group = setfsgid(getgid());
-    int found = find(jail, job, file);
+    int found = find(jail, job, file, seconds);
     setfsgid((gid_t)group);
     if (file >= 0)
         close(file);

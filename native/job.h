@@ -2,8 +2,8 @@
  *
  * The job's extern step starts the keeper (job_keeper.c), which is process 1 of the job's process namespace and ends
  * with the extern step: then the kernel ends what is left of the job, and its /tmp, /dev/shm and mounts are gone. The
- * keeper holds a lock on a file named after the job; the lock says which process it is and vanishes with it, so a stale
- * file misleads nobody. */
+ * keeper holds locks on a file named after the job; they say which process it is and vanish with it, so a stale file
+ * misleads nobody. Nobody waits while it makes the namespaces but a step that comes before they are made. */
 #ifndef PULUMI_SLURM_JOB_H
 #define PULUMI_SLURM_JOB_H
 
@@ -21,10 +21,13 @@
 #ifndef JOB_BROKEN
 #define JOB_BROKEN "/run/slurm-node/broken"
 #endif
-/* The keeper's descriptor of the outer mount namespace. */
+/* The keeper's descriptors of the outer mount namespace and of the job's file. */
 #define JOB_OUTER_DESCRIPTOR 3
-/* What the keeper says when it is done; anything else is why it failed. */
-#define JOB_KEPT "kept"
+#define JOB_LOCK_DESCRIPTOR 4
+/* Bytes of the job's file that the keeper has locked since it was born: for as long as it lives, and until the
+ * namespaces are made. If they can't be made, the file says why and the keeper ends. */
+#define JOB_LIVES 0
+#define JOB_MAKES 1
 
 struct job {
     uint32_t id;
@@ -37,19 +40,22 @@ struct job {
 
 void job_init(struct job *job, uint32_t id);
 
-/* Makes the namespaces and starts their keeper, which ends with the calling thread. A reason is also left for the steps
+/* Starts the keeper, which makes the namespaces and ends with the calling thread. A reason is also left for the steps
  * that will look for them. */
-int job_keep(struct jail *jail, struct job *job, int seconds);
+int job_keep(struct jail *jail, struct job *job);
+
+/* Waits until the namespaces are made. */
+int job_await(struct jail *jail, const struct job *job, int seconds);
 
 /* Ends the keeper, and with it all that runs in the namespaces. */
 void job_end(struct job *job);
 
-/* Finds the job's namespaces, unless this node's trials fail, and makes the outer mount namespace the calling thread's,
- * whose root is then the jail. */
-int job_join(struct jail *jail, struct job *job);
+/* Finds the job's namespaces, once they are made, unless this node's trials fail, and makes the outer mount namespace
+ * the calling thread's, whose root is then the jail. */
+int job_join(struct jail *jail, struct job *job, int seconds);
 
 /* The same for a trial, which is not to fail for the one before it. */
-int job_join_trial(struct jail *jail, struct job *job);
+int job_join_trial(struct jail *jail, struct job *job, int seconds);
 
 /* From now on, or until job_fork_outside, children of the calling thread are born into the job's process namespace. The
  * effective user may be another than root, as long as root is the real or saved one. */

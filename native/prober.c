@@ -8,8 +8,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define END_MILLISECONDS 50
 
 struct answer {
     int failed;
@@ -45,6 +48,18 @@ static int hear(struct jail *jail, int channel, int seconds) {
     return answer.failed ? jail_fail(jail, "%s", answer.why) : 0;
 }
 
+void jail_end_child(pid_t child, int milliseconds) {
+    struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN};
+    int ended;
+    kill(child, SIGKILL);
+    do
+        ended = end.fd < 0 ? 0 : poll(&end, 1, milliseconds);
+    while (ended < 0 && errno == EINTR);
+    waitpid(child, NULL, WNOHANG);
+    if (end.fd >= 0)
+        close(end.fd);
+}
+
 int jail_check_within(struct jail *jail, int seconds) {
     int channel[2];
     if (pipe2(channel, O_CLOEXEC))
@@ -59,9 +74,6 @@ int jail_check_within(struct jail *jail, int seconds) {
     }
     int outcome = hear(jail, channel[0], seconds);
     close(channel[0]);
-    /* Without waiting if it hangs: a signal reaches it when the storage answers again. */
-    kill(prober, SIGKILL);
-    for (int i = 0; i < 50 && waitpid(prober, NULL, WNOHANG) == 0; i++)
-        usleep(1000);
+    jail_end_child(prober, END_MILLISECONDS);
     return outcome;
 }

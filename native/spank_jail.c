@@ -84,7 +84,7 @@ static void tell_the_node(void) {
 /* The extern step runs no user code, and a failure in it would end the job without a word to anyone: the steps that
  * find no namespaces tell their user. */
 static int keep_namespaces(void) {
-    if (job_keep(&context.jail, &context.job, DEADLINE_SECONDS))
+    if (job_keep(&context.jail, &context.job))
         tell_the_node();
     return ESPANK_SUCCESS;
 }
@@ -128,7 +128,7 @@ int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[]) {
     if (keeps_namespaces())
         return keep_namespaces();
     jail_preload_system_code();
-    if (job_join(&context.jail, &context.job))
+    if (job_join(&context.jail, &context.job, DEADLINE_SECONDS))
         return refuse();
     slurm_debug(PLUGIN ": entered %s", context.jail.root);
     return ESPANK_SUCCESS;

@@ -153,11 +153,11 @@ static int check(struct guard *guard) {
     if (length < 0 || (size_t)length >= sizeof(guard->folder) || !slash || configuration[0] != '/')
         return refuse(guard, "SLURM_CONF=%.200s is no absolute path", configuration);
     *slash = '\0';
-    if (check_version(guard) || check_slurm_conf(guard, configuration, 0) || check_plugstack(guard))
+    if (check_slurm_conf(guard, configuration, 0) || check_plugstack(guard))
         return -1;
     if (access(GUARD_PLUGIN, R_OK))
         return refuse(guard, "%s: %s", GUARD_PLUGIN, strerror(errno));
-    return 0;
+    return check_version(guard);
 }
 
 static void tell_the_log(const char *why) {

@@ -1,12 +1,14 @@
 /* A job without Slurm: keeps its namespaces as the extern step does, joins them as slurmstepd does, and runs a shell
  * line as its task. Each further argument is one more step, the word "ordinary" before it runs it as an ordinary user;
- * the word "census" tells what this process and the keeper hold.
- * Usage: job_probe ROOT LINE... */
+ * the word "census" tells what this process and the keeper hold. After the word "early", which comes first, the first
+ * step comes before the namespaces are made.
+ * Usage: job_probe ROOT [early] LINE... */
 #include "confine.h"
 #include "job.h"
 
 #include <dirent.h>
 #include <grp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +44,7 @@ static _Noreturn void step(const char *root, uid_t user, const char *line) {
     jail_init(&jail, root);
     job_init(&job, JOB);
     /* slurmstepd forks tasks with its effective user set to the job's. */
-    if (job_join(&jail, &job) || (user && seteuid(user)) || job_fork_inside(&jail, &job)) {
+    if (job_join(&jail, &job, DEADLINE_SECONDS) || (user && seteuid(user)) || job_fork_inside(&jail, &job)) {
         printf("refused: %s\n", jail.why);
         fflush(stdout);
         _exit(99);
@@ -97,9 +99,10 @@ int main(int argc, char *argv[]) {
         return EXIT_FAILURE;
     jail_init(&jail, argv[1]);
     job_init(&job, JOB);
-    if (job_keep(&jail, &job, DEADLINE_SECONDS))
+    bool early = argc > 2 && !strcmp(argv[2], "early");
+    if (job_keep(&jail, &job) || (!early && job_await(&jail, &job, DEADLINE_SECONDS)))
         printf("not kept: %s\n", jail.why);
-    for (int i = 2; i < argc; i++) {
+    for (int i = early ? 3 : 2; i < argc; i++) {
         if (!strcmp(argv[i], "ordinary")) {
             user = ORDINARY;
             continue;

@@ -79,6 +79,14 @@ def test_steps_of_a_job_share_namespaces_that_are_not_the_nodes(trial: Trial) ->
     assert not {str(Path(f"/proc/self/ns/{name}").readlink()) for name in ("mnt", "pid", "ipc")} & set(first)
 
 
+def test_a_step_that_comes_before_the_namespaces_are_made_waits_for_them(trial: Trial) -> None:
+    line = "readlink /proc/self/ns/mnt /proc/self/ns/pid /proc/self/ns/ipc; ls -A /tmp"
+    for _ in range(5):
+        said = trial.run("early", line, line)
+        assert said.statuses == [0, 0], said.lines
+        assert said.lines[:3] == said.lines[3:]
+
+
 def test_a_task_sees_the_jobs_processes_alone(trial: Trial) -> None:
     said = trial.run("ls /proc | grep -c '^[0-9]'; cat /proc/1/comm")
     assert int(said.lines[0]) <= 5
