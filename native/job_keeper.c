@@ -60,8 +60,9 @@ int main(int argc, char *argv[]) {
     jail_init(&jail, argv[1]);
     int failed = prctl(PR_SET_PDEATHSIG, SIGKILL) ? jail_fail_errno(&jail, "end with the extern step") : 0;
     failed = failed || make(&jail, argv[2]) || tell_made(&jail);
-    while (!failed)
-        pause();
+    if (!failed)
+        for (;;)
+            pause();
     /* Before the lock is gone with this process: who finds none reads why. */
     return write(JOB_LOCK_DESCRIPTOR, jail.why, strlen(jail.why)) < 0 ? 2 : EXIT_FAILURE;
 }
