@@ -204,6 +204,13 @@ def test_machines_that_go_away_together_open_the_breaker_and_nothing_is_drained(
     assert len(decide(generous, node("cpu-1"))) == 2
 
 
+def test_a_machine_that_went_away_while_cordoned_counts_for_the_breaker_too() -> None:
+    size = scale(AWAY)
+    cordoned = dataclasses.replace(AWAY, cordoned=True)
+    both = dataclasses.replace(size, machines={**(size.machines or {}), "k8s-0": cordoned})
+    assert decide(both, node("cpu-1")) == [replicas.Drain("cpu-0", "pulumi-slurm:node k8s-0 is cordoned")]
+
+
 def test_a_dry_run_only_tells_of_a_machine_that_is_away_and_obeys_a_cordon() -> None:
     policy = ReactionPolicy(dry_run=True)
     assert decide(dataclasses.replace(scale(AWAY), reactions=policy), node("cpu-1")) == []

@@ -163,7 +163,7 @@ def _held(scale: Scale, nodes: Nodes) -> list[Finding]:
 
 def _breaker(scale: Scale) -> str:
     """Why no node is drained for a machine that is not ready: what goes away together has one cause."""
-    away = [name for name in scale.pods if case(scale, name)[0] is Case.AWAY]
+    away = [name for name in scale.pods if _away_since(scale, name)]
     if len(away) < 2 or len(away) * 100 <= scale.reactions.breaker_percent * len(scale.pods):
         return ""
     share = f"the machines of {len(away)} of {len(scale.pods)} pods are not ready at once"
@@ -172,10 +172,14 @@ def _breaker(scale: Scale) -> str:
 
 def _is_due(scale: Scale, name: str) -> bool:
     """Whether a machine had its time to come back."""
+    since = _away_since(scale, name)
+    return since is not None and (scale.now - since).total_seconds() >= scale.reactions.after_seconds
+
+
+def _away_since(scale: Scale, name: str) -> datetime.datetime | None:
+    """Since when a pod's machine is not ready, whatever else is to be said of it."""
     machine = (scale.machines or {}).get(scale.pods[name].machine)
-    if machine is None or machine.away_since is None:
-        return False
-    return (scale.now - machine.away_since).total_seconds() >= scale.reactions.after_seconds
+    return machine.away_since if machine else None
 
 
 def _is_leaving(scale: Scale, name: str) -> bool:
