@@ -107,5 +107,7 @@ def test_a_node_whose_storage_fails_is_drained_refuses_logins_and_recovers(
         for mount in mounts.values():
             mount.become("well")
     cluster.wait("the drain is lifted", lambda: cluster.pod(ask).stdout.startswith("idle"), 90)
-    assert cluster.jail("srun -n1 echo works again", user=ALICE).stdout == "works again\n"
-    assert cluster.ssh("echo works again").stdout == "works again\n"
+    said = "echo works again"
+    # slurmctld may want a second to reach the node again.
+    cluster.wait("a step", lambda: cluster.jail(f"srun -n1 {said}", user=ALICE).stdout == "works again\n", 60)
+    cluster.wait("a login", lambda: cluster.ssh(said).stdout == "works again\n", 60)
