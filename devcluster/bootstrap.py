@@ -29,7 +29,7 @@ OS_PACKAGES = {
     "util-linux": "namespaces of an instance",
     "socat": "kubectl port-forward",
     "buildah": "builds the images",
-    "skopeo": "pushes the images to a registry",
+    "skopeo": "pushes the images to a registry; the tests of slurm-image pull with it",
     "mmdebstrap": "root file systems of the images, where no registry can be reached",
     "debian-archive-keyring": "signatures of those root file systems",
     "uidmap": "user namespaces of image builds",

@@ -107,8 +107,8 @@ async def _keep_lease(lease: Lease, progress: health.Progress) -> None:
         except KubernetesError as error:
             log.warning("lease not renewed: error=%s", error)
             progress.met(error)
-        except Exception:
-            log.exception("lease not renewed")  # Without this task nothing would ever be done again.
+        except Exception:  # Whatever it is: without this task nothing would ever be done again.
+            log.exception("lease not renewed")
         if lease.held() != before:
             log.info("lease %s", "taken" if lease.held() else "lost")
         await asyncio.sleep(RENEW_SECONDS)

@@ -16,7 +16,9 @@ def unpack_image(folder: Path) -> Path:
     folder.chmod(0o755)
     archive = images.build_all(cache_folder(), ["slurm"])["slurm"].archive
     with tarfile.open(archive) as whole:
-        (manifest,) = json.load(whole.extractfile("manifest.json"))  # type: ignore[arg-type]
+        listed = whole.extractfile("manifest.json")
+        assert listed is not None, f"{archive} has no manifest"
+        (manifest,) = json.load(listed)
         for layer in manifest["Layers"]:
             with tarfile.open(fileobj=whole.extractfile(layer)) as part:
                 for member in part:

@@ -9,7 +9,6 @@ import base64
 import json
 import os
 import re
-import shutil
 import ssl
 import subprocess
 import sys
@@ -32,8 +31,6 @@ cp -r "${last%/bundle}/image/blobs/sha256" "$last/blobs"
 """
 COMMAND = "import sys; from jail_commands import image; sys.exit(image.main())"
 PASSWORD = "user:secret of the registry"
-
-pytestmark = pytest.mark.skipif(not shutil.which("skopeo"), reason="takes skopeo")
 
 
 @contextmanager

@@ -113,7 +113,7 @@ def main() -> int:
     links = Links()
     while True:
         links.tick()
-        time.sleep(POLL_SECONDS)
+        time.sleep(POLL_SECONDS)  # inotify tells nothing of what other nodes change on shared storage.
 
 
 def _link_into(root: Path, folder: str, wanted: Mapping[str, Path], tell: Callable[[str], None]) -> bool:
