@@ -43,7 +43,7 @@ PHASES = (
         "operator", 10, ("tests/operator", "tests/provider", "tests/upgrade", "tests/manifests"), workers=3, retries=1
     ),
     Phase("dev cluster", 10, ("tests/devcluster",), retries=1),
-    Phase("e2e", 30, ("tests/e2e",), retries=1),
+    Phase("e2e", 40, ("tests/e2e",), retries=2),
 )
 Result = TypeVar("Result")
 BUILD_BUDGET_MINUTES = {"toolchain": 15, "images": 12}

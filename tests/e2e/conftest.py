@@ -99,13 +99,20 @@ class Slurm:
                     os.kill(int(stat.parent.name), signal.SIGKILL)
 
     def wait(self, what: str, condition: Callable[[], Any], seconds: float = 60) -> Any:
-        """Wait until `condition` gives something true; its last answer is in the failure."""
+        """Wait until `condition` gives something true; its last answer is in the failure.
+
+        A condition that fails is not met yet: what it asks may be away or without a status for a moment.
+        """
         deadline = time.monotonic() + seconds
-        while not (last := condition()):
+        while True:
+            try:
+                if last := condition():
+                    return last
+            except (AssertionError, LookupError, ValueError) as unmet:
+                last = unmet
             if time.monotonic() > deadline:
                 pytest.fail(f"{what}: not within {seconds} s; last seen: {last!r}")
             time.sleep(0.5)
-        return last
 
     def nodes(self) -> dict[str, str]:
         """State of each Slurm node, by name."""

@@ -19,26 +19,28 @@ def active_configuration(slurm, file: str, old: str, new: str) -> Iterator[None]
     before = slurm.get("configmap", "slurm-config")["data"]
     assert old in before[file]
     try:
-        _write(slurm, {**before, file: before[file].replace(old, new)})
+        _write(slurm, {**before, file: before[file].replace(old, new)}, file)
         yield
     finally:
-        _write(slurm, before)
+        _write(slurm, before, file)
         slurm.kubectl("delete", "pod", "cpu-1", "--wait=false").ok()
         slurm.kubectl("scale", "deployment/slurm-operator", "--replicas=1").ok()
-        slurm.kubectl("rollout", "status", "deployment/slurm-operator", "--timeout=60s", seconds=70).ok()
-        slurm.wait("all nodes idle again", slurm.all_idle, 120)
+        slurm.kubectl("rollout", "status", "deployment/slurm-operator", "--timeout=120s", seconds=130).ok()
+        slurm.wait("all nodes idle again", slurm.all_idle, 240)
         cached = f"cat /run/slurm/conf/{file}"
         slurm.wait("the login node's copy", lambda: slurm.on_pod("slurm-login-0", cached).stdout == before[file], 90)
 
 
-def _write(slurm, data: dict[str, str]) -> None:
+def _write(slurm, data: dict[str, str], changed: str) -> None:
     manifest = slurm.get("configmap", "slurm-config")
     manifest["data"] = data
     manifest["metadata"].pop("managedFields", None)
     slurm.kubectl("replace", "-f", "-", text=json.dumps(manifest)).ok()
     # A restart, since kubelet takes up to a minute to show a running pod its new files.
     slurm.kubectl("delete", "pod", "slurm-controller-0").ok()
-    slurm.kubectl("wait", "--for=condition=Ready", "pod/slurm-controller-0", "--timeout=60s", seconds=70)
+    shown = f"cat /etc/slurm/{changed}"
+    slurm.wait("the file", lambda: slurm.on_pod("slurm-controller-0", shown).stdout == data[changed], 180)
+    slurm.wait("slurmctld", lambda: slurm.on_pod("slurm-controller-0", "scontrol reconfigure").status == 0, 90)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_a_node_whose_jail_breaks_says_why_is_drained_and_recovers_by_itself(slu
         slurm.sh("touch ~/goes-on").ok()
     assert slurm.sh("cat ~/late-step.out").stdout == ""
     said = slurm.sh("cat ~/late-step.err").ok()
-    slurm.wait("the drain is lifted", slurm.all_idle, 60)
+    slurm.wait("the drain is lifted", slurm.all_idle, 120)
     assert slurm.sh("srun -w cpu-1 -n1 echo works again").ok() == "works again"
     assert "this node can't run your job inside the jail" in said
     assert sentence in said
@@ -145,5 +147,5 @@ def test_a_job_for_which_no_namespaces_are_to_be_had_runs_nothing(slurm):
     assert f"{keeper}: Permission denied" in reason
     # The node may have been drained before the job came.
     assert f"{keeper}: Permission denied" in ran.stderr or "allocate resources" in ran.stderr, ran.stderr
-    slurm.wait("the drain is lifted", slurm.all_idle, 60)
+    slurm.wait("the drain is lifted", slurm.all_idle, 120)
     assert slurm.sh("srun -w cpu-1 -n1 echo works again").ok() == "works again"

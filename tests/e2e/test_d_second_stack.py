@@ -88,8 +88,12 @@ def test_a_jail_image_without_a_shell_fails_with_a_sentence(second, slurm):
 
 def test_the_second_stack_runs_jobs_beside_the_first(second, slurm):
     second.up()
-    nodes = json.loads(slurm.kubectl("get", "nodesets", "-n", NAMESPACE, "-o", "json").ok())["items"]
-    assert [(item["metadata"]["name"], item["status"]["idle"]) for item in nodes] == [("tiny", 1)]
+
+    def idle() -> dict[str, int]:
+        nodes = json.loads(slurm.kubectl("get", "nodesets", "-n", NAMESPACE, "-o", "json").ok())["items"]
+        return {item["metadata"]["name"]: item["status"]["idle"] for item in nodes}
+
+    slurm.wait("its node set says that its node is idle", lambda: idle() == {"tiny": 1}, 60)
     assert in_second(slurm, "srun", "-n1", "hostname") == "tiny-0"
     assert len(slurm.sh("srun -N2 hostname").ok().split()) == 2
 

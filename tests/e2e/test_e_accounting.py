@@ -47,7 +47,7 @@ def accounting_says(slurm, words: str, seconds: float = 120) -> None:
         lambda: words in (found := condition(slurm, "Degraded"))["message"] and found["status"] == "True",
         seconds,
     )
-    assert condition(slurm, "Available")["status"] == "True"
+    slurm.wait("Available", lambda: condition(slurm, "Available")["status"] == "True", seconds)
 
 
 def accounting_is_well(slurm, seconds: float = 180) -> None:

@@ -43,8 +43,8 @@ def started(slurm) -> Iterator[dict[str, prometheus_pod.Prometheus]]:
 @pytest.mark.parametrize("job", ["annotations/.*", "podMonitor/.*"])
 def test_prometheus_finds_slurms_and_the_operators_series(slurm, started, job):
     watcher = started[WATCHER]
-    found = slurm.wait("two nodes in Prometheus", lambda: watcher.values(f'slurm_nodes{{job=~"{job}"}}'), 90)
-    assert [value for _, value in found] == [2]
+    nodes = f'slurm_nodes{{job=~"{job}"}}'
+    slurm.wait("two nodes in Prometheus", lambda: [value for _, value in watcher.values(nodes)] == [2], 90)
     for series in (
         "slurm_jobs",
         "slurm_partitions",
@@ -75,10 +75,9 @@ def test_every_target_is_up(slurm, started):
         return [(each["health"], each["scrapeUrl"], each["lastError"]) for each in started[WATCHER].targets()]
 
     def settled() -> bool:
-        return len(states()) == 10 and all(health != "unknown" for health, _, _ in states())
+        return [health for health, _, _ in states()] == ["up"] * 10
 
-    slurm.wait("5 targets by annotations, 5 by PodMonitors", settled, 60)
-    assert [state for state in states() if state[0] != "up"] == []
+    slurm.wait(f"5 targets by annotations, 5 by PodMonitors: {states()}", settled, 90)
 
 
 def test_a_scraper_in_another_namespace_is_kept_out(slurm, started):

@@ -100,8 +100,8 @@ def test_a_new_root_spares_the_running_job_and_the_old_one_is_back_in_seconds(sl
     slurm.wait("it takes jobs", lambda: slurm.nodes().get("cpu-0") == "idle", SECONDS)
     slurm.sh("srun -w cpu-0 sh -c 'id eve && ! command -v gcc'", seconds=120).ok()
     assert slurm.sh(f"squeue -h -j {job} -o %T").ok() == "RUNNING"
-    message = slurm.get("nodeset", "cpu")["status"]["message"]
-    assert "cpu-1 when its jobs have ended" in message, message
+    waits = "cpu-1 when its jobs have ended"
+    slurm.wait(waits, lambda: waits in slurm.get("nodeset", "cpu")["status"]["message"], SECONDS)
 
     # While both roots are in use, people are the same in both.
     slurm.on_pod("cpu-1", "chroot /run/jail useradd -m frank").ok()

@@ -32,6 +32,10 @@ def condition(slurm, kind: str, *resource: str) -> dict[str, str]:
     return next((each for each in found if each["type"] == kind), {"status": "", "message": ""})
 
 
+def outside_pulumi(slurm) -> dict[str, str]:
+    return condition(slurm, "ScaledOutsidePulumi")
+
+
 def submit(slurm, *options: str) -> str:
     """A job of one node that ends well when the gate, which has the name of its number, is there."""
     wait = f"until test -e {GATE}.$SLURM_JOB_ID; do sleep 0.2; done"
@@ -106,9 +110,9 @@ def three_nodes(slurm) -> Iterator[None]:
 
 
 def test_nodes_by_hand_take_jobs_from_the_lowest_and_leave_from_the_highest_when_theirs_have_ended(slurm, three_nodes):
-    told = condition(slurm, "ScaledOutsidePulumi")
-    assert told["status"] == "True", told
-    assert told["message"].startswith("kubectl asked for 3 nodes, the program declares 2, "), told
+    words = "kubectl asked for 3 nodes, the program declares 2, "
+    slurm.wait(words, lambda: outside_pulumi(slurm)["message"].startswith(words), SECONDS)
+    assert outside_pulumi(slurm)["status"] == "True"
 
     jobs = {}
     for node in ("cpu-0", "cpu-1", "cpu-2"):
@@ -130,7 +134,7 @@ def test_nodes_by_hand_take_jobs_from_the_lowest_and_leave_from_the_highest_when
 
     scale(slurm, 2)
     slurm.wait("the highest is drained", lambda: slurm.nodes().get("cpu-2") == "draining", SECONDS)
-    assert condition(slurm, "ScaledOutsidePulumi")["status"] == "False"
+    slurm.wait("as the program declares", lambda: outside_pulumi(slurm)["status"] == "False", SECONDS)
     let_go(slurm, jobs["cpu-2"])
     slurm.wait("no ghost", lambda: sorted(slurm.nodes()) == ["cpu-0", "cpu-1"] and size(slurm) == 2, SECONDS)
     assert state(slurm, jobs["cpu-0"]) == "RUNNING cpu-0"
