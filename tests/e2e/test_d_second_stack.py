@@ -17,9 +17,10 @@ from devcluster import node_cli
 from devcluster.node_plan import CONTAINERD_SOCKET
 from devcluster.progress import StepFailed
 from devcluster.stack import Stack
-from tests.e2e import external_database
+from tests.e2e import external_database, submount_sources
 
 NAMESPACE = "second"
+SSH_PORT = 30023
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,11 +52,12 @@ def second(slurm) -> Iterator[SecondStack]:
     config = json.loads(slurm.pulumi("config", "--json", "--show-secrets").ok())
     facts = {key.partition(":")[2]: item.get("objectValue", item["value"]) for key, item in config.items()}
     facts["cluster"] = {"name": "second", "namespace": NAMESPACE}
-    facts["login"]["service"] = {"type": "NodePort", "nodePort": 30023}
-    facts["nodeSets"] = [{**facts["nodeSets"][0], "name": "tiny", "replicas": 1, "submounts": []}]
+    facts["login"]["service"] = {"type": "NodePort", "nodePort": SSH_PORT}
+    facts["nodeSets"] = [{**facts["nodeSets"][0], "name": "tiny", "replicas": 1}]
     facts["partitions"] = [{"name": "main", "nodeSets": ["tiny"], "default": True}]
     facts["accounting"] = accounting(external_database.DATABASES[0])
     external_database.start(slurm)
+    submount_sources.declare(slurm, facts)
     made = SecondStack(stack, facts)
     yield made
     made.destroy()
@@ -119,6 +121,21 @@ def test_jobs_are_recorded_in_a_database_that_is_not_ours(second, slurm):
         return "COMPLETED" in recorded(slurm, "--name=recorded")
 
     slurm.wait("a job is recorded", is_recorded, 180)
+
+
+def test_submounts_of_every_kind_show_in_jobs_and_logins(second, slurm):
+    def session(script: str) -> subprocess.CompletedProcess[str]:
+        return submount_sources.session(slurm, SSH_PORT, script)
+
+    slurm.wait("a login", lambda: session("true").returncode == 0, 60)
+    seen = session(submount_sources.LOGIN_AND_JOB)
+    common = ["from a login node", "from the Kubernetes node", "1777", "1777"]
+    own = [["slurm-login-0"], ["tiny-0"], ["slurm-login-0", "slurm-login-0"]]
+    assert seen.stdout.splitlines() == [common[0], *common, *own[0], *common, *own[1], *own[2]], seen.stderr
+    refused = session(submount_sources.ATTEMPTS)
+    assert "was allowed" not in refused.stdout, refused.stdout
+    for reason in submount_sources.REFUSED.values():
+        assert reason in refused.stderr, refused.stderr
 
 
 def test_an_empty_database_takes_over_while_jobs_run(second, slurm):
