@@ -13,6 +13,7 @@ from slurm_operator.decisions import machines, replicas
 from slurm_operator.kubernetes_api import KubernetesApi
 
 from tests.operator.fake_slurmrestd import FakeSlurm, FakeSlurmrestd
+from tests.operator.played_clients import LeaseFor
 from tests.operator.world import KEY
 
 NODE = "cpu-0"
@@ -26,18 +27,6 @@ MOVES: dict[str, actions.Decided] = {
     "comment": machines.Comment(NODE, NOTE),
     "delete record": replicas.DeleteRecord(NODE),
 }
-
-
-class LeaseFor(lease.Lease):
-    """A lease that is ours for some checks."""
-
-    def __init__(self, checks: int) -> None:
-        super().__init__(cast(KubernetesApi, None), "one")
-        self.left = checks
-
-    def held(self) -> bool:
-        self.left -= 1
-        return self.left >= 0
 
 
 def prepare(slurm: FakeSlurm, move: actions.Decided) -> None:

@@ -208,7 +208,7 @@ def test_a_worker_set_comes_again_with_the_size_of_its_pods(world: World) -> Non
     world.admin.call("DELETE", path, {"propagationPolicy": "Background"})
     until(lambda: "cpu" in world.names("statefulsets"), "the set is there again")
     assert world.size() == 2
-    size_only = {"f:spec": {"f:replicas": {}}}
+    size_only: dict[str, Any] = {"f:spec": {"f:replicas": {}}}
     until(
         lambda: managers(world.get("statefulsets", "cpu")).get("pulumi-slurm-operator") == size_only,
         "the operator owns the size and nothing else",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,7 +26,7 @@ class Machines:
             world.admin.call("POST", NODES, {"metadata": {"name": name}})
             self.status(pod, "True")
             target = {"target": {"kind": "Node", "name": name}, "metadata": {"name": pod}}
-            until(lambda pod=pod: world.uid("pods", pod), "the pod")
+            until(functools.partial(world.uid, "pods", pod), "the pod")
             world.admin.call("POST", world.path("pods", pod, "binding"), target)
             # One that is pending has nothing to lose: no budget keeps it.
             world.patch("pods", pod, {"status": {"phase": "Running"}}, "status")
@@ -144,15 +145,16 @@ def test_a_machine_that_is_away_tainted_or_gone_gets_no_new_jobs_and_others_drai
 
 
 def test_a_dry_run_tells_and_many_machines_that_are_away_at_once_open_the_breaker(machines: Machines) -> None:
-    world, where = machines.world, {"plural": "nodesets", "name": "cpu"}
+    world = machines.world
+    wait = functools.partial(world.wait, plural="nodesets", name="cpu")
     name = machines.names["cpu-1"]
     world.patch("nodesets", "cpu", {"spec": {"reactions": {"dryRun": True, "afterSeconds": 0}}})
     machines.status("cpu-1", "Unknown")
-    told = world.wait("Degraded", "True", "WouldDrain", **where)
+    told = wait("Degraded", "True", "WouldDrain")
     assert f"would drain cpu-1: pulumi-slurm:node {name} is not ready" in told["message"]
     assert reason(world, "cpu-1") == ""
     machines.status("cpu-0", "Unknown")
-    told = world.wait("Degraded", "True", "BreakerOpen", **where)
+    told = wait("Degraded", "True", "BreakerOpen")
     assert "the machines of 2 of 2 pods are not ready at once; nothing is done" in told["message"]
     world.patch("nodesets", "cpu", {"spec": {"reactions": {"dryRun": False}}})
     machines.status("cpu-0", "True")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+from typing import Any
 
 import pytest
 from slurm_operator import observe
@@ -18,7 +19,7 @@ LONG_AGO = NOW - datetime.timedelta(hours=10)
 WELL = Machine()
 CORDONED = Machine(cordoned=True)
 AWAY = Machine(away_since=LONG_AGO)
-OURS = {"reason": "pulumi-slurm:node k8s-1 is cordoned", "reason_user": "slurm"}
+OURS: dict[str, Any] = {"reason": "pulumi-slurm:node k8s-1 is cordoned", "reason_user": "slurm"}
 
 
 def tainted(key: str, effect: str = "NoSchedule", value: str = "") -> Machine:

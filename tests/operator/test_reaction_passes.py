@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from components.config.node_sets import Reactions
+from components.config.reactions import Reactions
 from tests.operator.test_running import metrics
 from tests.operator.test_update_passes import change_template, images
 from tests.operator.world import World, until

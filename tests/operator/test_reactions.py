@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -240,7 +241,7 @@ AWAY = Machine(away_since=LONG_AGO)
 TAINTED = Machine(taints=(Taint("maintenance", "NoSchedule"),))
 
 
-def placed(machine: Machine | None, restarts: tuple[Restart, ...] = (), **policy: object) -> replicas.Scale:
+def placed(machine: Machine | None, restarts: tuple[Restart, ...] = (), **policy: Any) -> replicas.Scale:
     """A set that may replace nodes, each pod on a machine of its own, of which that of cpu-1 is given."""
     size = scale(4, restarts, **{"replace": True, "restart": False, **policy})
     pods = {name: dataclasses.replace(pod, machine=f"k8s-{name}") for name, pod in size.pods.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 from pathlib import Path
@@ -148,25 +149,26 @@ def test_without_its_rights_the_operator_is_no_longer_healthy_and_goes_on_when_t
 def test_a_number_of_nodes_by_hand_is_told_beside_the_programs_and_stays_when_that_says_none(
     running_operator: World,
 ) -> None:
-    world, where = running_operator, {"plural": "nodesets", "name": "cpu"}
+    world = running_operator
+    wait = functools.partial(world.wait, plural="nodesets", name="cpu")
     spec = {"cluster": "test", "statefulSet": "cpu"}
     declared = custom("NodeSet", "cpu", {**spec, "replicas": 2})
     declared["metadata"]["annotations"] = {names.REPLICAS_ANNOTATION: "2"}
     world.apply(declared)
-    world.wait("ScaledOutsidePulumi", "False", "AsDeclared", **where)
+    wait("ScaledOutsidePulumi", "False", "AsDeclared")
     world.scale(3)
-    told = world.wait("ScaledOutsidePulumi", "True", **where)
+    told = wait("ScaledOutsidePulumi", "True")
     assert told["message"].startswith("kubectl-edit asked for 3 nodes, the program declares 2, ")
     until(lambda: ("ScaledOutsidePulumiTrue", told["message"]) in world.events(), "an Event says so")
     until(lambda: world.size() == 3, "a third node")
     # An `up` of anything else, as a forced apply does not ask who wrote the number.
     world.apply(declared)
-    world.wait("ScaledOutsidePulumi", "False", **where)
+    wait("ScaledOutsidePulumi", "False")
     until(lambda: world.size() == 2, "two nodes again")
     world.scale(3)
     until(lambda: world.size() == 3, "a third node")
     world.apply(custom("NodeSet", "cpu", spec))
-    world.wait("ScaledOutsidePulumi", "False", "NotDeclared", **where)
+    wait("ScaledOutsidePulumi", "False", "NotDeclared")
     assert (world.get("nodesets", "cpu")["spec"]["replicas"], world.size()) == (3, 3)
     world.scale(1)
     until(lambda: world.size() == 1, "one node, as who scales it says")

@@ -14,7 +14,7 @@ from slurm_operator.decisions.updates import RestartPod
 from slurm_operator.seen import Evidence, Pod, RemovalPolicy, Restart, SlurmJob, SlurmNode, UpdatePolicy
 
 from tests.operator.test_replicas import NOW, job, node
-from tests.operator.test_status import Counts, world
+from tests.operator.test_status import world
 
 REASON = "pulumi-slurm:update"
 OLD, NEW = "cpu-old", "cpu-new"
@@ -25,7 +25,7 @@ def pod(name: str, revision: str = OLD, **changes: object) -> Pod:
     return dataclasses.replace(there, **changes)  # type: ignore[arg-type]
 
 
-def updating(name: str, *states: str, cpus: int = 0, **more: datetime.datetime) -> SlurmNode:
+def updating(name: str, *states: str, cpus: int = 0, **more: Any) -> SlurmNode:
     drained = node(name, *(states or ("IDLE",)), "DRAIN", cpus=cpus, reason=REASON, reason_user="slurm")
     return dataclasses.replace(drained, **more)
 
@@ -46,7 +46,7 @@ def decide(
     return updates.moves(size, listing, Evidence(listing, tuple(jobs or [])), hold)
 
 
-def three(**policy: object) -> replicas.Scale:
+def three(**policy: Any) -> replicas.Scale:
     return scale([pod(f"cpu-{n}") for n in range(3)], **policy)
 
 
@@ -232,7 +232,7 @@ def test_no_worker_moves_before_slurmdbd_and_slurmctld_are_ready_in_their_new_ve
     assert decide(three(), ALL_IDLE, hold=held) == []
 
 
-def judge(size: replicas.Scale, nodes: list[SlurmNode], hold: str = "") -> tuple[Counts, status.Findings]:
+def judge(size: replicas.Scale, nodes: list[SlurmNode], hold: str = "") -> tuple[status.Counts, status.Findings]:
     return status.node_set(world(3).node_sets[0], size, {each.name: each for each in nodes}, hold)
 
 

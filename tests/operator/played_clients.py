@@ -1,0 +1,137 @@
+"""What the operator's own actions.move acts through in a played cluster, which fails a test at what must never be done.
+
+Nothing waits: each call answers at once, so that many thousand moves are played within seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, cast
+
+import httpx
+from slurm_operator import lease, names
+from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
+from slurm_operator.seen import SlurmJob, SlurmNode
+from slurm_operator.slurm_rest import SlurmRest
+
+from tests.operator.played_cluster import MAINTENANCE, PlayedCluster
+
+
+class LeaseFor(lease.Lease):
+    """A lease that is ours for some checks."""
+
+    def __init__(self, checks: float) -> None:
+        super().__init__(cast(KubernetesApi, None), "one")
+        self.left = checks
+
+    def held(self) -> bool:
+        self.left -= 1
+        return self.left >= 0
+
+
+class PlayedApi(KubernetesApi):
+    """The API server."""
+
+    def __init__(self, cluster: PlayedCluster) -> None:
+        self.cluster = cluster
+
+    async def get(self, api: str, plural: str, name: str) -> Object | None:
+        assert (api, plural) == ("v1", "nodes")
+        taints = [{"key": key, "effect": "NoSchedule"} for key in self.cluster.hosts[name].taints()]
+        return {"metadata": {"resourceVersion": "1"}, "spec": {"taints": taints}}
+
+    async def merge(self, api: str, plural: str, name: str, change: Object) -> Object:
+        assert (api, plural) == ("v1", "nodes")
+        host, keys = self.cluster.hosts[name], {each["key"]: each.get("value", "") for each in change["spec"]["taints"]}
+        assert change["spec"]["unschedulable"]
+        assert self.cluster.pods[keys[names.UNFIT_TAINT]].machine == name
+        assert host.tainted == (MAINTENANCE in keys), "another's taint stays"
+        assert not host.tainted or host.cordoned, f"{name} was tainted by somebody else"
+        host.ours = True
+        return change
+
+    async def apply(
+        self, api: str, plural: str, body: Object, subresource: str = "", manager: str = names.FIELD_MANAGER
+    ) -> Object:
+        cluster, metadata = self.cluster, body["metadata"]
+        if plural == "statefulsets":
+            _expect(metadata["resourceVersion"], cluster.set_version)
+            cluster.size, cluster.set_version = body["spec"]["replicas"], cluster.another_version()
+        else:
+            pod = cluster.pods[metadata["name"]]
+            _expect(metadata["resourceVersion"], pod.version)
+            assert metadata["labels"] == {names.EVICTABLE_LABEL: "true"}
+            pod.evictable, pod.version = True, cluster.another_version()
+        return body
+
+    async def patch(self, api: str, plural: str, name: str, operations: Sequence[Object]) -> Object:
+        (operation,) = operations
+        assert (plural, operation["op"]) == ("pods", "remove")
+        pod = self.cluster.pods[name]
+        assert pod.evictable, f"{name} has no label to remove"
+        pod.evictable, pod.version = False, self.cluster.another_version()
+        return {}
+
+    async def delete(self, api: str, plural: str, name: str, resource_version: str, *, orphan: bool = False) -> None:
+        cluster = self.cluster
+        assert plural == "pods"
+        pod = cluster.pods[name]
+        _expect(resource_version, pod.version)
+        cluster.no_job_is_on(name)
+        assert name not in cluster.records or cluster.records[name].drained, f"{name} serves and is restarted"
+        assert name not in cluster.foreign, f"{name} is another's"
+        pod.phase, pod.version = "ending", cluster.another_version()
+
+
+class PlayedRest(SlurmRest):
+    """slurmrestd."""
+
+    def __init__(self, cluster: PlayedCluster) -> None:
+        self.cluster = cluster
+
+    async def nodes(self, *, full: bool) -> Mapping[str, SlurmNode]:
+        return self.cluster.listing(set())
+
+    async def jobs(self) -> tuple[SlurmJob, ...]:
+        return self.cluster.job_listing()
+
+    async def node(self, name: str) -> SlurmNode | None:
+        return self.cluster.seen(name) if name in self.cluster.records else None
+
+    async def drain(self, name: str, reason: str) -> None:
+        assert not self.cluster.records[name].drained, f"{name} was drained already"
+        assert not reason.endswith("is not ready") or self.cluster.may_be_drained_as_away(name)
+        self.cluster.records[name].drain(reason, names.SLURM_USER, self.cluster.now)
+
+    async def undrain(self, name: str) -> None:
+        assert name not in self.cluster.foreign, f"the drain of {name} is another's"
+        self.cluster.records[name].undrain()
+
+    async def comment(self, name: str, text: str) -> None:
+        self.cluster.records[name].comment = text
+
+    async def take_down(self, name: str, reason: str) -> None:
+        cluster, record = self.cluster, self.cluster.records[name]
+        assert cluster.may_lose_jobs(name), f"{name} loses jobs after {cluster.waited(name)} s"
+        cluster.jobs = [job for job in cluster.jobs if job.node != name]
+        record.base = "DOWN"
+        record.drain(reason, names.SLURM_USER, cluster.now)
+
+    async def delete_node(self, name: str) -> None:
+        assert name not in self.cluster.pods, f"the record of {name} goes before its pod"
+        self.cluster.no_job_is_on(name)
+        self.cluster.forget(name)
+
+
+def finished(work: Coroutine[Any, Any, str]) -> str:
+    """Carry out what waits for nothing, without an event loop."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return str(done.value)
+    raise AssertionError("a played call waits for something")
+
+
+def _expect(version: str, current: int) -> None:
+    if version != str(current):
+        raise KubernetesError(httpx.codes.CONFLICT, f"{version} is not the current version {current}")

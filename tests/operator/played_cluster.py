@@ -1,0 +1,274 @@
+"""Slurm on Kubernetes, played: pods, machines, slurmctld's records and jobs, and what they do by themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+
+from slurm_operator import names
+from slurm_operator.decisions import nodes as slurm_nodes
+from slurm_operator.decisions import replicas, updates
+from slurm_operator.seen import (
+    Machine,
+    Pod,
+    ReactionPolicy,
+    RemovalPolicy,
+    Restart,
+    SlurmJob,
+    SlurmNode,
+    Taint,
+    UpdatePolicy,
+)
+
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+MOST = 6
+UNFIT = "pulumi-slurm:health gpus: 3 of 4 GPUs answer"
+MAINTENANCE = "maintenance"
+
+
+@dataclasses.dataclass
+class Worker:
+    """A pod: starting, up or ending. A change of it is another version."""
+
+    version: int
+    revision: int
+    created: datetime.datetime
+    machine: str
+    phase: str = "starting"
+    evictable: bool = False
+
+
+@dataclasses.dataclass
+class Record:
+    """slurmctld's record of a node."""
+
+    started: datetime.datetime
+    base: str = "IDLE"
+    drained: bool = False
+    reason: str = ""
+    user: str = ""
+    since: datetime.datetime = NOW
+    comment: str = ""
+
+    def drain(self, reason: str, user: str, since: datetime.datetime) -> None:
+        self.drained, self.reason, self.user, self.since = True, reason, user, since
+
+    def undrain(self) -> None:
+        self.drained, self.reason, self.user = False, "", ""
+
+
+@dataclasses.dataclass
+class Job:
+    """A job that has a node."""
+
+    node: str
+    state: str = "RUNNING"
+
+
+@dataclasses.dataclass
+class Host:
+    """A Kubernetes node: what it lacks, and what others and we said of it."""
+
+    sick: bool = False
+    cordoned: bool = False
+    tainted: bool = False
+    away_since: datetime.datetime | None = None
+    dead: bool = False
+    ours: bool = False
+
+    @property
+    def takes_pods(self) -> bool:
+        return not (self.cordoned or self.tainted or self.ours or self.away_since)
+
+    def taints(self) -> list[str]:
+        return [key for key, there in ((MAINTENANCE, self.tainted), (names.UNFIT_TAINT, self.ours)) if there]
+
+
+class PlayedCluster:
+    """One node set with its StatefulSet.
+
+    Attributes:
+        foreign: node → reason of a drain that is somebody else's.
+        restarts: what NodeSet.status remembers.
+    """
+
+    def __init__(self) -> None:
+        self.now = NOW
+        self.wanted = self.size = 0
+        self.versions = self.set_version = self.revision = 0
+        self.pods: dict[str, Worker] = {}
+        self.records: dict[str, Record] = {}
+        self.jobs: list[Job] = []
+        self.foreign: dict[str, str] = {}
+        self.hosts = {f"m-{n}": Host() for n in range(2 * MOST)}
+        self.restarts: tuple[Restart, ...] = ()
+        self.update = UpdatePolicy()
+        self.removal = RemovalPolicy()
+        self.reactions = ReactionPolicy()
+
+    def run(self, size: int) -> None:
+        """A set of that size runs."""
+        self.wanted = self.size = size
+        for ordinal in range(size):
+            self.pods[f"cpu-{ordinal}"] = Worker(self.another_version(), 0, NOW, f"m-{ordinal}", "up")
+            self.records[f"cpu-{ordinal}"] = Record(NOW)
+
+    def another_version(self) -> int:
+        """The API server counts all changes together."""
+        self.versions += 1
+        return self.versions
+
+    # What they do by themselves.
+
+    def kubernetes_steps(self) -> None:
+        """Its controllers and kubelets look once."""
+        staying = [f"cpu-{ordinal}" for ordinal in range(self.size)]
+        for name in [name for name, pod in self.pods.items() if pod.phase == "ending" and not self.is_away(pod)]:
+            self.no_job_is_on(name)
+            del self.pods[name]
+            if name in self.records and self.records[name].reason.startswith(names.UPDATE_REASON):
+                self.forget(name)  # A worker that ends for an update takes its record along.
+            elif name in self.records:
+                self.records[name].base = "DOWN"
+        for name, pod in self.pods.items():
+            if name not in staying:
+                self.no_job_is_on(name)
+                pod.phase = "ending"
+            elif pod.phase == "starting" and pod.machine and not self.is_away(pod):
+                pod.phase = "up"
+                self._register(name)
+            elif pod.phase == "up" and name in self.records and not self.hosts[pod.machine].dead:
+                self.records[name].base = "IDLE"  # ReturnToService=2
+            self.look_at_itself(name)
+        for name in staying:
+            if name not in self.pods:
+                self.pods[name] = Worker(self.another_version(), self.revision, self.now, "")
+            pod = self.pods[name]
+            pod.machine = pod.machine or next((host for host, each in self.hosts.items() if each.takes_pods), "")
+
+    def kubectl_drain_goes_on(self) -> None:
+        """Pods that may be evicted are, from machines that somebody empties."""
+        for name, pod in self.pods.items():
+            # Undrained by an administrator, it waits for the jobs that came, in its preStop.
+            undrained = name in self.records and not self.records[name].drained
+            cordoned = bool(pod.machine) and self.hosts[pod.machine].cordoned
+            if pod.evictable and cordoned and pod.phase == "up" and not undrained:
+                self.no_job_is_on(name)
+                pod.phase = "ending"
+
+    def look_at_itself(self, name: str) -> None:
+        """A node drains itself and lifts that; when it leaves, its pod's end waits for what came."""
+        pod, record = self.pods[name], self.records.get(name)
+        if pod.phase != "up" or record is None or self.hosts[pod.machine].dead:
+            return
+        if self.is_sick(name) and (not record.drained or record.reason == names.NEW_REASON):
+            record.drain(UNFIT, "root", self.now)
+        if not self.is_sick(name) and record.reason == UNFIT and int(name[4:]) < self.size:
+            record.undrain()
+
+    def _register(self, name: str) -> None:
+        if name not in self.records:
+            self.records[name] = Record(self.now)
+            self.records[name].drain(names.NEW_REASON, "root", self.now)
+        self.records[name].started, self.records[name].base = self.now, "IDLE"
+
+    # What others do to them.
+
+    def die_with(self, machine: str) -> list[str]:
+        """Jobs and slurmds of a machine end; returns its nodes."""
+        lost = [name for name, pod in self.pods.items() if pod.machine == machine]
+        self.jobs = [job for job in self.jobs if job.node not in lost]
+        for name in lost:
+            if name in self.records:
+                self.records[name].base = "DOWN"
+        return lost
+
+    def forget(self, name: str) -> None:
+        """A record goes."""
+        del self.records[name]
+        self.foreign.pop(name, None)
+
+    # How they are.
+
+    def is_away(self, pod: Worker) -> bool:
+        return bool(pod.machine) and self.hosts[pod.machine].away_since is not None
+
+    def is_sick(self, name: str) -> bool:
+        return bool(self.pods[name].machine) and self.hosts[self.pods[name].machine].sick
+
+    def usable(self) -> list[str]:
+        """Nodes that take jobs."""
+        return [name for name, record in self.records.items() if not record.drained and record.base == "IDLE"]
+
+    def no_job_is_on(self, name: str) -> None:
+        assert not [job for job in self.jobs if job.node == name], f"{name} goes under a job"
+
+    def updating(self, of: list[str]) -> list[str]:
+        """Nodes that are drained for an update."""
+        return [name for name in of if name in self.records and updates.is_updating(self.seen(name))]
+
+    # How the operator sees them.
+
+    def scale(self) -> replicas.Scale:
+        pods = {
+            name: Pod(
+                *(name, "worker", pod.phase == "up" and not self.is_sick(name) and not self.is_away(pod)),
+                running=pod.phase != "starting",
+                terminating=pod.phase == "ending",
+                created=pod.created,
+                revision=str(pod.revision),
+                resource_version=str(pod.version),
+                machine=pod.machine,
+                evictable=pod.evictable,
+            )
+            for name, pod in self.pods.items()
+        }
+        return replicas.Scale(
+            *("cpu", self.wanted, self.size, str(self.set_version), pods, self.now),
+            revision=str(self.revision),
+            update=self.update,
+            removal=self.removal,
+            reactions=self.reactions,
+            restarts=self.restarts,
+            machines={name: _machine(host) for name, host in self.hosts.items()},
+        )
+
+    def listing(self, lost: set[int]) -> dict[str, SlurmNode]:
+        """Slurm's nodes, but for those ordinals."""
+        return {name: self.seen(name) for name in self.records if int(name[4:]) not in lost}
+
+    def seen(self, name: str) -> SlurmNode:
+        record = self.records[name]
+        # A suspended job's node reads IDLE without processors allocated.
+        running = sum(job.node == name and job.state in ("RUNNING", "CONFIGURING") for job in self.jobs)
+        states = {"MIXED" if running else record.base, "DYNAMIC_NORM"} | ({"DRAIN"} if record.drained else set())
+        states |= {"COMPLETING"} if any(job.node == name and job.state == "COMPLETING" for job in self.jobs) else set()
+        words = (record.reason, record.user, running, record.started, record.since, record.comment)
+        return SlurmNode(name, frozenset(states), *words)
+
+    def job_listing(self) -> tuple[SlurmJob, ...]:
+        rows = enumerate(self.jobs)
+        return tuple(SlurmJob(n, frozenset({job.state}), frozenset({"main"}), frozenset({job.node})) for n, job in rows)
+
+    def waited(self, name: str) -> float:
+        """Seconds since a node was drained."""
+        return (self.now - self.records[name].since).total_seconds()
+
+    def may_lose_jobs(self, name: str) -> bool:
+        """Whether a drain of ours had its deadline."""
+        allowed = {self.removal.deadline_seconds, self.update.deadline_seconds} - {None}
+        ours = slurm_nodes.is_our_drain(self.seen(name), *slurm_nodes.WAITING_REASONS)
+        return ours and any(seconds is not None and self.waited(name) > seconds for seconds in allowed)
+
+    def may_be_drained_as_away(self, name: str) -> bool:
+        """Whether its machine had its time, and no more machines are away than the breaker allows."""
+        since = self.hosts[self.pods[name].machine].away_since
+        away = sum(map(self.is_away, self.pods.values()))
+        shared = away > 1 and away * 100 > self.reactions.breaker_percent * len(self.pods)
+        patience = datetime.timedelta(seconds=self.reactions.after_seconds)
+        return since is not None and self.now >= since + patience and not shared
+
+
+def _machine(host: Host) -> Machine:
+    taints = tuple(Taint(key, "NoSchedule") for key in host.taints())
+    return Machine(cordoned=host.cordoned or host.ours, taints=taints, away_since=host.away_since)
