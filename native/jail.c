@@ -25,9 +25,11 @@ static const int kept_capabilities[] = {
     CAP_SETGID, CAP_SETUID,       CAP_SETFCAP, CAP_SYS_CHROOT, CAP_AUDIT_WRITE,
 };
 
-/* Relative to the pod's root: keys and sockets; the whole shared volume; a /proc without the job's masks, since who
- * makes a user namespace may mount what some mount in sight shows already. */
-static const char *const pod_volumes[] = {"run", "mnt/jail", "proc", NULL};
+/* Relative to the pod's root: keys and sockets; where the whole shared volume is mounted; a /proc without the job's
+ * masks, since who makes a user namespace may mount what some mount in sight shows already. */
+static const char *const pod_folders[] = {"run", "mnt", "proc", NULL};
+
+#define COVER_FLAGS (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
 
 void jail_init(struct jail *jail, const char *root) {
     memset(jail, 0, sizeof(*jail));
@@ -111,7 +113,8 @@ int jail_check(struct jail *jail) {
 
 /* Makes the current folder, a mount, the root: it is moved over "/", as switch_root does. Not pivot_root: container
  * runtimes' default seccomp profile refuses that, whatever the capabilities. What was the root lies below, where no
- * path leads: ".." of the new root is the new root, and what holds keys is detached besides. */
+ * path leads: ".." of the new root is the new root, and what holds keys is covered besides. Not detached: for that the
+ * kernel waits, each time, until all its processors have been through an RCU grace period. */
 static int move_root_here(struct jail *jail) {
     int outcome = 0;
     int old_root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -123,10 +126,9 @@ static int move_root_here(struct jail *jail) {
         outcome = jail_fail_errno(jail, "make the jail the root folder (is SYS_CHROOT among the pod's capabilities?)");
     else if (fchdir(old_root))
         outcome = jail_fail_errno(jail, "find the pod's root folder");
-    for (size_t i = 0; !outcome && pod_volumes[i]; i++)
-        /* EINVAL: no volume is mounted there. */
-        if (umount2(pod_volumes[i], MNT_DETACH) && errno != EINVAL && errno != ENOENT)
-            outcome = jail_fail_errno(jail, "detach the pod's volumes");
+    for (size_t i = 0; !outcome && pod_folders[i]; i++)
+        if (mount("covered", pod_folders[i], "tmpfs", COVER_FLAGS, "size=0,mode=0") && errno != ENOENT)
+            outcome = jail_fail_errno(jail, "cover the pod's folders");
     close(old_root);
     if (chdir("/") && !outcome)
         outcome = jail_fail_errno(jail, "enter the new root folder");
