@@ -5,10 +5,14 @@ Its accounting is on a database server that is not ours.
 
 from __future__ import annotations
 
+import concurrent.futures
+import contextlib
 import dataclasses
 import json
+import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -21,6 +25,7 @@ from tests.e2e import external_database, submount_sources
 
 NAMESPACE = "second"
 SSH_PORT = 30023
+SMALL = {"cpu": 1, "cpuRequest": "100m", "memory": "512Mi", "reservedMemory": "256Mi"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +47,18 @@ class SecondStack:
     def destroy(self) -> None:
         """`pulumi destroy`."""
         self.stack.run("destroy", "--yes", "--skip-preview", "--non-interactive", capture=True, deadline_seconds=600)
+
+
+@contextlib.contextmanager
+def while_pulumi_works(work: Callable[[], object], let_it_end: Callable[[], object]) -> Iterator[None]:
+    """A block during Pulumi's work, which has to end well after what lets it come to its end, also after a failure."""
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        working = thread.submit(work)
+        try:
+            yield
+        finally:
+            let_it_end()
+        working.result(300)
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +123,36 @@ def in_second(slurm, command: str, *arguments: str) -> str:
     return slurm.kubectl("exec", "-n", NAMESPACE, "slurm-login-0", "--", *run).ok()
 
 
+def running(slurm, *options: str) -> str:
+    """The number of a job that runs on the second cluster until it is cancelled."""
+    job = in_second(slurm, "sbatch", "--parsable", *options, "--wrap=sleep 600")
+    slurm.wait("the job runs", lambda: job_state(slurm, job) == "RUNNING", 120)
+    return job
+
+
+def job_state(slurm, job: str) -> str:
+    return in_second(slurm, "squeue", "-h", "-j", job, "-o", "%T")
+
+
+def cancel(slurm, job: str) -> None:
+    """Without looking whether it went well: it lets something come to its end that waits for the job."""
+    scancel = ("chroot", "/run/jail", "/opt/slurm/bin/scancel", job)
+    slurm.kubectl("exec", "-n", NAMESPACE, "slurm-login-0", "--", *scancel)
+
+
+def node_set(slurm, name: str) -> dict:
+    """A NodeSet of the second cluster, empty if there is none."""
+    found = slurm.kubectl("get", "nodeset", name, "-n", NAMESPACE, "-o", "json", "--ignore-not-found").stdout
+    return json.loads(found or "{}")
+
+
+def waits_for(slurm, name: str, job: str) -> bool:
+    """Whether a NodeSet that is being deleted says that it waits for a job, and what would kill it."""
+    message = node_set(slurm, name).get("status", {}).get("message", "")
+    way_out = f"to kill its jobs: kubectl annotate nodeset {name} pulumi-slurm.dev/force-delete=true"
+    return f"waits for the end of job {job} ({name}-0)" in message and way_out in message
+
+
 def recorded(slurm, which: str) -> list[str]:
     """The states of the second cluster's jobs that an option of sacct chooses, as its database has them.
 
@@ -160,12 +207,25 @@ def test_what_is_retained_survives_destroy_and_is_found_again(second, slurm):
     login = ("exec", "-n", NAMESPACE, "slurm-login-0", "--", "sh", "-c")
     second.up(jail=retained)
     slurm.kubectl(*login, "echo kept > /run/jail/home/kept.txt").ok()
-    second.destroy()
+    job = running(slurm)
+    with while_pulumi_works(second.destroy, lambda: cancel(slurm, job)):
+        slurm.wait("the end of the cluster waits for its job", lambda: waits_for(slurm, "tiny", job), 180)
+        assert job_state(slurm, job) == "RUNNING"
     assert pods_left(slurm) == []
     assert slurm.kubectl("get", "pvc", "slurm-jail", "-n", NAMESPACE, "-o", "jsonpath={.status.phase}").ok() == "Bound"
-    second.up(jail=retained)
+    small = {**second.facts["nodeSets"][0], "name": "small", "resources": SMALL}
+    both = [{"name": "main", "nodeSets": ["tiny", "small"], "default": True}]
+    second.up(jail=retained, nodeSets=[*second.facts["nodeSets"], small], partitions=both)
     assert slurm.kubectl(*login, "cat /run/jail/home/kept.txt").ok() == "kept"
-    second.up()
+
+
+def test_a_node_set_that_is_removed_waits_for_its_job_and_names_it(second, slurm):
+    job = running(slurm, "-w", "small-0")
+    with while_pulumi_works(second.up, lambda: cancel(slurm, job)):
+        slurm.wait("the end of the node set waits for its job", lambda: waits_for(slurm, "small", job), 240)
+        assert job_state(slurm, job) == "RUNNING"
+    assert node_set(slurm, "small") == {}
+    slurm.wait("its node is gone", lambda: in_second(slurm, "sinfo", "-h", "-N", "-o", "%N") == "tiny-0", 120)
 
 
 def pods_left(slurm) -> list[str]:
@@ -178,8 +238,38 @@ def pods_left(slurm) -> list[str]:
     return slurm.kubectl("get", "pods", "-n", NAMESPACE, "-o", "name").ok().split()
 
 
+def break_operator(slurm) -> None:
+    """An operator whose image cannot be had; it is ended first, since it would heal its own Deployment."""
+
+    def operators() -> str:
+        return slurm.kubectl(
+            "get", "pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/component=operator", "-o", "name"
+        ).ok()
+
+    slurm.kubectl("scale", "deployment/slurm-operator", "-n", NAMESPACE, "--replicas=0").ok()
+    slurm.wait("the operator ends", lambda: not operators(), 120)
+    image = {"name": "operator", "image": "localhost/operator:0000000000000000"}
+    change = {"spec": {"replicas": 1, "template": {"spec": {"containers": [image]}}}}
+    slurm.kubectl("patch", "deployment", "slurm-operator", "-n", NAMESPACE, "-p", json.dumps(change)).ok()
+
+
+def documented_way_out(slurm) -> None:
+    """What docs/operator.md says to run when the operator is gone."""
+    page = (Path(__file__).parents[2] / "docs" / "operator.md").read_text()
+    script = page.partition("**The operator is gone**")[2].partition("```sh\n")[2].partition("```")[0]
+    script = script.replace("-n slurm ", f"-n {NAMESPACE} ").replace("statefulset cpu ", "statefulset tiny ")
+    script = script.replace("nodeset cpu ", "nodeset tiny ")
+    path = f"{slurm.cluster.binaries}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "KUBECONFIG": str(slurm.cluster.kubeconfig)}
+    subprocess.run(["sh", "-c", script], env=environment, timeout=120, check=False)
+
+
 def test_destroying_the_second_leaves_nothing_of_it_and_the_first_alone(second, slurm):
-    second.destroy()
+    """Its operator is broken: the documented commands do what it cannot."""
+    break_operator(slurm)
+    with while_pulumi_works(second.destroy, lambda: documented_way_out(slurm)):
+        leaving = "deletionTimestamp"
+        slurm.wait("the node set is being deleted", lambda: leaving in node_set(slurm, "tiny").get("metadata", {}), 180)
     left = slurm.kubectl("get", "namespace", NAMESPACE, "--ignore-not-found", "-o", "name").ok()
     assert left == ""
 
