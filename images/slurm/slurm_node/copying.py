@@ -41,7 +41,7 @@ class Copy:
     told: float = 0.0
 
     def run(self) -> None:
-        """Copies what is not done yet.
+        """Copies what is not done yet; what is done is not noted for good before `note`.
 
         Raises:
             NodeError: tar failed; the text has its reason.
@@ -53,18 +53,15 @@ class Copy:
             say(f"going on with a copy that was ended: {len(self.done)} parts are there")
         self.target.mkdir(parents=True, exist_ok=True)
         noted = self.started
-        try:
-            for group in self._groups():
-                self._copy(group)
-                self.done.update(group)
-                if time.monotonic() - noted >= NOTE_SECONDS:
-                    self._note()
-                    noted = time.monotonic()
-        finally:
-            self._note()
+        for group in self._groups():
+            self._copy(group)
+            self.done.update(group)
+            if time.monotonic() - noted >= NOTE_SECONDS:
+                self.note()
+                noted = time.monotonic()
         self._tell(time.monotonic())
 
-    def _note(self) -> None:
+    def note(self) -> None:
         """Notes what is done, once it is on the disk: after a crash of the node, what is noted is there."""
         os.sync()
         write_durably(self.journal, json.dumps(sorted(self.done)))

@@ -106,6 +106,15 @@ def same_beginning(one: Path, other: Path) -> bool:
         return first.read(SAMPLED_BYTES) == second.read(SAMPLED_BYTES)
 
 
+def missing(image: Tree, source: Path, copy: Path) -> list[str]:
+    """Returns what of an image a copy lacks or has otherwise; contents are compared in a sample of files."""
+    found = difference(image.files, look(copy).files)
+    differing = [*found.removed, *found.changed]
+    if differing:
+        return differing
+    return [path for path in sample(image.files) if not same_beginning(source / path, copy / path)]
+
+
 def note_image(root: Path, volume: Path, revision: str) -> None:
     """Notes the packages of a root and its files in sudoers.d, while it has nothing but the image's."""
     folder = paths.facts_of(volume, revision)

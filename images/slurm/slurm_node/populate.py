@@ -10,6 +10,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -138,8 +139,15 @@ def copy_image(source: Path, building: Path, journal: Path, volume: Path) -> int
         raise NodeError(f"{building} is there without its journal: remove it")
     write_durably(journal, journal.read_text() if journal.exists() else "[]")
     for last_attempt in (False, True):
-        Copy(source, building, journal, image.size).run()
-        missing = verify(image, source, building)
+        copy = Copy(source, building, journal, image.size)
+        # While the disk takes what it does not have yet, the copy is looked at in memory.
+        with ThreadPoolExecutor(1) as beside:
+            try:
+                copy.run()
+            finally:
+                noted = beside.submit(copy.note)
+            missing = inventory.missing(image, source, building)
+        noted.result()
         if not missing:
             break
         if last_attempt:
@@ -147,17 +155,6 @@ def copy_image(source: Path, building: Path, journal: Path, volume: Path) -> int
         say(f"{len(missing)} files of the copy differ from the image, such as {missing[0]}: copying again")
         write_durably(journal, "[]")
     return image.size
-
-
-def verify(image: inventory.Tree, source: Path, building: Path) -> list[str]:
-    """Returns what of the image the copy lacks or has otherwise; contents are compared in a sample of files."""
-    found = inventory.difference(image.files, inventory.look(building).files)
-    differing = [*found.removed, *found.changed]
-    if differing:
-        return differing
-    return [
-        path for path in inventory.sample(image.files) if not inventory.same_beginning(source / path, building / path)
-    ]
 
 
 def complete_root(root: Path) -> None:
