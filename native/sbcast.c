@@ -81,8 +81,8 @@ static void forget_step_options(void) {
     for (size_t i = 0; environ[i];) {
         char name[NAME_MAX];
         size_t length = strcspn(environ[i], "=");
-        if (strncmp(environ[i], "SLURM_", 6) != 0 || !strncmp(environ[i], "SLURM_CONF=", 11) ||
-            length >= sizeof(name)) {
+        if ((strncmp(environ[i], "SLURM_", 6) != 0 && strncmp(environ[i], "SRUN_", 5) != 0) ||
+            !strncmp(environ[i], "SLURM_CONF=", 11) || length >= sizeof(name)) {
             i++;
             continue;
         }
@@ -111,7 +111,8 @@ int main(int argc, char *argv[]) {
     const char *slash = strrchr(request.source, '/');
     const char *name = slash ? slash + 1 : request.source;
     forget_step_options();
-    execl(SBCAST_SRUN, "srun", job, "--overlap", "--quiet", "--ntasks-per-node=1", "--input=all", "/bin/sh", "-c",
-          RECEIVE, "sbcast", request.target, name, mode, request.force ? "force" : "", seconds, (char *)NULL);
+    /* Asked for no number, srun starts one task on every node of the job; for tasks per node alone, on one node. */
+    execl(SBCAST_SRUN, "srun", job, "--overlap", "--quiet", "--input=all", "/bin/sh", "-c", RECEIVE, "sbcast",
+          request.target, name, mode, request.force ? "force" : "", seconds, (char *)NULL);
     return fail(strerror(errno), SBCAST_SRUN);
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 
 import pytest
@@ -129,6 +130,15 @@ def test_mpich_runs_over_both_nodes_by_pmi2(slurm):
     slurm.sh(f"cat > ~/hello.c <<'C'\n{HELLO_MPI}\nC\nmpicc.mpich -o ~/hello-mpich ~/hello.c").ok()
     printed = slurm.sh("srun --mpi=pmi2 -N2 -n2 ~/hello-mpich", seconds=120).ok()
     assert ranks_and_hosts(printed) == ({"0", "1"}, {"cpu-0", "cpu-1"}), printed
+
+
+def test_sbcast_brings_a_file_to_every_node_of_a_job(slurm):
+    where = "/tmp/of-the-job"
+    script = f"sbcast ~/sent {where} && srun sh -c 'hostname; stat -c %U {where}; cmp ~/sent {where} && echo same'"
+    slurm.sh("head -c 3000000 /dev/urandom > ~/sent").ok()
+    slurm.sh(f"sbatch --quiet --wait -N2 -o ~/sbcast.out --wrap {shlex.quote(script)}")
+    printed = slurm.sh("cat ~/sbcast.out; rm ~/sbcast.out ~/sent").ok()
+    assert sorted(printed.splitlines()) == sorted(["cpu-0", "cpu-1", *["dev", "same"] * 2]), printed
 
 
 def test_root_in_a_job_reaches_neither_the_pods_root_nor_its_keys(slurm):

@@ -9,7 +9,7 @@ import pytest
 
 SRUN = """#!/bin/sh
 echo "$*" | head -n 1 > "$FOLDER/asked"
-env | grep ^SLURM_ > "$FOLDER/environment"
+env | grep -E "^(SLURM|SRUN)_" > "$FOLDER/environment"
 while [ "$1" != /bin/sh ]; do shift; done
 exec "$@"
 """
@@ -42,13 +42,13 @@ def trial(tmp_path: Path, make: Callable[..., Path]) -> Trial:
 
 
 def test_a_step_on_every_node_of_the_job_writes_the_file_with_its_mode(trial: Trial) -> None:
-    sent = trial.run("tool", "copy", SLURM_NTASKS="9", SLURM_MEM_PER_NODE="5", SLURM_CONF="/conf")
+    sent = trial.run("tool", "copy", SLURM_NTASKS="9", SRUN_CPUS_PER_TASK="5", SLURM_CONF="/conf")
     assert (sent.returncode, sent.stderr) == (0, "")
     copy = trial.folder / "copy"
     assert copy.read_bytes() == trial.source.read_bytes()
     assert copy.stat().st_mode & 0o7777 == 0o751
     asked = (trial.folder / "asked").read_text()
-    assert asked.startswith("--jobid=41 --overlap --quiet --ntasks-per-node=1 --input=all ")
+    assert asked.startswith("--jobid=41 --overlap --quiet --input=all /bin/sh ")
     assert (trial.folder / "environment").read_text() == "SLURM_CONF=/conf\n", "a script's own options are not a step's"
 
 
