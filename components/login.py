@@ -10,8 +10,9 @@ from components import names, pod_security
 from components.component import Component
 from components.config import Config
 from components.config.login import ServiceType
-from components.config.values import cpu_millis, duration_seconds
+from components.config.values import cpu_millis, duration_seconds, image_revision
 from components.controller import keys_secret
+from components.jail_population import images
 from components.manifest import REPLACEABLE, SKIP_AWAIT, Manifest, declared, selector
 from components.slurm_pod import (
     environment,
@@ -53,6 +54,12 @@ def _service(config: Config) -> Manifest:
     return Manifest(body)
 
 
+def _roots(config: Config) -> Manifest:
+    """Which roots the configuration names. A login node reads changes as they come, unlike those of its environment."""
+    data = {image_revision(image): image for image in images(config)}
+    return Manifest(declared(config, "v1", "ConfigMap", names.ROOTS, "login", {"data": data}))
+
+
 def _login_variable(config: Config) -> dict[str, Any]:
     limits = config.login.limits
     cpu = {} if limits.cpu_per_user is None else {"cpuMillis": cpu_millis(limits.cpu_per_user)}
@@ -88,6 +95,7 @@ def _stateful_set(config: Config) -> Manifest:
             {"name": "jail", "mountPath": names.JAIL_VOLUME},
             {"name": "keys", "mountPath": names.SECRETS_SLURM, "readOnly": True},
             {"name": "ssh", "mountPath": names.SECRETS_SSH, "readOnly": True},
+            {"name": "roots", "mountPath": names.ETC_ROOTS, "readOnly": True},
             {"name": "run", "mountPath": "/run"},
             *submounts.mounts,
         ],
@@ -97,6 +105,8 @@ def _stateful_set(config: Config) -> Manifest:
         jail_volume(config),
         {"name": "keys", "secret": pod_security.secret_files(keys_secret(config), [names.SLURM_KEY])},
         {"name": "ssh", "secret": pod_security.secret_files(host_keys, list(names.SSH_HOST_KEY_FILES))},
+        # No login waits for it: without it no root is deleted.
+        {"name": "roots", "configMap": {"name": names.ROOTS, "optional": True}},
         run_volume(),
         *submounts.volumes,
     ]
@@ -123,10 +133,11 @@ def _stateful_set(config: Config) -> Manifest:
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """The Services and the StatefulSet of the login nodes."""
+    """The Services and the StatefulSet of the login nodes, and what they keep of roots."""
     return [
         headless_service(config, names.LOGINS, "login", "ssh", names.SSH_PORT),
         _service(config),
+        _roots(config),
         _stateful_set(config),
     ]
 

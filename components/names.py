@@ -27,6 +27,7 @@ DIRECTORY: Final = "slurm-directory"
 DIRECTORY_PASSWORD: Final = "password"  # noqa: S105 - a file's name, not its content
 LOGIN: Final = "slurm-login"
 LOGINS: Final = "slurm-logins"
+ROOTS: Final = "slurm-roots"
 OPERATOR: Final = "slurm-operator"
 METRICS: Final = "slurm-metrics"
 SELF_SIGNED: Final = "slurm-self-signed"
@@ -97,6 +98,7 @@ OPERATOR_UID: Final = 65532
 
 # Paths in the slurm image.
 ETC_SLURM: Final = "/etc/slurm"
+ETC_ROOTS: Final = "/etc/slurm-roots"
 SECRETS_SLURM: Final = "/run/secrets/slurm"
 SECRETS_DIRECTORY: Final = "/run/secrets/directory"
 SECRETS_SSH: Final = "/run/secrets/ssh"

@@ -18,7 +18,8 @@ class Jail(Model):
         "Paths that stay the same when the image changes; they live beside the roots.", factory=_persistent
     )
     keep_roots: WholeNumber = setting(
-        "Roots that stay on the volume, those in use among them. More are deleted an hour after their last use.",
+        "Roots that stay on the volume, those in use among them. More are deleted an hour after their last use, but "
+        "for those that the configuration names.",
         default=3,
         ge=1,
         le=100,

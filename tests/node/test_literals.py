@@ -16,6 +16,7 @@ def test_paths_agree_with_what_is_declared() -> None:
     assert str(paths.VOLUME) == names.JAIL_VOLUME
     assert str(paths.TREE) == names.JAIL_TREE
     assert str(paths.SPOOL) == names.SPOOL_DIR
+    assert str(paths.ETC_ROOTS) == names.ETC_ROOTS
     assert str(paths.SLURM_SECRETS) == names.SECRETS_SLURM
     assert str(paths.SSH_SECRETS) == names.SECRETS_SSH
     assert str(paths.CONTROLLER_RUN) == names.CONTROLLER_RUN

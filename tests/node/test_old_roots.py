@@ -12,6 +12,7 @@ from tests.node.test_account_sync import make_root
 
 HOUR = 3600.0
 NOW = 100 * HOUR
+NAMED = ("r9",)
 
 
 def root(name: str, made: float, used: float = 0.0) -> OldRoot:
@@ -23,16 +24,31 @@ def root(name: str, made: float, used: float = 0.0) -> OldRoot:
     ("roots", "keep", "gone"),
     [
         ([root("a", 9), root("b", 8), root("c", 7), root("d", 6)], 3, ["a"]),
+        ([root("named", 9), root("b", 8), root("c", 7), root("d", 6)], 2, ["b"]),
+        ([root("named", 9, 8), root("b", 9, 0.1)], 1, []),
         ([root("a", 9), root("b", 8)], 3, []),
         ([root("a", 9, 0.01), root("b", 8), root("c", 7)], 1, ["c", "b"]),
         ([root("a", 9, 0.5), root("b", 8, 0.5), root("c", 7, 0.5)], 1, []),
         ([root("a", 0.5), root("b", 0.4), root("c", 0.3)], 1, []),
         ([root("a", 9)], 0, []),
     ],
-    ids=["too many", "few", "the used one counts as newest", "all in use", "just made", "one always stays"],
+    ids=[
+        "too many",
+        "named",
+        "named, of old",
+        "few",
+        "the used one counts as newest",
+        "all in use",
+        "just made",
+        "one always stays",
+    ],
 )
 def test_only_what_is_unused_and_too_many_goes(roots: list[OldRoot], keep: int, gone: list[str]) -> None:
-    assert surplus(roots, keep, NOW) == gone
+    assert surplus(roots, keep, NOW, {"named"}) == gone
+
+
+def test_nothing_goes_while_the_configuration_is_not_known() -> None:
+    assert surplus([root("a", 9), root("b", 8)], 1, NOW, set()) == []
 
 
 def age(path: Path, hours: float) -> None:
@@ -58,7 +74,7 @@ def use(volume: Path, revision: str, hours: float) -> None:
 
 
 def test_a_collected_root_leaves_its_report_and_nothing_that_would_be_taken_for_a_root(volume: Path) -> None:
-    old_roots.collect(volume, 2, ())
+    old_roots.collect(volume, 2, (), NAMED)
     assert sorted(path.name for path in (volume / "roots").iterdir()) == ["r2", "r3"]
     assert account_sync.complete_roots(volume) == ["r3", "r2"]
     assert not paths.manifest_of(volume, "r1").exists()
@@ -67,13 +83,24 @@ def test_a_collected_root_leaves_its_report_and_nothing_that_would_be_taken_for_
 def test_a_root_in_use_stays_however_old(volume: Path) -> None:
     use(volume, "r1", 0.1)
     use(volume, "r2", 5)
-    old_roots.collect(volume, 1, ())
+    old_roots.collect(volume, 1, (), NAMED)
     assert account_sync.complete_roots(volume) == ["r1"]
+
+
+def test_a_root_that_the_configuration_names_stays_without_any_pod(volume: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "mounted"
+    (folder / "..data").mkdir(parents=True)  # As kubelet lays a ConfigMap out.
+    for revision in ("r1", "r3"):
+        (folder / "..data" / revision).touch()
+        (folder / revision).symlink_to(f"..data/{revision}")
+    old_roots.collect(volume, 1, (), old_roots.named(folder))
+    assert account_sync.complete_roots(volume) == ["r3", "r1"]
+    assert old_roots.named(tmp_path / "missing") == frozenset()
 
 
 def test_what_a_collector_that_was_ended_left_is_removed(volume: Path) -> None:
     (volume / "roots/.collecting-r0/etc").mkdir(parents=True)
-    old_roots.collect(volume, 9, ())
+    old_roots.collect(volume, 9, (), NAMED)
     assert not (volume / "roots/.collecting-r0").exists()
 
 

@@ -141,7 +141,20 @@ def test_slurmctld_mounts_the_active_configuration_only() -> None:
     mounted = [
         volume["configMap"]["name"] for each in WORKLOADS for volume in pod(each)["volumes"] if "configMap" in volume
     ]
-    assert set(mounted) == {names.CONFIG_ACTIVE, names.ACCOUNTING}
+    assert set(mounted) == {names.CONFIG_ACTIVE, names.ACCOUNTING, names.ROOTS}
+
+
+def test_logins_know_every_root_that_the_configuration_names_without_starting_anew() -> None:
+    """Also that of a node set without nodes: its next pod finds no Job that would make the root again."""
+    canary = "registry.example/canary:0123456789abcdef"
+    sets = [{**SMALL["nodeSets"][0], "replicas": 0, "jailImage": canary}]
+    before, after = (
+        {(each.kind, each.name): each.body for each in slurm_cluster.manifests(parse(config))}
+        for config in (SMALL, changed("nodeSets", sets))
+    )
+    named = list(before["ConfigMap", names.ROOTS]["data"].items())
+    assert list(after["ConfigMap", names.ROOTS]["data"].items()) == [*named, ("0123456789abcdef", canary)]
+    assert after["StatefulSet", names.LOGIN] == before["StatefulSet", names.LOGIN]
 
 
 def test_short_node_names_resolve_in_every_slurm_pod() -> None:

@@ -29,7 +29,7 @@ def main() -> int:
                 seen = account_sync.signature(volume)
             if now >= collecting:
                 collecting = now + old_roots.COLLECT_SECONDS
-                old_roots.collect(volume, jail.keep_roots, jail.persistent)
+                old_roots.collect(volume, jail.keep_roots, jail.persistent, old_roots.named())
             trouble = ""
         except OSError as error:
             if str(error) != trouble:

@@ -1,13 +1,15 @@
 """Which roots are in use, and the end of those that are not and are too many.
 
 Each pod says every few minutes that it uses its root, by touching a file of its own beside the roots; the times are
-those of the file server, so no clocks are compared. A job lives in a pod, so no pod means no job.
+those of the file server, so no clocks are compared. A job lives in a pod, so no pod means no job. A root that the
+configuration names is needed by the next pod, though there may be none now: a node set of no nodes.
 """
 
 import fcntl
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,16 +36,27 @@ class OldRoot:
         return max(self.made, self.used)
 
 
-def surplus(roots: Iterable[OldRoot], keep: int, now: float) -> list[str]:
-    """Returns the revisions that may go: unused, and not among those used last.
+def surplus(roots: Iterable[OldRoot], keep: int, now: float, named: Collection[str]) -> list[str]:
+    """Returns the revisions that may go: unused, not named, and not among those used last.
 
     Args:
         roots: all complete roots.
         keep: how many stay in any case, those in use among them.
         now: the time.
+        named: revisions that the configuration names. None go while it names none: it could not be read.
     """
+    if not named:
+        return []
     by_last = sorted(roots, key=lambda root: root.last, reverse=True)
-    return [root.revision for root in by_last[max(keep, 1) :] if now - root.last > UNUSED_SECONDS]
+    unused = [root.revision for root in by_last[max(keep, 1) :] if now - root.last > UNUSED_SECONDS]
+    return [revision for revision in unused if revision not in named]
+
+
+def named(folder: Path = paths.ETC_ROOTS) -> frozenset[str]:
+    """Reads which revisions the stack's configuration names; empty where that is not known."""
+    with suppress(FileNotFoundError):
+        return frozenset(file.name for file in folder.iterdir() if not file.name.startswith("."))
+    return frozenset()
 
 
 class Use:
@@ -76,8 +89,8 @@ def _read(volume: Path, revision: str) -> OldRoot:
     return OldRoot(revision, paths.manifest_of(volume, revision).stat().st_mtime, max(times, default=0.0))
 
 
-def collect(volume: Path, keep: int, persistent: Iterable[str]) -> None:
-    """Deletes roots that are unused and too many. What people had changed in them stays in their report.
+def collect(volume: Path, keep: int, persistent: Iterable[str], named: Collection[str]) -> None:
+    """Deletes roots that are unused, not named and too many. What people had changed in them stays in their report.
 
     Under the lock of populate, so that none is deleted while it is made the newest again; while a root is being made,
     nothing is deleted.
@@ -87,13 +100,13 @@ def collect(volume: Path, keep: int, persistent: Iterable[str]) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
-        _collect(volume, keep, persistent)
+        _collect(volume, keep, persistent, named)
 
 
-def _collect(volume: Path, keep: int, persistent: Iterable[str]) -> None:
+def _collect(volume: Path, keep: int, persistent: Iterable[str], named: Collection[str]) -> None:
     clock = volume / "manifests/.clock"
     clock.touch()
-    for revision in surplus(read(volume), keep, clock.stat().st_mtime):
+    for revision in surplus(read(volume), keep, clock.stat().st_mtime, named):
         root = paths.root_of(volume, revision)
         root_report.tell(volume, revision, persistent)
         aside = root.with_name(f".collecting-{revision}")
@@ -102,7 +115,7 @@ def _collect(volume: Path, keep: int, persistent: Iterable[str]) -> None:
             aside.rename(root)
             continue
         paths.manifest_of(volume, revision).unlink()
-        say(f"deleting the root {revision}: nobody uses it, and {keep} newer ones are there")
+        say(f"deleting the root {revision}: nobody uses it, no configuration names it, and {keep} newer ones are there")
     for aside in (volume / "roots").glob(".collecting-*"):
         shutil.rmtree(aside)
         shutil.rmtree(_uses(volume, aside.name.removeprefix(".collecting-")), ignore_errors=True)

@@ -30,6 +30,8 @@ FETCHED = SLURM_RUN / "conf"
 """Where slurmd and sackd put the configuration that they fetched, or a link to it."""
 CONTROLLER_RUN = Path("/run/slurmctld")
 ETC_SLURM = Path("/etc/slurm")
+ETC_ROOTS = Path("/etc/slurm-roots")
+"""On a login node: a file for each root that the stack's configuration names, and for no other."""
 STATE = Path("/var/spool/slurmctld")
 ETC_ACCOUNTING = Path("/etc/slurm-accounting")
 ACCOUNTING_RUN = Path("/run/slurmdbd")
