@@ -26,7 +26,7 @@ from components.config import Config
 from components.manifest import Manifest, declared
 
 _LARGEST_BYTES: Final = 900 * 1024
-"""Kubernetes takes 1 MiB per object; a ledger of 30 node sets has about 5 KiB."""
+"""Kubernetes takes 1 MiB in a Secret; a ledger of 30 node sets has about 5 KiB."""
 _FORMAT: Final = 1
 _REVISION_DIGITS: Final = 16
 
@@ -67,7 +67,7 @@ def ledger(manifests: Iterable[Manifest], payloads: Mapping[str, Mapping[str, st
         key: Key of the hashes, so that neither they nor the revision tell anything about a secret.
 
     Raises:
-        RunError: The ledger is larger than Kubernetes takes.
+        RunError: One of the two Secrets is larger than Kubernetes takes.
     """
     ours = held(manifests)
     secret = key.encode()
@@ -80,6 +80,14 @@ def ledger(manifests: Iterable[Manifest], payloads: Mapping[str, Mapping[str, st
             f"pulumi-slurm:nodeSets: got {len(ours)} objects, {len(packed)} bytes in the ledger; "
             f"want at most {_LARGEST_BYTES}: use fewer node sets, with more nodes each"
         )
+    contents = {f"{each.name}.{name}": payloads[each.name][name] for each in ours for name in each.payload}
+    sizes = {name: len(base64.b64decode(content)) for name, content in contents.items()}
+    if sum(sizes.values()) > _LARGEST_BYTES:
+        largest = max(sizes, key=lambda name: sizes[name])
+        raise pulumi.RunError(
+            f"the ledger's copies of Secrets: got {sum(sizes.values())} bytes; want at most {_LARGEST_BYTES}: "
+            f"shorten the largest, {largest} with {sizes[largest]} bytes"
+        )
     revision = _keyed(secret, text)[:_REVISION_DIGITS]
     return Ledger(
         revision=revision,
@@ -87,9 +95,7 @@ def ledger(manifests: Iterable[Manifest], payloads: Mapping[str, Mapping[str, st
             names.LEDGER_DATA: base64.b64encode(packed).decode(),
             names.LEDGER_REVISION: base64.b64encode(revision.encode()).decode(),
         },
-        payload_data={
-            f"{manifest.name}.{name}": payloads[manifest.name][name] for manifest in ours for name in manifest.payload
-        },
+        payload_data=contents,
     )
 
 

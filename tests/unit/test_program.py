@@ -12,7 +12,7 @@ import pytest
 
 from components import claim_guard, ledger, names, slurm_cluster
 from components.config import parse
-from tests.unit.samples import GENERATED, GPU_SET, SMALL, Engine, changed, run_program
+from tests.unit.samples import EVERYTHING, GENERATED, GPU_SET, SMALL, Engine, changed, run_program
 
 PAYLOADS = {
     names.KEYS: GENERATED["slurm"],
@@ -103,6 +103,27 @@ def test_a_ledger_too_large_for_kubernetes_is_refused_in_words(monkeypatch: pyte
     monkeypatch.setattr(ledger, "_LARGEST_BYTES", 1000)
     with pytest.raises(pulumi.RunError, match=r"pulumi-slurm:nodeSets: got \d+ objects, \d+ bytes .* fewer node sets"):
         ledger.ledger(slurm_cluster.manifests(parse(SMALL)), PAYLOADS, "k")
+
+
+def test_contents_of_secrets_too_large_for_kubernetes_are_refused_in_words_without_telling_them() -> None:
+    large = base64.b64encode(b"secret" * 200_000).decode()
+    payloads = {**PAYLOADS, names.KEYS: {**GENERATED["slurm"], "jwt.key": large}}
+    with pytest.raises(pulumi.RunError, match=rf"{names.KEYS}\.jwt\.key with 1200000 bytes") as refused:
+        ledger.ledger(slurm_cluster.manifests(parse(SMALL)), payloads, "k")
+    assert large[:12] not in str(refused.value)
+
+
+def test_no_secret_of_a_program_with_everything_stands_in_clear_in_what_is_not_one() -> None:
+    engine, _ = run_program(EVERYTHING)
+    declared = [each for each in engine.kubernetes() if each.inputs.get("kind") == "Secret"]
+    theirs = [each.inputs["data"] for each in declared if each.inputs["metadata"]["name"] not in UNHELD_OBJECTS]
+    contents = {value for each in theirs for value in each.values() if len(value) >= 16}
+    assert len(contents) > 3, "there is something to find"
+    written = gzip.decompress(data(engine, names.LEDGER)[names.LEDGER_DATA]).decode()
+    written += json.dumps([each.inputs for each in engine.kubernetes() if each not in declared])
+    for content in contents:
+        assert content not in written
+        assert base64.b64decode(content) not in written.encode()
 
 
 def test_the_ledger_of_many_node_sets_is_far_from_the_limit() -> None:
