@@ -1,7 +1,7 @@
-"""The operator with 10, 100 and 1,000 nodes: a real API server with as many pods, and a fake slurmrestd.
+"""The operator with 10, 100 and 1,000 nodes: a real API server with as many pods and machines, a real slurmctld.
 
-No kubelet and no slurmctld run, so what is measured is the operator's own share: how long a pass takes, what it asks,
-what it keeps in memory, and how soon it acts.
+Neither kubelets nor slurmds run: measured are the operator's own share and what Slurm takes to answer. That is how
+long a pass takes, what it asks, what it keeps in memory, and how soon it acts.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from pathlib import Path
 import httpx
 
 from bench.measurement import Measurement
+from bench.real_slurm import RealSlurm
 from devcluster import toolchain
 from devcluster.bootstrap import CHECKOUT
 from devcluster.control_plane import ApiServer, free_ports
 from devcluster.up import Cluster
-from tests.operator import fake_rehearsal, fake_slurmrestd
-from tests.operator.world import KEY, Admin, FakeWorkloads, World, operator, until
+from tests.image.unpacked import unpack_image
+from tests.operator import fake_rehearsal
+from tests.operator.fake_slurmrestd import FakeSlurm
+from tests.operator.world import KEY, STRATEGIC, Admin, FakeWorkloads, World, operator, until
 
 SIZES = (10, 100, 1000)
 STEADY_SECONDS = 60
@@ -46,7 +49,10 @@ BOUNDS = {
 def measure(_: Cluster) -> list[Measurement]:
     """All sizes, and the plot over them."""
     with tempfile.TemporaryDirectory() as folder:
-        found = {size: _at(size, Path(folder) / str(size)) for size in SIZES}
+        image = Path(folder) / "image"
+        image.mkdir()
+        unpack_image(image)
+        found = {size: _at(size, Path(folder) / str(size), image) for size in SIZES}
     _plot(found)
     rows = [
         Measurement(f"operator, {size} nodes: {name}", values[name][0], bound, unit, values[name][1])
@@ -63,18 +69,20 @@ def measure(_: Cluster) -> list[Measurement]:
 Values = dict[str, tuple[float, dict[str, float]]]
 
 
-def _at(size: int, folder: Path) -> Values:
+def _at(size: int, folder: Path, image: Path) -> Values:
     folder.mkdir()
     port = free_ports(1)[0]
     with (
         ApiServer(folder / "api", Path(toolchain.binaries())) as server,
-        fake_slurmrestd.running(KEY) as slurm,
+        RealSlurm(image, folder / "slurm", KEY) as slurm,
         fake_rehearsal.running() as rehearsal_url,
     ):
         admin = Admin(server.kubeconfig)
         admin.install_crds()
-        world = World(admin, "bench", slurm.slurm, slurm.url, rehearsal_url)
+        # What the played kubelet tells of slurmds goes nowhere: slurmctld has its nodes from us.
+        world = World(admin, "bench", FakeSlurm(KEY), slurm.url, rehearsal_url)
         world.declare(replicas=size)
+        world.patch("configmaps", "slurm-config-wanted", {"data": slurm.files})
         world.patch("statefulsets", "cpu", {"spec": {"replicas": size}})
         for each in HELD:
             world.apply(each)
@@ -82,17 +90,17 @@ def _at(size: int, folder: Path) -> Values:
         workloads = FakeWorkloads(world)
         for _ in range(3):
             workloads._step()
-        for name in slurm.slurm.nodes:
-            with slurm.slurm.lock:
-                slurm.slurm.nodes[name].update(state=["IDLE", "DYNAMIC_NORM"], reason="", reason_set_by_user="")
-        idle = _calls_of(admin, STEADY_SECONDS / 3, lambda: 0)[0] * 3
+        _give_machines(world, [f"cpu-{ordinal}" for ordinal in range(size)])
+        slurm.make_nodes("cpu", size)
+        idle = _calls_of(admin, STEADY_SECONDS / 6, lambda: 0)[0] * 6
         with operator(world, folder, server.kubeconfig, port) as process:
             world.wait("Available", "True", seconds=300)
+            world.wait("Progressing", "False", seconds=300)
             before = _passes(port)
-            asked, rest = _calls_of(admin, STEADY_SECONDS, lambda: len(slurm.slurm.calls))
+            asked, rest = _calls_of(admin, STEADY_SECONDS, lambda: _sum(port, r"rest_seconds_count\{.*\}"))
             after = _passes(port)
             heals = sorted(_heal(world, turn) for turn in range(EDITS))
-            drains = sorted(_drain(world, f"cpu-{turn % size}") for turn in range(DRAINS))
+            drains = sorted(_drain(world, slurm, f"cpu-{turn % size}", turn) for turn in range(DRAINS))
             status = Path(f"/proc/{process.pid}/status").read_text()
     resident, most = (int(re.findall(rf"{key}:\s+(\d+)", status)[0]) / 1024 for key in ("VmRSS", "VmHWM"))
     minute = 60 / STEADY_SECONDS
@@ -106,7 +114,19 @@ def _at(size: int, folder: Path) -> Values:
     }
 
 
-def _calls_of(admin: Admin, seconds: float, other: Callable[[], int]) -> tuple[float, int]:
+def _give_machines(world: World, pods: list[str]) -> None:
+    """A Kubernetes node for each pod, which is well."""
+    ready = {"type": "Ready", "status": "True", "reason": "Bench", "message": ""}
+    for pod in pods:
+        machine = f"machine-{pod}"
+        world.admin.call("POST", "/api/v1/nodes", {"metadata": {"name": machine}})
+        status = {"status": {"conditions": [ready]}}
+        world.admin.call("PATCH", f"/api/v1/nodes/{machine}/status", status, headers=STRATEGIC)
+        target = {"target": {"kind": "Node", "name": machine}, "metadata": {"name": pod}}
+        world.admin.call("POST", world.path("pods", pod, "binding"), target)
+
+
+def _calls_of(admin: Admin, seconds: float, other: Callable[[], float]) -> tuple[float, float]:
     """Calls that the API server, and somebody else, count in that time; nobody else asks it meanwhile."""
     before, others = _requests(admin), other()
     time.sleep(seconds)  # The span that is measured.
@@ -120,10 +140,14 @@ def _requests(admin: Admin) -> float:
 
 def _passes(port: int) -> tuple[float, float]:
     """How many passes there were, and how many seconds they took."""
-    page = httpx.get(f"http://127.0.0.1:{port}/metrics").text
-    rows = r'pulumi_slurm_pass_seconds_{}\{{.*subject="slurm".*\}} (\S+)'
-    count, total = (sum(map(float, re.findall(rows.format(key), page))) for key in ("count", "sum"))
+    count, total = (_sum(port, rf'pass_seconds_{key}\{{.*subject="slurm".*\}}') for key in ("count", "sum"))
     return count, total
+
+
+def _sum(port: int, rows: str) -> float:
+    """Some of the operator's own metrics together."""
+    page = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+    return sum(map(float, re.findall(rf"^pulumi_slurm_{rows} (\S+)$", page, re.MULTILINE)))
 
 
 def _heal(world: World, turn: int) -> float:
@@ -136,16 +160,14 @@ def _heal(world: World, turn: int) -> float:
     return taken
 
 
-def _drain(world: World, name: str) -> float:
+def _drain(world: World, slurm: RealSlurm, name: str, turn: int) -> float:
     """Seconds from a node's drain of itself to the operator's first words about it."""
-    time.sleep(2.5 + hash(name) % 50 / 10)  # At any moment between two passes.
-    world.slurm.drain(name, REASON, "root")
+    time.sleep(1 + turn * 0.7 % 3)  # At any moment between two passes.
+    slurm.drain(name, REASON)
     began = time.monotonic()
     until(lambda: world.condition("Degraded")["status"] == "True", "the drain is told", 60)
     taken = time.monotonic() - began
-    with world.slurm.lock:
-        world.slurm.nodes[name].update(state=["IDLE", "DYNAMIC_NORM"], reason="", reason_set_by_user="")
-        world.slurm._changed()
+    slurm.undrain(name)
     until(lambda: world.condition("Degraded")["status"] == "False", "its end is told", 60)
     return taken
 
