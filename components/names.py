@@ -77,6 +77,7 @@ LABEL_EVICTABLE: Final = f"{API_GROUP}/evictable"
 LABEL_NODE_SET: Final = f"{API_GROUP}/node-set"
 ANNOTATION_REPLICAS: Final = f"{API_GROUP}/declared-replicas"
 """On a NodeSet: the number of nodes that the program declares."""
+ANNOTATION_AT_START: Final = f"{API_GROUP}/taken-at-start"
 
 # Ports.
 SLURMCTLD_PORT: Final = 6817

@@ -10,6 +10,7 @@ from components.component import Component
 from components.config import Config
 from components.config.node_sets import NVIDIA_PREFIX
 from components.config.node_sets import NodeSet as NodeSetConfig
+from components.config.slurm_options import worker_start
 from components.config.values import duration_seconds, memory_mib
 from components.controller import keys_secret
 from components.manifest import SKIP_AWAIT, Manifest, declared, selector
@@ -70,9 +71,13 @@ def _capabilities(node_set: NodeSetConfig) -> dict[str, str]:
 
 
 def pod_annotations(config: Config, node_set: NodeSetConfig) -> dict[str, str]:
-    """Annotations of the pods: the secondary networks that Multus attaches."""
+    """Annotations of the pods: the secondary networks that Multus attaches, and options that take a new pod."""
     networks = [f"{config.cluster.namespace}/{name}" for name in node_set.network.secondary]
-    return {"k8s.v1.cni.cncf.io/networks": ",".join(networks)} if networks else {}
+    options = worker_start(config.slurm.options)
+    return {
+        **({"k8s.v1.cni.cncf.io/networks": ",".join(networks)} if networks else {}),
+        **({names.ANNOTATION_AT_START: ",".join(options)} if options else {}),
+    }
 
 
 def _resources(node_set: NodeSetConfig) -> dict[str, Any]:

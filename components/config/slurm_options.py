@@ -2,6 +2,7 @@
 
 import difflib
 import re
+from collections.abc import Mapping
 from importlib import resources
 from typing import Final
 
@@ -78,6 +79,14 @@ _OWNED_FOR: Final = {
 }
 OWNED: Final = {key.lower(): reason for reason, keys in _OWNED_FOR.items() for key in keys}
 
+WORKER_START: Final = {
+    # How slurmd listens: it keeps its socket when it reads a configuration.
+    "communicationparameters": frozenset({"noinaddrany", "enableipv6", "disableipv4"}),
+    # What it says of its hardware: slurmctld ignores another word about a node that it knows.
+    "slurmdparameters": frozenset({"allow_ecores", "l3cache_as_socket", "numa_node_as_socket"}),
+}
+"""Key in lower case → words of its value that a worker takes only with a new pod (slurm.conf(5), slurmd.c)."""
+
 _VALUE = re.compile(r"[^\s#\"'\\\x00-\x1f\x7f]+")
 
 
@@ -103,6 +112,12 @@ def check_option_name(name: str) -> str:
         hint = f"; did you mean {KNOWN[close[0]]}?" if close else ""
         raise wrong(f"a key of slurm.conf that Slurm 26.05 knows{hint}")
     return KNOWN[name.lower()]
+
+
+def worker_start(options: Mapping[str, str]) -> list[str]:
+    """The words of options that a worker takes only with a new pod."""
+    given = {key.lower(): value.lower().split(",") for key, value in options.items()}
+    return sorted({word for key, taken in WORKER_START.items() for word in given.get(key, ()) if word in taken})
 
 
 def check_option_value(value: str) -> str:

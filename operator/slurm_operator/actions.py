@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Mapping
 import httpx
 
 from slurm_operator import metrics, names, report
-from slurm_operator.decisions import config, deletion, machines, reactions, replicas, status, updates
+from slurm_operator.decisions import config, daemons, deletion, machines, reactions, replicas, status, updates
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.lease import Lease
@@ -17,7 +17,14 @@ from slurm_operator.observe import CUSTOM_API
 from slurm_operator.seen import Cluster
 from slurm_operator.slurm_rest import SlurmError, SlurmRefused, SlurmRest
 
-Decided = replicas.Move | updates.Update | reactions.RestartUnfit | reactions.ReplaceUnfit | machines.Move
+Decided = (
+    replicas.Move
+    | updates.Update
+    | reactions.RestartUnfit
+    | reactions.ReplaceUnfit
+    | machines.Move
+    | daemons.RestartController
+)
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +52,7 @@ async def attempt(api: KubernetesApi, body: Object, kind: str, work: Awaitable[s
 
 
 async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: Decided) -> str:
-    """Carry out one decision about a node set.
+    """Carry out one decision about a node set, or slurmctld.
 
     Returns:
         A sentence about what was done, empty if there was nothing to do any more.
@@ -118,6 +125,9 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: Decid
         case reactions.RestartUnfit(node=name):
             await api.delete("v1", "pods", name, decided.resource_version)
             return f"deleted the idle pod {name}, to start anew: {decided.reason}"
+        case daemons.RestartController(pod=name):
+            await api.delete("v1", "pods", name, decided.resource_version)
+            return f"deleted the pod {name}, jobs go on: {decided.why}"
 
 
 async def _cordon(api: KubernetesApi, decided: reactions.ReplaceUnfit) -> None:

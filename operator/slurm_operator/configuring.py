@@ -7,7 +7,7 @@ import logging
 import time
 
 from slurm_operator import actions, metrics, rehearsal
-from slurm_operator.decisions import config
+from slurm_operator.decisions import config, daemons
 from slurm_operator.decisions.status import Finding, Findings
 from slurm_operator.kubernetes_api import KubernetesApi, Object
 from slurm_operator.lease import Lease
@@ -89,6 +89,14 @@ class Configuration:
             if self._is_time(config.content_hash(active)):
                 told = actions.reconfigure(self._api, rest, self._lease, seen.cluster)
                 failed = await actions.attempt(self._api, body, "Reconfigure", told)
+                found.wrong += [failed] if failed else []
+        elif isinstance(telling, config.Restart):
+            why = f"slurmctld takes {', '.join(telling.words)} at its start only"
+            found.moving.append(Finding("Restarting", f"slurmctld restarts, for it reads the new configuration: {why}"))
+            if pod := daemons.controller_pod(seen):
+                restart = daemons.RestartController(pod.name, pod.resource_version, why)
+                moved = actions.move(self._api, rest, self._lease, restart)
+                failed = await actions.attempt(self._api, body, "RestartController", moved)
                 found.wrong += [failed] if failed else []
         return found, closed
 

@@ -17,6 +17,7 @@ from typing import Any
 import kopf
 
 from slurm_operator import access, health, metrics, names
+from slurm_operator.decisions.pace import Pace, pause_seconds
 from slurm_operator.healing import Healer
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
 from slurm_operator.lease import RENEW_SECONDS, Lease, NotLeading
@@ -24,8 +25,6 @@ from slurm_operator.reconcile import Reconciler
 
 log = logging.getLogger(__name__)
 
-MOVING_SECONDS = 2.0
-STEADY_SECONDS = 3.0
 PASS_DEADLINE_SECONDS = 60.0
 _LEAST_PAUSE_SECONDS = 0.3
 
@@ -115,16 +114,16 @@ async def _keep_lease(lease: Lease, progress: health.Progress) -> None:
 
 
 async def _keep_passing(
-    subject: str, run: Callable[[], Awaitable[bool]], wake: asyncio.Event, progress: health.Progress
+    subject: str, run: Callable[[], Awaitable[Pace]], wake: asyncio.Event, progress: health.Progress
 ) -> None:
-    trouble = ""
+    trouble, blind_passes = "", 0
     while True:
         wake.clear()
         started = time.monotonic()
-        moving, outcome, said = True, "done", ""
+        pace, outcome, said = Pace.MOVING, "done", ""
         try:
             async with asyncio.timeout(PASS_DEADLINE_SECONDS):
-                moving = await run()
+                pace = await run()
             progress.made()
         except NotLeading:
             outcome = "not_leading"
@@ -143,6 +142,7 @@ async def _keep_passing(
         if said and said != trouble:
             log.warning("pass ended: subject=%s outcome=%s error=%s", subject, outcome, said)
         trouble = said
+        blind_passes = blind_passes + 1 if pace is Pace.BLIND else 0
         await asyncio.sleep(_LEAST_PAUSE_SECONDS)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(wake.wait(), MOVING_SECONDS if moving else STEADY_SECONDS)
+            await asyncio.wait_for(wake.wait(), pause_seconds(pace, blind_passes))

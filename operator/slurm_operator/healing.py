@@ -18,6 +18,7 @@ from typing import Any
 
 from slurm_operator import actions, metrics, names, observe
 from slurm_operator.decisions import drift
+from slurm_operator.decisions.pace import Pace
 from slurm_operator.decisions.status import Condition, Finding
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.lease import Lease
@@ -65,8 +66,8 @@ class Healer:
         declared = self._ledger.objects.get((kind, name)) if self._ledger else None
         return declared is not None and declared.get("data") != data
 
-    async def run(self) -> bool:
-        """Do one round and return whether another should follow soon.
+    async def run(self) -> Pace:
+        """Do one round and return how soon another should follow.
 
         Raises:
             KubernetesError: the API server was away, or an object changed meanwhile; the next round begins anew.
@@ -79,18 +80,18 @@ class Healer:
         await self._read_ledger()
         if not bodies or "deletionTimestamp" in bodies[0]["metadata"]:
             self._say(None, ())  # Before Pulumi's last step, or after the first of its destroy.
-            return False
+            return Pace.STEADY
         now = datetime.datetime.now(datetime.UTC)
         standing, paused = self._standing(bodies[0], now)
         if self._ledger is None or standing.status != "True":
             self._clean.clear()  # What Pulumi has touched meanwhile is applied once when it is done.
             self._say(standing, ())
             metrics.HEALING_PAUSED.set((now - paused).total_seconds())
-            return False
+            return Pace.STEADY
         metrics.HEALING_PAUSED.set(0)
         if self._ledger is not before:
             self._clean.clear()
-            return True  # What was seen is older than this ledger.
+            return Pace.MOVING  # What was seen is older than this ledger.
         plan = drift.plan(self._ledger, live, self._clean, self._healed, now)
         try:
             failed = [await self._check(bodies[0], check, now) for check in plan.checks]
@@ -98,7 +99,7 @@ class Healer:
             self._wake()  # An object is no longer as it was seen: look again soon, its watch may have nothing to tell.
             raise
         self._say(standing, (*plan.problems, *(each for each in failed if each)))
-        return False
+        return Pace.STEADY
 
     def _standing(self, cluster: Object, now: datetime.datetime) -> tuple[Condition, datetime.datetime]:
         told = [each for each in cluster.get("status", {}).get("conditions", []) if each["type"] == "Healing"]

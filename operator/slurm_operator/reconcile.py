@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from slurm_operator import actions, configuring, names, node_sets, observe, report
-from slurm_operator.decisions import accounting, config, deletion, serving, status, updates
+from slurm_operator.decisions import accounting, config, daemons, deletion, serving, status
+from slurm_operator.decisions.pace import Pace
 from slurm_operator.healing import Healer
 from slurm_operator.kubernetes_api import KubernetesApi, Object
 from slurm_operator.lease import Lease
@@ -48,8 +49,8 @@ class Reconciler:
         await self._mirror.close()
         await self._close_rest()
 
-    async def run(self) -> bool:
-        """Do one pass and return whether something moves.
+    async def run(self) -> Pace:
+        """Do one pass and return how soon another should follow.
 
         Raises:
             KubernetesError: the API server was away or refused; the next pass begins anew.
@@ -60,12 +61,12 @@ class Reconciler:
         if not bodies:
             await self._finish_deletions(await observe.node_sets(self._api), "")
             await self._first_configuration()
-            return True
+            return Pace.MOVING
         for surplus in bodies[1:]:
             await self._refuse(surplus, bodies[0]["metadata"]["name"])
         return await self._pass(bodies[0])
 
-    async def _pass(self, body: Object) -> bool:
+    async def _pass(self, body: Object) -> Pace:
         seen, set_bodies = await observe.kubernetes(self._api, body)
         await self._finish_deletions(set_bodies, seen.cluster.name)
         rest = await self._client(seen.cluster.rest_url)
@@ -78,7 +79,7 @@ class Reconciler:
             *(rest, mine, set_bodies, seen.workloads, seen.pods),
             jobs_needed=jobs_needed,
             cluster_stays=True,
-            hold=updates.held(seen, died),
+            hold=daemons.holds_workers(seen, running, died),
             repairs_held=not died,
             known_machines=self._machines(seen.pods),
         )
@@ -131,7 +132,7 @@ class Reconciler:
         served: node_sets.Served,
         configured: status.Findings,
         configuration: Mapping[str, object],
-    ) -> bool:
+    ) -> Pace:
         all_sets, all_counts = status.Findings(), []
         for each in seen.node_sets:
             if each.deleting and each.name not in served.waits:
@@ -157,9 +158,10 @@ class Reconciler:
             "configuration": {key: value for key, value in configuration.items() if value} or None,
         }
         await report.write_status(self._api, self._lease, body, conditions, fields)
-        return any(each.type == "Progressing" and each.status == "True" for each in conditions) or any(
-            each.type == "Available" and each.status != "True" for each in conditions
-        )
+        told = {each.type: each.status for each in conditions}
+        if told["Available"] == "Unknown":
+            return Pace.BLIND
+        return Pace.MOVING if (told["Progressing"], told["Available"]) != ("False", "True") else Pace.STEADY
 
     async def _first_configuration(self) -> None:
         """Without active configuration slurmctld cannot start, and Pulumi may wait for it before it writes the CR."""

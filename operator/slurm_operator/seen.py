@@ -39,10 +39,14 @@ class SlurmJob:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Running:
-    """What slurmctld runs with: its SlurmctldParameters, and since when it has, by its own clock."""
+    """What slurmctld runs with, and since when it has, by its own clock; `parameters` are its SlurmctldParameters.
+
+    `communication` are the words of its CommunicationParameters.
+    """
 
     parameters: str
     started: datetime.datetime
+    communication: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -124,6 +128,11 @@ class Workload:
     current: bool = True
     created: int = 0
     revision: str = ""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all of its pods are ready, as far as Kubernetes is to replace them in the latest generation."""
+        return self.current and self.ready >= self.replicas
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

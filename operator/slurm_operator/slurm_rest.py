@@ -156,9 +156,10 @@ class SlurmRest:
         """Ask slurmctld what it runs with."""
         answer = await self._read("conf", "/conf", {}) or {}
         try:
-            parameters = answer["slurm_conf"]["SlurmctldParameters"]
-            return Running(",".join(parameters), _moment(_count(answer["slurm_conf_meta"], "BOOT_TIME")))
-        except (KeyError, TypeError) as error:
+            shown, started = answer["slurm_conf"], _moment(_count(answer["slurm_conf_meta"], "BOOT_TIME"))
+            communication = frozenset(str(word).lower() for word in shown.get("CommunicationParameters") or ())
+            return Running(",".join(shown["SlurmctldParameters"]), started, communication)
+        except (KeyError, TypeError, AttributeError) as error:
             raise SlurmGarbage(f"conf: the answer holds no configuration: {error}") from error
 
     async def partition_state(self, name: str) -> str:

@@ -37,6 +37,7 @@ class FakeSlurm:
         self.fault: Fault = ""
         self.partitions: dict[str, str] = {}
         self.parameters = ["enable_configless"]
+        self.communication: list[str] = []
         self.started = int(time.time())
         self.on_reconfigure: Callable[[], None] = lambda: None
         self.calls: list[tuple[str, str]] = []
@@ -248,7 +249,7 @@ class _Handler(BaseHTTPRequestHandler):
             slurm.on_reconfigure()
             return 200, fine
         if (method, path) == ("GET", "/conf"):
-            shown = {"SlurmctldParameters": slurm.parameters}
+            shown = {"SlurmctldParameters": slurm.parameters, "CommunicationParameters": slurm.communication}
             return 200, {"slurm_conf": shown, "slurm_conf_meta": {"BOOT_TIME": slurm.started}, **fine}
         if path.startswith("/partition"):
             return self._partition(path, body)

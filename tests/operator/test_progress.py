@@ -8,6 +8,7 @@ from typing import Any, cast
 import httpx
 import pytest
 from slurm_operator import handlers, health
+from slurm_operator.decisions import pace
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
 from slurm_operator.lease import Lease, NotLeading
 
@@ -32,7 +33,7 @@ class Outcome:
         self.clock, self.error, self.again = clock, error, asyncio.Event()
         self.begun = False
 
-    async def run(self) -> bool:
+    async def run(self) -> pace.Pace:
         if self.begun:
             self.again.set()
             await asyncio.sleep(3600)
@@ -41,7 +42,7 @@ class Outcome:
             await asyncio.sleep(3600)
         if self.error:
             raise self.error
-        return True
+        return pace.Pace.MOVING
 
 
 async def answer_after(task: Any, outcome: Outcome, progress: health.Progress) -> int:
@@ -80,7 +81,7 @@ def test_a_pass_that_hangs_fails_or_is_denied_is_no_progress(
     monkeypatch: pytest.MonkeyPatch, error: Exception | None, status: int
 ) -> None:
     monkeypatch.setattr(handlers, "PASS_DEADLINE_SECONDS", 1.0)
-    monkeypatch.setattr(handlers, "MOVING_SECONDS", 0.0)
+    monkeypatch.setattr(pace, "MOVING_SECONDS", 0.0)
 
     async def tried() -> int:
         clock = Clock()

@@ -147,7 +147,7 @@ def test_a_cluster_whose_slurm_hangs_holds_up_no_other(
             until(lambda: other.size() == 0 and not other.slurm.nodes, "the other one shrinks meanwhile", 60)
             assert cluster.condition("Available")["status"] == "Unknown"
             cluster.slurm.fail("")
-            cluster.wait("Available", "True", seconds=60)
+            cluster.wait("Available", "True", seconds=120)
 
 
 def test_memory_stays_flat_over_many_passes(cluster: World, kubeconfig: Path, tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ def test_nothing_is_done_while_slurm_cannot_be_seen(
         slurm.listen()
     else:
         slurm.slurm.fail("")
-    until(lambda: world.size() == 0, "it goes on by itself", 40)
+    until(lambda: world.size() == 0, "it goes on by itself, after a pause that has grown", 120)
     world.wait("Available", "True")
 
 
@@ -255,6 +255,20 @@ def test_a_configuration_that_would_kill_jobs_is_held(running_operator: World) -
     world.slurm.parameters = ["pulumi_slurm=2"]
     world.wait("Progressing", "False")
     assert world.get("slurmclusters", "test")["status"]["configuration"] == {"running": "2"}
+
+
+def test_an_option_that_slurmctld_takes_at_its_start_only_restarts_it(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    before = world.uid("pods", "slurm-controller-0")
+    conf = world.get("configmaps", "slurm-config")["data"]["slurm.conf"]
+    changed = f"SlurmctldParameters=pulumi_slurm=2\n{conf}CommunicationParameters=NoCtldInAddrAny\n"
+    world.patch("configmaps", "slurm-config-wanted", {"data": {"slurm.conf": changed}})
+    assert "noctldinaddrany" in world.wait("Progressing", "True", "Restarting")["message"]
+    until(lambda: world.uid("pods", "slurm-controller-0") not in ("", before), "slurmctld is restarted")
+    world.slurm.parameters, world.slurm.communication = ["pulumi_slurm=2"], ["NoCtldInAddrAny"]
+    world.wait("Progressing", "False")
+    assert ("GET", "/reconfigure/") not in world.slurm.calls
 
 
 def test_a_partition_that_stays_after_all_takes_jobs_again(running_operator: World) -> None:

@@ -112,8 +112,11 @@ def test_the_fake_answers_as_the_document_says(
 
 def test_what_slurmctld_runs_with_is_read(fake: FakeSlurmrestd, key_file: Path) -> None:
     fake.slurm.parameters, fake.slurm.started = ["enable_configless", "pulumi_slurm=12ab"], 1767225600
+    fake.slurm.communication = ["block_null_hash", "EnableIPv6"]
     running = ask(fake, key_file, lambda rest: rest.running())
-    assert running == Running("enable_configless,pulumi_slurm=12ab", datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC))
+    since = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    words = frozenset({"block_null_hash", "enableipv6"})
+    assert running == Running("enable_configless,pulumi_slurm=12ab", since, words)
 
 
 def test_a_partition_is_closed_and_an_unknown_one_has_no_state(fake: FakeSlurmrestd, key_file: Path) -> None:

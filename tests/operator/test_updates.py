@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from typing import Any
 
 import pytest
+from slurm_operator.decisions import daemons, replicas, status, updates
 from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.decisions import replicas, status, updates
 from slurm_operator.decisions.replicas import Drain, TakeJobs, Undrain
 from slurm_operator.decisions.updates import RestartPod
-from slurm_operator.seen import Evidence, Pod, RemovalPolicy, Restart, SlurmJob, SlurmNode, UpdatePolicy
+from slurm_operator.seen import Evidence, Pod, RemovalPolicy, Restart, Running, SlurmJob, SlurmNode, UpdatePolicy
 
 from tests.operator.test_replicas import NOW, job, node
 from tests.operator.test_status import world
@@ -198,38 +197,14 @@ def test_a_suspended_job_counts_as_work_where_jobs_were_listed() -> None:
 
 def test_an_update_that_died_holds_workers_and_says_so_and_repairs_only_what_is_current() -> None:
     half = dataclasses.replace(world(), ledger_revision="r2")
-    assert updates.held(half, "run pulumi up --refresh") == "run pulumi up --refresh"
-    assert updates.held(world(), "run pulumi up --refresh") == ""
+    read = Running("", NOW)
+    assert daemons.holds_workers(half, read, "run pulumi up --refresh") == "run pulumi up --refresh"
+    assert daemons.holds_workers(world(), read, "run pulumi up --refresh") == ""
     assert [*updates.without_outdated(scale([pod("cpu-0"), pod("cpu-1", NEW)])).pods] == ["cpu-1"]
 
 
 def test_nodes_that_leave_are_not_updated() -> None:
     assert decide(scale([pod("cpu-0", NEW), pod("cpu-1")], wanted=1), [node("cpu-0"), node("cpu-1")]) == []
-
-
-def test_workers_wait_for_the_end_of_an_up_and_for_newer_daemons() -> None:
-    seen = world()
-    assert updates.held(seen) == ""
-    assert updates.held(dataclasses.replace(seen, ledger_revision="r2"))
-    rolling = dataclasses.replace(seen.workloads["slurm-controller"], current=False)
-    assert "slurm-controller" in updates.held(
-        dataclasses.replace(seen, workloads={**seen.workloads, "slurm-controller": rolling})
-    )
-
-
-@pytest.mark.parametrize("name", ["slurm-accounting", "slurm-controller"])
-@pytest.mark.parametrize("behind", [{"current": False}, {"ready": 0}], ids=["rolling", "not ready"])
-def test_no_worker_moves_before_slurmdbd_and_slurmctld_are_ready_in_their_new_version(
-    name: str, behind: dict[str, Any]
-) -> None:
-    seen = world()
-    seen = dataclasses.replace(seen, cluster=dataclasses.replace(seen.cluster, accounting="slurm-accounting"))
-    ready = dataclasses.replace(seen.workloads["slurm-controller"], name=name)
-    assert updates.held(dataclasses.replace(seen, workloads={**seen.workloads, name: ready})) == ""
-    rolling = {**seen.workloads, name: dataclasses.replace(ready, **behind)}
-    held = updates.held(dataclasses.replace(seen, workloads=rolling))
-    assert name in held
-    assert decide(three(), ALL_IDLE, hold=held) == []
 
 
 def judge(size: replicas.Scale, nodes: list[SlurmNode], hold: str = "") -> tuple[status.Counts, status.Findings]:

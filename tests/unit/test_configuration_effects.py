@@ -33,6 +33,11 @@ def pod(config: Config, kind: str, name: str) -> Any:
     return body(config, kind, name)["spec"]["template"]["spec"]
 
 
+def annotations(config: Config, kind: str, name: str) -> Any:
+    """The annotations of a workload's pods."""
+    return body(config, kind, name)["spec"]["template"]["metadata"].get("annotations", {})
+
+
 def container(config: Config, kind: str, name: str) -> Any:
     """The first container of a workload."""
     return pod(config, kind, name)["containers"][0]
@@ -403,6 +408,12 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
         "optional /opt/slurm/lib/slurm-wlm/a.so",
     ),
     ("slurm.options", {"KillWait": 60}, has("KillWait=60"), True),
+    (
+        "slurm.options",
+        {"communicationparameters": "block_null_hash,EnableIPv6", "SlurmdParameters": "numa_node_as_socket"},
+        lambda c: annotations(c, "StatefulSet", "cpu").get("pulumi-slurm.dev/taken-at-start"),
+        "enableipv6,numa_node_as_socket",
+    ),
     ("health.interval", "2m", has("HealthCheckInterval=120"), True),
     ("health.nodeStates", ["IDLE"], has("HealthCheckNodeState=IDLE"), True),
     ("health.leastFreePercent", 7, worker("leastFreePercent"), 7),

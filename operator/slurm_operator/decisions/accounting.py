@@ -46,4 +46,4 @@ def findings(seen: Kubernetes) -> Findings:
 def is_waiting(seen: Kubernetes) -> bool:
     """Whether slurmdbd is there and does not answer for its database."""
     workload = seen.workloads.get(seen.cluster.accounting)
-    return workload is not None and (not workload.current or workload.ready < workload.replicas)
+    return workload is not None and not workload.is_ready

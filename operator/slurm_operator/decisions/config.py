@@ -63,6 +63,13 @@ class Reconfigure:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Restart:
+    """Have slurmctld read its files by a restart, for the sake of these words."""
+
+    words: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Hold:
     """Leave things as they are; the message says why and what would help."""
 
@@ -171,12 +178,25 @@ def closing(
 
 def reconfiguration(
     active: Mapping[str, str] | None, running: Running | Unknown, jobs: Iterable[SlurmJob] | Unknown
-) -> Reconfigure | Hold | None:
-    """Whether slurmctld should read the active files now."""
+) -> Reconfigure | Restart | Hold | None:
+    """Whether slurmctld should read the active files now, and how."""
     if active is None or isinstance(running, Unknown) or isinstance(jobs, Unknown) or is_read(active, running):
         return None
     doomed = _doomed(partitions(active), jobs)
-    return _hold(doomed, partitions(active)) if doomed else Reconfigure()
+    if doomed:
+        return _hold(doomed, partitions(active))
+    words = effects.controller_start(active) ^ (running.communication & effects.CONTROLLER_START)
+    return Restart(tuple(sorted(words))) if words else Reconfigure()
+
+
+def is_pending_for_workers(
+    wanted: Mapping[str, str] | None, active: Mapping[str, str] | None, running: Running | Unknown
+) -> bool:
+    """Whether a worker that starts now would miss something that it takes only at its start."""
+    if wanted is None or active is None:
+        return False
+    read = isinstance(running, Running) and is_read(active, running)
+    return not read or effects.worker_start(wanted) != effects.worker_start(active)
 
 
 def outdated(nodes: Nodes, running: Running) -> list[str]:

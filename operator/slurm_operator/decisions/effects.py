@@ -1,7 +1,7 @@
 """Keys of slurm.conf whose change costs jobs, or takes more than a reconfigure.
 
 Since 23.11 daemons read their files by starting themselves anew (scontrol(1), reconfigure), so that every other key
-takes effect by it, under running jobs.
+takes effect by it, under running jobs. Only their sockets live on, and slurmctld's record of what a node has.
 """
 
 from __future__ import annotations
@@ -26,6 +26,15 @@ COSTS: Final[Mapping[str, str]] = {
 }
 """Key in lower case → what happens to jobs when it changes."""
 
+CONTROLLER_START: Final = frozenset({"noctldinaddrany", "enableipv6", "disableipv4"})
+"""Words of CommunicationParameters that say how slurmctld listens (slurm.conf(5)): it keeps its socket otherwise."""
+WORKER_START: Final[Mapping[str, frozenset[str]]] = {
+    "communicationparameters": frozenset({"noinaddrany", "enableipv6", "disableipv4"}),
+    # What slurmd says of its hardware; slurmctld ignores it for a node that it knows.
+    "slurmdparameters": frozenset({"allow_ecores", "l3cache_as_socket", "numa_node_as_socket"}),
+}
+"""Key in lower case → its words that a worker takes only with a new pod; the program has the same."""
+
 _SETTING = re.compile(r"^[ \t]*(\w+)[ \t]*=[ \t]*([^\s#]*)", re.MULTILINE)
 
 
@@ -33,6 +42,22 @@ def costly(active: Mapping[str, str], wanted: Mapping[str, str]) -> tuple[str, .
     """Keys of COSTS that the wanted files give another value than the active ones."""
     before, after = _settings(active), _settings(wanted)
     return tuple(sorted(key for key in COSTS if before.get(key) != after.get(key)))
+
+
+def words(value: str) -> frozenset[str]:
+    """The words of a list, as Slurm compares them."""
+    return frozenset(value.lower().split(",")) - {""}
+
+
+def controller_start(files: Mapping[str, str]) -> frozenset[str]:
+    """What of files slurmctld takes only by a restart."""
+    return words(_settings(files).get("communicationparameters", "")) & CONTROLLER_START
+
+
+def worker_start(files: Mapping[str, str]) -> frozenset[str]:
+    """What of files workers take only with a new pod."""
+    settings = _settings(files)
+    return frozenset(word for key, taken in WORKER_START.items() for word in words(settings.get(key, "")) & taken)
 
 
 def _settings(files: Mapping[str, str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ import dataclasses
 from slurm_operator import names
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.replicas import Drain, Scale, TakeJobs, Undrain, is_free
-from slurm_operator.seen import Evidence, Kubernetes, Nodes, SlurmNode
+from slurm_operator.seen import Evidence, Nodes, SlurmNode
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -24,20 +24,6 @@ class RestartPod:
 
 
 Update = Drain | Undrain | RestartPod | TakeJobs
-
-
-def held(seen: Kubernetes, died: str = "") -> str:
-    """Why no worker may move to a changed template now, empty if it may.
-
-    An `up` is under way, or `died` says that it ended half way, or newer daemons come first.
-    """
-    if seen.ledger_revision != seen.cluster.revision:
-        return died or "pulumi up is under way"
-    for name in (seen.cluster.accounting, seen.cluster.controller):
-        workload = seen.workloads.get(name)
-        if workload and not (workload.current and workload.ready >= workload.replicas):
-            return f"{name} is not ready in its current generation, and no slurmd may be newer"
-    return ""
 
 
 def outdated(scale: Scale) -> list[str]:
