@@ -23,6 +23,7 @@ Decided = (
     | reactions.RestartUnfit
     | reactions.ReplaceUnfit
     | machines.Move
+    | daemons.TakeOver
     | daemons.RestartController
 )
 
@@ -125,6 +126,12 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: Decid
         case reactions.RestartUnfit(node=name):
             await api.delete("v1", "pods", name, decided.resource_version)
             return f"deleted the idle pod {name}, to start anew: {decided.reason}"
+        case daemons.TakeOver(stateful_set=name):
+            # Not applied: rollingUpdate, which Kubernetes filled in, has to go for it.
+            strategy = {"type": "OnDelete", "rollingUpdate": None}
+            change = {"metadata": {"resourceVersion": decided.resource_version}, "spec": {"updateStrategy": strategy}}
+            await api.merge("apps/v1", "statefulsets", name, change)
+            return f"took over the updates of StatefulSet {name}, so that slurmctld comes after slurmdbd"
         case daemons.RestartController(pod=name):
             await api.delete("v1", "pods", name, decided.resource_version)
             return f"deleted the pod {name}, jobs go on: {decided.why}"

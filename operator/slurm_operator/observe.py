@@ -127,6 +127,7 @@ def workload(body: Object) -> Workload:
         current=observed and (on_delete or status.get("updatedReplicas", 0) >= replicas),
         created=status.get("replicas", 0),
         revision=status.get("updateRevision", "") if observed else "",
+        on_delete=on_delete,
     )
 
 

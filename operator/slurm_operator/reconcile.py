@@ -70,6 +70,7 @@ class Reconciler:
         seen, set_bodies = await observe.kubernetes(self._api, body)
         await self._finish_deletions(set_bodies, seen.cluster.name)
         rest = await self._client(seen.cluster.rest_url)
+        moved = await self._move_controller(rest, body, seen)
         running = await configuring.running(rest)
         jobs_needed = config.jobs_needed(seen.wanted_config, seen.active_config, running)
         mine = [each for each in seen.node_sets if serving.refusal(seen, each) is None]
@@ -85,12 +86,23 @@ class Reconciler:
         )
         slurm = served.slurm
         drifted = self._healer.has_drifted("ConfigMap", seen.cluster.wanted_config, seen.wanted_config)
-        declared = seen.ledger_revision == seen.cluster.revision and not drifted
+        # A slurmctld of the declared template comes first: it may know keys, or accounting, that the old one does not.
+        old = daemons.is_controller_old(seen)
+        declared = seen.ledger_revision == seen.cluster.revision and not drifted and not old
         jobs = slurm.nodes if isinstance(slurm.nodes, Unknown) else slurm.jobs
         found, closed = await self._configuration.bring(rest, body, seen, running, jobs, declared=declared)
         found.add(self._configuration.judge_nodes(slurm.nodes, running))
+        found.wrong += moved
         mark = "" if isinstance(running, Unknown) else config.mark(running.parameters)
         return await self._say(body, set_bodies, seen, served, found, {"running": mark, "closed": sorted(closed)})
+
+    async def _move_controller(self, rest: SlurmRest, body: Object, seen: Kubernetes) -> list[status.Finding]:
+        decided = daemons.controller(seen)
+        if decided is None:
+            return []
+        move = actions.move(self._api, rest, self._lease, decided)
+        failed = await actions.attempt(self._api, body, type(decided).__name__, move)
+        return [failed] if failed else []
 
     def _machines(self, pods: Mapping[str, Pod]) -> dict[str, Machine] | None:
         """The Kubernetes nodes of pods that there are; None while the watch does not tell."""

@@ -118,7 +118,8 @@ class Pod:
 class Workload:
     """A StatefulSet or Deployment; `current` is true when its controller has acted on the latest generation.
 
-    `revision` is that of its newest template, empty as long as it is not known.
+    `revision` is that of its newest template, empty as long as it is not known. Of a set that is `on_delete` Kubernetes
+    replaces no pod for a newer template.
     """
 
     name: str
@@ -128,6 +129,7 @@ class Workload:
     current: bool = True
     created: int = 0
     revision: str = ""
+    on_delete: bool = False
 
     @property
     def is_ready(self) -> bool:

@@ -7,6 +7,7 @@ import contextlib
 import json
 import time
 from collections.abc import Iterator
+from concurrent import futures
 from pathlib import Path
 
 import pytest
@@ -107,16 +108,27 @@ def test_jobs_that_ran_while_the_database_was_dead_are_recorded_afterwards(slurm
     recorded(slurm, meanwhile)
 
 
-def test_slurmctld_starts_while_slurmdbd_is_dead_and_catches_up(slurm):
-    running = submit(slurm, "sleep 30")
-    with away(slurm, "slurm-accounting-0"):
-        slurm.kubectl("delete", "pod", "slurm-controller-0", "--wait=true", seconds=150).ok()
-        slurm.wait("slurmctld is back", lambda: slurm.sh("scontrol ping").stdout.count("UP") == 1, 120)
-        meanwhile = submit(slurm)
-        slurm.wait("it ran", lambda: slurm.sh(f"squeue -h -j {meanwhile}").stdout.strip() == "", 90)
+def test_slurmctld_starts_while_slurmdbd_is_dead_and_no_job_is_lost(slurm):
+    slurm.sh("rm -f go-on").ok()
+    running = submit(slurm, "until test -e go-on; do sleep 0.5; done")
+    with futures.ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(slurm.sh, f"srun --dependency=afterany:{running} hostname", seconds=300)
+        try:
+            pending = "squeue -h -t PENDING -n hostname -o %i"
+            slurm.wait("an srun waits", lambda: slurm.sh(pending).stdout.strip(), 60)
+            with away(slurm, "slurm-accounting-0"):
+                slurm.kubectl("delete", "pod", "slurm-controller-0", "--wait=true", seconds=150).ok()
+                slurm.wait("slurmctld is back", lambda: slurm.sh("scontrol ping").stdout.count("UP") == 1, 120)
+                meanwhile = submit(slurm)
+                slurm.wait("it ran", lambda: slurm.sh(f"squeue -h -j {meanwhile}").stdout.strip() == "", 90)
+                assert slurm.sh(f"squeue -h -j {running} -o %T").ok() == "RUNNING"
+        finally:
+            slurm.sh("touch go-on")
+    assert waiting.result().ok().startswith("cpu-"), "an srun in the queue outlives slurmctld's pod"
     accounting_is_well(slurm)
     recorded(slurm, running)
     recorded(slurm, meanwhile)
+    slurm.sh("rm -f go-on").ok()
 
 
 @pytest.mark.parametrize("pod", ["slurm-accounting-0", "slurm-database-0"])

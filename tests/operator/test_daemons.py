@@ -1,4 +1,4 @@
-"""Promises about what workers wait for, and about options that are taken at a start only."""
+"""Promises about the order of updates: slurmdbd, slurmctld, workers; and about what is taken at a start only."""
 
 from __future__ import annotations
 
@@ -6,22 +6,86 @@ import dataclasses
 from typing import Any
 
 import pytest
-from slurm_operator.decisions import config, daemons, effects
-from slurm_operator.seen import Kubernetes, Running, Unknown
+from slurm_operator.decisions import config, daemons, effects, status
+from slurm_operator.decisions.daemons import RestartController, TakeOver
+from slurm_operator.seen import Kubernetes, Pod, Running, Unknown
 
 from components.config import slurm_options
 from tests.operator.test_status import NOW, workload, world
 
+OLD, NEW = "slurm-controller-old", "slurm-controller-new"
 RUNNING = Running("", NOW)
 BLIND = Unknown("RestUnreachable", "no answer in time")
 
 
-def cluster(**changes: Any) -> Kubernetes:
-    """A cluster with accounting."""
+def cluster(pod: dict[str, Any] | None = None, slurmdbd: dict[str, Any] | None = None, **changes: Any) -> Kubernetes:
+    """A cluster whose slurmctld is of its newest template, with fields of its pod and of slurmdbd's set changed."""
+    there = Pod("slurm-controller-0", "controller", ready=True, running=True, revision=NEW, resource_version="7")
     seen = world()
-    sets = {**seen.workloads, "slurm-accounting": workload("slurm-accounting")}
+    sets = {
+        **seen.workloads,
+        "slurm-controller": dataclasses.replace(workload("slurm-controller"), revision=NEW, on_delete=True),
+        "slurm-accounting": dataclasses.replace(workload("slurm-accounting"), **(slurmdbd or {})),
+    }
+    pods = {**seen.pods, there.name: dataclasses.replace(there, **(pod or {}))}
     accounted = dataclasses.replace(seen.cluster, accounting="slurm-accounting")
-    return dataclasses.replace(seen, cluster=accounted, workloads=sets, **changes)
+    return dataclasses.replace(seen, cluster=accounted, workloads=sets, pods=pods, **changes)
+
+
+def test_slurmctlds_updates_are_taken_over_from_kubernetes_at_once() -> None:
+    seen = cluster()
+    kubernetes_own = dataclasses.replace(seen.workloads["slurm-controller"], on_delete=False)
+    seen = dataclasses.replace(seen, workloads={**seen.workloads, "slurm-controller": kubernetes_own})
+    assert daemons.controller(seen) == TakeOver("slurm-controller", "1")
+    assert daemons.controller(dataclasses.replace(seen, workloads={})) is None
+
+
+def test_slurmctld_moves_when_slurmdbd_has() -> None:
+    moved = daemons.controller(cluster({"revision": OLD}))
+    assert moved == RestartController("slurm-controller-0", "7", "a new one has the current template")
+    assert daemons.controller(cluster()) is None, "it is as declared"
+
+
+@pytest.mark.parametrize(
+    "broken", [{"ready": False}, {"ready": False, "trouble": "container controller: CrashLoopBackOff"}]
+)
+def test_a_slurmctld_that_never_became_ready_moves_too(broken: dict[str, Any]) -> None:
+    assert isinstance(daemons.controller(cluster({"revision": OLD, **broken})), RestartController)
+
+
+@pytest.mark.parametrize(
+    ("slurmdbd", "words", "moves"),
+    [
+        ({"current": False}, "", False),
+        ({"current": False}, "Access denied", False),
+        ({"ready": 0}, "", False),
+        ({"ready": 0}, "Access denied", True),
+        ({}, "", True),
+    ],
+    ids=["old", "old and broken", "starting", "broken", "ready"],
+)
+def test_slurmctld_never_moves_before_slurmdbd_and_waits_for_no_broken_one(
+    slurmdbd: dict[str, Any], words: str, moves: bool
+) -> None:
+    seen = cluster({"revision": OLD}, slurmdbd, accounting_words=words)
+    assert isinstance(daemons.controller(seen), RestartController) is moves
+    without = dataclasses.replace(seen, workloads={k: v for k, v in seen.workloads.items() if k != "slurm-accounting"})
+    assert isinstance(daemons.controller(without), RestartController)
+
+
+def test_slurmctld_does_not_move_while_an_up_is_under_way_or_its_pod_ends() -> None:
+    assert daemons.controller(cluster({"revision": OLD}, ledger_revision="r2")) is None
+    assert daemons.controller(cluster({"revision": OLD, "terminating": True})) is None
+
+
+@pytest.mark.parametrize("pod", [{"revision": OLD}, {"revision": OLD, "terminating": True}], ids=["old", "ending"])
+def test_until_slurmctld_has_moved_the_cluster_is_not_as_declared_and_no_worker_moves(pod: dict[str, Any]) -> None:
+    seen = cluster(pod)
+    found = status.cluster(seen, {}, status.Findings(), status.Counts(0, 0))
+    assert [each.reason for each in found.blocking] == [each.reason for each in found.moving] == ["ControllerUpdating"]
+    assert "slurm-controller moves first" in daemons.holds_workers(seen, RUNNING)
+    waiting = status.cluster(cluster(pod, {"ready": 0}), {}, status.Findings(), status.Counts(0, 0))
+    assert waiting.blocking[0].message == "slurmctld moves to its current template: slurm-accounting comes first"
 
 
 def test_workers_wait_for_the_end_of_an_up() -> None:

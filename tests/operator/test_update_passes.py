@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from tests.operator.world import World, until
+from tests.operator.world import World, stateful_set, until
 
 pytestmark = pytest.mark.apiserver
 
 
-def change_template(world: World, image: str) -> None:
-    """`pulumi up` with another image of the workers."""
-    body = world.get("statefulsets", "cpu")
+def change_template(world: World, image: str, name: str = "cpu") -> None:
+    """`pulumi up` with another image of the workers, or of another set."""
+    body = world.get("statefulsets", name)
     container = {"name": "slurm", "image": image}
-    world.patch("statefulsets", "cpu", {"spec": {"template": {"spec": {"containers": [container]}}}})
-    assert world.get("statefulsets", "cpu")["metadata"]["generation"] > body["metadata"]["generation"]
+    world.patch("statefulsets", name, {"spec": {"template": {"spec": {"containers": [container]}}}})
+    assert world.get("statefulsets", name)["metadata"]["generation"] > body["metadata"]["generation"]
 
 
 def images(world: World) -> list[str]:
@@ -80,3 +80,30 @@ def test_a_pause_gives_a_drained_node_back_and_a_deadline_takes_its_jobs(running
     world.patch("nodesets", "cpu", {"spec": {"update": {"paused": False, "deadlineSeconds": 0}}})
     until(lambda: images(world) == ["newer", "newer"], "the deadline ends the wait", 60)
     assert {job["job_state"][0] for job in world.slurm.jobs.values()} == {"PENDING"}, "requeued, not lost"
+
+
+def test_slurmctld_moves_after_slurmdbd_and_workers_after_both(running_operator: World) -> None:
+    world = running_operator
+    world.broken["slurm-accounting-0"] = ""
+    world.create("statefulsets", stateful_set("slurm-accounting", "accounting"))
+    world.patch("slurmclusters", "test", {"spec": {"accounting": "slurm-accounting"}})
+    world.wait("Available", "True")
+
+    def strategy() -> Any:
+        return world.get("statefulsets", "slurm-controller")["spec"]["updateStrategy"]
+
+    until(lambda: strategy() == {"type": "OnDelete"}, "Kubernetes leaves slurmctld's pod to the operator")
+    before = world.uid("pods", "slurm-controller-0")
+    change_template(world, "newer", "slurm-controller")
+    change_template(world, "newer")
+    assert "slurm-accounting comes first" in world.wait("Available", "False", "ControllerUpdating")["message"]
+    assert world.uid("pods", "slurm-controller-0") == before
+    assert images(world) == ["none", "none"]
+    del world.broken["slurm-accounting-0"]
+    until(lambda: world.uid("pods", "slurm-controller-0") not in ("", before), "slurmctld moves")
+    until(lambda: images(world) == ["newer", "newer"], "workers follow", 60)
+    world.wait("Available", "True")
+    pods = {each["metadata"]["name"]: each for each in world.admin.call("GET", world.path("pods"))["items"]}
+    assert pods["slurm-controller-0"]["spec"]["containers"][0]["image"] == "newer"
+    made = [pods[name]["metadata"]["creationTimestamp"] for name in ("slurm-controller-0", "cpu-0")]
+    assert made == sorted(made)

@@ -99,6 +99,7 @@ class World:
         self.admin, self.namespace, self.slurm, self.rest_url = admin, namespace, slurm, rest_url
         self.rehearsal_url = rehearsal_url
         self.broken: dict[str, str] = {}
+        """Pods that do not start, and why; those without a reason are only starting."""
         admin.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
 
     def path(self, plural: str, name: str = "", subresource: str = "") -> str:
@@ -305,9 +306,10 @@ class FakeWorkloads:
             world.patch(plural, name, {"status": status}, "status")
 
     def _pod_status(self, name: str) -> dict[str, Any]:
-        broken = self.world.broken.get(name)
-        waiting = {"waiting": {"reason": "ImagePullBackOff", "message": broken}}
-        state = waiting if broken else {"running": {}}
+        broken = name in self.world.broken
+        words = self.world.broken.get(name)
+        waiting = {"reason": "ImagePullBackOff", "message": words} if words else {"reason": "ContainerCreating"}
+        state: dict[str, Any] = {"waiting": waiting} if broken else {"running": {}}
         return {
             "conditions": [{"type": "Ready", "status": "False" if broken else "True"}],
             "containerStatuses": [

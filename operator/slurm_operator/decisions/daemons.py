@@ -1,6 +1,7 @@
-"""What workers wait for before they move to changed templates, and slurmctld's own restart.
+"""In which order daemons move to changed templates: slurmdbd, slurmctld, then workers.
 
-No slurmd may be newer than slurmctld, and slurmctld not newer than slurmdbd (Slurm's rule for upgrades).
+None may be newer than the one before it (Slurm's rule for upgrades). Kubernetes moves slurmdbd; slurmctld's pod is
+moved from here, which also helps one that never became ready: Kubernetes would wait for it for ever.
 """
 
 from __future__ import annotations
@@ -9,6 +10,14 @@ import dataclasses
 
 from slurm_operator.decisions import config
 from slurm_operator.seen import Kubernetes, Pod, Running, Unknown
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TakeOver:
+    """Have Kubernetes leave the update of slurmctld's pod to us."""
+
+    stateful_set: str
+    resource_version: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -26,6 +35,37 @@ def controller_pod(seen: Kubernetes) -> Pod | None:
     return None if pod is None or pod.terminating else pod
 
 
+def is_controller_old(seen: Kubernetes) -> bool:
+    """Whether slurmctld's pod, also one that ends, is of another template than its set's newest."""
+    workload, pod = seen.workloads.get(seen.cluster.controller), seen.pods.get(f"{seen.cluster.controller}-0")
+    return workload is not None and pod is not None and workload.revision not in ("", pod.revision)
+
+
+def holds_controller(seen: Kubernetes) -> str:
+    """Why slurmctld may not move to a changed template now, empty if it may.
+
+    A slurmdbd that cannot start and says why holds nothing up: no older one is there that slurmctld could meet.
+    """
+    if seen.ledger_revision != seen.cluster.revision:
+        return "pulumi up is under way"
+    slurmdbd = seen.workloads.get(seen.cluster.accounting)
+    if slurmdbd and not slurmdbd.is_ready and not (slurmdbd.current and seen.accounting_words):
+        return f"{slurmdbd.name} comes first"
+    return ""
+
+
+def controller(seen: Kubernetes) -> TakeOver | RestartController | None:
+    """What to do about slurmctld's pod now."""
+    workload, pod = seen.workloads.get(seen.cluster.controller), controller_pod(seen)
+    if workload is None:
+        return None
+    if not workload.on_delete:
+        return TakeOver(workload.name, workload.resource_version)
+    if pod is None or not is_controller_old(seen) or holds_controller(seen):
+        return None
+    return RestartController(pod.name, pod.resource_version, "a new one has the current template")
+
+
 def holds_workers(seen: Kubernetes, running: Running | Unknown, died: str = "") -> str:
     """Why no worker may move to a changed template now, empty if it may.
 
@@ -40,6 +80,8 @@ def holds_workers(seen: Kubernetes, running: Running | Unknown, died: str = "") 
         workload = seen.workloads.get(name)
         if workload and not workload.is_ready:
             return f"{name} is not ready in its current generation, and no slurmd may be newer"
+    if is_controller_old(seen):
+        return f"{seen.cluster.controller} moves first, and no slurmd may be newer"
     if config.is_pending_for_workers(seen.wanted_config, seen.active_config, running):
         return "slurmctld does not run with the declared configuration yet, which workers are to start with"
     return ""

@@ -14,8 +14,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
+from slurm_operator.decisions import daemons, replicas, updates
 from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.decisions import replicas, updates
 from slurm_operator.seen import Kubernetes, Nodes, NodeSet, Pod, SlurmNode, Unknown
 
 _SHOWN = 5
@@ -212,6 +212,11 @@ def cluster(kubernetes: Kubernetes, nodes: Nodes | Unknown, sets: Findings, coun
         name = kubernetes.cluster.wanted_config
         found.blocking.append(Finding("ConfigurationMissing", f"there is no ConfigMap {name}"))
     _judge_daemons(found, kubernetes, nodes)
+    if daemons.is_controller_old(kubernetes):
+        why = daemons.holds_controller(kubernetes)
+        problem = Finding("ControllerUpdating", f"slurmctld moves to its current template{why and f': {why}'}")
+        found.moving.append(problem)
+        found.blocking.append(problem)
     found.add(sets)
     if not found.blocking and not found.unknown and counts.wanted and not counts.ready:
         found.blocking.append(Finding("NoUsableNodes", f"none of {counts.wanted} nodes takes jobs"))
@@ -230,7 +235,7 @@ def _judge_daemons(found: Findings, kubernetes: Kubernetes, nodes: Nodes | Unkno
     for reason, title, component, workload in rows:
         if workload is None:
             found.blocking.append(Finding(reason, f"there is no {title}"))
-        elif not workload.current or workload.ready < workload.replicas:
+        elif not workload.is_ready:
             ready = f"{workload.ready} of {workload.replicas} ready in the current generation"
             pods = (pod for pod in kubernetes.pods.values() if pod.component == component)
             problem = Finding(reason, f"{title}: {ready}{_why(pods)}")
