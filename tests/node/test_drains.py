@@ -54,6 +54,7 @@ def test_a_record_is_read_as_scontrol_prints_it() -> None:
         "NodeName=cpu-0 State=IDLE+DRAIN+DYNAMIC_NORM Weight=1 Reason=pulumi-slurm:jail: a b [root@2026-11-21T15:00:00]"
     )
     assert parse_record(line + " \n") == NodeRecord(True, "pulumi-slurm:jail: a b")
+    assert parse_record(f"{line} Comment=rack 7 Extra=a [b@c] \n") == NodeRecord(True, "pulumi-slurm:jail: a b")
     assert parse_record("NodeName=cpu-0 State=IDLE Weight=1 \n") == NodeRecord(False, "")
 
 

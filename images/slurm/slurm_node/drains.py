@@ -75,7 +75,8 @@ def reaction(causes: Causes, node: NodeRecord) -> Drain | Undrain | None:
 def parse_record(text: str) -> NodeRecord:
     """Reads what ``scontrol -o show node NAME`` prints."""
     state = re.search(r"\bState=(\S+)", text)
-    reason = re.search(r"\bReason=(.*?)(?: \[\S+@\S+\])?\s*$", text)
+    # After who set it and when, further fields may follow: Comment, Extra, InstanceId (slurm, src/api/node_info.c).
+    reason = re.search(r"\bReason=(.*?)(?: \[[^\s@]+@\S+\](?: .*)?)?\s*$", text)
     return NodeRecord("DRAIN" in (state[1] if state else ""), reason[1] if reason else "")
 
 
