@@ -55,8 +55,12 @@ int jail_verify(struct jail *jail);
  * leave the bounding, permitted, effective, inheritable and ambient sets, so no exec brings them back. */
 int jail_drop_capabilities(struct jail *jail);
 
-/* Loads what glibc would otherwise load by path later, when that path belongs to the users' root. */
+/* Loads what glibc would otherwise load by path later, when that path belongs to the users' root. It reads the users'
+ * names, which lie on the shared storage, and hangs with it. */
 void jail_preload_system_code(void);
+
+/* The same without what knows of users, for a process that goes where nothing is. */
+void jail_preload_for_refusal(void);
 
 /* Puts a sentence into jail->why and returns -1; the second one adds errno's words. */
 __attribute__((format(printf, 2, 3))) int jail_fail(struct jail *jail, const char *format, ...);

@@ -181,7 +181,7 @@ int job_await(struct jail *jail, const struct job *job, int seconds) {
 }
 
 /* The node's own trials (jail_trial.c) ask the storage, which may hang; a step asks only what they found. */
-static int heed_trials(struct jail *jail) {
+int job_heed_trials(struct jail *jail) {
     char sentence[sizeof(jail->why)];
     int file = open(JOB_BROKEN, O_RDONLY | O_CLOEXEC);
     if (file < 0)
@@ -193,7 +193,7 @@ static int heed_trials(struct jail *jail) {
 }
 
 int job_join(struct jail *jail, struct job *job, int seconds) {
-    return heed_trials(jail) ? -1 : job_join_trial(jail, job, seconds);
+    return job_heed_trials(jail) ? -1 : job_join_trial(jail, job, seconds);
 }
 
 int job_join_trial(struct jail *jail, struct job *job, int seconds) {

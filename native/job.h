@@ -50,6 +50,9 @@ int job_await(struct jail *jail, const struct job *job, int seconds);
 /* Ends the keeper, and with it all that runs in the namespaces. */
 void job_end(struct job *job);
 
+/* Fails while the node's trials of the jail do. Asks the storage nothing. */
+int job_heed_trials(struct jail *jail);
+
 /* Finds the job's namespaces, once they are made, unless this node's trials fail, and makes the outer mount namespace
  * the calling thread's, whose root is then the jail. */
 int job_join(struct jail *jail, struct job *job, int seconds);
