@@ -1,13 +1,15 @@
 /* Makes and ends a job's namespaces as the extern step does, and runs a task in them as a step does, so that the node
  * knows before a job whether one could run. A node that was repaired takes no job before this went well.
+ * On a login node it enters the jail as a session does.
  *
- *   jail_trial ROOT
+ *   jail_trial ROOT [login]
  *
  * Prints nothing and ends with 0, or prints why not. A process that hangs with the storage is waited for after the
  * sentence: who starts no second trial while this one lives never piles them up. */
 #include "confine.h"
 #include "jail.h"
 #include "job.h"
+#include "login.h"
 
 #include <fcntl.h>
 #include <grp.h>
@@ -131,9 +133,11 @@ static int run_step(struct jail *jail) {
 int main(int argc, char *argv[]) {
     struct jail jail;
     struct job job;
+    bool login = argc > 2 && strcmp(argv[2], "login") == 0;
     jail_init(&jail, argc > 1 ? argv[1] : JAIL_DEFAULT_ROOT);
     job_init(&job, TRIAL_JOB);
-    int failed = job_keep(&jail, &job) || job_await(&jail, &job, TRIAL_SECONDS) || run_step(&jail);
+    int failed =
+        login ? login_enter(&jail) : job_keep(&jail, &job) || job_await(&jail, &job, TRIAL_SECONDS) || run_step(&jail);
     if (failed)
         puts(jail.why);
     /* Before the end of one that hangs is waited for. */

@@ -4,18 +4,14 @@
  *
  * Before that, the session gets the user's limits, which all sessions of a user on this node share.
  * sshd opens the session before it forks the user's process, so shell, sftp, pty and forwarding all follow. */
-#include "confine.h"
-#include "jail.h"
+#include "login.h"
 #include "user_limits.h"
-#include "view.h"
 
 #include <pwd.h>
 #include <security/pam_ext.h>
 #include <security/pam_modules.h>
 #include <stddef.h>
 #include <syslog.h>
-
-#define DEADLINE_SECONDS 10
 
 static int refuse(pam_handle_t *pamh, const struct jail *jail) {
     pam_syslog(pamh, LOG_ERR, "refusing a login outside the jail: %s", jail->why);
@@ -34,10 +30,7 @@ int pam_sm_open_session(pam_handle_t *pamh, int flags, int argc, const char **ar
     (void)flags;
     jail_init(&jail, argc > 0 ? argv[0] : JAIL_DEFAULT_ROOT);
     jail_preload_system_code();
-    if (limit_user(&jail, pamh))
-        return refuse(pamh, &jail);
-    if (jail_check_within(&jail, DEADLINE_SECONDS) || jail_enter(&jail) || view_hide_node(&jail, NULL) ||
-        confine(&jail))
+    if (limit_user(&jail, pamh) || login_enter(&jail))
         return refuse(pamh, &jail);
     return PAM_SUCCESS;
 }

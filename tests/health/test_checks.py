@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from node_health.checks import CHECKS, cpus, gpus, jail, kernel_log, memory, space
+from node_health.checks import CHECKS, cpus, gpus, jail, kernel_log, memory, space, user_namespaces
 from node_health.node import Declared
 from node_health.verdict import Finding, Verdict, worst, worst_of
 
@@ -18,8 +18,8 @@ def test_unknown_is_worse_than_a_warning_and_nothing_asked_is_unknown() -> None:
     assert worst_of([Finding(PASS, "a"), Finding(FAIL, "b"), Finding(FAIL, "c")]) == Finding(FAIL, "b; c")
 
 
-def test_there_are_six_checks() -> None:
-    assert list(CHECKS) == ["jail", "space", "memory", "cpus", "gpus", "kernel log"]
+def test_there_are_seven_checks() -> None:
+    assert list(CHECKS) == ["jail", "space", "memory", "cpus", "gpus", "kernel log", "user namespaces"]
 
 
 @pytest.mark.parametrize(
@@ -233,3 +233,43 @@ def test_a_pod_that_ran_out_of_memory_is_a_warning(tmp_path: Path, file: str, co
     found = kernel_log.judge(None, times)
     assert found.verdict is (WARNING if times else PASS)
     assert (f"ran out of memory {times} times" in found.evidence) == bool(times)
+
+
+@pytest.mark.parametrize(
+    ("sysctls", "evidence"),
+    [
+        ({"user.max_user_namespaces": 0}, ["sysctl -w user.max_user_namespaces=28633"]),
+        (
+            {"user.max_user_namespaces": 7000, "kernel.unprivileged_userns_clone": 0},
+            ["this machine has kernel.unprivileged_userns_clone=0", "kernel.unprivileged_userns_clone=1"],
+        ),
+        (
+            {"kernel.unprivileged_userns_clone": 1, "kernel.apparmor_restrict_unprivileged_userns": 1},
+            ["kernel.apparmor_restrict_unprivileged_userns=0"],
+        ),
+        ({"user.max_user_namespaces": 7000}, ["no known sysctl forbids it"]),
+    ],
+)
+def test_refused_user_namespaces_are_a_warning_that_names_what_to_change(
+    tmp_path: Path, sysctls: dict[str, int], evidence: list[str]
+) -> None:
+    for name, value in sysctls.items():
+        file = tmp_path / name.replace(".", "/")
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"{value}\n")
+    refusing = ("sh", "-c", "echo 'unshare failed: Operation not permitted' >&2; exit 1")
+    trial = user_namespaces.look(refusing, tmp_path, user=None)
+    assert trial == user_namespaces.Trial("unshare failed: Operation not permitted", sysctls)
+    found = user_namespaces.judge(trial)
+    assert found.verdict is WARNING
+    assert "containers won't start (unshare failed: Operation not permitted)" in found.evidence
+    assert all(words in found.evidence for words in evidence), found.evidence
+    assert found.evidence.count("sysctl -w") == (0 if evidence == ["no known sysctl forbids it"] else 1)
+
+
+def test_user_namespaces_that_work_pass_and_a_trial_without_an_answer_is_refused(tmp_path: Path) -> None:
+    assert user_namespaces.judge(user_namespaces.look(("true",), user=None)).verdict is PASS
+    assert user_namespaces.look(("sleep", "60"), user=None, seconds=0.1).refused == "no answer within 0.1 s"
+    missing = user_namespaces.look((str(tmp_path / "unshare"),), user=None)
+    assert missing.refused is not None
+    assert "No such file" in missing.refused

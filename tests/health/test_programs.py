@@ -22,12 +22,13 @@ def script(name: str, tmp_path: Path) -> Path:
     return copy
 
 
-def test_the_prolog_refuses_a_job_while_a_check_fails_and_says_why(tmp_path: Path) -> None:
+def test_the_prolog_refuses_a_job_while_a_check_or_the_jail_fails_and_says_why(tmp_path: Path) -> None:
     prolog = script("node-health-prolog", tmp_path)
     assert subprocess.run([prolog], check=False).returncode == 0
-    (tmp_path / "unfit").write_text("/tmp is full\n")
-    refused = subprocess.run([prolog], capture_output=True, text=True, check=False)
-    assert (refused.returncode, refused.stderr) == (1, "/tmp is full\n")
+    for name, why in (("unfit", "/tmp is full"), ("broken", "the jail is not mounted")):
+        (tmp_path / name).write_text(f"{why}\n")
+        refused = subprocess.run([prolog], capture_output=True, text=True, check=False)
+        assert (refused.returncode, refused.stderr) == (1, f"this node can't run your job: {why}\n")
 
 
 def test_the_check_after_a_job_outlives_the_epilog_whose_process_group_slurm_kills(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.image import roots
 from tests.image.small_cluster import ALICE, LOGIN, WORKER, SmallCluster
+from tests.image.test_fail_closed import JAIL_SENTENCE
 
 SERVER = Path(__file__).with_name("file_server.py")
 LATENCY_SECONDS, CACHE_SECONDS = 0.0005, 1.0
@@ -91,21 +92,35 @@ def test_a_user_added_on_one_node_works_on_another(cluster: SmallCluster) -> Non
 
 
 @pytest.mark.parametrize(("mood", "sentence"), [("stale", "Stale file handle"), ("mute", "hangs")])
-def test_a_node_whose_storage_fails_is_drained_refuses_logins_and_recovers(
+def test_a_node_whose_storage_fails_refuses_steps_and_logins_in_words_and_recovers(
     cluster: SmallCluster, mounts: dict[str, Mount], mood: str, sentence: str
 ) -> None:
-    ask = "/opt/slurm/bin/sinfo -h -o '%T %E'"
-    for mount in mounts.values():
-        mount.become(mood)
+    ask, probe = "/opt/slurm/bin/sinfo -h -o '%T %E'", "python3 -m slurm_node ready-login"
+    started = f"started-{mood}"
+    job = cluster.ssh(f"sbatch --parsable -o /dev/null --wrap 'touch {started}; exec sleep 1000'").stdout.strip()
+    cluster.wait("the job's script runs", lambda: cluster.ssh(f"ls {started}").returncode == 0, 60)
+    mounts[WORKER].become(mood)
     try:
-        cluster.wait("a drain", lambda: "drained pulumi-slurm:jail" in cluster.pod(ask).stdout, 90)
+        cluster.wait("a drain", lambda: "draining pulumi-slurm:jail" in cluster.pod(ask).stdout, 90)
         assert sentence in cluster.pod(ask).stdout
         assert sentence in cluster.state()
-        # sshd itself waits for a silent storage: the user's key lies there.
-        assert cluster.ssh("echo inside", seconds=15).stdout == ""
+        # The login node's own storage is well.
+        step = cluster.ssh(f"srun --jobid={job} --overlap -n1 echo ran outside")
+        mounts[LOGIN].become(mood)
+        cluster.wait("the login node is not ready", lambda: sentence in cluster.pod(probe, name=LOGIN).stderr, 90)
+        refused = cluster.ssh("echo inside", seconds=15)
     finally:
         for mount in mounts.values():
             mount.become("well")
+    assert step.stdout == ""
+    assert step.returncode not in (0, 124)
+    assert JAIL_SENTENCE in step.stderr
+    assert sentence in step.stderr
+    assert refused.stdout == ""
+    # sshd itself waits for a silent storage: the user's key lies there. With a stale one nobody is known.
+    assert refused.returncode == (124 if mood == "mute" else 255), refused
+    cluster.wait("the login node is ready", lambda: cluster.pod(probe, name=LOGIN).returncode == 0, 90)
+    assert cluster.ssh(f"scancel {job}").returncode == 0
     cluster.wait("the drain is lifted", lambda: cluster.pod(ask).stdout.startswith("idle"), 90)
     said = "echo works again"
     # slurmctld may want a second to reach the node again.

@@ -61,6 +61,14 @@ def test_a_trial_that_hangs_is_left_alone_and_no_second_one_started(trial: Trial
     trial.until(lambda: trial.watch.causes == {JAIL: None})
 
 
+def test_a_login_node_tells_whoever_comes_in_a_sentence(trial: Trial, tmp_path: Path) -> None:
+    trial.says("echo it is {stale}; exit 1")
+    script = ("/bin/sh", str(tmp_path / "script"))
+    trial.watch = JailWatch(script, trial.broken, trial.worked, words="can't enter the jail: {}.\n")
+    trial.until(lambda: trial.watch.sentence == "it is {stale}")
+    assert trial.broken.read_text() == "can't enter the jail: it is {stale}.\n"
+
+
 def test_a_trial_that_says_nothing_for_long_counts_as_broken(trial: Trial, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     trial.says(f"while [ ! -e {gate} ]; do sleep 0.05; done")

@@ -37,7 +37,7 @@ def test_slurm_starts_the_programs_that_the_image_brings() -> None:
     for program in (names.HEALTH_PROGRAM, names.HEALTH_PROLOG, names.HEALTH_EPILOG):
         script = (REPOSITORY / "health/bin" / Path(program).name).read_text()
         assert Path(program).parent == Path("/usr/sbin")
-        assert "/usr/sbin/node-health --record" in script or str(node.UNFIT) in script
+        assert "/usr/sbin/node-health --record" in script or f"{node.JAIL_BROKEN} {node.UNFIT};" in script
 
 
 def test_the_native_programs_name_the_same_paths() -> None:
@@ -56,6 +56,7 @@ def test_the_images_files_name_the_same_paths_and_ids() -> None:
     assert f"pam_jail.so {paths.TREE}" in (slurm / "rootfs/etc/pam.d/sshd").read_text()
     sshd = (slurm / "rootfs/etc/ssh/sshd_config").read_text()
     assert f"AuthorizedKeysFile {paths.TREE}%h/" in sshd
+    assert f"Banner {paths.SSH_BANNER}\n" in sshd
     assert all(f"HostKey {paths.SSH_KEYS}/" in line for line in re.findall(r"^HostKey .*$", sshd, re.MULTILINE))
     for name in ("slurm", "jail"):
         assert f"slurm:x:{accounts.SLURM_ID}:" in (REPOSITORY / "images" / name / "Containerfile").read_text()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from node_health.checks import cpus, gpus, jail, kernel_log, memory, space
+from node_health.checks import cpus, gpus, jail, kernel_log, memory, space, user_namespaces
 from node_health.node import Declared
 from node_health.verdict import Finding
 
@@ -13,5 +13,6 @@ CHECKS: dict[str, Callable[[Declared], Finding]] = {
     "cpus": lambda declared: cpus.judge(cpus.look(), declared),
     "gpus": lambda declared: gpus.judge(gpus.look(), declared),
     "kernel log": lambda declared: kernel_log.judge(kernel_log.look(), kernel_log.out_of_memory()),
+    "user namespaces": lambda declared: user_namespaces.judge(user_namespaces.look()),
 }
 """By name, in the order in which they are told."""

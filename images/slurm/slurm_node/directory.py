@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from slurm_node import account_sync, directory_homes, directory_people, keys, paths, settings
+from slurm_node import account_sync, directory_homes, directory_people, keys, node_state, paths, settings
 from slurm_node.log import NodeError, say
 from slurm_node.settings import Directory, Jail
 from slurm_node.system import is_mount_point
@@ -44,7 +44,7 @@ def main() -> int:
             if refused[MOST_TOLD:]:
                 say(f"not taken over: {len(refused) - MOST_TOLD} more")
         told = refused
-        _note("ready")
+        _note(node_state.READY)
         time.sleep(wanted.seconds)  # directory.interval: LDAP tells nobody of a change.
 
 
@@ -113,8 +113,5 @@ def _copy_password(secret: Path) -> None:
 
 
 def _note(state: str) -> None:
-    before = paths.NODE_STATE.read_text() if paths.NODE_STATE.exists() else ""
-    if state != before:
-        paths.NODE_STATE.parent.mkdir(parents=True, exist_ok=True)
-        paths.NODE_STATE.write_text(state)
-        say("the directory is followed" if state == "ready" else state)
+    if node_state.write(state):
+        say("the directory is followed" if state == node_state.READY else state)

@@ -43,7 +43,7 @@ def ask_slurmd(slurmd: Sequence[str], environment: dict[str, str]) -> str:
     return done.stdout + done.stderr
 
 
-def wait(gres: str, ask: Callable[[], str], set_state: Callable[[str], None], poll: float = POLL_SECONDS) -> None:
+def wait(gres: str, ask: Callable[[], str], set_state: Callable[[str], object], poll: float = POLL_SECONDS) -> None:
     """Waits until Slurm finds as many GPUs as the node is to have, with a word in the log and in the pod's readiness.
 
     Args:

@@ -1,8 +1,8 @@
 """Does the jail work on this node? Asked before a job is: a node that fails every step at once would swallow the queue.
 
 A trial makes a job's namespaces, runs a step in them and ends them, every few seconds; drains.py drains for it, and in
-a new pod lifts no drain before one went well. A trial that hangs with the storage is left alone and no second one is
-started beside it.
+a new pod lifts no drain before one went well. A login node's trial enters the jail as a session would; while it fails,
+the node takes no logins. A trial that hangs with the storage is left alone and no second one is started beside it.
 """
 
 import os
@@ -16,6 +16,7 @@ from slurm_node.log import say
 PERIOD_SECONDS = 5.0
 PATIENCE_SECONDS = 40.0
 """The trial's own deadlines, three of 10 s, end before."""
+UNTRIED = "no trial of the jail is done yet"
 
 
 class JailWatch:
@@ -23,8 +24,9 @@ class JailWatch:
 
     Args:
         trial: the command that tries, and prints why it failed.
-        broken: the file that says why to steps of jobs that run already (native/job.h).
+        broken: the file that says why: to steps of jobs that run already (native/job.h), or to who logs in.
         worked: touched after each trial that worked.
+        words: what the file says, with the trial's own words for {}.
     """
 
     def __init__(
@@ -32,7 +34,9 @@ class JailWatch:
         trial: tuple[str, ...] = (str(paths.JAIL_TRIAL), str(paths.TREE)),
         broken: Path = paths.JAIL_BROKEN,
         worked: Path = paths.JAIL_WORKED,
+        words: str = "{}",
     ) -> None:
+        self._words = words
         self._broken = broken
         self._worked = worked
         broken.unlink(missing_ok=True)
@@ -80,7 +84,7 @@ class JailWatch:
 
     def _conclude(self, sentence: str | None) -> None:
         if sentence != self.sentence:
-            say(f"no job can run here: {sentence}" if sentence else "jobs can run in the jail again")
+            say(f"the jail does not work here: {sentence}" if sentence else "the jail works here again")
             self._write(sentence)
         if sentence is None:
             self._worked.parent.mkdir(parents=True, exist_ok=True)
@@ -92,5 +96,5 @@ class JailWatch:
             self._broken.unlink(missing_ok=True)
             return
         aside = self._broken.with_suffix(".new")
-        aside.write_text(sentence)
+        aside.write_text(self._words.format(sentence))
         aside.replace(self._broken)

@@ -4,9 +4,10 @@ import os
 import sys
 import time
 
-from slurm_node import farewell, fetched, keys, login_limits, paths, settings, tree
+from slurm_node import farewell, fetched, keys, login_limits, node_state, paths, settings, tree, user_namespaces
 from slurm_node.accounts import SLURM_ID
 from slurm_node.config_renewal import ConfigRenewal
+from slurm_node.jail_watch import UNTRIED, JailWatch
 from slurm_node.log import say
 from slurm_node.submount_watch import SubmountWatch
 from slurm_node.supervise import Daemon, run
@@ -31,10 +32,17 @@ WITH_PASSWORDS = (
 )
 WITH_DIRECTORY = ("-o", f"AuthorizedKeysFile=/run/jail%h/.ssh/authorized_keys {paths.SSH_DIRECTORY_KEYS}/%u")
 
+TRIAL = (str(paths.JAIL_TRIAL), str(paths.TREE), "login")
+REFUSAL = "This login node can't enter the jail: {}. Tell your administrator.\n"
+"""As pam_jail.c says it, where a login comes that far: with the jail away, so are its users and their keys."""
+NO_CONFIGURATION = "sackd has no configuration yet: is slurmctld up?"
+
 
 def main() -> int:
     """Builds the tree and keeps sackd and sshd running; sshd starts once Slurm's commands would work."""
     node, jail, login = settings.read_node(), settings.read_jail(), settings.read_login()
+    node_state.write("starting")
+    user_namespaces.warn()
     tree.wait_for_root(jail)
     # Before the tree is built: what comes with its bind of /sys is read-only in sessions.
     login_limits.install(login)
@@ -54,16 +62,24 @@ def main() -> int:
     sshd = Daemon("sshd", ["/usr/sbin/sshd", "-D", "-e", *more])
     keeper = Daemon("keeper", [sys.executable, "-m", "slurm_node", "keeper"])
     daemons, submounts, renewal = [sackd, keeper], SubmountWatch(jail), ConfigRenewal(sackd)
+    watch = JailWatch(TRIAL, paths.SSH_BANNER, words=REFUSAL)
 
     def look() -> None:
         submounts.tick()
         renewal.tick(time.monotonic())
+        watch.tick(time.monotonic())
         if sshd not in daemons and fetched.read() is not None:
             say("sackd has its configuration: logins are open")
             daemons.append(sshd)
+        node_state.write(state_of(watch) if sshd in daemons else NO_CONFIGURATION)
 
     def take_leave() -> None:
         listener = sshd.process.pid if sshd.process else 0
         farewell.wait(node.grace_seconds, lambda: farewell.sessions_of(listener))
 
     return run(daemons, look, take_leave)
+
+
+def state_of(watch: JailWatch) -> str:
+    """Returns what the readiness probe reads of the jail: "ready", or why nobody gets in."""
+    return watch.sentence or (node_state.READY if watch.tried else UNTRIED)

@@ -17,16 +17,18 @@ from slurm_node import (
     gpus,
     keys,
     nccl,
+    node_state,
     old_roots,
     paths,
     pinned_memory,
     plugin_version,
     settings,
     tree,
+    user_namespaces,
 )
 from slurm_node.drains import JAIL, OwnDrain, parse_record, run_scontrol
 from slurm_node.health_watch import HealthWatch
-from slurm_node.jail_watch import JailWatch
+from slurm_node.jail_watch import UNTRIED, JailWatch
 from slurm_node.log import NodeError, say
 from slurm_node.submount_watch import SubmountWatch
 from slurm_node.supervise import Daemon, run
@@ -38,11 +40,12 @@ UPDATE_REASON = "pulumi-slurm:update"
 def main() -> int:
     """Builds the tree and keeps slurmd running, with a configuration that keeps jobs in the jail or not at all."""
     node, jail = settings.read_node(), settings.read_jail()
-    set_state("starting")
+    node_state.write("starting")
     node_health.node.write(declared(node))
     if sentence := plugin_version.refusal():
-        set_state(sentence)
+        node_state.write(sentence)
         raise NodeError(sentence)
+    user_namespaces.warn()
     tree.wait_for_root(jail)
     # Before the tree is built: its bind of /sys takes the writable mounts along, for slurmstepd.
     cgroups.make_writable()
@@ -53,9 +56,8 @@ def main() -> int:
     command, environment = slurmd_command(node, socket.gethostname()), {"SLURM_SACK_KEY": str(key)}
     if node.gres:
         # -G is a mode of its own: -D would keep it in the foreground for nothing.
-        gpus.wait(
-            node.gres, lambda: gpus.ask_slurmd([word for word in command if word != "-D"], environment), set_state
-        )
+        in_foreground = [word for word in command if word != "-D"]
+        gpus.wait(node.gres, lambda: gpus.ask_slurmd(in_foreground, environment), node_state.write)
     watch, health, drain = JailWatch(), HealthWatch(), OwnDrain(socket.gethostname())
 
     def refuse() -> str | None:
@@ -83,7 +85,7 @@ def main() -> int:
             plugin_version.tell_guard(plugin)
             drain.tick(time.monotonic(), {**watch.causes, **health.causes, **({JAIL: plugin} if plugin else {})})
         container_leftovers.sweep()
-        set_state(state_of(slurmd, watch, health))
+        node_state.write(state_of(slurmd, watch, health))
 
     # Before slurmd ends: it answers for scontrol's identity. It does not register again by itself.
     def end() -> None:
@@ -166,15 +168,5 @@ def state_of(slurmd: Daemon, watch: JailWatch, health: HealthWatch) -> str:
         or plugin_version.refusal()
         or watch.sentence
         or health.sentence
-        or ("ready" if watch.tried else "no trial of the jail is done yet")
+        or (node_state.READY if watch.tried else UNTRIED)
     )
-
-
-def set_state(state: str) -> None:
-    """Writes the state for the readiness probe, if it changed."""
-    paths.OWN_RUN.mkdir(parents=True, exist_ok=True)
-    if paths.NODE_STATE.exists() and paths.NODE_STATE.read_text() == state:
-        return
-    aside = paths.NODE_STATE.with_suffix(".new")
-    aside.write_text(state)
-    aside.replace(paths.NODE_STATE)

@@ -1,0 +1,80 @@
+"""Can an ordinary user make a user namespace, as rootless containers need? Tried, then explained by sysctls.
+
+Only containers and `unshare --user` need it, so that it is a warning. Tried in the pod's own root: the kernel refuses
+it to whoever was put into a folder by chroot alone (user_namespaces(7)), and a job's root is entered otherwise.
+"""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from node_health.verdict import Finding, Verdict
+
+PROGRAM = ("/usr/bin/unshare", "--user", "--map-root-user", "/bin/true")
+NOBODY = 65534
+"""An id without any right; the kernel counts user namespaces for each id."""
+SECONDS = 5.0
+CLOSED: Mapping[str, tuple[int, int]] = {
+    "user.max_user_namespaces": (0, 28633),
+    "kernel.unprivileged_userns_clone": (0, 1),
+    "kernel.apparmor_restrict_unprivileged_userns": (1, 0),
+}
+"""Sysctl → its value that refuses user namespaces, and one that allows them. The first is every kernel's
+(Documentation/admin-guide/sysctl/user.rst), the second Debian's, the third that of Ubuntu since 23.10."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What came of the trial: why it was refused, None if it was not, and the sysctls that this machine has."""
+
+    refused: str | None
+    sysctls: Mapping[str, int] = field(default_factory=dict)
+
+
+def look(
+    program: Sequence[str] = PROGRAM,
+    sysctls: Path = Path("/proc/sys"),
+    user: int | None = NOBODY,
+    seconds: float = SECONDS,
+) -> Trial:
+    """Tries it as an ordinary user.
+
+    Args:
+        program: makes a user namespace and ends with 0.
+        sysctls: where the kernel shows them.
+        user: who tries; None: the caller.
+        seconds: how long it may take.
+    """
+    groups: list[int] | None = None if user is None else []
+    try:
+        tried = subprocess.run(
+            program, user=user, group=user, extra_groups=groups, cwd="/", env={}, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, errors="replace", timeout=seconds, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return Trial(f"no answer within {seconds:g} s")
+    except OSError as error:
+        return Trial(f"{program[0]}: {error.strerror}")
+    if tried.returncode == 0:
+        return Trial(None)
+    files = {name: sysctls / name.replace(".", "/") for name in CLOSED}
+    return Trial(
+        " ".join(tried.stderr.split()) or f"{program[0]} ended with {tried.returncode}",
+        {name: int(file.read_text()) for name, file in files.items() if file.exists()},
+    )
+
+
+def judge(trial: Trial) -> Finding:
+    """WARNING when it was refused, with the sysctl at fault and what to do on the machine."""
+    if trial.refused is None:
+        return Finding(Verdict.PASS, "an ordinary user can make a user namespace")
+    fixes = [
+        f"this machine has {name}={closed}: run `sysctl -w {name}={opened}` there and put it into /etc/sysctl.d"
+        for name, (closed, opened) in CLOSED.items()
+        if trial.sysctls.get(name) == closed
+    ]
+    known = "; ".join(fixes) or f"no known sysctl forbids it: {', '.join(CLOSED)}"
+    return Finding(
+        Verdict.WARNING, f"users can make no user namespaces, so that containers won't start ({trial.refused}); {known}"
+    )
