@@ -29,6 +29,7 @@ def test_the_prolog_refuses_a_job_while_a_check_or_the_jail_fails_and_says_why(t
         (tmp_path / name).write_text(f"{why}\n")
         refused = subprocess.run([prolog], capture_output=True, text=True, check=False)
         assert (refused.returncode, refused.stderr) == (1, f"this node can't run your job: {why}\n")
+        assert (tmp_path / "prolog-refused").read_text() == f"{why}\n"
 
 
 def test_the_check_after_a_job_outlives_the_epilog_whose_process_group_slurm_kills(tmp_path: Path) -> None:

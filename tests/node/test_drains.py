@@ -1,5 +1,7 @@
 """A node that is not fit for jobs gives itself none, says why, and takes them again when it is; other drains stay."""
 
+from pathlib import Path
+
 import pytest
 from slurm_node.drains import Causes, Drain, NodeRecord, OwnDrain, Undrain, parse_record, plain, reaction
 
@@ -131,3 +133,32 @@ def test_a_drain_of_somebody_else_outlives_a_failure_and_its_end(slurmctld: Slur
     for second, causes in enumerate((WELL, BROKEN, WELL)):
         drain.tick(float(second), causes)
     assert (slurmctld.state, slurmctld.reason) == ("IDLE+DRAIN", "a fan is broken")
+
+
+@pytest.mark.parametrize("written", ["/run/jail is read-only", "pulumi-slurm:health gpus: 3 of 4; and more\n"])
+def test_slurms_drain_for_our_prolog_is_lifted_also_when_it_comes_after_the_cause_is_gone(
+    slurmctld: Slurmctld, tmp_path: Path, written: str
+) -> None:
+    drain = OwnDrain("n", slurmctld, tmp_path / "refused")
+    drain.tick(1.0, WELL)
+    (tmp_path / "refused").write_text(written)
+    drain.tick(2.0, WELL)
+    slurmctld.state, slurmctld.reason = "IDLE+DRAIN", "Prolog error"
+    drain.tick(20.0, {JAIL: None})
+    drain.tick(40.0, {JAIL: None})
+    assert ("DRAIN" in slurmctld.state) == ("gpus" in written), "nobody knows of the GPUs"
+    drain.tick(80.0, WELL)
+    assert slurmctld.state == "IDLE"
+    slurmctld.state, slurmctld.reason = "IDLE+DRAIN", "a fan is broken"
+    drain.tick(120.0, WELL)
+    assert slurmctld.reason == "a fan is broken"
+
+
+def test_slurms_drain_for_another_prolog_stays(slurmctld: Slurmctld, tmp_path: Path) -> None:
+    drain = OwnDrain("n", slurmctld, tmp_path / "refused")
+    (tmp_path / "refused").write_text("/run/jail is read-only")
+    drain.tick(1.0, WELL)
+    slurmctld.state, slurmctld.reason = "IDLE+DRAIN", "Prolog error"
+    for second in range(302, 400):
+        drain.tick(float(second), WELL)
+    assert slurmctld.reason == "Prolog error"

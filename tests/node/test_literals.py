@@ -34,6 +34,7 @@ def test_health_checks_and_the_entry_meet_in_the_same_files() -> None:
 
 
 def test_slurm_starts_the_programs_that_the_image_brings() -> None:
+    assert f" {paths.PROLOG_REFUSED}\n" in (REPOSITORY / "health/bin/node-health-prolog").read_text()
     for program in (names.HEALTH_PROGRAM, names.HEALTH_PROLOG, names.HEALTH_EPILOG):
         script = (REPOSITORY / "health/bin" / Path(program).name).read_text()
         assert Path(program).parent == Path("/usr/sbin")

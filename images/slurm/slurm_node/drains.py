@@ -4,11 +4,14 @@ When one speaks against the node, it is drained with that reason; when it no lon
 jail, the drain is lifted, if it is still ours. Reasons of others stay as they are.
 """
 
+import contextlib
 import re
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+from slurm_node import paths
 from slurm_node.log import say
 from slurm_node.settings import NEW_REASON
 
@@ -16,13 +19,17 @@ JAIL = "pulumi-slurm:jail"
 """The cause of what trials of the jail find; known as soon as one was made in this pod (jail_watch.py)."""
 PREFIXES = (JAIL, "pulumi-slurm:health ")
 """What this node's drains begin with; only such a drain is changed or lifted here."""
-LESS_TELLING = ("batch job complete failure", "Prolog error", "Kill task failed", NEW_REASON)
+OF_PROLOG = "Prolog error"
+"""What slurmctld drains with when the prolog refused a job; ours, if this node's own prolog did."""
+LESS_TELLING = ("batch job complete failure", OF_PROLOG, "Kill task failed", NEW_REASON)
 """Reasons that ours may replace: what slurmctld writes when a step fails to start, which is what a broken node makes it
 do, and what a node registers with that was not seen to work yet."""
 RETRY_SECONDS = 10.0
 """Between attempts to tell slurmctld."""
 REPEAT_SECONDS = 30.0
 """Between looks whether the node is still drained, while something speaks against it."""
+REFUSAL_SECONDS = 300.0
+"""So long after the prolog refused a job slurmctld may still drain for it, also when the cause is gone."""
 SCONTROL_SECONDS = 10
 LONGEST_REASON = 200
 
@@ -91,9 +98,17 @@ class OwnDrain:
     Args:
         node_name: this node in Slurm.
         scontrol: runs scontrol with arguments; returns what it printed, or None when slurmctld does not answer.
+        refused: the file in which the prolog leaves why it refused a job.
     """
 
-    def __init__(self, node_name: str, scontrol: Callable[..., str | None] | None = None) -> None:
+    def __init__(
+        self,
+        node_name: str,
+        scontrol: Callable[..., str | None] | None = None,
+        refused: Path = paths.PROLOG_REFUSED,
+    ) -> None:
+        self._refused = refused
+        self._refusal, self._refusal_ends = "", 0.0
         self._node_name = node_name
         self._scontrol = scontrol or run_scontrol
         self._told: Causes = {}
@@ -102,20 +117,36 @@ class OwnDrain:
 
     def tick(self, now: float, causes: Causes) -> None:
         """Called about twice a second; returns at once, but for a call of scontrol when there is something to tell."""
-        bad = any(causes.values())
+        self._heed_prolog(now)
+        bad = any(causes.values()) or now < self._refusal_ends
         if now < self._next or (causes == self._told and not (bad and now >= self._repeat)):
             return
-        if self._tell(causes):
+        if self._tell(causes, self._refusal if now < self._refusal_ends else ""):
             self._told, self._next, self._repeat = dict(causes), now, now + REPEAT_SECONDS
         else:
             self._next = now + RETRY_SECONDS
 
-    def _tell(self, causes: Causes) -> bool:
-        """Drains or undrains the node as needed; False when slurmctld did not answer."""
+    def _heed_prolog(self, now: float) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            why = plain(self._refused.read_text())
+            self._refused.unlink()
+            self._refusal = why if why.startswith(PREFIXES) else f"{JAIL}: {why}"
+            self._refusal_ends, self._repeat = now + REFUSAL_SECONDS, now
+
+    def _tell(self, causes: Causes, refusal: str) -> bool:
+        """Drains or undrains the node as needed; False when slurmctld did not answer.
+
+        Args:
+            causes: as for `reaction`.
+            refusal: why the prolog refused a job lately; empty if it did not.
+        """
         printed = self._scontrol("-o", "show", "node", self._node_name)
         if printed is None:
             return False
-        match reaction(causes, parse_record(printed)):
+        record = parse_record(printed)
+        if refusal and record.reason.startswith(OF_PROLOG):
+            record = replace(record, reason=refusal)
+        match reaction(causes, record):
             case Drain(reason):
                 say(f"draining this node: {reason}")
                 return self._update("state=drain", f"reason={reason}")
