@@ -60,6 +60,7 @@ def test_all_of_a_question_ends_with_its_time(tmp_path: Path) -> None:
             return True
 
     wait_until(has_ended)
+    wait_until(lambda: time_box.still_hanging(tmp_path / "hanging/q") is None)
     assert time_box.ask({"q": lambda: WELL}, 60, tmp_path / "hanging") == {"q": WELL}
 
 
