@@ -32,6 +32,11 @@ def test_a_step_sees_the_image_and_the_jobs_folders(slurm, bundle):
     assert slurm.sh(f"srun -n1 --container={bundle} ls /").ok().split().count("opt") == 0
 
 
+def test_rootless_crun_runs_over_ssh_on_a_login_node(slurm, bundle):
+    by_hand = f"env -0 > vars && /opt/slurm/libexec/container_step {bundle} ~/vars ~ over-ssh cat /etc/greeting"
+    assert slurm.sh(f"{by_hand}; rm vars").ok() == "hello from an image"
+
+
 def test_variables_are_the_jobs_but_for_the_images_own_places(slurm, bundle):
     shown = slurm.sh(f"COLOUR=green MINE=1 srun -n1 --container={bundle} env").ok().splitlines()
     assert {"PATH=/image/bin", "COLOUR=green", "MINE=1", "FROM_IMAGE=yes"} <= set(shown)
