@@ -126,12 +126,18 @@ def in_second(slurm, command: str, *arguments: str) -> str:
 def running(slurm, *options: str) -> str:
     """The number of a job that runs on the second cluster until it is cancelled."""
     job = in_second(slurm, "sbatch", "--parsable", *options, "--wrap=sleep 600")
-    slurm.wait("the job runs", lambda: job_state(slurm, job) == "RUNNING", 120)
+    slurm.wait("the job runs", lambda: is_running(slurm, job), 120)
     return job
 
 
-def job_state(slurm, job: str) -> str:
-    return in_second(slurm, "squeue", "-h", "-j", job, "-o", "%T")
+def asked(slurm, command: str, *arguments: str) -> str:
+    """The output of one of Slurm's commands there, empty if it could not be asked at this moment."""
+    run = ("chroot", "/run/jail", "timeout", "30", f"/opt/slurm/bin/{command}", *arguments)
+    return slurm.kubectl("exec", "-n", NAMESPACE, "slurm-login-0", "--", *run).stdout.strip()
+
+
+def is_running(slurm, job: str) -> bool:
+    return asked(slurm, "squeue", "-h", "-j", job, "-o", "%T %P") == "RUNNING main"
 
 
 def cancel(slurm, job: str) -> None:
@@ -210,7 +216,7 @@ def test_what_is_retained_survives_destroy_and_is_found_again(second, slurm):
     job = running(slurm)
     with while_pulumi_works(second.destroy, lambda: cancel(slurm, job)):
         slurm.wait("the end of the cluster waits for its job", lambda: waits_for(slurm, "tiny", job), 180)
-        assert job_state(slurm, job) == "RUNNING"
+        slurm.wait("the job runs on", lambda: is_running(slurm, job), 120)
     assert pods_left(slurm) == []
     assert slurm.kubectl("get", "pvc", "slurm-jail", "-n", NAMESPACE, "-o", "jsonpath={.status.phase}").ok() == "Bound"
     small = {**second.facts["nodeSets"][0], "name": "small", "resources": SMALL}
@@ -220,12 +226,16 @@ def test_what_is_retained_survives_destroy_and_is_found_again(second, slurm):
 
 
 def test_a_node_set_that_is_removed_waits_for_its_job_and_names_it(second, slurm):
+    nodes_of_main = ("sinfo", "-h", "-p", "main", "-o", "%N")
     job = running(slurm, "-w", "small-0")
     with while_pulumi_works(second.up, lambda: cancel(slurm, job)):
         slurm.wait("the end of the node set waits for its job", lambda: waits_for(slurm, "small", job), 240)
-        assert job_state(slurm, job) == "RUNNING"
+        slurm.wait("its partition is without it", lambda: asked(slurm, *nodes_of_main) == "tiny-0", 120)
+        slurm.wait("the job runs on in it", lambda: is_running(slurm, job), 120)
     assert node_set(slurm, "small") == {}
-    slurm.wait("its node is gone", lambda: in_second(slurm, "sinfo", "-h", "-N", "-o", "%N") == "tiny-0", 120)
+    slurm.wait(
+        "Slurm has the other node alone", lambda: asked(slurm, "scontrol", "show", "nodes").count("NodeName=") == 1
+    )
 
 
 def pods_left(slurm) -> list[str]:
