@@ -33,6 +33,8 @@ from slurm_node.log import NodeError, say
 from slurm_node.submount_watch import SubmountWatch
 from slurm_node.supervise import Daemon, run
 
+FORGET_SECONDS = 12.0
+"""For a slurmctld that starts itself anew; the pod's grace has room for it."""
 UPDATE_REASON = "pulumi-slurm:update"
 """What the operator's drains for an update begin with; a test compares."""
 
@@ -122,16 +124,36 @@ def steps(proc: Path = Path("/proc")) -> int:
     return found
 
 
-def forget_record(node_name: str, scontrol: Callable[..., str | None] = run_scontrol) -> None:
+def forget_record(
+    node_name: str,
+    scontrol: Callable[..., str | None] = run_scontrol,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
     """Deletes this node's record, now that its slurmd is to end, if the operator has drained it for an update.
 
-    slurmctld would ignore what the next slurmd says of itself, such as another size, while it knows the node.
+    slurmctld would ignore what the next slurmd says of itself, such as another size, while it knows the node. It is
+    away for a moment when it reads a new configuration, as it does when that size has changed.
     """
+    end = clock() + FORGET_SECONDS
+    while not (forgotten := _forget(node_name, scontrol)) and clock() < end:
+        sleep(1.0)
+    if not forgotten:
+        say("could not ask slurmctld to delete its record of this node: an update may not show there")
+
+
+def _forget(node_name: str, scontrol: Callable[..., str | None]) -> bool:
+    """Returns whether slurmctld has answered, and has no record that an update would have to delete."""
     printed = scontrol("-o", "show", "node", node_name)
-    record = parse_record(printed) if printed else None
-    if record and record.drained and record.reason.startswith(UPDATE_REASON):
-        gone = scontrol("delete", f"nodename={node_name}") is not None
-        say(f"{'deleted' if gone else 'could not delete'} slurmctld's record of this node, which is to be updated")
+    if printed is None:
+        return False
+    record = parse_record(printed)
+    if not (record and record.drained and record.reason.startswith(UPDATE_REASON)):
+        return True
+    gone = scontrol("delete", f"nodename={node_name}") is not None
+    if gone:
+        say("deleted slurmctld's record of this node, which is to be updated")
+    return gone
 
 
 def declared(node: settings.Node) -> node_health.node.Declared:
