@@ -36,7 +36,7 @@ class Phase:
 
 
 PHASES = (
-    Phase("unit and native", 8, ("tests/unit", "tests/node", "tests/health", "tests/native")),
+    Phase("unit and native", 8, ("tests/unit", "tests/node", "tests/health", "tests/native"), retries=1),
     Phase("image", 10, ("tests/image",), retries=1),
     # These mostly wait: for pulumi's start, for readiness, for deadlines.
     Phase(

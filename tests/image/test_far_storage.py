@@ -122,7 +122,12 @@ def test_a_node_whose_storage_fails_refuses_steps_and_logins_in_words_and_recove
     cluster.wait("the login node is ready", lambda: cluster.pod(probe, name=LOGIN).returncode == 0, 90)
     assert cluster.ssh(f"scancel {job}").returncode == 0
     cluster.wait("the drain is lifted", lambda: cluster.pod(ask).stdout.startswith("idle"), 90)
+
+    def works(done: subprocess.CompletedProcess[str]) -> bool:
+        print(done)  # What the last one said is in the report of a failure.
+        return done.stdout == "works again\n"
+
     said = "echo works again"
     # slurmctld may want a second to reach the node again.
-    cluster.wait("a step", lambda: cluster.jail(f"srun -n1 {said}", user=ALICE).stdout == "works again\n", 60)
-    cluster.wait("a login", lambda: cluster.ssh(said).stdout == "works again\n", 60)
+    cluster.wait("a step", lambda: works(cluster.jail(f"srun -n1 {said}", user=ALICE)), 90)
+    cluster.wait("a login", lambda: works(cluster.ssh(said)), 90)
