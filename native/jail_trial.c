@@ -80,6 +80,11 @@ static _Noreturn void task(struct jail *jail, const struct job *job, int channel
     say(channel, jail->why);
 }
 
+/* What of a program is not in memory is read from the storage while it runs. */
+static const char *cause(int number) {
+    return number == SIGBUS ? " (SIGBUS): the shared storage does not give what is in the file" : "";
+}
+
 static _Noreturn void step(const char *root, int channel) {
     struct jail jail;
     struct job job;
@@ -95,7 +100,7 @@ static _Noreturn void step(const char *root, int channel) {
     if (child < 0 || waitpid(child, &status, 0) != child)
         jail_fail_errno(&jail, "start a test step");
     else if (WIFSIGNALED(status))
-        jail_fail(&jail, "a test step's /bin/sh was ended by signal %d", WTERMSIG(status));
+        jail_fail(&jail, "a test step's /bin/sh was ended by signal %d%s", WTERMSIG(status), cause(WTERMSIG(status)));
     else if (WEXITSTATUS(status))
         jail_fail(&jail, "a test step's /bin/sh ended with %d", WEXITSTATUS(status));
     else

@@ -3,6 +3,7 @@
 The file server is a fake of this folder (file_server.py), since one machine's disk shows none of this.
 """
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -91,36 +92,42 @@ def test_a_user_added_on_one_node_works_on_another(cluster: SmallCluster) -> Non
     assert cluster.jail("srun -n1 id -un", user=2001).stdout == "carol\n"
 
 
-@pytest.mark.parametrize(("mood", "sentence"), [("stale", "Stale file handle"), ("mute", "hangs")])
+# Storage that is stale refuses a call, or ends a program that runs: which comes first depends on what is in memory.
+@pytest.mark.parametrize(("mood", "sentence"), [("stale", "Stale file handle|SIGBUS"), ("mute", "hangs")])
 def test_a_node_whose_storage_fails_refuses_steps_and_logins_in_words_and_recovers(
     cluster: SmallCluster, mounts: dict[str, Mount], mood: str, sentence: str
 ) -> None:
     ask, probe = "/opt/slurm/bin/sinfo -h -o '%T %E'", "python3 -m slurm_node ready-login"
+
+    def says(done: subprocess.CompletedProcess[str]) -> bool:
+        return re.search(sentence, done.stderr) is not None
+
     started = f"started-{mood}"
     job = cluster.ssh(f"sbatch --parsable -o /dev/null --wrap 'touch {started}; exec sleep 1000'").stdout.strip()
     cluster.wait("the job's script runs", lambda: cluster.ssh(f"ls {started}").returncode == 0, 60)
     mounts[WORKER].become(mood)
     try:
         cluster.wait("a drain", lambda: "draining pulumi-slurm:jail" in cluster.pod(ask).stdout, 90)
-        assert sentence in cluster.pod(ask).stdout
-        assert sentence in cluster.state()
+        assert re.search(sentence, cluster.pod(ask).stdout)
+        assert re.search(sentence, cluster.state())
         # The login node's own storage is well.
         step = cluster.ssh(f"srun --jobid={job} --overlap -n1 echo ran outside")
         mounts[LOGIN].become(mood)
-        cluster.wait("the login node is not ready", lambda: sentence in cluster.pod(probe, name=LOGIN).stderr, 90)
+        cluster.wait("the login node is not ready", lambda: says(cluster.pod(probe, name=LOGIN)), 90)
         refused = cluster.ssh("echo inside", seconds=15)
     finally:
         for mount in mounts.values():
             mount.become("well")
+        # However this ends: the next one needs the node.
+        cluster.pod(f"/opt/slurm/bin/scancel {job}")
     assert step.stdout == ""
     assert step.returncode not in (0, 124)
     assert JAIL_SENTENCE in step.stderr
-    assert sentence in step.stderr
+    assert re.search(sentence, step.stderr)
     assert refused.stdout == ""
     # sshd itself waits for a silent storage: the user's key lies there. With a stale one nobody is known.
     assert refused.returncode == (124 if mood == "mute" else 255), refused
     cluster.wait("the login node is ready", lambda: cluster.pod(probe, name=LOGIN).returncode == 0, 90)
-    assert cluster.ssh(f"scancel {job}").returncode == 0
     cluster.wait("the drain is lifted", lambda: cluster.pod(ask).stdout.startswith("idle"), 90)
 
     def works(done: subprocess.CompletedProcess[str]) -> bool:
