@@ -108,7 +108,7 @@ class RealSlurm:
                     raise RuntimeError(
                         f"slurmctld does not answer: {error}: {self._log.read_text()[-2000:]}"
                     ) from error
-                time.sleep(0.2)
+                time.sleep(0.2)  # Slurm tells nobody that it answers.
 
     def _call(self, method: str, path: str, body: Mapping[str, Any] | None) -> None:
         now = int(time.time())

@@ -294,6 +294,7 @@ def test_nothing_that_happens_costs_a_job_and_all_converges() -> None:
         suppress_health_check=list(hypothesis.HealthCheck),
     )
     Model.steps, Model.repairs = 0, {}
+    # hypothesis declares no types for it.
     stateful.run_state_machine_as_test(Model, settings=settings)  # type: ignore[no-untyped-call]
     assert Model.steps >= LEAST_STEPS
     assert Model.repairs.keys() == {False, True}, "every rung was reached"
