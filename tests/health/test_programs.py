@@ -25,7 +25,8 @@ def script(name: str, tmp_path: Path) -> Path:
 def test_the_prolog_refuses_a_job_while_a_check_or_the_jail_fails_and_says_why(tmp_path: Path) -> None:
     prolog = script("node-health-prolog", tmp_path)
     assert subprocess.run([prolog], check=False).returncode == 0
-    for name, why in (("unfit", "/tmp is full"), ("broken", "the jail is not mounted")):
+    whys = {"plugin-refused": "another Slurm's plugin", "unfit": "/tmp is full", "broken": "the jail is not mounted"}
+    for name, why in whys.items():
         (tmp_path / name).write_text(f"{why}\n")
         refused = subprocess.run([prolog], capture_output=True, text=True, check=False)
         assert (refused.returncode, refused.stderr) == (1, f"this node can't run your job: {why}\n")

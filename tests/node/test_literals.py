@@ -5,7 +5,7 @@ from pathlib import Path
 
 from node_health import node, report
 from node_health.checks import space
-from slurm_node import accounts, drains, paths, rehearsal
+from slurm_node import accounts, drains, jail_watch, paths, rehearsal
 
 from components import names
 
@@ -34,11 +34,13 @@ def test_health_checks_and_the_entry_meet_in_the_same_files() -> None:
 
 
 def test_slurm_starts_the_programs_that_the_image_brings() -> None:
-    assert f" {paths.PROLOG_REFUSED}\n" in (REPOSITORY / "health/bin/node-health-prolog").read_text()
+    prolog = (REPOSITORY / "health/bin/node-health-prolog").read_text()
+    assert f" {paths.PROLOG_REFUSED}\n" in prolog
+    assert f" {paths.PLUGIN_REFUSED};" in prolog
     for program in (names.HEALTH_PROGRAM, names.HEALTH_PROLOG, names.HEALTH_EPILOG):
         script = (REPOSITORY / "health/bin" / Path(program).name).read_text()
         assert Path(program).parent == Path("/usr/sbin")
-        assert "/usr/sbin/node-health --record" in script or f"{node.JAIL_BROKEN} {node.UNFIT};" in script
+        assert "/usr/sbin/node-health --record" in script or f"{node.JAIL_BROKEN} {node.UNFIT} " in script
 
 
 def test_the_native_programs_name_the_same_paths() -> None:
@@ -47,7 +49,8 @@ def test_the_native_programs_name_the_same_paths() -> None:
     assert f'#define JAIL_MARKER "{paths.MARKER.relative_to(paths.TREE)}"' in header
     assert f'#define GUARD_PLUGIN "{paths.PLUGIN}"' in (REPOSITORY / "native/stepd_guard.c").read_text()
     assert f'#define VIEW_SPOOL "{paths.SPOOL}"' in (REPOSITORY / "native/view.h").read_text()
-    assert f'#define JOB_FOLDER "{paths.OWN_RUN}/' in (REPOSITORY / "native/job.h").read_text()
+    assert f'#define JOB_FOLDER "{paths.JOBS}"' in (REPOSITORY / "native/job.h").read_text()
+    assert f"#define TRIAL_JOB {jail_watch.TRIAL_JOB}\n" in (REPOSITORY / "native/jail_trial.c").read_text()
     assert f'#define JOB_BROKEN "{paths.JAIL_BROKEN}"' in (REPOSITORY / "native/job.h").read_text()
     assert f'#define JOB_KEEPER "{paths.JAIL_TRIAL.parent}/' in (REPOSITORY / "native/job.h").read_text()
 

@@ -16,6 +16,8 @@ from slurm_node.log import say
 PERIOD_SECONDS = 5.0
 PATIENCE_SECONDS = 40.0
 """The trial's own deadlines, three of 10 s, end before."""
+TRIAL_JOB = "0"
+"""What a trial's namespaces are named after (native/jail_trial.c); no job has this number."""
 UNTRIED = "no trial of the jail is done yet"
 
 

@@ -30,6 +30,7 @@ from slurm_node.drains import JAIL, OwnDrain, parse_record, run_scontrol
 from slurm_node.health_watch import HealthWatch
 from slurm_node.jail_watch import UNTRIED, JailWatch
 from slurm_node.log import NodeError, say
+from slurm_node.notices import Notices
 from slurm_node.submount_watch import SubmountWatch
 from slurm_node.supervise import Daemon, run
 
@@ -61,12 +62,14 @@ def main() -> int:
         in_foreground = [word for word in command if word != "-D"]
         gpus.wait(node.gres, lambda: gpus.ask_slurmd(in_foreground, environment), node_state.write)
     watch, health, drain = JailWatch(), HealthWatch(), OwnDrain(socket.gethostname())
+    notices = Notices()
 
     def refuse() -> str | None:
         sentence = refusal()
         if sentence and slurmd.process is not None:
-            # Told while slurmd, which is stopped for it, still answers for scontrol's identity.
+            # Told while slurmd, which is stopped for it, still answers for scontrol's identity, and hands notices on.
             drain.tick(time.monotonic(), {JAIL: sentence})
+            notices.tick(sentence)
         return sentence
 
     slurmd = Daemon("slurmd", command, environment, refuse)
@@ -86,6 +89,7 @@ def main() -> int:
             plugin = plugin_version.refusal()
             plugin_version.tell_guard(plugin)
             drain.tick(time.monotonic(), {**watch.causes, **health.causes, **({JAIL: plugin} if plugin else {})})
+            notices.tick(plugin)
         container_leftovers.sweep()
         node_state.write(state_of(slurmd, watch, health))
 
