@@ -155,13 +155,17 @@ class SmallCluster:
             "sh", "-c", POD, "sh", *inside, *shlex.split(command),
         ]  # fmt: skip
 
-    def start(self, first: str = "") -> None:
-        """Populates, starts the daemons and waits until the worker takes jobs; ``first`` as for start_worker."""
+    def populate(self) -> None:
+        """Completes the root, as the populate Job does; once more is no harm."""
         populated = subprocess.run(
             self._pod("populate", f"python3 -c {shlex.quote(POPULATE)}", SLURM_USERS=json.dumps([self._alice()])),
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
         assert populated.returncode == 0, populated.stderr
+
+    def start(self, first: str = "") -> None:
+        """Populates, starts the daemons and waits until the worker takes jobs; ``first`` as for start_worker."""
+        self.populate()
         self._start(CONTROLLER, "controller", user=True)
         self.start_worker(WORKER, REVISION, first)
         self._take_into_service(WORKER)
@@ -195,10 +199,16 @@ class SmallCluster:
         jail = json.dumps({**self._jail, "revision": revision})
         self._start(name, "worker", first=first, SLURM_NODE=json.dumps(node), SLURM_JAIL=jail)
 
-    def start_login(self, **more: bool) -> None:
-        """Starts a login node, with further fields of SLURM_LOGIN, and waits until its sshd answers."""
+    def start_login(self, first: str = "", **more: bool | int) -> None:
+        """Starts a login node, with further fields of SLURM_LOGIN, and waits until its sshd answers.
+
+        Args:
+            first: shell in the pod, before its entry.
+            more: fields of SLURM_LOGIN.
+        """
         login = json.dumps({"memoryMib": 1024, "processes": 256, **more})
-        self._start(LOGIN, "login", SLURM_NODE=json.dumps({"controller": "slurm-controller:6817"}), SLURM_LOGIN=login)
+        node = json.dumps({"controller": "slurm-controller:6817"})
+        self._start(LOGIN, "login", first=first, SLURM_NODE=node, SLURM_LOGIN=login)
         self.wait("a login", lambda: self.ssh("true").returncode == 0, 60)
 
     def start_directory(self, wanted: Mapping[str, object], files: Path, name: str = DIRECTORY) -> None:

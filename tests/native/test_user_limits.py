@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,47 @@ def test_version_2_has_one_group(make, tmp_path):
         "cpu.max": "150000 100000",
         "cgroup.procs": done.stdout.strip(),
     }
+
+
+@pytest.fixture
+def unified(tmp_path: Path) -> Iterator[Path]:
+    """A group of this kernel's own version 2 hierarchy, which every kernel has, if not with every controller."""
+    mounted = tmp_path / "unified"
+    mounted.mkdir()
+    done = subprocess.run(["mount", "-t", "cgroup2", "none", mounted], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"no cgroup2 here: {done.stderr.strip()}")
+    group = mounted / f"pulumi-slurm-test-{os.getpid()}"
+    try:
+        (group / "users").mkdir(parents=True)
+        yield group
+    finally:
+        for folder in (group / "users/1001", group / "users", group):
+            if folder.is_dir():
+                folder.rmdir()
+        subprocess.run(["umount", mounted], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts")
+def test_a_session_joins_its_users_group_of_a_real_version_2_hierarchy(make, tmp_path, unified):
+    """Controllers that a version 1 hierarchy has are away here: then a limit that every group has stands for theirs."""
+    limits = login_limits.rules(LOGIN, Controllers((), unified))
+    wanted = {"memory", "pids", "cpu"}
+    here = {*(unified.parent / "cgroup.subtree_control").read_text().split()}
+    if wanted <= here:
+        for folder in (unified, unified / "users"):
+            (folder / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in sorted(wanted)))
+        show = "cd {}; cat memory.max pids.max; head -1 cpu.max"
+        said = [str(512 << 20), "100", "150000 100000"]
+    else:
+        limits = [limits[0], "set cgroup.max.descendants 7"]
+        show, said = "cat {}/cgroup.max.descendants", ["7"]
+    where = f"{unified}/users/1001"
+    done = apply(make, tmp_path, limits, "sh", "-c", f"grep ^0:: /proc/self/cgroup; {show.format(where)}")
+    assert done.returncode == 0, done.stdout
+    own, *shown = done.stdout.splitlines()
+    assert own.endswith(f"/{unified.name}/users/1001")
+    assert shown == said
 
 
 def test_without_cgroups_each_process_is_limited(make, tmp_path):

@@ -1,0 +1,80 @@
+"""What a user may use of a login node, in sessions of a real sshd and groups of this machine's kernel.
+
+Effects of the limits of memory and processes: tests/e2e/test_a_users.py.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from slurm_node import cgroups
+
+from tests.image import roots
+from tests.image.small_cluster import ALICE, LOGIN, SmallCluster
+
+CONTROLLERS = ("memory", "pids", "cpu")
+GROUP = f"pulumi-slurm-test-{os.getpid()}"
+# As a container runtime shows a pod its own groups: read-only, and nothing above them.
+SHOW = f"""
+for name in {" ".join(CONTROLLERS)}; do
+    mkdir /tmp/all /sys/fs/cgroup/$name
+    mount -t cgroup -o $name none /tmp/all
+    mkdir /tmp/all/{GROUP}
+    mount --bind /tmp/all/{GROUP} /sys/fs/cgroup/$name
+    mount -o remount,bind,ro /sys/fs/cgroup/$name
+    umount /tmp/all; rmdir /tmp/all
+done
+"""
+FIFTH_OF_A_CPU = 200
+TWO_LOOPS = f"""
+for one in 1 2; do (while :; do :; done) & done
+until grep -q 'nr_throttled [1-9]' /sys/fs/cgroup/cpu/users/{ALICE}/cpu.stat; do sleep 0.2; done
+kill $(jobs -p); echo held
+"""
+
+
+def remove(group: Path) -> None:
+    """Removes a group; processes of pods that have ended leave it a moment later."""
+    deadline = time.monotonic() + 60
+    while group.exists() and time.monotonic() < deadline:
+        for folder in sorted((path for path in (group, *group.rglob("*")) if path.is_dir()), reverse=True):
+            with suppress(OSError):
+                folder.rmdir()
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
+    found = cgroups.find(Path("/proc/self/mountinfo").read_text()).by_name
+    if not {*CONTROLLERS} <= found.keys() or len({found[name] for name in CONTROLLERS}) < len(CONTROLLERS):
+        pytest.skip("this machine has no cgroup hierarchies of version 1, each with one controller")
+    folder = tmp_path_factory.mktemp("limits")
+    try:
+        with SmallCluster(image, roots.make("bookworm", folder / "root"), folder) as started:
+            started.start()
+            started.start_login(SHOW, cpuMillis=FIFTH_OF_A_CPU)
+            yield started
+    finally:
+        for name in CONTROLLERS:
+            remove(found[name] / GROUP)
+
+
+def test_each_session_of_a_user_is_in_his_group_and_all_of_them_share_its_cpu(cluster: SmallCluster) -> None:
+    assert "cgroups: version 1, writable" in cluster.log(LOGIN)
+    belongs = cluster.ssh("cat /proc/self/cgroup").stdout.splitlines()
+    for name in CONTROLLERS:
+        assert [line for line in belongs if line.endswith(f":{name}:/{GROUP}/users/{ALICE}")], belongs
+    quota = cluster.ssh(f"cat /sys/fs/cgroup/cpu/users/{ALICE}/cpu.cfs_quota_us").stdout
+    assert int(quota) == FIFTH_OF_A_CPU * 100
+    held = cluster.ssh(TWO_LOOPS, seconds=120)
+    assert held.stdout == "held\n", held
+
+
+def test_what_a_user_has_in_a_session_he_does_not_lift(cluster: SmallCluster) -> None:
+    group = f"/sys/fs/cgroup/cpu/users/{ALICE}"
+    for line in (f"echo -1 > {group}/cpu.cfs_quota_us", f"echo $$ > {group}/../../cgroup.procs"):
+        refused = cluster.ssh(f"{line} && echo lifted")
+        assert (refused.stdout, refused.returncode == 0) == ("", False), line
