@@ -1,6 +1,7 @@
-"""What submounts cost who enters the jail: a job's namespaces, and a step in them, with 5 submounts and with 200.
+"""What submounts cost who enters the jail: a job's namespaces, a step in them, and a login, with 5 submounts and with 200.
 
-Without Slurm and Kubernetes: the library's own code on a tree of mounts in memory, driven by tests/native/job_probe.c.
+Without Slurm and Kubernetes: the library's own code on a tree of mounts in memory, driven by tests/native/job_probe.c,
+and for logins by a login node's own trial (native/jail_trial.c).
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from devcluster.bootstrap import CHECKOUT
 from devcluster.up import Cluster
 
 FEW, MANY = 5, 200
-ROUNDS, REPETITIONS, STEPS = 12, 2, 50
+LOGIN_SECONDS = 0.005
+"""Of a login that takes sshd and the client some 150 ms."""
+ROUNDS, REPETITIONS, STEPS, LOGINS = 12, 2, 50, 10
 
 TREE = """
 set -e
@@ -35,48 +38,55 @@ for number in $(seq "$SUBMOUNTS"); do
     mount -t tmpfs submount "$JAIL/mnt/$number"
     echo "/mnt/$number"
 done > "$JAIL/run/.jail-ready"
-exec python3 -c "$TIMER" "$PROBE" "$JAIL"
+exec python3 -c "$TIMER" "$PROBE" "$TRIAL" "$JAIL"
 """
 
 TIMER = f"""
 import json, subprocess, sys, time
-def timed(*steps):
+probe, trial, jail = sys.argv[1:]
+def timed(expected, *command):
     began = time.perf_counter()
-    done = subprocess.run([*sys.argv[1:], *steps], check=True, timeout=120, capture_output=True, text=True)
-    assert done.stdout == "-> 0\\n" * len(steps), done.stdout
+    done = subprocess.run(command, check=True, timeout=120, capture_output=True, text=True)
+    assert done.stdout == expected, done.stdout
     return time.perf_counter() - began
-timed("true")
-jobs, steps = [], []
+def job(*steps):
+    return timed("-> 0\\n" * len(steps), probe, jail, *steps)
+job("true")
+jobs, steps, logins = [], [], []
 for _ in range({REPETITIONS}):
-    jobs.append(timed())
-    steps.append((timed(*["true"] * {STEPS}) - jobs[-1]) / {STEPS})
-print(json.dumps([jobs, steps]))
+    jobs.append(job())
+    steps.append((job(*["true"] * {STEPS}) - jobs[-1]) / {STEPS})
+    logins += [timed("", trial, jail, "login") for _ in range({LOGINS})]
+print(json.dumps([jobs, steps, logins]))
 """
 
 
 def measure(_cluster: Cluster) -> list[Measurement]:
-    """Medians of 24 jobs with each tree, and of 50 steps in each of those, measured alternately."""
+    """Medians of 24 jobs with each tree, of 50 steps in each of those, and of 240 logins, measured alternately."""
     jobs: dict[int, list[float]] = {FEW: [], MANY: []}
     steps: dict[int, list[float]] = {FEW: [], MANY: []}
+    logins: dict[int, list[float]] = {FEW: [], MANY: []}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        made = ["make", "-s", "-C", str(CHECKOUT / "native"), f"OUT={folder}", "SANITIZERS=", str(folder / "job_probe")]
+        programs = [str(folder / name) for name in ("job_probe", "jail_trial_probe")]
+        made = ["make", "-s", "-C", str(CHECKOUT / "native"), f"OUT={folder}", "SANITIZERS=", *programs]
         subprocess.run(made, check=True, timeout=120)
         for _ in range(ROUNDS):
             for count in (FEW, MANY):
-                for kept, taken in zip((jobs, steps), _run(folder, count), strict=True):
+                for kept, taken in zip((jobs, steps, logins), _run(folder, count), strict=True):
                     kept[count] += taken
     return [
         _compared("entering a job with 200 submounts ÷ 5", steps, 1.1),
         # Linux copies the table of mounts for a new namespace, once for a job or a login.
         _compared("making a job's namespaces with 200 submounts ÷ 5", jobs, None),
+        _added("what 200 submounts add to a login with 5", logins, LOGIN_SECONDS),
     ]
 
 
 def _run(folder: Path, count: int) -> list[list[float]]:
-    ours = {"JAIL": str(folder / "jail"), "PROBE": str(folder / "job_probe"), "SUBMOUNTS": str(count), "TIMER": TIMER}
+    programs = {"PROBE": str(folder / "job_probe"), "TRIAL": str(folder / "jail_trial_probe"), "TIMER": TIMER}
     with tempfile.TemporaryDirectory(dir=folder) as own:
-        ours["JAIL"] = f"{own}/jail"
+        ours = {**programs, "JAIL": f"{own}/jail", "SUBMOUNTS": str(count)}
         done = subprocess.run(
             ["unshare", "--mount", "--propagation", "private", "sh", "-c", TREE],
             env={**os.environ, **ours}, capture_output=True, text=True, check=False, timeout=600,
@@ -88,6 +98,18 @@ def _run(folder: Path, count: int) -> list[list[float]]:
 
 
 def _compared(name: str, seconds: dict[int, list[float]], bound: float | None) -> Measurement:
-    medians = {count: statistics.median(taken) for count, taken in seconds.items()}
-    detail = {f"{count} submounts, ms": taken * 1000 for count, taken in medians.items()}
-    return Measurement(name, medians[MANY] / medians[FEW], bound, detail=detail)
+    medians = _medians(seconds)
+    return Measurement(name, medians[MANY] / medians[FEW], bound, detail=_detail(medians))
+
+
+def _added(name: str, seconds: dict[int, list[float]], bound: float) -> Measurement:
+    medians = _medians(seconds)
+    return Measurement(name, medians[MANY] - medians[FEW], bound, "s", _detail(medians))
+
+
+def _medians(seconds: dict[int, list[float]]) -> dict[int, float]:
+    return {count: statistics.median(taken) for count, taken in seconds.items()}
+
+
+def _detail(medians: dict[int, float]) -> dict[str, float]:
+    return {f"{count} submounts, ms": taken * 1000 for count, taken in medians.items()}
