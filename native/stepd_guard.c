@@ -1,8 +1,11 @@
-/* Stands where slurmd looks for slurmstepd, and starts the real one only if the jail plugin is sure to be loaded.
+/* Goes first in slurmstepd, and ends it unless the jail plugin is sure to be loaded.
+ *
+ * A library that slurmstepd is made to need (images/slurm/build_prefix.py): without it no slurmstepd starts at all, and
+ * a step costs no second program.
  *
  * Slurm has two ways to run a step without the plugin and without a word: an `optional` line whose .so is missing, and
- * a PlugStackConfig line (a relative path is looked up nowhere). Neither can start a step through this program. Whether
- * the tree itself is complete is the plugin's to see, since only it can tell the user.
+ * a PlugStackConfig line (a relative path is looked up nowhere). Neither can run a step past this. Whether the tree
+ * itself is complete is the plugin's to see, since only it can tell the user.
  *
  * slurmd talks to slurmstepd over stdin and stdout, so both are left alone until a refusal. */
 #include "container_log.h"
@@ -19,9 +22,6 @@
 #include <strings.h>
 #include <unistd.h>
 
-#ifndef GUARD_SLURMSTEPD
-#define GUARD_SLURMSTEPD "/opt/slurm/libexec/slurmstepd"
-#endif
 #ifndef GUARD_PLUGIN
 #define GUARD_PLUGIN "/opt/slurm/lib/slurm-wlm/spank_jail.so"
 #endif
@@ -173,16 +173,14 @@ static void answer_slurmd(int code) {
         ;
 }
 
-int main(int argc, char *argv[]) {
+/* The loader gives a library's constructor what it gives main. */
+__attribute__((constructor)) static void stand_guard(int argc, char *argv[]) {
     struct guard guard = {.code = ESLURM_PLUGIN_NOT_LOADED};
+    (void)argv;
     /* Only without arguments is it asked for a step; getenv, infinity and spank run no user code. */
     if (argc == 1 && check(&guard)) {
         tell_the_log(guard.why);
         answer_slurmd(guard.code);
-        return EXIT_FAILURE;
+        _exit(EXIT_FAILURE);
     }
-    execv(GUARD_SLURMSTEPD, argv);
-    snprintf(guard.why, sizeof(guard.why), "%s: %s", GUARD_SLURMSTEPD, strerror(errno));
-    tell_the_log(guard.why);
-    return EXIT_FAILURE;
 }

@@ -15,7 +15,9 @@ from pathlib import Path
 PREFIX = Path("/opt/slurm")
 PLUGINS = PREFIX / "lib" / "slurm-wlm"
 LIBRARIES = PREFIX / "lib"
-STEPD = PREFIX / "libexec" / "slurmstepd"
+STEPD = PREFIX / "sbin" / "slurmstepd"
+GUARD = "stepd_guard.so"
+"""What slurmstepd is made to need, so that it starts no step without it (native/stepd_guard.c)."""
 DAEMONS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "sackd", "slurmstepd")
 LOADED_BY_NAME = ("libgcc_s.so.1", "libnss_extrausers.so.2")
 """Libraries that glibc opens at run time, so that no dependency names them."""
@@ -36,8 +38,7 @@ def main(staging: Path, native: Path, more: Path) -> None:
     compiled_in_plugins = system_libraries / "slurm-wlm"
     programs = {PREFIX / "bin" / path.name: path for path in client_programs()}
     del programs[PREFIX / "bin" / "sbcast"]  # ours is in its place
-    programs |= {PREFIX / "sbin" / name: Path("/usr/sbin") / name for name in DAEMONS if name != "slurmstepd"}
-    programs[STEPD] = Path("/usr/sbin/slurmstepd")
+    programs |= {PREFIX / "sbin" / name: Path("/usr/sbin") / name for name in DAEMONS}
     plugins = {PLUGINS / path.name: path for path in compiled_in_plugins.glob("*.so*")}
     plugins[PLUGINS / "spank_jail.so"] = native / "spank_jail.so"
     for file in sorted(more.glob("*.so")):
@@ -49,16 +50,17 @@ def main(staging: Path, native: Path, more: Path) -> None:
     interpreter = Path(output("patchelf", "--print-interpreter", "/usr/sbin/slurmd"))
     loader = LIBRARIES / interpreter.name
     libraries = {LIBRARIES / path.name: path for path in [*closure, *loaded_by_name] if path.name != interpreter.name}
+    libraries[LIBRARIES / GUARD] = native / GUARD
 
     for target, source in (programs | plugins | libraries | {loader: interpreter}).items():
         copy(source, staging / target.relative_to("/"))
     for target in programs:
-        patch(staging / target.relative_to("/"), "--set-interpreter", str(loader))
+        needed = ("--add-needed", GUARD) if target == STEPD else ()
+        patch(staging / target.relative_to("/"), "--set-interpreter", str(loader), *needed)
     for target in plugins | libraries:
         if target.name != "libc.so.6":
             patch(staging / target.relative_to("/"))
     redirect_loader_files(staging / loader.relative_to("/"))
-    copy(native / "stepd_guard", staging / (PREFIX / "sbin" / "slurmstepd").relative_to("/"))
     copy(native / "sbcast", staging / (PREFIX / "bin" / "sbcast").relative_to("/"))
     for name in ("pause", "job_keeper", "jail_trial"):
         copy(native / name, staging / (PREFIX / "libexec" / name).relative_to("/"))
@@ -66,9 +68,7 @@ def main(staging: Path, native: Path, more: Path) -> None:
     copy(native / "no_driver.so", staging / (PREFIX / "driver" / "no_driver.so").relative_to("/"))
     copy(native / "su", staging / "usr/bin/su")
     copy(native / "pam_jail.so", staging / system_libraries.relative_to("/") / "security" / "pam_jail.so")
-    link_compiled_in_paths(
-        staging, [*programs, PREFIX / "sbin" / "slurmstepd", PREFIX / "bin" / "sbcast"], compiled_in_plugins
-    )
+    link_compiled_in_paths(staging, [*programs, PREFIX / "bin" / "sbcast"], compiled_in_plugins)
     (staging / "opt/slurm/VERSION").write_text(output("dpkg-query", "-W", "-f", "${Version}", "slurmd") + "\n")
 
 
@@ -139,8 +139,6 @@ def redirect_loader_files(loader: Path) -> None:
 def link_compiled_in_paths(staging: Path, programs: Iterable[Path], plugins: Path) -> None:
     """Makes the paths that Debian compiled into Slurm lead into the prefix."""
     for program in programs:
-        if program == STEPD:
-            continue
         link = staging / "usr" / program.parent.name / program.name
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(program)

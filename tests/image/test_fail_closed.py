@@ -160,3 +160,11 @@ def test_a_configuration_that_would_skip_the_plugin_drains_the_node_before_its_s
         assert cluster.pod(RECONFIGURE, name=LOGIN).returncode == 0
     cluster.wait("slurmd runs again", lambda: cluster.state() == "ready", 180)
     assert (home / "out").read_text() == ""
+
+
+def test_slurmstepd_does_not_start_without_its_guard(cluster: SmallCluster) -> None:
+    guard = "/opt/slurm/lib/stepd_guard.so"
+    began = cluster.pod(f"mount --bind /dev/null {guard}; slurmstepd </dev/null; ended=$?; umount {guard}; exit $ended")
+    assert began.returncode == 127
+    assert guard.rpartition("/")[2] in began.stderr
+    assert cluster.ssh("srun -n1 echo works again").stdout == "works again\n"
