@@ -38,6 +38,11 @@ def write(results: Sequence[Result], file: Path = node.RESULTS, unfit: Path = no
     node.put(file, as_json(results))
 
 
+def warnings(results: Sequence[Result]) -> Mapping[str, str]:
+    """What is told and never drains: check → evidence."""
+    return {each.check: each.finding.evidence for each in results if each.finding.verdict is Verdict.WARNING}
+
+
 def drain_causes(results: Sequence[Result]) -> Mapping[str, str | None]:
     """What speaks for a drain: what its reason begins with, and the evidence; None for a check that passed.
 

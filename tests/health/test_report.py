@@ -49,11 +49,12 @@ def test_the_entry_forgets_the_results_of_a_container_before_and_reads_new_ones(
     report.write([FULL], results, unfit)
     watch = HealthWatch(results, unfit)
     watch.tick()
-    assert watch.causes == {}
+    assert (watch.causes, watch.warnings) == ({}, None)
     assert not unfit.exists()
-    report.write([FULL], results, unfit)
+    report.write([FULL, WARNED], results, unfit)
     watch.tick()
-    assert watch.causes == {"pulumi-slurm:health space": "/tmp is full"}
+    assert watch.causes == {"pulumi-slurm:health space": "/tmp is full", "pulumi-slurm:health cpus": None}
+    assert watch.warnings == {"cpus": "shared"}
 
 
 @pytest.fixture

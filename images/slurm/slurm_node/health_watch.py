@@ -1,5 +1,6 @@
 """Reads what the last run of node-health found. Slurm starts it: HealthCheckProgram, and after each job."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from node_health import node, report
@@ -23,6 +24,7 @@ class HealthWatch:
         self._results = results
         self._read_at = 0
         self.causes: Causes = {}
+        self.warnings: Mapping[str, str] | None = None
 
     @property
     def sentence(self) -> str | None:
@@ -38,7 +40,8 @@ class HealthWatch:
         if written == self._read_at:
             return
         self._read_at = written
-        before, self.causes = self.causes, report.drain_causes(report.from_json(self._results.read_text()))
+        found = report.from_json(self._results.read_text())
+        before, self.causes, self.warnings = self.causes, report.drain_causes(found), report.warnings(found)
         for cause, why in self.causes.items():
             if bool(why) != bool(before.get(cause)):
                 say(f"{cause}: {why or 'passes again'}")

@@ -33,6 +33,7 @@ from slurm_node.log import NodeError, say
 from slurm_node.notices import Notices
 from slurm_node.submount_watch import SubmountWatch
 from slurm_node.supervise import Daemon, run
+from slurm_node.warning_note import WarningNote
 
 FORGET_SECONDS = 12.0
 """For a slurmctld that starts itself anew; the pod's grace has room for it."""
@@ -63,6 +64,7 @@ def main() -> int:
         gpus.wait(node.gres, lambda: gpus.ask_slurmd(in_foreground, environment), node_state.write)
     watch, health, drain = JailWatch(), HealthWatch(), OwnDrain(socket.gethostname())
     notices = Notices()
+    note = WarningNote(socket.gethostname())
 
     def refuse() -> str | None:
         sentence = refusal()
@@ -90,6 +92,7 @@ def main() -> int:
             plugin_version.tell_guard(plugin)
             drain.tick(time.monotonic(), {**watch.causes, **health.causes, **({JAIL: plugin} if plugin else {})})
             notices.tick(plugin)
+            note.tick(time.monotonic(), health.warnings)
         container_leftovers.sweep()
         node_state.write(state_of(slurmd, watch, health))
 

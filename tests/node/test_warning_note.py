@@ -1,0 +1,69 @@
+"""A note on the Slurm node for what health checks warn of."""
+
+import pytest
+from slurm_node.warning_note import WarningNote
+
+HOT = {"gpus": "5 GPUs, 4 declared"}
+NOTE = "pulumi-slurm:warning gpus: 5 GPUs, 4 declared"
+
+
+class Slurmctld:
+    """One record, as scontrol shows and changes it."""
+
+    def __init__(self) -> None:
+        self.up, self.extra = True, ""
+        self.changes: list[tuple[str, ...]] = []
+
+    def __call__(self, *arguments: str) -> str | None:
+        if not self.up:
+            return None
+        if arguments[0] == "update":
+            self.changes.append(arguments)
+            self.extra = arguments[-1].removeprefix("extra=")
+        return f"NodeName=n State=IDLE {f'Extra={self.extra} ' if self.extra else ''}Partitions=main\n"
+
+
+@pytest.fixture
+def slurmctld() -> Slurmctld:
+    return Slurmctld()
+
+
+def test_a_warning_is_noted_once_whatever_its_numbers_do_and_taken_back_and_never_drains(slurmctld: Slurmctld) -> None:
+    note = WarningNote("n", slurmctld)
+    note.tick(0.0, None)
+    assert slurmctld.changes == []
+    for second in range(20, 200):
+        note.tick(float(second), {"gpus": HOT["gpus"] if second == 20 else f"{second} GPUs"})
+    assert slurmctld.extra == NOTE
+    note.tick(300.0, {})
+    assert slurmctld.changes == [("update", "nodename=n", f"extra={NOTE}"), ("update", "nodename=n", "extra=")]
+
+
+def test_without_warnings_nothing_is_written(slurmctld: Slurmctld) -> None:
+    WarningNote("n", slurmctld).tick(20.0, {})
+    assert slurmctld.changes == []
+
+
+def test_a_note_left_by_the_pod_before_goes(slurmctld: Slurmctld) -> None:
+    slurmctld.extra = NOTE
+    WarningNote("n", slurmctld).tick(20.0, {})
+    assert slurmctld.extra == ""
+
+
+def test_what_somebody_else_wrote_there_stays(slurmctld: Slurmctld) -> None:
+    slurmctld.extra = "rack 7"
+    note = WarningNote("n", slurmctld)
+    note.tick(20.0, HOT)
+    note.tick(40.0, {})
+    assert (slurmctld.extra, slurmctld.changes) == ("rack 7", [])
+
+
+def test_it_is_told_when_slurmctld_answers_again(slurmctld: Slurmctld) -> None:
+    slurmctld.up = False
+    note = WarningNote("n", slurmctld)
+    note.tick(20.0, HOT)
+    slurmctld.up = True
+    note.tick(21.0, HOT)
+    assert slurmctld.extra == ""
+    note.tick(31.0, HOT)
+    assert slurmctld.extra == NOTE
