@@ -118,7 +118,7 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: Decid
             return f"protected {name} from eviction again"
         case reactions.ReplaceUnfit(node=name):
             if decided.cordon:
-                await _cordon(api, decided)
+                await _cordon(api, lease, decided)
                 lease.check()
             await api.delete("v1", "pods", name, decided.resource_version)
             cordoned = f", and cordoned {decided.machine}" if decided.cordon else ""
@@ -137,7 +137,7 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: Decid
             return f"deleted the pod {name}, jobs go on: {decided.why}"
 
 
-async def _cordon(api: KubernetesApi, decided: reactions.ReplaceUnfit) -> None:
+async def _cordon(api: KubernetesApi, lease: Lease, decided: reactions.ReplaceUnfit) -> None:
     """Let nothing more be scheduled on a machine, and write why on it; pods that run there stay."""
     found = await api.get("v1", "nodes", decided.machine)
     if found is None:
@@ -150,6 +150,7 @@ async def _cordon(api: KubernetesApi, decided: reactions.ReplaceUnfit) -> None:
         "metadata": {"resourceVersion": version, "annotations": annotations},
         "spec": {"unschedulable": True, "taints": [*taints, taint]},
     }
+    lease.check()
     await api.merge("v1", "nodes", decided.machine, change)
 
 
@@ -173,6 +174,7 @@ async def release(api: KubernetesApi, lease: Lease, node_set: Object, decided: d
     lease.check()
     if decided.workload:
         await api.delete("apps/v1", "statefulsets", decided.workload.name, decided.workload.resource_version)
+        lease.check()
     metadata = node_set["metadata"]
     kept = [finalizer for finalizer in metadata["finalizers"] if finalizer != names.FINALIZER]
     await api.replace(CUSTOM_API, names.NODE_SETS, {**node_set, "metadata": {**metadata, "finalizers": kept}})
@@ -186,23 +188,24 @@ async def promote(api: KubernetesApi, lease: Lease, cluster: Cluster, decided: c
     """
     done = await copy(api, lease, cluster.wanted_config, cluster.active_config, decided.files)
     if done:
-        await show(api, cluster)
+        await show(api, lease, cluster)
     return f"{done}; slurmctld says of it: {decided.words}" if done and decided.words else done
 
 
-async def show(api: KubernetesApi, cluster: Cluster) -> None:
+async def show(api: KubernetesApi, lease: Lease, cluster: Cluster) -> None:
     """Have kubelet bring the active files to slurmctld's pod now: it looks when a pod changes, else once a minute."""
     value = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
     pod = f"{cluster.controller}-0"
     metadata = {"name": pod, "annotations": {names.CONFIG_ANNOTATION: value}}
     if await api.get("v1", "pods", pod) is not None:
+        lease.check()
         await api.apply("v1", "pods", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
 
 
 async def reconfigure(api: KubernetesApi, rest: SlurmRest, lease: Lease, cluster: Cluster) -> str:
     """Tell slurmctld to read its files; whether it had the new ones shows in what it runs with afterwards."""
+    await show(api, lease, cluster)
     lease.check()
-    await show(api, cluster)
     await rest.reconfigure()
     return "told slurmctld to read the new configuration"
 

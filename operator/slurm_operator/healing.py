@@ -142,14 +142,15 @@ class Healer:
         declared, before = check.declared, check.before
         api, kinds, name = declared["apiVersion"], plural(declared["kind"]), declared["metadata"]["name"]
         sized = drift.sized_by_operator(declared)
-        self._lease.check()
         if before is None and sized:
             pods = await self._api.list("v1", "pods", _selector(declared))
             size = drift.size_of(name, (pod["metadata"]["name"] for pod in pods))
             # Made as the operator's own, since Pulumi's fields are applied without a size: it would fall to 1 then.
             made = {**declared, "spec": {**declared["spec"], "replicas": size}}
+            self._lease.check()
             await self._api.apply(api, kinds, made)
         try:
+            self._lease.check()
             after = await self._api.apply(api, kinds, drift.body(check), manager=names.DECLARING_MANAGER)
             if sized and drift.gives_back(after):
                 own = {"metadata": {"name": name}, "spec": {"replicas": after["spec"]["replicas"]}}
@@ -157,10 +158,12 @@ class Healer:
             surplus = drift.surplus(after)
             patch = drift.removal(after, surplus)
             if patch:
+                self._lease.check()
                 after = await self._api.patch(api, kinds, name, patch)
         except KubernetesError as error:
             if error.status != 422 or before is None or not await self._replaceable(declared):
                 raise
+            self._lease.check()
             orphan = declared["kind"] in ("StatefulSet", "Deployment")
             await self._api.delete(api, kinds, name, before["metadata"]["resourceVersion"], orphan=orphan)
             return f"deleted {declared['kind']} {name}, to make it anew: what was changed cannot be changed back"

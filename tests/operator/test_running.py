@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
-import signal
 from pathlib import Path
 
 import httpx
@@ -344,32 +342,6 @@ def test_the_first_configuration_does_not_wait_for_the_resource(
     with operator(cluster, tmp_path, kubeconfig, port):
         cluster.create("configmaps", {"metadata": {"name": "slurm-config-wanted"}, "data": {"slurm.conf": "A=b\n"}})
         until(lambda: "slurm-config" in cluster.names("configmaps"), "the active configuration is there")
-
-
-def test_of_two_operators_one_acts_and_the_other_takes_over(
-    cluster: World, tmp_path: Path, kubeconfig: Path, port: int
-) -> None:
-    cluster.declare()
-    with operator(cluster, tmp_path, kubeconfig, port, "one") as first:
-        cluster.wait("Available", "True")
-        holder = cluster.get("leases", "slurm-operator")["spec"]["holderIdentity"]
-        with operator(cluster, tmp_path, kubeconfig, free_ports(1)[0], "two") as second:
-            passes(cluster, 3)
-            os.kill(first.pid, signal.SIGSTOP)
-            cluster.scale(3)
-            until(lambda: cluster.size() == 3, "the second acts after the first's lease has run out", 40)
-            taken = cluster.get("leases", "slurm-operator")["spec"]["holderIdentity"]
-            assert (holder.startswith("slurm-operator-one"), taken.startswith("slurm-operator-two")) == (True, True)
-            os.kill(first.pid, signal.SIGCONT)
-            cluster.scale(1)
-            until(lambda: cluster.size() == 1, "still one acts")
-            assert cluster.get("leases", "slurm-operator")["spec"]["holderIdentity"] == taken
-            second.terminate()
-            second.wait(15)
-        cluster.scale(2)
-        until(lambda: cluster.size() == 2, "a released lease is taken at once", 20)
-    drains = [event for event in cluster.events() if event[0] == "Drain"]
-    assert len(drains) == len(set(drains)), "no decision was carried out twice"
 
 
 def test_the_api_server_away_for_a_while_ends_acting_and_then_all_goes_on(

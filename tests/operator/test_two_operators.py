@@ -1,0 +1,160 @@
+"""Promises of two operators in one namespace, against a real API server: never do both act."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import shutil
+import signal
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from slurm_operator import access, kubernetes_api, lease, slurm_rest
+from slurm_operator.healing import Healer
+from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
+from slurm_operator.lease import Lease, NotLeading
+from slurm_operator.reconcile import Reconciler
+
+from devcluster.control_plane import free_ports
+from tests.operator.cuttable_proxy import CuttableProxy
+from tests.operator.test_running import metrics, passes
+from tests.operator.world import KEY, World, operator, until
+
+pytestmark = pytest.mark.apiserver
+
+
+def acts(port: int) -> bool:
+    """Whether an operator may act at this moment."""
+    return "pulumi_slurm_lease_held 1.0" in metrics(port)
+
+
+def test_what_is_under_way_ends_before_another_may_begin() -> None:
+    longest = max(kubernetes_api.DEADLINE_SECONDS, slurm_rest.DEADLINE_SECONDS)
+    assert lease.TRUST_SECONDS + longest < lease.DURATION_SECONDS
+
+
+def test_of_two_operators_one_acts_and_the_other_takes_over(
+    cluster: World, tmp_path: Path, kubeconfig: Path, port: int
+) -> None:
+    cluster.declare()
+    with operator(cluster, tmp_path, kubeconfig, port, "one") as first:
+        cluster.wait("Available", "True")
+        holder = cluster.get("leases", "slurm-operator")["spec"]["holderIdentity"]
+        with operator(cluster, tmp_path, kubeconfig, free_ports(1)[0], "two") as second:
+            passes(cluster, 3)
+            os.kill(first.pid, signal.SIGSTOP)
+            cluster.scale(3)
+            until(lambda: cluster.size() == 3, "the second acts after the first's lease has run out", 40)
+            taken = cluster.get("leases", "slurm-operator")["spec"]["holderIdentity"]
+            assert (holder.startswith("slurm-operator-one"), taken.startswith("slurm-operator-two")) == (True, True)
+            os.kill(first.pid, signal.SIGCONT)
+            cluster.scale(1)
+            until(lambda: cluster.size() == 1, "still one acts")
+            assert cluster.get("leases", "slurm-operator")["spec"]["holderIdentity"] == taken
+            second.terminate()
+            second.wait(15)
+        cluster.scale(2)
+        until(lambda: cluster.size() == 2, "a released lease is taken at once", 20)
+    drains = [event for event in cluster.events() if event[0] == "Drain"]
+    assert len(drains) == len(set(drains)), "no decision was carried out twice"
+
+
+def test_one_that_is_cut_off_from_the_api_server_has_stopped_before_another_begins(
+    cluster: World, tmp_path: Path, kubeconfig: Path, port: int
+) -> None:
+    cluster.declare()
+    others_port, others_folder = free_ports(1)[0], tmp_path / "two"
+    others_folder.mkdir()
+    direct = Path(shutil.copy(kubeconfig, others_folder))
+    with CuttableProxy(kubeconfig) as proxy, operator(cluster, tmp_path, kubeconfig, port, "one") as first:
+        cluster.wait("Available", "True")
+        with operator(cluster, others_folder, direct, others_port, "two"):
+            passes(cluster, 3)
+            assert acts(port)
+            proxy.cut()
+            cluster.scale(1)
+            # Slurm still answers it: nothing but its own clock keeps it from draining.
+            until(lambda: acts(others_port), "the other takes over", 60)
+            assert not acts(port), "both act"
+            until(lambda: cluster.size() == 1, "the other does what is asked for", 60)
+            proxy.mend()
+            until(lambda: "lease not renewed" in (tmp_path / "one.log").read_text(), "the first has noticed")
+            passes(cluster, 3)
+            assert (acts(port), acts(others_port), first.poll()) == (False, True, None)
+    drains = [event for event in cluster.events() if event[0] == "Drain"]
+    assert len(drains) == 1, "the decision was carried out once"
+
+
+class Fading(Lease):
+    """A lease that is ours for some requests more, as when renewal fails while answers come slowly."""
+
+    def __init__(self, api: KubernetesApi, requests: int) -> None:
+        super().__init__(api, "one")
+        self.left = requests
+
+    def held(self) -> bool:
+        return self.left > 0
+
+
+class Watched(KubernetesApi):
+    """Counts requests, and notes each change that is begun without the lease. An Event only tells of what was done."""
+
+    lease: Fading
+    late: list[str]
+
+    async def _request(self, method: str, path: str, *rest: Any, **more: Any) -> Any:
+        if method != "GET" and not path.endswith("/events") and not self.lease.held():
+            self.late.append(f"{method} {path}")
+        self.lease.left -= 1
+        return await super()._request(method, path, *rest, **more)
+
+
+def test_a_pass_whose_lease_runs_out_at_any_request_begins_no_other_change(
+    cluster: World, kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = cluster
+    world.declare()
+    key = tmp_path / "jwt.key"
+    key.write_bytes(KEY)
+    late: list[str] = []
+    now = Fading(cast(KubernetesApi, None), 0)
+    ask = slurm_rest.SlurmRest._call
+
+    async def asked(self: slurm_rest.SlurmRest, call: str, method: str, path: str, **more: Any) -> Any:
+        if (method != "GET" or call == "reconfigure") and not now.held():
+            late.append(f"{method} {path}")
+        now.left -= 1
+        return await ask(self, call, method, path, **more)
+
+    monkeypatch.setattr(slurm_rest.SlurmRest, "_call", asked)
+
+    async def live(requests: int) -> None:
+        nonlocal now
+        api = Watched(access.from_kubeconfig(kubeconfig), world.namespace)
+        now = api.lease = Fading(api, requests)
+        api.late = late
+        healer = Healer(api, now, lambda: None, lambda: None)
+        reconciler = Reconciler(api, now, key, healer)
+        try:
+            await reconciler.run()
+        except NotLeading:
+            assert not now.held()
+        except KubernetesError as error:
+            assert error.status == 409, "an object was no longer as it was seen"
+        finally:
+            await reconciler.close()
+            await healer.close()
+            await api.close()
+
+    turns = itertools.cycle(range(1, 30))
+
+    def another(done: bool) -> bool:
+        asyncio.run(live(next(turns)))
+        assert late == [], "a change was begun without the lease"
+        return done
+
+    until(lambda: another(world.condition("Available")["status"] == "True"), "the cluster is available", 120)
+    world.scale(1)
+    until(lambda: another(world.size() == 1 and set(world.slurm.nodes) == {"cpu-0"}), "the set shrinks", 120)
