@@ -27,6 +27,14 @@ _CLASSES: Final[Mapping[tuple[str, str], Any]] = {
     ("rbac.authorization.k8s.io/v1", "Role"): kubernetes.rbac.v1.Role,
     ("rbac.authorization.k8s.io/v1", "RoleBinding"): kubernetes.rbac.v1.RoleBinding,
     (
+        "admissionregistration.k8s.io/v1",
+        "ValidatingAdmissionPolicy",
+    ): kubernetes.admissionregistration.v1.ValidatingAdmissionPolicy,
+    (
+        "admissionregistration.k8s.io/v1",
+        "ValidatingAdmissionPolicyBinding",
+    ): kubernetes.admissionregistration.v1.ValidatingAdmissionPolicyBinding,
+    (
         "apiextensions.k8s.io/v1",
         "CustomResourceDefinition",
     ): kubernetes.apiextensions.v1.CustomResourceDefinition,

@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 import yaml
 
-from components import names, pod_security
+from components import crd_policy, names, pod_security
 from components.component import Component
 from components.config import Config
 from components.config.program import OperatorMode
@@ -236,6 +236,7 @@ class Operator(Component):
         super().__init__(name, opts)
         if config.operator.mode is OperatorMode.INSTALL:
             crds = self.declare(crd_manifests())
+            self.declare(crd_policy.manifests([each.name for each in crd_manifests()]))
             rights = self.declare(_rbac(config, others), depends_on)
             self.declare([_deployment(config)], [*depends_on, *crds.values(), *rights.values()])
         self.register_outputs({"mode": str(config.operator.mode)})

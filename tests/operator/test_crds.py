@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
+from slurm_operator import mirror
 
-from tests.operator.world import Admin, World, custom
+from components import crd_policy
+from components import operator as program
+from tests.operator.world import STRATEGIC, Admin, World, custom, until
 
 pytestmark = pytest.mark.apiserver
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @pytest.fixture
@@ -123,3 +129,25 @@ def test_columns_tell_how_it_is(
     assert shown | row | {"Name": name, "Message": "all well"} == shown
     assert titles == ["Name", *["Available"] * (kind == "SlurmCluster"), *row, "Message", "Age"]
     assert shown.get("Available", "True") == "True"
+
+
+def test_an_older_program_takes_nothing_from_a_crd_and_is_told_so(admin: Admin) -> None:
+    crds = [each.name for each in program.crd_manifests()]
+    for each in crd_policy.manifests(crds):
+        kind = f"/apis/admissionregistration.k8s.io/v1/{mirror.plural(each.kind)}"
+        path, apply = f"{kind}/{each.name}", {"Content-Type": "application/apply-patch+yaml"}
+        admin.call("PATCH", path, dict(each.body), headers=apply, params={"fieldManager": "pulumi-slurm"})
+
+    def answer(crd: str, edition: str | None) -> str:
+        """What a program of that edition is told; None is one that does not know of editions."""
+        path, change = f"{CRDS}/{crd}", {"metadata": {"annotations": {crd_policy.EDITION: edition}}}
+        try:
+            admin.call("PATCH", path, change, headers=STRATEGIC, params={"dryRun": "All"})
+        except RuntimeError as refused:
+            return str(refused)
+        return ""
+
+    for crd in crds:
+        words = until(functools.partial(answer, crd, None), "the policy is in force", 60)
+        assert "this is edition 0 of the CRD, and a newer release of the program has brought edition 1" in words
+        assert answer(crd, "1") == answer(crd, "10") == ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from slurm_node.rest import PORT
 from slurm_node.settings import Accounting, read_accounting, read_directory, read_jail, read_node, read_users
 from slurm_operator import names as operator_names
 
-from components import names, slurm_cluster
+from components import crd_policy, names, slurm_cluster
 from components.config import parse
 from components.config.node_sets import Update
 from components.operator import CRD_FOLDER
@@ -136,6 +138,16 @@ def test_the_users_ids_are_the_images() -> None:
     database = (CHECKOUT / "images" / "database" / "Containerfile").read_text()
     assert f"{names.DATABASE_OS_USER}:x:{names.DATABASE_UID}:{names.DATABASE_UID}:" in database
     assert f"USER {names.DATABASE_UID}:{names.DATABASE_UID}\n" in database
+
+
+def test_a_changed_crd_has_a_new_edition() -> None:
+    """Whoever changes a CRD raises `edition` in both, and adds it here: an older program then leaves it alone."""
+    editions = {"1": "2ed0c599c8c2d51b"}
+    crds = [yaml.safe_load(file.read_text()) for file in sorted(CRD_FOLDER.glob("*.yaml"))]
+    (edition,) = {crd["metadata"]["annotations"][crd_policy.EDITION] for crd in crds}
+    content = json.dumps([crd["spec"] for crd in crds], sort_keys=True)
+    assert editions.get(edition) == hashlib.sha256(content.encode()).hexdigest()[:16]
+    assert edition == max(editions, key=int)
 
 
 def test_the_crds_are_those_of_the_resources_that_the_program_makes() -> None:

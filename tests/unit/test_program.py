@@ -19,7 +19,8 @@ PAYLOADS = {
     names.SSH_HOST_KEYS: GENERATED["ssh"],
     names.DATABASE_CREDENTIALS: GENERATED["database"],
 }
-UNHELD = {"Namespace", "PersistentVolume", "Job", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"}
+CRDS_OWN = {"CustomResourceDefinition", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+UNHELD = {"Namespace", "PersistentVolume", "Job", "ClusterRole", "ClusterRoleBinding", *CRDS_OWN}
 """Kinds that the operator never restores: no right in a namespace reaches them, or they say when something ran."""
 UNHELD_OBJECTS = {names.LEDGER, names.LEDGER_PAYLOADS}
 
@@ -277,13 +278,15 @@ def test_protection_is_a_switch_of_its_own() -> None:
 def test_crds_outlive_the_stack(engine: Engine) -> None:
     crds = [each for each in engine.kubernetes() if each.inputs["kind"] == "CustomResourceDefinition"]
     assert {each.name for each in crds} == {f"slurmclusters.{names.API_GROUP}", f"nodesets.{names.API_GROUP}"}
-    assert all(each.request.retainOnDelete for each in crds)
+    theirs = [each for each in engine.kubernetes() if each.inputs["kind"] in CRDS_OWN]
+    assert len(theirs) == len(crds) + 2
+    assert all(each.request.retainOnDelete for each in theirs)
 
 
 def test_an_existing_operator_is_left_alone() -> None:
     engine, _ = run_program(changed("operator.mode", "existing"))
     kinds = {each.inputs["kind"] for each in engine.kubernetes()}
-    assert not kinds & {"CustomResourceDefinition", "Role", "RoleBinding", "ServiceAccount", "ClusterRole"}
+    assert not kinds & {*CRDS_OWN, "Role", "RoleBinding", "ServiceAccount", "ClusterRole"}
 
 
 def test_existing_secrets_are_used_and_no_keys_made() -> None:
