@@ -30,6 +30,7 @@ REFUSED = {
     "a word on a partition's line": ("slurm.conf", "PartitionName=x Nodes=ns_cpu Wow=3", "unrecognized key: Wow"),
     "a partition twice": ("slurm.conf", "PartitionName=main Nodes=ns_cpu", "duplicate entry for partition main"),
     "cgroup.conf": ("cgroup.conf", "Nonsense=1", "unrecognized key: Nonsense"),
+    "a SPANK plugin that is not there": ("plugstack.conf", "required /x.so", "requires /x.so, which this image does"),
 }
 
 
