@@ -13,6 +13,8 @@ import pytest
 
 IMAGE = "pulumi-slurm:jail.image"
 CANARY = "pulumi-slurm:nodeSets[0].jailImage"
+MEMORY = "pulumi-slurm:nodeSets[0].resources.memory"
+SMALLER, MEBIBYTES_LESS = "1264Mi", 16
 SECONDS = 240
 EVE = """
     useradd -m -s /bin/bash eve && echo 'eve:a password of hers' | chpasswd
@@ -33,6 +35,11 @@ def up(slurm, image: str) -> str:
 
 def updated(slurm) -> int:
     return int(slurm.get("nodeset", "cpu")["status"]["updated"])
+
+
+def memory(slurm) -> dict[str, int]:
+    """MiB that Slurm gives to jobs, by node."""
+    return {node: int(size) for node, size in map(str.split, slurm.sh("sinfo -h -N -o '%N %m'").ok().splitlines())}
 
 
 def roots(slurm, node: str) -> str:
@@ -65,9 +72,10 @@ def terminal(slurm, file: Path) -> Iterator[None]:
 
 @pytest.fixture
 def image(slurm):
-    """The image of the jail before, which is there again afterwards."""
-    before = slurm.pulumi("config", "get", "--path", IMAGE).ok()
+    """The image of the jail before, which is there again afterwards, as is the nodes' size."""
+    before, size = (slurm.pulumi("config", "get", "--path", key).ok() for key in (IMAGE, MEMORY))
     yield before
+    slurm.pulumi("config", "set", "--path", MEMORY, size).ok()
     canary = slurm.pulumi("config", "rm", "--path", CANARY)
     if canary.status == 0 or slurm.pulumi("config", "get", "--path", IMAGE).ok() != before:
         up(slurm, before)
@@ -93,11 +101,17 @@ def test_a_new_root_spares_the_running_job_and_the_old_one_is_back_in_seconds(sl
     own_root, eve = login_of_eve(slurm)
     shadow = slurm.on_pod("cpu-1", SHADOW).ok()
 
-    # One node set first: the login nodes stay.
+    # One node set first: the login nodes stay. Its nodes get another size on the way.
+    size, before = slurm.pulumi("config", "get", "--path", MEMORY).ok(), memory(slurm)
+    slurm.pulumi("config", "set", "--path", MEMORY, SMALLER).ok()
     slurm.pulumi("config", "set", "--path", CANARY, other).ok()
     slurm.pulumi("up", "--yes", "--skip-preview").ok()
     slurm.wait("the idle node moves", lambda: updated(slurm) == 1, SECONDS)
     slurm.wait("it takes jobs", lambda: slurm.nodes().get("cpu-0") == "idle", SECONDS)
+    smaller = {name: mebibytes - MEBIBYTES_LESS for name, mebibytes in before.items()}
+    slurm.wait("the moved one is smaller", lambda: memory(slurm) == {**before, "cpu-0": smaller["cpu-0"]}, 60)
+    less = f"DefMemPerCPU={smaller['cpu-0']}"
+    slurm.wait("a job asks for no more", lambda: less in slurm.sh("scontrol show partition main").stdout, 60)
     slurm.sh("srun -w cpu-0 sh -c 'id eve && ! command -v gcc'", seconds=120).ok()
     assert slurm.sh(f"squeue -h -j {job} -o %T").ok() == "RUNNING"
     waits = "cpu-1 when its jobs have ended"
@@ -109,9 +123,10 @@ def test_a_new_root_spares_the_running_job_and_the_old_one_is_back_in_seconds(sl
 
     slurm.sh("touch go-on").ok()
     slurm.wait("the job ends by itself", lambda: slurm.sh(f"squeue -h -j {job}").stdout.strip() == "", 60)
-    before, after = slurm.sh("cat version.out").ok().split()
-    assert before == after == own_root, "a job keeps its root to the end"
+    seen, after = slurm.sh("cat version.out").ok().split()
+    assert seen == after == own_root, "a job keeps its root to the end"
     slurm.wait("the other node follows", lambda: updated(slurm) == 2 and slurm.all_idle(), SECONDS)
+    slurm.wait("it is smaller, too", lambda: memory(slurm) == smaller, 60)
     new_root = roots(slurm, "cpu-1")
     assert roots(slurm, "cpu-0") == new_root != own_root
     assert login_of_eve(slurm) == (own_root, eve)
@@ -127,12 +142,14 @@ def test_a_new_root_spares_the_running_job_and_the_old_one_is_back_in_seconds(sl
     assert slurm.on_pod("slurm-login-0", SHADOW).ok() == shadow
     assert {name: slurm.get("pod", name)["metadata"]["uid"] for name in workers} == workers
 
+    slurm.pulumi("config", "set", "--path", MEMORY, size).ok()
     began = time.monotonic()
     old = up(slurm, image)
     said = slurm.kubectl("logs", f"job/slurm-jail-{old}", "-c", "populate").ok()
     assert f"the root {old} is complete\n" in f"{said}\n", "nothing is copied"
     print(f"seconds that `pulumi up` takes to go back: {time.monotonic() - began:.0f}")
     slurm.wait("both nodes are back", lambda: updated(slurm) == 2 and slurm.all_idle(), SECONDS)
+    slurm.wait("both have their size again", lambda: memory(slurm) == before, 60)
     slurm.sh("srun -w cpu-0 sh -c 'id eve && id frank && command -v gcc'", seconds=120).ok()
     assert login_of_eve(slurm) == (own_root, eve)
     assert slurm.on_pod("slurm-login-0", SHADOW).ok() == shadow
