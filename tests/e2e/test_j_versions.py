@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shlex
 import subprocess
 import time
@@ -14,7 +15,9 @@ import pytest
 IMAGE = "pulumi-slurm:jail.image"
 CANARY = "pulumi-slurm:nodeSets[0].jailImage"
 MEMORY = "pulumi-slurm:nodeSets[0].resources.memory"
+UPDATE = "pulumi-slurm:nodeSets[0].update"
 SMALLER, MEBIBYTES_LESS = "1264Mi", 16
+WAITS = "cpu-1 when its jobs have ended"
 SECONDS = 240
 EVE = """
     useradd -m -s /bin/bash eve && echo 'eve:a password of hers' | chpasswd
@@ -40,6 +43,16 @@ def updated(slurm) -> int:
 def memory(slurm) -> dict[str, int]:
     """MiB that Slurm gives to jobs, by node."""
     return {node: int(size) for node, size in map(str.split, slurm.sh("sinfo -h -N -o '%N %m'").ok().splitlines())}
+
+
+def message(slurm) -> str:
+    """The node set's most important sentence."""
+    return str(slurm.get("nodeset", "cpu")["status"]["message"])
+
+
+def set_policy(slurm, **policy: object) -> None:
+    """Changes the node set's policy of updates as an administrator may by hand; None takes a field away."""
+    slurm.kubectl("patch", "nodeset", "cpu", "--type=merge", "-p", json.dumps({"spec": {"update": policy}})).ok()
 
 
 def roots(slurm, node: str) -> str:
@@ -72,10 +85,12 @@ def terminal(slurm, file: Path) -> Iterator[None]:
 
 @pytest.fixture
 def image(slurm):
-    """The image of the jail before, which is there again afterwards, as is the nodes' size."""
+    """The image of the jail before, which is there again afterwards, as are the nodes' size and policy."""
     before, size = (slurm.pulumi("config", "get", "--path", key).ok() for key in (IMAGE, MEMORY))
     yield before
     slurm.pulumi("config", "set", "--path", MEMORY, size).ok()
+    slurm.pulumi("config", "rm", "--path", UPDATE)
+    set_policy(slurm, paused=False, deadlineSeconds=None)
     canary = slurm.pulumi("config", "rm", "--path", CANARY)
     if canary.status == 0 or slurm.pulumi("config", "get", "--path", IMAGE).ok() != before:
         up(slurm, before)
@@ -90,9 +105,10 @@ def job(slurm):
     number = slurm.sh(f"sbatch --parsable -w cpu-1 -o version.out --wrap {script!r}").ok()
     slurm.wait("the job runs", lambda: slurm.sh("cat version.out").stdout.strip(), 60)
     yield number
-    slurm.sh(f"touch go-on; scancel {number}; rm -f version.out").ok()
+    slurm.sh("touch go-on; scancel --me; rm -f version.out").ok()
 
 
+@pytest.mark.timeout(900)
 def test_a_new_root_spares_the_running_job_and_the_old_one_is_back_in_seconds(slurm, image, job, tmp_path):
     other = slurm.pulumi("config", "get", "--path", "pulumi-slurm:images.operator").ok()
     new = other.rpartition(":")[2]
@@ -105,7 +121,12 @@ def test_a_new_root_spares_the_running_job_and_the_old_one_is_back_in_seconds(sl
     size, before = slurm.pulumi("config", "get", "--path", MEMORY).ok(), memory(slurm)
     slurm.pulumi("config", "set", "--path", MEMORY, SMALLER).ok()
     slurm.pulumi("config", "set", "--path", CANARY, other).ok()
+    slurm.pulumi("config", "set", "--path", f"{UPDATE}.paused", "true").ok()
     slurm.pulumi("up", "--yes", "--skip-preview").ok()
+    kept = "0 of 2 nodes have the current template; update.paused keeps cpu-1, cpu-0 as they are"
+    slurm.wait("the update is paused", lambda: kept in message(slurm), SECONDS)
+    slurm.wait("no node is drained", lambda: slurm.nodes() == {"cpu-0": "idle", "cpu-1": "allocated"}, 60)
+    set_policy(slurm, paused=False)
     slurm.wait("the idle node moves", lambda: updated(slurm) == 1, SECONDS)
     slurm.wait("it takes jobs", lambda: slurm.nodes().get("cpu-0") == "idle", SECONDS)
     smaller = {name: mebibytes - MEBIBYTES_LESS for name, mebibytes in before.items()}
@@ -114,8 +135,7 @@ def test_a_new_root_spares_the_running_job_and_the_old_one_is_back_in_seconds(sl
     slurm.wait("a job asks for no more", lambda: less in slurm.sh("scontrol show partition main").stdout, 60)
     slurm.sh("srun -w cpu-0 sh -c 'id eve && ! command -v gcc'", seconds=120).ok()
     assert slurm.sh(f"squeue -h -j {job} -o %T").ok() == "RUNNING"
-    waits = "cpu-1 when its jobs have ended"
-    slurm.wait(waits, lambda: waits in slurm.get("nodeset", "cpu")["status"]["message"], SECONDS)
+    slurm.wait(WAITS, lambda: WAITS in message(slurm), SECONDS)
 
     # While both roots are in use, people are the same in both.
     slurm.on_pod("cpu-1", "chroot /run/jail useradd -m frank").ok()
@@ -134,6 +154,7 @@ def test_a_new_root_spares_the_running_job_and_the_old_one_is_back_in_seconds(sl
     # Then all: who is logged in is told, and the nodes that are there already stay.
     workers = {name: slurm.get("pod", name)["metadata"]["uid"] for name in ("cpu-0", "cpu-1")}
     slurm.pulumi("config", "rm", "--path", CANARY).ok()
+    slurm.pulumi("config", "rm", "--path", UPDATE).ok()
     with terminal(slurm, tmp_path / "terminal"):
         up(slurm, other)
         told = "slurm-login-0 is being replaced: your session here ends in"
@@ -142,12 +163,25 @@ def test_a_new_root_spares_the_running_job_and_the_old_one_is_back_in_seconds(sl
     assert slurm.on_pod("slurm-login-0", SHADOW).ok() == shadow
     assert {name: slurm.get("pod", name)["metadata"]["uid"] for name in workers} == workers
 
+    # Back again, under a job that is requeued when the deadline has passed, not before.
     slurm.pulumi("config", "set", "--path", MEMORY, size).ok()
+    set_policy(slurm, deadlineSeconds=3600)
+    taken = slurm.sh("sbatch --parsable --requeue -w cpu-1 -o /dev/null --wrap 'sleep 3600'").ok()
+    slurm.wait("a job runs", lambda: slurm.sh(f"squeue -h -j {taken} -o %T").ok() == "RUNNING", 60)
     began = time.monotonic()
     old = up(slurm, image)
     said = slurm.kubectl("logs", f"job/slurm-jail-{old}", "-c", "populate").ok()
     assert f"the root {old} is complete\n" in f"{said}\n", "nothing is copied"
     print(f"seconds that `pulumi up` takes to go back: {time.monotonic() - began:.0f}")
+    slurm.wait(WAITS, lambda: WAITS in message(slurm) and updated(slurm) == 1, SECONDS)
+    assert slurm.sh(f"squeue -h -j {taken} -o %T").ok() == "RUNNING"
+    set_policy(slurm, deadlineSeconds=1)
+    told = f"took the jobs of cpu-1, its deadline has passed: requeued {taken}"
+    times = f"squeue -h -j {taken} -O RestartCnt"
+    slurm.wait("the job is taken from the node", lambda: told in slurm.kubectl("get", "events").ok(), 60)
+    slurm.wait("it is requeued", lambda: slurm.sh(times).ok() == "1", 60)
+    set_policy(slurm, deadlineSeconds=None)
+    slurm.sh(f"scancel {taken}").ok()
     slurm.wait("both nodes are back", lambda: updated(slurm) == 2 and slurm.all_idle(), SECONDS)
     slurm.wait("both have their size again", lambda: memory(slurm) == before, 60)
     slurm.sh("srun -w cpu-0 sh -c 'id eve && id frank && command -v gcc'", seconds=120).ok()
