@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import logging
 import os
@@ -32,20 +31,7 @@ _LEAST_PAUSE_SECONDS = 0.3
 @kopf.on.login()
 def login(**_: Any) -> kopf.ConnectionInfo:
     """Show kopf the way to the API server that our own client takes."""
-    found = access.find()
-
-    def data(content: bytes | None) -> bytes | None:
-        return base64.b64encode(content) if content else None
-
-    # kopf writes data into temporary files; as a pod it is given the file, since the root is read-only.
-    return kopf.ConnectionInfo(
-        server=found.server,
-        ca_path=str(found.authority_file) if found.authority_file else None,
-        ca_data=None if found.authority_file else data(found.authority),
-        token=found.bearer(),
-        certificate_data=data(found.certificate),
-        private_key_data=data(found.key),
-    )
+    return access.find()
 
 
 @kopf.on.startup()
@@ -58,7 +44,7 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
     settings.watching.server_timeout = 300
     settings.watching.connect_timeout = 10
     identity = f"{os.environ.get('POD_NAME', socket.gethostname())}-{uuid.uuid4().hex[:8]}"
-    memo.api = KubernetesApi(access.find(), os.environ["POD_NAMESPACE"])
+    memo.api = KubernetesApi(access.find, os.environ["POD_NAMESPACE"])
     memo.lease = Lease(memo.api, identity)
     metrics.LEADER.set_function(memo.lease.held)
     key_file = Path(os.environ.get("JWT_KEY_FILE", names.JWT_KEY_FILE))

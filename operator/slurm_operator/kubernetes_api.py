@@ -7,13 +7,13 @@ would bring models of all of Kubernetes for seven calls.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 import httpx
+import kopf
 
-from slurm_operator import names
-from slurm_operator.access import Access
+from slurm_operator import access, names
 
 Object = dict[str, Any]
 DEADLINE_SECONDS = 5.0
@@ -35,11 +35,12 @@ class KubernetesError(Exception):
 class KubernetesApi:
     """The objects of one namespace, and Kubernetes' nodes."""
 
-    def __init__(self, access: Access, namespace: str) -> None:
-        self._access = access
+    def __init__(self, find: Callable[[], kopf.ConnectionInfo], namespace: str) -> None:
+        self._find = find
         self._namespace = namespace
+        found = find()
         self._client = httpx.AsyncClient(
-            base_url=access.server, verify=access.tls(), timeout=DEADLINE_SECONDS, trust_env=False
+            base_url=found.server, verify=access.tls(found), timeout=DEADLINE_SECONDS, trust_env=False
         )
 
     async def close(self) -> None:
@@ -180,5 +181,5 @@ class KubernetesApi:
             raise KubernetesError(0, f"{method} {path}: {type(error).__name__} {error}".rstrip()) from error
 
     def _headers(self, kind: str = "") -> dict[str, str]:
-        bearer = self._access.bearer()
-        return ({"Content-Type": kind} if kind else {}) | ({"Authorization": f"Bearer {bearer}"} if bearer else {})
+        token = self._find().token
+        return ({"Content-Type": kind} if kind else {}) | ({"Authorization": f"Bearer {token}"} if token else {})

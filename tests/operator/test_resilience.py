@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slurm_operator import access, slurm_rest
+from slurm_operator import slurm_rest
 from slurm_operator.healing import Healer
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
 from slurm_operator.lease import Lease
@@ -20,7 +20,7 @@ from slurm_operator.reconcile import Reconciler
 from devcluster.control_plane import free_ports
 from tests.operator import fake_slurmrestd
 from tests.operator.test_update_passes import change_template, images
-from tests.operator.world import KEY, Admin, FakeWorkloads, World, kubeconfig_of_role, operator, until
+from tests.operator.world import KEY, Admin, FakeWorkloads, World, access_by, kubeconfig_of_role, operator, until
 
 pytestmark = pytest.mark.apiserver
 
@@ -52,12 +52,12 @@ class OnePass:
     """Operators that live for one pass, each a new one without memory."""
 
     def __init__(self, world: World, kubeconfig: Path, folder: Path, kind: type[KubernetesApi]) -> None:
-        self._access, self._namespace, self._kind = access.from_kubeconfig(kubeconfig), world.namespace, kind
+        self._access, self._namespace, self._kind = access_by(kubeconfig), world.namespace, kind
         self._key = folder / "jwt.key"
         self._key.write_bytes(KEY)
 
     def reconciler(self) -> tuple[Reconciler, Healer, KubernetesApi]:
-        api = self._kind(self._access, self._namespace)
+        api = self._kind(lambda: self._access, self._namespace)
         lease = Held(api, "one")
         healer = Healer(api, lease, lambda: None, lambda: None)
         return Reconciler(api, lease, self._key, healer), healer, api
@@ -81,13 +81,15 @@ def lives(
     cluster: World, kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[Callable[[], Any], str], int]]:
     """Lets operators live and die until something is so; counts those that were killed."""
-    change = slurm_rest.SlurmRest._change
+    ask = slurm_rest.SlurmRest._call
 
-    async def change_and_die(self: slurm_rest.SlurmRest, *arguments: Any) -> None:
-        await change(self, *arguments)
-        raise KilledError
+    async def change_and_die(self: slurm_rest.SlurmRest, call: str, method: str, *rest: Any, **more: Any) -> Any:
+        answer = await ask(self, call, method, *rest, **more)
+        if method != "GET" or call == "reconfigure":
+            raise KilledError
+        return answer
 
-    monkeypatch.setattr(slurm_rest.SlurmRest, "_change", change_and_die)
+    monkeypatch.setattr(slurm_rest.SlurmRest, "_call", change_and_die)
     mortal = OnePass(cluster, kubeconfig, tmp_path, Mortal)
 
     def live_until(condition: Callable[[], Any], what: str) -> int:

@@ -21,8 +21,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import httpx
+import kopf
 import yaml
 from slurm_operator import access, mirror, names
 
@@ -37,12 +39,17 @@ KEY = b"k" * 32
 CONF = "ClusterName=test\nPartitionName=main Nodes=ns_cpu Default=YES\nPartitionName=side Nodes=ns_cpu\n"
 
 
+def access_by(kubeconfig: Path) -> kopf.ConnectionInfo:
+    """How an operator with that kubeconfig reaches the API server."""
+    with mock.patch.dict(os.environ, KUBECONFIG=str(kubeconfig)):
+        return access.find()
+
+
 class Admin:
     """An administrator's view of the API server."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        found = access.from_kubeconfig(kubeconfig)
-        self.access = found
+        self.access = access_by(kubeconfig)
         self._threads = threading.local()
 
     @property
@@ -50,7 +57,9 @@ class Admin:
         """A client of this thread's own: connections that two threads share are closed under one by the other."""
         if not hasattr(self._threads, "client"):
             found = self.access
-            self._threads.client = httpx.Client(base_url=found.server, verify=found.tls(), timeout=10, trust_env=False)
+            self._threads.client = httpx.Client(
+                base_url=found.server, verify=access.tls(found), timeout=10, trust_env=False
+            )
         client: httpx.Client = self._threads.client
         return client
 
@@ -339,10 +348,7 @@ def kubeconfig_of_role(world: World, folder: Path, held: Iterable[tuple[str, str
     path = world.path("serviceaccounts", "slurm-operator", "token")
     token = world.admin.call("POST", path, request)["status"]["token"]
     found = world.admin.access
-    cluster = {
-        "server": found.server,
-        "certificate-authority-data": base64.b64encode(found.authority).decode(),
-    }
+    cluster = {"server": found.server, "certificate-authority-data": found.ca_data}
     path_ = folder / "kubeconfig"
     path_.write_text(
         json.dumps(
