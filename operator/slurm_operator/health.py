@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from socketserver import ThreadingMixIn
 from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import httpx
 import prometheus_client as prometheus
+from prometheus_client.exposition import ThreadingWSGIServer
 
 from slurm_operator.kubernetes_api import KubernetesError
 
@@ -38,10 +38,6 @@ class Progress:
         return self._clock() - self._last
 
 
-class _Server(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-
-
 class _Quiet(WSGIRequestHandler):
     timeout = 5
 
@@ -64,7 +60,7 @@ def serve(progress: Mapping[str, Progress], port: int) -> Callable[[], None]:
         start("200 OK" if stalled < STALLED_SECONDS else "503 Service Unavailable", [("Content-Type", "text/plain")])
         return [f"{kind}: last pass {stalled:.0f} s ago\n".encode()]
 
-    server = make_server("", port, answer, server_class=_Server, handler_class=_Quiet)
+    server = make_server("", port, answer, server_class=ThreadingWSGIServer, handler_class=_Quiet)
     thread = threading.Thread(target=server.serve_forever, name="health", daemon=True)
     thread.start()
 

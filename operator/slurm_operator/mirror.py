@@ -27,11 +27,6 @@ class Watch:
     kind: str
     name: str = ""
 
-    @property
-    def plural(self) -> str:
-        """The kind as URLs have it; holds for every kind that the program declares."""
-        return plural(self.kind)
-
 
 def plural(kind: str) -> str:
     """A kind as URLs have it; holds for every kind that the program declares."""
@@ -70,7 +65,7 @@ class Mirror:
             self._tasks.pop(gone).cancel()
             self._objects.pop(gone, None)
         for new in wanted - self._tasks.keys():
-            self._tasks[new] = asyncio.create_task(self._keep(new), name=f"watch {new.plural} {new.name}")
+            self._tasks[new] = asyncio.create_task(self._keep(new), name=f"watch {new.kind} {new.name}")
 
     def snapshot(self, keys: Iterable[Key]) -> dict[Key, Object | None]:
         """How objects are, None for one that is missing; an object whose watch is broken is left out."""
@@ -115,14 +110,14 @@ class Mirror:
 
     async def _watch_once(self, watch: Watch) -> None:
         params = {"fieldSelector": f"metadata.name={watch.name}"} if watch.name else {}
-        listed = await self._api.listing(watch.api, watch.plural, params)
+        listed = await self._api.listing(watch.api, plural(watch.kind), params)
         # Lists leave out what every item is.
         items = [self._shape({"apiVersion": watch.api, "kind": watch.kind, **item}) for item in listed["items"]]
         self._objects[watch] = {item["metadata"]["name"]: item for item in items}
         self.broken.pop(watch, None)
         self._changed()
-        version = listed["metadata"]["resourceVersion"]
-        async for kind, live in self._api.watch(watch.api, watch.plural, {**params, "resourceVersion": version}):
+        from_here = {**params, "resourceVersion": listed["metadata"]["resourceVersion"]}
+        async for kind, live in self._api.watch(watch.api, plural(watch.kind), from_here):
             self._see(self._objects[watch], kind, self._shape(live))
 
     def _see(self, objects: dict[str, Object], kind: str, live: Object) -> None:

@@ -7,6 +7,7 @@ import base64
 import dataclasses
 import datetime
 from collections.abc import Mapping
+from typing import TypeVar
 
 from slurm_operator import names
 from slurm_operator.decisions import accounting, ownership
@@ -28,6 +29,7 @@ from slurm_operator.seen import (
 
 CUSTOM_API = f"{names.GROUP}/{names.VERSION}"
 _LOG_LINES = 100
+_Policy = TypeVar("_Policy", UpdatePolicy, ReactionPolicy)
 _NOT_STARTING = frozenset(
     {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"}
     | {"CreateContainerError", "RunContainerError", "CrashLoopBackOff"}
@@ -216,8 +218,8 @@ def node_set(body: Object) -> NodeSet:
         deleting=deleting,
         forced=annotations.get(names.FORCE_ANNOTATION) == "true" or removal.force,
         removal=removal,
-        update=_update_policy(spec.get("update", {})),
-        reactions=_reaction_policy(spec.get("reactions", {})),
+        update=_policy(UpdatePolicy, spec.get("update", {})),
+        reactions=_policy(ReactionPolicy, spec.get("reactions", {})),
         restarts=tuple(
             Restart(each["node"], datetime.datetime.fromisoformat(each["at"]), each.get("replace", False))
             for each in body.get("status", {}).get("restarts", [])
@@ -233,15 +235,11 @@ def _removal_policy(spec: Object) -> RemovalPolicy:
     return RemovalPolicy(0 if forced else spec.get("deadlineSeconds"), force=forced)
 
 
-def _update_policy(spec: Object) -> UpdatePolicy:
-    return UpdatePolicy(spec.get("maxUnavailable", 1), spec.get("deadlineSeconds"), spec.get("paused", False))
-
-
-def _reaction_policy(spec: Object) -> ReactionPolicy:
+def _policy(kind: type[_Policy], spec: Object) -> _Policy:
     """Read a policy, whose keys are those of the fields, in camelCase; the CRD has the same defaults."""
-    words = {field.name: field.name.split("_") for field in dataclasses.fields(ReactionPolicy)}
+    words = {field.name: field.name.split("_") for field in dataclasses.fields(kind)}
     keys = {name: first + "".join(word.title() for word in more) for name, (first, *more) in words.items()}
-    return ReactionPolicy(**{name: spec[key] for name, key in keys.items() if key in spec})
+    return kind(**{name: spec[key] for name, key in keys.items() if key in spec})
 
 
 def _ledger_revision(secret: Object | None) -> str | None:

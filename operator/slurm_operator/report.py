@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import logging
 import time
 from collections.abc import Iterable
 
 from slurm_operator import names
-from slurm_operator.decisions.status import Condition
+from slurm_operator.decisions.findings import Condition
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.lease import Lease
 from slurm_operator.observe import CUSTOM_API
@@ -51,16 +52,8 @@ async def write_status(
     for condition in conditions:
         known = old.get(condition.type, {})
         kept = known.get("lastTransitionTime") if known.get("status") == condition.status else None
-        rows.append(
-            {
-                "type": condition.type,
-                "status": condition.status,
-                "reason": condition.reason,
-                "message": condition.message,
-                "observedGeneration": generation,
-                "lastTransitionTime": kept or timestamp(now),
-            }
-        )
+        times = {"observedGeneration": generation, "lastTransitionTime": kept or timestamp(now)}
+        rows.append(dataclasses.asdict(condition) | times)
     after = {key: value for key, value in fields.items() if value is not None}
     after |= {"observedGeneration": generation, "message": headline(conditions), "conditions": rows}
     if after == before:
