@@ -9,23 +9,14 @@ from collections.abc import Awaitable, Mapping
 import httpx
 
 from slurm_operator import metrics, names, report
-from slurm_operator.decisions import config, daemons, deletion, machines, reactions, replicas, status, updates
+from slurm_operator.decisions import config, deletion, moves
 from slurm_operator.decisions import nodes as slurm_nodes
+from slurm_operator.decisions.findings import Finding
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.lease import Lease
 from slurm_operator.observe import CUSTOM_API
 from slurm_operator.seen import Cluster
-from slurm_operator.slurm_rest import SlurmError, SlurmRefused, SlurmRest
-
-Decided = (
-    replicas.Move
-    | updates.Update
-    | reactions.RestartUnfit
-    | reactions.ReplaceUnfit
-    | machines.Move
-    | daemons.TakeOver
-    | daemons.RestartController
-)
+from slurm_operator.slurm_rest import SlurmError, SlurmRest, Trouble
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +24,8 @@ REFUSED = "ActionRefused"
 """Reason of a change that was answered with a refusal: it says nothing about other changes."""
 
 
-async def attempt(api: KubernetesApi, body: Object, kind: str, work: Awaitable[str]) -> status.Finding | None:
-    """Carry out one change; a refusal is told in Degraded and tried again by the next pass."""
+async def attempt(api: KubernetesApi, body: Object, kind: str, work: Awaitable[str]) -> list[Finding]:
+    """Carry out one change; returned is why it failed, which is told in Degraded, and the next pass tries again."""
     try:
         done = await work
     except (SlurmError, KubernetesError) as error:
@@ -43,16 +34,23 @@ async def attempt(api: KubernetesApi, body: Object, kind: str, work: Awaitable[s
             raise  # What this pass saw is no longer so: the next one decides anew.
         metrics.ACTION_FAILURES.labels(kind).inc()
         log.warning("action failed: %s error=%s", kind, error)
-        refused = isinstance(error, SlurmRefused) or httpx.codes.is_client_error(answer)
-        return status.Finding(REFUSED if refused else "ActionFailed", f"{kind}: {error}")
+        refused = httpx.codes.is_client_error(answer) or getattr(error, "reason", None) is Trouble.REFUSED
+        return [Finding(REFUSED if refused else "ActionFailed", f"{kind}: {error}")]
     if done:
         metrics.ACTIONS.labels(kind).inc()
         log.info("%s: %s", kind, done)
         await report.event(api, body, kind, done)
-    return None
+    return []
 
 
-async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: Decided) -> str:
+async def carry_out(
+    api: KubernetesApi, rest: SlurmRest, lease: Lease, body: Object, decided: moves.Move
+) -> list[Finding]:
+    """Attempt a decision about what `body` declares."""
+    return await attempt(api, body, moves.kind(decided), move(api, rest, lease, decided))
+
+
+async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: moves.Move) -> str:
     """Carry out one decision about a node set, or slurmctld.
 
     Returns:
@@ -60,14 +58,14 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: Decid
     """
     lease.check()
     match decided:
-        case replicas.SetReplicas():
+        case moves.SetReplicas():
             # The resourceVersion makes this fail if the set is no longer what the decision was made on.
             metadata = {"name": decided.stateful_set, "resourceVersion": decided.resource_version}
             spec = {"replicas": decided.replicas}
             body = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec}
             await api.apply("apps/v1", "statefulsets", body)
             return f"set StatefulSet {decided.stateful_set} from {decided.was} to {decided.replicas} replicas"
-        case replicas.Drain(node=name):
+        case moves.Drain(node=name):
             now = await rest.node(name)
             if now is None or slurm_nodes.is_drained(now):
                 return ""
@@ -76,7 +74,7 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: Decid
             metrics.DRAINS.labels(decided.reason.removeprefix(names.REASON_PREFIX).partition(" ")[0]).inc()
             purposes = {names.SCALE_IN_REASON: "it is to be removed", names.UPDATE_REASON: "it is to be updated"}
             return f"drained {name}: {purposes.get(decided.reason) or decided.reason.removeprefix(names.REASON_PREFIX)}"
-        case replicas.Undrain(node=name):
+        case moves.Undrain(node=name):
             now = await rest.node(name)
             ours = now is not None and (slurm_nodes.is_our_drain(now) or slurm_nodes.is_machine_drain(now))
             if now is None or not (ours or slurm_nodes.is_new(now)):
@@ -86,10 +84,10 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: Decid
             if slurm_nodes.is_machine_drain(now):
                 return f"undrained {name}: its machine may be used again"
             return f"undrained {name}: {'it is new and works' if slurm_nodes.is_new(now) else 'it stays as it is'}"
-        case replicas.DeleteRecord(node=name):
+        case moves.DeleteRecord(node=name):
             await rest.delete_node(name)
             return f"deleted Slurm's record of {name}: its pod is gone"
-        case replicas.TakeJobs(node=name):
+        case moves.TakeJobs(node=name):
             now = await rest.node(name)
             if now is None or not slurm_nodes.is_our_drain(now, *slurm_nodes.WAITING_REASONS):
                 return ""
@@ -97,61 +95,60 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: Decid
             lease.check()
             await rest.take_down(name, f"{now.reason}{names.DEADLINE_PASSED}")
             return f"took the jobs of {name}, its deadline has passed: {deletion.fates(taken)}"
-        case updates.RestartPod(node=name):
-            await api.delete("v1", "pods", name, decided.resource_version)
-            return f"deleted the idle pod {name}: a new one has the current template"
-        case machines.Comment(node=name):
+        case moves.Comment(node=name):
             now = await rest.node(name)
             if now is None or (now.comment and not now.comment.startswith(names.NODE_REASON)):
                 return ""
             lease.check()
             await rest.comment(name, decided.text)
             return f"commented on {name}: {decided.text}" if decided.text else f"took the comment on {name} away"
-        case machines.SetEvictable(node=name, evictable=True):
+        case moves.SetEvictable(node=name, evictable=True):
             metadata = {"name": name, "resourceVersion": decided.resource_version}
             labels = {"labels": {names.EVICTABLE_LABEL: "true"}}
             await api.apply("v1", "pods", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata | labels})
             return f"let {name} be evicted: it is drained and idle, and its machine is to be emptied"
-        case machines.SetEvictable(node=name):
+        case moves.SetEvictable(node=name):
             label = names.EVICTABLE_LABEL.replace("/", "~1")
             await api.patch("v1", "pods", name, [{"op": "remove", "path": f"/metadata/labels/{label}"}])
             return f"protected {name} from eviction again"
-        case reactions.ReplaceUnfit(node=name):
-            if decided.cordon:
-                await _cordon(api, lease, decided)
-                lease.check()
-            await api.delete("v1", "pods", name, decided.resource_version)
-            cordoned = f", and cordoned {decided.machine}" if decided.cordon else ""
-            return f"deleted the idle pod {name}, to start on another machine{cordoned}: {decided.reason}"
-        case reactions.RestartUnfit(node=name):
-            await api.delete("v1", "pods", name, decided.resource_version)
-            return f"deleted the idle pod {name}, to start anew: {decided.reason}"
-        case daemons.TakeOver(stateful_set=name):
+        case moves.TakeOver(stateful_set=name):
             # Not applied: rollingUpdate, which Kubernetes filled in, has to go for it.
             strategy = {"type": "OnDelete", "rollingUpdate": None}
             change = {"metadata": {"resourceVersion": decided.resource_version}, "spec": {"updateStrategy": strategy}}
             await api.merge("apps/v1", "statefulsets", name, change)
             return f"took over the updates of StatefulSet {name}, so that slurmctld comes after slurmdbd"
-        case daemons.RestartController(pod=name):
+        case moves.DeletePod(pod=name):
+            if decided.cordon:
+                await _cordon(api, lease, decided)
+                lease.check()
             await api.delete("v1", "pods", name, decided.resource_version)
-            return f"deleted the pod {name}, jobs go on: {decided.why}"
+            cordoned = f", and cordoned {decided.cordon}" if decided.cordon else ""
+            return f"deleted the {_DELETED[decided.purpose].format(name)}{cordoned}: {decided.why}"
 
 
-async def _cordon(api: KubernetesApi, lease: Lease, decided: reactions.ReplaceUnfit) -> None:
+_DELETED = {
+    moves.Purpose.UPDATE: "idle pod {}",
+    moves.Purpose.ANEW: "idle pod {}, to start anew",
+    moves.Purpose.ELSEWHERE: "idle pod {}, to start on another machine",
+    moves.Purpose.CONTROLLER: "pod {}, jobs go on",
+}
+
+
+async def _cordon(api: KubernetesApi, lease: Lease, decided: moves.DeletePod) -> None:
     """Let nothing more be scheduled on a machine, and write why on it; pods that run there stay."""
-    found = await api.get("v1", "nodes", decided.machine)
+    found = await api.get("v1", "nodes", decided.cordon)
     if found is None:
         return
     taints = [each for each in found["spec"].get("taints", []) if each["key"] != names.UNFIT_TAINT]
-    taint = {"key": names.UNFIT_TAINT, "value": decided.node, "effect": "NoSchedule"}
+    taint = {"key": names.UNFIT_TAINT, "value": decided.pod, "effect": "NoSchedule"}
     version = found["metadata"]["resourceVersion"]
-    annotations = {names.UNFIT_TAINT: f"{decided.node}: {decided.reason}"}
+    annotations = {names.UNFIT_TAINT: f"{decided.pod}: {decided.why}"}
     change = {
         "metadata": {"resourceVersion": version, "annotations": annotations},
         "spec": {"unschedulable": True, "taints": [*taints, taint]},
     }
     lease.check()
-    await api.merge("v1", "nodes", decided.machine, change)
+    await api.merge("v1", "nodes", decided.cordon, change)
 
 
 async def guard(api: KubernetesApi, lease: Lease, node_set: Object, rest_url: str) -> str:

@@ -8,7 +8,7 @@ import time
 
 from slurm_operator import actions, metrics, rehearsal
 from slurm_operator.decisions import config, daemons
-from slurm_operator.decisions.status import Finding, Findings
+from slurm_operator.decisions.findings import Finding, Findings, shown
 from slurm_operator.kubernetes_api import KubernetesApi, Object
 from slurm_operator.lease import Lease
 from slurm_operator.seen import Kubernetes, Nodes, Running, SlurmJob, Unknown
@@ -69,35 +69,29 @@ class Configuration:
             case config.Promote():
                 copying = actions.promote(self._api, self._lease, seen.cluster, decided)
                 failed = await actions.attempt(self._api, body, "PromoteConfiguration", copying)
-                found.wrong += [failed] if failed else []
+                found.wrong += failed
                 active = active if failed else decided.files
                 # A copy made just now is not in the pod yet: the next pass tells slurmctld.
                 if not failed and isinstance(running, Running) and not config.is_read(decided.files, running):
                     found.moving.append(_RECONFIGURING)
-            case config.Refuse(message=message):
-                found.blocking.append(Finding("ConfigurationRefused", message))
-                found.wrong.append(Finding("ConfigurationRefused", message))
-            case config.Hold(message=message):
-                found.wrong.append(Finding("ConfigurationHeld", message))
+            case Finding():
+                found.blocking += [decided] if decided.reason == config.REFUSED else []
+                found.wrong.append(decided)
         closing = config.closing(wanted, active, decided, running, seen.cluster.closed)
         closed = await self._close(rest, body, seen, closing, found)
         telling = None if isinstance(decided, config.Promote) else config.reconfiguration(active, running, jobs)
-        if isinstance(telling, config.Hold):
-            found.wrong.append(Finding("ConfigurationHeld", telling.message))
-        elif isinstance(telling, config.Reconfigure) and active is not None:
+        if isinstance(telling, Finding):
+            found.wrong.append(telling)
+        elif telling and telling.start_words:
+            why = f"slurmctld takes {', '.join(telling.start_words)} at its start only"
+            found.moving.append(Finding("Restarting", f"slurmctld restarts, for it reads the new configuration: {why}"))
+            if pod := daemons.controller_pod(seen):
+                found.wrong += await actions.carry_out(self._api, rest, self._lease, body, daemons.restart(pod, why))
+        elif telling and active is not None:
             found.moving.append(_RECONFIGURING)
             if self._is_time(config.content_hash(active)):
                 told = actions.reconfigure(self._api, rest, self._lease, seen.cluster)
-                failed = await actions.attempt(self._api, body, "Reconfigure", told)
-                found.wrong += [failed] if failed else []
-        elif isinstance(telling, config.Restart):
-            why = f"slurmctld takes {', '.join(telling.words)} at its start only"
-            found.moving.append(Finding("Restarting", f"slurmctld restarts, for it reads the new configuration: {why}"))
-            if pod := daemons.controller_pod(seen):
-                restart = daemons.RestartController(pod.name, pod.resource_version, why)
-                moved = actions.move(self._api, rest, self._lease, restart)
-                failed = await actions.attempt(self._api, body, "RestartController", moved)
-                found.wrong += [failed] if failed else []
+                found.wrong += await actions.attempt(self._api, body, "Reconfigure", told)
         return found, closed
 
     def judge_nodes(self, nodes: Nodes | Unknown, running: Running | Unknown) -> Findings:
@@ -111,9 +105,8 @@ class Configuration:
         late = config.outdated(nodes, running)
         metrics.OUTDATED_NODES.set(len(late))
         if late:
-            shown = ", ".join(late[:10]) + (f" and {len(late) - 10} more" if len(late) > 10 else "")
             overdue = datetime.datetime.now(datetime.UTC) - running.started > config.NODES_READ_WITHIN
-            message = f"still with the configuration before: {shown}"
+            message = f"still with the configuration before: {shown(late)}"
             more = "; `scontrol reconfigure` asks them again, a new pod helps in any case" if overdue else ""
             (found.wrong if overdue else found.moving).append(Finding("NodesOutdated", message + more))
         return found
@@ -127,7 +120,7 @@ class Configuration:
         for name, state in states.items():
             setting = actions.set_partition(rest, self._lease, name, state)
             failed = await actions.attempt(self._api, body, "SetPartition", setting)
-            found.wrong += [failed] if failed else []
+            found.wrong += failed
             there |= {name} if failed or state == "DRAIN" else set()
         return frozenset(there)
 

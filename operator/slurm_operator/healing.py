@@ -18,8 +18,8 @@ from typing import Any
 
 from slurm_operator import actions, metrics, names, observe
 from slurm_operator.decisions import drift
+from slurm_operator.decisions.findings import Condition, Finding
 from slurm_operator.decisions.pace import Pace
-from slurm_operator.decisions.status import Condition, Finding
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.lease import Lease
 from slurm_operator.mirror import Mirror, Watch, plural
@@ -94,11 +94,11 @@ class Healer:
             return Pace.MOVING  # What was seen is older than this ledger.
         plan = drift.plan(self._ledger, live, self._clean, self._healed, now)
         try:
-            failed = [await self._check(bodies[0], check, now) for check in plan.checks]
+            failed = [each for check in plan.checks for each in await self._check(bodies[0], check, now)]
         except KubernetesError:
             self._wake()  # An object is no longer as it was seen: look again soon, its watch may have nothing to tell.
             raise
-        self._say(standing, (*plan.problems, *(each for each in failed if each)))
+        self._say(standing, (*plan.problems, *failed))
         return Pace.STEADY
 
     def _standing(self, cluster: Object, now: datetime.datetime) -> tuple[Condition, datetime.datetime]:
@@ -125,7 +125,7 @@ class Healer:
             for (kind, name), declared in (self._ledger.objects if self._ledger else {}).items()
         )
 
-    async def _check(self, cluster: Object, check: drift.Check, now: datetime.datetime) -> Finding | None:
+    async def _check(self, cluster: Object, check: drift.Check, now: datetime.datetime) -> list[Finding]:
         key = (check.declared["kind"], check.declared["metadata"]["name"])
         work = self._restore(check)
 

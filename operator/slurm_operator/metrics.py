@@ -1,9 +1,5 @@
 """What Prometheus reads of the operator."""
 
-import contextlib
-import time
-from collections.abc import Iterator
-
 import prometheus_client as prometheus
 
 PASSES = prometheus.Histogram("pulumi_slurm_pass_seconds", "Duration of a pass", ["subject", "outcome"])
@@ -19,18 +15,5 @@ REPAIRS_HELD = prometheus.Gauge(
 WANTED = prometheus.Gauge("pulumi_slurm_wanted_actions", "Nodes that are still to be acted on", ["node_set", "action"])
 OUTDATED_NODES = prometheus.Gauge("pulumi_slurm_outdated_nodes", "Nodes with the configuration before slurmctld's")
 LEADER = prometheus.Gauge("pulumi_slurm_lease_held", "1 while this process may act")
-_REST = prometheus.Histogram("pulumi_slurm_rest_seconds", "Latency of slurmrestd", ["call"])
-_REST_ERRORS = prometheus.Counter("pulumi_slurm_rest_errors_total", "Failed calls of slurmrestd", ["call", "error"])
-
-
-@contextlib.contextmanager
-def rest_call(call: str) -> Iterator[None]:
-    """Measure one call of slurmrestd; an exception counts as its failure."""
-    started = time.monotonic()
-    try:
-        yield
-    except Exception as error:
-        _REST_ERRORS.labels(call, type(error).__name__).inc()
-        raise
-    finally:
-        _REST.labels(call).observe(time.monotonic() - started)
+REST = prometheus.Histogram("pulumi_slurm_rest_seconds", "Latency of slurmrestd", ["call"])
+REST_ERRORS = prometheus.Counter("pulumi_slurm_rest_errors_total", "Failed calls of slurmrestd", ["call", "error"])

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from slurm_operator import actions, metrics, names, report
 from slurm_operator.decisions import deletion, machines, reactions, replicas, serving, status, updates
 from slurm_operator.decisions import nodes as slurm_nodes
+from slurm_operator.decisions.findings import Finding, Findings
+from slurm_operator.decisions.moves import Move, SetReplicas
 from slurm_operator.kubernetes_api import KubernetesApi, Object
 from slurm_operator.lease import Lease
 from slurm_operator.seen import Evidence, Machines, Nodes, NodeSet, Pod, SlurmJob, Unknown, Workload
@@ -38,8 +40,8 @@ class Served:
 
     slurm: Slurm
     scales: Mapping[str, replicas.Scale | None]
-    waits: Mapping[str, status.Finding]
-    problems: list[status.Finding]
+    waits: Mapping[str, Finding]
+    problems: list[Finding]
     hold: str = ""
     plans: Mapping[str, reactions.Plan] = dataclasses.field(default_factory=dict)
 
@@ -85,15 +87,14 @@ class NodeSets:
         scales = {each.name: serving.scale(each, workloads, pods, now, known_machines) for each in found}
         jobs_needed = jobs_needed or any(each.deleting for each in found)
         slurm = await _look(rest, [scale for scale in scales.values() if scale], jobs_needed=jobs_needed)
-        problems: list[status.Finding] = []
-        waits: dict[str, status.Finding] = {}
+        problems: list[Finding] = []
+        waits: dict[str, Finding] = {}
         plans: dict[str, reactions.Plan] = {}
         for each in found:
             body, scale = bodies[each.name], scales[each.name]
             if not each.deleting and each.guard != rest.url:
                 guarding = actions.guard(self._api, self._lease, body, rest.url)
-                failed = await actions.attempt(self._api, body, "Guard", guarding)
-                problems += [failed] if failed else []
+                problems += await actions.attempt(self._api, body, "Guard", guarding)
             if scale is None:
                 continue
             if not isinstance(slurm.nodes, Unknown):
@@ -103,12 +104,13 @@ class NodeSets:
             if each.deleting and each.guard is not None:
                 workload = workloads.get(each.stateful_set)
                 decided = deletion.judge(each, scale, workload, slurm.nodes, slurm.jobs, cluster_stays=cluster_stays)
-                waiting = await self.release(body, decided) if isinstance(decided, deletion.Release) else decided
-                waits |= {each.name: waiting} if waiting else {}
+                waiting = await self.release(body, decided) if isinstance(decided, deletion.Release) else [decided]
+                if waiting:
+                    waits[each.name] = waiting[0]
         return Served(slurm, scales, waits, problems, hold, plans)
 
-    async def release(self, body: Object, decided: deletion.Release) -> status.Finding | None:
-        """Let a NodeSet go, or return why it could not be."""
+    async def release(self, body: Object, decided: deletion.Release) -> list[Finding]:
+        """Let a NodeSet go; returned is why it could not be."""
         releasing = actions.release(self._api, self._lease, body, decided)
         failed = await actions.attempt(self._api, body, "Release", releasing)
         if not failed:
@@ -123,8 +125,8 @@ class NodeSets:
         node_set: NodeSet,
         workload: Workload | None,
         served: Served,
-        refused: status.Findings | None,
-    ) -> tuple[status.Counts, status.Findings]:
+        refused: Findings | None,
+    ) -> tuple[status.Counts, Findings]:
         """Write a NodeSet's status, and return what of it concerns the whole cluster."""
         nodes, waiting = served.slurm.nodes, served.waits.get(node_set.name)
         counts, found = status.Counts(node_set.replicas or 0), refused
@@ -139,7 +141,7 @@ class NodeSets:
         found.wrong[:0] = held  # What is asked of somebody comes before what he may know.
         own = dataclasses.replace(found, blocking=[*([waiting] if waiting else []), *found.blocking])
         if isinstance(nodes, Unknown):
-            own.unknown = [*found.unknown, status.Finding(nodes.reason, nodes.message)]
+            own.unknown = [*found.unknown, Finding(nodes.reason, nodes.message)]
         labels = {names.INSTANCE_LABEL: node_set.cluster, names.NODE_SET_LABEL: node_set.name}
         fields: dict[str, object] = {
             "replicas": workload.created if workload else 0,
@@ -159,7 +161,7 @@ class NodeSets:
             metrics.WANTED.labels(node_set.name, action).set(number)
         return counts, found
 
-    async def _tell(self, body: Object, waits: Iterable[status.Finding], held: list[status.Finding]) -> None:
+    async def _tell(self, body: Object, waits: Iterable[Finding], held: list[Finding]) -> None:
         """Write an Event when something begins to wait or to be held, and count what is held now."""
         name, now = body["metadata"]["name"], {(each.reason, each.node): each for each in (*waits, *held)}
         before = self._told.get(name, frozenset())
@@ -178,8 +180,8 @@ class NodeSets:
         slurm: Slurm,
         hold: str,
         plan: reactions.Plan | None,
-    ) -> list[status.Finding]:
-        moves: list[actions.Decided]
+    ) -> list[Finding]:
+        moves: list[Move]
         if isinstance(slurm.nodes, Unknown):
             moves = [*replicas.moves_unseen(scale)]
         else:
@@ -189,17 +191,16 @@ class NodeSets:
                 *machines.moves(scale, slurm.nodes, slurm.evidence),
                 *(plan.moves if plan else ()),
             ]
-        problems: list[status.Finding] = []
+        problems: list[Finding] = []
         for done, decided in enumerate(moves):
             # Refusals cost little and may last: they take no other move's place.
             if done - len(problems) >= MOVES_PER_PASS:
                 break
-            move = actions.move(self._api, rest, self._lease, decided)
-            failed = await actions.attempt(self._api, body, type(decided).__name__, move)
-            problems += [failed] if failed else []
-            if failed and failed.reason != actions.REFUSED:
+            failed = await actions.carry_out(self._api, rest, self._lease, body, decided)
+            problems += failed
+            if any(each.reason != actions.REFUSED for each in failed):
                 break  # Nobody answers; to ask for every move would cost a deadline each.
-            if not failed and isinstance(decided, replicas.SetReplicas):
+            if not failed and isinstance(decided, SetReplicas):
                 direction = "out" if decided.replicas > decided.was else "in"
                 metrics.REPLICA_MOVES.labels(direction).inc(abs(decided.replicas - decided.was))
         return problems

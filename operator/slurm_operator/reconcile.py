@@ -9,6 +9,7 @@ from pathlib import Path
 
 from slurm_operator import actions, configuring, names, node_sets, observe, report
 from slurm_operator.decisions import accounting, config, daemons, deletion, serving, status
+from slurm_operator.decisions.findings import Finding, Findings
 from slurm_operator.decisions.pace import Pace
 from slurm_operator.healing import Healer
 from slurm_operator.kubernetes_api import KubernetesApi, Object
@@ -96,13 +97,9 @@ class Reconciler:
         mark = "" if isinstance(running, Unknown) else config.mark(running.parameters)
         return await self._say(body, set_bodies, seen, served, found, {"running": mark, "closed": sorted(closed)})
 
-    async def _move_controller(self, rest: SlurmRest, body: Object, seen: Kubernetes) -> list[status.Finding]:
+    async def _move_controller(self, rest: SlurmRest, body: Object, seen: Kubernetes) -> list[Finding]:
         decided = daemons.controller(seen)
-        if decided is None:
-            return []
-        move = actions.move(self._api, rest, self._lease, decided)
-        failed = await actions.attempt(self._api, body, type(decided).__name__, move)
-        return [failed] if failed else []
+        return await actions.carry_out(self._api, rest, self._lease, body, decided) if decided else []
 
     def _machines(self, pods: Mapping[str, Pod]) -> dict[str, Machine] | None:
         """The Kubernetes nodes of pods that there are; None while the watch does not tell."""
@@ -142,10 +139,10 @@ class Reconciler:
         set_bodies: Mapping[str, Object],
         seen: Kubernetes,
         served: node_sets.Served,
-        configured: status.Findings,
+        configured: Findings,
         configuration: Mapping[str, object],
     ) -> Pace:
-        all_sets, all_counts = status.Findings(), []
+        all_sets, all_counts = Findings(), []
         for each in seen.node_sets:
             if each.deleting and each.name not in served.waits:
                 continue  # It is gone, or was told about by itself.
@@ -184,9 +181,9 @@ class Reconciler:
 
     async def _refuse(self, body: Object, served: str) -> None:
         message = f"this namespace is served for SlurmCluster {served}; use a namespace for each Slurm cluster"
-        problem = status.Finding("AnotherClusterInNamespace", message)
-        conditions = status.Findings(blocking=[problem], wrong=[problem]).conditions("")
-        await report.write_status(self._api, self._lease, body, conditions, {})
+        found = Findings()
+        found.tell("AnotherClusterInNamespace", message, found.blocking, found.wrong)
+        await report.write_status(self._api, self._lease, body, found.conditions(""), {})
 
     async def _client(self, url: str) -> SlurmRest:
         authority = _authority(self._authority_file) if url.startswith("https:") else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import enum
 import ssl
 import time
 from collections.abc import Mapping
@@ -26,49 +27,31 @@ DEADLINE_SECONDS = 5.0
 TOKEN_SECONDS = 240
 FULL_LISTING_SECONDS = 60.0
 _SLURMCTLD_AWAY = frozenset({1800, 1801, 1802, 1803, 1900})
-_ATTEMPTS = 2
+
+
+class Trouble(enum.StrEnum):
+    """Why Slurm could not be seen or changed, as the word for a condition."""
+
+    UNREACHABLE = "RestUnreachable"
+    """slurmrestd refused the connection or did not answer in time."""
+    UNTRUSTED = "RestUntrusted"
+    """slurmrestd's certificate is not one that we trust, so that nothing was said to it."""
+    CONTROLLER_AWAY = "SlurmctldUnreachable"
+    """slurmrestd answers, slurmctld does not."""
+    FORBIDDEN = "RestUnauthorized"
+    """Our token was not accepted."""
+    UNUSABLE = "RestAnswerUnusable"
+    """The answer is not what the API promises."""
+    REFUSED = "SlurmRefused"
+    """Slurm answered with errors."""
 
 
 class SlurmError(Exception):
-    """Slurm could not be seen or changed; `reason` is the word for a condition."""
+    """Slurm could not be seen or changed."""
 
-    reason = "SlurmUnknown"
-
-
-class SlurmUnreachable(SlurmError):
-    """slurmrestd refused the connection or did not answer in time."""
-
-    reason = "RestUnreachable"
-
-
-class SlurmUntrusted(SlurmError):
-    """slurmrestd's certificate is not one that we trust, so that nothing was said to it."""
-
-    reason = "RestUntrusted"
-
-
-class SlurmctldAway(SlurmError):
-    """slurmrestd answers, slurmctld does not."""
-
-    reason = "SlurmctldUnreachable"
-
-
-class SlurmForbidden(SlurmError):
-    """Our token was not accepted."""
-
-    reason = "RestUnauthorized"
-
-
-class SlurmGarbage(SlurmError):
-    """The answer is not what the API promises."""
-
-    reason = "RestAnswerUnusable"
-
-
-class SlurmRefused(SlurmError):
-    """Slurm answered with errors."""
-
-    reason = "SlurmRefused"
+    def __init__(self, reason: Trouble, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class SlurmRest:
@@ -100,12 +83,12 @@ class SlurmRest:
         answer = await self._read("nodes", "/nodes/", params)
         if answer is None:
             if self._nodes is None or not ask_for_changes:
-                raise SlurmGarbage("nodes: 'not modified' without a question about changes")
+                raise SlurmError(Trouble.UNUSABLE, "nodes: 'not modified' without a question about changes")
             return self._nodes
         last_update = _number(answer.get("last_update"), "last_update")
         listed = [_node(item) for item in _items(answer, "nodes")]
         if len({node.name for node in listed}) != len(listed):
-            raise SlurmGarbage("nodes: a node is listed twice")
+            raise SlurmError(Trouble.UNUSABLE, "nodes: a node is listed twice")
         self._nodes = {node.name: node for node in listed}
         self._next_update_time = last_update + 1 if time.time() >= last_update + 2 else last_update
         self._full_listing_at = time.monotonic()
@@ -113,58 +96,60 @@ class SlurmRest:
 
     async def jobs(self) -> tuple[SlurmJob, ...]:
         """List all jobs that slurmctld knows."""
-        answer = await self._read("jobs", "/jobs/", {})
+        answer = await self._read("jobs", "/jobs/")
         if answer is None:
-            raise SlurmGarbage("jobs: 'not modified' without a question about changes")
+            raise SlurmError(Trouble.UNUSABLE, "jobs: 'not modified' without a question about changes")
         return tuple(_job(item) for item in _items(answer, "jobs"))
 
     async def node(self, name: str) -> SlurmNode | None:
         """Read one node anew, None if Slurm has no such record."""
         try:
-            answer = await self._read("node", f"/node/{quote(name, safe='')}", {})
-        except SlurmRefused:
-            return None
+            answer = await self._read("node", _node_path(name))
+        except SlurmError as error:
+            if error.reason is Trouble.REFUSED:
+                return None
+            raise
         listed = [_node(item) for item in _items(answer or {}, "nodes")]
         return next((node for node in listed if node.name == name), None)
 
     async def drain(self, name: str, reason: str) -> None:
         """Give a node no new jobs."""
-        await self._change("drain", "POST", f"/node/{quote(name, safe='')}", {"state": ["DRAIN"], "reason": reason})
+        await self._call("drain", "POST", _node_path(name), {"state": ["DRAIN"], "reason": reason})
 
     async def take_down(self, name: str, reason: str) -> None:
         """Take a node's jobs from it: those that may are requeued, the others end (NODE_FAIL); a drain stays."""
-        await self._change("take_down", "POST", f"/node/{quote(name, safe='')}", {"state": ["DOWN"], "reason": reason})
+        await self._call("take_down", "POST", _node_path(name), {"state": ["DOWN"], "reason": reason})
 
     async def undrain(self, name: str) -> None:
         """Lift a drain; unlike RESUME it leaves a DOWN node down."""
-        await self._change("undrain", "POST", f"/node/{quote(name, safe='')}", {"state": ["UNDRAIN"]})
+        await self._call("undrain", "POST", _node_path(name), {"state": ["UNDRAIN"]})
 
     async def comment(self, name: str, text: str) -> None:
         """Write a note on a node, which has no effect; an empty one takes it away."""
-        await self._change("comment", "POST", f"/node/{quote(name, safe='')}", {"comment": text})
+        await self._call("comment", "POST", _node_path(name), {"comment": text})
 
     async def delete_node(self, name: str) -> None:
         """Delete a node's record; Slurm refuses while jobs or reservations use it."""
-        await self._change("delete_node", "DELETE", f"/node/{quote(name, safe='')}", None)
+        await self._call("delete_node", "DELETE", _node_path(name))
 
     async def reconfigure(self) -> None:
         """Tell slurmctld to read its files. It answers before it has read them, so success shows in what follows."""
-        await self._change("reconfigure", "GET", "/reconfigure/", None)
+        await self._call("reconfigure", "GET", "/reconfigure/")
         self._nodes = None
 
     async def running(self) -> Running:
         """Ask slurmctld what it runs with."""
-        answer = await self._read("conf", "/conf", {}) or {}
+        answer = await self._read("conf", "/conf") or {}
         try:
             shown, started = answer["slurm_conf"], _moment(_count(answer["slurm_conf_meta"], "BOOT_TIME"))
             communication = frozenset(str(word).lower() for word in shown.get("CommunicationParameters") or ())
             return Running(",".join(shown["SlurmctldParameters"]), started, communication)
         except (KeyError, TypeError, AttributeError) as error:
-            raise SlurmGarbage(f"conf: the answer holds no configuration: {error}") from error
+            raise SlurmError(Trouble.UNUSABLE, f"conf: the answer holds no configuration: {error}") from error
 
     async def partition_state(self, name: str) -> str:
         """Read whether a partition takes jobs (UP), finishes those that it has (DRAIN) …, empty if there is none."""
-        answer = await self._read("partition", f"/partition/{quote(name, safe='')}", {}) or {}
+        answer = await self._read("partition", f"/partition/{quote(name, safe='')}") or {}
         # An unknown one is a warning, and no list.
         found = _items({"partitions": [], **answer}, "partitions")
         return next(iter(_states(found[0].get("partition", {}), "state"))) if found else ""
@@ -172,46 +157,49 @@ class SlurmRest:
     async def set_partition(self, name: str, state: str) -> None:
         """Set a partition's state until slurmctld reads its files again."""
         wanted = {"name": name, "partition": {"state": [state]}}
-        await self._change("set_partition", "POST", "/partitions/", {"partitions": [wanted]})
+        await self._call("set_partition", "POST", "/partitions/", {"partitions": [wanted]})
 
-    async def _read(self, call: str, path: str, params: dict[str, str]) -> dict[str, Any] | None:
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                return await self._call(call, "GET", path, params=params)
-            except (SlurmUnreachable, SlurmForbidden):
-                self._token = ("", 0.0)
-                if attempt == _ATTEMPTS:
-                    raise
-                await asyncio.sleep(0.2)
-        raise AssertionError("unreachable")
-
-    async def _change(self, call: str, method: str, path: str, body: dict[str, Any] | None) -> None:
-        await self._call(call, method, path, body=body)
+    async def _read(self, call: str, path: str, params: dict[str, str] | None = None) -> dict[str, Any] | None:
+        """Read, a second time if slurmrestd was away or the token was not accepted."""
+        try:
+            return await self._call(call, "GET", path, params=params)
+        except SlurmError as error:
+            if error.reason not in (Trouble.UNREACHABLE, Trouble.FORBIDDEN):
+                raise
+        self._token = ("", 0.0)
+        await asyncio.sleep(0.2)
+        return await self._call(call, "GET", path, params=params)
 
     async def _call(
         self,
         call: str,
         method: str,
         path: str,
-        *,
-        params: dict[str, str] | None = None,
         body: dict[str, Any] | None = None,
+        params: dict[str, str] | None = None,
     ) -> dict[str, Any] | None:
-        with metrics.rest_call(call):
-            try:
-                # httpx limits each read; a server that drips bytes is stopped by the limit on the whole.
-                async with asyncio.timeout(DEADLINE_SECONDS):
-                    answer = await self._client.request(
-                        method, path, params=params, json=body, headers={"X-SLURM-USER-TOKEN": self._user_token()}
-                    )
-            except (httpx.HTTPError, TimeoutError) as error:
-                if distrust := _distrust(error):
-                    raise SlurmUntrusted(f"{self.url}: {self._whose_fault(distrust)}") from error
-                what = "no answer in time" if isinstance(error, TimeoutError | httpx.TimeoutException) else str(error)
-                raise SlurmUnreachable(f"{self.url}: {what or type(error).__name__}") from error
-            except OSError as error:
-                raise SlurmForbidden(f"the key for tokens cannot be read: {error}") from error
-            return _checked(call, answer)
+        try:
+            with metrics.REST.labels(call).time():
+                return _checked(call, await self._request(method, path, body, params))
+        except SlurmError as error:
+            metrics.REST_ERRORS.labels(call, error.reason).inc()
+            raise
+
+    async def _request(
+        self, method: str, path: str, body: dict[str, Any] | None, params: dict[str, str] | None
+    ) -> httpx.Response:
+        try:
+            headers = {"X-SLURM-USER-TOKEN": self._user_token()}
+            # httpx limits each read; a server that drips bytes is stopped by the limit on the whole.
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                return await self._client.request(method, path, params=params, json=body, headers=headers)
+        except (httpx.HTTPError, TimeoutError) as error:
+            if distrust := _distrust(error):
+                raise SlurmError(Trouble.UNTRUSTED, f"{self.url}: {self._whose_fault(distrust)}") from error
+            what = "no answer in time" if isinstance(error, TimeoutError | httpx.TimeoutException) else str(error)
+            raise SlurmError(Trouble.UNREACHABLE, f"{self.url}: {what or type(error).__name__}") from error
+        except OSError as error:
+            raise SlurmError(Trouble.FORBIDDEN, f"the key for tokens cannot be read: {error}") from error
 
     def _whose_fault(self, distrust: ssl.SSLCertVerificationError) -> str:
         if self.authority is None:
@@ -227,6 +215,10 @@ class SlurmRest:
             token = jwt.encode(claims, self._key_file.read_bytes(), algorithm="HS256")
             self._token = (token, expires)
         return token
+
+
+def _node_path(name: str) -> str:
+    return f"/node/{quote(name, safe='')}"
 
 
 def _trust(authority: bytes | None) -> ssl.SSLContext:
@@ -250,29 +242,35 @@ def _checked(call: str, answer: httpx.Response) -> dict[str, Any] | None:
     if answer.status_code == httpx.codes.NOT_MODIFIED:
         return None
     if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-        raise SlurmForbidden(f"{call}: slurmrestd does not accept our token ({answer.status_code})")
+        raise SlurmError(Trouble.FORBIDDEN, f"{call}: slurmrestd does not accept our token ({answer.status_code})")
     try:
         parsed = answer.json()
     except ValueError as error:
         if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
-            raise SlurmUnreachable(f"{call}: the proxy in front of slurmrestd does not reach it") from error
-        raise SlurmGarbage(f"{call}: HTTP {answer.status_code} with an answer that is no JSON") from error
+            raise SlurmError(
+                Trouble.UNREACHABLE, f"{call}: the proxy in front of slurmrestd does not reach it"
+            ) from error
+        raise SlurmError(
+            Trouble.UNUSABLE, f"{call}: HTTP {answer.status_code} with an answer that is no JSON"
+        ) from error
     if not isinstance(parsed, dict) or not isinstance(parsed.get("errors", []), list):
-        raise SlurmGarbage(f"{call}: HTTP {answer.status_code} with an answer of another shape")
+        raise SlurmError(Trouble.UNUSABLE, f"{call}: HTTP {answer.status_code} with an answer of another shape")
     errors = [error for error in parsed.get("errors", []) if isinstance(error, dict)]
     if errors:
         words = "; ".join(f"{error.get('description', '')}: {error.get('error', '')}" for error in errors)
         away = any(error.get("error_number") in _SLURMCTLD_AWAY for error in errors)
-        raise SlurmctldAway(words) if away else SlurmRefused(words)
+        raise SlurmError(Trouble.CONTROLLER_AWAY if away else Trouble.REFUSED, words)
     if answer.is_error or "errors" not in parsed:
-        raise SlurmGarbage(f"{call}: HTTP {answer.status_code} without the errors that the API promises")
+        raise SlurmError(
+            Trouble.UNUSABLE, f"{call}: HTTP {answer.status_code} without the errors that the API promises"
+        )
     return parsed
 
 
 def _items(answer: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     items = answer.get(key)
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise SlurmGarbage(f"{key}: the answer holds no list of them")
+        raise SlurmError(Trouble.UNUSABLE, f"{key}: the answer holds no list of them")
     return items
 
 
@@ -293,7 +291,7 @@ def _job(item: Mapping[str, Any]) -> SlurmJob:
     try:
         nodes = hostlist.expand(_text(item, "nodes"))
     except ValueError as error:
-        raise SlurmGarbage(f"jobs: {error}") from error
+        raise SlurmError(Trouble.UNUSABLE, f"jobs: {error}") from error
     return SlurmJob(
         job_id=_count(item, "job_id"),
         states=_states(item, "job_state"),
@@ -315,26 +313,26 @@ def _moment(seconds: int) -> datetime.datetime:
 def _states(item: Mapping[str, Any], key: str) -> frozenset[str]:
     states = item.get(key)
     if not isinstance(states, list) or not states or not all(isinstance(state, str) for state in states):
-        raise SlurmGarbage(f"{key}: {states!r} is no list of states")
+        raise SlurmError(Trouble.UNUSABLE, f"{key}: {states!r} is no list of states")
     return frozenset(states)
 
 
 def _text(item: Mapping[str, Any], key: str) -> str:
     text = item.get(key)
     if not isinstance(text, str):
-        raise SlurmGarbage(f"{key}: {text!r} is no text")
+        raise SlurmError(Trouble.UNUSABLE, f"{key}: {text!r} is no text")
     return text
 
 
 def _count(item: Mapping[str, Any], key: str) -> int:
     count = item.get(key)
     if not isinstance(count, int):
-        raise SlurmGarbage(f"{key}: {count!r} is no number")
+        raise SlurmError(Trouble.UNUSABLE, f"{key}: {count!r} is no number")
     return count
 
 
 def _number(value: object, key: str) -> int:
     """Read Slurm's {set, infinite, number}."""
     if not isinstance(value, dict) or not value.get("set") or not isinstance(value.get("number"), int):
-        raise SlurmGarbage(f"{key}: {value!r} is no number")
+        raise SlurmError(Trouble.UNUSABLE, f"{key}: {value!r} is no number")
     return int(value["number"])

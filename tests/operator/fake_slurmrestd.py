@@ -17,6 +17,8 @@ from typing import Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import jwt
+import pytest
+from slurm_operator.slurm_rest import SlurmError, Trouble
 
 API = "/slurm/v0.0.45"
 _Silent = Literal["refuse", "hang", "drip"]
@@ -366,3 +368,8 @@ def running(key: bytes, tls: ssl.SSLContext | None = None) -> Iterator[FakeSlurm
         yield fake
     finally:
         fake.refuse()
+
+
+def raises(trouble: Trouble, match: str | None = None) -> pytest.RaisesExc[SlurmError]:
+    """Expect one kind of trouble."""
+    return pytest.raises(SlurmError, match=match, check=lambda error: error.reason is trouble)

@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 from slurm_operator import actions, lease, names, slurm_rest
-from slurm_operator.decisions import machines, replicas
+from slurm_operator.decisions import moves
 from slurm_operator.kubernetes_api import KubernetesApi
 
 from tests.operator.fake_slurmrestd import FakeSlurm, FakeSlurmrestd
@@ -20,31 +20,31 @@ NODE = "cpu-0"
 NOTE = f"{names.NODE_REASON}m is not ready"
 Meanwhile = Callable[[FakeSlurm], None]
 
-MOVES: dict[str, actions.Decided] = {
-    "drain": replicas.Drain(NODE),
-    "undrain": replicas.Undrain(NODE),
-    "take jobs": replicas.TakeJobs(NODE),
-    "comment": machines.Comment(NODE, NOTE),
-    "delete record": replicas.DeleteRecord(NODE),
+MOVES: dict[str, moves.Move] = {
+    "drain": moves.Drain(NODE),
+    "undrain": moves.Undrain(NODE),
+    "take jobs": moves.TakeJobs(NODE),
+    "comment": moves.Comment(NODE, NOTE),
+    "delete record": moves.DeleteRecord(NODE),
 }
 
 
-def prepare(slurm: FakeSlurm, move: actions.Decided) -> None:
+def prepare(slurm: FakeSlurm, move: moves.Move) -> None:
     """The node as it was when the move was decided."""
     slurm.register(NODE)
-    if isinstance(move, replicas.Undrain | replicas.TakeJobs):
+    if isinstance(move, moves.Undrain | moves.TakeJobs):
         slurm.drain(NODE, names.SCALE_IN_REASON, names.SLURM_USER)
-    if isinstance(move, replicas.TakeJobs):
+    if isinstance(move, moves.TakeJobs):
         slurm.run_job(NODE)
         slurm.nodes[NODE]["state"].append("DRAIN")
 
 
 @pytest.fixture
-def carry_out(slurm: FakeSlurmrestd, tmp_path: Path) -> Callable[[actions.Decided, int], str]:
+def carry_out(slurm: FakeSlurmrestd, tmp_path: Path) -> Callable[[moves.Move, int], str]:
     key = tmp_path / "jwt.key"
     key.write_bytes(KEY)
 
-    async def moved(move: actions.Decided, checks: int) -> str:
+    async def moved(move: moves.Move, checks: int) -> str:
         rest = slurm_rest.SlurmRest(slurm.url, key)
         try:
             return await actions.move(cast(KubernetesApi, None), rest, LeaseFor(checks), move)
@@ -56,7 +56,7 @@ def carry_out(slurm: FakeSlurmrestd, tmp_path: Path) -> Callable[[actions.Decide
 
 @pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
 def test_what_was_decided_is_done_while_nothing_has_changed(
-    slurm: FakeSlurmrestd, carry_out: Callable[[actions.Decided, int], str], move: actions.Decided
+    slurm: FakeSlurmrestd, carry_out: Callable[[moves.Move, int], str], move: moves.Move
 ) -> None:
     prepare(slurm.slurm, move)
     assert NODE in carry_out(move, 9)
@@ -66,9 +66,9 @@ def test_what_was_decided_is_done_while_nothing_has_changed(
 @pytest.mark.parametrize("checks", [0, 1])
 @pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
 def test_nothing_is_done_once_the_lease_is_lost_even_between_the_look_and_the_change(
-    slurm: FakeSlurmrestd, carry_out: Callable[[actions.Decided, int], str], move: actions.Decided, checks: int
+    slurm: FakeSlurmrestd, carry_out: Callable[[moves.Move, int], str], move: moves.Move, checks: int
 ) -> None:
-    if checks and isinstance(move, replicas.DeleteRecord):
+    if checks and isinstance(move, moves.DeleteRecord):
         return  # It looks at nothing in between.
     prepare(slurm.slurm, move)
     with pytest.raises(lease.NotLeading):
@@ -108,7 +108,7 @@ def commented(slurm: FakeSlurm) -> None:
     ],
 )
 def test_what_somebody_else_has_done_meanwhile_stays(
-    slurm: FakeSlurmrestd, carry_out: Callable[[actions.Decided, int], str], move: str, meanwhile: Meanwhile
+    slurm: FakeSlurmrestd, carry_out: Callable[[moves.Move, int], str], move: str, meanwhile: Meanwhile
 ) -> None:
     prepare(slurm.slurm, MOVES[move])
     meanwhile(slurm.slurm)

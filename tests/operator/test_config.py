@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from slurm_operator.decisions import config, effects
-from slurm_operator.decisions.config import Hold, Promote, Reconfigure, Refuse, Rehearse, Verdict
+from slurm_operator.decisions.config import HELD, REFUSED, Promote, Reconfigure, Rehearse, Verdict
+from slurm_operator.decisions.findings import Finding
 from slurm_operator.seen import Running, SlurmJob, SlurmNode, Unknown
 
 from components.config import slurm_options
@@ -32,8 +33,12 @@ def job(number: int, partition: str, state: str = "RUNNING") -> SlurmJob:
     return SlurmJob(number, frozenset({state}), frozenset(partition.split(",")), frozenset({"cpu-0"}))
 
 
-def promotion(wanted: Any, active: Any, **given: Any) -> object:
+def promotion(wanted: Any, active: Any, **given: Any) -> Rehearse | Promote | Finding | None:
     return config.promotion(wanted, active, **{"declared": True, "verdict": TAKEN, "jobs": (), **given})
+
+
+def is_held(decided: object) -> bool:
+    return isinstance(decided, Finding) and decided.reason == HELD
 
 
 def test_partitions_are_read_as_slurm_reads_them() -> None:
@@ -62,7 +67,8 @@ def test_nothing_is_used_that_a_slurmctld_has_not_tried() -> None:
 
 def test_a_refused_configuration_is_not_used_and_slurmctlds_words_are_told() -> None:
     refused = promotion(TWO, ONE, verdict=Verdict(False, "Bad value"))
-    assert isinstance(refused, Refuse)
+    assert isinstance(refused, Finding)
+    assert refused.reason == REFUSED
     assert refused.message.endswith("slurmctld refuses it: Bad value")
 
 
@@ -72,7 +78,8 @@ def test_words_about_an_accepted_configuration_are_kept() -> None:
 
 def test_a_partition_with_jobs_is_not_removed_and_takes_no_more() -> None:
     held = promotion(ONE, TWO, jobs=[job(7, "Side"), job(8, "main")])
-    assert isinstance(held, Hold)
+    assert isinstance(held, Finding)
+    assert held.reason == HELD
     assert "partition Side" in held.message
     assert "jobs 7:" in held.message
     assert config.closing(ONE, TWO, held, WITH_TWO, frozenset()) == {"Side", "third"}
@@ -88,21 +95,22 @@ def test_a_closed_partition_stays_so_until_it_is_gone_or_wanted_again() -> None:
 
 def test_a_partition_of_another_case_is_another_partition() -> None:
     renamed = {"slurm.conf": TWO["slurm.conf"].replace("Side", "side")}
-    assert isinstance(promotion(renamed, TWO, jobs=[job(7, "Side")]), Hold)
+    assert is_held(promotion(renamed, TWO, jobs=[job(7, "Side")]))
 
 
 def test_waiting_jobs_count_and_ended_ones_do_not() -> None:
-    assert isinstance(promotion(ONE, TWO, jobs=[job(1, "main,third", "PENDING")]), Hold)
+    assert is_held(promotion(ONE, TWO, jobs=[job(1, "main,third", "PENDING")]))
     assert promotion(ONE, TWO, jobs=[job(1, "Side", "COMPLETED")]) == Promote(ONE)
 
 
 def test_a_key_that_costs_jobs_waits_until_there_is_none() -> None:
     other = {"slurm.conf": TWO["slurm.conf"] + "switchTYPE=switch/hpe_slingshot # x\n"}
     held = promotion(other, TWO, jobs=[job(7, "main"), job(8, "Side", "PENDING")])
-    assert isinstance(held, Hold)
+    assert isinstance(held, Finding)
+    assert held.reason == HELD
     assert held.message.startswith("switchtype changes: slurmctld may forget all jobs.")
     assert held.message.endswith("there are 7, 8")
-    assert isinstance(promotion(other, TWO, jobs=BLIND), Hold)
+    assert is_held(promotion(other, TWO, jobs=BLIND))
     assert promotion(other, TWO, jobs=[job(7, "main", "COMPLETED")]) == Promote(other)
     assert config.jobs_needed(other, TWO, WITH_TWO)
 
@@ -113,7 +121,7 @@ def test_the_costs_are_of_keys_that_slurm_knows(key: str) -> None:
 
 
 def test_a_partition_is_not_removed_blindly_but_a_mending_edit_goes_through() -> None:
-    assert isinstance(promotion(ONE, TWO, jobs=BLIND), Hold)
+    assert is_held(promotion(ONE, TWO, jobs=BLIND))
     assert promotion(TWO, ONE, jobs=BLIND) == Promote(TWO)
 
 
@@ -126,7 +134,7 @@ def test_slurmctld_is_told_until_it_runs_with_the_active_files() -> None:
 
 
 def test_a_job_that_came_after_the_copy_holds_the_reconfigure() -> None:
-    assert isinstance(config.reconfiguration(ONE, WITH_TWO, [job(9, "Side")]), Hold)
+    assert is_held(config.reconfiguration(ONE, WITH_TWO, [job(9, "Side")]))
 
 
 @pytest.mark.parametrize(

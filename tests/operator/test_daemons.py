@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from slurm_operator.decisions import config, daemons, effects, status
-from slurm_operator.decisions.daemons import RestartController, TakeOver
+from slurm_operator.decisions.findings import Findings
+from slurm_operator.decisions.moves import DeletePod, Purpose, TakeOver
 from slurm_operator.seen import Kubernetes, Pod, Running, Unknown
 
 from components.config import slurm_options
@@ -42,7 +43,7 @@ def test_slurmctlds_updates_are_taken_over_from_kubernetes_at_once() -> None:
 
 def test_slurmctld_moves_when_slurmdbd_has() -> None:
     moved = daemons.controller(cluster({"revision": OLD}))
-    assert moved == RestartController("slurm-controller-0", "7", "a new one has the current template")
+    assert moved == DeletePod("slurm-controller-0", "7", Purpose.CONTROLLER, "a new one has the current template")
     assert daemons.controller(cluster()) is None, "it is as declared"
 
 
@@ -50,7 +51,7 @@ def test_slurmctld_moves_when_slurmdbd_has() -> None:
     "broken", [{"ready": False}, {"ready": False, "trouble": "container controller: CrashLoopBackOff"}]
 )
 def test_a_slurmctld_that_never_became_ready_moves_too(broken: dict[str, Any]) -> None:
-    assert isinstance(daemons.controller(cluster({"revision": OLD, **broken})), RestartController)
+    assert isinstance(daemons.controller(cluster({"revision": OLD, **broken})), DeletePod)
 
 
 @pytest.mark.parametrize(
@@ -68,9 +69,9 @@ def test_slurmctld_never_moves_before_slurmdbd_and_waits_for_no_broken_one(
     slurmdbd: dict[str, Any], words: str, moves: bool
 ) -> None:
     seen = cluster({"revision": OLD}, slurmdbd, accounting_words=words)
-    assert isinstance(daemons.controller(seen), RestartController) is moves
+    assert isinstance(daemons.controller(seen), DeletePod) is moves
     without = dataclasses.replace(seen, workloads={k: v for k, v in seen.workloads.items() if k != "slurm-accounting"})
-    assert isinstance(daemons.controller(without), RestartController)
+    assert isinstance(daemons.controller(without), DeletePod)
 
 
 def test_slurmctld_does_not_move_while_an_up_is_under_way_or_its_pod_ends() -> None:
@@ -81,10 +82,10 @@ def test_slurmctld_does_not_move_while_an_up_is_under_way_or_its_pod_ends() -> N
 @pytest.mark.parametrize("pod", [{"revision": OLD}, {"revision": OLD, "terminating": True}], ids=["old", "ending"])
 def test_until_slurmctld_has_moved_the_cluster_is_not_as_declared_and_no_worker_moves(pod: dict[str, Any]) -> None:
     seen = cluster(pod)
-    found = status.cluster(seen, {}, status.Findings(), status.Counts(0, 0))
+    found = status.cluster(seen, {}, Findings(), status.Counts(0, 0))
     assert [each.reason for each in found.blocking] == [each.reason for each in found.moving] == ["ControllerUpdating"]
     assert "slurm-controller moves first" in daemons.holds_workers(seen, RUNNING)
-    waiting = status.cluster(cluster(pod, {"ready": 0}), {}, status.Findings(), status.Counts(0, 0))
+    waiting = status.cluster(cluster(pod, {"ready": 0}), {}, Findings(), status.Counts(0, 0))
     assert waiting.blocking[0].message == "slurmctld moves to its current template: slurm-accounting comes first"
 
 
@@ -118,7 +119,7 @@ def files(mark: str, *lines: str) -> dict[str, str]:
 )
 def test_slurmctld_reads_by_a_restart_what_it_takes_at_its_start_only(line: str, restart: tuple[str, ...]) -> None:
     before, after = Running("pulumi_slurm=11", NOW), files("22", line)
-    wanted = config.Restart(restart) if restart else config.Reconfigure()
+    wanted = config.Reconfigure(restart)
     assert config.reconfiguration(after, before, ()) == wanted
     taken = dataclasses.replace(before, communication=frozenset(restart))
     assert config.reconfiguration(after, taken, ()) == config.Reconfigure(), "it started with it"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from slurm_operator import observe
 from slurm_operator.decisions import deletion, serving
-from slurm_operator.decisions.status import Finding
+from slurm_operator.decisions.findings import Finding
 from slurm_operator.seen import Nodes, NodeSet, Pod, RemovalPolicy, SlurmJob, SlurmNode, Unknown, Workload
 
 from tests.operator.fake_slurmrestd import FakeSlurmrestd

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from slurm_operator import observe
 from slurm_operator.decisions import machines, replicas
-from slurm_operator.decisions.machines import Comment, SetEvictable
-from slurm_operator.decisions.replicas import Drain, Undrain
+from slurm_operator.decisions.moves import Comment, Drain, Move, SetEvictable, Undrain
 from slurm_operator.seen import Evidence, Machine, Pod, ReactionPolicy, SlurmJob, SlurmNode, Taint, Toleration
 
 from tests.operator.test_replicas import NOW, job, node, pod
@@ -51,7 +50,7 @@ def decide(size: replicas.Scale, seen: SlurmNode | None, *jobs: SlurmJob) -> lis
     return [each for each in moves(size, listing, jobs) if not isinstance(each, Comment)]
 
 
-def moves(size: replicas.Scale, listing: dict[str, SlurmNode], jobs: tuple[SlurmJob, ...] = ()) -> list[machines.Move]:
+def moves(size: replicas.Scale, listing: dict[str, SlurmNode], jobs: tuple[SlurmJob, ...] = ()) -> list[Move]:
     return machines.moves(size, listing, Evidence(listing, jobs))
 
 
@@ -209,7 +208,7 @@ def test_a_machine_that_went_away_while_cordoned_counts_for_the_breaker_too() ->
     size = scale(AWAY)
     cordoned = dataclasses.replace(AWAY, cordoned=True)
     both = dataclasses.replace(size, machines={**(size.machines or {}), "k8s-0": cordoned})
-    assert decide(both, node("cpu-1")) == [replicas.Drain("cpu-0", "pulumi-slurm:node k8s-0 is cordoned")]
+    assert decide(both, node("cpu-1")) == [Drain("cpu-0", "pulumi-slurm:node k8s-0 is cordoned")]
 
 
 def test_a_dry_run_only_tells_of_a_machine_that_is_away_and_obeys_a_cordon() -> None:

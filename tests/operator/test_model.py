@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from slurm_operator import actions, lease, names
 from slurm_operator.decisions import machines, reactions, replicas, updates
 from slurm_operator.decisions import nodes as slurm_nodes
+from slurm_operator.decisions.moves import DeletePod, Drain, Move, Purpose
 from slurm_operator.kubernetes_api import KubernetesError
 from slurm_operator.seen import Evidence, ReactionPolicy, RemovalPolicy, UpdatePolicy
 
@@ -211,7 +212,7 @@ class Model(stateful.RuleBasedStateMachine):
             listing = {**slurm_nodes.with_jobs(listing, evidence.jobs)}
         plan = reactions.plan(scale, listing, evidence, self.hold)
         assert len({*plan.restarts} - {*cluster.restarts}) <= cluster.reactions.at_once
-        moves: list[actions.Decided] = [
+        moves: list[Move] = [
             *replicas.moves(scale, listing, evidence),
             *updates.moves(scale, listing, evidence, self.hold),
             *machines.moves(scale, listing, evidence),
@@ -228,14 +229,14 @@ class Model(stateful.RuleBasedStateMachine):
             pass  # The next pass decides anew.
         cluster.now += datetime.timedelta(seconds=2)
 
-    def carry_out(self, decided: actions.Decided, ours: lease.Lease, scale: replicas.Scale) -> None:
-        if isinstance(decided, reactions.RestartUnfit | reactions.ReplaceUnfit):
-            replaces = isinstance(decided, reactions.ReplaceUnfit)
-            noted = [each.replace for each in self.cluster.restarts if each.node == decided.node]
-            assert noted[-1:] == [replaces], f"{decided.node} is repaired without a note: {noted}"
+    def carry_out(self, decided: Move, ours: lease.Lease, scale: replicas.Scale) -> None:
+        if isinstance(decided, DeletePod) and decided.purpose is not Purpose.UPDATE:
+            replaces = decided.purpose is Purpose.ELSEWHERE
+            noted = [each.replace for each in self.cluster.restarts if each.node == decided.pod]
+            assert noted[-1:] == [replaces], f"{decided.pod} is repaired without a note: {noted}"
             Model.repairs[replaces] = Model.repairs.get(replaces, 0) + 1
         done = finished(actions.move(self.api, self.rest, ours, decided))
-        if done and isinstance(decided, replicas.Drain) and decided.reason == names.UPDATE_REASON:
+        if done and isinstance(decided, Drain) and decided.reason == names.UPDATE_REASON:
             updating = self.cluster.updating(scale.members())
             assert len(updating) <= self.cluster.update.max_unavailable, f"too many at once: {updating}"
 

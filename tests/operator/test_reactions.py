@@ -11,7 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from slurm_operator.decisions import reactions, replicas
-from slurm_operator.decisions.reactions import Cause, ReplaceUnfit, RestartUnfit
+from slurm_operator.decisions.moves import DeletePod, Purpose
+from slurm_operator.decisions.reactions import Cause
 from slurm_operator.seen import Evidence, Machine, Pod, ReactionPolicy, Restart, SlurmJob, SlurmNode, Taint
 
 from tests.operator.test_replicas import NOW, job, node
@@ -80,7 +81,7 @@ def test_a_restart_is_noted_first_and_done_by_a_later_pass() -> None:
     first = decide(scale(), unfit("cpu-1"))
     assert first == reactions.Plan(restarts=(Restart("cpu-1", NOW),))
     second = decide(scale(restarts=first.restarts), unfit("cpu-1"))
-    assert second == reactions.Plan(moves=(RestartUnfit("cpu-1", "7", UNFIT),), restarts=first.restarts)
+    assert second == reactions.Plan(moves=(DeletePod("cpu-1", "7", Purpose.ANEW, UNFIT),), restarts=first.restarts)
 
 
 def test_a_restart_that_was_done_is_not_done_again() -> None:
@@ -254,8 +255,8 @@ def lost(words: str = "k8s-cpu-1 is not ready", cpus: int = 0) -> SlurmNode:
     return dataclasses.replace(unfit("cpu-1", f"pulumi-slurm:node {words}", cpus), reason_user="slurm")
 
 
-def replaced(reason: str, *, cordon: bool = True) -> ReplaceUnfit:
-    return ReplaceUnfit("cpu-1", "7", reason, "k8s-cpu-1", cordon)
+def replaced(reason: str, *, cordon: bool = True) -> DeletePod:
+    return DeletePod("cpu-1", "7", Purpose.ELSEWHERE, reason, "k8s-cpu-1" if cordon else "")
 
 
 NOTE = (Restart("cpu-1", NOW, replace=True),)
@@ -411,10 +412,10 @@ class Repairs(RuleBasedStateMachine):
         jobs = tuple(job(number, "RUNNING", name) for number, name in enumerate(sorted(self.busy), 1))
         plan = reactions.plan(size, nodes, Evidence(nodes, jobs))
         for each in plan.moves:
-            assert each.node not in self.busy, "a job was killed"
-            assert self.reasons[each.node][0] == UNFIT, "an administrator's drain was touched"
-            self.created[each.node] = self.now + datetime.timedelta(seconds=1)
-            self.done.append((each.node, self.now))
+            assert each.pod not in self.busy, "a job was killed"
+            assert self.reasons[each.pod][0] == UNFIT, "an administrator's drain was touched"
+            self.created[each.pod] = self.now + datetime.timedelta(seconds=1)
+            self.done.append((each.pod, self.now))
         if not dies:
             self.restarts = plan.restarts
         self.now += datetime.timedelta(seconds=5)

@@ -8,7 +8,7 @@ import datetime
 import pytest
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions import replicas
-from slurm_operator.decisions.replicas import DeleteRecord, Drain, SetReplicas, TakeJobs, Undrain
+from slurm_operator.decisions.moves import DeleteRecord, Drain, Move, SetReplicas, TakeJobs, Undrain
 from slurm_operator.seen import Evidence, Pod, RemovalPolicy, SlurmJob, SlurmNode
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
@@ -36,7 +36,7 @@ def scale(wanted: int, current: int, pods: list[Pod] | None = None) -> replicas.
     return replicas.Scale("cpu", wanted, current, "7", {each.name: each for each in there}, NOW)
 
 
-def decide(size: replicas.Scale, nodes: list[SlurmNode], jobs: list[SlurmJob] | None = None) -> list[replicas.Move]:
+def decide(size: replicas.Scale, nodes: list[SlurmNode], jobs: list[SlurmJob] | None = None) -> list[Move]:
     """Decide with evidence that shows the same nodes as the first listing."""
     listing = slurm_nodes.with_jobs({each.name: each for each in nodes}, jobs or [])
     return replicas.moves(size, listing, Evidence({each.name: each for each in nodes}, tuple(jobs or [])))
@@ -65,9 +65,7 @@ def overdue(name: str, *states: str, cpus: int = 0, reason: str = OURS["reason"]
 
 
 @pytest.mark.parametrize(("deadline", "taken"), [(None, []), (3601, []), (3599, [TakeJobs("cpu-0")])])
-def test_jobs_of_nodes_that_go_are_taken_only_after_the_users_deadline(
-    deadline: int | None, taken: list[replicas.Move]
-) -> None:
+def test_jobs_of_nodes_that_go_are_taken_only_after_the_users_deadline(deadline: int | None, taken: list[Move]) -> None:
     size = dataclasses.replace(scale(0, 1), removal=RemovalPolicy(deadline))
     assert decide(size, [overdue("cpu-0", cpus=1)], [job(1, "RUNNING", "cpu-0")]) == taken
     suspended = [overdue("cpu-0", "IDLE")], [job(1, "SUSPENDED", "cpu-0")]
@@ -213,7 +211,7 @@ def test_the_listings_of_jobs_are_spared_while_the_first_node_to_go_is_at_work()
     ],
 )
 def test_without_sight_of_slurm_a_set_only_grows_or_ends_when_none_of_its_pods_runs(
-    size: replicas.Scale, expected: list[replicas.Move]
+    size: replicas.Scale, expected: list[Move]
 ) -> None:
     assert replicas.moves_unseen(size) == expected
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from slurm_operator import names, reconcile, slurm_rest
+from slurm_operator.slurm_rest import Trouble
 
 from devcluster.fakes import cert_manager
-from tests.operator.fake_slurmrestd import FakeSlurmrestd, running
+from tests.operator.fake_slurmrestd import FakeSlurmrestd, raises, running
 
 KEY = b"k" * 32
 AUTHORITY = cert_manager.make({"isCA": True, "commonName": "the cluster's"}, None)
@@ -71,7 +72,7 @@ def test_a_certificate_that_our_ca_signed_is_trusted(fake: FakeSlurmrestd, key_f
 def test_another_ca_or_none_is_told_and_no_token_is_sent(
     fake: FakeSlurmrestd, key_file: Path, authority: bytes | None, said: str
 ) -> None:
-    with pytest.raises(slurm_rest.SlurmUntrusted) as refused:
+    with raises(Trouble.UNTRUSTED) as refused:
         listed(fake.url, key_file, authority)
     assert said in str(refused.value)
     assert fake.url in str(refused.value)
@@ -82,13 +83,13 @@ def test_another_ca_or_none_is_told_and_no_token_is_sent(
 def test_a_certificate_for_another_name_is_refused(tmp_path: Path, key_file: Path) -> None:
     with (
         running(KEY, server_side(tmp_path, "slurm-rest", AUTHORITY)) as served,
-        pytest.raises(slurm_rest.SlurmUntrusted, match="Hostname mismatch"),
+        raises(Trouble.UNTRUSTED, match="Hostname mismatch"),
     ):
         listed(served.url, key_file, AUTHORITY.certificate)
 
 
 def test_plain_http_where_tls_is_spoken_is_unreachable(fake: FakeSlurmrestd, key_file: Path) -> None:
-    with pytest.raises(slurm_rest.SlurmUnreachable):
+    with raises(Trouble.UNREACHABLE):
         listed(fake.url.replace("https", "http"), key_file, None)
 
 

@@ -17,8 +17,9 @@ import jwt
 import pytest
 from slurm_operator import hostlist, slurm_rest
 from slurm_operator.seen import Running, SlurmNode
+from slurm_operator.slurm_rest import Trouble
 
-from tests.operator.fake_slurmrestd import API, FakeSlurmrestd, Fault, running
+from tests.operator.fake_slurmrestd import API, FakeSlurmrestd, Fault, raises, running
 
 RECORDED = Path(__file__).parent / "recorded"
 DOCUMENT = json.loads((RECORDED / "openapi-v0.0.45.json").read_text())
@@ -172,24 +173,22 @@ def test_an_unchanged_listing_is_not_sent_again_and_a_change_in_the_same_second_
     ask(fake, key_file, work)
 
 
-FAULTS: list[tuple[Fault, type[slurm_rest.SlurmError]]] = [
-    ("garbage", slurm_rest.SlurmGarbage),
-    ("half", slurm_rest.SlurmGarbage),
-    ("no list", slurm_rest.SlurmGarbage),
-    ("errors in 200", slurm_rest.SlurmRefused),
-    ("slurmctld away", slurm_rest.SlurmctldAway),
-    ("unauthorized", slurm_rest.SlurmForbidden),
+FAULTS: list[tuple[Fault, Trouble]] = [
+    ("garbage", Trouble.UNUSABLE),
+    ("half", Trouble.UNUSABLE),
+    ("no list", Trouble.UNUSABLE),
+    ("errors in 200", Trouble.REFUSED),
+    ("slurmctld away", Trouble.CONTROLLER_AWAY),
+    ("unauthorized", Trouble.FORBIDDEN),
 ]
 
 
 @pytest.mark.parametrize(("fault", "expected"), FAULTS)
-def test_each_fault_is_its_own_error(
-    fake: FakeSlurmrestd, key_file: Path, fault: Fault, expected: type[slurm_rest.SlurmError]
-) -> None:
+def test_each_fault_is_its_own_error(fake: FakeSlurmrestd, key_file: Path, fault: Fault, expected: Trouble) -> None:
     fake.slurm.fail(fault)
-    with pytest.raises(expected):
+    with raises(expected):
         ask(fake, key_file, lambda rest: rest.nodes(full=False))
-    with pytest.raises(expected):
+    with raises(expected):
         ask(fake, key_file, lambda rest: rest.jobs())
 
 
@@ -200,7 +199,7 @@ def test_a_server_that_never_ends_its_answer_meets_the_deadline(
     monkeypatch.setattr(slurm_rest, "DEADLINE_SECONDS", 0.5)
     fake.slurm.fail(fault)
     started = time.monotonic()
-    with pytest.raises(slurm_rest.SlurmUnreachable, match="no answer in time"):
+    with raises(Trouble.UNREACHABLE, match="no answer in time"):
         ask(fake, key_file, lambda rest: rest.nodes(full=False))
     assert time.monotonic() - started < 3
     fake.slurm.fail("")
@@ -208,12 +207,12 @@ def test_a_server_that_never_ends_its_answer_meets_the_deadline(
 
 def test_a_refused_connection_is_unreachable(fake: FakeSlurmrestd, key_file: Path) -> None:
     fake.refuse()
-    with pytest.raises(slurm_rest.SlurmUnreachable):
+    with raises(Trouble.UNREACHABLE):
         ask(fake, key_file, lambda rest: rest.nodes(full=False))
 
 
 def test_a_missing_key_is_no_crash(fake: FakeSlurmrestd, tmp_path: Path) -> None:
-    with pytest.raises(slurm_rest.SlurmForbidden, match="key"):
+    with raises(Trouble.FORBIDDEN, match="key"):
         ask(fake, tmp_path / "none", lambda rest: rest.nodes(full=False))
 
 
@@ -238,7 +237,7 @@ def test_tokens_live_at_most_five_minutes_and_are_slurms(fake: FakeSlurmrestd, k
 
 def test_a_refusal_carries_slurms_words(fake: FakeSlurmrestd, key_file: Path) -> None:
     fake.slurm.run_job("cpu-0")
-    with pytest.raises(slurm_rest.SlurmRefused, match="Requested nodes are busy"):
+    with raises(Trouble.REFUSED, match="Requested nodes are busy"):
         ask(fake, key_file, lambda rest: rest.delete_node("cpu-0"))
 
 

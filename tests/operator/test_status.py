@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from slurm_operator import observe, report
 from slurm_operator.decisions import accounting, replicas, status
-from slurm_operator.decisions.status import Condition, Counts
+from slurm_operator.decisions.findings import Condition
+from slurm_operator.decisions.status import Counts
 from slurm_operator.seen import Cluster, Kubernetes, Nodes, NodeSet, Pod, SlurmNode, Unknown, Workload
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)

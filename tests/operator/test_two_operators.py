@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from slurm_operator import access, kubernetes_api, lease, slurm_rest
+from slurm_operator import kubernetes_api, lease, slurm_rest
 from slurm_operator.healing import Healer
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
 from slurm_operator.lease import Lease, NotLeading
@@ -20,7 +20,7 @@ from slurm_operator.reconcile import Reconciler
 from devcluster.control_plane import free_ports
 from tests.operator.cuttable_proxy import CuttableProxy
 from tests.operator.test_running import metrics, passes
-from tests.operator.world import KEY, World, operator, until
+from tests.operator.world import KEY, World, access_by, operator, until
 
 pytestmark = pytest.mark.apiserver
 
@@ -119,20 +119,21 @@ def test_a_pass_whose_lease_runs_out_at_any_request_begins_no_other_change(
     key = tmp_path / "jwt.key"
     key.write_bytes(KEY)
     late: list[str] = []
+    found = access_by(kubeconfig)
     now = Fading(cast(KubernetesApi, None), 0)
     ask = slurm_rest.SlurmRest._call
 
-    async def asked(self: slurm_rest.SlurmRest, call: str, method: str, path: str, **more: Any) -> Any:
+    async def asked(self: slurm_rest.SlurmRest, call: str, method: str, path: str, *rest: Any, **more: Any) -> Any:
         if (method != "GET" or call == "reconfigure") and not now.held():
             late.append(f"{method} {path}")
         now.left -= 1
-        return await ask(self, call, method, path, **more)
+        return await ask(self, call, method, path, *rest, **more)
 
     monkeypatch.setattr(slurm_rest.SlurmRest, "_call", asked)
 
     async def live(requests: int) -> None:
         nonlocal now
-        api = Watched(access.from_kubeconfig(kubeconfig), world.namespace)
+        api = Watched(lambda: found, world.namespace)
         now = api.lease = Fading(api, requests)
         api.late = late
         healer = Healer(api, now, lambda: None, lambda: None)

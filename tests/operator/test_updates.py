@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from slurm_operator.decisions import daemons, replicas, status, updates
 from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.decisions.replicas import Drain, TakeJobs, Undrain
-from slurm_operator.decisions.updates import RestartPod
+from slurm_operator.decisions.findings import Finding, Findings
+from slurm_operator.decisions.moves import DeletePod, Drain, Move, Purpose, TakeJobs, Undrain
 from slurm_operator.seen import Evidence, Pod, RemovalPolicy, Restart, Running, SlurmJob, SlurmNode, UpdatePolicy
 
 from tests.operator.test_replicas import NOW, job, node
@@ -41,9 +41,13 @@ def scale(pods: list[Pod], wanted: int | None = None, current: int | None = None
 
 def decide(
     size: replicas.Scale, nodes: list[SlurmNode], jobs: list[SlurmJob] | None = None, hold: str = ""
-) -> list[updates.Update]:
+) -> list[Move]:
     listing = {each.name: each for each in nodes}
     return updates.moves(size, listing, Evidence(listing, tuple(jobs or [])), hold)
+
+
+def restarted(name: str) -> DeletePod:
+    return DeletePod(name, "7", Purpose.UPDATE, "a new one has the current template")
 
 
 def three(**policy: Any) -> replicas.Scale:
@@ -84,7 +88,7 @@ def test_idle_nodes_move_before_those_with_work() -> None:
 def test_an_idle_drained_nodes_pod_is_restarted() -> None:
     nodes = [node("cpu-0"), node("cpu-1"), updating("cpu-2")]
     assert updates.needs_evidence(three(), {each.name: each for each in nodes})
-    assert decide(three(), nodes) == [RestartPod("cpu-2", "7")]
+    assert decide(three(), nodes) == [restarted("cpu-2")]
 
 
 def test_a_node_with_a_job_is_drained_and_waited_for() -> None:
@@ -141,7 +145,7 @@ def test_a_broken_template_that_is_repaired_replaces_the_pods_that_never_came_up
     broken = pod("cpu-1", "cpu-broken", ready=False, running=False)
     size = scale([pod("cpu-0", "cpu-broken"), broken])
     assert updates.needs_evidence(size, {"cpu-0": node("cpu-0")})
-    assert decide(size, [node("cpu-0")]) == [RestartPod("cpu-1", "7")]
+    assert decide(size, [node("cpu-0")]) == [restarted("cpu-1")]
 
 
 def test_half_a_listing_restarts_nothing() -> None:
@@ -160,7 +164,7 @@ def test_a_new_slurmd_on_its_predecessors_record_is_started_again() -> None:
     size = scale([pod("cpu-0", NEW)])
     stale = updating("cpu-0", reason_set=NOW, started=NOW + datetime.timedelta(seconds=60))
     assert updates.needs_evidence(size, {"cpu-0": stale})
-    assert decide(size, [stale]) == [RestartPod("cpu-0", "7")]
+    assert decide(size, [stale]) == [restarted("cpu-0")]
     assert decide(size, [updating("cpu-0", reason_set=NOW, started=NOW - datetime.timedelta(seconds=60))]) == [
         Undrain("cpu-0")
     ]
@@ -208,7 +212,7 @@ def test_nodes_that_leave_are_not_updated() -> None:
     assert decide(scale([pod("cpu-0", NEW), pod("cpu-1")], wanted=1), [node("cpu-0"), node("cpu-1")]) == []
 
 
-def judge(size: replicas.Scale, nodes: list[SlurmNode], hold: str = "") -> tuple[status.Counts, status.Findings]:
+def judge(size: replicas.Scale, nodes: list[SlurmNode], hold: str = "") -> tuple[status.Counts, Findings]:
     return status.node_set(world(3).node_sets[0], size, {each.name: each for each in nodes}, hold)
 
 
@@ -216,7 +220,7 @@ def test_an_update_within_its_budget_blocks_nothing_and_says_how_far_it_is() -> 
     size = scale([pod("cpu-0"), pod("cpu-1", NEW)], current=3)
     _, found = judge(size, [node("cpu-0"), node("cpu-1")])
     assert found.blocking == []
-    assert found.moving[0] == status.Finding("Updating", "node set cpu: 1 of 3 nodes have the current template")
+    assert found.moving[0] == Finding("Updating", "node set cpu: 1 of 3 nodes have the current template")
     _, worse = judge(scale([pod("cpu-0")], current=3), [node("cpu-0")])
     assert [each.reason for each in worse.blocking] == ["NodesNotReady"]
 

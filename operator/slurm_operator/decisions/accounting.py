@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from slurm_operator.decisions.status import Finding, Findings
+from slurm_operator.decisions.findings import Finding, Findings
 from slurm_operator.seen import Kubernetes
 
 _TROUBLE = re.compile(r"\b(?:error|fatal): (.+)")

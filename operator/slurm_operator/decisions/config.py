@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from slurm_operator import names
 from slurm_operator.decisions import effects
 from slurm_operator.decisions import nodes as slurm_nodes
+from slurm_operator.decisions.findings import Finding, shown
 from slurm_operator.seen import Nodes, Running, SlurmJob, Unknown
 
 CLOCKS_DIFFER = datetime.timedelta(seconds=5)
@@ -51,29 +52,16 @@ class Promote:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Refuse:
-    """slurmctld would not start with the wanted files; the message has its words."""
-
-    message: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Reconfigure:
-    """Tell slurmctld to read its files."""
+    """Have slurmctld read its files, by a restart if there are words that it takes at its start only."""
+
+    start_words: tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Restart:
-    """Have slurmctld read its files by a restart, for the sake of these words."""
-
-    words: tuple[str, ...]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Hold:
-    """Leave things as they are; the message says why and what would help."""
-
-    message: str
+REFUSED = "ConfigurationRefused"
+"""slurmctld would not start with the wanted files; the message has its words."""
+HELD = "ConfigurationHeld"
+"""Things are left as they are; the message says why and what would help."""
 
 
 def content_hash(files: Mapping[str, str]) -> str:
@@ -116,7 +104,7 @@ def promotion(
     declared: bool,
     verdict: Verdict | None,
     jobs: Iterable[SlurmJob] | Unknown,
-) -> Rehearse | Promote | Refuse | Hold | None:
+) -> Rehearse | Promote | Finding | None:
     """Whether the wanted configuration becomes the active one now.
 
     Args:
@@ -135,28 +123,27 @@ def promotion(
     if verdict is None:
         return Rehearse(wanted)
     if not verdict.accepted:
-        return Refuse(f"the declared configuration is not used, since slurmctld refuses it: {verdict.words}")
+        return Finding(REFUSED, f"the declared configuration is not used, since slurmctld refuses it: {verdict.words}")
     return _cost(wanted, active, jobs) or Promote(wanted, verdict.words)
 
 
-def _cost(wanted: Mapping[str, str], active: Mapping[str, str], jobs: Iterable[SlurmJob] | Unknown) -> Hold | None:
+def _cost(wanted: Mapping[str, str], active: Mapping[str, str], jobs: Iterable[SlurmJob] | Unknown) -> Finding | None:
     """Why jobs that there are now forbid the change."""
     lost, keys = partitions(active) - partitions(wanted), effects.costly(active, wanted)
     if isinstance(jobs, Unknown):
         changes = [*(f"partition {name} would go" for name in sorted(lost)), *(f"{key} would change" for key in keys)]
-        return Hold(f"{', '.join(changes)}, and jobs cannot be seen: {jobs.message}") if changes else None
+        return Finding(HELD, f"{', '.join(changes)}, and jobs cannot be seen: {jobs.message}") if changes else None
     alive = [job for job in jobs if slurm_nodes.is_alive(job)]
     if keys and alive:
         why = "; ".join(f"{key} changes: {effects.COSTS[key]}" for key in keys)
-        return Hold(f"{why}. It waits until there is no job; there are {_numbers(alive)}")
-    doomed = _doomed(partitions(wanted), alive)
-    return _hold(doomed, partitions(wanted)) if doomed else None
+        return Finding(HELD, f"{why}. It waits until there is no job; there are {shown(_numbers(alive))}")
+    return _doom(partitions(wanted), alive)
 
 
 def closing(
     wanted: Mapping[str, str] | None,
     active: Mapping[str, str] | None,
-    decided: object,
+    decided: Rehearse | Promote | Finding | None,
     running: Running | Unknown,
     closed: frozenset[str],
 ) -> frozenset[str]:
@@ -171,22 +158,23 @@ def closing(
     """
     if wanted is None or active is None:
         return closed
-    going = partitions(active) - partitions(wanted) if isinstance(decided, Hold) else frozenset()
+    going = (
+        partitions(active) - partitions(wanted)
+        if isinstance(decided, Finding) and decided.reason == HELD
+        else frozenset()
+    )
     read = isinstance(running, Running) and is_read(active, running)
     return going if read else going | (closed - partitions(wanted))
 
 
 def reconfiguration(
     active: Mapping[str, str] | None, running: Running | Unknown, jobs: Iterable[SlurmJob] | Unknown
-) -> Reconfigure | Restart | Hold | None:
+) -> Reconfigure | Finding | None:
     """Whether slurmctld should read the active files now, and how."""
     if active is None or isinstance(running, Unknown) or isinstance(jobs, Unknown) or is_read(active, running):
         return None
-    doomed = _doomed(partitions(active), jobs)
-    if doomed:
-        return _hold(doomed, partitions(active))
     words = effects.controller_start(active) ^ (running.communication & effects.CONTROLLER_START)
-    return Restart(tuple(sorted(words))) if words else Reconfigure()
+    return _doom(partitions(active), jobs) or Reconfigure(tuple(sorted(words)))
 
 
 def is_pending_for_workers(
@@ -210,18 +198,16 @@ def outdated(nodes: Nodes, running: Running) -> list[str]:
     return sorted(node.name for node in reached if node.started is not None and node.started < latest)
 
 
-def _doomed(kept: frozenset[str], jobs: Iterable[SlurmJob]) -> list[SlurmJob]:
+def _doom(kept: frozenset[str], jobs: Iterable[SlurmJob]) -> Finding | None:
     """Removing or renaming a partition kills its jobs, pending ones too, when slurmctld reads the files."""
-    return [job for job in jobs if slurm_nodes.is_alive(job) and not job.partitions <= kept]
+    lost = [job for job in jobs if slurm_nodes.is_alive(job) and not job.partitions <= kept]
+    if not lost:
+        return None
+    gone = ", ".join(sorted({name for job in lost for name in job.partitions - kept}))
+    kills = f"the new configuration removes partition {gone}, which would kill its jobs {shown(_numbers(lost))}"
+    ways = "it takes no new ones meanwhile; wait for them, cancel them, or keep the partition"
+    return Finding(HELD, f"{kills}: {ways}")
 
 
-def _hold(lost: list[SlurmJob], kept: frozenset[str]) -> Hold:
-    gone = sorted({name for job in lost for name in job.partitions if name not in kept})
-    return Hold(
-        f"the new configuration removes partition {', '.join(gone)}, which would kill its jobs {_numbers(lost)}: "
-        "it takes no new ones meanwhile; wait for them, cancel them, or keep the partition"
-    )
-
-
-def _numbers(jobs: list[SlurmJob]) -> str:
-    return ", ".join(str(job.job_id) for job in jobs[:10]) + (f" and {len(jobs) - 10} more" if len(jobs) > 10 else "")
+def _numbers(jobs: list[SlurmJob]) -> list[str]:
+    return [str(job.job_id) for job in jobs]

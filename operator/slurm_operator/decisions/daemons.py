@@ -6,27 +6,9 @@ moved from here, which also helps one that never became ready: Kubernetes would 
 
 from __future__ import annotations
 
-import dataclasses
-
 from slurm_operator.decisions import config
+from slurm_operator.decisions.moves import DeletePod, Purpose, TakeOver
 from slurm_operator.seen import Kubernetes, Pod, Running, Unknown
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class TakeOver:
-    """Have Kubernetes leave the update of slurmctld's pod to us."""
-
-    stateful_set: str
-    resource_version: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RestartController:
-    """Delete slurmctld's pod, provided that it is still as it was seen; its StatefulSet makes a new one."""
-
-    pod: str
-    resource_version: str
-    why: str
 
 
 def controller_pod(seen: Kubernetes) -> Pod | None:
@@ -54,7 +36,7 @@ def holds_controller(seen: Kubernetes) -> str:
     return ""
 
 
-def controller(seen: Kubernetes) -> TakeOver | RestartController | None:
+def controller(seen: Kubernetes) -> TakeOver | DeletePod | None:
     """What to do about slurmctld's pod now."""
     workload, pod = seen.workloads.get(seen.cluster.controller), controller_pod(seen)
     if workload is None:
@@ -63,7 +45,12 @@ def controller(seen: Kubernetes) -> TakeOver | RestartController | None:
         return TakeOver(workload.name, workload.resource_version)
     if pod is None or not is_controller_old(seen) or holds_controller(seen):
         return None
-    return RestartController(pod.name, pod.resource_version, "a new one has the current template")
+    return restart(pod, "a new one has the current template")
+
+
+def restart(pod: Pod, why: str) -> DeletePod:
+    """Move slurmctld's pod; jobs go on."""
+    return DeletePod(pod.name, pod.resource_version, Purpose.CONTROLLER, why)
 
 
 def holds_workers(seen: Kubernetes, running: Running | Unknown, died: str = "") -> str:

@@ -8,10 +8,8 @@ from collections.abc import Iterable
 from slurm_operator import names
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions import replicas
-from slurm_operator.decisions.status import Finding
+from slurm_operator.decisions.findings import Finding, shown
 from slurm_operator.seen import Nodes, NodeSet, SlurmJob, Unknown, Workload
-
-_SHOWN = 10
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,17 +52,17 @@ def judge(
             return Finding("WaitingForJobs", f"{title}: {waits}; {way_out}")
         there = {} if isinstance(nodes, Unknown) else nodes
         kept = slurm_nodes.kept(there[name] for name in scale.leaving() if name in there)
-        why = f"; Slurm keeps {_first(kept)}: see scontrol show reservation" if kept else ""
+        why = f"; Slurm keeps {shown(kept)}: see scontrol show reservation" if kept else ""
         return Finding("Draining", f"{title}: waits until its {scale.current} nodes are drained and idle{why}")
     if scale.pods and workload is None:
-        stray = f"{_first(sorted(scale.pods))} of no StatefulSet; delete them when they are idle"
+        stray = f"{shown(sorted(scale.pods))} of no StatefulSet; delete them when they are idle"
         return Finding("PodsWithoutStatefulSet", f"{title}: there are pods {stray}")
     if scale.pods:
-        return Finding("PodsEnding", f"{title}: waits for the end of {_first(sorted(scale.pods))}")
+        return Finding("PodsEnding", f"{title}: waits for the end of {shown(sorted(scale.pods))}")
     if cluster_stays and isinstance(nodes, Unknown):
         return Finding("DeletionHeld", f"{title}: its records in Slurm cannot be deleted yet ({nodes.message})")
     if cluster_stays and not isinstance(nodes, Unknown) and scale.ghosts(nodes):
-        return Finding("RecordsLeft", f"{title}: Slurm still has records of {_first(scale.ghosts(nodes))}")
+        return Finding("RecordsLeft", f"{title}: Slurm still has records of {shown(scale.ghosts(nodes))}")
     return Release(workload, "nothing of it can run a job any more")
 
 
@@ -72,17 +70,13 @@ def _working(scale: replicas.Scale, jobs: Iterable[SlurmJob] | Unknown) -> str:
     """The jobs that have processes on the set's nodes, as words."""
     own = frozenset(scale.leaving())
     found = [] if isinstance(jobs, Unknown) else [(job.job_id, slurm_nodes.busy_nodes([job]) & own) for job in jobs]
-    rows = [f"{number} ({_first(sorted(busy))})" for number, busy in sorted(found, key=lambda row: row[0]) if busy]
-    return f"{'job' if len(rows) == 1 else 'jobs'} {_first(rows)}" if rows else ""
+    rows = [f"{number} ({shown(sorted(busy))})" for number, busy in sorted(found, key=lambda row: row[0]) if busy]
+    return f"{'job' if len(rows) == 1 else 'jobs'} {shown(rows)}" if rows else ""
 
 
 def fates(taken: Iterable[SlurmJob]) -> str:
     """What becomes of jobs whose node goes, as words."""
     rows = [*taken]
-    again = _first([str(job.job_id) for job in rows if job.requeues])
-    ended = _first([str(job.job_id) for job in rows if not job.requeues])
+    again = shown([str(job.job_id) for job in rows if job.requeues])
+    ended = shown([str(job.job_id) for job in rows if not job.requeues])
     return "; ".join([f"requeued {again}"] * bool(again) + [f"ended {ended}, which may not be requeued"] * bool(ended))
-
-
-def _first(words: list[str]) -> str:
-    return ", ".join(words[:_SHOWN]) + (f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else "")

@@ -17,7 +17,7 @@ from typing import Any
 
 from slurm_operator import names
 from slurm_operator.decisions import ownership
-from slurm_operator.decisions.status import Condition, Finding
+from slurm_operator.decisions.findings import Condition, Finding, shown
 
 Object = Mapping[str, Any]
 Key = tuple[str, str]
@@ -211,8 +211,7 @@ def account(before: Object | None, after: Object, removed: Iterable[ownership.Pa
     if not paths:
         return f"restored {title}, which was changed under the name of Pulumi"
     rows = [f"{ownership.text(path)} ({_by(before, path)})" for path in paths]
-    more = f" and {len(rows) - 8} more" if len(rows) > 8 else ""
-    return f"restored {title}: {', '.join(rows[:8])}{more}"
+    return f"restored {title}: {shown(rows, 8)}"
 
 
 def fingerprint(live: Object) -> str:

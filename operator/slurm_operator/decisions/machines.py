@@ -6,14 +6,14 @@ be emptied and its Slurm node is drained and strictly idle. So `kubectl drain` e
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import enum
 
 from slurm_operator import names
 from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.decisions.replicas import Drain, Scale, Undrain, is_free
-from slurm_operator.decisions.status import Finding
+from slurm_operator.decisions.findings import Finding
+from slurm_operator.decisions.moves import Comment, Drain, Move, SetEvictable, Undrain
+from slurm_operator.decisions.replicas import Scale, free
 from slurm_operator.seen import Evidence, Nodes, Pod, Taint
 
 _PATIENCE = datetime.timedelta(minutes=1)
@@ -39,30 +39,10 @@ _KNOWN = (Case.WELL, Case.CORDONED, Case.TAINTED)
 _LEAVING = (Case.CORDONED, Case.TAINTED, Case.AWAY, Case.GONE)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Comment:
-    """Write a note on the Slurm node, unless somebody else's is there; an empty text takes ours away."""
-
-    node: str
-    text: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class SetEvictable:
-    """Let a pod be evicted, provided that it is still as it was seen, or protect it again."""
-
-    node: str
-    resource_version: str
-    evictable: bool
-
-
-Move = Drain | Undrain | Comment | SetEvictable
-
-
 def case(scale: Scale, name: str) -> tuple[Case, str]:
     """How a pod stands with its machine, and that in words."""
     pod = scale.pods[name]
-    machine = (scale.machines or {}).get(pod.machine)
+    machine = scale.machine(name)
     if pod.terminating:
         return Case.ENDING, f"pod {name} is ending"
     if not pod.machine:
@@ -93,11 +73,11 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
         nodes: the listing with which this pass began.
         evidence: full listings of nodes and jobs made after `nodes`; None if none were made.
     """
-    found: list[Move] = [*_comments(scale, nodes), *(Drain(name, reason) for name, reason in _drains(scale, nodes))]
-    if scale.reactions.dry_run:
-        found = [each for each in found if case(scale, each.node)[0] is not Case.AWAY]
-    busy = slurm_nodes.busy_nodes(evidence.jobs) if evidence else frozenset()
-    staying = scale.members()
+    said: list[Comment | Drain] = [*_comments(scale, nodes)]
+    said += [Drain(name, reason) for name, reason in _drains(scale, nodes)]
+    dry = scale.reactions.dry_run
+    found: list[Move] = [each for each in said if not (dry and case(scale, each.node)[0] is Case.AWAY)]
+    staying, going = scale.members(), free(scale, nodes, evidence)
     for name, pod in scale.pods.items():
         node, stands = nodes.get(name), case(scale, name)[0]
         # One that leaves may be idle, and on its way already: it must not serve again.
@@ -106,7 +86,7 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
         if pod.evictable:
             if stands is Case.WELL or (node and not slurm_nodes.looks_idle(node)):
                 found.append(SetEvictable(name, pod.resource_version, evictable=False))
-        elif stands in _LEAVING and evidence and is_free(scale, name, nodes, evidence, busy):
+        elif stands in _LEAVING and name in going:
             found.append(SetEvictable(name, pod.resource_version, evictable=True))
     return found
 
@@ -164,7 +144,7 @@ def _held(scale: Scale, nodes: Nodes) -> list[Finding]:
 def _breaker(scale: Scale) -> str:
     """Why no node is drained for a machine that is not ready: what goes away together has one cause."""
     away = [name for name in scale.pods if _away_since(scale, name)]
-    if len(away) < 2 or len(away) * 100 <= scale.reactions.breaker_percent * len(scale.pods):
+    if not scale.have_one_cause(len(away), len(scale.pods)):
         return ""
     share = f"the machines of {len(away)} of {len(scale.pods)} pods are not ready at once"
     return f"node set {scale.stateful_set}: {share}; nothing is done: look for what they share"
@@ -178,7 +158,7 @@ def _is_due(scale: Scale, name: str) -> bool:
 
 def _away_since(scale: Scale, name: str) -> datetime.datetime | None:
     """Since when a pod's machine is not ready, whatever else is to be said of it."""
-    machine = (scale.machines or {}).get(scale.pods[name].machine)
+    machine = scale.machine(name)
     return machine.away_since if machine else None
 
 

@@ -53,6 +53,12 @@ def deadline(node: SlurmNode, seconds: int | None, *reasons: str) -> datetime.da
     return node.reason_set + datetime.timedelta(seconds=seconds)
 
 
+def is_overdue(node: SlurmNode, seconds: int | None, now: datetime.datetime, *reasons: str) -> bool:
+    """Whether jobs are to be taken from a node now."""
+    end = deadline(node, seconds, *reasons)
+    return end is not None and end < now and has_work(node)
+
+
 def is_machine_drain(node: SlurmNode) -> bool:
     """Whether the node carries a drain of this operator on account of its Kubernetes node."""
     return is_drained(node) and node.reason.startswith(names.NODE_REASON) and node.reason_user == names.SLURM_USER

@@ -17,8 +17,9 @@ from collections.abc import Mapping, Sequence
 from slurm_operator import names
 from slurm_operator.decisions import machines, updates
 from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.decisions.replicas import Scale, is_free
-from slurm_operator.decisions.status import Finding
+from slurm_operator.decisions.findings import Finding
+from slurm_operator.decisions.moves import DeletePod, Purpose
+from slurm_operator.decisions.replicas import Scale, free
 from slurm_operator.seen import Evidence, Nodes, Restart, SlurmNode
 
 _HOUR = datetime.timedelta(hours=1)
@@ -48,30 +49,10 @@ class Rung(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class RestartUnfit:
-    """Delete the pod of an unfit node, provided that it is still as it was seen."""
-
-    node: str
-    resource_version: str
-    reason: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ReplaceUnfit:
-    """Delete the pod of an unfit node as RestartUnfit does; `cordon`: after its machine got a cordon and a taint."""
-
-    node: str
-    resource_version: str
-    reason: str
-    machine: str
-    cordon: bool
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
     """What to do now, what to note for the next pass, and what to say."""
 
-    moves: tuple[RestartUnfit | ReplaceUnfit, ...] = ()
+    moves: tuple[DeletePod, ...] = ()
     restarts: tuple[Restart, ...] = ()
     findings: tuple[Finding, ...] = ()
 
@@ -112,7 +93,7 @@ def plan(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "") 
     if not (policy.restart or policy.replace) or hold:
         return Plan(restarts=scale.restarts)
     unfit = [name for name in scale.members() if _is_unfit(scale, name, nodes)]
-    if len(unfit) > 1 and len(unfit) * 100 > policy.breaker_percent * len(scale.members()):
+    if scale.have_one_cause(len(unfit), len(scale.members())):
         return Plan(restarts=scale.restarts, findings=(_open_breaker(scale, unfit, nodes),))
     findings = [_awaits_fencing(scale, name) for name in scale.under_repair() if _is_stuck(scale, name)]
     due = [name for name in unfit if _is_due(scale, nodes[name]) and name not in scale.under_repair()]
@@ -171,31 +152,30 @@ def _tried(scale: Scale, node: SlurmNode) -> list[bool]:
 def _may_be_replaced(scale: Scale, node: SlurmNode) -> bool:
     """Whether another machine would help, and the one that the pod is on is known."""
     at_fault = cause(node) is Cause.MACHINE or node.reason.startswith(names.HARDWARE_REASONS)
-    return scale.reactions.replace and at_fault and scale.pods[node.name].machine in (scale.machines or {})
+    return scale.reactions.replace and at_fault and scale.machine(node.name) is not None
 
 
-def _moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[RestartUnfit | ReplaceUnfit]:
+def _moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[DeletePod]:
     if evidence is None or scale.reactions.dry_run:
         return []
-    busy = slurm_nodes.busy_nodes(evidence.jobs)
+    going = free(scale, nodes, evidence)
     return [
         _move(scale, nodes[name], noted)
         for name, noted in scale.under_repair().items()
         if name in scale.members()
         and not scale.pods[name].terminating
         and all(_is_unfit(scale, name, listing) for listing in (nodes, evidence.nodes))
-        and is_free(scale, name, nodes, evidence, busy)
+        and name in going
         and (_may_be_replaced(scale, nodes[name]) if noted.replace else scale.reactions.restart)
     ]
 
 
-def _move(scale: Scale, node: SlurmNode, noted: Restart) -> RestartUnfit | ReplaceUnfit:
+def _move(scale: Scale, node: SlurmNode, noted: Restart) -> DeletePod:
     pod = scale.pods[node.name]
-    if not noted.replace:
-        return RestartUnfit(node.name, pod.resource_version, node.reason)
     # Who tainted the machine takes that back himself; a cordon of ours would stay.
-    cordon = machines.case(scale, node.name)[0] is not machines.Case.TAINTED
-    return ReplaceUnfit(node.name, pod.resource_version, node.reason, pod.machine, cordon)
+    cordon = noted.replace and machines.case(scale, node.name)[0] is not machines.Case.TAINTED
+    purpose = Purpose.ELSEWHERE if noted.replace else Purpose.ANEW
+    return DeletePod(node.name, pod.resource_version, purpose, node.reason, pod.machine if cordon else "")
 
 
 def _is_due(scale: Scale, node: SlurmNode) -> bool:
@@ -263,9 +243,8 @@ def _would(node: SlurmNode, rung: Rung) -> Finding:
 
 def _is_stuck(scale: Scale, name: str) -> bool:
     """Whether a pod was told to end on a machine whose kubelet is away, so that nobody knows whether it has ended."""
-    pod = scale.pods[name]
-    machine = (scale.machines or {}).get(pod.machine)
-    return pod.terminating and machine is not None and machine.away_since is not None
+    machine = scale.machine(name)
+    return scale.pods[name].terminating and machine is not None and machine.away_since is not None
 
 
 def _awaits_fencing(scale: Scale, name: str) -> Finding:

@@ -14,15 +14,16 @@ from collections.abc import Mapping
 
 from slurm_operator import names
 from slurm_operator.decisions import nodes as slurm_nodes
+from slurm_operator.decisions.moves import DeleteRecord, Drain, Move, SetReplicas, TakeJobs, Undrain
 from slurm_operator.seen import (
     Evidence,
+    Machine,
     Machines,
     Nodes,
     Pod,
     ReactionPolicy,
     RemovalPolicy,
     Restart,
-    SlurmNode,
     Unknown,
     UpdatePolicy,
 )
@@ -30,48 +31,6 @@ from slurm_operator.seen import (
 _REASONS = (names.SCALE_IN_REASON, f"{names.SCALE_IN_REASON}{names.DEADLINE_PASSED}")
 UNREGISTERED_PATIENCE = datetime.timedelta(minutes=5)
 """A running pod that never registers may be removed after this; younger, it may be about to take its first job."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class SetReplicas:
-    """Set the StatefulSet's size, provided that it is still the one that was seen."""
-
-    stateful_set: str
-    replicas: int
-    was: int
-    resource_version: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Drain:
-    """Give the node no new jobs, unless somebody else drained it first."""
-
-    node: str
-    reason: str = names.SCALE_IN_REASON
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Undrain:
-    """Lift the drain, provided that it is still ours."""
-
-    node: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class DeleteRecord:
-    """Delete Slurm's record of a node whose pod is gone."""
-
-    node: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class TakeJobs:
-    """The policy's deadline has passed: end the node's jobs, so that those that may are requeued."""
-
-    node: str
-
-
-Move = SetReplicas | Drain | Undrain | DeleteRecord | TakeJobs
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -100,6 +59,14 @@ class Scale:
         noted = {each.node: each for each in self.restarts}
         there = {name: self.pods[name].created for name in noted if name in self.pods}
         return {name: noted[name] for name, made in there.items() if made is not None and made <= noted[name].at}
+
+    def machine(self, name: str) -> Machine | None:
+        """The Kubernetes node of a pod, None if it is unknown or gone."""
+        return (self.machines or {}).get(self.pods[name].machine)
+
+    def have_one_cause(self, failed: int, of: int) -> bool:
+        """Whether so many fail together that the policy's breaker opens: what they share is to be looked for."""
+        return failed > 1 and failed * 100 > self.reactions.breaker_percent * of
 
     def node(self, ordinal: int) -> str:
         """Name of a pod, which is the name of its Slurm node."""
@@ -140,27 +107,24 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
     found: list[Move] = [Undrain(name) for name in _wanted_back(scale, nodes)]
     if scale.wanted > scale.current:
         found.append(SetReplicas(scale.stateful_set, scale.wanted, scale.current, scale.resource_version))
-    found += [Drain(name) for name in scale.leaving() if name in nodes and not slurm_nodes.is_drained(nodes[name])]
-    found += [TakeJobs(name) for name in scale.leaving() if name in nodes and _is_overdue(scale, nodes[name])]
+    limit = (scale.removal.deadline_seconds, scale.now, *slurm_nodes.WAITING_REASONS)
+    leaving = [nodes[name] for name in scale.leaving() if name in nodes]
+    found += [Drain(node.name) for node in leaving if not slurm_nodes.is_drained(node)]
+    found += [TakeJobs(node.name) for node in leaving if slurm_nodes.is_overdue(node, *limit)]
     if evidence is None:
         return found
-    busy = slurm_nodes.busy_nodes(evidence.jobs)
-    size = scale.current
-    while size > scale.wanted and is_free(scale, scale.node(size - 1), nodes, evidence, busy):
+    size, going = scale.current, free(scale, nodes, evidence)
+    while size > scale.wanted and scale.node(size - 1) in going:
         size -= 1
     if size < scale.current:
         found.append(SetReplicas(scale.stateful_set, size, scale.current, scale.resource_version))
+    busy = slurm_nodes.busy_nodes(evidence.jobs)
     found += [
         DeleteRecord(name)
         for name in scale.ghosts(evidence.nodes)
         if name not in busy and not slurm_nodes.has_work(evidence.nodes[name])
     ]
     return found
-
-
-def _is_overdue(scale: Scale, node: SlurmNode) -> bool:
-    end = slurm_nodes.deadline(node, scale.removal.deadline_seconds, *slurm_nodes.WAITING_REASONS)
-    return end is not None and end < scale.now and slurm_nodes.has_work(node)
 
 
 def until(scale: Scale, nodes: Nodes | Unknown) -> str:
@@ -199,8 +163,15 @@ def _wanted_back(scale: Scale, nodes: Nodes) -> list[str]:
     ]
 
 
-def is_free(scale: Scale, name: str, nodes: Nodes, evidence: Evidence, busy: frozenset[str]) -> bool:
-    """Whether a node's pod may end: it is drained and strictly idle, or it is registered nowhere and stays so."""
+def free(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> frozenset[str]:
+    """Nodes whose pods may end: drained and strictly idle, or registered nowhere and to stay so; none unseen."""
+    if evidence is None:
+        return frozenset()
+    busy = slurm_nodes.busy_nodes(evidence.jobs)
+    return frozenset(name for name in {*scale.pods, *scale.leaving()} if _is_free(scale, name, nodes, evidence, busy))
+
+
+def _is_free(scale: Scale, name: str, nodes: Nodes, evidence: Evidence, busy: frozenset[str]) -> bool:
     record = evidence.nodes.get(name)
     if record is not None:
         return name in nodes and slurm_nodes.is_drained(nodes[name]) and slurm_nodes.is_strictly_idle(record, busy)

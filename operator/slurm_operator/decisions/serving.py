@@ -6,21 +6,24 @@ import datetime
 import re
 from collections.abc import Iterable, Mapping
 
-from slurm_operator.decisions import replicas, status
+from slurm_operator.decisions import replicas
+from slurm_operator.decisions.findings import Findings
 from slurm_operator.seen import Kubernetes, Machines, NodeSet, Pod, Workload
 
 
-def refusal(seen: Kubernetes, node_set: NodeSet) -> status.Findings | None:
+def refusal(seen: Kubernetes, node_set: NodeSet) -> Findings | None:
     """Why nothing is done for a node set, None if it is served."""
     if node_set.cluster != seen.cluster.name:
         message = f"there is no SlurmCluster {node_set.cluster} that is served here; correct spec.cluster"
-        problem = status.Finding("ClusterMissing", message)
+        reason = "ClusterMissing"
     elif is_shared(seen.node_sets, node_set):
         message = f"more than one NodeSet names StatefulSet {node_set.stateful_set}; correct spec.statefulSet"
-        problem = status.Finding("StatefulSetShared", message)
+        reason = "StatefulSetShared"
     else:
         return None
-    return status.Findings(blocking=[problem], wrong=[problem])
+    found = Findings()
+    found.tell(reason, message, found.blocking, found.wrong)
+    return found
 
 
 def is_shared(node_sets: Iterable[NodeSet], node_set: NodeSet) -> bool:

@@ -16,61 +16,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from slurm_operator.decisions import daemons, replicas, updates
 from slurm_operator.decisions import nodes as slurm_nodes
+from slurm_operator.decisions.findings import MAX_MESSAGE, Condition, Finding, Findings, shown
 from slurm_operator.seen import Kubernetes, Nodes, NodeSet, Pod, SlurmNode, Unknown
 
 _SHOWN = 5
-_MAX_MESSAGE = 1024
 _NONE_AT_ALL = {"ready": 0, "idle": 0, "allocated": 0, "drained": 0, "down": 0, "updated": 0}
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing to say, with a reason for machines, and the node that it is about if it is about one."""
-
-    reason: str
-    message: str
-    node: str = ""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Condition:
-    """A Kubernetes condition without its times."""
-
-    type: str
-    status: str
-    reason: str
-    message: str
-
-
-@dataclasses.dataclass(slots=True)
-class Findings:
-    """What blocks Available, what still moves, what is wrong, and what cannot be known."""
-
-    blocking: list[Finding] = dataclasses.field(default_factory=list)
-    moving: list[Finding] = dataclasses.field(default_factory=list)
-    wrong: list[Finding] = dataclasses.field(default_factory=list)
-    unknown: list[Finding] = dataclasses.field(default_factory=list)
-
-    def add(self, other: Findings) -> None:
-        """Take over what another has found."""
-        self.blocking += other.blocking
-        self.moving += other.moving
-        self.wrong += other.wrong
-        self.unknown += other.unknown
-
-    def conditions(self, all_well: str) -> tuple[Condition, ...]:
-        """Conclude; `all_well` is the message when nothing blocks."""
-        if self.blocking:
-            available = _condition("Available", "False", self.blocking)
-        elif self.unknown:
-            available = _condition("Available", "Unknown", self.unknown)
-        else:
-            available = Condition("Available", "True", "Ready", all_well)
-        steady = Condition("Progressing", "False", "Steady", "nothing moves")
-        well = Condition("Degraded", "False", "AsWanted", "nothing is wrong")
-        progressing = _condition("Progressing", "True", self.moving) if self.moving else steady
-        degraded = _condition("Degraded", "True", self.wrong) if self.wrong else well
-        return available, progressing, degraded
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,13 +42,8 @@ def node_set(
     """Judge one node set; `hold` says why its nodes may not move to a changed template now."""
     found = Findings()
     if scale is None:
-        problem = Finding(
-            "StatefulSetMissing",
-            f"node set {wanted.name}: there is no StatefulSet {wanted.stateful_set}; declare it or correct "
-            "spec.statefulSet",
-        )
-        found.blocking.append(problem)
-        found.wrong.append(problem)
+        there = f"there is no StatefulSet {wanted.stateful_set}; declare it or correct spec.statefulSet"
+        found.tell("StatefulSetMissing", f"node set {wanted.name}: {there}", found.blocking, found.wrong)
         missing = Counts(wanted.replicas or 0)
         return (missing if isinstance(nodes, Unknown) else dataclasses.replace(missing, **_NONE_AT_ALL)), found
     if scale.current != scale.wanted and not wanted.deleting:
@@ -115,7 +60,7 @@ def node_set(
             found.moving.append(Finding("WaitingForJobs", f"{name} leaves when its jobs have ended{until}"))
     kept = slurm_nodes.kept(nodes[name] for name in [*members, *scale.leaving()] if name in nodes)
     if kept:
-        waits = f"drained and without jobs, but kept by Slurm: {_names(kept)}; see scontrol show reservation"
+        waits = f"drained and without jobs, but kept by Slurm: {shown(kept, _SHOWN)}; see scontrol show reservation"
         found.moving.append(Finding("NodesKept", waits))
     outdated = updates.outdated(scale)
     if outdated and not wanted.deleting:
@@ -126,16 +71,14 @@ def node_set(
         if standings[name] is slurm_nodes.Standing.WAITING and not (name in nodes and updates.is_updating(nodes[name]))
     ]
     if waiting:
-        message = f"node set {wanted.name}: {_names(waiting)} not yet registered and usable"
+        message = f"node set {wanted.name}: {shown(waiting, _SHOWN)} not yet registered and usable"
         message += _why(scale.pods[name] for name in waiting if name in scale.pods)
         if not outdated or len(waiting) > scale.update.max_unavailable:
             found.blocking.append(Finding("NodesNotReady", message))
         found.moving.append(Finding("NodesStarting", message))
     down = [nodes[name] for name in members if standings[name] is slurm_nodes.Standing.DOWN]
     if down:
-        problem = Finding("NodesDown", f"down in Slurm: {_with_reasons(down)}")
-        found.blocking.append(problem)
-        found.wrong.append(problem)
+        found.tell("NodesDown", f"down in Slurm: {_with_reasons(down)}", found.blocking, found.wrong)
     drained = [nodes[name] for name in members if standings[name] is slurm_nodes.Standing.DRAINED]
     if drained:
         found.wrong.append(Finding("NodesDrained", f"drained: {_with_reasons(drained)}"))
@@ -157,11 +100,11 @@ def _updating(wanted: NodeSet, scale: replicas.Scale, nodes: Nodes, outdated: Se
     message = f"node set {wanted.name}: {updates.updated(scale)} of {scale.wanted} nodes have the current template"
     working = [*updates.waiting_for_jobs(scale, nodes)]
     if scale.update.paused:
-        return Finding("UpdatePaused", f"{message}; update.paused keeps {_names(outdated)} as they are")
+        return Finding("UpdatePaused", f"{message}; update.paused keeps {shown(outdated, _SHOWN)} as they are")
     if hold:
         return Finding("UpdateHeld", f"{message}; the others wait: {hold}")
     if working:
-        return Finding("UpdateWaitsForJobs", f"{message}; {_names(working)} when its jobs have ended")
+        return Finding("UpdateWaitsForJobs", f"{message}; {shown(working, _SHOWN)} when its jobs have ended")
     return Finding("Updating", message)
 
 
@@ -183,7 +126,7 @@ def watched_machines(trouble: str) -> Condition:
     """Whether a cordon of a Kubernetes node can become a drain; `trouble` is why not, empty if it can."""
     if trouble:
         no_more = "cordons, taints and lost Kubernetes nodes do not become drains, and no worker may be evicted"
-        return Condition("NodesWatched", "False", "NodesUnreadable", f"{no_more}: {trouble}"[:_MAX_MESSAGE])
+        return Condition("NodesWatched", "False", "NodesUnreadable", f"{no_more}: {trouble}"[:MAX_MESSAGE])
     return Condition("NodesWatched", "True", "Watching", "a cordon of a Kubernetes node becomes a drain")
 
 
@@ -205,18 +148,16 @@ def cluster(kubernetes: Kubernetes, nodes: Nodes | Unknown, sets: Findings, coun
     revision = kubernetes.cluster.revision
     if kubernetes.ledger_revision != revision:
         has = kubernetes.ledger_revision or "nothing"
-        problem = Finding("LedgerMismatch", f"revision {revision} is not fully declared: the ledger says {has}")
-        found.blocking.append(problem)
-        found.moving.append(problem)
+        message = f"revision {revision} is not fully declared: the ledger says {has}"
+        found.tell("LedgerMismatch", message, found.blocking, found.moving)
     if kubernetes.wanted_config is None and kubernetes.active_config is None:
         name = kubernetes.cluster.wanted_config
         found.blocking.append(Finding("ConfigurationMissing", f"there is no ConfigMap {name}"))
     _judge_daemons(found, kubernetes, nodes)
     if daemons.is_controller_old(kubernetes):
         why = daemons.holds_controller(kubernetes)
-        problem = Finding("ControllerUpdating", f"slurmctld moves to its current template{why and f': {why}'}")
-        found.moving.append(problem)
-        found.blocking.append(problem)
+        message = f"slurmctld moves to its current template{why and f': {why}'}"
+        found.tell("ControllerUpdating", message, found.moving, found.blocking)
     found.add(sets)
     if not found.blocking and not found.unknown and counts.wanted and not counts.ready:
         found.blocking.append(Finding("NoUsableNodes", f"none of {counts.wanted} nodes takes jobs"))
@@ -238,9 +179,7 @@ def _judge_daemons(found: Findings, kubernetes: Kubernetes, nodes: Nodes | Unkno
         elif not workload.is_ready:
             ready = f"{workload.ready} of {workload.replicas} ready in the current generation"
             pods = (pod for pod in kubernetes.pods.values() if pod.component == component)
-            problem = Finding(reason, f"{title}: {ready}{_why(pods)}")
-            found.blocking.append(problem)
-            found.moving.append(problem)
+            found.tell(reason, f"{title}: {ready}{_why(pods)}", found.blocking, found.moving)
     if isinstance(nodes, Unknown):
         found.unknown.append(Finding(nodes.reason, nodes.message))
         if not any(problem.reason in ("ControllerNotReady", "RestNotReady") for problem in found.blocking):
@@ -270,16 +209,5 @@ def _why(pods: Iterable[Pod]) -> str:
     return next((f" ({pod.name}: {pod.trouble})" for pod in pods if pod.trouble and not pod.terminating), "")
 
 
-def _condition(kind: str, status: str, findings: Sequence[Finding]) -> Condition:
-    shown = "; ".join(finding.message for finding in findings[:_SHOWN])
-    more = f"; and {len(findings) - _SHOWN} more" if len(findings) > _SHOWN else ""
-    return Condition(kind, status, findings[0].reason, (shown + more)[:_MAX_MESSAGE])
-
-
-def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
-
-
 def _with_reasons(nodes: Sequence[SlurmNode]) -> str:
-    return _names([f"{node.name} ({node.reason or 'no reason given'})" for node in nodes])
+    return shown([f"{node.name} ({node.reason or 'no reason given'})" for node in nodes], _SHOWN)

@@ -11,19 +11,9 @@ import dataclasses
 
 from slurm_operator import names
 from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.decisions.replicas import Drain, Scale, TakeJobs, Undrain, is_free
+from slurm_operator.decisions.moves import DeletePod, Drain, Move, Purpose, TakeJobs, Undrain
+from slurm_operator.decisions.replicas import Scale, free
 from slurm_operator.seen import Evidence, Nodes, SlurmNode
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RestartPod:
-    """Delete the pod, provided that it is still as it was seen; its StatefulSet makes a new one."""
-
-    node: str
-    resource_version: str
-
-
-Update = Drain | Undrain | RestartPod | TakeJobs
 
 
 def outdated(scale: Scale) -> list[str]:
@@ -61,7 +51,7 @@ def needs_evidence(scale: Scale, nodes: Nodes) -> bool:
     )
 
 
-def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "") -> list[Update]:
+def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "") -> list[Move]:
     """What to do about one node set's updates now.
 
     Args:
@@ -73,7 +63,7 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "")
     members = [name for name in scale.members() if name in scale.pods and not scale.pods[name].terminating]
     old = [] if scale.update.paused else [name for name in outdated(scale) if name in members]
     stale = [name for name in members if name in nodes and _is_stale(nodes[name])]
-    found: list[Update] = [
+    found: list[Move] = [
         Undrain(name)
         for name in members
         # A pod that is not ready may be a new one, and the record its predecessor's.
@@ -81,20 +71,21 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "")
     ]
     if hold:
         return found
-    found += [TakeJobs(name) for name in old if name in nodes and _is_overdue(scale, nodes[name])]
+    limit = (scale.update.deadline_seconds, scale.now, names.UPDATE_REASON)
+    found += [TakeJobs(name) for name in old if name in nodes and slurm_nodes.is_overdue(nodes[name], *limit)]
     room = scale.update.max_unavailable - sum(_is_moving(scale, name, nodes) for name in scale.members())
     waiting = [name for name in old if name in nodes and not slurm_nodes.is_drained(nodes[name])]
     # Nodes without work first, so that one with a long job does not keep the others on the old template.
     waiting.sort(key=lambda name: slurm_nodes.has_work(nodes[name]))
     found += [Drain(name, names.UPDATE_REASON) for name in waiting[: max(0, room)]]
-    if evidence is not None:
-        busy = slurm_nodes.busy_nodes(evidence.jobs)
-        ours = [name for name in {**dict.fromkeys(old), **dict.fromkeys(stale)} if _may_go(name, nodes, evidence)]
-        found += [
-            RestartPod(name, scale.pods[name].resource_version)
-            for name in ours
-            if is_free(scale, name, nodes, evidence, busy)
-        ]
+    listings = (nodes, evidence.nodes) if evidence else ()
+    going = free(scale, nodes, evidence)
+    found += [
+        DeletePod(name, scale.pods[name].resource_version, Purpose.UPDATE, "a new one has the current template")
+        for name in dict.fromkeys([*old, *stale])
+        # Only a drain of ours lets a registered node's pod go: another's would be lost with the record.
+        if name in going and all(is_updating(listing[name]) for listing in listings if name in listing)
+    ]
     return found
 
 
@@ -120,11 +111,6 @@ def _is_stale(node: SlurmNode) -> bool:
     return node.started > node.reason_set and "NOT_RESPONDING" not in node.states
 
 
-def _is_overdue(scale: Scale, node: SlurmNode) -> bool:
-    end = slurm_nodes.deadline(node, scale.update.deadline_seconds, names.UPDATE_REASON)
-    return end is not None and end < scale.now and slurm_nodes.has_work(node)
-
-
 def _is_moving(scale: Scale, name: str, nodes: Nodes) -> bool:
     """Whether a node is out of service on account of an update or a repair, or came back from one and does not work."""
     pod, node = scale.pods.get(name), nodes.get(name)
@@ -136,8 +122,3 @@ def _is_moving(scale: Scale, name: str, nodes: Nodes) -> bool:
         # Its own slurmd's, for it is new, or because its jail does not work.
         return node.reason.startswith(names.REASON_PREFIX)
     return slurm_nodes.standing(node, pod_ready=pod.ready) is not slurm_nodes.Standing.USABLE
-
-
-def _may_go(name: str, nodes: Nodes, evidence: Evidence) -> bool:
-    """Only a drain of ours lets a registered node's pod go: another's would be lost with the record."""
-    return all(is_updating(listing[name]) for listing in (nodes, evidence.nodes) if name in listing)

@@ -1,0 +1,103 @@
+"""What can be decided to be done to node sets and slurmctld; actions.py carries it out."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+from slurm_operator import names
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SetReplicas:
+    """Set the StatefulSet's size, provided that it is still the one that was seen."""
+
+    stateful_set: str
+    replicas: int
+    was: int
+    resource_version: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TakeOver:
+    """Have Kubernetes leave the update of slurmctld's pod to us."""
+
+    stateful_set: str
+    resource_version: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Drain:
+    """Give the node no new jobs, unless somebody else drained it first."""
+
+    node: str
+    reason: str = names.SCALE_IN_REASON
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Undrain:
+    """Lift the drain, provided that it is still ours."""
+
+    node: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Comment:
+    """Write a note on the Slurm node, unless somebody else's is there; an empty text takes ours away."""
+
+    node: str
+    text: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TakeJobs:
+    """The policy's deadline has passed: end the node's jobs, so that those that may are requeued."""
+
+    node: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeleteRecord:
+    """Delete Slurm's record of a node whose pod is gone."""
+
+    node: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SetEvictable:
+    """Let a pod be evicted, provided that it is still as it was seen, or protect it again."""
+
+    node: str
+    resource_version: str
+    evictable: bool
+
+
+class Purpose(enum.StrEnum):
+    """What a pod is deleted for, as Events and metrics name it."""
+
+    UPDATE = "RestartPod"
+    ANEW = "RestartUnfit"
+    ELSEWHERE = "ReplaceUnfit"
+    CONTROLLER = "RestartController"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeletePod:
+    """Delete a pod, provided that it is still as it was seen; its StatefulSet makes a new one.
+
+    `cordon` is the machine that gets a cordon and a taint before, empty if none does.
+    """
+
+    pod: str
+    resource_version: str
+    purpose: Purpose
+    why: str
+    cordon: str = ""
+
+
+Move = SetReplicas | TakeOver | Drain | Undrain | Comment | TakeJobs | DeleteRecord | SetEvictable | DeletePod
+
+
+def kind(move: Move) -> str:
+    """What Events and metrics call it."""
+    return move.purpose if isinstance(move, DeletePod) else type(move).__name__
