@@ -1,0 +1,104 @@
+"""The model of test_model.py finds an operator that decides, or acts, wrongly in one point."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import hypothesis
+import pytest
+from hypothesis import stateful
+from slurm_operator import actions
+from slurm_operator.decisions import machines, moves, reactions, replicas, updates
+from slurm_operator.decisions import nodes as slurm_nodes
+from slurm_operator.seen import Evidence, Nodes, SlurmNode
+
+from tests.operator.test_model import Model
+
+REAL_MOVE, REAL_UPDATES = actions.move, updates.moves
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def updates_ignore_their_budget(patch: pytest.MonkeyPatch) -> None:
+    def generous(scale: replicas.Scale, *rest: Any) -> list[moves.Move]:
+        return REAL_UPDATES(
+            dataclasses.replace(scale, update=dataclasses.replace(scale.update, max_unavailable=9)), *rest
+        )
+
+    patch.setattr(updates, "moves", generous)
+
+
+def repairs_ignore_their_budget(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reactions, "_room", lambda *_: 9)
+
+
+def nobody_looks_at_who_drained(patch: pytest.MonkeyPatch) -> None:
+    def by_anybody(node: SlurmNode, *reasons: str) -> bool:
+        return slurm_nodes.is_drained(node) and node.reason in (reasons or slurm_nodes.OUR_REASONS)
+
+    patch.setattr(slurm_nodes, "is_our_drain", by_anybody)
+
+
+def a_drain_is_lifted_without_another_look(patch: pytest.MonkeyPatch) -> None:
+    async def hasty(api: Any, rest: Any, lease: Any, decided: moves.Move) -> str:
+        if not isinstance(decided, moves.Undrain):
+            return await REAL_MOVE(api, rest, lease, decided)
+        await rest.undrain(decided.node)
+        return "undrained"
+
+    patch.setattr(actions, "move", hasty)
+
+
+def suspended_jobs_are_not_waited_for(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(slurm_nodes, "busy_nodes", lambda _: frozenset())
+
+
+def a_pod_goes_without_its_drain(patch: pytest.MonkeyPatch) -> None:
+    def idle(scale: replicas.Scale, nodes: Nodes, evidence: Evidence | None) -> frozenset[str]:
+        busy = slurm_nodes.busy_nodes(evidence.jobs) if evidence else frozenset()
+        return frozenset({*scale.pods, *scale.leaving()} - busy) if evidence else frozenset()
+
+    for each in (replicas, updates, machines, reactions):
+        patch.setattr(each, "free", idle)
+
+
+def deadlines_have_always_passed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(slurm_nodes, "is_overdue", lambda node, *_: slurm_nodes.has_work(node))
+
+
+def the_breaker_never_opens(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(replicas.Scale, "have_one_cause", lambda *_: False)
+
+
+def nothing_is_drained_before_it_leaves(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(slurm_nodes, "is_drained", lambda _: True)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        updates_ignore_their_budget,
+        repairs_ignore_their_budget,
+        nobody_looks_at_who_drained,
+        a_drain_is_lifted_without_another_look,
+        suspended_jobs_are_not_waited_for,
+        a_pod_goes_without_its_drain,
+        deadlines_have_always_passed,
+        the_breaker_never_opens,
+        nothing_is_drained_before_it_leaves,
+    ],
+)
+def test_the_model_finds(spoil: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = hypothesis.settings(
+        max_examples=250,
+        stateful_step_count=50,
+        derandomize=True,
+        database=None,
+        phases=[hypothesis.Phase.generate],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    spoil(monkeypatch)
+    with pytest.raises(AssertionError):
+        # hypothesis declares no types for it.
+        stateful.run_state_machine_as_test(Model, settings=settings)  # type: ignore[no-untyped-call]
