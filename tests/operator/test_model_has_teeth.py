@@ -91,7 +91,8 @@ def nothing_is_drained_before_it_leaves(patch: pytest.MonkeyPatch) -> None:
 )
 def test_the_model_finds(spoil: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = hypothesis.settings(
-        max_examples=250,
+        # Ends with the first find, nearly always within 250; which examples come depends on what else is imported.
+        max_examples=2000,
         stateful_step_count=50,
         derandomize=True,
         database=None,
