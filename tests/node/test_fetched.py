@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from slurm_node import fetched, paths
 
@@ -34,3 +36,17 @@ def test_a_configuration_that_could_leave_the_jail_is_refused_by_file(name: str,
 
 def test_a_missing_plugstack_is_refused() -> None:
     assert fetched.refusal({"slurm.conf": "ClusterName=x\n"}) is not None
+
+
+def test_a_slurmd_that_is_tried_again_is_judged_by_what_it_fetches_itself(tmp_path: Path) -> None:
+    judge, file = fetched.Judge(tmp_path), tmp_path / "plugstack.conf"
+    (tmp_path / "slurm.conf").write_text("ClusterName=x\n")
+    file.write_text("optional x\n")
+    assert judge.refusal(100) is not None
+    assert judge.refusal(0.1) is None, "what is there is of the one before"
+    assert judge.refusal(fetched.FETCH_SECONDS) is not None, "it fetches nothing else"
+    file.unlink()
+    file.write_text("optional x\n")
+    assert judge.refusal(0.1) is not None, "it has fetched the same again"
+    file.write_text(f"required {paths.PLUGIN} jail=/run/jail\n")
+    assert judge.refusal(0.1) is None

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from slurm_node import paths
 
+FETCH_SECONDS = 10.0
+"""What a slurmd has to fetch the configuration, before what one before it left is held against it."""
+
 
 def read(folder: Path = paths.FETCHED) -> dict[str, str] | None:
     """Returns file name → text of the fetched configuration; None while there is none."""
@@ -41,6 +44,42 @@ def refusal(files: Mapping[str, str], plugin: Path = paths.PLUGIN) -> str | None
     if others := [file for file in absent if file != str(plugin)]:
         return f"plugstack.conf requires {others[0]}, which this image does not have: every step would fail"
     return None
+
+
+class Judge:
+    """Judges each slurmd by the configuration that it has fetched itself.
+
+    One that is started again finds what the one before it left: refused for that at once, it would never get what has
+    been put right meanwhile. native/stepd_guard.c lets no step run until it has.
+    """
+
+    def __init__(self, folder: Path = paths.FETCHED) -> None:
+        self._folder = folder
+        self._refused: frozenset[tuple[str, int, int]] = frozenset()
+
+    def refusal(self, ran_seconds: float) -> str | None:
+        """Returns why this slurmd must be stopped, or None.
+
+        Args:
+            ran_seconds: since it was started.
+        """
+        files = read(self._folder)
+        sentence = refusal(files) if files is not None else None
+        if sentence is None:
+            return None
+        found = self._look()
+        if found == self._refused and ran_seconds < FETCH_SECONDS:
+            return None
+        self._refused = found
+        return sentence
+
+    def _look(self) -> frozenset[tuple[str, int, int]]:
+        """What changes when files are written anew, whatever is in them."""
+        try:
+            found = [(path.name, path.stat()) for path in self._folder.iterdir()]
+            return frozenset((name, facts.st_ino, facts.st_mtime_ns) for name, facts in found)
+        except FileNotFoundError:  # it is being replaced just now
+            return frozenset()
 
 
 def logical_lines(text: str) -> list[str]:

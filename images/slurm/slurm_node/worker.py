@@ -64,10 +64,10 @@ def main() -> int:
         gpus.wait(node.gres, lambda: gpus.ask_slurmd(in_foreground, environment), node_state.write)
     watch, health, drain = JailWatch(), HealthWatch(), OwnDrain(socket.gethostname())
     notices = Notices()
-    note = WarningNote(socket.gethostname())
+    note, judge = WarningNote(socket.gethostname()), fetched.Judge()
 
     def refuse() -> str | None:
-        sentence = refusal()
+        sentence = judge.refusal(time.monotonic() - slurmd.started)
         if sentence and slurmd.process is not None:
             # Told while slurmd, which is stopped for it, still answers for scontrol's identity, and hands notices on.
             drain.tick(time.monotonic(), {JAIL: sentence})
@@ -90,8 +90,9 @@ def main() -> int:
             health.tick()
             plugin = plugin_version.refusal()
             plugin_version.tell_guard(plugin)
-            drain.tick(time.monotonic(), {**watch.causes, **health.causes, **({JAIL: plugin} if plugin else {})})
-            notices.tick(plugin)
+            unloaded = refusal() or plugin
+            drain.tick(time.monotonic(), {**watch.causes, **health.causes, **({JAIL: unloaded} if unloaded else {})})
+            notices.tick(unloaded)
             note.tick(time.monotonic(), health.warnings)
         container_leftovers.sweep()
         node_state.write(state_of(slurmd, watch, health))
