@@ -164,7 +164,8 @@ def _heal(world: World, turn: int) -> float:
     began = time.monotonic()
     until(lambda: world.get("configmaps", name)["data"] == {"a": "as declared"}, "the edit is undone", 60)
     taken = time.monotonic() - began
-    time.sleep(turn % 7 * 0.1)  # At any moment between two rounds.
+    # So that edits come at any moment of the operator's round: always right after it has healed would flatter.
+    time.sleep(turn % 7 * 0.1)
     return taken
 
 
@@ -180,7 +181,7 @@ def _drains(world: World, slurm: RealSlurm) -> list[float]:
         told += [time.monotonic()] * (_drained(world) - len(told))
         if time.monotonic() > deadline:
             raise TimeoutError(f"the operator tells of {len(told)} of {len(began)} drained nodes")
-        time.sleep(0.03)  # Between two looks at the status.
+        time.sleep(0.03)  # The grain of what is measured: looking without a pause would load the API server.
     for node in range(DRAINED_AT_ONCE):
         slurm.undrain(f"cpu-{node}")
     until(lambda: _drained(world) == 0, "the drains' end is told", 60)

@@ -43,13 +43,14 @@ def remove(group: Path) -> None:
         for folder in sorted((path for path in (group, *group.rglob("*")) if path.is_dir()), reverse=True):
             with suppress(OSError):
                 folder.rmdir()
-        time.sleep(0.1)
+        time.sleep(0.1)  # Between two tries: nothing tells when the kernel has let the last process go.
 
 
 @pytest.fixture(scope="module")
 def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
     found = cgroups.find(Path("/proc/self/mountinfo").read_text()).by_name
     if not {*CONTROLLERS} <= found.keys() or len({found[name] for name in CONTROLLERS}) < len(CONTROLLERS):
+        # A node of version 2 takes the other branch, which tests/native/test_user_limits.py runs everywhere.
         pytest.skip("this machine has no cgroup hierarchies of version 1, each with one controller")
     folder = tmp_path_factory.mktemp("limits")
     try:
