@@ -55,11 +55,11 @@ int jail_verify(struct jail *jail);
  * leave the bounding, permitted, effective, inheritable and ambient sets, so no exec brings them back. */
 int jail_drop_capabilities(struct jail *jail);
 
-/* Loads what glibc would otherwise load by path later, when that path belongs to the users' root. It reads the users'
- * names, which lie on the shared storage, and hangs with it. */
+/* Loads what glibc would otherwise load by path later, when that path belongs to the users' root, and lets users be
+ * looked up in that root's own files from now on: to be called right before the root is entered. */
 void jail_preload_system_code(void);
 
-/* The same without what knows of users, for a process that goes where nothing is. */
+/* The same for a process that goes where nothing is. */
 void jail_preload_for_refusal(void);
 
 /* Puts a sentence into jail->why and returns -1; the second one adds errno's words. */

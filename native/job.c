@@ -37,8 +37,7 @@ static void leave_reason(const struct jail *jail, const char *path) {
 }
 
 struct start {
-    const struct jail *jail;
-    const char *script;
+    const char *root, *script;
     int lock;
     int error;
 };
@@ -47,51 +46,81 @@ struct start {
  * address sanitizer in the caller's stack, so it makes none. */
 __attribute__((no_sanitize("address"))) static int become_keeper(void *argument) {
     struct start *start = argument;
-    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    struct flock ours = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = JOB_LIVES, .l_len = 2};
     /* The lock comes last: closing any descriptor of its file would give it up. */
     if (!syscall(SYS_close_range, 0, JOB_LOCK_DESCRIPTOR, 0) &&
         fcntl(start->lock, F_DUPFD, JOB_LOCK_DESCRIPTOR) == JOB_LOCK_DESCRIPTOR &&
-        !syscall(SYS_close_range, JOB_LOCK_DESCRIPTOR + 1, ~0U, 0) && !fcntl(JOB_LOCK_DESCRIPTOR, F_SETLK, &whole))
-        execl(JOB_KEEPER, "job_keeper", start->jail->root, start->script, (char *)NULL);
+        !syscall(SYS_close_range, JOB_LOCK_DESCRIPTOR + 1, ~0U, 0) && !fcntl(JOB_LOCK_DESCRIPTOR, F_SETLK, &ours))
+        execl(JOB_KEEPER, "job_keeper", start->root, start->script, (char *)NULL);
     start->error = errno;
     _exit(EXIT_FAILURE);
 }
 
 /* Clear of the number that it takes in the keeper, where it must not be closed at exec. */
 static int open_lock(struct jail *jail, const char *path) {
+    struct flock starts = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = JOB_STARTS, .l_len = 1};
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     int lock = file < 0 ? -1 : fcntl(file, F_DUPFD_CLOEXEC, JOB_LOCK_DESCRIPTOR + 1);
-    if (lock < 0)
-        jail_fail_errno(jail, path);
     if (file >= 0)
         close(file);
-    return lock;
+    if (lock >= 0 && !fcntl(lock, F_SETLK, &starts))
+        return lock;
+    jail_fail_errno(jail, path);
+    if (lock >= 0)
+        close(lock);
+    return -1;
 }
 
 /* Not by fork: copying the tables of slurmstepd's memory takes longer than all that the keeper does until its exec. */
-static int start_keeper(struct jail *jail, struct job *job, const char *path) {
+static int start_keeper(struct jail *jail, struct job *job) {
     char script[64];
     _Alignas(16) char stack[16384];
-    sigset_t all, before;
-    struct start start = {.jail = jail, .script = script, .lock = open_lock(jail, path)};
-    if (start.lock < 0)
-        return -1;
+    struct start start = {.root = jail->root, .script = script, .lock = job->lock};
     snprintf(script, sizeof(script), VIEW_SPOOL "/job%05u", job->id);
-    /* A handler would run in the memory that both have. */
+    job->keeper = clone(become_keeper, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_NEWPID | SIGCHLD, &start);
+    if (job->keeper > 0 && !start.error)
+        return 0;
+    if (job->keeper > 0) {
+        jail_end_child(job->keeper, END_MILLISECONDS);
+        jail_fail(jail, "%s: %s", JOB_KEEPER, strerror(start.error));
+    } else {
+        jail_fail_errno(jail, "make a process namespace (is SYS_ADMIN among the pod's capabilities?)");
+    }
+    job->keeper = 0;
+    return -1;
+}
+
+static _Noreturn void *keep(void *argument) {
+    struct job *job = argument;
+    struct jail jail;
+    char path[sizeof(JOB_FOLDER) + 16];
+    jail_init(&jail, job->root);
+    lock_path(job, path, sizeof(path));
+    if (start_keeper(&jail, job))
+        leave_reason(&jail, path);
+    /* Gives up JOB_STARTS as well: who does not find the keeper now finds the reason. */
+    close(job->lock);
+    sem_post(&job->started);
+    /* The kernel ends the keeper with the thread that started it. */
+    for (;;)
+        pause();
+}
+
+/* slurmd, and the user with it, waits for the extern step, which so need not wait until the keeper has been started. */
+static int start_thread(struct jail *jail, struct job *job, const char *path) {
+    sigset_t all, before;
+    pthread_t thread;
+    if ((job->lock = open_lock(jail, path)) < 0)
+        return -1;
+    /* A handler would run in the memory that the keeper has as well until it is another program. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    job->keeper = clone(become_keeper, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_NEWPID | SIGCHLD, &start);
-    int outcome = job->keeper > 0
-                      ? 0
-                      : jail_fail_errno(jail, "make a process namespace (is SYS_ADMIN among the pod's capabilities?)");
+    int error = pthread_create(&thread, NULL, keep, job);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    close(start.lock);
-    if (!outcome && start.error) {
-        jail_end_child(job->keeper, END_MILLISECONDS);
-        job->keeper = 0;
-        outcome = jail_fail(jail, "%s: %s", JOB_KEEPER, strerror(start.error));
-    }
-    return outcome;
+    if (!error)
+        return 0;
+    close(job->lock);
+    return jail_fail(jail, "make a thread: %s", strerror(error));
 }
 
 int job_keep(struct jail *jail, struct job *job) {
@@ -100,20 +129,33 @@ int job_keep(struct jail *jail, struct job *job) {
     if (mkdir(JOB_FOLDER, 0700) && errno != EEXIST)
         return jail_fail_errno(jail, JOB_FOLDER);
     unlink(path);
-    if (!start_keeper(jail, job, path))
+    job->kept = true;
+    job->root = jail->root;
+    sem_init(&job->started, 0, 0);
+    if (!start_thread(jail, job, path))
         return 0;
+    sem_post(&job->started);
     leave_reason(jail, path);
     return -1;
 }
 
+static void await_start(struct job *job) {
+    while (sem_wait(&job->started) && errno == EINTR)
+        ;
+    sem_post(&job->started);
+}
+
 void job_end(struct job *job) {
     char path[sizeof(JOB_FOLDER) + 16];
-    if (job->keeper <= 0)
+    if (!job->kept)
         return;
-    jail_end_child(job->keeper, END_MILLISECONDS);
-    job->keeper = 0;
+    await_start(job);
+    if (job->keeper > 0)
+        jail_end_child(job->keeper, END_MILLISECONDS);
     lock_path(job, path, sizeof(path));
     unlink(path);
+    job->kept = false;
+    job->keeper = 0;
 }
 
 /* The process that has locked a byte, as this process namespace numbers it; 0 for none, -1 for no file. */
@@ -143,10 +185,12 @@ static int open_namespace(struct jail *jail, pid_t keeper, const char *name) {
 /* The keeper once it has made the namespaces, or -1. There is no call that waits for a lock with a deadline. */
 static pid_t await_keeper(struct jail *jail, int file, int seconds) {
     for (int waited = 0; waited < seconds * 1000; waited++) {
+        /* In this order, since who starts the keeper lets go when it is there. */
+        bool starts = file >= 0 && holder(file, JOB_STARTS) > 0;
         pid_t keeper = file < 0 ? 0 : holder(file, JOB_LIVES);
-        if (keeper <= 0)
+        if (keeper < 0 || (keeper == 0 && !starts))
             return no_keeper(jail, file);
-        if (holder(file, JOB_MAKES) == 0)
+        if (keeper > 0 && holder(file, JOB_MAKES) == 0)
             return keeper;
         usleep(1000);
     }
@@ -169,9 +213,10 @@ static int find(struct jail *jail, struct job *job, int file, int seconds) {
     return holder(file, JOB_LIVES) == keeper ? 0 : no_keeper(jail, file);
 }
 
-int job_await(struct jail *jail, const struct job *job, int seconds) {
+int job_await(struct jail *jail, struct job *job, int seconds) {
     char path[sizeof(JOB_FOLDER) + 16];
     lock_path(job, path, sizeof(path));
+    await_start(job);
     int file = open(path, O_RDWR | O_CLOEXEC);
     pid_t keeper = await_keeper(jail, file, seconds);
     int failed = keeper < 0 || (holder(file, JOB_LIVES) != keeper && no_keeper(jail, file));

@@ -3,12 +3,14 @@
  * The job's extern step starts the keeper (job_keeper.c), which is process 1 of the job's process namespace and ends
  * with the extern step: then the kernel ends what is left of the job, and its /tmp, /dev/shm and mounts are gone. The
  * keeper holds locks on a file named after the job; they say which process it is and vanish with it, so a stale file
- * misleads nobody. Nobody waits while it makes the namespaces but a step that comes before they are made. */
+ * misleads nobody. Nobody waits while it starts and makes the namespaces but a step that comes before they are made. */
 #ifndef PULUMI_SLURM_JOB_H
 #define PULUMI_SLURM_JOB_H
 
 #include "jail.h"
 
+#include <semaphore.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifndef JOB_FOLDER
@@ -24,14 +26,20 @@
 /* The keeper's descriptors of the outer mount namespace and of the job's file. */
 #define JOB_OUTER_DESCRIPTOR 3
 #define JOB_LOCK_DESCRIPTOR 4
-/* Bytes of the job's file that the keeper has locked since it was born: for as long as it lives, and until the
- * namespaces are made. If they can't be made, the file says why and the keeper ends. */
-#define JOB_LIVES 0
-#define JOB_MAKES 1
+/* Bytes of the job's file that are locked: by the extern step until the keeper is there; by the keeper since it was
+ * born, for as long as it lives, and until the namespaces are made. If they can't be made, the file says why and the
+ * keeper ends. */
+#define JOB_STARTS 0
+#define JOB_LIVES 1
+#define JOB_MAKES 2
 
 struct job {
     uint32_t id;
-    pid_t keeper;                     /* set by job_keep alone */
+    bool kept;                        /* by job_keep: what follows */
+    const char *root;
+    int lock;
+    sem_t started;                    /* whether the keeper could be started is known */
+    pid_t keeper;                     /* then: the keeper, or 0 */
     int outer, inner, processes, ipc; /* descriptors of the namespaces, or -1 */
     int own_processes;
 };
@@ -40,14 +48,14 @@ struct job {
 
 void job_init(struct job *job, uint32_t id);
 
-/* Starts the keeper, which makes the namespaces and ends with the calling thread. A reason is also left for the steps
- * that will look for them. */
+/* Lets a thread of this process start the keeper, which makes the namespaces. Any reason is left for the steps that will
+ * look for them, so what fails after the return is theirs to tell. Both arguments must stay until job_end. */
 int job_keep(struct jail *jail, struct job *job);
 
-/* Waits until the namespaces are made. */
-int job_await(struct jail *jail, const struct job *job, int seconds);
+/* For who called job_keep: waits until the namespaces are made. */
+int job_await(struct jail *jail, struct job *job, int seconds);
 
-/* Ends the keeper, and with it all that runs in the namespaces. */
+/* Ends the keeper, and with it all that runs in the namespaces; without job_keep nothing. */
 void job_end(struct job *job);
 
 /* Fails while the node's trials of the jail do. Asks the storage nothing. */

@@ -29,8 +29,10 @@ int pam_sm_open_session(pam_handle_t *pamh, int flags, int argc, const char **ar
     struct jail jail;
     (void)flags;
     jail_init(&jail, argc > 0 ? argv[0] : JAIL_DEFAULT_ROOT);
+    if (limit_user(&jail, pamh))
+        return refuse(pamh, &jail);
     jail_preload_system_code();
-    if (limit_user(&jail, pamh) || login_enter(&jail))
+    if (login_enter(&jail))
         return refuse(pamh, &jail);
     return PAM_SUCCESS;
 }

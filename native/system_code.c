@@ -1,9 +1,8 @@
 #include "jail.h"
 
 #include <dlfcn.h>
-#include <grp.h>
 #include <netdb.h>
-#include <pwd.h>
+#include <nss.h>
 #include <stddef.h>
 #include <sys/socket.h>
 
@@ -18,14 +17,10 @@ void jail_preload_for_refusal(void) {
 }
 
 void jail_preload_system_code(void) {
-    /* An id that nobody has walks through every service of nsswitch.conf, so that each module is loaded. glibc does not
-     * read nsswitch.conf again once "/" is another folder. */
-    const id_t nobody_has_it = 4294900000U;
-    (void)getpwuid(nobody_has_it);
-    (void)getgrgid(nobody_has_it);
-    (void)getpwnam("no-such-user.");
-    gid_t group;
-    int count = 1;
-    (void)getgrouplist("no-such-user.", nobody_has_it, &group, &count);
+    /* Users are looked up by what is in the C library itself, in the files of whatever root there is, so that no module
+     * is ever loaded for it. This also makes glibc read nsswitch.conf, which it does not again. */
+    static const char *const databases[] = {"passwd", "group", "initgroups", "shadow", "gshadow"};
+    for (size_t i = 0; i < sizeof(databases) / sizeof(databases[0]); i++)
+        (void)__nss_configure_lookup(databases[i], "files");
     jail_preload_for_refusal();
 }
