@@ -35,7 +35,7 @@
 
 struct job {
     uint32_t id;
-    bool kept;                        /* by job_keep: what follows */
+    bool kept; /* by job_keep: what follows */
     const char *root;
     int lock;
     sem_t started;                    /* whether the keeper could be started is known */
@@ -48,8 +48,8 @@ struct job {
 
 void job_init(struct job *job, uint32_t id);
 
-/* Lets a thread of this process start the keeper, which makes the namespaces. Any reason is left for the steps that will
- * look for them, so what fails after the return is theirs to tell. Both arguments must stay until job_end. */
+/* Lets a thread of this process start the keeper, which makes the namespaces. Any reason is left for the steps that
+ * will look for them, so what fails after the return is theirs to tell. Both arguments must stay until job_end. */
 int job_keep(struct jail *jail, struct job *job);
 
 /* For who called job_keep: waits until the namespaces are made. */
