@@ -9,13 +9,13 @@ from collections.abc import Awaitable, Mapping
 import httpx
 
 from slurm_operator import metrics, names, report
-from slurm_operator.decisions import config, deletion, moves
+from slurm_operator.decisions import config, deletion, moves, updates
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.findings import Finding
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.lease import Lease
 from slurm_operator.observe import CUSTOM_API
-from slurm_operator.seen import Cluster
+from slurm_operator.seen import Cluster, SlurmNode
 from slurm_operator.slurm_rest import SlurmError, SlurmRest, Trouble
 
 log = logging.getLogger(__name__)
@@ -118,6 +118,9 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: moves
             await api.merge("apps/v1", "statefulsets", name, change)
             return f"took over the updates of StatefulSet {name}, so that slurmctld comes after slurmdbd"
         case moves.DeletePod(pod=name):
+            if decided.purpose is not moves.Purpose.CONTROLLER and not _may_still_end(await rest.node(name), decided):
+                return ""
+            lease.check()
             if decided.cordon:
                 await _cordon(api, lease, decided)
                 lease.check()
@@ -132,6 +135,15 @@ _DELETED = {
     moves.Purpose.ELSEWHERE: "idle pod {}, to start on another machine",
     moves.Purpose.CONTROLLER: "pod {}, jobs go on",
 }
+
+
+def _may_still_end(now: SlurmNode | None, decided: moves.DeletePod) -> bool:
+    """Whether a node is as idle as it was, under the drain on whose ground that was decided."""
+    if now is None:
+        return True
+    is_for_update = decided.purpose is moves.Purpose.UPDATE
+    same = updates.is_updating(now) if is_for_update else now.reason == decided.why
+    return same and slurm_nodes.looks_idle(now)
 
 
 async def _cordon(api: KubernetesApi, lease: Lease, decided: moves.DeletePod) -> None:

@@ -11,7 +11,7 @@ from slurm_operator import actions, metrics, names, report
 from slurm_operator.decisions import deletion, machines, reactions, replicas, serving, status, updates
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.findings import Finding, Findings
-from slurm_operator.decisions.moves import Move, SetReplicas
+from slurm_operator.decisions.moves import Move, SetReplicas, without_conflicts
 from slurm_operator.kubernetes_api import KubernetesApi, Object
 from slurm_operator.lease import Lease
 from slurm_operator.seen import Evidence, Machines, Nodes, NodeSet, Pod, SlurmJob, Unknown, Workload
@@ -192,7 +192,7 @@ class NodeSets:
                 *(plan.moves if plan else ()),
             ]
         problems: list[Finding] = []
-        for done, decided in enumerate(moves):
+        for done, decided in enumerate(without_conflicts(moves)):
             # Refusals cost little and may last: they take no other move's place.
             if done - len(problems) >= MOVES_PER_PASS:
                 break

@@ -196,6 +196,12 @@ class PlayedCluster:
     def is_sick(self, name: str) -> bool:
         return bool(self.pods[name].machine) and self.hosts[self.pods[name].machine].sick
 
+    def is_unfit_and_idle(self, name: str) -> bool:
+        """Whether a running node has drained itself and has no work."""
+        record, pod = self.records.get(name), self.pods.get(name)
+        is_up = pod is not None and pod.phase == "up" and not self.is_away(pod)
+        return is_up and record is not None and record.reason == UNFIT and all(job.node != name for job in self.jobs)
+
     def usable(self) -> list[str]:
         """Nodes that take jobs."""
         return [name for name, record in self.records.items() if not record.drained and record.base == "IDLE"]

@@ -27,6 +27,7 @@ MOVES: dict[str, moves.Move] = {
     "comment": moves.Comment(NODE, NOTE),
     "delete record": moves.DeleteRecord(NODE),
 }
+UNFIT = "pulumi-slurm:health gpus: 3 of 4 GPUs answer"
 
 
 def prepare(slurm: FakeSlurm, move: moves.Move) -> None:
@@ -114,3 +115,24 @@ def test_what_somebody_else_has_done_meanwhile_stays(
     meanwhile(slurm.slurm)
     assert carry_out(MOVES[move], 9) == ""
     assert slurm.slurm.changes() == []
+
+
+def at_work(slurm: FakeSlurm) -> None:
+    slurm.run_job(NODE)
+
+
+def undrained(slurm: FakeSlurm) -> None:
+    slurm.nodes[NODE].update({"state": ["IDLE"], "reason": "", "reason_set_by_user": ""})
+
+
+@pytest.mark.parametrize("meanwhile", [by_somebody, in_our_words, undrained, at_work])
+@pytest.mark.parametrize("purpose", [moves.Purpose.UPDATE, moves.Purpose.ANEW])
+def test_a_pod_stays_whose_node_is_no_longer_idle_under_the_same_drain(
+    slurm: FakeSlurmrestd, carry_out: Callable[[moves.Move, int], str], purpose: moves.Purpose, meanwhile: Meanwhile
+) -> None:
+    slurm.slurm.register(NODE)
+    reason, by = (names.UPDATE_REASON, names.SLURM_USER) if purpose is moves.Purpose.UPDATE else (UNFIT, "root")
+    slurm.slurm.drain(NODE, reason, by)
+    meanwhile(slurm.slurm)
+    # There is no API server here, so that a deletion would fail.
+    assert carry_out(moves.DeletePod(NODE, "7", purpose, reason), 9) == ""

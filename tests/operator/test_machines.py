@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 from slurm_operator import observe
 from slurm_operator.decisions import machines, replicas
-from slurm_operator.decisions.moves import Comment, Drain, Move, SetEvictable, Undrain
+from slurm_operator.decisions.moves import (
+    Comment,
+    DeletePod,
+    Drain,
+    Move,
+    Purpose,
+    SetEvictable,
+    Undrain,
+    without_conflicts,
+)
 from slurm_operator.seen import Evidence, Machine, Pod, ReactionPolicy, SlurmJob, SlurmNode, Taint, Toleration
 
 from tests.operator.test_replicas import NOW, job, node, pod
@@ -240,3 +249,11 @@ def test_of_a_kubernetes_node_little_is_kept_and_read() -> None:
     assert observe.machine(observe.machine_shape({"metadata": body["metadata"]})) == Machine()
     ended = Pod("cpu-0", "worker", ready=True, running=True)
     assert not ended.evictable
+
+
+def test_a_pod_that_is_deleted_is_not_let_go_in_the_same_pass_which_its_deletion_would_be_refused_for() -> None:
+    others = SetEvictable("cpu-2", "8", evictable=True)
+    deletion = DeletePod("cpu-1", "7", Purpose.ANEW, "pulumi-slurm:health gpus: 3 of 4 GPUs answer")
+    (let_go,) = decide(scale(), drained())
+    assert isinstance(let_go, SetEvictable)
+    assert without_conflicts([let_go, others, deletion]) == [others, deletion]

@@ -1,8 +1,9 @@
-"""The model of test_model.py finds an operator that decides, or acts, wrongly in one point."""
+"""The model of test_model.py finds an operator that decides, acts, or keeps silent wrongly in one point."""
 
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from slurm_operator.seen import Evidence, Nodes, SlurmNode
 from tests.operator.test_model import Model
 
 REAL_MOVE, REAL_UPDATES = actions.move, updates.moves
+REAL_PLAN, REAL_RUNG = reactions.plan, reactions._rung
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -75,6 +77,29 @@ def nothing_is_drained_before_it_leaves(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(slurm_nodes, "is_drained", lambda _: True)
 
 
+def attempts_are_not_counted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reactions, "_tried", lambda *_: [])
+
+
+def attempts_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reactions, "REMEMBERED", datetime.timedelta(hours=1))
+
+
+def another_machine_comes_before_restarts(patch: pytest.MonkeyPatch) -> None:
+    def hasty(scale: replicas.Scale, node: SlurmNode) -> reactions.Rung:
+        return reactions.Rung.REPLACE if reactions._may_be_replaced(scale, node) else REAL_RUNG(scale, node)
+
+    patch.setattr(reactions, "_rung", hasty)
+
+
+def nodes_are_given_up_silently(patch: pytest.MonkeyPatch) -> None:
+    def silent(*seen: Any) -> reactions.Plan:
+        plan = REAL_PLAN(*seen)
+        return dataclasses.replace(plan, findings=tuple(each for each in plan.findings if each.reason != "GaveUp"))
+
+    patch.setattr(reactions, "plan", silent)
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -87,12 +112,17 @@ def nothing_is_drained_before_it_leaves(patch: pytest.MonkeyPatch) -> None:
         deadlines_have_always_passed,
         the_breaker_never_opens,
         nothing_is_drained_before_it_leaves,
+        attempts_are_not_counted,
+        attempts_are_forgotten,
+        another_machine_comes_before_restarts,
+        nodes_are_given_up_silently,
     ],
 )
 def test_the_model_finds(spoil: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = hypothesis.settings(
         # Ends with the first find, nearly always within 250; which examples come depends on what else is imported.
         max_examples=2000,
+        deadline=None,
         stateful_step_count=50,
         derandomize=True,
         database=None,

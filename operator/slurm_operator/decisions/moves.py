@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Sequence
 
 from slurm_operator import names
 
@@ -96,6 +97,12 @@ class DeletePod:
 
 
 Move = SetReplicas | TakeOver | Drain | Undrain | Comment | TakeJobs | DeleteRecord | SetEvictable | DeletePod
+
+
+def without_conflicts(moves: Sequence[Move]) -> list[Move]:
+    """Leave out labels of pods that are deleted as well: the later of two changes of what was seen would be refused."""
+    deleted = {move.pod for move in moves if isinstance(move, DeletePod)}
+    return [move for move in moves if not (isinstance(move, SetEvictable) and move.node in deleted)]
 
 
 def kind(move: Move) -> str:
