@@ -9,7 +9,7 @@ import statistics
 from bench.measurement import Measurement, run
 from devcluster.up import Cluster
 
-ROUNDS = 8
+ROUNDS = 16
 FILES = 3000
 WORKER = "cpu-0"
 FOLDER = "/var/tmp/bench"  # noqa: S108 - on the shared root's own disk
@@ -29,6 +29,7 @@ work = {{
 taken = {{}}
 for name, command in work.items():
     shutil.rmtree("copy", ignore_errors=True)
+    os.sync()
     began = time.perf_counter()
     subprocess.run(command, check=True, timeout=300)
     taken[name] = time.perf_counter() - began
@@ -45,7 +46,7 @@ exec chroot --userspec=$(stat -c %u:%g $root{FOLDER}/source) $root env HOME={FOL
 
 
 def measure(cluster: Cluster) -> list[Measurement]:
-    """Median of 8 rounds each way, in an order drawn by chance."""
+    """Median of 16 rounds each way, in an order drawn by chance."""
     kubectl = [str(cluster.binaries / "kubectl"), "--kubeconfig", str(cluster.kubeconfig), "-n", "slurm"]
     job = f"srun -n1 -w {WORKER} --mem=900M"
     ways = {
