@@ -13,7 +13,12 @@ from tests.provider.stacks import Cluster, Stack
 
 pytestmark = pytest.mark.apiserver
 
-POD = '{"metadata": {"labels": {"a": "a"}}, "spec": {"containers": [{"name": "main", "image": "none"}]}}'
+# Without a grace period, since no kubelet tells that a pod has ended.
+POD = (
+    '{"metadata": {"labels": {"a": "a"}}, "spec": {"terminationGracePeriodSeconds": 0, '
+    '"containers": [{"name": "main", "image": "none"}]}}'
+)
+POD_ADDRESS = "10.9.8.7"
 GROUP = "waits.example"
 
 
@@ -35,19 +40,19 @@ class Kubelet:
 
     def _run(self) -> None:
         conditions = [{"type": name, "status": "True"} for name in ("PodScheduled", "Initialized", "Ready")]
-        running = {"phase": "Running", "conditions": conditions, "podIP": "10.9.8.7", "podIPs": [{"ip": "10.9.8.7"}]}
+        running = {"phase": "Running", "conditions": conditions, "podIP": POD_ADDRESS, "podIPs": [{"ip": POD_ADDRESS}]}
         while not self._end.wait(0.2):
-            for kind, key, status in (
-                ("pods", "phase", running),
-                ("persistentvolumeclaims", "phase", {"phase": "Bound"}),
-            ):
-                for item in self._cluster.get(f"{self._namespace}/{kind}").get("items", []):
-                    if item.get("status", {}).get(key) != status[key]:
-                        name = item["metadata"]["name"]
-                        body = {"status": status}
-                        self._cluster.call(
-                            "PATCH", f"{self._namespace}/{kind}/{name}/status", body, "application/merge-patch+json"
-                        )
+            for pod in self._without_phase("pods", "Running"):
+                # The API server takes no Endpoints with a pod that is on no node.
+                target = {"metadata": {"name": pod}, "target": {"kind": "Node", "name": "node"}}
+                self._cluster.call("POST", f"{self._namespace}/pods/{pod}/binding", target)
+                self._cluster.status(f"{self._namespace}/pods/{pod}", running)
+            for claim in self._without_phase("persistentvolumeclaims", "Bound"):
+                self._cluster.status(f"{self._namespace}/persistentvolumeclaims/{claim}", {"phase": "Bound"})
+
+    def _without_phase(self, kind: str, phase: str) -> list[str]:
+        items = self._cluster.get(f"{self._namespace}/{kind}").get("items", [])
+        return [item["metadata"]["name"] for item in items if item.get("status", {}).get("phase") != phase]
 
 
 @pytest.fixture(scope="session")
@@ -109,6 +114,9 @@ def test_workloads_services_and_claims_are_waited_for(stack: Stack) -> None:
     path = f"/apis/apps/v1/namespaces/{stack.namespace}"
     assert stack.cluster.get(f"{path}/statefulsets/set")["status"]["readyReplicas"] == 2
     assert stack.cluster.get(f"{path}/deployments/deployment")["status"]["readyReplicas"] == 1
+    endpoints = f"/api/v1/namespaces/{stack.namespace}/endpoints/service"
+    subset = stack.cluster.until(lambda: stack.cluster.get(endpoints).get("subsets"))[0]
+    assert [address["ip"] for address in subset["addresses"]] == [POD_ADDRESS]
     stack.pulumi("preview", "--refresh", "--expect-no-changes")
 
 
