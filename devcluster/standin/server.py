@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -96,13 +97,26 @@ async def _serve(engine: str) -> None:
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
+    interrupted = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, interrupted.set)
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()
+    await _until_engine_is_done(interrupted)
+    await server.stop(grace=None)
+
+
+async def _until_engine_is_done(interrupted: asyncio.Event) -> None:
+    """Waits for the SIGINT by which an engine ends its plugins, after it has ended the operations by Cancel.
+
+    A user's Ctrl-C is no such signal: it goes to the engine alone, which starts a plugin in a process group of its own.
+    """
     parent = os.getppid()
-    # A killed engine tells nobody: without this look, waits would go on behind the user's back.
-    while os.getppid() == parent:  # noqa: ASYNC110  # nothing announces the end of a parent
-        await asyncio.sleep(_PARENT_LOOK_SECONDS)
-    os._exit(1)
+    while not interrupted.is_set():
+        # A killed engine tells nobody: without this look, waits would go on behind the user's back.
+        if os.getppid() != parent:
+            os._exit(1)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(interrupted.wait(), _PARENT_LOOK_SECONDS)
 
 
 def main(arguments: list[str]) -> None:
@@ -114,6 +128,4 @@ def main(arguments: list[str]) -> None:
     engine = next((argument for argument in arguments if not argument.startswith("-")), None)
     if engine is None:
         sys.exit("pulumi-resource-kubernetes (stand-in) is started by pulumi, with the address of its engine")
-    # Ctrl-C is the engine's to handle: it asks for the end of the operations, and the state gets what they reached.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     asyncio.run(_serve(engine))
