@@ -1,4 +1,4 @@
-"""`up`: from what is there to a Slurm cluster that ran one job. Each step keeps what an earlier run finished."""
+"""`up`: from what is there to a Slurm cluster that runs jobs. Each step keeps what an earlier run finished."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from devcluster import images, node_cli, toolchain
+from devcluster import first_job, images, node_cli, toolchain
 from devcluster.bootstrap import CHECKOUT, cache_folder
 from devcluster.instance import Instance
 from devcluster.login import USER, Login
 from devcluster.progress import Step, StepFailed, say
 from devcluster.stack import Stack
 
-FIRST_JOB = ["srun", "-N2", "sh", "-c", 'echo "$(hostname): $(id -un) in $(pwd), $(cat /etc/debian_version)"']
-FIRST_JOB_DEADLINE_SECONDS = 120
 KUBECTL_DEADLINE_SECONDS = 120
 UPDATE_DEADLINE_SECONDS = 180
 
@@ -81,7 +79,7 @@ def _own_cluster(instance: Instance) -> Path:
 
 
 def up(instance: Instance, owner: int | None = None) -> Cluster:
-    """Bring an embedded instance up with the dev stack on it and run one real job.
+    """Bring an embedded instance up with the dev stack on it and run one real job, unless users' jobs have the nodes.
 
     Args:
         instance: Which.
@@ -95,7 +93,7 @@ def up(instance: Instance, owner: int | None = None) -> Cluster:
             node_cli.load_image(instance, image.archive)
     apply_stack(cluster, {name: image.reference for name, image in built.items()})
     wait_for_updates(cluster)
-    run_first_job(cluster)
+    first_job.run(cluster.login)
     say(f"up in {time.monotonic() - started:.0f} s. Log in:     python3 -m devcluster ssh")
     say("Run a command: python3 -m devcluster run -- srun -N2 hostname")
     return cluster
@@ -116,7 +114,7 @@ def up_on_own_cluster(instance: Instance, kubeconfig: Path, registry: str) -> Cl
     cluster = Cluster(instance, toolchain.build(), kubeconfig.resolve())
     references = images.push(registry, images.build_all(cache_folder()))
     apply_stack(cluster, references)
-    run_first_job(cluster)
+    first_job.run(cluster.login)
     say(f"up. Log in:     python3 -m devcluster --name {instance.name} ssh")
     return cluster
 
@@ -198,21 +196,3 @@ def wait_for_updates(cluster: Cluster) -> None:
                     step.note(message)
                 return
             time.sleep(1)
-
-
-def run_first_job(cluster: Cluster) -> None:
-    """One real job as the ordinary user, over SSH.
-
-    Raises:
-        StepFailed: With the job's own words, when it does not run.
-    """
-    with Step(f"first job: {' '.join(FIRST_JOB[:3])} …") as step:
-        command = cluster.login.run_command(["timeout", str(FIRST_JOB_DEADLINE_SECONDS), *FIRST_JOB])
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
-            timeout=FIRST_JOB_DEADLINE_SECONDS + 30,
-        )  # fmt: skip
-        for line in (done.stdout + done.stderr).splitlines():
-            step.note(line)
-        if done.returncode != 0:
-            raise StepFailed(f"the first job ended with status {done.returncode}")
