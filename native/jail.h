@@ -55,12 +55,13 @@ int jail_verify(struct jail *jail);
  * leave the bounding, permitted, effective, inheritable and ambient sets, so no exec brings them back. */
 int jail_drop_capabilities(struct jail *jail);
 
-/* Loads what glibc would otherwise load by path later, when that path belongs to the users' root, and lets users be
- * looked up in that root's own files from now on: to be called right before the root is entered. */
+/* Loads what glibc would otherwise load by path later, when that path belongs to the users' root. It reads
+ * nsswitch.conf too, which glibc does not again once "/" is another folder. */
 void jail_preload_system_code(void);
 
-/* The same for a process that goes where nothing is. */
-void jail_preload_for_refusal(void);
+/* From now on users are looked up in the files of whatever root there is, by code that is in the C library itself, so
+ * that no module is loaded for it. */
+void jail_look_users_up_in_files(void);
 
 /* Puts a sentence into jail->why and returns -1; the second one adds errno's words. */
 __attribute__((format(printf, 2, 3))) int jail_fail(struct jail *jail, const char *format, ...);

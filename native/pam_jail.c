@@ -29,11 +29,11 @@ int pam_sm_open_session(pam_handle_t *pamh, int flags, int argc, const char **ar
     struct jail jail;
     (void)flags;
     jail_init(&jail, argc > 0 ? argv[0] : JAIL_DEFAULT_ROOT);
-    if (limit_user(&jail, pamh))
-        return refuse(pamh, &jail);
     jail_preload_system_code();
-    if (login_enter(&jail))
+    if (limit_user(&jail, pamh) || login_enter(&jail))
         return refuse(pamh, &jail);
+    /* Not before: sshd of a refused login still looks for the user outside. */
+    jail_look_users_up_in_files();
     return PAM_SUCCESS;
 }
 

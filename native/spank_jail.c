@@ -127,11 +127,10 @@ int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[]) {
     job_init(&context.job, job);
     if (keeps_namespaces())
         return keep_namespaces();
-    if (job_heed_trials(&context.jail)) {
-        jail_preload_for_refusal();
-        return refuse();
-    }
     jail_preload_system_code();
+    if (job_heed_trials(&context.jail))
+        return refuse();
+    jail_look_users_up_in_files();
     if (job_join(&context.jail, &context.job, DEADLINE_SECONDS))
         return refuse();
     slurm_debug(PLUGIN ": entered %s", context.jail.root);

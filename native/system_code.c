@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-void jail_preload_for_refusal(void) {
+void jail_preload_system_code(void) {
     /* The resolver reads its files once: /etc/host.conf, /etc/resolv.conf. */
     const struct addrinfo one_answer = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
@@ -16,11 +16,8 @@ void jail_preload_for_refusal(void) {
     (void)dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_GLOBAL);
 }
 
-void jail_preload_system_code(void) {
-    /* Users are looked up by what is in the C library itself, in the files of whatever root there is, so that no module
-     * is ever loaded for it. This also makes glibc read nsswitch.conf, which it does not again. */
+void jail_look_users_up_in_files(void) {
     static const char *const databases[] = {"passwd", "group", "initgroups", "shadow", "gshadow"};
     for (size_t i = 0; i < sizeof(databases) / sizeof(databases[0]); i++)
         (void)__nss_configure_lookup(databases[i], "files");
-    jail_preload_for_refusal();
 }
