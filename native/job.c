@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -38,6 +39,7 @@ static void leave_reason(const struct jail *jail, const char *path) {
 
 struct start {
     const char *root, *script;
+    sem_t *born;
     int lock;
     int error;
 };
@@ -46,9 +48,11 @@ struct start {
  * address sanitizer in the caller's stack, so it makes none. */
 __attribute__((no_sanitize("address"))) static int become_keeper(void *argument) {
     struct start *start = argument;
+    sem_post(start->born);
     struct flock ours = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = JOB_LIVES, .l_len = 2};
-    /* The lock comes last: closing any descriptor of its file would give it up. */
-    if (!syscall(SYS_close_range, 0, JOB_LOCK_DESCRIPTOR, 0) &&
+    /* The lock comes last: closing any descriptor of its file would give it up. The keeper asks again to end with its
+     * parent, but the parent may end before. */
+    if (!prctl(PR_SET_PDEATHSIG, SIGKILL) && !syscall(SYS_close_range, 0, JOB_LOCK_DESCRIPTOR, 0) &&
         fcntl(start->lock, F_DUPFD, JOB_LOCK_DESCRIPTOR) == JOB_LOCK_DESCRIPTOR &&
         !syscall(SYS_close_range, JOB_LOCK_DESCRIPTOR + 1, ~0U, 0) && !fcntl(JOB_LOCK_DESCRIPTOR, F_SETLK, &ours))
         execl(JOB_KEEPER, "job_keeper", start->root, start->script, (char *)NULL);
@@ -75,7 +79,7 @@ static int open_lock(struct jail *jail, const char *path) {
 static int start_keeper(struct jail *jail, struct job *job) {
     char script[64];
     _Alignas(16) char stack[16384];
-    struct start start = {.root = jail->root, .script = script, .lock = job->lock};
+    struct start start = {.root = jail->root, .script = script, .born = &job->born, .lock = job->lock};
     snprintf(script, sizeof(script), VIEW_SPOOL "/job%05u", job->id);
     job->keeper = clone(become_keeper, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_NEWPID | SIGCHLD, &start);
     if (job->keeper > 0 && !start.error)
@@ -96,8 +100,10 @@ static _Noreturn void *keep(void *argument) {
     char path[sizeof(JOB_FOLDER) + 16];
     jail_init(&jail, job->root);
     lock_path(job, path, sizeof(path));
-    if (start_keeper(&jail, job))
+    if (start_keeper(&jail, job)) {
         leave_reason(&jail, path);
+        sem_post(&job->born);
+    }
     /* Gives up JOB_STARTS as well: who does not find the keeper now finds the reason. */
     close(job->lock);
     sem_post(&job->started);
@@ -106,7 +112,13 @@ static _Noreturn void *keep(void *argument) {
         pause();
 }
 
-/* slurmd, and the user with it, waits for the extern step, which so need not wait until the keeper has been started. */
+static void await(sem_t *event) {
+    while (sem_wait(event) && errno == EINTR)
+        ;
+}
+
+/* slurmd, and the user with it, waits for the extern step, which so need not wait until the keeper is another program.
+ * But until it is there: slurmstepd goes on to enter groups and users in which the keeper must not be born. */
 static int start_thread(struct jail *jail, struct job *job, const char *path) {
     sigset_t all, before;
     pthread_t thread;
@@ -117,8 +129,10 @@ static int start_thread(struct jail *jail, struct job *job, const char *path) {
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int error = pthread_create(&thread, NULL, keep, job);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!error)
+    if (!error) {
+        await(&job->born);
         return 0;
+    }
     close(job->lock);
     return jail_fail(jail, "make a thread: %s", strerror(error));
 }
@@ -131,6 +145,7 @@ int job_keep(struct jail *jail, struct job *job) {
     unlink(path);
     job->kept = true;
     job->root = jail->root;
+    sem_init(&job->born, 0, 0);
     sem_init(&job->started, 0, 0);
     if (!start_thread(jail, job, path))
         return 0;
@@ -140,8 +155,7 @@ int job_keep(struct jail *jail, struct job *job) {
 }
 
 static void await_start(struct job *job) {
-    while (sem_wait(&job->started) && errno == EINTR)
-        ;
+    await(&job->started);
     sem_post(&job->started);
 }
 

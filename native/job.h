@@ -38,7 +38,8 @@ struct job {
     bool kept; /* by job_keep: what follows */
     const char *root;
     int lock;
-    sem_t started;                    /* whether the keeper could be started is known */
+    sem_t born;                       /* the keeper is there, or cannot be */
+    sem_t started;                    /* whether it could be made another program is known */
     pid_t keeper;                     /* then: the keeper, or 0 */
     int outer, inner, processes, ipc; /* descriptors of the namespaces, or -1 */
     int own_processes;

@@ -30,11 +30,11 @@ int pam_sm_open_session(pam_handle_t *pamh, int flags, int argc, const char **ar
     (void)flags;
     jail_init(&jail, argc > 0 ? argv[0] : JAIL_DEFAULT_ROOT);
     jail_preload_system_code();
-    if (limit_user(&jail, pamh) || login_enter(&jail))
-        return refuse(pamh, &jail);
-    /* Not before: sshd of a refused login still looks for the user outside. */
-    jail_look_users_up_in_files();
-    return PAM_SUCCESS;
+    int failed = limit_user(&jail, pamh) || login_enter(&jail);
+    /* Not outside: sshd of a refused login looks for the user once more, to tell him why. */
+    if (jail.state == JAIL_ENTERED)
+        jail_look_users_up_in_files();
+    return failed ? refuse(pamh, &jail) : PAM_SUCCESS;
 }
 
 int pam_sm_close_session(pam_handle_t *pamh, int flags, int argc, const char **argv) {

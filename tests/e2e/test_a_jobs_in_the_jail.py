@@ -158,3 +158,13 @@ def test_steps_leave_no_zombies(slurm):
     states = slurm.on_pod("cpu-0", "cat /proc/[0-9]*/stat 2>/dev/null").text
     zombies = [line for line in states.splitlines() if line.rpartition(")")[2].split()[:1] == ["Z"]]
     assert zombies == []
+
+
+def test_jobs_leave_no_cgroups(slurm):
+    def groups() -> str:
+        return slurm.on_pod("cpu-0", "find /sys/fs/cgroup -type d -name 'job_*'").ok()
+
+    slurm.sh("sbatch --quiet -w cpu-0 -o /dev/null --wrap 'sleep 5'").ok()
+    slurm.wait("a running job has groups of its own", groups)
+    slurm.sh("sbatch --quiet --wait --array=1-30 -w cpu-0 -o /dev/null --wrap true", seconds=180).ok()
+    slurm.wait("no job that has ended has groups", lambda: not groups(), 30)
