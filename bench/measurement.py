@@ -57,15 +57,24 @@ def run(
     return done.stdout
 
 
-def write_report(measurements: list[Measurement], folder: Path) -> None:
+def read_report(folder: Path) -> dict[str, list[Measurement]]:
+    """What was measured so far, by the name of the measurement's part."""
+    file = folder / "benchmarks.json"
+    parts = json.loads(file.read_text()) if file.exists() else {}
+    return {name: [Measurement(**row) for row in rows] for name, rows in parts.items()}
+
+
+def write_report(parts: Mapping[str, list[Measurement]], folder: Path) -> None:
     """The table and the plot in docs, and the raw numbers beside them."""
+    measurements = [measurement for found in parts.values() for measurement in found]
     table = ["| what | measured | bound | detail |", "|---|---|---|---|", *(m.line() for m in measurements)]
     page = "\n".join(
         [
             "# Benchmarks",
             "",
-            "Made by `make bench` on 2 cores. Ratios compare two things measured alternately in one run;",
-            "seconds are of one run and tell the order of magnitude.",
+            "Made on 2 cores, all of it by `make bench`, a part of it by `python3 -m devcluster bench NAME`.",
+            "Ratios compare two things measured alternately in one run; seconds are of one run and tell the order of",
+            "magnitude.",
             "",
             *table,
             "",
@@ -79,7 +88,8 @@ def write_report(measurements: list[Measurement], folder: Path) -> None:
         ]
     )
     (folder / "benchmarks.md").write_text(page)
-    (folder / "benchmarks.json").write_text(json.dumps([asdict(m) for m in measurements], indent=1) + "\n")
+    rows = {name: [asdict(measurement) for measurement in found] for name, found in parts.items()}
+    (folder / "benchmarks.json").write_text(json.dumps(rows, indent=1) + "\n")
     plot(measurements, folder / "benchmarks.svg")
 
 
