@@ -85,7 +85,9 @@ def parser() -> argparse.ArgumentParser:
     test.add_argument("paths", nargs="*", metavar="PATH", help="only these (default: all)")
     commands.add_parser("check", help="format, lint, types, layers, shell, C, Containerfiles, workflows")
     bench = commands.add_parser("bench", help="the measurements, as ratios")
-    bench.add_argument("names", nargs="*", metavar="NAME", help="only these, whose rows in docs/benchmarks.md become new")
+    bench.add_argument(
+        "names", nargs="*", metavar="NAME", help="only these, whose rows in docs/benchmarks.md become new"
+    )
     commands.add_parser("clean-cache", help="drop the cached toolchain, images and Pulumi plugins")
     return top
 

@@ -21,7 +21,7 @@ TIMED_OUT: Final = 124
 SINFO: Final = ["sinfo", "-h", "-N", "-o", "%P %N %T"]
 IDLE: Final = frozenset({"idle"})
 MAY_HAVE_ROOM: Final = IDLE | {"mixed"}
-TAKEN: Final = frozenset({"allocated", "mixed", "completing", "draining"})
+TAKEN: Final = frozenset({"allocated", "mixed", "completing", "draining", "planned"})
 
 
 class Login(Protocol):
@@ -34,7 +34,7 @@ class Login(Protocol):
 def states(sinfo: str) -> dict[str, str]:
     """Node of the default partition to its state, without the mark of a node that does not answer and the like."""
     rows = [line.split() for line in sinfo.splitlines()]
-    return {node: state.rstrip("*~#!%$@^-") for partition, node, state in rows if partition.endswith("*")}
+    return {node: state.rstrip("*~#!%$@^-+") for partition, node, state in rows if partition.endswith("*")}
 
 
 def in_the_way(nodes: Mapping[str, str], free: Set[str]) -> list[str]:

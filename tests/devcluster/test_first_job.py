@@ -41,6 +41,7 @@ class Login:
         (SHARED, first_job.MAY_HAVE_ROOM, []),
         (SHARED, first_job.IDLE, ["cpu-0", "cpu-1"]),
         ("main* cpu-0 draining*\nmain* cpu-1 idle\n", first_job.MAY_HAVE_ROOM, ["cpu-0"]),
+        ("main* cpu-0 allocated+\nmain* cpu-1 planned\n", first_job.MAY_HAVE_ROOM, ["cpu-0", "cpu-1"]),
         (ONE_DOWN, first_job.MAY_HAVE_ROOM, []),
         ("main* cpu-0 drained\nmain* cpu-1 idle\n", first_job.MAY_HAVE_ROOM, []),
     ],
