@@ -11,7 +11,7 @@ FILL = "dd if=/dev/zero of=/run/jail/tmp/fill bs=1M 2>/dev/null; true"
 EMPTY = "rm -f /run/jail/tmp/fill"
 CHECK = "/usr/sbin/node-health-program"
 """What Slurm starts by itself every few seconds; started here where a test does not ask whether it does."""
-OURS = "pulumi-slurm:health space: /tmp has 0 of 128 MiB free, want 2 percent"
+OURS = "pulumi-slurm:health space: /tmp has less than 2 percent of its 128 MiB free"
 SWITCH_OFF = (
     "for name in /usr/sbin/node-health /usr/sbin/node-health-program /usr/local/sbin/python3; do"
     " printf '#!/bin/sh\\nexit 0\\n' > $name && chmod 755 $name; done;"

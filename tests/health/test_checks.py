@@ -56,10 +56,18 @@ ROOMY = space.Room(100 * MIB, 50 * MIB, 1000, 900)
     [
         ({"/tmp": ROOMY}, PASS, "/tmp has 50 of 100 MiB free"),
         ({"/tmp": space.Room(100 * MIB, 2 * MIB)}, PASS, "2 of 100"),
-        ({"/tmp": space.Room(100 * MIB, 2 * MIB - 1)}, FAIL, "/tmp has 1 of 100 MiB free, want 2 percent"),
-        ({"/tmp": space.Room(100 * MIB, 50 * MIB, 1000, 19)}, FAIL, "/tmp has room for 19 more files, of 1000"),
-        ({"the jail": space.Room(100 * MIB, 0, shared=True)}, WARNING, "the jail has 0 of 100 MiB free"),
-        ({"/tmp": ROOMY, "slurmd's spool": space.Room(MIB, 0)}, FAIL, "slurmd's spool has 0 of 1"),
+        ({"/tmp": space.Room(100 * MIB, 2 * MIB - 1)}, FAIL, "/tmp has less than 2 percent of its 100 MiB free"),
+        ({"/tmp": space.Room(100 * MIB, 50 * MIB, 1000, 19)}, FAIL, "/tmp has less than 2 percent of its files free"),
+        (
+            {"the jail": space.Room(100 * MIB, 0, shared=True)},
+            WARNING,
+            "the jail has less than 2 percent of its 100 MiB",
+        ),
+        (
+            {"/tmp": ROOMY, "slurmd's spool": space.Room(MIB, 0)},
+            FAIL,
+            "slurmd's spool has less than 2 percent of its 1 MiB",
+        ),
         # A file system that counts no files, or has no size (a pseudo one).
         ({"/tmp": space.Room(100 * MIB, 50 * MIB, 0, 0)}, PASS, ""),
         ({"/tmp": space.Room(0, 0)}, PASS, ""),
