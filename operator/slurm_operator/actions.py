@@ -139,9 +139,9 @@ _DELETED = {
 
 def _may_still_end(now: SlurmNode | None, decided: moves.DeletePod) -> bool:
     """Whether a node is as idle as it was, under the drain on whose ground that was decided."""
-    if now is None:
-        return True
     is_for_update = decided.purpose is moves.Purpose.UPDATE
+    if now is None:
+        return is_for_update  # A pod that never registered is made anew; a repair is for a record that was there.
     same = updates.is_updating(now) if is_for_update else now.reason == decided.why
     return same and slurm_nodes.looks_idle(now)
 

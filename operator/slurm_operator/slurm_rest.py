@@ -26,7 +26,10 @@ from slurm_operator.seen import Running, SlurmJob, SlurmNode
 DEADLINE_SECONDS = 5.0
 TOKEN_SECONDS = 240
 FULL_LISTING_SECONDS = 60.0
-_SLURMCTLD_AWAY = frozenset({1800, 1801, 1802, 1803, 1900})
+_SLURMCTLD_AWAY = frozenset({*range(1800, 1806), 1900, *range(5003, 5006)})
+"""No connection to slurmctld, or one that it did not answer on to the end (slurm_errno.h)."""
+_FELL_SILENT = " : Not responding"
+"""What slurmctld adds, for good, to the reason of a drained node that it heard nothing of for SlurmdTimeout."""
 
 
 class Trouble(enum.StrEnum):
@@ -278,7 +281,7 @@ def _node(item: Mapping[str, Any]) -> SlurmNode:
     return SlurmNode(
         name=_text(item, "name"),
         states=_states(item, "state"),
-        reason=_text(item, "reason"),
+        reason=_text(item, "reason").removesuffix(_FELL_SILENT),
         reason_user=_text(item, "reason_set_by_user"),
         allocated_cpus=_count(item, "alloc_cpus"),
         started=_since(item.get("slurmd_start_time")),

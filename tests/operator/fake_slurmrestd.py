@@ -22,7 +22,7 @@ from slurm_operator.slurm_rest import SlurmError, Trouble
 
 API = "/slurm/v0.0.45"
 _Silent = Literal["refuse", "hang", "drip"]
-_Wrong = Literal["garbage", "half", "no list", "errors in 200", "slurmctld away", "unauthorized"]
+_Wrong = Literal["garbage", "half", "no list", "errors in 200", "slurmctld away", "cut off", "unauthorized"]
 _NEVER = {"set": False, "infinite": False, "number": 0}
 Fault = Literal["", _Silent, _Wrong]
 
@@ -218,6 +218,8 @@ class _Handler(BaseHTTPRequestHandler):
             if fault == "slurmctld away":
                 away = "Unable to contact slurm controller (connect failure)"
                 return self._answer(502, error("Failure to query nodes", 1800, away))
+            if fault == "cut off":
+                return self._answer(500, error("Failure to query nodes", 5005, "Zero bytes were sent or received"))
             if fault == "errors in 200":
                 return self._answer(200, error("Failure to query nodes", 2, "Something odd"))
             if fault == "garbage":

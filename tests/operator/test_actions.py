@@ -136,3 +136,9 @@ def test_a_pod_stays_whose_node_is_no_longer_idle_under_the_same_drain(
     meanwhile(slurm.slurm)
     # There is no API server here, so that a deletion would fail.
     assert carry_out(moves.DeletePod(NODE, "7", purpose, reason), 9) == ""
+
+
+def test_a_pod_stays_whose_repair_was_for_a_node_that_slurm_no_longer_tells_of(
+    carry_out: Callable[[moves.Move, int], str],
+) -> None:
+    assert carry_out(moves.DeletePod(NODE, "7", moves.Purpose.ANEW, UNFIT), 9) == ""

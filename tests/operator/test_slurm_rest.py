@@ -15,7 +15,8 @@ import httpx
 import jsonschema
 import jwt
 import pytest
-from slurm_operator import hostlist, slurm_rest
+from slurm_operator import hostlist, names, slurm_rest
+from slurm_operator.decisions import nodes
 from slurm_operator.seen import Running, SlurmNode
 from slurm_operator.slurm_rest import Trouble
 
@@ -173,12 +174,20 @@ def test_an_unchanged_listing_is_not_sent_again_and_a_change_in_the_same_second_
     ask(fake, key_file, work)
 
 
+def test_a_drain_of_ours_stays_ours_when_its_node_falls_silent(fake: FakeSlurmrestd, key_file: Path) -> None:
+    # slurmctld's set_node_reason (src/slurmctld/node_mgr.c, slurm-26-05-3-1) adds it after SlurmdTimeout.
+    fake.slurm.drain("cpu-0", f"{names.UPDATE_REASON} : Not responding", names.SLURM_USER)
+    node = ask(fake, key_file, lambda rest: rest.nodes(full=False))["cpu-0"]
+    assert nodes.is_our_drain(node, names.UPDATE_REASON)
+
+
 FAULTS: list[tuple[Fault, Trouble]] = [
     ("garbage", Trouble.UNUSABLE),
     ("half", Trouble.UNUSABLE),
     ("no list", Trouble.UNUSABLE),
     ("errors in 200", Trouble.REFUSED),
     ("slurmctld away", Trouble.CONTROLLER_AWAY),
+    ("cut off", Trouble.CONTROLLER_AWAY),
     ("unauthorized", Trouble.FORBIDDEN),
 ]
 
