@@ -66,7 +66,8 @@ mv without slurmstepd
 # A dependency is fulfilled when slurmctld has heard that the job's extern step and epilog are over as well.
 CHAIN = """
 set -e
-job="sbatch --parsable --exclusive -D /tmp -o /dev/null"
+trap '[ $? = 0 ] || scancel --me --name=bench' EXIT
+job="sbatch --parsable --job-name=bench --exclusive -D /tmp -o /dev/null"
 gate=$($job --hold --wrap true)
 previous=$gate
 for node in {nodes}; do
