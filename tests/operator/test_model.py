@@ -267,8 +267,8 @@ class Model(stateful.RuleBasedStateMachine):
         """Restarts first, so many as the policy has; then one other machine; then nothing for the rest of a day."""
         policy = self.cluster.reactions
         # What was done, whatever the operator remembers of it.
-        day = [each.replace for each in self.done if each.node == noted.node and noted.at - each.at < DAY]
-        assert True not in day, f"{noted.node} was taken to another machine already"
+        day = [each for each in self.done if each.node == noted.node and noted.at - each.at < DAY]
+        assert not any(each.replace for each in day), f"{noted.node} was taken to another machine already"
         if not noted.replace:
             assert len(day) < policy.attempts, f"{noted.node} was restarted {len(day)} times already"
         elif policy.restart and self.cluster.records[noted.node].reason == UNFIT:
