@@ -1,5 +1,5 @@
 #include "jail.h"
-#include "submounts.h"
+#include "tree_mounts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -89,7 +89,7 @@ static int check_tree(struct jail *jail, int tree) {
     /* Not followed: an absolute link is right inside the jail and may lead nowhere outside it. */
     if (fstatat(tree, "bin/sh", &facts, AT_SYMLINK_NOFOLLOW))
         return jail_fail(jail, "%s/bin/sh is missing: the jail's root file system is not complete", jail->root);
-    return submounts_check(jail, tree);
+    return mounts_check(jail, tree);
 }
 
 static int open_tree_checked(struct jail *jail) {
@@ -138,7 +138,8 @@ static int move_root_here(struct jail *jail) {
 static int own_mount_namespace(struct jail *jail) {
     if (unshare(CLONE_NEWNS))
         return jail_fail_errno(jail, "make a mount namespace (is SYS_ADMIN among the pod's capabilities?)");
-    /* Slave, not private: what the entry point mounts later in the tree still arrives, nothing of ours leaves. */
+    /* Slave, not private: what the entry point mounts again in the tree (slurm_node/tree_watch.py) arrives, such as
+     * /etc/hosts, without which slurmstepd can't tell how its job ended. Nothing of ours leaves. */
     if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL))
         return jail_fail_errno(jail, "make mounts one-way (does the pod's AppArmor profile allow mount?)");
     return 0;

@@ -11,7 +11,7 @@
 
 #define JAIL_DEFAULT_ROOT "/run/jail"
 /* Written last by the entry point, on the tree's own tmpfs: never on the shared volume, where another node's would do.
- * Each of its lines names a submount, a path of the jail that has to be a mount. */
+ * Each of its lines names a path of the jail that has to be a mount. */
 #define JAIL_MARKER "run/.jail-ready"
 
 enum jail_state { JAIL_OUTSIDE, JAIL_ENTERED, JAIL_REFUSED };

@@ -154,6 +154,9 @@ static int hide_spool(struct jail *jail, const char *script) {
 }
 
 int view_hide_node(struct jail *jail, const char *script) {
+    /* What the entry point mounts again in the tree shows what is hidden here: it must not come after. */
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+        return jail_fail_errno(jail, "close the tasks' mounts to those of the node");
     /* The flag is per mount, so slurmstepd, in another namespace, keeps its writable view. */
     if (set_read_only(jail, VIEW_CGROUPS, AT_RECURSIVE) || set_read_only(jail, SOCKETS, 0))
         return -1;

@@ -4,8 +4,8 @@ that nothing need be installed.
 
     python3 file_server.py FOLDER MOUNT LATENCY_SECONDS CACHE_SECONDS
 
-It mounts, prints "mounted", and reads its moods from stdin, a word a line: well, stale, mute. What came while it was
-mute is answered when it is well again.
+It mounts, prints "mounted", and reads its moods from stdin, a word a line: well, stale, nameless (only names are
+stale: files that are known answer), mute. What came while it was mute is answered when it is well again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 IN_HEADER, OUT_HEADER = struct.Struct("<IIQQIIII"), struct.Struct("<IiQ")
-INIT, FORGET, INTERRUPT, BATCH_FORGET = 26, 2, 36, 42
+LOOKUP, INIT, FORGET, INTERRUPT, BATCH_FORGET = 1, 26, 2, 36, 42
 SETATTR = struct.Struct("<IIQQQQQQIIIIIIII")
 OFFSET_SIZE = struct.Struct("<QQIIQII")
 MODE, UID, GID, SIZE, ATIME, MTIME, ATIME_NOW, MTIME_NOW = 1, 2, 4, 8, 16, 32, 128, 256
@@ -42,8 +42,8 @@ class Server:
         self._listed: dict[int, list[bytes]] = {}
         self._valid = (int(cache_seconds), int(cache_seconds % 1 * 1e9))
         self._calls: dict[int, Callable[[int, bytes, int, int], Answer]] = {
-            1: self._lookup, 3: self._getattr, 4: self._setattr, 5: self._readlink, 6: self._symlink, 8: self._mknod,
-            9: self._mkdir, 10: self._unlink, 11: self._rmdir, 12: self._rename, 13: self._link, 14: self._open,
+            LOOKUP: self._lookup, 3: self._getattr, 4: self._setattr, 5: self._readlink, 6: self._symlink,
+            8: self._mknod, 9: self._mkdir, 10: self._unlink, 11: self._rmdir, 12: self._rename, 13: self._link, 14: self._open,
             15: self._read, 16: self._write, 17: self._statfs, 18: self._release, 20: self._nothing, 25: self._nothing,
             27: self._opendir, 28: self._readdir, 29: self._releasedir, 30: self._nothing, 35: self._create,
             45: self._rename2,
@@ -254,7 +254,7 @@ class Line:
 
     def _reply(self, request: bytes) -> None:
         _, opcode, unique, node, uid, gid, _, _ = IN_HEADER.unpack_from(request)
-        stale = self._mood == "stale"
+        stale = self._mood == "stale" or (self._mood == "nameless" and opcode == LOOKUP)
         said = errno.ESTALE if stale else self._server.answer(opcode, node, uid, gid, request[IN_HEADER.size :])
         error, payload = (-said, b"") if isinstance(said, int) else (0, said)
         with contextlib.suppress(FileNotFoundError):  # who asked has been killed

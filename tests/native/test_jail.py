@@ -111,10 +111,10 @@ def test_a_tree_with_its_submounts_is_right(trial: Trial) -> None:
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [
-        ('umount "$JAIL/scratch"', "/scratch is gone: its folder in the shared root was removed or renamed"),
+        ('umount "$JAIL/scratch"', "/scratch is gone: what it stood on was removed or renamed"),
         ('umount "$JAIL/scratch"; rmdir "$JAIL/scratch"', "/scratch is gone: No such file or directory"),
         (ELSEWHERE.format('rmdir "$JAIL$0"') + "/scratch", "/scratch is gone: No such file or directory"),
-        (ELSEWHERE.format('rmdir "$JAIL$0"; mkdir "$JAIL$0"') + "/scratch", "/scratch is gone: its folder in the"),
+        (ELSEWHERE.format('rmdir "$JAIL$0"; mkdir "$JAIL$0"') + "/scratch", "/scratch is gone: what it stood on"),
         (ELSEWHERE.format('mv "$JAIL/mnt" "$JAIL/other"') + "/mnt/memory", "/mnt/memory is gone: No such file"),
         (
             ELSEWHERE.format('mv "$JAIL/mnt" "$JAIL/other"; ln -s other "$JAIL/mnt"') + "/mnt/memory",

@@ -99,6 +99,24 @@ def test_temporary_files_are_the_jobs_own_and_shared_by_its_steps(trial: Trial) 
     assert not list(trial.jail.glob("tmp/*"))
 
 
+def test_what_the_node_mounts_again_comes_to_slurmstepd_and_not_to_tasks(trial: Trial) -> None:
+    """The node's own /proc, say, has none of a job's masks; slurmstepd needs /etc/hosts."""
+    node = """
+        mount --make-shared "$JAIL"
+        mkdir "$JAIL/late"
+        (
+            until [ -e "$JAIL/waits" ]; do sleep 0.05; done
+            mount -t tmpfs late "$JAIL/late"
+            touch "$JAIL/late/came"
+            keeper=$(pgrep --parent "$(pgrep -d, -f "^$PROBE ")" job_keeper)
+            nsenter --mount="/proc/$keeper/fd/3" sh -c 'echo slurmstepd: $(ls /late)'
+            touch "$JAIL/go-on"
+        ) &
+    """
+    said = trial.run("touch /waits; until [ -e /go-on ]; do sleep 0.05; done; echo task: $(ls /late)", spoil=node)
+    assert said.lines == ["slurmstepd: came", "task:"]
+
+
 def test_a_job_finds_its_nodes_driver_and_can_not_change_it(trial: Trial) -> None:
     """Its files are mounts of their own, as a container runtime makes them."""
     library = "/run/node/driver/lib/libcuda.so.1"

@@ -195,27 +195,3 @@ def test_no_mount_of_the_tree_follows_a_link(tmp_path: Path, trick: str, wanted:
     said = run(tmp_path, script)
     assert "is a symbolic link" in said[0]
     assert said[1] == "False False"
-
-
-@real
-def test_a_submount_that_goes_away_is_mounted_again_once_nothing_is_in_its_way(tmp_path: Path) -> None:
-    script = """
-        import subprocess
-        from slurm_node.submount_watch import SubmountWatch
-
-        watch = SubmountWatch(Jail("r", submounts=(local(0), Submount("/mnt/memory", memory_mib=1))), nodes[0])
-        build(0, local(0), Submount("/mnt/memory", memory_mib=1))
-        watch.tick()
-        (nodes[0] / "scratch/mine").touch()
-        # Another node, which has nothing mounted there: another mount namespace of the same file system.
-        other = f"umount {nodes[0]}/scratch {nodes[0]}/mnt/memory; cd {root}; rmdir scratch; mv mnt old; ln -s old mnt"
-        subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", other], check=True)
-        print(is_mount_point(nodes[0] / "scratch"))
-        for _ in range(3):
-            watch.tick()
-        print(is_mount_point(nodes[0] / "scratch"), *(path.name for path in (nodes[0] / "scratch").iterdir()))
-        (root / "mnt").unlink()
-        watch.tick()
-        print(is_mount_point(nodes[0] / "mnt/memory"))
-    """
-    assert run(tmp_path, script) == ["False", "True mine", "True"]

@@ -9,9 +9,9 @@ from slurm_node.accounts import SLURM_ID
 from slurm_node.config_renewal import ConfigRenewal
 from slurm_node.jail_watch import UNTRIED, JailWatch
 from slurm_node.log import say
-from slurm_node.submount_watch import SubmountWatch
 from slurm_node.supervise import Daemon, run
 from slurm_node.system import MountFlag, mount
+from slurm_node.tree_watch import TreeWatch
 
 HOST_KEYS = ("ssh_host_ed25519_key", "ssh_host_rsa_key")
 AS_SLURM = (
@@ -46,7 +46,8 @@ def main() -> int:
     tree.wait_for_root(jail)
     # Before the tree is built: what comes with its bind of /sys is read-only in sessions.
     login_limits.install(login)
-    tree.build(tree.plan(jail), submounts=jail.submounts)
+    mounts = tree.plan(jail)
+    tree.build(mounts)
     key = keys.install(paths.SLURM_SECRETS / "slurm.key", paths.OWN_RUN / "slurm.key", SLURM_ID)
     os.chown(paths.SLURM_RUN, SLURM_ID, SLURM_ID)
     for name in HOST_KEYS:
@@ -61,11 +62,11 @@ def main() -> int:
     more = [*(WITH_PASSWORDS if login.passwords else ()), *(WITH_DIRECTORY if login.directory else ())]
     sshd = Daemon("sshd", ["/usr/sbin/sshd", "-D", "-e", *more])
     keeper = Daemon("keeper", [sys.executable, "-m", "slurm_node", "keeper"])
-    daemons, submounts, renewal = [sackd, keeper], SubmountWatch(jail), ConfigRenewal(sackd)
+    daemons, mends, renewal = [sackd, keeper], TreeWatch(mounts), ConfigRenewal(sackd)
     watch = JailWatch(TRIAL, paths.SSH_BANNER, words=REFUSAL)
 
     def look() -> None:
-        submounts.tick()
+        mends.tick(time.monotonic())
         renewal.tick(time.monotonic())
         watch.tick(time.monotonic())
         if sshd not in daemons and fetched.read() is not None:

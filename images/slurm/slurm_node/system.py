@@ -26,6 +26,7 @@ class MountFlag(IntFlag):
     BIND = 4096
     REC = 16384
     PRIVATE = 1 << 18
+    SHARED = 1 << 20
 
 
 def mount(source: str, target: Path, kind: str = "", flags: int = 0, data: str = "") -> None:

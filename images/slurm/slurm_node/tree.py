@@ -15,7 +15,7 @@ mounted over the pod's own files. So no link is followed on the way to any mount
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -23,7 +23,7 @@ from pathlib import Path
 from slurm_node import below, driver, paths
 from slurm_node.log import NodeError, say
 from slurm_node.settings import Jail, Submount
-from slurm_node.system import MountFlag, is_mount_point, mount, opened_inside, restrict
+from slurm_node.system import MountFlag, is_mount_point, mount, mount_points, opened_inside, restrict
 
 POLL_SECONDS = 1.0
 REMIND_SECONDS = 15.0
@@ -127,13 +127,12 @@ def wait_for_root(jail: Jail, volume: Path = paths.VOLUME) -> None:
         raise NodeError(f"{manifest} is not the marker of revision {jail.revision}: remove it and populate again")
 
 
-def build(mounts: list[Mount], tree: Path = paths.TREE, submounts: tuple[Submount, ...] = ()) -> None:
+def build(mounts: Sequence[Mount], tree: Path = paths.TREE) -> None:
     """Makes the tree and, last of all, the marker that the plugin looks for.
 
     Args:
         mounts: the plan.
         tree: where it is made.
-        submounts: those of the plan; the marker names them, and they are looked for before each job and login.
 
     Raises:
         NodeError: a mount failed, with what the pod may lack.
@@ -146,9 +145,10 @@ def build(mounts: list[Mount], tree: Path = paths.TREE, submounts: tuple[Submoun
         mount("none", Path("/"), flags=MountFlag.REC | MountFlag.PRIVATE)
         for wanted in mounts:
             carry_out(wanted, tree)
-        driver.bring(tree, Path("/proc/self/mountinfo").read_text())
-        with opened_inside(tree, "/run") as run:
-            _complete_run(run, submounts)
+            if wanted.target == "/":
+                # What is mounted in it again reaches the jobs' slurmstepd (jail.c); their tasks it does not (view.c).
+                mount("none", tree, flags=MountFlag.SHARED)
+        _complete_run(mounts, tree)
     except OSError as error:
         raise NodeError(
             f"can't build the node's view of the jail: {error.strerror or error}"
@@ -157,13 +157,60 @@ def build(mounts: list[Mount], tree: Path = paths.TREE, submounts: tuple[Submoun
     say(f"the jail's view is complete: {len(mounts)} mounts under {tree}")
 
 
-def _complete_run(run: Path, submounts: tuple[Submount, ...]) -> None:
-    for name, mode in (("lock", 0o1777), ("user", 0o755)):
-        (run / name).mkdir(exist_ok=True)
-        (run / name).chmod(mode)
-    marker = run / paths.MARKER.name
-    marker.write_text("".join(f"{each.path}\n" for each in submounts))
-    marker.chmod(0o444)
+def _complete_run(mounts: Iterable[Mount], tree: Path) -> None:
+    driver.bring(tree, Path("/proc/self/mountinfo").read_text())
+    with opened_inside(tree, "/run") as run:
+        for name, mode in (("lock", 0o1777), ("user", 0o755)):
+            (run / name).mkdir(exist_ok=True)
+            (run / name).chmod(mode)
+        marker = run / paths.MARKER.name
+        marker.write_text("".join(f"{each.target}\n" for each in mounts if _looked_for(each)))
+        marker.chmod(0o444)
+
+
+def _looked_for(wanted: Mount) -> bool:
+    """Whether the marker names a mount, to be looked for before each job and login: jail.c knows the others itself."""
+    return _has_source(wanted) and wanted.target.split("/")[1] not in ("", "dev", "proc", "run")
+
+
+def _has_source(wanted: Mount) -> bool:
+    return wanted.kind is not Kind.FILE or Path(wanted.source).exists()
+
+
+def missing(mounts: Iterable[Mount], tree: Path = paths.TREE) -> list[Mount]:
+    """Returns what of a plan is not mounted now, in the plan's order; asks the mount table alone."""
+    there = mount_points()
+    return [each for each in mounts if tree / each.target.lstrip("/") not in there and _has_source(each)]
+
+
+def mend(mounts: Sequence[Mount], tree: Path = paths.TREE) -> str:
+    """Mounts again what is missing, each as far as nothing is in its way; hangs with the storage.
+
+    Returns:
+        what was done and what could not be, for the log.
+    """
+    done, failed, reasons = list[str](), list[str](), list[str]()
+    # By name: where the kernel has taken the root's own path for removed, it mounts nothing below until it is found.
+    Path(mounts[0].source).stat()
+    for wanted in missing(mounts, tree):
+        # Below a folder that is still the shared root's own, it would be mounted on what all nodes share.
+        if wanted.target.startswith(tuple(f"{path}/" for path in failed)):
+            continue
+        try:
+            carry_out(wanted, tree)
+            done.append(wanted.target)
+        except (NodeError, OSError) as error:
+            failed.append(wanted.target)
+            reasons.append(f"can't mount {wanted.target} again: {error}")
+    if "/run" in done:
+        try:
+            _complete_run(mounts, tree)
+        except (NodeError, OSError) as error:
+            reasons.append(f"can't complete /run again: {error}")
+    if done:
+        why = "what they stood on was removed or renamed in the shared root, or its storage failed"
+        reasons.insert(0, f"mounted {', '.join(done)} again: {why}")
+    return "; ".join(reasons)
 
 
 def carry_out(wanted: Mount, tree: Path) -> None:
@@ -173,7 +220,7 @@ def carry_out(wanted: Mount, tree: Path) -> None:
         NodeError: a symbolic link, or a file where a folder belongs, is in the way.
         OSError: the kernel refused.
     """
-    if wanted.kind is Kind.FILE and not Path(wanted.source).exists():
+    if not _has_source(wanted):
         return
     if wanted.everybodys:
         Path(wanted.source).chmod(0o1777)

@@ -31,8 +31,8 @@ from slurm_node.health_watch import HealthWatch
 from slurm_node.jail_watch import UNTRIED, JailWatch
 from slurm_node.log import NodeError, say
 from slurm_node.notices import Notices
-from slurm_node.submount_watch import SubmountWatch
 from slurm_node.supervise import Daemon, run
+from slurm_node.tree_watch import TreeWatch
 from slurm_node.warning_note import WarningNote
 
 FORGET_SECONDS = 12.0
@@ -53,7 +53,8 @@ def main() -> int:
     tree.wait_for_root(jail)
     # Before the tree is built: its bind of /sys takes the writable mounts along, for slurmstepd.
     cgroups.make_writable()
-    tree.build(tree.plan(jail, spool=paths.SPOOL, nccl_conf=nccl.write(node.nccl)), submounts=jail.submounts)
+    mounts = tree.plan(jail, spool=paths.SPOOL, nccl_conf=nccl.write(node.nccl))
+    tree.build(mounts)
     if node.pins_memory:
         pinned_memory.raise_limit()
     key = keys.install(paths.SLURM_SECRETS / "slurm.key", paths.OWN_RUN / "slurm.key")
@@ -78,11 +79,11 @@ def main() -> int:
     daemons = [slurmd]
     if driver.put_by_toolkit(Path("/proc/self/mountinfo").read_text()):
         daemons.append(Daemon("driver", [sys.executable, "-m", "slurm_node", "driver"]))
-    submounts = SubmountWatch(jail)
+    mends = TreeWatch(mounts)
     use = old_roots.Use(jail.revision, socket.gethostname())
 
     def look() -> None:
-        submounts.tick()
+        mends.tick(time.monotonic())
         use.tick(time.monotonic())
         # Before slurmd has its configuration, there is no slurmctld to tell.
         if slurmd.process is not None and fetched.read() is not None:

@@ -1,4 +1,4 @@
-#include "submounts.h"
+#include "tree_mounts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int check_submount(struct jail *jail, int tree, const char *path) {
+static int check_mount(struct jail *jail, int tree, const char *path) {
     struct open_how how = {
         .flags = O_PATH | O_CLOEXEC,
         .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
@@ -18,18 +18,19 @@ static int check_submount(struct jail *jail, int tree, const char *path) {
     struct statx facts;
     int folder = (int)syscall(SYS_openat2, tree, path, &how, sizeof(how));
     if (folder < 0)
-        return jail_fail(jail, "the submount %s is gone: %s", path, strerror(errno));
+        return jail_fail(jail, "the mount %s is gone: %s", path, strerror(errno));
     int failed = statx(folder, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &facts);
     int reason = errno;
     close(folder);
     if (failed)
-        return jail_fail(jail, "the submount %s: %s", path, strerror(reason));
+        return jail_fail(jail, "the mount %s: %s", path, strerror(reason));
     if (!(facts.stx_attributes_mask & facts.stx_attributes & STATX_ATTR_MOUNT_ROOT))
-        return jail_fail(jail, "the submount %s is gone: its folder in the shared root was removed or renamed", path);
+        return jail_fail(jail, "the mount %s is gone: what it stood on was removed or renamed in the shared root",
+                         path);
     return 0;
 }
 
-int submounts_check(struct jail *jail, int tree) {
+int mounts_check(struct jail *jail, int tree) {
     char path[PATH_MAX];
     int outcome = 0, marker = openat(tree, JAIL_MARKER, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     FILE *lines = marker < 0 ? NULL : fdopen(marker, "r");
@@ -41,7 +42,7 @@ int submounts_check(struct jail *jail, int tree) {
     }
     while (!outcome && fgets(path, sizeof(path), lines)) {
         path[strcspn(path, "\n")] = '\0';
-        outcome = check_submount(jail, tree, path);
+        outcome = check_mount(jail, tree, path);
     }
     fclose(lines);
     return outcome;

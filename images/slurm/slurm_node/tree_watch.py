@@ -1,0 +1,70 @@
+"""Mounts again what went away from the tree while the node runs.
+
+What the tree's mounts stand on lies in the shared root. Who removes or renames it on a node that has nothing mounted
+there takes the mounts away from all others; and where the storage fails to answer for it, even once, the kernel takes
+them for removed. Until they are back, jail.c refuses jobs and logins.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from slurm_node import paths, tree
+from slurm_node.log import say
+
+PERIOD_SECONDS = 1.0
+
+
+class TreeWatch:
+    """Looks at the mount table alone, which no storage can hold up, until a mount is missing.
+
+    A process of its own mounts it again, so that storage that hangs holds up nobody else; there is one at a time.
+
+    Args:
+        mounts: the tree's plan.
+        view: where the tree is.
+    """
+
+    def __init__(self, mounts: Sequence[tree.Mount], view: Path = paths.TREE) -> None:
+        self._mounts = mounts
+        self._view = view
+        self._process = 0
+        self._answer = -1
+        self._next = 0.0
+        self._said = ""
+
+    def tick(self, now: float) -> None:
+        """Called about twice a second; returns at once."""
+        if self._process:
+            self._look()
+        elif now >= self._next and tree.missing(self._mounts, self._view):
+            self._next = now + PERIOD_SECONDS
+            self._start()
+
+    def _start(self) -> None:
+        self._answer, answer = os.pipe()
+        self._process = os.fork()
+        if self._process:
+            os.close(answer)
+            return
+        try:
+            os.write(answer, self._mend().encode())
+        finally:
+            os._exit(0)
+
+    def _mend(self) -> str:
+        try:
+            return tree.mend(self._mounts, self._view)
+        except Exception as error:  # This process has nobody else to tell.
+            return f"can't mend the jail's view: {error}"
+
+    def _look(self) -> None:
+        ended, _ = os.waitpid(self._process, os.WNOHANG)
+        if not ended:
+            return
+        with os.fdopen(self._answer, "rb") as answer:
+            sentence = answer.read().decode(errors="replace")
+        self._process = 0
+        if sentence != self._said:
+            say(sentence)
+        self._said = sentence

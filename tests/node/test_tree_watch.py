@@ -1,0 +1,146 @@
+"""What is mounted in the tree comes back when it was taken away, in the pod and for slurmstepd; with real mounts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[2]
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes mounts")
+
+# A node of a shared root in a mount namespace of its own. `elsewhere` is another node, which has nothing mounted there:
+# another mount namespace of the same file system.
+BEGIN = textwrap.dedent("""
+    import os, subprocess, sys, time
+    from pathlib import Path
+    from slurm_node import paths, tree
+    from slurm_node.settings import Jail, Submount
+    from slurm_node.system import MountFlag, mount
+    from slurm_node.tree_watch import TreeWatch
+
+    work = Path(sys.argv[1])
+    mount("none", Path("/"), flags=MountFlag.REC | MountFlag.PRIVATE)
+    volume, view, disk = work / "volume", work / "view", work / "disk"
+    for folder in ("/run", "/opt"):
+        mount("own", Path(folder), "tmpfs")
+    root = volume / "roots/r"
+    for folder in (root / "etc", root / "usr/bin", volume / "persistent/home/alice", disk, paths.PREFIX):
+        folder.mkdir(parents=True)
+    jail = Jail("r", ("/home",), submounts=(Submount("/scratch", str(disk)), Submount("/mnt/memory", memory_mib=1)))
+    plan = tree.plan(jail, volume)
+    tree.build(plan, view)
+    (disk / "mine").touch()
+    watch, now = TreeWatch(plan, view), 0.0
+
+    def elsewhere(script):
+        script = f"umount -R {view} && cd {root} && {script}"
+        subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script], check=True)
+
+    def lost():
+        return [each.target for each in tree.missing(plan, view)]
+
+    def tick():
+        global now
+        now += 10
+        watch.tick(now)
+        time.sleep(0.3)
+        watch.tick(now)
+
+    def marker():
+        return (view / "run/.jail-ready").read_text().split()
+""")
+
+
+def run(tmp_path: Path, script: str) -> list[str]:
+    """Lines that a script on that node prints."""
+    done = subprocess.run(
+        ["unshare", "--mount", sys.executable, "-c", BEGIN + textwrap.dedent(script), str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT / "images/slurm"), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [*done.stdout.splitlines(), *done.stderr.splitlines()]
+
+
+def test_every_mount_of_the_tree_is_looked_for_before_a_job(tmp_path: Path) -> None:
+    """But those that jail.c looks for by itself, and what stands on them."""
+    said = run(tmp_path, "print(*lost()); print(*marker())")
+    there = {"/home", "/opt/slurm", "/sys", "/tmp", "/scratch", "/mnt/memory"}
+    files = {f"/etc/{name}" for name in ("resolv.conf", "hosts", "hostname") if Path("/etc", name).exists()}
+    assert said[0] == ""
+    assert set(said[1].split()) == there | files
+
+
+def test_what_goes_away_is_mounted_again_once_nothing_is_in_its_way(tmp_path: Path) -> None:
+    script = """
+        elsewhere("rmdir scratch; mv mnt old; ln -s old mnt; rmdir home")
+        print(*lost())
+        for _ in range(3):
+            tick()
+        print(*lost(), *(path.name for each in ("scratch", "home") for path in (view / each).iterdir()))
+        (root / "mnt").unlink()
+        tick()
+        print(*lost())
+    """
+    said = run(tmp_path, script)
+    assert said[:3] == ["/home /scratch /mnt/memory", "/mnt/memory mine alice", ""]
+    told = [line for line in said[3:] if "again" in line]
+    # Once for what it did, once for what it could not, however often it tried.
+    assert len(told) == 3, told
+    assert "mounted /home, /scratch again" in told[0]
+    assert "can't mount /mnt/memory again" in told[1]
+    assert "is a symbolic link" in told[1]
+    assert "mounted /mnt/memory again" in told[2]
+
+
+def test_a_view_that_lost_everything_is_whole_again(tmp_path: Path) -> None:
+    script = """
+        before = marker()
+        elsewhere('for each in *; do mv "$each" "was-$each"; done')
+        print(len(lost()) == len(tree.missing(plan[1:], work)), (view / "run").exists())
+        tick()
+        print(*lost(), marker() == before, (view / "dev/null").is_char_device(), (view / "proc/self/stat").exists())
+        print(*sorted(path.name for path in (view / "run").iterdir()))
+    """
+    said = run(tmp_path, script)
+    assert said[:3] == ["True False", "True True True", ".jail-ready lock node slurm user"]
+
+
+def test_slurmstepd_gets_what_came_back_and_tasks_do_not(tmp_path: Path) -> None:
+    """Without /etc/hosts slurmstepd can't tell how its job ended; a /proc of the node must never come into a job.
+
+    That the job's two namespaces are made so is tested with the keeper of a job (tests/native/test_job.py).
+    """
+    script = """
+        look = f"touch {work}/$0; while [ ! -e {work}/mended ]; do sleep 0.05; done; echo $0 $(ls {view}/scratch)"
+        command = ["unshare", "--mount", "sh", "-c", look]
+        kinds = {"slave": "slurmstepd", "private": "tasks"}
+        held = [subprocess.Popen([*command[:2], "--propagation", kind, *command[2:], kinds[kind]]) for kind in kinds]
+        while not all((work / name).exists() for name in kinds.values()):
+            time.sleep(0.05)
+        elsewhere("rmdir scratch")
+        tick()
+        (work / "mended").touch()
+        for process in held:
+            process.wait()
+    """
+    assert sorted(run(tmp_path, script)[:2]) == ["slurmstepd mine", "tasks"]
+
+
+def test_storage_that_hangs_holds_up_nobody(tmp_path: Path) -> None:
+    script = """
+        tree.mend = lambda *_: time.sleep(30)
+        elsewhere("rmdir scratch")
+        begun = time.monotonic()
+        for _ in range(5):
+            now += 10
+            watch.tick(now)
+        print(time.monotonic() - begun < 5, len(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()))
+        os.kill(watch._process, 9)
+    """
+    assert run(tmp_path, script)[0] == "True 1"
