@@ -43,7 +43,8 @@ class Server:
         self._valid = (int(cache_seconds), int(cache_seconds % 1 * 1e9))
         self._calls: dict[int, Callable[[int, bytes, int, int], Answer]] = {
             LOOKUP: self._lookup, 3: self._getattr, 4: self._setattr, 5: self._readlink, 6: self._symlink,
-            8: self._mknod, 9: self._mkdir, 10: self._unlink, 11: self._rmdir, 12: self._rename, 13: self._link, 14: self._open,
+            8: self._mknod, 9: self._mkdir, 10: self._unlink, 11: self._rmdir, 12: self._rename, 13: self._link,
+            14: self._open,
             15: self._read, 16: self._write, 17: self._statfs, 18: self._release, 20: self._nothing, 25: self._nothing,
             27: self._opendir, 28: self._readdir, 29: self._releasedir, 30: self._nothing, 35: self._create,
             45: self._rename2,
