@@ -25,7 +25,9 @@ def test_secrets_never_stand_in_clear_in_the_state_or_in_a_preview(stack: Stack)
         made = k.core.v1.Secret("plain", metadata=named("plain"), string_data={{"key": "{payload}"}}, opts=options)
         k.core.v1.Secret("data", metadata=named("data"), data={{"key": "{encoded}"}}, opts=options)
         k.core.v1.ConfigMap("map", metadata=named("map"), data={{"open": "visible", "key": secret}}, opts=options)
-        k.core.v1.Pod("pod", metadata={{**named("pod"), "annotations": {{"pulumi.com/skipAwait": "true"}}}},
+        # Nobody waits for its end, so it has to come at once: the next pod has its name.
+        unawaited = {{"pulumi.com/skipAwait": "true", "pulumi.com/deletionPropagationPolicy": "background"}}
+        k.core.v1.Pod("pod", metadata={{**named("pod"), "annotations": unawaited}},
             spec={{"containers": [{{"name": "a", "image": "a", "env": [{{"name": "A", "value": secret}}]}}]}},
             opts=options)
         pulumi.export("data", made.data)
