@@ -153,6 +153,60 @@ def test_a_failed_pull_leaves_nothing_and_an_older_image_as_it_was(tmp_path, mon
     assert [each.name for each in there.parent.iterdir()] == ["gone"]
 
 
+@pytest.fixture
+def pull(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Pulls, without skopeo and umoci: each bundle's root file system has its source in a file."""
+
+    def show(program: str, *words: str) -> None:
+        if program == "skopeo":
+            layout(Path(words[-1].removeprefix("oci:").removesuffix(":image")), None)
+            (tmp_path / "taken").write_text(words[-2])
+        else:
+            Path(words[-1], "rootfs").mkdir(parents=True)
+            Path(words[-1], "rootfs/is").write_text((tmp_path / "taken").read_text())
+
+    def run(*words: str) -> str:
+        image.command(["pull", *words])
+        return Path(capsys.readouterr().out.strip(), "rootfs/is").read_text()
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(image, "show", show)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("docker://registry-a.example/team/tools:3", "docker://registry-b.example/other/tools:3"),
+        ("docker-archive:/home/a/model.tar", "oci-archive:/srv/b/model.tar"),
+    ],
+)
+def test_another_image_of_the_same_last_name_is_never_handed_out(pull, one: str, other: str) -> None:
+    assert pull(one) == pull(one) == one
+    with pytest.raises(Refused, match=f"is {one}, and you ask for {other}: .*--name.*--replace"):
+        pull(other)
+    assert pull(other, "--name", "other") == other
+    assert pull(other, "--replace") == other
+    with pytest.raises(Refused, match=f"is {other}, and you ask for {one}"):
+        pull(one)
+
+
+def test_an_archive_is_known_by_where_it_lies(pull, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pull("docker-archive:model.tar")
+    assert pull(f"docker-archive:{tmp_path}/model.tar") == "docker-archive:model.tar"
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(Refused, match=f"is docker-archive:{tmp_path}/model.tar, and you ask for"):
+        pull("docker-archive:model.tar")
+
+
+def test_an_image_that_was_pulled_before_sources_were_noted_is_still_taken(pull, tmp_path: Path) -> None:
+    pull("docker://ubuntu:24.04")
+    (tmp_path / image.OWN / "ubuntu-24.04" / image.NOTE).unlink()
+    assert pull("docker://ubuntu:24.04") == "docker://ubuntu:24.04"
+
+
 def layout(folder: Path, architecture: str | None) -> Path:
     """An image as skopeo writes it, so far as it is read."""
     config = {"os": "linux", **({"architecture": architecture} if architecture is not None else {})}

@@ -20,6 +20,8 @@ from jail_commands.running import Refused, outcome
 PROGRAM = "slurm-image"
 SHARED = Path("/srv/slurm-images")
 OWN = Path(".local/share/slurm-images")
+NOTE = "pulled-from"
+"""A bundle's file with the source that it came from."""
 SOURCES = ("docker://", "docker-archive:", "oci-archive:", "oci:", "dir:")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -68,6 +70,8 @@ def command(arguments: Sequence[str]) -> None:
         return
     if not bundle.is_dir() or options.replace:
         pull(options.source, bundle, insecure=options.insecure)
+    else:
+        check_source(bundle, options.source)
     print(bundle)
 
 
@@ -116,13 +120,41 @@ def name_of(source: str) -> str:
     return re.sub(r"\.tar$", "", re.sub(r"[:@]", "-", last)).replace(".tar-", "-")
 
 
+def whole(source: str) -> str:
+    """Returns a source that means the same in every folder.
+
+    Raises:
+        Refused: the source is of no kind that skopeo reads.
+    """
+    name_of(source)
+    kind, colon, path = source.partition(":")
+    return source if path.startswith("/") else f"{kind}{colon}{Path.cwd() / path}"
+
+
+def check_source(bundle: Path, source: str) -> None:
+    """Looks whether a bundle that is there came from a source: names are made from its last part alone.
+
+    Raises:
+        Refused: it came from another one.
+    """
+    try:
+        noted = (bundle / NOTE).read_text().rstrip("\n")
+    except FileNotFoundError:  # of before sources were noted, or not made here
+        return
+    if noted != whole(source):
+        raise Refused(
+            f"{bundle} is {noted}, and you ask for {whole(source)}: give it another name with --name,"
+            " or have it in the other's place with --replace"
+        )
+
+
 def pull(source: str, bundle: Path, *, insecure: bool) -> None:
     """Makes a bundle aside, and puts it into its place when it is whole.
 
     Raises:
         Refused: skopeo or umoci failed, whose words were printed; or the image is for other machines.
     """
-    name_of(source)
+    noted = whole(source)
     aside = bundle.with_name(f".pulling-{bundle.name}-{os.getpid()}")
     aside.mkdir(parents=True, mode=0o755)
     try:
@@ -132,6 +164,7 @@ def pull(source: str, bundle: Path, *, insecure: bool) -> None:
         rootless = [] if os.geteuid() == 0 else ["--rootless"]
         show("umoci", "unpack", *rootless, "--image", f"{aside}/image:image", f"{aside}/bundle")
         make_places(aside / "bundle/rootfs")
+        (aside / "bundle" / NOTE).write_text(f"{noted}\n")
         # umoci keeps it to its owner.
         (aside / "bundle").chmod(0o755)
         if bundle.exists():
