@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import httpx
 
 from slurm_operator.decisions.config import Verdict
+from slurm_operator.slurm_rest import NO_ANSWER
 
 DEADLINE_SECONDS = 30.0
 
@@ -33,5 +34,5 @@ async def ask(url: str, files: Mapping[str, str]) -> Verdict:
             if answer.is_error:
                 raise RehearsalError(f"{url}: {said.get('error', answer.status_code)}")
             return Verdict(bool(said["accepted"]), str(said["words"]))
-    except (httpx.HTTPError, TimeoutError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (*NO_ANSWER, TimeoutError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RehearsalError(f"{url}: {type(error).__name__} {error}".rstrip()) from error

@@ -26,6 +26,8 @@ from slurm_operator.seen import Running, SlurmJob, SlurmNode
 DEADLINE_SECONDS = 5.0
 TOKEN_SECONDS = 240
 FULL_LISTING_SECONDS = 60.0
+NO_ANSWER = (httpx.HTTPError, httpx.InvalidURL, ExceptionGroup)
+"""What httpx raises, for a URL that is none too; the group is anyio's, about a port beyond 65535."""
 _SLURMCTLD_AWAY = frozenset({*range(1800, 1806), 1900, *range(5003, 5006)})
 """No connection to slurmctld, or one that it did not answer on to the end (slurm_errno.h)."""
 _FELL_SILENT = " : Not responding"
@@ -64,7 +66,7 @@ class SlurmRest:
         self.url = url
         self.authority = authority
         self._key_file = key_file
-        self._client = httpx.AsyncClient(base_url=url + names.REST_API, trust_env=False, verify=_trust(authority))
+        self._client = httpx.AsyncClient(trust_env=False, verify=_trust(authority))
         self._token = ("", 0.0)
         self._nodes: dict[str, SlurmNode] | None = None
         self._next_update_time = 0
@@ -195,8 +197,9 @@ class SlurmRest:
             headers = {"X-SLURM-USER-TOKEN": self._user_token()}
             # httpx limits each read; a server that drips bytes is stopped by the limit on the whole.
             async with asyncio.timeout(DEADLINE_SECONDS):
-                return await self._client.request(method, path, params=params, json=body, headers=headers)
-        except (httpx.HTTPError, TimeoutError) as error:
+                url = self.url + names.REST_API + path
+                return await self._client.request(method, url, params=params, json=body, headers=headers)
+        except (*NO_ANSWER, TimeoutError) as error:
             if distrust := _distrust(error):
                 raise SlurmError(Trouble.UNTRUSTED, f"{self.url}: {self._whose_fault(distrust)}") from error
             what = "no answer in time" if isinstance(error, TimeoutError | httpx.TimeoutException) else str(error)
@@ -310,7 +313,10 @@ def _since(value: object) -> datetime.datetime | None:
 
 
 def _moment(seconds: int) -> datetime.datetime:
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    try:
+        return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    except (OverflowError, ValueError, OSError) as error:
+        raise SlurmError(Trouble.UNUSABLE, f"{seconds} is no time: {error}") from error
 
 
 def _states(item: Mapping[str, Any], key: str) -> frozenset[str]:

@@ -15,7 +15,7 @@ import httpx
 import jsonschema
 import jwt
 import pytest
-from slurm_operator import hostlist, names, slurm_rest
+from slurm_operator import hostlist, names, rehearsal, slurm_rest
 from slurm_operator.decisions import nodes
 from slurm_operator.seen import Running, SlurmNode
 from slurm_operator.slurm_rest import Trouble
@@ -217,6 +217,29 @@ def test_a_server_that_never_ends_its_answer_meets_the_deadline(
 def test_a_refused_connection_is_unreachable(fake: FakeSlurmrestd, key_file: Path) -> None:
     fake.refuse()
     with raises(Trouble.UNREACHABLE):
+        ask(fake, key_file, lambda rest: rest.nodes(full=False))
+
+
+@pytest.mark.parametrize("url", ["http://slurm-rest:abc", "http://127.0.0.1:99999", "http://[::", "slurm-rest", ""])
+def test_where_no_server_can_be_is_unreachable(url: str, key_file: Path) -> None:
+    async def work() -> None:
+        rest = slurm_rest.SlurmRest(url, key_file)
+        with raises(Trouble.UNREACHABLE):
+            await rest.nodes(full=False)
+        with pytest.raises(rehearsal.RehearsalError):
+            await rehearsal.ask(url, {})
+        await rest.close()
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("seconds", [10**20, -(10**12), 2**63])
+def test_a_time_that_is_none_is_no_crash(fake: FakeSlurmrestd, key_file: Path, seconds: int) -> None:
+    fake.slurm.started = seconds
+    fake.slurm.nodes["cpu-0"]["slurmd_start_time"] = {"set": True, "infinite": False, "number": seconds}
+    with raises(Trouble.UNUSABLE):
+        ask(fake, key_file, lambda rest: rest.running())
+    with raises(Trouble.UNUSABLE):
         ask(fake, key_file, lambda rest: rest.nodes(full=False))
 
 
