@@ -9,6 +9,8 @@ from slurm_node import account_files, account_sync, inventory
 
 PASSWD = "root:x:0:0::/root:/bin/sh\n"
 ALICE = "alice:x:1000:1000::/home/alice:/bin/sh\n"
+BOB = "bob:x:1001:1001::/home/bob:/bin/sh\n"
+SUBORDINATE = dict.fromkeys(("subuid", "subgid"), "alice:100000:65536\n")
 
 
 def make_root(volume: Path, revision: str, *, complete: bool = True) -> Path:
@@ -77,13 +79,55 @@ def test_a_root_that_is_not_complete_has_no_say(volume: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", ["", "daemon:x:1:1::/:/bin/false\n"])
-def test_a_broken_file_in_one_root_removes_nobody_in_another(volume: Path, broken: str) -> None:
+def test_a_broken_file_in_one_root_removes_nobody_in_another_and_holds_up_nobody(
+    volume: Path, capfd: pytest.CaptureFixture[str], broken: str
+) -> None:
+    make_root(volume, "r3")
     replace(etc(volume, "r1") / "passwd", PASSWD + ALICE)
     account_sync.synchronize(volume)
     replace(etc(volume, "r2") / "passwd", broken)
+    replace(etc(volume, "r3") / "passwd", PASSWD + ALICE + BOB)
+    account_sync.synchronize(volume)
+    assert "the root r2 is left out: /etc/passwd of root r2 is gone or has lost its lines" in capfd.readouterr().err
+    assert (etc(volume, "r1") / "passwd").read_text() == PASSWD + ALICE + BOB
+    assert (etc(volume, "r2") / "passwd").read_text() == broken, "left as it is, for who repairs it"
     with pytest.raises(OSError, match="/etc/passwd of root r2"):
-        account_sync.synchronize(volume)
-    assert "alice" in (etc(volume, "r1") / "passwd").read_text()
+        account_sync.synchronize(volume, needed="r2")
+    replace(etc(volume, "r2") / "passwd", PASSWD + ALICE)
+    account_sync.synchronize(volume)
+    assert (etc(volume, "r2") / "passwd").read_text() == PASSWD + ALICE + BOB
+
+
+def test_a_root_without_its_folder_of_accounts_holds_up_nobody(volume: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    etc(volume, "r2").rename(volume / "elsewhere")
+    replace(etc(volume, "r1") / "passwd", PASSWD + ALICE)
+    account_sync.synchronize(volume)
+    assert "the root r2 is left out" in capfd.readouterr().err
+    (volume / "elsewhere").rename(etc(volume, "r2"))
+    account_sync.synchronize(volume)
+    assert (etc(volume, "r2") / "passwd").read_text() == PASSWD + ALICE
+
+
+def test_the_end_of_the_last_owner_of_subordinate_ids_is_no_damage(volume: Path) -> None:
+    files = {"passwd": ALICE, "group": "alice:x:1000:\n", "gshadow": "alice:!::\n", **SUBORDINATE}
+    before = {name: path.read_text() if (path := etc(volume, "r1") / name).exists() else "" for name in files}
+    for name, line in files.items():
+        replace(etc(volume, "r1") / name, before[name] + line)
+    account_sync.synchronize(volume)
+    assert (etc(volume, "r2") / "subuid").read_text() == SUBORDINATE["subuid"]
+    for name in files:  # As userdel leaves them.
+        replace(etc(volume, "r1") / name, before[name])
+    account_sync.synchronize(volume)
+    assert [(etc(volume, "r2") / name).read_text() for name in files] == list(before.values())
+
+
+def test_lost_subordinate_ids_are_no_end_of_theirs(volume: Path) -> None:
+    for name, line in {"passwd": PASSWD + ALICE, **SUBORDINATE}.items():
+        replace(etc(volume, "r1") / name, line)
+    account_sync.synchronize(volume)
+    (etc(volume, "r2") / "subuid").unlink()
+    account_sync.synchronize(volume)
+    assert (etc(volume, "r1") / "subuid").read_text() == SUBORDINATE["subuid"]
 
 
 def test_files_keep_their_mode_and_links_of_users_are_not_followed(volume: Path, tmp_path: Path) -> None:
@@ -98,8 +142,8 @@ def test_files_keep_their_mode_and_links_of_users_are_not_followed(volume: Path,
     assert not (etc(volume, "r2") / "sudoers.d/mallory").exists()
     (etc(volume, "r2") / "passwd").unlink()
     (etc(volume, "r2") / "passwd").symlink_to(outside)
-    with pytest.raises(OSError, match="repair it"):
-        account_sync.synchronize(volume)
+    account_sync.synchronize(volume)
+    assert "mallory" not in (etc(volume, "r1") / "passwd").read_text()
     assert outside.read_text().startswith(PASSWD)
 
 

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from slurm_node import account_sync, old_roots, paths
+from slurm_node import account_sync, keeper, old_roots, paths, settings
 from slurm_node.old_roots import OldRoot, surplus
 
 from tests.node.test_account_sync import make_root
@@ -111,3 +111,25 @@ def test_a_pod_says_that_it_uses_its_root(volume: Path) -> None:
     while not old_roots._read(volume, "r1").used and time.monotonic() < deadline:
         time.sleep(0.05)
     assert old_roots._read(volume, "r1").used
+
+
+def test_people_that_can_not_be_synchronized_hold_up_no_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Paused(Exception):
+        pass
+
+    def fail(*_: object) -> None:
+        raise OSError("somebody has held the account files for long")
+
+    def pause(_: float) -> None:
+        raise Paused
+
+    collected: list[int] = []
+    monkeypatch.setattr(settings, "read_jail", lambda: settings.Jail("r1", ()))
+    monkeypatch.setattr(account_sync, "signature", fail)
+    monkeypatch.setattr(old_roots, "collect", lambda _, keep, *__: collected.append(keep))
+    monkeypatch.setattr(keeper.driver.Links, "tick", lambda _: None)
+    monkeypatch.setattr(keeper.time, "sleep", pause)
+    monkeypatch.setattr(old_roots.Use, "tick", lambda *_: None)
+    with pytest.raises(Paused):
+        keeper.main()
+    assert collected == [settings.Jail("r1", ()).keep_roots]

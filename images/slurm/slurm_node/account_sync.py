@@ -5,6 +5,7 @@ what each of them said then, so that it may be ended at any moment. Roots are th
 them is followed.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -20,6 +21,10 @@ from slurm_node.log import say
 
 DIRECTORY = ".directory.json"
 """What was taken from a directory last; no revision begins with a dot."""
+MAY_BE_EMPTY = ("gshadow", "subuid", "subgid")
+"""Files that have lines of ordinary people only, in some images: the last of them leaves an empty one behind."""
+NO_ROOT = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO)
+"""What opening a root's /etc or its lock fails with where users have put something else in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,10 @@ class Held:
         return people.people_of(self.accounts) | {(people.SUDOERS, name): text for name, text in own.items()}
 
 
+class BrokenRoot(OSError):
+    """A root's account files can't be believed: what they say would remove people from the other roots."""
+
+
 def complete_roots(volume: Path) -> list[str]:
     """Returns the revisions of complete roots, the one completed last first."""
     markers = sorted((volume / "manifests").glob("[!.]*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
@@ -44,20 +53,27 @@ def complete_roots(volume: Path) -> list[str]:
 
 
 def synchronize(
-    volume: Path, joining: str | None = None, directory: directory_people.Found | None = None
+    volume: Path,
+    joining: str | None = None,
+    directory: directory_people.Found | None = None,
+    needed: str | None = None,
 ) -> directory_people.Found | None:
     """Makes people the same in all complete roots, and in one that is about to be.
+
+    A root whose files are plainly broken is left out, so that it holds up no other one and removes nobody there.
 
     Args:
         volume: where the shared volume is mounted.
         joining: the revision that is about to be.
         directory: what an LDAP directory says now; None where nobody asked one.
+        needed: a complete root that may not be left out.
 
     Returns:
         What of the directory was taken over.
 
     Raises:
         OSError: a root's files can't be read or written, or its lock is not to be had.
+        BrokenRoot: the one that is about to be, or is needed, is broken.
     """
     state = volume / "accounts"
     state.mkdir(mode=0o700, exist_ok=True)
@@ -65,13 +81,18 @@ def synchronize(
     with ExitStack() as stack:
         lock = stack.enter_context((state / ".lock").open("w"))
         fcntl.flock(lock, fcntl.LOCK_EX)
-        held = [_hold(stack, volume, revision) for revision in dict.fromkeys(revisions)]
+        # A root that is being made says nothing about who was removed, also if there was one of its name before.
+        before = {name: None if name == joining else _load(state / f"{name}.json") for name in revisions}
+        held = []
+        for revision in before:
+            try:
+                held.append(_hold(stack, volume, revision, before[revision]))
+            except BrokenRoot as error:
+                if revision in (joining, needed):
+                    raise
+                say(f"accounts: the root {revision} is left out: {error}")
         images = {each.revision: _image_sudoers(volume, each.revision) for each in held}
         said = {each.revision: each.people(images[each.revision]) for each in held}
-        # A root that is being made says nothing about who was removed, also if there was one of its name before.
-        before = {name: None if name == joining else _load(state / f"{name}.json") for name in said}
-        for each in held:
-            _check(each, before[each.revision])
         agreed = _load(state / "people.json") or {}
         # A stable sort: those that never agreed come last, the newest of them first.
         order = sorted(held, key=lambda each: before[each.revision] is None)
@@ -95,17 +116,6 @@ def synchronize(
         if directory is not None and directory.people != taken:
             _save(state / DIRECTORY, directory.people)
     return directory
-
-
-def _check(root: Held, before: Mapping[people.Entry, str] | None) -> None:
-    """Refuses files that are plainly broken, so that a slip in one root removes nobody in the others."""
-    emptied = [
-        file for file in FILES if not root.accounts.lines[file] and any(kind == file for kind, _ in before or {})
-    ]
-    if emptied or "root" not in root.accounts.names("passwd"):
-        raise OSError(
-            f"/etc/{(emptied or ['passwd'])[0]} of root {root.revision} is gone or has lost its lines: repair it"
-        )
 
 
 def signature(volume: Path) -> object:
@@ -135,8 +145,27 @@ def _facts(folder: int, name: str) -> tuple[int, int, int] | None:
         os.close(file)
 
 
-def _hold(stack: ExitStack, volume: Path, revision: str) -> Held:
-    return _read(revision, stack.enter_context(account_files.locked(paths.root_of(volume, revision))))
+def _hold(stack: ExitStack, volume: Path, revision: str, before: Mapping[people.Entry, str] | None) -> Held:
+    """Opens a root's files under their lock.
+
+    Raises:
+        BrokenRoot: they are plainly broken.
+    """
+    try:
+        found = _read(revision, stack.enter_context(account_files.locked(paths.root_of(volume, revision))))
+    except OSError as error:
+        if error.errno in NO_ROOT:
+            raise BrokenRoot(f"{error}: repair it") from error
+        raise
+    had = {kind for kind, _ in before or {}}
+    lost = [file for file in FILES if file in had and not found.accounts.lines[file] and not _may_be_empty(found, file)]
+    if lost or "root" not in found.accounts.names("passwd"):
+        raise BrokenRoot(f"/etc/{(lost or ['passwd'])[0]} of root {revision} is gone or has lost its lines: repair it")
+    return found
+
+
+def _may_be_empty(root: Held, file: str) -> bool:
+    return file in MAY_BE_EMPTY and account_files.text(root.folder, file) is not None
 
 
 def _read(revision: str, etc: int) -> Held:

@@ -23,13 +23,14 @@ def main() -> int:
         use.tick(now)
         links.tick()
         try:
+            # Before people, whom trouble with one root's files could hold up for long.
+            if now >= collecting:
+                collecting = now + old_roots.COLLECT_SECONDS
+                old_roots.collect(volume, jail.keep_roots, jail.persistent, old_roots.named())
             found = account_sync.signature(volume)
             if found != seen:
                 account_sync.synchronize(volume)
                 seen = account_sync.signature(volume)
-            if now >= collecting:
-                collecting = now + old_roots.COLLECT_SECONDS
-                old_roots.collect(volume, jail.keep_roots, jail.persistent, old_roots.named())
             trouble = ""
         except OSError as error:
             if str(error) != trouble:

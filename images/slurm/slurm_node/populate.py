@@ -60,6 +60,7 @@ def _populate(jail: settings.Jail, users: tuple[settings.User, ...], volume: Pat
     if manifest.exists() and root.is_dir():
         say(f"the root {jail.revision} is complete")
         seed_persistent(root, jail, volume)
+        account_sync.synchronize(volume, needed=jail.revision)
         add_users(root, users, volume)
         account_sync.synchronize(volume)
         return
