@@ -6,6 +6,7 @@ would bring models of all of Kubernetes for seven calls.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
@@ -176,8 +177,11 @@ class KubernetesApi:
         self, method: str, path: str, content: str | None, params: dict[str, str] | None, kind: str = ""
     ) -> httpx.Response:
         try:
-            return await self._client.request(method, path, content=content, params=params, headers=self._headers(kind))
-        except httpx.HTTPError as error:
+            # httpx limits each read; the lease is safe only if the whole has a limit, however slowly bytes come.
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                headers = self._headers(kind)
+                return await self._client.request(method, path, content=content, params=params, headers=headers)
+        except (httpx.HTTPError, TimeoutError) as error:
             raise KubernetesError(0, f"{method} {path}: {type(error).__name__} {error}".rstrip()) from error
 
     def _headers(self, kind: str = "") -> dict[str, str]:
