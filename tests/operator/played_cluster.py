@@ -206,6 +206,11 @@ class PlayedCluster:
         """Nodes that take jobs."""
         return [name for name, record in self.records.items() if not record.drained and record.base == "IDLE"]
 
+    def working(self) -> list[str]:
+        """Nodes that take jobs and whose pods are well."""
+        pods = self.scale().pods
+        return [name for name in self.usable() if name in pods and pods[name].ready and not pods[name].terminating]
+
     def no_job_is_on(self, name: str) -> None:
         assert not [job for job in self.jobs if job.node == name], f"{name} goes under a job"
 

@@ -153,13 +153,15 @@ class Model(stateful.RuleBasedStateMachine):
             self.cluster.foreign.pop(name, None)
 
     @stateful.precondition(lambda self: any(not each.takes_pods or each.sick for each in self.cluster.hosts.values()))
-    @stateful.rule()
-    def what_is_wrong_stays_so_and_jobs_end(self) -> None:
+    @stateful.rule(pods_end=st.booleans())
+    def what_is_wrong_stays_so_and_jobs_end(self, pods_end: bool) -> None:
         self.cluster.jobs.clear()
         for _ in range(4):
             self.time_passes(45)
             self.the_operator_passes()
             self.restarts_of_unfit_nodes_keep_their_budgets()
+            if pods_end:
+                self.kubernetes_steps()
 
     @stateful.precondition(lambda self: any(each.sick for each in self.cluster.hosts.values()))
     @stateful.rule(ordinal=ORDINALS)
@@ -228,7 +230,9 @@ class Model(stateful.RuleBasedStateMachine):
             listing = {**slurm_nodes.with_jobs(listing, evidence.jobs)}
         plan = reactions.plan(scale, listing, evidence, self.hold)
         self.told, noted = plan.findings, {*plan.restarts} - {*cluster.restarts}
-        assert len(noted) <= cluster.reactions.at_once
+        lately = {each.node for each in plan.restarts if each.at > cluster.now - reactions.SETTLING}
+        away = sorted(lately & {*scale.members()} - {*cluster.working()})
+        assert not noted or len(away) <= cluster.reactions.at_once, f"too many under repair at once: {away}"
         unfit = [name for name in scale.members() if name in listing and listing[name].reason == UNFIT]
         shared = len(unfit) > 1 and len(unfit) * 100 > cluster.reactions.breaker_percent * len(scale.members())
         assert not (noted and shared), f"{noted} are repaired while {unfit} are unfit together"

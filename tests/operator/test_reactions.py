@@ -338,6 +338,36 @@ def test_replacements_keep_the_same_brakes() -> None:
     assert decide(placed(AWAY), lost(), hold="pulumi up is under way") == reactions.Plan()
 
 
+@pytest.mark.parametrize(
+    ("changes", "seen"),
+    [
+        ({"terminating": True}, lost()),
+        ({"machine": "", "ready": False, "running": False}, lost()),
+        ({"machine": "k8s-9", "ready": False}, lost()),
+        ({"machine": "k8s-9"}, lost()),
+        ({"machine": "k8s-9"}, node("cpu-1", "DOWN")),
+        (None, lost()),
+    ],
+    ids=["it ends", "no machine yet", "it starts", "still drained", "down", "it is made"],
+)
+def test_a_replaced_node_counts_against_the_budgets_and_for_the_breaker_until_it_works(
+    changes: dict[str, Any] | None, seen: SlurmNode
+) -> None:
+    lately = (Restart("cpu-1", NOW - minutes(1), replace=True),)
+    size = placed(AWAY, lately, restart=True, breaker_percent=60)
+    moved = {"created": NOW, **(changes or {})}
+    pods = {**size.pods, "cpu-1": dataclasses.replace(size.pods["cpu-1"], **moved)}
+    if changes is None:
+        del pods["cpu-1"]
+    size = dataclasses.replace(size, pods=pods, machines={**(size.machines or {}), "k8s-9": Machine()})
+    waits = decide(size, seen, unfit("cpu-2"))
+    assert waits.restarts == lately
+    assert told(waits) == ["RepairWaits"]
+    assert told(decide(size, seen, unfit("cpu-2"), unfit("cpu-3"))) == ["BreakerOpen"]
+    if changes == {"machine": "k8s-9"}:
+        assert len(decide(size, unfit("cpu-2")).restarts) == 2, "it works again"
+
+
 def test_a_node_that_an_update_took_counts_against_the_budget_of_repairs() -> None:
     updating = dataclasses.replace(unfit("cpu-0", "pulumi-slurm:update"), reason_user="slurm")
     assert decide(scale(), unfit("cpu-1"), updating).restarts == ()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from slurm_operator import names
 from slurm_operator.decisions import machines, updates
@@ -20,7 +20,7 @@ from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.findings import Finding
 from slurm_operator.decisions.moves import DeletePod, Purpose
 from slurm_operator.decisions.replicas import Scale, free
-from slurm_operator.seen import Evidence, Nodes, Restart, SlurmNode
+from slurm_operator.seen import Evidence, Nodes, Pod, Restart, SlurmNode
 
 _HOUR = datetime.timedelta(hours=1)
 REMEMBERED = datetime.timedelta(days=1)
@@ -93,8 +93,9 @@ def plan(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "") 
     if not (policy.restart or policy.replace) or hold:
         return Plan(restarts=scale.restarts)
     unfit = [name for name in scale.members() if _is_unfit(scale, name, nodes)]
-    if scale.have_one_cause(len(unfit), len(scale.members())):
-        return Plan(restarts=scale.restarts, findings=(_open_breaker(scale, unfit, nodes),))
+    failed = {*unfit, *_taken(scale, nodes)}
+    if unfit and scale.have_one_cause(len(failed), len(scale.members())):
+        return Plan(restarts=scale.restarts, findings=(_open_breaker(scale, len(failed), nodes[unfit[0]]),))
     findings = [_awaits_fencing(scale, name) for name in scale.under_repair() if _is_stuck(scale, name)]
     due = [name for name in unfit if _is_due(scale, nodes[name]) and name not in scale.under_repair()]
     rungs = {name: _rung(scale, nodes[name]) for name in due}
@@ -104,14 +105,14 @@ def plan(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "") 
         waiting = [name for name in ready if approval(nodes[name]) not in scale.approved]
         findings += [_awaits(scale, nodes[name], rungs[name]) for name in waiting]
         ready = [name for name in ready if name not in waiting]
-    room = _room(scale, unfit, nodes)
+    room = _room(scale, nodes)
     chosen, later = ready[:room], ready[room:]
     if policy.dry_run:
         findings += [_would(nodes[name], rungs[name]) for name in chosen]
         chosen, later = [], []
     noted = (Restart(name, scale.now, replace=rungs[name] is Rung.REPLACE) for name in chosen)
     after = dataclasses.replace(scale, restarts=(*scale.restarts, *noted))
-    findings += [_waits(after, later, _out_of_service(after, unfit, nodes))] if later else []
+    findings += [_waits(after, later, _out_of_service(after, nodes))] if later else []
     return Plan(tuple(_moves(scale, nodes, evidence)), after.restarts, tuple(findings))
 
 
@@ -189,17 +190,27 @@ def _is_due(scale: Scale, node: SlurmNode) -> bool:
     return (scale.now - since).total_seconds() >= scale.reactions.after_seconds
 
 
-def _room(scale: Scale, unfit: Sequence[str], nodes: Nodes) -> int:
+def _room(scale: Scale, nodes: Nodes) -> int:
     """How many more repairs the budgets allow now."""
-    at_once = scale.reactions.at_once - len(_out_of_service(scale, unfit, nodes))
+    at_once = scale.reactions.at_once - len(_out_of_service(scale, nodes))
     return max(0, min(at_once, scale.reactions.per_hour - len(_within_the_hour(scale))))
 
 
-def _out_of_service(scale: Scale, unfit: Sequence[str], nodes: Nodes) -> list[str]:
-    """Nodes that a repair or an update has taken; one that a repair did not mend counts for a while."""
-    settling = {each.node for each in scale.restarts if each.at > scale.now - SETTLING} & {*unfit}
-    members = [name for name in scale.members() if name in nodes]
-    return [name for name in members if name in settling or updates.is_updating(nodes[name])]
+def _out_of_service(scale: Scale, nodes: Nodes) -> list[str]:
+    """Nodes that a repair or an update has taken."""
+    taken = _taken(scale, nodes)
+    return [name for name in scale.members() if name in taken or (name in nodes and updates.is_updating(nodes[name]))]
+
+
+def _taken(scale: Scale, nodes: Nodes) -> frozenset[str]:
+    """Nodes that a repair has taken and that do not work yet; one that it did not mend counts for a while."""
+    lately = {each.node for each in scale.restarts if each.at > scale.now - SETTLING} & {*scale.members()}
+    return frozenset(name for name in lately if not _works(scale.pods.get(name), nodes.get(name)))
+
+
+def _works(pod: Pod | None, node: SlurmNode | None) -> bool:
+    ready = pod is not None and pod.ready and not pod.terminating
+    return slurm_nodes.standing(node, pod_ready=ready) is slurm_nodes.Standing.USABLE
 
 
 def _within_the_hour(scale: Scale) -> list[datetime.datetime]:
@@ -217,10 +228,10 @@ def _waits(scale: Scale, later: Sequence[str], out: Sequence[str]) -> Finding:
     return Finding("RepairWaits", f"{kept} reactions.atOnce {policy.at_once}, and {taken}")
 
 
-def _open_breaker(scale: Scale, unfit: Sequence[str], nodes: Mapping[str, SlurmNode]) -> Finding:
-    share = f"{len(unfit)} of {len(scale.members())} nodes are unfit at once"
+def _open_breaker(scale: Scale, failed: int, node: SlurmNode) -> Finding:
+    share = f"{failed} of {len(scale.members())} nodes are unfit at once"
     shared = "nothing is restarted: look for what they share"
-    return Finding("BreakerOpen", f"node set {scale.stateful_set}: {share}; {shared} ({nodes[unfit[0]].reason})")
+    return Finding("BreakerOpen", f"node set {scale.stateful_set}: {share}; {shared} ({node.reason})")
 
 
 def _given_up(scale: Scale, node: SlurmNode) -> Finding:
