@@ -80,6 +80,13 @@ def test_a_collected_root_leaves_its_report_and_nothing_that_would_be_taken_for_
     assert not paths.manifest_of(volume, "r1").exists()
 
 
+def test_a_root_stays_whose_changes_can_not_be_told(volume: Path) -> None:
+    (paths.facts_of(volume, "r1") / "files.gz").write_bytes(b"broken")
+    age(volume / "manifests/r2.json", 12)
+    old_roots.collect(volume, 1, (), NAMED)
+    assert account_sync.complete_roots(volume) == ["r3", "r1"], "and r2, which nothing was noted of, is gone"
+
+
 def test_a_root_in_use_stays_however_old(volume: Path) -> None:
     use(volume, "r1", 0.1)
     use(volume, "r2", 5)

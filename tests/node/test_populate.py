@@ -295,3 +295,20 @@ def test_what_people_changed_in_the_root_before_is_told(volume: Path, capfd: pyt
     run(volume, ALICE, jail=Jail("r2", JAIL.persistent))
     assert "added /opt/tool" in (volume / "manifests/r1/changes.txt").read_text()
     assert "people changed 0 packages and 1 other files in the root r1" in "".join(capfd.readouterr())
+
+
+def test_the_report_is_there_before_the_marker_after_which_no_run_writes_one(
+    volume: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run(volume, ALICE) / "opt/tool").write_text("x")
+    real = populate.write_durably
+
+    def ended(path: Path, text: str) -> None:
+        if path.name == "r2.json":
+            raise OSError("ended just before")
+        real(path, text)
+
+    monkeypatch.setattr(populate, "write_durably", ended)
+    with pytest.raises(OSError, match="ended"):
+        run(volume, ALICE, jail=Jail("r2", JAIL.persistent))
+    assert "added /opt/tool" in (volume / "manifests/r1/changes.txt").read_text()

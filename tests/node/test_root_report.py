@@ -1,5 +1,7 @@
 """What people changed in a root is told, and what programs and packages wrote by themselves is not."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,51 @@ def test_the_report_is_kept_beside_the_root(root: Path) -> None:
     volume = root.parents[1]
     root_report.tell(volume, "r1", ())
     assert "added /opt/new" in (paths.facts_of(volume, "r1") / "changes.txt").read_text()
+
+
+def test_what_vanishes_while_a_root_is_walked_through_is_passed_over(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("file", "link", "folder/file", "folder2/file", "stale/file", "stays"):
+        (root / "opt" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "opt" / name).write_text("x")
+    (root / "opt/link").unlink()
+    (root / "opt/link").symlink_to("file")
+    real = os.scandir
+
+    def scandir(path: Path) -> list[os.DirEntry[str]]:
+        """As if people deleted what was just listed."""
+        if path == root / "opt/stale":
+            raise OSError(errno.ESTALE, "Stale file handle")
+        if path == root / "opt/folder2":
+            (path / "file").unlink()
+            path.rmdir()
+            path.write_text("now a file")
+        found = list(real(path))
+        if path == root / "opt":
+            (path / "file").unlink()
+            (path / "link").unlink()
+            (path / "folder/file").unlink()
+            (path / "folder").rmdir()
+        return found
+
+    monkeypatch.setattr(inventory.os, "scandir", scandir)
+    assert "opt/stays" in changes(root).files.added
+
+
+def test_a_name_that_is_no_text_is_told(root: Path) -> None:
+    (root / "opt" / os.fsdecode(b"caf\xe9")).write_text("x")
+    assert root_report.tell(root.parents[1], "r1", ())
+    assert "added /opt/caf\\udce9" in (paths.facts_of(root.parents[1], "r1") / "changes.txt").read_text()
+
+
+@pytest.mark.parametrize("notes", ["files.gz", "image.json"])
+def test_a_report_that_fails_is_said_and_nothing_else_fails(
+    root: Path, capfd: pytest.CaptureFixture[str], notes: str
+) -> None:
+    (paths.facts_of(root.parents[1], "r1") / notes).write_bytes(b"broken")
+    assert not root_report.tell(root.parents[1], "r1", ())
+    assert "what people changed in the root r1 can't be told: " in capfd.readouterr().err
 
 
 def test_of_a_root_without_notes_nothing_can_be_told(root: Path) -> None:

@@ -4,11 +4,13 @@ A file counts as changed when its kind, mode, owner, size, time or link does: as
 read, but for a sample of a fresh copy, so that looking at 200,000 files takes seconds.
 """
 
+import errno
 import gzip
 import json
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +20,8 @@ from slurm_node.copying import write_durably
 Facts = tuple[int, int, int, int, int, str]
 """Mode with kind, owner, group, size, time in seconds, target of a link. Of folders without size and time."""
 SAMPLED_FILES, SAMPLED_BYTES = 1000, 1 << 16
+CHANGED_MEANWHILE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE, errno.EINVAL)
+"""What a path of a directory's listing fails with when it is gone, or another kind of file, by then."""
 DPKG_STATUS = "var/lib/dpkg/status"
 DPKG_LISTS = "var/lib/dpkg/info"
 
@@ -73,16 +77,35 @@ def look(root: Path) -> Tree:
 
 
 def _walk(root: Path, folder: str, device: int) -> Iterator[tuple[str, os.stat_result, str]]:
-    for entry in os.scandir(root / folder):
-        path = f"{folder}/{entry.name}".lstrip("/")
-        found = entry.stat(follow_symlinks=False)
+    for path, found, target in _entries(root, folder):
         is_folder = stat.S_ISDIR(found.st_mode)
         # Folders only: on an overlay file system a file may report the device of its layer.
         if path in image_root.LEFT_OUT or (is_folder and found.st_dev != device):
             continue
-        yield path, found, str(Path(entry.path).readlink()) if entry.is_symlink() else ""
+        yield path, found, target
         if is_folder:
             yield from _walk(root, path, device)
+
+
+def _entries(root: Path, folder: str) -> list[tuple[str, os.stat_result, str]]:
+    result = []
+    with _in_use():
+        for entry in os.scandir(root / folder):
+            with _in_use():
+                found = entry.stat(follow_symlinks=False)
+                target = str(Path(entry.path).readlink()) if stat.S_ISLNK(found.st_mode) else ""
+                result.append((f"{folder}/{entry.name}".lstrip("/"), found, target))
+    return result
+
+
+@contextmanager
+def _in_use() -> Iterator[None]:
+    """Passes over what jobs and logins delete while their root is walked through."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in CHANGED_MEANWHILE:
+            raise
 
 
 def difference(before: Mapping[str, Facts], now: Mapping[str, Facts]) -> Difference:
@@ -174,9 +197,10 @@ def files_of_packages(root: Path, names: Iterable[str]) -> set[str]:
     result: set[str] = set()
     for name in names:
         for file in [folder / f"{name}.list", *folder.glob(f"{name}:*.list")]:
-            if not file.is_file():
-                continue
-            for line in file.read_text(errors="replace").splitlines():
+            lines: list[str] = []
+            with _in_use():
+                lines = file.read_text(errors="replace").splitlines()
+            for line in lines:
                 top, slash, rest = line.lstrip("/").partition("/")
                 result.add(f"{links.get(top, top).strip('/')}{slash}{rest}")
     return result

@@ -108,7 +108,8 @@ def _collect(volume: Path, keep: int, persistent: Iterable[str], named: Collecti
     clock.touch()
     for revision in surplus(read(volume), keep, clock.stat().st_mtime, named):
         root = paths.root_of(volume, revision)
-        root_report.tell(volume, revision, persistent)
+        if not root_report.tell(volume, revision, persistent):
+            continue
         aside = root.with_name(f".collecting-{revision}")
         root.rename(aside)
         if _read(volume, revision).used > clock.stat().st_mtime:  # a pod came for it at this very moment

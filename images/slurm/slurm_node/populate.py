@@ -79,12 +79,13 @@ def _populate(jail: settings.Jail, users: tuple[settings.User, ...], volume: Pat
     account_sync.synchronize(volume, joining=jail.revision)
     add_users(root, users, volume)
     inventory.note_files(root, volume, jail.revision)
+    # Before the marker, after which a Job that is started again has nothing to do.
+    if before:
+        root_report.tell(volume, before, jail.persistent)
     os.sync()
     write_durably(manifest, json.dumps({"revision": jail.revision, "bytes": copied, "made": int(time.time())}) + "\n")
     manifest.with_name(f".building-{jail.revision}.json").unlink(missing_ok=True)
     account_sync.synchronize(volume)
-    if before:
-        root_report.tell(volume, before, jail.persistent)
     say(f"the root {jail.revision} is complete after {time.monotonic() - started:.0f} s")
 
 

@@ -2,6 +2,7 @@
 
 import stat
 import sys
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +46,8 @@ class Report:
         for word, found in (("added", self.files.added), ("changed", self.files.changed), ("gone", self.files.removed)):
             lines += [f"{word} /{path}" for path in found[:SHOWN]]
             lines += [f"{word} {len(found) - SHOWN} more"] if len(found) > SHOWN else []
-        return "\n".join(lines) + "\n"
+        # A name need not be text.
+        return "".join(f"{line}\n" for line in lines).encode(errors="backslashreplace").decode()
 
 
 def report(volume: Path, revision: str, persistent: Iterable[str]) -> Report:
@@ -101,11 +103,16 @@ def main(revision: str | None = None) -> int:
     return 0
 
 
-def tell(volume: Path, revision: str, persistent: Iterable[str]) -> None:
-    """Says in the log what changed in a root, and stores it."""
-    found = write(volume, revision, persistent)
+def tell(volume: Path, revision: str, persistent: Iterable[str]) -> bool:
+    """Says in the log what changed in a root, and stores it; False where that failed, which it says, too."""
+    try:
+        found = write(volume, revision, persistent)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        say(f"warning: what people changed in the root {revision} can't be told: {error}")
+        return False
     if found:
         say(f"{found.summary}: see manifests/{revision}/changes.txt on the volume")
+    return True
 
 
 def _told(found: Iterable[str], known: set[str], skipped: tuple[str, ...]) -> list[str]:
