@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import logging
 import time
 
@@ -29,6 +30,7 @@ class Configuration:
         self._lease = lease
         self._verdict: tuple[str, config.Verdict] = ("", config.Verdict(False, ""))
         self._told = ("", 0.0, 0.0)
+        self._closed: frozenset[str] = frozenset()
 
     async def bring(
         self,
@@ -56,7 +58,8 @@ class Configuration:
         found, wanted, active = Findings(), seen.wanted_config, seen.active_config
         content = "" if wanted is None else config.content_hash(wanted)
         verdict = self._verdict[1] if self._verdict[0] == content else None
-        decided = config.promotion(wanted, active, declared=declared, verdict=verdict, jobs=jobs)
+        decide = functools.partial(config.promotion, wanted, active, declared=declared, jobs=jobs, closed=self._closed)
+        decided = decide(verdict=verdict)
         if isinstance(decided, config.Rehearse):
             try:
                 self._verdict = (content, await rehearsal.ask(seen.cluster.rehearsal_url, decided.files))
@@ -64,7 +67,7 @@ class Configuration:
                 waits = f"the new configuration waits until a slurmctld has tried it: {error}"
                 found.moving.append(Finding("Rehearsing", waits))
             else:
-                decided = config.promotion(wanted, active, declared=declared, verdict=self._verdict[1], jobs=jobs)
+                decided = decide(verdict=self._verdict[1])
         match decided:
             case config.Promote():
                 copying = actions.promote(self._api, self._lease, seen.cluster, decided)
@@ -74,11 +77,16 @@ class Configuration:
                 # A copy made just now is not in the pod yet: the next pass tells slurmctld.
                 if not failed and isinstance(running, Running) and not config.is_read(decided.files, running):
                     found.moving.append(_RECONFIGURING)
+            case Finding(reason=config.CLOSING):
+                found.moving.append(decided)
             case Finding():
                 found.blocking += [decided] if decided.reason == config.REFUSED else []
                 found.wrong.append(decided)
         closing = config.closing(wanted, active, decided, running, seen.cluster.closed)
-        closed = await self._close(rest, body, seen, closing, found)
+        closed = seen.cluster.closed
+        self._closed = frozenset()
+        if isinstance(running, Running):
+            closed = await self._close(rest, body, closed, closing, found)
         telling = None if isinstance(decided, config.Promote) else config.reconfiguration(active, running, jobs)
         if isinstance(telling, Finding):
             found.wrong.append(telling)
@@ -112,17 +120,24 @@ class Configuration:
         return found
 
     async def _close(
-        self, rest: SlurmRest, body: Object, seen: Kubernetes, closing: frozenset[str], found: Findings
+        self, rest: SlurmRest, body: Object, before: frozenset[str], closing: frozenset[str], found: Findings
     ) -> frozenset[str]:
-        """Let partitions that are to go finish what they have, and those that stay after all take jobs again."""
-        states = dict.fromkeys(seen.cluster.closed - closing, "UP") | dict.fromkeys(closing, "DRAIN")
-        there = set()
+        """Let partitions that are to go finish what they have, and those that stay after all take jobs again.
+
+        Returns:
+            Those that may be closed now, so that they are opened again if they stay.
+        """
+        states = dict.fromkeys(before - closing, "UP") | dict.fromkeys(closing, "DRAIN")
+        done = set()
         for name, state in states.items():
             setting = actions.set_partition(rest, self._lease, name, state)
             failed = await actions.attempt(self._api, body, "SetPartition", setting)
             found.wrong += failed
-            there |= {name} if failed or state == "DRAIN" else set()
-        return frozenset(there)
+            if any(problem.reason != actions.REFUSED for problem in failed):
+                break  # Each of the others would wait as long for a slurmrestd that is away.
+            done |= set() if failed else {name}
+        self._closed = closing & done
+        return closing | (before - done)
 
     def _is_time(self, content: str) -> bool:
         """Whether to tell slurmctld now: at once, and with growing pauses as long as it has not found the files."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from slurm_operator.decisions import config, effects
-from slurm_operator.decisions.config import HELD, REFUSED, Promote, Reconfigure, Rehearse, Verdict
+from slurm_operator.decisions.config import CLOSING, HELD, REFUSED, Promote, Reconfigure, Rehearse, Verdict
 from slurm_operator.decisions.findings import Finding
 from slurm_operator.seen import Running, SlurmJob, SlurmNode, Unknown
 
@@ -25,6 +25,8 @@ ONE = {
 }
 BLIND = Unknown("RestUnreachable", "no answer in time")
 TAKEN = Verdict(True, "")
+LOST = frozenset({"Side", "third"})
+"""Partitions that ONE has no more."""
 WITH_ONE = Running("enable_configless,pulumi_slurm=11", NOW)
 WITH_TWO = Running("enable_configless,pulumi_slurm=22", NOW)
 
@@ -34,7 +36,7 @@ def job(number: int, partition: str, state: str = "RUNNING") -> SlurmJob:
 
 
 def promotion(wanted: Any, active: Any, **given: Any) -> Rehearse | Promote | Finding | None:
-    return config.promotion(wanted, active, **{"declared": True, "verdict": TAKEN, "jobs": (), **given})
+    return config.promotion(wanted, active, **{"declared": True, "verdict": TAKEN, "jobs": (), "closed": LOST, **given})
 
 
 def is_held(decided: object) -> bool:
@@ -82,7 +84,16 @@ def test_a_partition_with_jobs_is_not_removed_and_takes_no_more() -> None:
     assert held.reason == HELD
     assert "partition Side" in held.message
     assert "jobs 7:" in held.message
-    assert config.closing(ONE, TWO, held, WITH_TWO, frozenset()) == {"Side", "third"}
+    assert config.closing(ONE, TWO, held, WITH_TWO, frozenset()) == LOST
+
+
+def test_a_partition_goes_only_when_it_was_seen_empty_after_it_was_closed() -> None:
+    first = promotion(ONE, TWO, closed=frozenset({"Side"}))
+    assert isinstance(first, Finding)
+    assert (first.reason, "partition third " in first.message) == (CLOSING, True)
+    assert config.closing(ONE, TWO, first, WITH_TWO, frozenset()) == LOST
+    assert promotion(ONE, TWO, closed=LOST) == Promote(ONE)
+    assert is_held(promotion(ONE, TWO, closed=LOST, jobs=[job(9, "third")])), "one came before it was closed"
 
 
 def test_a_closed_partition_stays_so_until_it_is_gone_or_wanted_again() -> None:
@@ -90,6 +101,10 @@ def test_a_closed_partition_stays_so_until_it_is_gone_or_wanted_again() -> None:
     assert config.closing(ONE, ONE, promotion(ONE, TWO), WITH_TWO, closed) == closed, "copied, not yet read"
     assert config.closing(ONE, ONE, None, WITH_ONE, closed) == frozenset(), "read"
     assert config.closing(TWO, TWO, None, WITH_TWO, closed) == frozenset(), "wanted again"
+    assert config.closing(TWO, ONE, promotion(TWO, ONE, verdict=None), WITH_TWO, closed) == closed, (
+        "goes before it comes"
+    )
+    assert config.closing(ONE, TWO, promotion(ONE, TWO), WITH_TWO, closed) == LOST, "the copy failed"
     assert config.closing(None, None, None, BLIND, closed) == closed
 
 

@@ -13,7 +13,7 @@ from slurm_operator.lease import RENEW_SECONDS
 from devcluster.control_plane import free_ports
 from tests.operator import fake_rehearsal
 from tests.operator.cuttable_proxy import CuttableProxy
-from tests.operator.fake_slurmrestd import FakeSlurmrestd, Fault
+from tests.operator.fake_slurmrestd import FakeSlurm, FakeSlurmrestd, Fault
 from tests.operator.test_update_passes import change_template, images
 from tests.operator.world import World, custom, operator, until
 
@@ -253,6 +253,34 @@ def test_a_configuration_that_would_kill_jobs_is_held(running_operator: World) -
     world.slurm.parameters = ["pulumi_slurm=2"]
     world.wait("Progressing", "False")
     assert world.get("slurmclusters", "test")["status"]["configuration"] == {"running": "2"}
+
+
+class OneLateJob(list[tuple[str, str]]):
+    """What was asked of slurmctld; after the first listing of jobs somebody submits one to a partition."""
+
+    def __init__(self, slurm: FakeSlurm) -> None:
+        super().__init__(slurm.calls)
+        self._slurm = slurm
+
+    def append(self, call: tuple[str, str]) -> None:
+        if self[-1] == ("GET", "/jobs/") and not self._slurm.jobs:
+            self._slurm.run_job("cpu-0", partition="side")
+        super().append(call)
+
+
+def test_a_partition_that_goes_is_closed_before_it_is_taken_for_empty(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    world.slurm.partitions = {"main": "UP", "side": "UP"}
+    conf = world.get("configmaps", "slurm-config")["data"]["slurm.conf"]
+    without = conf.replace("PartitionName=side Nodes=ns_cpu\n", "")
+    world.slurm.calls = OneLateJob(world.slurm)
+    world.patch("configmaps", "slurm-config-wanted", {"data": {"slurm.conf": without}})
+    until(lambda: world.slurm.partitions["side"] == "DRAIN", "the partition takes no more jobs")
+    world.wait("Degraded", "True", "ConfigurationHeld")
+    assert world.get("configmaps", "slurm-config")["data"]["slurm.conf"] == conf, "a restart of slurmctld kills nothing"
+    world.slurm.end_job(1)
+    until(lambda: world.get("configmaps", "slurm-config")["data"]["slurm.conf"] == without, "it goes when it is empty")
 
 
 def test_an_option_that_slurmctld_takes_at_its_start_only_restarts_it(running_operator: World) -> None:

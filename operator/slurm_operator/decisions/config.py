@@ -62,6 +62,8 @@ REFUSED = "ConfigurationRefused"
 """slurmctld would not start with the wanted files; the message has its words."""
 HELD = "ConfigurationHeld"
 """Things are left as they are; the message says why and what would help."""
+CLOSING = "PartitionsClosing"
+"""Partitions are closed before they go: whether they are empty counts only once no job can come any more."""
 
 
 def content_hash(files: Mapping[str, str]) -> str:
@@ -104,6 +106,7 @@ def promotion(
     declared: bool,
     verdict: Verdict | None,
     jobs: Iterable[SlurmJob] | Unknown,
+    closed: frozenset[str],
 ) -> Rehearse | Promote | Finding | None:
     """Whether the wanted configuration becomes the active one now.
 
@@ -113,6 +116,7 @@ def promotion(
         declared: whether the declaration is complete (the ledger's revision is the cluster's).
         verdict: what a rehearsal of the wanted files said, None if there was none.
         jobs: jobs in Slurm now.
+        closed: partitions that took no more jobs when these were listed.
     """
     if wanted is None or (active is not None and dict(wanted) == dict(active)):
         return None
@@ -124,7 +128,7 @@ def promotion(
         return Rehearse(wanted)
     if not verdict.accepted:
         return Finding(REFUSED, f"the declared configuration is not used, since slurmctld refuses it: {verdict.words}")
-    return _cost(wanted, active, jobs) or Promote(wanted, verdict.words)
+    return _cost(wanted, active, jobs) or _open(wanted, active, closed) or Promote(wanted, verdict.words)
 
 
 def _cost(wanted: Mapping[str, str], active: Mapping[str, str], jobs: Iterable[SlurmJob] | Unknown) -> Finding | None:
@@ -138,6 +142,13 @@ def _cost(wanted: Mapping[str, str], active: Mapping[str, str], jobs: Iterable[S
         why = "; ".join(f"{key} changes: {effects.COSTS[key]}" for key in keys)
         return Finding(HELD, f"{why}. It waits until there is no job; there are {shown(_numbers(alive))}")
     return _doom(partitions(wanted), alive)
+
+
+def _open(wanted: Mapping[str, str], active: Mapping[str, str], closed: frozenset[str]) -> Finding | None:
+    """What must be closed before it goes."""
+    still = sorted(partitions(active) - partitions(wanted) - closed)
+    words = f"partition {', '.join(still)} takes no more jobs, and goes when it is seen empty after that"
+    return Finding(CLOSING, words) if still else None
 
 
 def closing(
@@ -158,13 +169,10 @@ def closing(
     """
     if wanted is None or active is None:
         return closed
-    going = (
-        partitions(active) - partitions(wanted)
-        if isinstance(decided, Finding) and decided.reason == HELD
-        else frozenset()
-    )
+    accepted = isinstance(decided, Promote) or (isinstance(decided, Finding) and decided.reason != REFUSED)
+    going = partitions(active) - partitions(wanted) if accepted else frozenset()
     read = isinstance(running, Running) and is_read(active, running)
-    return going if read else going | (closed - partitions(wanted))
+    return going if read else going | (closed - (partitions(wanted) & partitions(active)))
 
 
 def reconfiguration(
