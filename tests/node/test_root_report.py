@@ -1,6 +1,7 @@
 """What people changed in a root is told, and what programs and packages wrote by themselves is not."""
 
 import errno
+import hashlib
 import os
 from pathlib import Path
 
@@ -14,7 +15,7 @@ STATUS = "Package: {0}\nStatus: install ok installed\nVersion: {1}\nDescription:
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     found = tmp_path / "roots/r1"
-    for folder in ("etc", "usr/bin", "var/lib/dpkg/info", "opt", "home/alice", "data", "var/log"):
+    for folder in ("etc", "usr/bin", "var/lib/dpkg/info", "opt", "home/alice", "data", "var/log", "etc/sudoers.d"):
         (found / folder).mkdir(parents=True)
     (found / "bin").symlink_to("usr/bin")
     (found / "var/lib/dpkg/status").write_text(STATUS.format("vim", "9.0") + STATUS.format("nano", "8"))
@@ -22,6 +23,9 @@ def root(tmp_path: Path) -> Path:
     (found / "var/lib/dpkg/info/vim.list").write_text("/.\n/usr\n/usr/bin\n/usr/bin/vim\n")
     (found / "etc/hello.conf").write_text("a")
     (found / "etc/gone.conf").write_text("a")
+    (found / "etc/passwd").write_text("root:x:0:0::/root:/bin/sh\nsshd:x:101:65534::/:/bin/false\n")
+    (found / "etc/group").write_text("root:x:0:\n")
+    (found / "etc/sudoers.d/README").write_text("of the image")
     inventory.note_image(found, tmp_path, "r1")
     inventory.note_files(found, tmp_path, "r1")
     return found
@@ -56,11 +60,52 @@ def test_files_outside_persistent_paths_are_told(root: Path) -> None:
     (root / "opt/tool/bin/run").write_text("x")
     (root / "etc/hello.conf").write_text("longer")
     (root / "etc/gone.conf").unlink()
-    for noise in ("home/alice/x", "data/x", "var/log/x", "etc/passwd", "etc/passwd-", "etc/ld.so.cache"):
+    for noise in ("data/x", "var/log/x", "etc/shadow", "etc/shadow-", "etc/ld.so.cache"):
         (root / noise).write_text("x")
     found = changes(root)
     assert found.files == inventory.Difference(["opt/tool", "opt/tool-x"], ["etc/hello.conf"], ["etc/gone.conf"])
     assert found.summary == "people changed 0 packages and 4 other files in the root r1"
+
+
+def test_homes_that_no_persistent_path_keeps_are_told(root: Path) -> None:
+    for name in ("home/alice/thesis", "root/.bashrc", "srv/data/set"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("x")
+    assert changes(root).files.added == ["home/alice/thesis", "root", "srv"]
+    found = root_report.report(root.parents[1], "r1", ("/home", "/root", "/srv"))
+    assert found.summary == "nobody changed the root r1"
+
+
+def test_an_edit_in_etc_is_told_also_of_a_package_that_was_upgraded(root: Path) -> None:
+    ours, theirs = "as the new version brings it", "as administrators like it"
+    brought = hashlib.md5(ours.encode(), usedforsecurity=False).hexdigest()
+    names = ("kept", "edited", "new", "deleted")
+    sums = "".join(f" /etc/vim/{name} {brought}\n" for name in names)
+    status = STATUS.format("vim", "9.1").replace("Description", f"Conffiles:\n{sums}Description")
+    (root / "var/lib/dpkg/status").write_text(status + STATUS.format("nano", "8"))
+    (root / "etc/vim").mkdir()
+    for name in ("kept", "edited", "deleted"):
+        (root / "etc/vim" / name).write_text("as the old version brought it")
+    inventory.note_files(root, root.parents[1], "r1")
+    for name, text in {"kept": ours, "edited": theirs, "new": ours}.items():
+        (root / "etc/vim" / name).write_text(text)
+    (root / "etc/vim/deleted").unlink()
+    listed = "".join(f"/etc/vim/{name}\n" for name in names)
+    (root / "var/lib/dpkg/info/vim.list").write_text(f"/etc/vim\n{listed}/usr/bin/vim\n")
+    assert changes(root).files == inventory.Difference([], ["etc/vim/edited"], ["etc/vim/deleted"])
+
+
+def test_system_users_and_the_images_own_rules_of_sudo_are_told_since_they_are_not_carried_over(root: Path) -> None:
+    with (root / "etc/passwd").open("a") as passwd:
+        passwd.write("alice:x:1000:1000::/home/alice:/bin/sh\ngrafana:x:998:998::/:/bin/false\n")
+    (root / "etc/group").write_text("root:x:0:\ngrafana:x:998:\n")
+    (root / "etc/sudoers.d/README").write_text("edited")
+    (root / "etc/sudoers.d/alice").write_text("alice ALL=(ALL) ALL\n")
+    found = changes(root)
+    assert found.accounts == inventory.Difference(["group grafana", "user grafana"])
+    assert found.files == inventory.Difference([], ["etc/sudoers.d/README"])
+    assert found.summary == "people changed 0 packages, 2 system users and groups and 1 other files in the root r1"
+    assert "added system user grafana\n" in found.text
 
 
 def test_the_report_is_kept_beside_the_root(root: Path) -> None:

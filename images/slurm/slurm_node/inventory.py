@@ -6,6 +6,7 @@ read, but for a sample of a fresh copy, so that looking at 200,000 files takes s
 
 import errno
 import gzip
+import hashlib
 import json
 import os
 import stat
@@ -14,13 +15,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slurm_node import image_root, paths
+from slurm_node import account_files, accounts, image_root, paths
 from slurm_node.copying import write_durably
+from slurm_node.system import opened_inside
 
 Facts = tuple[int, int, int, int, int, str]
 """Mode with kind, owner, group, size, time in seconds, target of a link. Of folders without size and time."""
 SAMPLED_FILES, SAMPLED_BYTES = 1000, 1 << 16
-CHANGED_MEANWHILE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE, errno.EINVAL)
+CHANGED_MEANWHILE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE, errno.EINVAL)
 """What a path of a directory's listing fails with when it is gone, or another kind of file, by then."""
 DPKG_STATUS = "var/lib/dpkg/status"
 DPKG_LISTS = "var/lib/dpkg/info"
@@ -147,8 +149,9 @@ def note_image(root: Path, volume: Path, revision: str) -> None:
 
 
 def note_files(root: Path, volume: Path, revision: str) -> None:
-    """Notes every file of a root that nobody uses yet."""
+    """Notes every file and system account of a root that nobody uses yet."""
     folder = paths.facts_of(volume, revision)
+    write_durably(folder / "system.json", json.dumps(sorted(system_accounts(root))) + "\n")
     aside = folder / ".files.new"
     with gzip.open(aside, "wt", compresslevel=1, encoding="utf-8", errors="surrogateescape") as file:
         for path, facts in look(root).files.items():
@@ -164,6 +167,12 @@ def load_files(volume: Path, revision: str) -> dict[str, Facts] | None:
     with gzip.open(path, "rt", encoding="utf-8", errors="surrogateescape") as file:
         rows = (json.loads(line) for line in file)
         return {row[0]: (row[1], row[2], row[3], row[4], row[5], row[6]) for row in rows}
+
+
+def load_system_accounts(volume: Path, revision: str) -> set[str] | None:
+    """Reads the noted system accounts of a root; None for a root of before they were noted."""
+    path = paths.facts_of(volume, revision) / "system.json"
+    return set(json.loads(path.read_text())) if path.exists() else None
 
 
 def load_image(volume: Path, revision: str) -> Image | None:
@@ -186,6 +195,32 @@ def packages(root: Path) -> dict[str, str]:
         if fields.get("Status", "").endswith(" installed"):
             result[fields.get("Package", "")] = fields.get("Version", "")
     return result
+
+
+def system_accounts(root: Path) -> set[str]:
+    """Returns the users and groups that are no ordinary people, each with its kind: such as "user sshd"."""
+    found = accounts.Accounts({})
+    with _in_use(), account_files.etc(root) as folder:
+        found = account_files.read(folder)
+    kinds = {"user": found.ids("passwd"), "group": found.ids("group")}
+    return {f"{kind} {name}" for kind, ids in kinds.items() for name in ids if not accounts.is_ordinary(ids[name])}
+
+
+def conffiles(root: Path) -> dict[str, str]:
+    """Returns the configuration files of installed Debian packages, path → MD5 sum as the package brought it."""
+    found = image_root.inside(root, f"/{DPKG_STATUS}")
+    lines = found.read_text(errors="replace").splitlines() if found and found.is_file() else []
+    rows = (line.split() for line in lines if line.startswith(" /"))
+    return {row[0].lstrip("/"): row[1] for row in rows if len(row) > 1}
+
+
+def checksum(root: Path, path: str) -> str:
+    """Returns the MD5 sum of a plain file of a root, as dpkg notes it; "" where it is none, or gone by now."""
+    with _in_use(), opened_inside(root, f"/{path}") as opened:
+        if opened.is_file():
+            with opened.open("rb") as file:
+                return hashlib.file_digest(file, "md5").hexdigest()
+    return ""
 
 
 def files_of_packages(root: Path, names: Iterable[str]) -> set[str]:

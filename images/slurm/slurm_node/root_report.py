@@ -7,34 +7,43 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from slurm_node import accounts, inventory, paths, settings
+from slurm_node import accounts, inventory, paths, people, settings
 from slurm_node.copying import write_durably
 from slurm_node.log import NodeError, say
 
 CARRIED = tuple(f"etc/{name}" for name in accounts.FILES)
 """People are the same in all roots."""
 VOLATILE = (
-    *("var/log", "var/cache", "var/tmp", "var/lib/dpkg", "var/lib/apt", "var/spool/slurmd", "root", "home", "srv"),
-    *("etc/ld.so.cache", "etc/.pwd.lock", "etc/sudoers.d"),
+    *("var/log", "var/cache", "var/tmp", "var/lib/dpkg", "var/lib/apt", "var/spool/slurmd"),
+    *("etc/ld.so.cache", "etc/.pwd.lock"),
 )
-"""What programs write by themselves, and what lies elsewhere."""
+"""What programs write by themselves."""
+SUDOERS = f"etc/{people.SUDOERS}/"
 SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Changes of one root; packages: name → (version in the image or "", version now or "")."""
+    """Changes of one root.
+
+    Attributes:
+        packages: name → (version in the image or "", version now or "").
+        accounts: system users and groups, which are each root's own.
+        files: what else differs.
+    """
 
     revision: str
     packages: Mapping[str, tuple[str, str]]
+    accounts: inventory.Difference
     files: inventory.Difference
 
     @property
     def summary(self) -> str:
         """One sentence."""
-        if not self.packages and not self.files.count:
+        if not self.packages and not self.accounts.count and not self.files.count:
             return f"nobody changed the root {self.revision}"
-        counts = f"{len(self.packages)} packages and {self.files.count} other files"
+        system = f", {self.accounts.count} system users and groups" if self.accounts.count else ""
+        counts = f"{len(self.packages)} packages{system} and {self.files.count} other files"
         return f"people changed {counts} in the root {self.revision}"
 
     @property
@@ -43,6 +52,8 @@ class Report:
         lines = [f"{self.summary} (persistent paths and people are carried over, and not listed)"]
         for name, (before, now) in sorted(self.packages.items()):
             lines.append(f"package {name}: {before or 'not there'} → {now or 'removed'}")
+        lines += [f"added system {account}" for account in self.accounts.added]
+        lines += [f"gone system {account}" for account in self.accounts.removed]
         for word, found in (("added", self.files.added), ("changed", self.files.changed), ("gone", self.files.removed)):
             lines += [f"{word} /{path}" for path in found[:SHOWN]]
             lines += [f"{word} {len(found) - SHOWN} more"] if len(found) > SHOWN else []
@@ -74,10 +85,17 @@ def report(volume: Path, revision: str, persistent: Iterable[str]) -> Report:
     files = {path for path in found.added if stat.S_ISREG(there[path][0]) and there[path][3] == 0}
     added = [path for path in found.added if path not in folders | files]
     known = inventory.files_of_packages(root, packages)
-    skipped = (*VOLATILE, *(path.lstrip("/") for path in persistent))
+    known -= _edited(root, known, found, there)
+    rules = {path for path in {**before, **there} if path.startswith(SUDOERS)}
+    carried = rules - {f"{SUDOERS}{name}" for name in image.sudoers}
+    skipped = (*VOLATILE, *carried, *(path.lstrip("/") for path in persistent))
+    own = inventory.system_accounts(root)
+    noted = inventory.load_system_accounts(volume, revision)
+    noted = own if noted is None else noted
     return Report(
         revision,
         packages,
+        inventory.Difference(added=sorted(own - noted), removed=sorted(noted - own)),
         inventory.Difference(
             added=_topmost(_told(added, known, skipped)),
             changed=_told(found.changed, known, skipped),
@@ -113,6 +131,15 @@ def tell(volume: Path, revision: str, persistent: Iterable[str]) -> bool:
     if found:
         say(f"{found.summary}: see manifests/{revision}/changes.txt on the volume")
     return True
+
+
+def _edited(root: Path, known: set[str], found: inventory.Difference, there: Mapping[str, inventory.Facts]) -> set[str]:
+    """Returns packages' files in /etc that are not as their package brought them: dpkg keeps edits at an upgrade."""
+    brought = inventory.conffiles(root)
+    gone = {path for path in found.removed if path in known and path in brought}
+    files = [path for path in (*found.added, *found.changed) if path in known and path.startswith("etc/")]
+    plain = (path for path in files if stat.S_ISREG(there[path][0]))
+    return gone | {path for path in plain if inventory.checksum(root, path) != brought.get(path)}
 
 
 def _told(found: Iterable[str], known: set[str], skipped: tuple[str, ...]) -> list[str]:
