@@ -192,7 +192,7 @@ class NodeSets:
                 *(plan.moves if plan else ()),
             ]
         problems: list[Finding] = []
-        for done, decided in enumerate(without_conflicts(moves)):
+        for done, decided in enumerate(without_conflicts(machines.without_early_undrains(scale, moves))):
             # Refusals cost little and may last: they take no other move's place.
             if done - len(problems) >= MOVES_PER_PASS:
                 break

@@ -104,8 +104,11 @@ class PlayedRest(SlurmRest):
         self.cluster.records[name].drain(reason, names.SLURM_USER, self.cluster.now)
 
     async def undrain(self, name: str) -> None:
-        assert name not in self.cluster.foreign, f"the drain of {name} is another's"
-        self.cluster.records[name].undrain()
+        cluster, pod = self.cluster, self.cluster.pods[name]
+        assert name not in cluster.foreign, f"the drain of {name} is another's"
+        assert pod.phase == "up", f"{name} is to serve and its pod is {pod.phase}"
+        assert not pod.evictable, f"{name} is to serve and its pod may be evicted"
+        cluster.records[name].undrain(names.SLURM_USER)
 
     async def comment(self, name: str, text: str) -> None:
         self.cluster.records[name].comment = text

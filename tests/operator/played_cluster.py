@@ -49,12 +49,13 @@ class Record:
     user: str = ""
     since: datetime.datetime = NOW
     comment: str = ""
+    undrained_by: str = ""
 
     def drain(self, reason: str, user: str, since: datetime.datetime) -> None:
         self.drained, self.reason, self.user, self.since = True, reason, user, since
 
-    def undrain(self) -> None:
-        self.drained, self.reason, self.user = False, "", ""
+    def undrain(self, user: str = "root") -> None:
+        self.drained, self.reason, self.user, self.undrained_by = False, "", "", user
 
 
 @dataclasses.dataclass
@@ -149,8 +150,9 @@ class PlayedCluster:
     def kubectl_drain_goes_on(self) -> None:
         """Pods that may be evicted are, from machines that somebody empties."""
         for name, pod in self.pods.items():
-            # Undrained by an administrator, it waits for the jobs that came, in its preStop.
-            undrained = name in self.records and not self.records[name].drained
+            record = self.records.get(name)
+            # Undrained by an administrator or by itself, it waits for the jobs that came, in its preStop.
+            undrained = record is not None and not record.drained and record.undrained_by == "root"
             cordoned = bool(pod.machine) and self.hosts[pod.machine].cordoned
             if pod.evictable and cordoned and pod.phase == "up" and not undrained:
                 self.no_job_is_on(name)

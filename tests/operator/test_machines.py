@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from slurm_operator import observe
-from slurm_operator.decisions import machines, replicas
+from slurm_operator.decisions import machines, replicas, updates
 from slurm_operator.decisions.moves import (
     Comment,
     DeletePod,
@@ -176,6 +176,26 @@ def test_without_full_listings_no_pod_may_be_evicted_and_they_are_asked_for_once
 )
 def test_a_pod_that_stays_after_all_is_protected_again(size: replicas.Scale, seen: SlurmNode) -> None:
     assert SetEvictable("cpu-1", "7", evictable=False) in decide(size, seen)
+
+
+@pytest.mark.parametrize(
+    ("size", "given_back"),
+    [
+        (scale(WELL), True),
+        (scale(WELL, evictable=True), False),
+        (scale(CORDONED), False),
+        (scale(tainted("maintenance")), False),
+        (scale(AWAY), False),
+        (scale(known=False), True),
+    ],
+    ids=["well", "to be protected first", "cordoned", "tainted", "not ready", "not known"],
+)
+@pytest.mark.parametrize("reason", ["scale-in", "update", "new"])
+def test_a_node_is_given_back_only_where_its_pod_stays(size: replicas.Scale, given_back: bool, reason: str) -> None:
+    listing = {"cpu-1": drained(reason=f"pulumi-slurm:{reason}", reason_user="slurm")}
+    wanted: list[Move] = [*replicas.moves(size, listing, None), *updates.moves(size, listing, None)]
+    assert wanted == [Undrain("cpu-1")]
+    assert machines.without_early_undrains(size, wanted) == wanted * given_back
 
 
 def test_an_evictable_pod_stays_so_while_nothing_changes() -> None:

@@ -247,7 +247,7 @@ class Model(stateful.RuleBasedStateMachine):
         meanwhile()
         ours = LeaseFor(checks)
         try:
-            for decided in without_conflicts(moves):
+            for decided in without_conflicts(machines.without_early_undrains(scale, moves)):
                 self.carry_out(decided, ours, scale)
             ours.check()
             cluster.restarts = plan.restarts

@@ -65,6 +65,10 @@ def a_pod_goes_without_its_drain(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(each, "free", idle)
 
 
+def a_node_serves_while_its_pod_may_be_evicted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(machines, "without_early_undrains", lambda _, moves: [*moves])
+
+
 def deadlines_have_always_passed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(slurm_nodes, "is_overdue", lambda node, *_: slurm_nodes.has_work(node))
 
@@ -109,6 +113,7 @@ def nodes_are_given_up_silently(patch: pytest.MonkeyPatch) -> None:
         a_drain_is_lifted_without_another_look,
         suspended_jobs_are_not_waited_for,
         a_pod_goes_without_its_drain,
+        a_node_serves_while_its_pod_may_be_evicted,
         deadlines_have_always_passed,
         the_breaker_never_opens,
         nothing_is_drained_before_it_leaves,

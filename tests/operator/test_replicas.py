@@ -155,6 +155,17 @@ def test_a_node_whose_pod_is_ending_is_not_undrained() -> None:
     assert decide(scale(2, 2, pods[:1]), [node("cpu-0"), leaving("cpu-1")]) == []
 
 
+def test_a_record_of_the_pod_before_is_undrained_only_when_the_pod_is_ready() -> None:
+    def again(started: int | None, **changes: object) -> list[Move]:
+        at = None if started is None else NOW + datetime.timedelta(seconds=started)
+        return decide(scale(1, 1, [pod("cpu-0", **changes)]), [dataclasses.replace(leaving("cpu-0"), started=at)])
+
+    assert again(None, ready=False, running=False, machine="") == [], "scaled in, ended, and scaled out again"
+    assert again(-60, ready=False) == []
+    assert again(-60) == [Undrain("cpu-0")]
+    assert again(5, ready=False) == [Undrain("cpu-0")], "it is this pod's, and a sick node drains itself"
+
+
 def test_a_node_above_the_current_size_is_undrained_only_after_the_size_was_raised() -> None:
     pods = [pod("cpu-0"), pod("cpu-1")]
     assert decide(scale(2, 1, pods), [node("cpu-0"), leaving("cpu-1")]) == [SetReplicas("cpu", 2, 1, "7")]

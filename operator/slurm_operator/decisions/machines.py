@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import enum
+from collections.abc import Iterable
 
 from slurm_operator import names
 from slurm_operator.decisions import nodes as slurm_nodes
@@ -91,6 +92,11 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
     return found
 
 
+def without_early_undrains(scale: Scale, moves: Iterable[Move]) -> list[Move]:
+    """Leave the drains of nodes that may be evicted, or whose machine is to be emptied: jobs would come in between."""
+    return [move for move in moves if not isinstance(move, Undrain) or _may_serve(scale, move.node)]
+
+
 def findings(scale: Scale, nodes: Nodes) -> tuple[list[Finding], list[Finding]]:
     """What moves, machines that wait for jobs, and what is wrong, many that went away together."""
     working = [name for name in scale.pods if name in nodes and slurm_nodes.has_work(nodes[name])]
@@ -164,6 +170,10 @@ def _away_since(scale: Scale, name: str) -> datetime.datetime | None:
 
 def _is_leaving(scale: Scale, name: str) -> bool:
     return case(scale, name)[0] in _LEAVING
+
+
+def _may_serve(scale: Scale, name: str) -> bool:
+    return not scale.pods[name].evictable and case(scale, name)[0] in (Case.WELL, Case.UNKNOWN)
 
 
 def _empties(taint: Taint) -> bool:

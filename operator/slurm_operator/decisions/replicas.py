@@ -24,6 +24,7 @@ from slurm_operator.seen import (
     ReactionPolicy,
     RemovalPolicy,
     Restart,
+    SlurmNode,
     Unknown,
     UpdatePolicy,
 )
@@ -156,11 +157,16 @@ def _wanted_back(scale: Scale, nodes: Nodes) -> list[str]:
         and name in scale.pods
         and not scale.pods[name].terminating
         and (
-            slurm_nodes.is_our_drain(nodes[name], *_REASONS)
+            (slurm_nodes.is_our_drain(nodes[name], *_REASONS) and _is_record_of(nodes[name], scale.pods[name]))
             # A pod is ready when a trial of its jail went well.
             or (slurm_nodes.is_new(nodes[name]) and scale.pods[name].ready)
         )
     ]
+
+
+def _is_record_of(node: SlurmNode, pod: Pod) -> bool:
+    """Whether a pod has registered, and the record is not that of its predecessor, which was to be removed."""
+    return pod.ready or (node.started is not None and pod.created is not None and node.started >= pod.created)
 
 
 def free(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> frozenset[str]:
