@@ -19,6 +19,8 @@ from components.config.values import memory_bytes
 
 _SLURMS = ("/opt/slurm", names.SPOOL_DIR)
 """What every node brings by itself, over whatever the volume has there."""
+_SYSTEM = tuple(path for path in submount_agreement.SYSTEM if path != "/var")
+"""In /var people may have folders of their own."""
 _PYXIS, _PYXIS_EPILOG = "spank_pyxis.so", "container_scope=job"
 """Its epilog fails outside of the jail, and Slurm drains the node for that (Pyxis 0.24, pyxis_slurmd.c)."""
 
@@ -87,20 +89,23 @@ def _jail(config: Mapping[str, Any]) -> Iterator[Problem]:
     modes = [mode for mode in ("existingClaim", "hostPath", "nfs", "className") if storage.get(mode) is not None]
     if len(modes) > 1:
         yield Problem(("jail", "storage"), modes, "one of them: each says where the volume comes from")
-    paths = jail.get("persistent")
-    paths = [path if isinstance(path, str) else "" for path in paths] if isinstance(paths, list) else []
-    for index, path in enumerate(paths):
-        if not path.startswith("/"):
-            continue
-        if path in paths[:index]:
-            yield Problem(("jail", "persistent", index), path, "each path once")
-        elif outer := next((other for other in paths if path.startswith(f"{other}/")), None):
-            yield Problem(("jail", "persistent", index), path, f"no path inside another one: {outer} holds it already")
-        elif path.split("/")[1] in {"bin", "dev", "etc", "lib", "lib64", "proc", "run", "sbin", "sys", "tmp", "usr"}:
-            want = "a path that holds people's files: the system's own come from the image and from the node"
-            yield Problem(("jail", "persistent", index), path, want)
+    given = jail.get("persistent")
+    given = given if isinstance(given, list) else []
+    paths = {index: path for index, path in enumerate(given) if isinstance(path, str) and path.startswith("/")}
+    for index, path in paths.items():
+        where = ("jail", "persistent", index)
+        if path in given[:index]:
+            yield Problem(where, path, "each path once")
+        elif outer := next((other for other in paths.values() if path.startswith(f"{other}/")), None):
+            yield Problem(where, path, f"no path inside another one: {outer} holds it already")
         elif own := next((own for own in _SLURMS if f"{path}/".startswith(f"{own}/")), None):
-            yield Problem(("jail", "persistent", index), path, f"a path outside of {own}, which is Slurm's own")
+            yield Problem(where, path, f"a path outside of {own}, which is Slurm's own")
+        elif path == "/var":
+            want = "a folder of people's files, such as /var/www: /var has the packages' records, and slurmd's spool"
+            yield Problem(where, path, want)
+        elif system := next((each for each in _SYSTEM if f"{path}/".startswith(f"{each}/")), None):
+            want = f"a path of people's files, outside of {system}: the system's own come from the image and the node"
+            yield Problem(where, path, want)
 
 
 def _login(config: Mapping[str, Any]) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ from components.config.values import memory_bytes
 
 SOURCES: Final = ("local", "emptyDir", "memory", "claim", "hostPath")
 
-_SYSTEM: Final = (
+SYSTEM: Final = (
     *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/opt/slurm", "/proc", "/run", "/sbin"),
     *("/sys", "/tmp", "/usr", "/var"),  # noqa: S108 - nothing is written there
 )
@@ -52,7 +52,7 @@ def _paths(rows: Rows, at: Path, persistent: Sequence[str]) -> Iterator[Problem]
             yield Problem(where, path, f"{want}: submounts[{earlier[met]}] is {met}")
         elif (hidden := _meets(path, persistent)) is not None:
             yield Problem(where, path, f"a path outside of {hidden}, which is persistent: people's files are there")
-        elif (hidden := _meets(path, _SYSTEM)) is not None:
+        elif (hidden := _meets(path, SYSTEM)) is not None:
             want = f"a path outside of {hidden}, which is the system's own, such as /scratch or /mnt/memory"
             yield Problem(where, path, want)
         earlier.setdefault(path, index)

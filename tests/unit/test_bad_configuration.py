@@ -181,7 +181,26 @@ BAD: list[tuple[str, Any, str]] = [
     ("jail.persistent", ["home"], "want an absolute path such as /data"),
     ("jail.persistent", ["/a/b", "/a"], "want no path inside another one: /a holds it already"),
     ("jail.tmpSize", "10", "pulumi-slurm:jail.tmpSize: got '10'; want a Kubernetes quantity such as 64Gi"),
-    ("jail.persistent", ["/usr/local"], "the system's own come from the image"),
+    ("jail.persistent", ["/usr/local"], "outside of /usr: the system's own come from the image"),
+    ("jail.persistent", ["/var"], "pulumi-slurm:jail.persistent[0]: got '/var'; want a folder of people's files, such"),
+    *(
+        ("jail.persistent", [f"/{name}"], f"got '/{name}'; want a path of people's files, outside of /{name}: the sys")
+        for name in (
+            "boot",
+            "lib32",
+            "libx32",
+            "bin",
+            "dev",
+            "etc",
+            "lib",
+            "lib64",
+            "proc",
+            "run",
+            "sbin",
+            "sys",
+            "tmp",
+        )
+    ),
     # Certificates.
     (
         "accounting",
@@ -484,6 +503,17 @@ def test_the_stack_file_of_a_right_configuration_is_taken() -> None:
         assert from_pulumi() == parse(SMALL)
     finally:
         pulumi_config.set_all_config({})
+
+
+def test_a_persistent_path_has_no_share_in_an_error_of_another() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        parse(changed("jail.persistent", [3, "/home"]))
+    assert "jail.persistent[0]: got 3; want" in str(refused.value)
+    assert "/home" not in str(refused.value)
+
+
+def test_a_folder_of_people_in_var_may_be_persistent() -> None:
+    assert parse(changed("jail.persistent", ["/var/www"])).jail.persistent == ["/var/www"]
 
 
 def test_a_gpu_set_is_right() -> None:
