@@ -50,7 +50,7 @@ def _image(config: Config, image: str) -> dict[str, Any]:
         "name": "image",
         "image": config.images.reference(image),
         "imagePullPolicy": str(config.images.pull_policy),
-        "command": [_PAUSE],
+        "command": [_PAUSE, f"{names.TOOLS}/pid"],
         "restartPolicy": "Always",
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "resources": _SMALL,

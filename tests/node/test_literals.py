@@ -5,7 +5,7 @@ from pathlib import Path
 
 from node_health import node, report
 from node_health.checks import space
-from slurm_node import accounts, drains, jail_watch, paths, rehearsal
+from slurm_node import accounts, drains, image_root, jail_watch, paths, rehearsal
 
 from components import names
 
@@ -21,6 +21,7 @@ def test_paths_agree_with_what_is_declared() -> None:
     assert str(paths.SSH_SECRETS) == names.SECRETS_SSH
     assert str(paths.CONTROLLER_RUN) == names.CONTROLLER_RUN
     assert str(paths.TOOLS) == names.TOOLS
+    assert paths.TOOLS.parts[1] in image_root.LEFT_OUT, "what an image has is copied"
     assert str(paths.PLUGIN.parent) == names.PLUGIN_DIR
     assert accounts.SLURM_ID == names.SLURM_UID
     assert rehearsal.PORT == names.REHEARSAL_PORT

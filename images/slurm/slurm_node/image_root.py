@@ -11,7 +11,7 @@ MOST_LINKS = 40
 ELF_MACHINE_AT = slice(18, 20)
 SPLIT = ("usr", "usr/lib", "usr/share", "usr/local", "opt")
 """Large folders whose entries are copied one by one, so that a copy that was ended has less to do again."""
-LEFT_OUT = ("proc", "sys", "dev", "run", "tmp", "tools", "etc/hosts", "etc/hostname", "etc/resolv.conf")
+LEFT_OUT = ("proc", "sys", "dev", "run", "tmp", "etc/hosts", "etc/hostname", "etc/resolv.conf")
 """What belongs to a container or a node, not to an image."""
 
 

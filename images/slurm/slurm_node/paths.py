@@ -59,7 +59,7 @@ CONTAINER_FOLDERS = Path("/tmp")  # noqa: S108 - the pod's own, which no user se
 """slurmstepd makes a folder .slurm-UID/oci-job… here before it enters the jail, where the step has another."""
 SSH_KEYS = Path("/run/sshd-keys")
 SSHD_RUN = Path("/run/sshd")
-TOOLS = Path("/tools")
+TOOLS = Path("/run/slurm-tools")
 
 
 def root_of(volume: Path, revision: str) -> Path:
