@@ -67,7 +67,7 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: moves
             return f"set StatefulSet {decided.stateful_set} from {decided.was} to {decided.replicas} replicas"
         case moves.Drain(node=name):
             now = await rest.node(name)
-            if now is None or slurm_nodes.is_drained(now):
+            if now is None or (slurm_nodes.is_drained(now) and not slurm_nodes.may_become(now, decided.reason)):
                 return ""
             lease.check()
             await rest.drain(name, decided.reason)

@@ -14,7 +14,7 @@ from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.seen import SlurmJob, SlurmNode
 from slurm_operator.slurm_rest import SlurmRest
 
-from tests.operator.played_cluster import MAINTENANCE, PlayedCluster
+from tests.operator.played_cluster import MAINTENANCE, UNFIT, PlayedCluster
 
 
 class LeaseFor(lease.Lease):
@@ -99,9 +99,14 @@ class PlayedRest(SlurmRest):
         return self.cluster.seen(name) if name in self.cluster.records else None
 
     async def drain(self, name: str, reason: str) -> None:
-        assert not self.cluster.records[name].drained, f"{name} was drained already"
+        record = self.cluster.records[name]
+        assert name not in self.cluster.foreign, f"the drain of {name} is another's"
+        over = {names.UPDATE_REASON: (UNFIT, names.NEW_REASON)}
+        assert not record.drained or record.reason in over.get(reason, ()), (
+            f"{name} was drained already: {record.reason}"
+        )
         assert not reason.endswith("is not ready") or self.cluster.may_be_drained_as_away(name)
-        self.cluster.records[name].drain(reason, names.SLURM_USER, self.cluster.now)
+        record.drain(reason, names.SLURM_USER, self.cluster.now)
 
     async def undrain(self, name: str) -> None:
         cluster, pod = self.cluster, self.cluster.pods[name]

@@ -142,3 +142,27 @@ def test_a_pod_stays_whose_repair_was_for_a_node_that_slurm_no_longer_tells_of(
     carry_out: Callable[[moves.Move, int], str],
 ) -> None:
     assert carry_out(moves.DeletePod(NODE, "7", moves.Purpose.ANEW, UNFIT), 9) == ""
+
+
+@pytest.mark.parametrize(
+    ("reason", "user", "wanted", "becomes"),
+    [
+        (names.NEW_REASON, "root", names.UPDATE_REASON, True),
+        (UNFIT, "root", names.UPDATE_REASON, True),
+        ("bad disk", "root", names.UPDATE_REASON, False),
+        (UNFIT, "root", names.SCALE_IN_REASON, False),
+        (UNFIT, "root", NOTE, False),
+    ],
+)
+def test_only_a_drain_of_the_nodes_own_becomes_one_for_an_update(
+    slurm: FakeSlurmrestd,
+    carry_out: Callable[[moves.Move, int], str],
+    reason: str,
+    user: str,
+    wanted: str,
+    becomes: bool,
+) -> None:
+    slurm.slurm.register(NODE)
+    slurm.slurm.drain(NODE, reason, user)
+    assert bool(carry_out(moves.Drain(NODE, wanted), 9)) is becomes
+    assert slurm.slurm.nodes[NODE]["reason"] == (wanted if becomes else reason)

@@ -148,6 +148,34 @@ def test_a_broken_template_that_is_repaired_replaces_the_pods_that_never_came_up
     assert decide(size, [node("cpu-0")]) == [restarted("cpu-1")]
 
 
+def by_itself(name: str, reason: str, *states: str, cpus: int = 0) -> SlurmNode:
+    return node(name, *(states or ("IDLE",)), "DRAIN", cpus=cpus, reason=f"pulumi-slurm:{reason}", reason_user="root")
+
+
+@pytest.mark.parametrize("reason", ["new", "jail: stale", "health gpus: no driver"])
+def test_a_broken_template_that_is_repaired_replaces_the_pods_that_registered_and_found_themselves_unfit(
+    reason: str,
+) -> None:
+    seen = [node("cpu-0"), by_itself("cpu-1", reason)]
+    broken = scale([pod("cpu-0", NEW), pod("cpu-1", "cpu-broken", ready=False)])
+    assert decide(broken, seen) == [Drain("cpu-1", REASON)], "the path of every update from there on"
+    assert decide(broken, seen, hold="pulumi up is under way") == []
+    assert decide(dataclasses.replace(broken, update=UpdatePolicy(paused=True)), seen) == []
+    assert decide(broken, [node("cpu-0"), by_itself("cpu-1", reason, "MIXED", cpus=1)]) == []
+    assert decide(broken, [updating("cpu-0", "MIXED", cpus=1), seen[1]])[1:] == [], "there is no room"
+    noted = dataclasses.replace(broken, restarts=(Restart("cpu-1", NOW),))
+    assert decide(noted, seen) == [], "its repair brings the template, too"
+
+
+def test_a_node_without_a_jail_moves_first_and_one_with_broken_hardware_last_which_would_hold_up_the_others() -> None:
+    def first(*records: SlurmNode) -> list[Move]:
+        return decide(three(), [*records])
+
+    assert first(by_itself("cpu-0", "jail: stale"), node("cpu-1"), node("cpu-2")) == [Drain("cpu-0", REASON)]
+    lame = by_itself("cpu-2", "health gpus: 3 of 4")
+    assert first(node("cpu-0", "MIXED", cpus=1), node("cpu-1", "MIXED", cpus=1), lame) == [Drain("cpu-1", REASON)]
+
+
 def test_half_a_listing_restarts_nothing() -> None:
     assert decide(scale([pod("cpu-0")]), []) == [], "a ready pod must have a record"
 

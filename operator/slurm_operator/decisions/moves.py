@@ -29,7 +29,7 @@ class TakeOver:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Drain:
-    """Give the node no new jobs, unless somebody else drained it first."""
+    """Give the node no new jobs, unless somebody else drained it first; a drain of its own may get another reason."""
 
     node: str
     reason: str = names.SCALE_IN_REASON

@@ -69,6 +69,12 @@ def is_new(node: SlurmNode) -> bool:
     return is_drained(node) and node.reason == names.NEW_REASON
 
 
+def may_become(node: SlurmNode, reason: str) -> bool:
+    """Whether a drain may be made ours for that reason: a node's own may be made one for an update."""
+    own = node.reason == names.NEW_REASON or node.reason.startswith(names.UNFIT_REASONS)
+    return is_drained(node) and own and reason == names.UPDATE_REASON
+
+
 def is_usable(node: SlurmNode) -> bool:
     """Whether Slurm starts jobs on the node now."""
     return bool(node.states & _USABLE_BASES) and not node.states & _UNUSABLE_FLAGS and "DOWN" not in node.states

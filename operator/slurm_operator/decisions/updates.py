@@ -74,9 +74,8 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "")
     limit = (scale.update.deadline_seconds, scale.now, names.UPDATE_REASON)
     found += [TakeJobs(name) for name in old if name in nodes and slurm_nodes.is_overdue(nodes[name], *limit)]
     room = scale.update.max_unavailable - sum(_is_moving(scale, name, nodes) for name in scale.members())
-    waiting = [name for name in old if name in nodes and not slurm_nodes.is_drained(nodes[name])]
-    # Nodes without work first, so that one with a long job does not keep the others on the old template.
-    waiting.sort(key=lambda name: slurm_nodes.has_work(nodes[name]))
+    waiting = [name for name in old if name in nodes and _may_begin(scale, nodes[name])]
+    waiting.sort(key=lambda name: _turn(nodes[name]))
     found += [Drain(name, names.UPDATE_REASON) for name in waiting[: max(0, room)]]
     listings = (nodes, evidence.nodes) if evidence else ()
     going = free(scale, nodes, evidence)
@@ -102,6 +101,21 @@ def is_updating(node: SlurmNode) -> bool:
 
 def _looks_free(node: SlurmNode) -> bool:
     return is_updating(node) and slurm_nodes.looks_idle(node)
+
+
+def _may_begin(scale: Scale, node: SlurmNode) -> bool:
+    """Whether a node serves, or drained itself: it may be the old template that is broken."""
+    if not slurm_nodes.is_drained(node):
+        return True
+    own = slurm_nodes.may_become(node, names.UPDATE_REASON) and slurm_nodes.looks_idle(node)
+    return own and node.name not in scale.under_repair()
+
+
+def _turn(node: SlurmNode) -> int:
+    """Nodes that serve nobody come first, and one with a long job does not keep the others on the old template."""
+    if node.reason.startswith(names.HARDWARE_REASONS) and slurm_nodes.is_drained(node):
+        return 3  # No template may mend it, and until it works the next one waits.
+    return 0 if slurm_nodes.is_drained(node) else 1 + slurm_nodes.has_work(node)
 
 
 def _is_stale(node: SlurmNode) -> bool:
