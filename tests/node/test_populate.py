@@ -300,6 +300,21 @@ def test_what_people_changed_in_the_root_before_is_told(volume: Path, capfd: pyt
     assert "people changed 0 packages and 1 other files in the root r1" in "".join(capfd.readouterr())
 
 
+def test_the_roots_that_pods_use_are_told_of_and_not_the_one_that_was_made_last(volume: Path) -> None:
+    for revision in ("r1", "r2", "r3"):
+        (run(volume, ALICE, jail=Jail(revision, JAIL.persistent)) / "opt/tool").write_text("x")
+    for report in volume.glob("manifests/*/changes.txt"):
+        report.unlink()
+    for revision in ("r1", "r2"):  # Gone back to r1, with a node set that stays on r2.
+        pod = volume / "manifests" / revision / "uses/cpu-0"
+        pod.parent.mkdir()
+        pod.touch()
+    run(volume, ALICE, jail=Jail("r4", JAIL.persistent))
+    told = {path.parent.name: path.read_text() for path in volume.glob("manifests/*/changes.txt")}
+    assert told.keys() == {"r1", "r2"}
+    assert all("added /opt/tool" in text for text in told.values())
+
+
 def test_the_report_is_there_before_the_marker_after_which_no_run_writes_one(
     volume: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

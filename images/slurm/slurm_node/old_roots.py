@@ -83,6 +83,19 @@ def read(volume: Path) -> list[OldRoot]:
     return [_read(volume, revision) for revision in account_sync.complete_roots(volume)]
 
 
+def in_use(volume: Path) -> list[str]:
+    """Returns the complete roots that pods use now, or did within the hour."""
+    now = _now(volume)
+    return [root.revision for root in read(volume) if now - root.used <= UNUSED_SECONDS]
+
+
+def _now(volume: Path) -> float:
+    """The time as the file server counts it."""
+    clock = volume / "manifests/.clock"
+    clock.touch()
+    return clock.stat().st_mtime
+
+
 def _read(volume: Path, revision: str) -> OldRoot:
     uses = _uses(volume, revision)
     times = [file.stat().st_mtime for file in uses.iterdir()] if uses.is_dir() else []
@@ -104,15 +117,14 @@ def collect(volume: Path, keep: int, persistent: Iterable[str], named: Collectio
 
 
 def _collect(volume: Path, keep: int, persistent: Iterable[str], named: Collection[str]) -> None:
-    clock = volume / "manifests/.clock"
-    clock.touch()
-    for revision in surplus(read(volume), keep, clock.stat().st_mtime, named):
+    now = _now(volume)
+    for revision in surplus(read(volume), keep, now, named):
         root = paths.root_of(volume, revision)
         if not root_report.tell(volume, revision, persistent):
             continue
         aside = root.with_name(f".collecting-{revision}")
         root.rename(aside)
-        if _read(volume, revision).used > clock.stat().st_mtime:  # a pod came for it at this very moment
+        if _read(volume, revision).used > now:  # a pod came for it at this very moment
             aside.rename(root)
             continue
         paths.manifest_of(volume, revision).unlink()

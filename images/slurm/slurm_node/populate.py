@@ -22,6 +22,7 @@ from slurm_node import (
     driver,
     image_root,
     inventory,
+    old_roots,
     paths,
     root_report,
     settings,
@@ -56,7 +57,6 @@ def main() -> int:
 def _populate(jail: settings.Jail, users: tuple[settings.User, ...], volume: Path) -> None:
     root = paths.root_of(volume, jail.revision)
     manifest = paths.manifest_of(volume, jail.revision)
-    before = _previous_root(volume)
     if manifest.exists() and root.is_dir():
         say(f"the root {jail.revision} is complete")
         seed_persistent(root, jail, volume)
@@ -65,6 +65,8 @@ def _populate(jail: settings.Jail, users: tuple[settings.User, ...], volume: Pat
         account_sync.synchronize(volume)
         return
     started = time.monotonic()
+    # Where pods are, which after going back is not the root that was completed last.
+    used = old_roots.in_use(volume) or account_sync.complete_roots(volume)[:1]
     building = root.with_name(f".building-{jail.revision}")
     copied = 0
     if not root.is_dir():
@@ -80,8 +82,8 @@ def _populate(jail: settings.Jail, users: tuple[settings.User, ...], volume: Pat
     add_users(root, users, volume)
     inventory.note_files(root, volume, jail.revision)
     # Before the marker, after which a Job that is started again has nothing to do.
-    if before:
-        root_report.tell(volume, before, jail.persistent)
+    for revision in used:
+        root_report.tell(volume, revision, jail.persistent)
     os.sync()
     write_durably(manifest, json.dumps({"revision": jail.revision, "bytes": copied, "made": int(time.time())}) + "\n")
     manifest.with_name(f".building-{jail.revision}.json").unlink(missing_ok=True)
@@ -289,8 +291,3 @@ def _give_keys(home: Path, user: settings.User) -> None:
     keys.write_text("".join(f"{key}\n" for key in user.ssh_public_keys))
     for path, mode in ((home, 0o750), (keys.parent, 0o700), (keys, 0o600)):
         path.chmod(mode)
-
-
-def _previous_root(volume: Path) -> str | None:
-    """Returns the root that was completed last."""
-    return next(iter(account_sync.complete_roots(volume)), None)
