@@ -37,13 +37,14 @@ static int hold_outer(struct jail *jail) {
 }
 
 static int make(struct jail *jail, const char *script) {
+    struct view view;
     if (unshare(CLONE_NEWIPC))
         return jail_fail_errno(jail, "make an IPC namespace");
-    if (jail_enter(jail) || view_make_outer(jail) || hold_outer(jail))
+    if (jail_enter(jail) || view_make_outer(jail, &view) || hold_outer(jail))
         return -1;
     if (unshare(CLONE_NEWNS))
         return jail_fail_errno(jail, "make the tasks' mount namespace");
-    if (view_hide_node(jail, script) || view_make_proc(jail) || jail_verify(jail))
+    if (view_hide_node(jail, script) || view_make_proc(jail) || view_verify_outer(jail, &view) || jail_verify(jail))
         return -1;
     return 0;
 }

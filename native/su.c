@@ -1,6 +1,6 @@
 /* Stands at /bin/su in the pod. slurmd runs `su - USER -c …` for `sbatch --export=NONE` and `--get-user-env`, before
- * any plugin and with the user's own start-up files: so it must enter the jail first, see nothing of the node, and use
- * the jail's su. */
+ * any plugin and with the user's own start-up files: so it must enter the jail first, see nothing of the node nor of
+ * others' jobs, and use the jail's su. */
 #include "confine.h"
 #include "jail.h"
 #include "view.h"
@@ -15,8 +15,9 @@
 #define DEADLINE_SECONDS 10
 
 static _Noreturn void run(struct jail *jail, char *argv[]) {
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || view_hide_node(jail, NULL) || view_make_proc(jail) || jail_verify(jail) ||
-        confine(jail)) {
+    struct view view;
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || view_make_outer(jail, &view) || view_hide_node(jail, NULL) ||
+        view_make_proc(jail) || view_verify_outer(jail, &view) || jail_verify(jail) || confine(jail)) {
         fprintf(stderr, "su: refusing to run outside the jail: %s\n", jail->why);
         _exit(1);
     }

@@ -90,13 +90,40 @@ static int own_run(struct jail *jail) {
     return outcome;
 }
 
-int view_make_outer(struct jail *jail) {
+static const char *const own[] = {"/tmp", "/dev/shm", "/dev/pts", "/run"};
+_Static_assert(sizeof(own) / sizeof(own[0]) == sizeof(((struct view *)0)->own) / sizeof(dev_t), "one device for each");
+
+static int identify(struct jail *jail, const char *path, dev_t *device) {
+    struct stat facts;
+    if (lstat(path, &facts))
+        return jail_fail_errno(jail, path);
+    *device = facts.st_dev;
+    return 0;
+}
+
+int view_make_outer(struct jail *jail, struct view *view) {
     if (over_memory(jail, "/tmp", 01777, 0) || over_memory(jail, "/dev/shm", 01777, 0))
         return -1;
     /* Else root in one job could read and write the terminals of another. */
     if (mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,gid=5"))
         return jail_fail_errno(jail, "/dev/pts");
-    return own_run(jail);
+    if (own_run(jail))
+        return -1;
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        if (identify(jail, own[i], &view->own[i]))
+            return -1;
+    return 0;
+}
+
+int view_verify_outer(struct jail *jail, const struct view *view) {
+    dev_t device = 0;
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+        if (identify(jail, own[i], &device))
+            return -1;
+        if (device != view->own[i])
+            return jail_fail(jail, "%s is not the job's own any more: the shared storage failed meanwhile", own[i]);
+    }
+    return 0;
 }
 
 static int mask(struct jail *jail, const char *path) {

@@ -13,7 +13,16 @@
 
 /* Each is called in the jail, in a mount namespace that the caller made for it, and returns 0, or -1 with a reason. */
 
-int view_make_outer(struct jail *jail);
+/* The file systems of the job's own, by their devices. */
+struct view {
+    dev_t own[4];
+};
+
+int view_make_outer(struct jail *jail, struct view *view);
+
+/* Are those still there? The kernel may have taken one away with what it stood on, and the node's may have come in its
+ * place: to be asked when nothing more can come. */
+int view_verify_outer(struct jail *jail, const struct view *view);
 
 /* Takes what belongs to the node out of a user's reach: cgroups, Slurm's sockets and configuration, slurmd's spool.
  * script: a folder below the spool that is to be kept free for view_place, or NULL. */

@@ -189,6 +189,9 @@ ESCAPES = [
     Escape("files by handle", forbidden_call(304, -1, 0, 0)),
     Escape("reading the kernel's log", forbidden_call(103, 10, 0, 0)),
     Escape("kernel programs (bpf)", forbidden_call(321, 5, 0, 0)),
+    # By flags for which the kernel itself asks no capability.
+    Escape("watching what is opened", forbidden_call(300, 0x200, 0)),
+    Escape("quotas of the node's disks", forbidden_call(179, 0x80000100, 0, 0, 0)),
     Escape("raw packets", python("import socket\nsocket.socket(socket.AF_PACKET, socket.SOCK_RAW)")),
     Escape("renaming the node", "hostname $(hostname)", SAME),
     Escape("priority over other jobs", python("import os\nos.nice(-5)")),

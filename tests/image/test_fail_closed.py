@@ -42,11 +42,16 @@ BREAKS = {
     "read-only": Break(
         "mount -o remount,bind,ro /run/jail", "mount -o remount,bind,rw /run/jail", "/run/jail is read-only"
     ),
-    "no devices": Break("umount -l /run/jail/dev", "mount --rbind /dev /run/jail/dev", "/run/jail/dev is not a mount"),
+    # What is not mounted, and has nothing in its place, the node mounts again within a second or two.
+    "no devices": Break(
+        "umount -l /run/jail/dev; mount -t tmpfs empty /run/jail/dev",
+        "umount -l /run/jail/dev",
+        "/run/jail/dev/null is not a device",
+    ),
     "a mount point is missing": Break(
-        "umount -l /run/jail/run/slurm; rmdir /run/jail/run/slurm",
-        "mkdir /run/jail/run/slurm; mount --bind /run/slurm /run/jail/run/slurm",
-        "/run/slurm: No such file",
+        "umount -l /run/jail/run/slurm; rmdir /run/jail/run/slurm; ln -s nowhere /run/jail/run/slurm",
+        "rm /run/jail/run/slurm",
+        "the mount /run/slurm is gone",
     ),
     "no shell": Break(
         "mv /run/jail/bin/sh /run/jail/bin/away",

@@ -77,13 +77,24 @@ def test_passwd_in_a_job_counts_at_the_next_login(cluster: SmallCluster, by_pass
     assert wrong.returncode != 0, "the old password is asked for"
 
 
-def test_a_locked_or_expired_account_stays_out(cluster: SmallCluster, by_password) -> None:
+def test_the_password_of_a_locked_or_expired_account_opens_nothing(cluster: SmallCluster, by_password) -> None:
     cluster.jail("useradd -m eve && echo 'eve:let me in 1' | chpasswd")
     assert by_password("let me in 1", "eve").stdout == "eve\neve\n"
     cluster.jail("chage -E 1 eve")
     assert by_password("let me in 1", "eve").returncode == 255
     cluster.jail("chage -E -1 eve && usermod -L eve")
     assert by_password("let me in 1", "eve").returncode == 255
+
+
+def test_a_key_opens_until_the_account_expires_whatever_its_password(cluster: SmallCluster) -> None:
+    cluster.jail("usermod -L alice")
+    assert cluster.ssh("id -un").stdout == "alice\n"
+    try:
+        cluster.jail("chage -E 0 alice")
+        assert cluster.ssh("id -un").returncode == 255
+    finally:
+        cluster.jail("chage -E -1 alice")
+    assert cluster.ssh("id -un").stdout == "alice\n"
 
 
 def test_a_user_a_group_and_a_key_made_on_one_node_are_the_others_next(cluster: SmallCluster) -> None:

@@ -122,6 +122,15 @@ def test_the_jails_entry_of_root_is_heeded_inside_alone_and_without_the_pods_rig
     assert cluster.pod("getent passwd 0").stdout.strip().endswith(":/root:/bin/bash")
 
 
+def test_a_users_profile_that_slurm_runs_before_the_job_leaves_nothing_on_the_node(cluster: SmallCluster) -> None:
+    """slurmd runs it by `su` for --export=NONE, before there is a job to clean up after."""
+    cluster.jail("echo 'touch /tmp/of-a-profile /dev/shm/of-a-profile ~/ran' >> ~/.profile", user=ALICE)
+    listed = cluster.batch("ls ~/ran; ls -A /tmp /dev/shm", "--export=NONE")
+    assert "ran" in listed
+    assert "of-a-profile" not in listed
+    assert "of-a-profile" not in cluster.pod("ls -A /tmp /dev/shm /run/jail/tmp /run/jail/dev/shm").stdout
+
+
 def test_every_way_of_copying_over_ssh_ends_in_the_same_root(cluster: SmallCluster, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("copied")

@@ -38,8 +38,8 @@ BEGIN = textwrap.dedent("""
     watch, now = TreeWatch(plan, view), 0.0
 
     def elsewhere(script):
-        script = f"umount -R {view} && cd {root} && {script}"
-        subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script], check=True)
+        script = f"set -e; umount -R {view}; {script}"
+        subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script], check=True, cwd=root)
 
     def lost():
         return [each.target for each in tree.missing(plan, view)]
@@ -68,12 +68,11 @@ def run(tmp_path: Path, script: str) -> list[str]:
 
 
 def test_every_mount_of_the_tree_is_looked_for_before_a_job(tmp_path: Path) -> None:
-    """But those that jail.c looks for by itself, and what stands on them."""
     said = run(tmp_path, "print(*lost()); print(*marker())")
-    there = {"/home", "/opt/slurm", "/sys", "/tmp", "/scratch", "/mnt/memory"}
+    node = {"/dev", "/dev/shm", "/dev/termination-log", "/proc", "/sys", "/run", "/run/slurm", "/tmp"}
     files = {f"/etc/{name}" for name in ("resolv.conf", "hosts", "hostname") if Path("/etc", name).exists()}
     assert said[0] == ""
-    assert set(said[1].split()) == there | files
+    assert set(said[1].split()) == node | files | {"/home", "/opt/slurm", "/scratch", "/mnt/memory"}
 
 
 def test_what_goes_away_is_mounted_again_once_nothing_is_in_its_way(tmp_path: Path) -> None:
@@ -102,7 +101,7 @@ def test_a_view_that_lost_everything_is_whole_again(tmp_path: Path) -> None:
     script = """
         before = marker()
         elsewhere('for each in *; do mv "$each" "was-$each"; done')
-        print(len(lost()) == len(tree.missing(plan[1:], work)), (view / "run").exists())
+        print({*lost()} == {*before}, (view / "run").exists())
         tick()
         print(*lost(), marker() == before, (view / "dev/null").is_char_device(), (view / "proc/self/stat").exists())
         print(*sorted(path.name for path in (view / "run").iterdir()))
@@ -111,25 +110,86 @@ def test_a_view_that_lost_everything_is_whole_again(tmp_path: Path) -> None:
     assert said[:3] == ["True False", "True True True", ".jail-ready lock node slurm user"]
 
 
-def test_slurmstepd_gets_what_came_back_and_tasks_do_not(tmp_path: Path) -> None:
-    """Without /etc/hosts slurmstepd can't tell how its job ended; a /proc of the node must never come into a job.
+def test_slurmstepd_gets_what_came_back_as_it_is_in_the_pod_and_tasks_do_not(tmp_path: Path) -> None:
+    """Without /etc/hosts slurmstepd can't tell how its job ended; a /proc of the node must never come into a job, and
+    the pod's own programs must never be a job's to write, not for a moment.
 
     That the job's two namespaces are made so is tested with the keeper of a job (tests/native/test_job.py).
     """
     script = """
-        look = f"touch {work}/$0; while [ ! -e {work}/mended ]; do sleep 0.05; done; echo $0 $(ls {view}/scratch)"
-        command = ["unshare", "--mount", "sh", "-c", look]
+        flags = "findmnt --noheadings --output VFS-OPTIONS"
+        files = f"$(ls {view}/scratch) $({flags} {view}/opt/slurm) $({flags} {view}/scratch)"
+        look = f"touch {work}/$0; while [ ! -e {work}/mended ]; do sleep 0.05; done; echo $0: {files}"
         kinds = {"slave": "slurmstepd", "private": "tasks"}
-        held = [subprocess.Popen([*command[:2], "--propagation", kind, *command[2:], kinds[kind]]) for kind in kinds]
+        held = [
+            subprocess.Popen(["unshare", "--mount", "--propagation", kind, "sh", "-c", look, name])
+            for kind, name in kinds.items()
+        ]
         while not all((work / name).exists() for name in kinds.values()):
             time.sleep(0.05)
-        elsewhere("rmdir scratch")
+        elsewhere("rmdir scratch; mv opt old")
         tick()
         (work / "mended").touch()
         for process in held:
             process.wait()
     """
-    assert sorted(run(tmp_path, script)[:2]) == ["slurmstepd mine", "tasks"]
+    said = sorted(run(tmp_path, script)[:2])
+    assert said == ["slurmstepd: mine ro,relatime rw,nosuid,nodev,relatime", "tasks:"]
+
+
+def test_what_comes_back_in_parts_is_mended_whole(tmp_path: Path) -> None:
+    """A storage that fails in the middle of it: nothing of the pod's own stays in the place of the view's."""
+    script = """
+        real, failing = tree.carry_out, ["/dev/shm", "/run/slurm"]
+
+        def carry_out(wanted, where):
+            if wanted.target in failing:
+                failing.remove(wanted.target)
+                raise OSError(116, "Stale file handle")
+            real(wanted, where)
+
+        def mend():
+            try:
+                return tree.mend(plan, view)
+            except Exception as error:
+                return error
+
+        before = marker()
+        tree.carry_out = carry_out
+        elsewhere('mv dev was-dev; mv run was-run')
+        print(mend())
+        print(*lost(), (root / "run/slurm").exists(), (view / "run/.jail-ready").exists())
+        print(mend(), *lost(), marker() == before)
+        print(os.statvfs(view / "dev/shm").f_blocks == os.statvfs(view / "tmp").f_blocks)
+    """
+    said = run(tmp_path, script)
+    assert said[0].startswith("can't mount /dev/shm again: ")
+    assert said[1] == "/dev /dev/termination-log /dev/shm /run /run/slurm False False"
+    assert said[2].startswith("mounted /dev, /dev/termination-log, /dev/shm, /run, /run/slurm again: ")
+    assert said[2].endswith(" True")
+    assert said[3] == "True"
+
+
+def test_a_view_is_completed_once_more_where_that_failed(tmp_path: Path) -> None:
+    script = """
+        from slurm_node import driver
+        before, real, failing = marker(), driver.link, work / "failing"
+
+        def link(*arguments):
+            if failing.exists():
+                failing.unlink()
+                raise OSError(116, "Stale file handle")
+            real(*arguments)
+
+        driver.link = link
+        failing.touch()
+        elsewhere("mv run was-run")
+        tick()
+        print(*lost(), (view / "run/.jail-ready").exists())
+        tick()
+        print(*lost(), marker() == before)
+    """
+    assert run(tmp_path, script)[:2] == ["False", "True"]
 
 
 def test_storage_that_hangs_holds_up_nobody(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def main() -> int:
 
     def take_leave() -> None:
         listener = sshd.process.pid if sshd.process else 0
-        farewell.wait(node.grace_seconds, lambda: farewell.sessions_of(listener))
+        farewell.wait(node.grace_seconds, lambda: farewell.sessions_of(listener), sleep=mends.pause)
 
     return run(daemons, look, take_leave)
 

@@ -1,6 +1,7 @@
 """The few system calls that Python's standard library lacks."""
 
 import ctypes
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,9 +9,13 @@ from enum import IntFlag
 from pathlib import Path
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_OPENAT2, _MOUNT_SETATTR = 437, 442
+_OPEN_TREE, _MOVE_MOUNT, _OPENAT2, _MOUNT_SETATTR = 428, 429, 437, 442
 """Their numbers on every architecture, from asm-generic/unistd.h."""
 _AT_FDCWD = -100
+_AT_RECURSIVE, _AT_EMPTY_PATH = 0x8000, 0x1000
+_OPEN_TREE_CLONE, _FROM_DESCRIPTOR, _FOLLOW_TARGET = 1, 0x04, 0x10
+_MNT_DETACH = 2
+"""From linux/fcntl.h and linux/mount.h; the last ones are MOVE_MOUNT_F_EMPTY_PATH and MOVE_MOUNT_T_SYMLINKS."""
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS, _RESOLVE_IN_ROOT = 0x02, 0x04, 0x10
 """From linux/openat2.h."""
 
@@ -74,21 +79,48 @@ def opened_inside(root: Path, path: str) -> Iterator[Path]:
         os.close(found)
 
 
-def restrict(path: Path, flags: MountFlag) -> None:
-    """Takes rights away from the mount at a path, and gives none back: what is set stays set (mount_setattr(2)).
+def bind(source: str, target: Path, taken: int = 0, *, recursive: bool = False) -> None:
+    """Mounts what is at one path at another, too, which from its first moment on may not do what is taken from it.
 
     Args:
-        path: the mount's root.
-        flags: of RDONLY, NOSUID and NODEV, which have the same values there.
+        source: a file or folder.
+        target: where it is mounted.
+        taken: of MountFlag's RDONLY, NOSUID and NODEV, which mount_setattr(2) knows by the same values.
+        recursive: with all that is mounted below it; `taken` is of the first mount alone.
 
     Raises:
-        OSError: with the kernel's reason; ENOSYS before Linux 5.12.
+        OSError: with the kernel's reason; ENOTDIR where a file meets a folder; ENOSYS before Linux 5.12.
     """
-    attributes = (ctypes.c_uint64 * 4)(int(flags), 0, 0, 0)
-    arguments = (ctypes.c_int(_AT_FDCWD), os.fsencode(path), ctypes.c_uint(0), ctypes.byref(attributes))
-    if _LIBC.syscall(ctypes.c_long(_MOUNT_SETATTR), *arguments, ctypes.c_size_t(ctypes.sizeof(attributes))) != 0:
+    if Path(source).is_dir() != target.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(target))
+    how = _OPEN_TREE_CLONE | os.O_CLOEXEC | (_AT_RECURSIVE if recursive else 0)
+    picked = _call(_OPEN_TREE, _AT_FDCWD, os.fsencode(source), how)
+    try:
+        attributes = (ctypes.c_uint64 * 4)(taken, 0, 0, 0)
+        size = ctypes.c_size_t(ctypes.sizeof(attributes))
+        _call(_MOUNT_SETATTR, picked, b"", _AT_EMPTY_PATH, ctypes.byref(attributes), size)
+        _call(_MOVE_MOUNT, picked, b"", _AT_FDCWD, os.fsencode(target), _FROM_DESCRIPTOR | _FOLLOW_TARGET)
+    finally:
+        os.close(picked)
+
+
+def detach(target: Path) -> None:
+    """Takes away what is mounted at a path, and below, for all that comes; who has it open keeps it.
+
+    Raises:
+        OSError: with the kernel's reason.
+    """
+    if _LIBC.umount2(os.fsencode(target), _MNT_DETACH) != 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"restrict the mount {path}: {os.strerror(number)} (needs Linux 5.12 or newer)")
+        raise OSError(number, os.strerror(number), str(target))
+
+
+def _call(number: int, *arguments: object) -> int:
+    done: int = _LIBC.syscall(ctypes.c_long(number), *arguments)
+    if done < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+    return done
 
 
 def mount_points() -> set[Path]:

@@ -15,7 +15,8 @@ mounted over the pod's own files. So no link is followed on the way to any mount
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -23,7 +24,7 @@ from pathlib import Path
 from slurm_node import below, driver, paths
 from slurm_node.log import NodeError, say
 from slurm_node.settings import Jail, Submount
-from slurm_node.system import MountFlag, is_mount_point, mount, mount_points, opened_inside, restrict
+from slurm_node.system import MountFlag, bind, detach, is_mount_point, mount, mount_points, opened_inside
 
 POLL_SECONDS = 1.0
 REMIND_SECONDS = 15.0
@@ -164,53 +165,86 @@ def _complete_run(mounts: Iterable[Mount], tree: Path) -> None:
             (run / name).mkdir(exist_ok=True)
             (run / name).chmod(mode)
         marker = run / paths.MARKER.name
-        marker.write_text("".join(f"{each.target}\n" for each in mounts if _looked_for(each)))
+        marker.write_text("".join(f"{each.target}\n" for each in mounts if each.target != "/" and _has_source(each)))
         marker.chmod(0o444)
-
-
-def _looked_for(wanted: Mount) -> bool:
-    """Whether the marker names a mount, to be looked for before each job and login: jail.c knows the others itself."""
-    return _has_source(wanted) and wanted.target.split("/")[1] not in ("", "dev", "proc", "run")
 
 
 def _has_source(wanted: Mount) -> bool:
     return wanted.kind is not Kind.FILE or Path(wanted.source).exists()
 
 
-def missing(mounts: Iterable[Mount], tree: Path = paths.TREE) -> list[Mount]:
-    """Returns what of a plan is not mounted now, in the plan's order; asks the mount table alone."""
-    there = mount_points()
-    return [each for each in mounts if tree / each.target.lstrip("/") not in there and _has_source(each)]
+def missing(mounts: Sequence[Mount], tree: Path = paths.TREE) -> list[Mount]:
+    """Returns what of a plan is not mounted now, or not on what it belongs on, in the plan's order.
+
+    The mount table alone is asked, which no storage holds up. The root itself stands on the pod's own file system, and
+    nobody but the pod's administrator takes it away: without it there is nothing to mount on.
+    """
+    there, lost = mount_points(), list[Mount]()
+    if tree not in there:
+        return []
+    for each in mounts[1:]:
+        if tree / each.target.lstrip("/") not in there or _is_below(each, (one.target for one in lost)):
+            lost += [each] if _has_source(each) else []
+    return lost
+
+
+def _is_below(wanted: Mount, targets: Iterable[str]) -> bool:
+    return wanted.target.startswith(tuple(f"{target}/" for target in targets))
 
 
 def mend(mounts: Sequence[Mount], tree: Path = paths.TREE) -> str:
     """Mounts again what is missing, each as far as nothing is in its way; hangs with the storage.
 
+    No job or login starts meanwhile, since the marker comes last.
+
     Returns:
-        what was done and what could not be, for the log.
+        what was done, for the log.
+
+    Raises:
+        NodeError: what was done and what could not be; it is to be tried again.
+        OSError: nothing could be.
     """
-    done, failed, reasons = list[str](), list[str](), list[str]()
     # By name: where the kernel has taken the root's own path for removed, it mounts nothing below until it is found.
     Path(mounts[0].source).stat()
-    for wanted in missing(mounts, tree):
-        # Below a folder that is still the shared root's own, it would be mounted on what all nodes share.
-        if wanted.target.startswith(tuple(f"{path}/" for path in failed)):
+    lost = missing(mounts, tree)
+    if tree / "run" in mount_points():
+        with opened_inside(tree, "/run") as run:
+            (run / paths.MARKER.name).unlink(missing_ok=True)
+    done, failed, reasons = list[str](), list[str](), list[str]()
+    for wanted in lost:
+        if _is_below(wanted, failed):
             continue
         try:
-            carry_out(wanted, tree)
+            _mend_one(wanted, mounts, tree)
             done.append(wanted.target)
         except (NodeError, OSError) as error:
-            failed.append(wanted.target)
             reasons.append(f"can't mount {wanted.target} again: {error}")
-    if "/run" in done:
-        try:
-            _complete_run(mounts, tree)
-        except (NodeError, OSError) as error:
-            reasons.append(f"can't complete /run again: {error}")
+            # With what it stands on, if that is new: it would show what was bound along, such as the pod's /dev/shm.
+            above = [target for target in done if _is_below(wanted, [target])]
+            failed.append(above[0] if above else wanted.target)
+            if above:
+                _take_away(above[0], tree)
+                done = [target for target in done if target != above[0] and not target.startswith(f"{above[0]}/")]
     if done:
         why = "what they stood on was removed or renamed in the shared root, or its storage failed"
         reasons.insert(0, f"mounted {', '.join(done)} again: {why}")
+    if "/run" not in failed:
+        _complete_run(mounts, tree)
+    if failed:
+        raise NodeError("; ".join(reasons))
     return "; ".join(reasons)
+
+
+def _mend_one(wanted: Mount, mounts: Sequence[Mount], tree: Path) -> None:
+    above = [each.target for each in mounts[1:] if _is_below(wanted, [each.target])]
+    if any(tree / target.lstrip("/") not in mount_points() for target in above):
+        raise NodeError("what it stands on has gone again")
+    carry_out(wanted, tree)
+
+
+def _take_away(target: str, tree: Path) -> None:
+    with suppress(OSError), opened_inside(tree, target) as opened:
+        detach(opened)
 
 
 def carry_out(wanted: Mount, tree: Path) -> None:
@@ -227,10 +261,8 @@ def carry_out(wanted: Mount, tree: Path) -> None:
     try:
         with below.in_words(wanted.target):
             _ensure_mount_point(wanted, tree)
-            for call in _calls(wanted):
-                # Opened each time: the first mount covers what was opened before it.
-                with opened_inside(tree, wanted.target) as target:
-                    call(target)
+            with opened_inside(tree, wanted.target) as target:
+                _mount(wanted, target)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise OSError(error.errno, f"mount {wanted.source} on {wanted.target}: {reason}") from error
@@ -249,15 +281,10 @@ def _ensure_mount_point(wanted: Mount, tree: Path) -> None:
         below.make_folder(tree, wanted.target)
 
 
-def _calls(wanted: Mount) -> Iterator[Callable[[Path], None]]:
-    match wanted.kind:
-        case Kind.MEMORY:
-            safe = MountFlag.NOSUID | MountFlag.NODEV
-            yield lambda target: mount(wanted.source, target, "tmpfs", safe, wanted.options)
-            return
-        case Kind.WITH_SUBMOUNTS:
-            yield lambda target: mount(wanted.source, target, flags=MountFlag.BIND | MountFlag.REC)
-        case _:
-            yield lambda target: mount(wanted.source, target, flags=MountFlag.BIND)
-    if taken := _TAKEN.get(wanted.kind):
-        yield lambda target: restrict(target, taken)
+def _mount(wanted: Mount, target: Path) -> None:
+    if wanted.kind is Kind.MEMORY:
+        mount(wanted.source, target, "tmpfs", MountFlag.NOSUID | MountFlag.NODEV, wanted.options)
+    else:
+        # At once as it is to be: what is mounted goes on to the jobs' slurmstepd at that moment, and stays as it came.
+        recursive = wanted.kind is Kind.WITH_SUBMOUNTS
+        bind(wanted.source, target, _TAKEN.get(wanted.kind, 0), recursive=recursive)

@@ -6,6 +6,7 @@ them for removed. Until they are back, jail.c refuses jobs and logins.
 """
 
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,15 +32,21 @@ class TreeWatch:
         self._process = 0
         self._answer = -1
         self._next = 0.0
+        self._again = False
         self._said = ""
 
     def tick(self, now: float) -> None:
         """Called about twice a second; returns at once."""
         if self._process:
             self._look()
-        elif now >= self._next and tree.missing(self._mounts, self._view):
+        elif now >= self._next and (self._again or tree.missing(self._mounts, self._view)):
             self._next = now + PERIOD_SECONDS
             self._start()
+
+    def pause(self, seconds: float) -> None:
+        """Looks, and then passes time, for who waits and does nothing else."""
+        self.tick(time.monotonic())
+        time.sleep(seconds)
 
     def _start(self) -> None:
         self._answer, answer = os.pipe()
@@ -47,24 +54,25 @@ class TreeWatch:
         if self._process:
             os.close(answer)
             return
+        sentence, status = self._mend()
         try:
-            os.write(answer, self._mend().encode())
+            os.write(answer, sentence.encode())
         finally:
-            os._exit(0)
+            os._exit(status)
 
-    def _mend(self) -> str:
+    def _mend(self) -> tuple[str, int]:
         try:
-            return tree.mend(self._mounts, self._view)
+            return tree.mend(self._mounts, self._view), 0
         except Exception as error:  # This process has nobody else to tell.
-            return f"can't mend the jail's view: {error}"
+            return f"the jail's view is not whole: {error}", 1
 
     def _look(self) -> None:
-        ended, _ = os.waitpid(self._process, os.WNOHANG)
+        ended, status = os.waitpid(self._process, os.WNOHANG)
         if not ended:
             return
         with os.fdopen(self._answer, "rb") as answer:
             sentence = answer.read().decode(errors="replace")
-        self._process = 0
-        if sentence != self._said:
+        self._process, self._again = 0, status != 0
+        if sentence not in ("", self._said):
             say(sentence)
         self._said = sentence

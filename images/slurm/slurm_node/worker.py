@@ -100,7 +100,7 @@ def main() -> int:
 
     # Before slurmd ends: it answers for scontrol's identity. It does not register again by itself.
     def end() -> None:
-        wait_for_jobs(node.grace_seconds)
+        wait_for_jobs(node.grace_seconds, sleep=mends.pause)
         forget_record(socket.gethostname())
 
     return run(daemons, look, end)
