@@ -101,7 +101,7 @@ class PlayedRest(SlurmRest):
     async def drain(self, name: str, reason: str) -> None:
         record = self.cluster.records[name]
         assert name not in self.cluster.foreign, f"the drain of {name} is another's"
-        over = {names.UPDATE_REASON: (UNFIT, names.NEW_REASON)}
+        over = {names.UPDATE_REASON: (UNFIT, names.NEW_REASON), names.SCALE_IN_REASON: (names.UPDATE_REASON,)}
         assert not record.drained or record.reason in over.get(reason, ()), (
             f"{name} was drained already: {record.reason}"
         )

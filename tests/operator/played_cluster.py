@@ -6,7 +6,6 @@ import dataclasses
 import datetime
 
 from slurm_operator import names
-from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions import replicas, updates
 from slurm_operator.seen import (
     Machine,
@@ -269,9 +268,12 @@ class PlayedCluster:
 
     def may_lose_jobs(self, name: str) -> bool:
         """Whether a drain of ours had its deadline."""
-        allowed = {self.removal.deadline_seconds, self.update.deadline_seconds} - {None}
-        ours = slurm_nodes.is_our_drain(self.seen(name), *slurm_nodes.WAITING_REASONS)
-        return ours and any(seconds is not None and self.waited(name) > seconds for seconds in allowed)
+        deadlines = {
+            names.SCALE_IN_REASON: self.removal.deadline_seconds,
+            names.UPDATE_REASON: self.update.deadline_seconds,
+        }
+        seconds = deadlines.get(self.records[name].reason)
+        return self.records[name].user == names.SLURM_USER and seconds is not None and self.waited(name) > seconds
 
     def may_be_drained_as_away(self, name: str) -> bool:
         """Whether its machine had its time, and no more machines are away than the breaker allows."""

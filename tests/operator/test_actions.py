@@ -150,11 +150,14 @@ def test_a_pod_stays_whose_repair_was_for_a_node_that_slurm_no_longer_tells_of(
         (names.NEW_REASON, "root", names.UPDATE_REASON, True),
         (UNFIT, "root", names.UPDATE_REASON, True),
         ("bad disk", "root", names.UPDATE_REASON, False),
+        (names.UPDATE_REASON, names.SLURM_USER, names.SCALE_IN_REASON, True),
+        (names.UPDATE_REASON, "root", names.SCALE_IN_REASON, False),
+        (names.SCALE_IN_REASON, names.SLURM_USER, names.UPDATE_REASON, False),
         (UNFIT, "root", names.SCALE_IN_REASON, False),
         (UNFIT, "root", NOTE, False),
     ],
 )
-def test_only_a_drain_of_the_nodes_own_becomes_one_for_an_update(
+def test_a_nodes_own_drain_may_become_one_for_an_update_and_that_one_for_a_removal(
     slurm: FakeSlurmrestd,
     carry_out: Callable[[moves.Move, int], str],
     reason: str,

@@ -86,6 +86,15 @@ def test_no_deadline_takes_jobs_under_a_drain_that_is_not_ours_or_twice(theirs: 
     assert decide(size, [theirs], [job(1, "RUNNING", "cpu-0")]) == []
 
 
+def test_the_deadline_of_a_removal_does_not_count_from_the_drain_for_an_update() -> None:
+    size = dataclasses.replace(scale(0, 1), removal=RemovalPolicy(60))
+    updating = overdue("cpu-0", cpus=1, reason="pulumi-slurm:update")
+    assert decide(size, [updating], [job(1, "RUNNING", "cpu-0")]) == [Drain("cpu-0")]
+    assert replicas.until(size, {"cpu-0": updating}).startswith(", but 60 s after the drain")
+    theirs = overdue("cpu-0", cpus=1, reason="pulumi-slurm:update", user="root")
+    assert decide(size, [theirs], [job(1, "RUNNING", "cpu-0")]) == []
+
+
 def test_a_node_whose_jobs_were_taken_is_given_back_when_it_stays_after_all() -> None:
     taken = node("cpu-0", "DRAIN", "IDLE", reason="pulumi-slurm:scale-in, its deadline has passed", reason_user="slurm")
     assert decide(scale(1, 1), [taken]) == [Undrain("cpu-0")]

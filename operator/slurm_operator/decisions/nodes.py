@@ -70,9 +70,10 @@ def is_new(node: SlurmNode) -> bool:
 
 
 def may_become(node: SlurmNode, reason: str) -> bool:
-    """Whether a drain may be made ours for that reason: a node's own may be made one for an update."""
-    own = node.reason == names.NEW_REASON or node.reason.startswith(names.UNFIT_REASONS)
-    return is_drained(node) and own and reason == names.UPDATE_REASON
+    """Whether a drain may get another reason of ours: a node's own an update's, and that a removal's."""
+    if reason == names.UPDATE_REASON:
+        return is_drained(node) and (node.reason == names.NEW_REASON or node.reason.startswith(names.UNFIT_REASONS))
+    return reason == names.SCALE_IN_REASON and is_our_drain(node, names.UPDATE_REASON)
 
 
 def is_usable(node: SlurmNode) -> bool:

@@ -108,9 +108,14 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
     found: list[Move] = [Undrain(name) for name in _wanted_back(scale, nodes)]
     if scale.wanted > scale.current:
         found.append(SetReplicas(scale.stateful_set, scale.wanted, scale.current, scale.resource_version))
-    limit = (scale.removal.deadline_seconds, scale.now, *slurm_nodes.WAITING_REASONS)
+    limit = (scale.removal.deadline_seconds, scale.now, names.SCALE_IN_REASON)
     leaving = [nodes[name] for name in scale.leaving() if name in nodes]
-    found += [Drain(node.name) for node in leaving if not slurm_nodes.is_drained(node)]
+    # A drain for an update is made one for a removal, whose deadline counts from there.
+    found += [
+        Drain(node.name)
+        for node in leaving
+        if not slurm_nodes.is_drained(node) or slurm_nodes.may_become(node, names.SCALE_IN_REASON)
+    ]
     found += [TakeJobs(node.name) for node in leaving if slurm_nodes.is_overdue(node, *limit)]
     if evidence is None:
         return found
@@ -134,7 +139,7 @@ def until(scale: Scale, nodes: Nodes | Unknown) -> str:
     if seconds is None or isinstance(nodes, Unknown):
         return ""
     there = [nodes[name] for name in scale.leaving() if name in nodes and slurm_nodes.has_work(nodes[name])]
-    ends = [slurm_nodes.deadline(node, seconds, *slurm_nodes.WAITING_REASONS) for node in there]
+    ends = [slurm_nodes.deadline(node, seconds, names.SCALE_IN_REASON) for node in there]
     known = sorted(end for end in ends if end)
     when = f"at {known[0]:%Y-%m-%d %H:%M:%S} UTC" if known else f"{seconds} s after the drain"
     return f", but {when} they are requeued, or ended if they may not be"
