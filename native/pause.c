@@ -23,16 +23,19 @@ static int write_pid(const char *path) {
 }
 
 int main(int argc, char *argv[]) {
-    const char *path = argc > 1 ? argv[1] : "/tools/pid";
     sigset_t ends;
     int received;
+    if (argc != 2) {
+        fprintf(stderr, "usage: pause FILE\n");
+        return 2;
+    }
     sigemptyset(&ends);
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGINT);
     /* Blocked before the pid is published: a signal that arrives in between waits for sigwait. */
     sigprocmask(SIG_BLOCK, &ends, NULL);
-    if (write_pid(path)) {
-        fprintf(stderr, "pause: %s: %s\n", path, strerror(errno));
+    if (write_pid(argv[1])) {
+        fprintf(stderr, "pause: %s: %s\n", argv[1], strerror(errno));
         return 1;
     }
     return sigwait(&ends, &received) ? 1 : 0;

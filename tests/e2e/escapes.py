@@ -83,6 +83,15 @@ import sys
 names = {{line.split()[7] for line in open('/proc/net/unix') if len(line.split()) > 7}}
 sys.exit(not [name for name in names if name.startswith('@') and name != '@{SOCKET}'])
 """
+ASK_THE_API_SERVER = """
+import ssl, sys, urllib.error, urllib.request
+address = 'https://kubernetes.default.svc/api/v1/namespaces/slurm/secrets'
+try:
+    answer = urllib.request.urlopen(address, timeout=5, context=ssl._create_unverified_context()).status
+except urllib.error.HTTPError as error:
+    answer = error.code
+refused = answer in (401, 403)
+"""
 OTHER_NAMESPACES = """
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -220,6 +229,7 @@ ESCAPES = [
     Escape("terminals of other jobs", "ls /dev/pts | grep -qv ptmx", "", "ls /dev/pts | grep -qv ptmx"),
     Escape("abstract sockets of daemons", python(ABSTRACT_SOCKETS)),
     Escape("a service account", "ls /var/run/secrets/kubernetes.io /run/secrets/kubernetes.io"),
+    Escape("the cluster's Secrets", python(f"{ASK_THE_API_SERVER}sys.exit(refused)")),
     # Nobody answers there but on a cloud; what keeps it away is asked of the policies (tests/unit).
     Escape("the cloud's metadata", connect("169.254.169.254", 80)),
 ]
@@ -232,6 +242,7 @@ IN_JOB = {
     "every file that they open": f"ls -d {FILES}",
     "tracing at all": python(TRACE_A_CHILD),
     "a disk for mknod": "stat -c '%Hd %Ld' /home | grep -x '[0-9]* [0-9]*'",
+    "an answer of the API server": python(f"{ASK_THE_API_SERVER}sys.exit(not refused)"),
     "sockets of another job": f"grep -q '@{SOCKET}$' /proc/net/unix",
 }
 """What must succeed in the probing job itself, so that nothing missing passes for refused."""
