@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import httpx
 from slurm_operator import lease, names
+from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.seen import SlurmJob, SlurmNode
 from slurm_operator.slurm_rest import SlurmRest
@@ -102,7 +103,8 @@ class PlayedRest(SlurmRest):
         record = self.cluster.records[name]
         assert name not in self.cluster.foreign, f"the drain of {name} is another's"
         over = {names.UPDATE_REASON: (UNFIT, names.NEW_REASON), names.SCALE_IN_REASON: (names.UPDATE_REASON,)}
-        assert not record.drained or record.reason in over.get(reason, ()), (
+        machines = (names.NEW_REASON, *slurm_nodes.OUR_REASONS) if reason.startswith(names.NODE_REASON) else ()
+        assert not record.drained or record.reason in (*over.get(reason, ()), *machines), (
             f"{name} was drained already: {record.reason}"
         )
         assert not reason.endswith("is not ready") or self.cluster.may_be_drained_as_away(name)

@@ -155,9 +155,13 @@ def test_a_pod_stays_whose_repair_was_for_a_node_that_slurm_no_longer_tells_of(
         (names.SCALE_IN_REASON, names.SLURM_USER, names.UPDATE_REASON, False),
         (UNFIT, "root", names.SCALE_IN_REASON, False),
         (UNFIT, "root", NOTE, False),
+        (names.NEW_REASON, "root", NOTE, True),
+        (names.SCALE_IN_REASON, names.SLURM_USER, NOTE, True),
+        (f"{names.UPDATE_REASON}{names.DEADLINE_PASSED}", names.SLURM_USER, NOTE, True),
+        (names.UPDATE_REASON, "root", NOTE, False),
     ],
 )
-def test_a_nodes_own_drain_may_become_one_for_an_update_and_that_one_for_a_removal(
+def test_a_nodes_own_drain_may_become_an_updates_that_one_a_removals_and_each_but_an_unfit_nodes_its_machines(
     slurm: FakeSlurmrestd,
     carry_out: Callable[[moves.Move, int], str],
     reason: str,

@@ -198,6 +198,32 @@ def test_a_node_is_given_back_only_where_its_pod_stays(size: replicas.Scale, giv
     assert machines.without_early_undrains(size, wanted) == wanted * given_back
 
 
+@pytest.mark.parametrize(
+    ("size", "becomes"),
+    [
+        (scale(CORDONED), drain("k8s-1 is cordoned")),
+        (scale(tainted("maintenance")), drain("k8s-1 is tainted maintenance")),
+        (scale(AWAY), drain("k8s-1 is not ready")),
+        (scale(WELL), []),
+    ],
+    ids=["cordoned", "tainted", "not ready", "well"],
+)
+@pytest.mark.parametrize("reason", ["scale-in", "scale-in, its deadline has passed", "update", "new"])
+def test_a_drain_that_would_be_lifted_becomes_the_machines_so_that_the_node_may_leave_it(
+    size: replicas.Scale, becomes: list[object], reason: str
+) -> None:
+    mine = drained(reason=f"pulumi-slurm:{reason}", reason_user="slurm")
+    kept = [each for each in decide(size, mine) if not isinstance(each, SetEvictable)]
+    assert kept == becomes
+
+
+def test_a_drain_of_ours_that_still_has_its_cause_stays_whatever_the_machine() -> None:
+    leaving, outdated = dataclasses.replace(scale(), wanted=1), dataclasses.replace(scale(), revision="cpu-new")
+    for size, reason in ((leaving, "pulumi-slurm:scale-in"), (outdated, "pulumi-slurm:update")):
+        found = decide(size, drained(1, reason=reason, reason_user="slurm"), job(1, "RUNNING", "cpu-1"))
+        assert Drain("cpu-1", "pulumi-slurm:node k8s-1 is cordoned") not in found
+
+
 def test_an_evictable_pod_stays_so_while_nothing_changes() -> None:
     assert decide(scale(evictable=True), drained()) == []
     assert decide(scale(known=False, evictable=True), drained()) == []

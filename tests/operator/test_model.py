@@ -189,6 +189,18 @@ class Model(stateful.RuleBasedStateMachine):
             self.the_operator_passes()
             self.time_passes(seconds)
 
+    @stateful.rule(ordinal=ORDINALS, reason=st.sampled_from([names.NEW_REASON, *slurm_nodes.OUR_REASONS]))
+    def a_machine_is_tainted_while_its_node_is_to_serve_again(self, ordinal: int, reason: str) -> None:
+        name = f"cpu-{ordinal}"
+        if name not in {*self.cluster.working()} & {*self.cluster.scale().members()}:
+            return
+        host = self.cluster.hosts[self.cluster.pods[name].machine]
+        self.cluster.records[name].drain(reason, names.SLURM_USER, self.cluster.now)
+        self.cluster.pods[name].revision, host.tainted = self.cluster.revision, True
+        self.the_operator_passes()
+        words = self.cluster.records[name].reason
+        assert words.startswith(names.NODE_REASON), f"{name} never leaves its machine, for its drain says {words}"
+
     # What the operator does, with faults.
 
     @stateful.rule(lost=st.sets(ORDINALS, max_size=3), later=st.sets(ORDINALS, max_size=3), checks=st.integers(0, 6))

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from slurm_operator import names
 from slurm_operator.decisions import nodes as slurm_nodes
+from slurm_operator.decisions import replicas, updates
 from slurm_operator.decisions.findings import Finding
 from slurm_operator.decisions.moves import Comment, Drain, Move, SetEvictable, Undrain
 from slurm_operator.decisions.replicas import Scale, free
@@ -125,10 +126,14 @@ def _comments(scale: Scale, nodes: Nodes) -> list[Comment]:
 def _drains(scale: Scale, nodes: Nodes) -> list[tuple[str, str]]:
     """Nodes that should get no new jobs, and why."""
     open_breaker = _breaker(scale)
+    # Another drain of ours that has no more cause would hide that of the machine, which a repair may be for.
+    back = {*replicas.wanted_back(scale, nodes), *updates.wanted_back(scale, nodes)}
     found = []
     for name in scale.pods:
         stands, words = case(scale, name)
-        if name not in nodes or slurm_nodes.is_drained(nodes[name]) or stands in (Case.WELL, Case.UNKNOWN):
+        if name not in nodes or stands in (Case.WELL, Case.UNKNOWN):
+            continue
+        if slurm_nodes.is_drained(nodes[name]) and name not in back:
             continue
         if stands is Case.ENDING and not slurm_nodes.has_work(nodes[name]):
             continue  # It is gone in a moment.

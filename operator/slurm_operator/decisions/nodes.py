@@ -70,7 +70,9 @@ def is_new(node: SlurmNode) -> bool:
 
 
 def may_become(node: SlurmNode, reason: str) -> bool:
-    """Whether a drain may get another reason of ours: a node's own an update's, and that a removal's."""
+    """Whether a drain may get another reason of ours: a node's own an update's, that a removal's, ours a machine's."""
+    if reason.startswith(names.NODE_REASON):
+        return is_new(node) or is_our_drain(node)
     if reason == names.UPDATE_REASON:
         return is_drained(node) and (node.reason == names.NEW_REASON or node.reason.startswith(names.UNFIT_REASONS))
     return reason == names.SCALE_IN_REASON and is_our_drain(node, names.UPDATE_REASON)

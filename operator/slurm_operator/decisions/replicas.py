@@ -105,7 +105,7 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
         nodes: the listing with which this pass began.
         evidence: full listings of nodes and jobs made after `nodes`; None if none were made.
     """
-    found: list[Move] = [Undrain(name) for name in _wanted_back(scale, nodes)]
+    found: list[Move] = [Undrain(name) for name in wanted_back(scale, nodes)]
     if scale.wanted > scale.current:
         found.append(SetReplicas(scale.stateful_set, scale.wanted, scale.current, scale.resource_version))
     limit = (scale.removal.deadline_seconds, scale.now, names.SCALE_IN_REASON)
@@ -153,7 +153,7 @@ def moves_unseen(scale: Scale) -> list[Move]:
     return []
 
 
-def _wanted_back(scale: Scale, nodes: Nodes) -> list[str]:
+def wanted_back(scale: Scale, nodes: Nodes) -> list[str]:
     """Nodes that stay after all, and new ones that work; a pod that ends must not serve while it is removed."""
     return [
         name

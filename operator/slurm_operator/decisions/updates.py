@@ -60,15 +60,9 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "")
         evidence: full listings of nodes and jobs made after `nodes`; None if none were made.
         hold: why nothing may begin or go on; empty if nothing keeps it.
     """
-    members = [name for name in scale.members() if name in scale.pods and not scale.pods[name].terminating]
-    old = [] if scale.update.paused else [name for name in outdated(scale) if name in members]
-    stale = [name for name in members if name in nodes and _is_stale(nodes[name])]
-    found: list[Move] = [
-        Undrain(name)
-        for name in members
-        # A pod that is not ready may be a new one, and the record its predecessor's.
-        if name in nodes and name not in [*old, *stale] and is_updating(nodes[name]) and scale.pods[name].ready
-    ]
+    old = _to_move(scale)
+    stale = [name for name in _there(scale) if name in nodes and _is_stale(nodes[name])]
+    found: list[Move] = [Undrain(name) for name in wanted_back(scale, nodes)]
     if hold:
         return found
     limit = (scale.update.deadline_seconds, scale.now, names.UPDATE_REASON)
@@ -88,6 +82,14 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "")
     return found
 
 
+def wanted_back(scale: Scale, nodes: Nodes) -> list[str]:
+    """Nodes that need no update any more, or none for now."""
+    old = _to_move(scale)
+    there = [name for name in _there(scale) if name in nodes and name not in old and is_updating(nodes[name])]
+    # A pod that is not ready may be a new one, and the record its predecessor's.
+    return [name for name in there if not _is_stale(nodes[name]) and scale.pods[name].ready]
+
+
 def waiting_for_jobs(scale: Scale, nodes: Nodes) -> list[str]:
     """Nodes that are drained for an update and still have work."""
     there = [nodes[name] for name in scale.members() if name in nodes]
@@ -97,6 +99,16 @@ def waiting_for_jobs(scale: Scale, nodes: Nodes) -> list[str]:
 def is_updating(node: SlurmNode) -> bool:
     """Whether the node carries our drain for an update."""
     return slurm_nodes.is_our_drain(node, names.UPDATE_REASON, f"{names.UPDATE_REASON}{names.DEADLINE_PASSED}")
+
+
+def _there(scale: Scale) -> list[str]:
+    """Nodes that stay, and whose pods do."""
+    return [name for name in scale.members() if name in scale.pods and not scale.pods[name].terminating]
+
+
+def _to_move(scale: Scale) -> list[str]:
+    there = _there(scale)
+    return [] if scale.update.paused else [name for name in outdated(scale) if name in there]
 
 
 def _looks_free(node: SlurmNode) -> bool:
