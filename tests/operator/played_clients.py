@@ -102,7 +102,8 @@ class PlayedRest(SlurmRest):
     async def drain(self, name: str, reason: str) -> None:
         record = self.cluster.records[name]
         assert name not in self.cluster.foreign, f"the drain of {name} is another's"
-        over = {names.UPDATE_REASON: (UNFIT, names.NEW_REASON), names.SCALE_IN_REASON: (names.UPDATE_REASON,)}
+        own = (UNFIT, names.NEW_REASON, *slurm_nodes.REMOVAL_REASONS)
+        over = {names.UPDATE_REASON: own, names.SCALE_IN_REASON: (names.UPDATE_REASON,)}
         machines = (names.NEW_REASON, *slurm_nodes.OUR_REASONS) if reason.startswith(names.NODE_REASON) else ()
         assert not record.drained or record.reason in (*over.get(reason, ()), *machines), (
             f"{name} was drained already: {record.reason}"

@@ -152,7 +152,9 @@ def test_a_pod_stays_whose_repair_was_for_a_node_that_slurm_no_longer_tells_of(
         ("bad disk", "root", names.UPDATE_REASON, False),
         (names.UPDATE_REASON, names.SLURM_USER, names.SCALE_IN_REASON, True),
         (names.UPDATE_REASON, "root", names.SCALE_IN_REASON, False),
-        (names.SCALE_IN_REASON, names.SLURM_USER, names.UPDATE_REASON, False),
+        (names.SCALE_IN_REASON, names.SLURM_USER, names.UPDATE_REASON, True),
+        (f"{names.SCALE_IN_REASON}{names.DEADLINE_PASSED}", names.SLURM_USER, names.UPDATE_REASON, True),
+        (names.SCALE_IN_REASON, "root", names.UPDATE_REASON, False),
         (UNFIT, "root", names.SCALE_IN_REASON, False),
         (UNFIT, "root", NOTE, False),
         (names.NEW_REASON, "root", NOTE, True),
@@ -161,7 +163,7 @@ def test_a_pod_stays_whose_repair_was_for_a_node_that_slurm_no_longer_tells_of(
         (names.UPDATE_REASON, "root", NOTE, False),
     ],
 )
-def test_a_nodes_own_drain_may_become_an_updates_that_one_a_removals_and_each_but_an_unfit_nodes_its_machines(
+def test_a_drain_of_ours_may_get_another_reason_of_ours_and_an_unfit_nodes_that_of_an_update(
     slurm: FakeSlurmrestd,
     carry_out: Callable[[moves.Move, int], str],
     reason: str,

@@ -167,6 +167,16 @@ def test_a_broken_template_that_is_repaired_replaces_the_pods_that_registered_an
     assert decide(noted, seen) == [], "its repair brings the template, too"
 
 
+def test_a_repaired_template_replaces_a_pod_that_never_came_up_under_the_record_of_one_that_was_to_go() -> None:
+    broken = scale([pod("cpu-0", NEW), pod("cpu-1", "cpu-broken", ready=False, running=False)])
+    before = NOW - datetime.timedelta(hours=1)
+    ghost = node("cpu-1", "DOWN", "DRAIN", reason="pulumi-slurm:scale-in", reason_user="slurm")
+    ghost = dataclasses.replace(ghost, started=before)
+    assert decide(broken, [node("cpu-0"), ghost]) == [Drain("cpu-1", REASON)]
+    relabelled = updating("cpu-1", "DOWN", started=before, reason_set=NOW)
+    assert decide(broken, [node("cpu-0"), relabelled]) == [restarted("cpu-1")]
+
+
 def test_a_node_without_a_jail_moves_first_and_one_with_broken_hardware_last_which_would_hold_up_the_others() -> None:
     def first(*records: SlurmNode) -> list[Move]:
         return decide(three(), [*records])

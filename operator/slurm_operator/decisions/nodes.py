@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from slurm_operator import names
 from slurm_operator.seen import Nodes, SlurmJob, SlurmNode
 
+REMOVAL_REASONS = (names.SCALE_IN_REASON, f"{names.SCALE_IN_REASON}{names.DEADLINE_PASSED}")
 WAITING_REASONS = (names.SCALE_IN_REASON, names.UPDATE_REASON)
 OUR_REASONS = (*WAITING_REASONS, *(f"{reason}{names.DEADLINE_PASSED}" for reason in WAITING_REASONS))
 _IDLE_STATES = frozenset({"IDLE", "DOWN", "DRAIN", "DYNAMIC_NORM", "CLOUD", "NOT_RESPONDING", "INVALID_REG"})
@@ -70,11 +71,13 @@ def is_new(node: SlurmNode) -> bool:
 
 
 def may_become(node: SlurmNode, reason: str) -> bool:
-    """Whether a drain may get another reason of ours: a node's own an update's, that a removal's, ours a machine's."""
+    """Whether a drain may get another reason of ours; who asks has seen that the one before has no more cause."""
     if reason.startswith(names.NODE_REASON):
         return is_new(node) or is_our_drain(node)
     if reason == names.UPDATE_REASON:
-        return is_drained(node) and (node.reason == names.NEW_REASON or node.reason.startswith(names.UNFIT_REASONS))
+        # Under one for a removal that was taken back there may be a pod that never came up.
+        own = is_new(node) or (is_drained(node) and node.reason.startswith(names.UNFIT_REASONS))
+        return own or is_our_drain(node, *REMOVAL_REASONS)
     return reason == names.SCALE_IN_REASON and is_our_drain(node, names.UPDATE_REASON)
 
 

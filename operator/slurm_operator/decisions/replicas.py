@@ -29,7 +29,6 @@ from slurm_operator.seen import (
     UpdatePolicy,
 )
 
-_REASONS = (names.SCALE_IN_REASON, f"{names.SCALE_IN_REASON}{names.DEADLINE_PASSED}")
 UNREGISTERED_PATIENCE = datetime.timedelta(minutes=5)
 """A running pod that never registers may be removed after this; younger, it may be about to take its first job."""
 
@@ -155,18 +154,16 @@ def moves_unseen(scale: Scale) -> list[Move]:
 
 def wanted_back(scale: Scale, nodes: Nodes) -> list[str]:
     """Nodes that stay after all, and new ones that work; a pod that ends must not serve while it is removed."""
+    there = [name for name in scale.members() if name in nodes and name in scale.pods]
     return [
-        name
-        for name in scale.members()
-        if name in nodes
-        and name in scale.pods
-        and not scale.pods[name].terminating
-        and (
-            (slurm_nodes.is_our_drain(nodes[name], *_REASONS) and _is_record_of(nodes[name], scale.pods[name]))
-            # A pod is ready when a trial of its jail went well.
-            or (slurm_nodes.is_new(nodes[name]) and scale.pods[name].ready)
-        )
+        name for name in there if not scale.pods[name].terminating and _may_be_given_back(nodes[name], scale.pods[name])
     ]
+
+
+def _may_be_given_back(node: SlurmNode, pod: Pod) -> bool:
+    if slurm_nodes.is_new(node):
+        return pod.ready  # A trial of its jail went well.
+    return slurm_nodes.is_our_drain(node, *slurm_nodes.REMOVAL_REASONS) and _is_record_of(node, pod)
 
 
 def _is_record_of(node: SlurmNode, pod: Pod) -> bool:
