@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from bench import entering, logins, many_nodes, populate, program, small_files, steps
+from bench import entering, logins, many_nodes, populate, program, small_files, steps, weights
 from bench.measurement import Measurement, read_report, write_report
 from devcluster import up
 from devcluster.bootstrap import CHECKOUT
@@ -22,6 +22,7 @@ MEASUREMENTS: dict[str, Callable[[Cluster], list[Measurement]]] = {
     "populate-again": populate.measure_again,
     "logins": logins.measure,
     "many-nodes": many_nodes.measure,
+    "weights": weights.measure,
     "small-files": small_files.measure,
     "from-nothing": program.stack_from_nothing,
 }

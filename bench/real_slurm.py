@@ -54,6 +54,7 @@ class RealSlurm:
     """
 
     def __init__(self, image: Path, folder: Path, key: bytes) -> None:
+        self._image = str(image)
         self._key, self._log = key, folder / "slurm.log"
         port, rest = free_ports(2)
         self.url = f"http://127.0.0.1:{rest}"
@@ -96,6 +97,15 @@ class RealSlurm:
     def undrain(self, node: str) -> None:
         """Lift a drain."""
         self._call("POST", f"/node/{node}", {"state": ["UNDRAIN"]})
+
+    def command(self, line: str) -> str:
+        """What a line of shell, with Slurm's commands, prints beside the daemons."""
+        first = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()[0]
+        inside = ["nsenter", "-t", first, "-m", "-p", "chroot", self._image, "env", "-i", f"PATH={_PATH}", "sh", "-c"]
+        done = subprocess.run([*inside, line], capture_output=True, text=True, timeout=120, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{line}: {done.stderr[-1000:]}")
+        return done.stdout
 
     def _wait(self) -> None:
         end = time.monotonic() + 60

@@ -1,0 +1,57 @@
+"""What distinct weights cost slurmctld with 1,000 nodes: each is a set of nodes that it looks at by itself.
+
+Workers have a weight that grows with their number, so that jobs fill low ones and a shrink finds idle nodes
+(images/slurm/slurm_node/settings.py). Timed is slurmctld's own answer to "when and where would this job start?", which
+chooses nodes as for a start.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+import tempfile
+from pathlib import Path
+
+from bench.measurement import Measurement
+from bench.real_slurm import RealSlurm
+from devcluster.up import Cluster
+from tests.image.unpacked import unpack_image
+from tests.operator.world import KEY
+
+NODES, WEIGHTS, WANTED = 1000, 16, 300
+ROUNDS, QUESTIONS = 8, 25
+RPC = re.compile(r"REQUEST_JOB_WILL_RUN +\(.*?\) +count:(\d+) +ave_time:(\d+)")
+
+
+def measure(_: Cluster) -> list[Measurement]:
+    """Alternately with one weight and with as many as a node set has at most."""
+    taken: dict[int, list[float]] = {1: [], WEIGHTS: []}
+    with tempfile.TemporaryDirectory() as folder:
+        image = Path(folder) / "image"
+        image.mkdir()
+        unpack_image(image)
+        with RealSlurm(image, Path(folder) / "slurm", KEY) as slurm:
+            slurm.make_nodes("cpu", NODES)
+            for _round in range(ROUNDS):
+                for weights, seconds in taken.items():
+                    _weigh(slurm, weights)
+                    seconds.append(_answer_seconds(slurm))
+    one, many = (statistics.median(seconds) * 1000 for seconds in taken.values())
+    detail = {"1 weight, ms": one, f"{WEIGHTS} weights, ms": many}
+    return [Measurement(f"choosing {WANTED} of {NODES} nodes with {WEIGHTS} weights ÷ 1", many / one, 1.5, "x", detail)]
+
+
+def _weigh(slurm: RealSlurm, weights: int) -> None:
+    size = NODES // weights + 1
+    for weight in range(weights):
+        first, last = weight * size, min((weight + 1) * size, NODES) - 1
+        slurm.command(f"scontrol update nodename=cpu-[{first}-{last}] weight={100 + weight}")
+
+
+def _answer_seconds(slurm: RealSlurm) -> float:
+    ask = f"sbatch --test-only -N {WANTED} --wrap true"
+    slurm.command(f"sdiag --reset; for i in $(seq {QUESTIONS}); do {ask} || exit; done")
+    found = RPC.search(slurm.command("sdiag"))
+    assert found, "slurmctld tells what each kind of question took"
+    assert int(found[1]) == QUESTIONS
+    return int(found[2]) / 1e6
