@@ -128,6 +128,9 @@ def test_lost_subordinate_ids_are_no_end_of_theirs(volume: Path) -> None:
     (etc(volume, "r2") / "subuid").unlink()
     account_sync.synchronize(volume)
     assert (etc(volume, "r1") / "subuid").read_text() == SUBORDINATE["subuid"]
+    (etc(volume, "r2") / "subuid").touch()
+    account_sync.synchronize(volume)
+    assert (etc(volume, "r1") / "subuid").read_text() == SUBORDINATE["subuid"], "their owner is still there"
 
 
 def test_files_keep_their_mode_and_links_of_users_are_not_followed(volume: Path, tmp_path: Path) -> None:

@@ -315,18 +315,31 @@ def test_the_roots_that_pods_use_are_told_of_and_not_the_one_that_was_made_last(
     assert all("added /opt/tool" in text for text in told.values())
 
 
-def test_the_report_is_there_before_the_marker_after_which_no_run_writes_one(
+def test_a_job_that_died_while_it_told_tells_once_more_and_never_holds_up_the_new_root(
     volume: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (run(volume, ALICE) / "opt/tool").write_text("x")
-    real = populate.write_durably
+    real, deaths = populate.root_report.tell, [1]
 
-    def ended(path: Path, text: str) -> None:
-        if path.name == "r2.json":
-            raise OSError("ended just before")
-        real(path, text)
+    def tell(*arguments: object) -> bool:
+        if deaths:
+            deaths.pop()
+            raise SystemExit("out of memory")
+        return real(*arguments)
 
-    monkeypatch.setattr(populate, "write_durably", ended)
-    with pytest.raises(OSError, match="ended"):
+    monkeypatch.setattr(populate.root_report, "tell", tell)
+    with pytest.raises(SystemExit):
         run(volume, ALICE, jail=Jail("r2", JAIL.persistent))
-    assert "added /opt/tool" in (volume / "manifests/r1/changes.txt").read_text()
+    assert (volume / "manifests/r2.json").exists(), "pods need not wait for a report"
+    deaths.append(2)
+    with pytest.raises(SystemExit):
+        run(volume, ALICE, jail=Jail("r2", JAIL.persistent))
+    run(volume, ALICE, jail=Jail("r2", JAIL.persistent))
+    assert not (volume / "manifests/r1/changes.txt").exists(), "it ended the Job twice"
+    run(volume, ALICE, jail=Jail("r3", JAIL.persistent))
+    deaths.append(3)
+    with pytest.raises(SystemExit):
+        run(volume, ALICE, jail=Jail("r4", JAIL.persistent))
+    (volume / "roots/r3/opt/other").write_text("x")
+    run(volume, ALICE, jail=Jail("r4", JAIL.persistent))
+    assert "added /opt/other" in (volume / "manifests/r3/changes.txt").read_text()

@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -166,3 +167,14 @@ def test_of_a_root_without_notes_nothing_can_be_told(root: Path) -> None:
     assert root_report.write(volume, "old", ()) is None
     with pytest.raises(NodeError, match="root old nothing was noted"):
         root_report.report(volume, "old", ())
+
+
+def test_folders_may_be_nested_as_deep_as_people_like(root: Path) -> None:
+    deep = "/".join(["d"] * 1200)
+    subprocess.run(["mkdir", "-p", deep], cwd=root / "opt", check=True)
+    try:
+        found = changes(root).files.added
+    finally:
+        # Python's own way of removing it, at the end of the tests, calls itself for each folder.
+        subprocess.run(["rm", "-r", "d"], cwd=root / "opt", check=True)
+    assert found == ["opt/d"]

@@ -187,9 +187,45 @@ def test_a_view_is_completed_once_more_where_that_failed(tmp_path: Path) -> None
         tick()
         print(*lost(), (view / "run/.jail-ready").exists())
         tick()
-        print(*lost(), marker() == before)
+        print(*lost(), marker() == before, *sorted(path.name for path in (view / "run").iterdir()))
     """
-    assert run(tmp_path, script)[:2] == ["False", "True"]
+    assert run(tmp_path, script)[:2] == [
+        "/run /run/slurm False", "True .jail-ready lock node slurm user",
+    ]  # fmt: skip
+
+
+def test_what_root_of_a_login_session_left_in_run_leads_nowhere(tmp_path: Path) -> None:
+    script = """
+        work.chmod(0o700)
+        (work / "key").write_text("secret")
+        (work / "key").chmod(0o600)
+        (view / "run/lock").rmdir()
+        (view / "run/lock").symlink_to(work)
+        for name in (".jail-ready", ".jail-ready.new"):
+            (view / "run" / name).unlink(missing_ok=True)
+            (view / "run" / name).symlink_to(work / "key")
+        elsewhere("rmdir scratch")
+        tick()
+        print(*lost(), (work / "key").read_text(), oct((work / "key").stat().st_mode), oct(work.stat().st_mode)[-4:])
+        print((view / "run/.jail-ready").is_symlink(), "/scratch" in marker())
+    """
+    assert run(tmp_path, script)[:2] == ["secret 0o100600 0700", "False True"]
+
+
+def test_a_source_that_is_away_is_told_as_such(tmp_path: Path) -> None:
+    script = """
+        (volume / "persistent/home").rename(volume / "persistent/away")
+        elsewhere("rmdir home")
+        tick()
+        (volume / "persistent/away").rename(volume / "persistent/home")
+        tick()
+        print(*lost(), *(path.name for path in (view / "home").iterdir()))
+    """
+    said = run(tmp_path, script)
+    assert said[0] == "alice"
+    told = next(line for line in said if "can't mount /home again" in line)
+    assert "No such file or directory" in told
+    assert "remove" not in told.partition("can't mount")[2]
 
 
 def test_storage_that_hangs_holds_up_nobody(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,14 +158,22 @@ def _hold(stack: ExitStack, volume: Path, revision: str, before: Mapping[people.
             raise BrokenRoot(f"{error}: repair it") from error
         raise
     had = {kind for kind, _ in before or {}}
-    lost = [file for file in FILES if file in had and not found.accounts.lines[file] and not _may_be_empty(found, file)]
+    lost = [
+        file
+        for file in FILES
+        if file in had and not found.accounts.lines[file] and not _may_be_empty(found, file, before or {})
+    ]
     if lost or "root" not in found.accounts.names("passwd"):
         raise BrokenRoot(f"/etc/{(lost or ['passwd'])[0]} of root {revision} is gone or has lost its lines: repair it")
     return found
 
 
-def _may_be_empty(root: Held, file: str) -> bool:
-    return file in MAY_BE_EMPTY and account_files.text(root.folder, file) is not None
+def _may_be_empty(root: Held, file: str, before: Iterable[people.Entry]) -> bool:
+    """Whether the file is there, and nobody who had a line in it is."""
+    if file not in MAY_BE_EMPTY or account_files.text(root.folder, file) is None:
+        return False
+    owners = root.accounts.names("group" if file == "gshadow" else "passwd")
+    return owners.isdisjoint(name for kind, name in before if kind == file)
 
 
 def _read(revision: str, etc: int) -> Held:

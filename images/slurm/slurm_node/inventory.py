@@ -79,14 +79,16 @@ def look(root: Path) -> Tree:
 
 
 def _walk(root: Path, folder: str, device: int) -> Iterator[tuple[str, os.stat_result, str]]:
-    for path, found, target in _entries(root, folder):
-        is_folder = stat.S_ISDIR(found.st_mode)
-        # Folders only: on an overlay file system a file may report the device of its layer.
-        if path in image_root.LEFT_OUT or (is_folder and found.st_dev != device):
-            continue
-        yield path, found, target
-        if is_folder:
-            yield from _walk(root, path, device)
+    folders = [folder]
+    while folders:
+        for path, found, target in _entries(root, folders.pop()):
+            is_folder = stat.S_ISDIR(found.st_mode)
+            # Folders only: on an overlay file system a file may report the device of its layer.
+            if path in image_root.LEFT_OUT or (is_folder and found.st_dev != device):
+                continue
+            yield path, found, target
+            if is_folder:
+                folders.append(path)
 
 
 def _entries(root: Path, folder: str) -> list[tuple[str, os.stat_result, str]]:

@@ -63,6 +63,7 @@ def _populate(jail: settings.Jail, users: tuple[settings.User, ...], volume: Pat
         account_sync.synchronize(volume, needed=jail.revision)
         add_users(root, users, volume)
         account_sync.synchronize(volume)
+        _tell_changes(volume, jail, last=True)
         return
     started = time.monotonic()
     # Where pods are, which after going back is not the root that was completed last.
@@ -81,14 +82,37 @@ def _populate(jail: settings.Jail, users: tuple[settings.User, ...], volume: Pat
     account_sync.synchronize(volume, joining=jail.revision)
     add_users(root, users, volume)
     inventory.note_files(root, volume, jail.revision)
-    # Before the marker, after which a Job that is started again has nothing to do.
-    for revision in used:
-        root_report.tell(volume, revision, jail.persistent)
+    # Before the marker, after which a Job that is started again does not know it any more.
+    write_durably(_to_tell(volume, jail), "".join(f"{revision}\n" for revision in used))
     os.sync()
     write_durably(manifest, json.dumps({"revision": jail.revision, "bytes": copied, "made": int(time.time())}) + "\n")
     manifest.with_name(f".building-{jail.revision}.json").unlink(missing_ok=True)
     account_sync.synchronize(volume)
     say(f"the root {jail.revision} is complete after {time.monotonic() - started:.0f} s")
+    _tell_changes(volume, jail)
+
+
+def _to_tell(volume: Path, jail: settings.Jail) -> Path:
+    return paths.facts_of(volume, jail.revision) / "to-tell"
+
+
+def _tell_changes(volume: Path, jail: settings.Jail, *, last: bool = False) -> None:
+    """Tells what people changed in the roots that were in use when this one was made, unless that is done.
+
+    Args:
+        volume: the shared volume.
+        jail: of the new root, which is complete: it waits for no report.
+        last: give up if it ends the Job once more, as an old root of millions of files could.
+    """
+    note = _to_tell(volume, jail)
+    if not note.exists():
+        return
+    revisions = note.read_text().split()
+    if last:
+        note.unlink()
+    for revision in revisions:
+        root_report.tell(volume, revision, jail.persistent)
+    note.unlink(missing_ok=True)
 
 
 @contextmanager

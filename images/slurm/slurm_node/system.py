@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntFlag
@@ -91,7 +92,7 @@ def bind(source: str, target: Path, taken: int = 0, *, recursive: bool = False) 
     Raises:
         OSError: with the kernel's reason; ENOTDIR where a file meets a folder; ENOSYS before Linux 5.12.
     """
-    if Path(source).is_dir() != target.is_dir():
+    if stat.S_ISDIR(Path(source).stat().st_mode) != target.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(target))
     how = _OPEN_TREE_CLONE | os.O_CLOEXEC | (_AT_RECURSIVE if recursive else 0)
     picked = _call(_OPEN_TREE, _AT_FDCWD, os.fsencode(source), how)

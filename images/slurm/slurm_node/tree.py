@@ -149,7 +149,8 @@ def build(mounts: Sequence[Mount], tree: Path = paths.TREE) -> None:
             if wanted.target == "/":
                 # What is mounted in it again reaches the jobs' slurmstepd (jail.c); their tasks it does not (view.c).
                 mount("none", tree, flags=MountFlag.SHARED)
-        _complete_run(mounts, tree)
+        _fill_run(tree)
+        _mark(mounts, tree)
     except OSError as error:
         raise NodeError(
             f"can't build the node's view of the jail: {error.strerror or error}"
@@ -158,15 +159,23 @@ def build(mounts: Sequence[Mount], tree: Path = paths.TREE) -> None:
     say(f"the jail's view is complete: {len(mounts)} mounts under {tree}")
 
 
-def _complete_run(mounts: Iterable[Mount], tree: Path) -> None:
+def _fill_run(tree: Path) -> None:
+    """Makes what belongs into a new /run, to which nobody has had access."""
     driver.bring(tree, Path("/proc/self/mountinfo").read_text())
     with opened_inside(tree, "/run") as run:
         for name, mode in (("lock", 0o1777), ("user", 0o755)):
-            (run / name).mkdir(exist_ok=True)
+            (run / name).mkdir()
             (run / name).chmod(mode)
-        marker = run / paths.MARKER.name
-        marker.write_text("".join(f"{each.target}\n" for each in mounts if each.target != "/" and _has_source(each)))
-        marker.chmod(0o444)
+
+
+def _mark(mounts: Iterable[Mount], tree: Path) -> None:
+    """Writes the marker, at once and following no link: root in a login session may write to /run."""
+    with opened_inside(tree, "/run") as run:
+        aside = run / f"{paths.MARKER.name}.new"
+        aside.unlink(missing_ok=True)
+        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444), "w") as marker:
+            marker.write("".join(f"{each.target}\n" for each in mounts if each.target != "/" and _has_source(each)))
+        aside.replace(run / paths.MARKER.name)
 
 
 def _has_source(wanted: Mount) -> bool:
@@ -195,7 +204,8 @@ def _is_below(wanted: Mount, targets: Iterable[str]) -> bool:
 def mend(mounts: Sequence[Mount], tree: Path = paths.TREE) -> str:
     """Mounts again what is missing, each as far as nothing is in its way; hangs with the storage.
 
-    No job or login starts meanwhile, since the marker comes last.
+    No job or login starts meanwhile: the marker names what they look for, and is away while something else could pass
+    for it, such as the pod's /dev/shm in a new /dev for the view's own.
 
     Returns:
         what was done, for the log.
@@ -207,10 +217,19 @@ def mend(mounts: Sequence[Mount], tree: Path = paths.TREE) -> str:
     # By name: where the kernel has taken the root's own path for removed, it mounts nothing below until it is found.
     Path(mounts[0].source).stat()
     lost = missing(mounts, tree)
-    if tree / "run" in mount_points():
+    if any(each.kind is Kind.WITH_SUBMOUNTS for each in lost) and tree / "run" in mount_points():
         with opened_inside(tree, "/run") as run:
             (run / paths.MARKER.name).unlink(missing_ok=True)
     done, failed, reasons = list[str](), list[str](), list[str]()
+
+    def give_up(target: str, error: Exception) -> None:
+        reasons.append(f"can't mount {target} again: {error}")
+        # With what it stands on, if that is new: nothing is half there.
+        top = next((one for one in done if target == one or target.startswith(f"{one}/")), target)
+        failed.append(top)
+        _take_away(top, tree)
+        done[:] = [one for one in done if one != top and not one.startswith(f"{top}/")]
+
     for wanted in lost:
         if _is_below(wanted, failed):
             continue
@@ -218,18 +237,18 @@ def mend(mounts: Sequence[Mount], tree: Path = paths.TREE) -> str:
             _mend_one(wanted, mounts, tree)
             done.append(wanted.target)
         except (NodeError, OSError) as error:
-            reasons.append(f"can't mount {wanted.target} again: {error}")
-            # With what it stands on, if that is new: it would show what was bound along, such as the pod's /dev/shm.
-            above = [target for target in done if _is_below(wanted, [target])]
-            failed.append(above[0] if above else wanted.target)
-            if above:
-                _take_away(above[0], tree)
-                done = [target for target in done if target != above[0] and not target.startswith(f"{above[0]}/")]
+            give_up(wanted.target, error)
+    if "/run" in done:
+        try:
+            _fill_run(tree)
+        except (NodeError, OSError) as error:
+            give_up("/run", error)
     if done:
         why = "what they stood on was removed or renamed in the shared root, or its storage failed"
         reasons.insert(0, f"mounted {', '.join(done)} again: {why}")
-    if "/run" not in failed:
-        _complete_run(mounts, tree)
+    marker = tree / paths.MARKER.relative_to(paths.TREE)
+    if "/run" not in failed and (marker.is_symlink() or not marker.is_file()):
+        _mark(mounts, tree)
     if failed:
         raise NodeError("; ".join(reasons))
     return "; ".join(reasons)
