@@ -122,6 +122,9 @@ def test_a_node_whose_storage_fails_refuses_steps_and_logins_in_words_and_recove
     started = f"started-{mood}"
     job = cluster.ssh(f"sbatch --parsable -o /dev/null --wrap 'touch {started}; exec sleep 1000'").stdout.strip()
     cluster.wait("the job's script runs", lambda: cluster.ssh(f"ls {started}").returncode == 0, 60)
+    # A program that is still being read from the storage would end with it, and the job with the program.
+    asleep = "cat /proc/$(pidof -s sleep)/wchan"
+    cluster.wait("the job's program sleeps", lambda: "nanosleep" in cluster.pod(asleep).stdout, 60)
     mounts[WORKER].become(mood)
     try:
         cluster.wait("a drain", lambda: "draining pulumi-slurm:jail" in cluster.pod(ask).stdout, 90)
