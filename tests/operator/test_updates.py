@@ -177,13 +177,16 @@ def test_a_repaired_template_replaces_a_pod_that_never_came_up_under_the_record_
     assert decide(broken, [node("cpu-0"), relabelled]) == [restarted("cpu-1")]
 
 
-def test_a_node_without_a_jail_moves_first_and_one_with_broken_hardware_last_which_would_hold_up_the_others() -> None:
+def test_a_node_that_never_worked_moves_first_and_an_unfit_one_last_which_would_hold_up_the_others() -> None:
     def first(*records: SlurmNode) -> list[Move]:
         return decide(three(), [*records])
 
-    assert first(by_itself("cpu-0", "jail: stale"), node("cpu-1"), node("cpu-2")) == [Drain("cpu-0", REASON)]
-    lame = by_itself("cpu-2", "health gpus: 3 of 4")
-    assert first(node("cpu-0", "MIXED", cpus=1), node("cpu-1", "MIXED", cpus=1), lame) == [Drain("cpu-1", REASON)]
+    assert first(by_itself("cpu-0", "new"), node("cpu-1"), node("cpu-2")) == [Drain("cpu-0", REASON)]
+    for reason in ("jail: stale", "health space: /tmp is full", "health gpus: 3 of 4"):
+        unfit = by_itself("cpu-2", reason)
+        assert first(node("cpu-0"), node("cpu-1"), unfit) == [Drain("cpu-1", REASON)]
+        assert first(node("cpu-0", "MIXED", cpus=1), node("cpu-1", "MIXED", cpus=1), unfit) == [Drain("cpu-1", REASON)]
+        assert first(*(by_itself(f"cpu-{n}", reason) for n in range(3))) == [Drain("cpu-2", REASON)]
 
 
 def test_half_a_listing_restarts_nothing() -> None:

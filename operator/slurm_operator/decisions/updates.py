@@ -124,10 +124,11 @@ def _may_begin(scale: Scale, node: SlurmNode) -> bool:
 
 
 def _turn(node: SlurmNode) -> int:
-    """Nodes that serve nobody come first, and one with a long job does not keep the others on the old template."""
-    if node.reason.startswith(names.HARDWARE_REASONS) and slurm_nodes.is_drained(node):
-        return 3  # No template may mend it, and until it works the next one waits.
-    return 0 if slurm_nodes.is_drained(node) else 1 + slurm_nodes.has_work(node)
+    """Nodes that never served come first, and one with a long job does not keep the others on the old template."""
+    if not slurm_nodes.is_drained(node):
+        return 1 + slurm_nodes.has_work(node)
+    # An unfit one's machine may be the cause, which no template mends, and until it works the next one waits.
+    return 3 if node.reason.startswith(names.UNFIT_REASONS) else 0
 
 
 def _is_stale(node: SlurmNode) -> bool:
