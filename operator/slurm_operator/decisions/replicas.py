@@ -163,11 +163,11 @@ def wanted_back(scale: Scale, nodes: Nodes) -> list[str]:
 def _may_be_given_back(node: SlurmNode, pod: Pod) -> bool:
     if slurm_nodes.is_new(node):
         return pod.ready  # A trial of its jail went well.
-    return slurm_nodes.is_our_drain(node, *slurm_nodes.REMOVAL_REASONS) and _is_record_of(node, pod)
+    return slurm_nodes.is_our_drain(node, *slurm_nodes.REMOVAL_REASONS) and is_record_of(node, pod)
 
 
-def _is_record_of(node: SlurmNode, pod: Pod) -> bool:
-    """Whether a pod has registered, and the record is not that of its predecessor, which was to be removed."""
+def is_record_of(node: SlurmNode, pod: Pod) -> bool:
+    """Whether a pod has registered, and the record is not its predecessor's; if it is unfit, it drains itself again."""
     return pod.ready or (node.started is not None and pod.created is not None and node.started >= pod.created)
 
 

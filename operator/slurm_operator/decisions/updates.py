@@ -12,7 +12,7 @@ import dataclasses
 from slurm_operator import names
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.moves import DeletePod, Drain, Move, Purpose, TakeJobs, Undrain
-from slurm_operator.decisions.replicas import Scale, free
+from slurm_operator.decisions.replicas import Scale, free, is_record_of
 from slurm_operator.seen import Evidence, Nodes, SlurmNode
 
 
@@ -86,8 +86,7 @@ def wanted_back(scale: Scale, nodes: Nodes) -> list[str]:
     """Nodes that need no update any more, or none for now."""
     old = _to_move(scale)
     there = [name for name in _there(scale) if name in nodes and name not in old and is_updating(nodes[name])]
-    # A pod that is not ready may be a new one, and the record its predecessor's.
-    return [name for name in there if not _is_stale(nodes[name]) and scale.pods[name].ready]
+    return [name for name in there if not _is_stale(nodes[name]) and is_record_of(nodes[name], scale.pods[name])]
 
 
 def waiting_for_jobs(scale: Scale, nodes: Nodes) -> list[str]:
