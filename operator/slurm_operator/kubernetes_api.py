@@ -18,6 +18,9 @@ from slurm_operator import access, names
 
 Object = dict[str, Any]
 DEADLINE_SECONDS = 5.0
+"""For any other call in all: on it the lease is built (lease.py)."""
+LISTING_SECONDS = 30.0
+"""For a listing in all, which may be long (thousands of Kubernetes nodes) and changes nothing."""
 WATCH_SECONDS = 240
 _MANAGER = {"fieldManager": names.FIELD_MANAGER}
 _APPLY = "application/apply-patch+yaml"
@@ -55,7 +58,7 @@ class KubernetesApi:
 
     async def listing(self, api: str, plural: str, params: dict[str, str]) -> Object:
         """List objects, with the version of the list, from which to watch."""
-        return await self._call("GET", self._path(api, plural), params=params)
+        return await self._call("GET", self._path(api, plural), params=params, seconds=LISTING_SECONDS)
 
     async def watch(self, api: str, plural: str, params: dict[str, str]) -> AsyncIterator[tuple[str, Object]]:
         """Yield changes (ADDED, MODIFIED or DELETED, and the object) for some minutes.
@@ -160,9 +163,10 @@ class KubernetesApi:
         *,
         params: dict[str, str] | None = None,
         kind: str = "application/json",
+        seconds: float | None = None,
     ) -> Object:
         content = json.dumps(body) if body is not None else None
-        answer = await self._request(method, path, content, params, kind)
+        answer = await self._request(method, path, content, params, kind, seconds)
         try:
             parsed = answer.json()
         except ValueError as error:
@@ -174,11 +178,17 @@ class KubernetesApi:
         return parsed
 
     async def _request(
-        self, method: str, path: str, content: str | None, params: dict[str, str] | None, kind: str = ""
+        self,
+        method: str,
+        path: str,
+        content: str | None,
+        params: dict[str, str] | None,
+        kind: str = "",
+        seconds: float | None = None,
     ) -> httpx.Response:
         try:
             # httpx limits each read; the lease is safe only if the whole has a limit, however slowly bytes come.
-            async with asyncio.timeout(DEADLINE_SECONDS):
+            async with asyncio.timeout(DEADLINE_SECONDS if seconds is None else seconds):
                 headers = self._headers(kind)
                 return await self._client.request(method, path, content=content, params=params, headers=headers)
         except (httpx.HTTPError, TimeoutError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import kopf
@@ -15,20 +15,27 @@ from slurm_operator import kubernetes_api
 
 @pytest.fixture
 def dripping() -> Iterator[str]:
-    """A server whose answers never end, although each byte comes in time."""
+    """A server whose answers never end, although each byte comes in time; that about all nodes ends after a second."""
     ended = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:
             pass
 
+        def do_PATCH(self) -> None:
+            self.do_GET()
+
         def do_GET(self) -> None:
             self.send_response(200)
-            self.send_header("Content-Length", "100000")
+            drips, end = (10, b'{"items": []}') if self.path == "/api/v1/nodes" else (100000, b"")
+            self.send_header("Content-Length", str(drips + len(end)))
             self.end_headers()
             with contextlib.suppress(OSError):
-                while not ended.wait(0.1):
+                for _ in range(drips):
+                    if ended.wait(0.1):
+                        return
                     self.wfile.write(b" ")
+                self.wfile.write(end)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -39,16 +46,35 @@ def dripping() -> Iterator[str]:
     server.server_close()
 
 
-def test_an_answer_that_drips_is_given_up_at_the_deadline(dripping: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kubernetes_api, "DEADLINE_SECONDS", 0.5)
+Call = Callable[[kubernetes_api.KubernetesApi], Awaitable[object]]
 
-    async def get() -> None:
-        api = kubernetes_api.KubernetesApi(lambda: kopf.ConnectionInfo(server=dripping), "slurm")
-        try:
-            async with asyncio.timeout(10):  # The answer itself never ends.
-                await api.get("v1", "pods", "cpu-0")
-        finally:
-            await api.close()
 
+async def call(server: str, asked: Call) -> object:
+    api = kubernetes_api.KubernetesApi(lambda: kopf.ConnectionInfo(server=server), "slurm")
+    try:
+        async with asyncio.timeout(10):  # The answer itself never ends.
+            return await asked(api)
+    finally:
+        await api.close()
+
+
+@pytest.mark.parametrize(
+    ("asked", "limit"),
+    [
+        (lambda api: api.get("v1", "pods", "cpu-0"), "DEADLINE_SECONDS"),
+        (lambda api: api.apply("v1", "pods", {"metadata": {"name": "cpu-0"}}), "DEADLINE_SECONDS"),
+        (lambda api: api.listing("v1", "pods", {}), "LISTING_SECONDS"),
+    ],
+    ids=["get", "apply", "listing"],
+)
+def test_an_answer_that_drips_is_given_up_at_the_deadline(
+    dripping: str, monkeypatch: pytest.MonkeyPatch, asked: Call, limit: str
+) -> None:
+    monkeypatch.setattr(kubernetes_api, limit, 0.5)
     with pytest.raises(kubernetes_api.KubernetesError, check=lambda error: error.status == 0):
-        asyncio.run(get())
+        asyncio.run(call(dripping, asked))
+
+
+def test_a_long_listing_may_take_longer_than_all_else(dripping: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubernetes_api, "DEADLINE_SECONDS", 0.3)
+    assert asyncio.run(call(dripping, lambda api: api.listing("v1", "nodes", {}))) == {"items": []}
