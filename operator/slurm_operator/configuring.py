@@ -30,7 +30,7 @@ class Configuration:
         self._lease = lease
         self._verdict: tuple[str, config.Verdict] = ("", config.Verdict(False, ""))
         self._told = ("", 0.0, 0.0)
-        self._closed: frozenset[str] = frozenset()
+        self._closed: tuple[datetime.datetime | None, frozenset[str]] = (None, frozenset())
 
     async def bring(
         self,
@@ -58,7 +58,10 @@ class Configuration:
         found, wanted, active = Findings(), seen.wanted_config, seen.active_config
         content = "" if wanted is None else config.content_hash(wanted)
         verdict = self._verdict[1] if self._verdict[0] == content else None
-        decide = functools.partial(config.promotion, wanted, active, declared=declared, jobs=jobs, closed=self._closed)
+        # A slurmctld that has read its files since has opened the partitions again.
+        same = isinstance(running, Running) and running.started == self._closed[0]
+        shut = self._closed[1] if same else frozenset()
+        decide = functools.partial(config.promotion, wanted, active, declared=declared, jobs=jobs, closed=shut)
         decided = decide(verdict=verdict)
         if isinstance(decided, config.Rehearse):
             try:
@@ -84,9 +87,10 @@ class Configuration:
                 found.wrong.append(decided)
         closing = config.closing(wanted, active, decided, running, seen.cluster.closed)
         closed = seen.cluster.closed
-        self._closed = frozenset()
+        self._closed = (None, frozenset())
         if isinstance(running, Running):
-            closed = await self._close(rest, body, closed, closing, found)
+            closed, shut = await self._close(rest, body, closed, closing, found)
+            self._closed = (running.started, shut)
         telling = None if isinstance(decided, config.Promote) else config.reconfiguration(active, running, jobs)
         if isinstance(telling, Finding):
             found.wrong.append(telling)
@@ -121,11 +125,11 @@ class Configuration:
 
     async def _close(
         self, rest: SlurmRest, body: Object, before: frozenset[str], closing: frozenset[str], found: Findings
-    ) -> frozenset[str]:
+    ) -> tuple[frozenset[str], frozenset[str]]:
         """Let partitions that are to go finish what they have, and those that stay after all take jobs again.
 
         Returns:
-            Those that may be closed now, so that they are opened again if they stay.
+            Those that may be closed now, so that they are opened again if they stay, and those that surely are.
         """
         states = dict.fromkeys(before - closing, "UP") | dict.fromkeys(closing, "DRAIN")
         done = set()
@@ -136,8 +140,7 @@ class Configuration:
             if any(problem.reason != actions.REFUSED for problem in failed):
                 break  # Each of the others would wait as long for a slurmrestd that is away.
             done |= set() if failed else {name}
-        self._closed = closing & done
-        return closing | (before - done)
+        return closing | (before - done), closing & done
 
     def _is_time(self, content: str) -> bool:
         """Whether to tell slurmctld now: at once, and with growing pauses as long as it has not found the files."""

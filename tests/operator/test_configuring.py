@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime
+import math
 from typing import Any, cast
 
 import pytest
-from slurm_operator import actions
+from slurm_operator import actions, rehearsal, report
 from slurm_operator.configuring import Configuration
+from slurm_operator.decisions import config
 from slurm_operator.kubernetes_api import KubernetesApi
 from slurm_operator.lease import Lease
 from slurm_operator.seen import Cluster, Kubernetes, Running, Unknown
 from slurm_operator.slurm_rest import SlurmError, SlurmRest, Trouble
+
+from tests.operator.played_clients import LeaseFor
 
 CLOSED = frozenset({"a", "b", "c", "d"})
 FILES = {"slurm.conf": "SlurmctldParameters=pulumi_slurm=1\nPartitionName=main Nodes=ns_cpu\n"}
@@ -52,3 +56,47 @@ def test_closed_partitions_cost_a_silent_slurm_one_deadline_at_most_and_are_not_
     bringing = configuration.bring(cast(SlurmRest, rest), {}, SEEN, running, AWAY, declared=True)
     found, closed = asyncio.run(bringing)
     assert (rest.asked, {each.reason for each in found.wrong}, closed) == (asked, told, CLOSED)
+
+
+class Obeying:
+    """A slurmrestd whose partitions are as they were set."""
+
+    async def partition_state(self, name: str) -> str:
+        return "UP"
+
+    async def set_partition(self, name: str, state: str) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("read_again", "goes"), [(False, True), (True, False)])
+def test_a_partition_that_slurmctld_may_have_opened_again_by_reading_its_files_is_not_taken_for_closed(
+    read_again: bool, goes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied = []
+
+    async def accept(*_: object) -> config.Verdict:
+        return config.Verdict(True, "")
+
+    async def promote(*_: object) -> str:
+        copied.append(True)
+        return ""
+
+    async def told(*_: object) -> None:
+        pass
+
+    monkeypatch.setattr(rehearsal, "ask", accept)
+    monkeypatch.setattr(actions, "promote", promote)
+    monkeypatch.setattr(report, "event", told)
+    more = {"slurm.conf": FILES["slurm.conf"] + "PartitionName=old Nodes=ns_cpu\n"}
+    seen = dataclasses.replace(SEEN, cluster=dataclasses.replace(CLUSTER, closed=frozenset()), active_config=more)
+    running = dataclasses.replace(READS, parameters="pulumi_slurm=1")
+    again = dataclasses.replace(running, started=running.started + datetime.timedelta(seconds=9))
+    configuration = Configuration(cast(KubernetesApi, None), LeaseFor(math.inf))
+    rest = cast(SlurmRest, Obeying())
+
+    async def two_passes() -> None:
+        await configuration.bring(rest, {}, seen, running, (), declared=True)
+        await configuration.bring(rest, {}, seen, again if read_again else running, (), declared=True)
+
+    asyncio.run(two_passes())
+    assert bool(copied) is goes
