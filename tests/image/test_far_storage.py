@@ -95,7 +95,7 @@ def test_a_user_added_on_one_node_works_on_another(cluster: SmallCluster) -> Non
 
 def lose_mounts(cluster: SmallCluster) -> None:
     """Has the kernel look for a mount point that is stale: it takes all mounts there and below off."""
-    time.sleep(CACHE_SECONDS)
+    time.sleep(CACHE_SECONDS)  # So long the kernel asks nobody about a name, and tells nobody when it will.
     assert "Stale file handle" in cluster.pod(f"ls /mnt/jail/roots/{REVISION}/etc").stderr
     mounted = cluster.pod("cat /proc/self/mountinfo").stdout
     assert " /run/jail " in mounted

@@ -19,6 +19,7 @@ BEGIN = textwrap.dedent("""
     import os, subprocess, sys, time
     from pathlib import Path
     from slurm_node import paths, tree
+    from slurm_node.log import NodeError
     from slurm_node.settings import Jail, Submount
     from slurm_node.system import MountFlag, mount
     from slurm_node.tree_watch import TreeWatch
@@ -48,8 +49,9 @@ BEGIN = textwrap.dedent("""
         global now
         now += 10
         watch.tick(now)
-        time.sleep(0.3)
-        watch.tick(now)
+        while watch._process:
+            time.sleep(0.05)  # The process that mends tells its end to the next tick alone.
+            watch.tick(now)
 
     def marker():
         return (view / "run/.jail-ready").read_text().split()
@@ -126,7 +128,7 @@ def test_slurmstepd_gets_what_came_back_as_it_is_in_the_pod_and_tasks_do_not(tmp
             for kind, name in kinds.items()
         ]
         while not all((work / name).exists() for name in kinds.values()):
-            time.sleep(0.05)
+            time.sleep(0.05)  # A shell tells by a file that it is in its namespace.
         elsewhere("rmdir scratch; mv opt old")
         tick()
         (work / "mended").touch()
@@ -151,7 +153,7 @@ def test_what_comes_back_in_parts_is_mended_whole(tmp_path: Path) -> None:
         def mend():
             try:
                 return tree.mend(plan, view)
-            except Exception as error:
+            except NodeError as error:
                 return error
 
         before = marker()
@@ -230,7 +232,7 @@ def test_a_source_that_is_away_is_told_as_such(tmp_path: Path) -> None:
 
 def test_storage_that_hangs_holds_up_nobody(tmp_path: Path) -> None:
     script = """
-        tree.mend = lambda *_: time.sleep(30)
+        tree.mend = lambda *_: time.sleep(30)  # As one does whose storage is silent.
         elsewhere("rmdir scratch")
         begun = time.monotonic()
         for _ in range(5):
