@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -13,7 +11,8 @@ from slurm_node import tree
 from slurm_node.settings import Jail, Submount
 from slurm_node.tree import Kind
 
-CHECKOUT = Path(__file__).parents[2]
+from tests.node import own_mounts
+
 real = pytest.mark.skipif(os.geteuid() != 0, reason="makes mounts")
 
 # In mount namespaces of its own: one shared root, and a tree of it for each of two nodes with what they mount.
@@ -57,13 +56,7 @@ BEGIN = textwrap.dedent("""
 
 def run(tmp_path: Path, script: str) -> list[str]:
     """Lines that a script on those nodes prints."""
-    done = subprocess.run(
-        ["unshare", "--mount", sys.executable, "-c", BEGIN + textwrap.dedent(script), str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": str(CHECKOUT / "images/slurm"), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return own_mounts.run(tmp_path, BEGIN + textwrap.dedent(script))[0]
 
 
 def test_submounts_are_the_last_of_the_plan_and_lack_devices_and_set_id_programs() -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
-CHECKOUT = Path(__file__).parents[2]
+from tests.node import own_mounts
+
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes mounts")
 
 # A node of a shared root in a mount namespace of its own. `elsewhere` is another node, which has nothing mounted there:
@@ -59,14 +58,9 @@ BEGIN = textwrap.dedent("""
 
 
 def run(tmp_path: Path, script: str) -> list[str]:
-    """Lines that a script on that node prints."""
-    done = subprocess.run(
-        ["unshare", "--mount", sys.executable, "-c", BEGIN + textwrap.dedent(script), str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": str(CHECKOUT / "images/slurm"), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return [*done.stdout.splitlines(), *done.stderr.splitlines()]
+    """Lines that a script on that node prints, and then those that it logs."""
+    printed, logged = own_mounts.run(tmp_path, BEGIN + textwrap.dedent(script))
+    return [*printed, *logged]
 
 
 def test_every_mount_of_the_tree_is_looked_for_before_a_job(tmp_path: Path) -> None:
