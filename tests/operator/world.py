@@ -280,6 +280,8 @@ class FakeWorkloads:
     def _step(self) -> None:
         world = self.world
         pods = {item["metadata"]["name"]: item for item in world.admin.call("GET", world.path("pods"))["items"]}
+        owned = [name for name, pod in pods.items() if "ownerReferences" in pod["metadata"]]
+        assert not owned, f"a real controller, which is played here, made {owned}"
         for plural in ("statefulsets", "deployments"):
             for workload in world.admin.call("GET", world.path(plural))["items"]:
                 self._follow(plural, workload, pods)

@@ -19,6 +19,13 @@ CONTROLLERS = (
 
 
 @pytest.fixture(scope="session")
+def apiserver(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[ApiServer]:
+    """One for these tests alone: a worker may have tests of the operator too, which play the controllers themselves."""
+    with ApiServer(tmp_path_factory.mktemp("apiserver"), binaries) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def cluster(apiserver: ApiServer, binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     log = (tmp_path_factory.mktemp("controllers") / "log").open("wb")
     command = [
