@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import copy
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.apiserver
 
 Body = dict[str, Any]
 
+_NUMBERS = itertools.count()
 LABELS = {"app.kubernetes.io/name": "slurm"}
 RBAC = "rbac.authorization.k8s.io"
 CONFIG = ("configmaps", "slurm-config-wanted")
@@ -81,10 +83,10 @@ def port() -> int:
 
 
 @contextlib.contextmanager
-def served(admin: Admin, folder: Path, namespace: str, port: int) -> Iterator[World]:
-    """A declared cluster in a namespace of its own, and its operator."""
+def served(admin: Admin, folder: Path, port: int) -> Iterator[World]:
+    """A declared cluster in a namespace of its own, another each time, and its operator."""
     with fake_slurmrestd.running(KEY) as slurm:
-        found = World(admin, namespace, slurm.slurm, slurm.url)
+        found = World(admin, f"healing-{next(_NUMBERS)}", slurm.slurm, slurm.url)
         kubeconfig = kubeconfig_of_role(found, folder, identities(HELD))
         with FakeWorkloads(found):
             begin(found, "r1")
@@ -99,7 +101,7 @@ def served(admin: Admin, folder: Path, namespace: str, port: int) -> Iterator[Wo
 @pytest.fixture(scope="module")
 def world(admin: Admin, tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[World]:
     """One cluster for most tests of this file; each leaves it as it was, since they may run in any order."""
-    with served(admin, tmp_path_factory.mktemp("healing"), "healing", port) as found:
+    with served(admin, tmp_path_factory.mktemp("healing"), port) as found:
         yield found
 
 
@@ -327,7 +329,7 @@ def test_heals_are_counted(world: World, port: int) -> None:
 
 
 def test_nothing_is_healed_once_destroy_has_begun(admin: Admin, tmp_path: Path) -> None:
-    with served(admin, tmp_path, "destroyed", free_ports(1)[0]) as world:
+    with served(admin, tmp_path, free_ports(1)[0]) as world:
         world.delete("slurmclusters", "test")
         world.delete("services", "slurm-login")
         world.patch("nodesets", "cpu", {"metadata": {"annotations": {"pulumi-slurm.dev/force-delete": "true"}}})
