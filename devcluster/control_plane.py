@@ -142,7 +142,7 @@ def wait_ready(url: str, authority: Authority, deadline: float, lives: Callable[
         url: Of the API server.
         authority: Whose `admin` asks.
         deadline: In `time.monotonic()` seconds.
-        lives: Whether there is still something to wait for.
+        lives: Whether there is still something to wait for; it may raise why there is not.
 
     Raises:
         TimeoutError: with the last answer, when the deadline is over or what it waits for has ended.
@@ -184,12 +184,15 @@ class ApiServer:
     Attributes:
         url: Of the API server.
         kubeconfig: Of an administrator.
+
+    Raises:
+        ChildProcessError: when one of its programs ends before it is ready, with what that said.
     """
 
     def __init__(self, state: Path, binaries: Path) -> None:
         self._state = state
         self._binaries = binaries
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._logs: list[IO[bytes]] = []
         self.kubeconfig = state / "kubeconfig"
         self.url = ""
@@ -210,7 +213,9 @@ class ApiServer:
             )
             self._start("kube-apiserver", [*command, "--disable-admission-plugins=ServiceAccount"])
             kubeconfigs.write(self.kubeconfig, self.url, authority.certificate, authority.issue("admin", ADMIN))
-            wait_ready(self.url, authority, time.monotonic() + READY_SECONDS)
+            wait_ready(self.url, authority, time.monotonic() + READY_SECONDS, self._lives)
+            # What answered may be another's, on a port that was free a moment ago.
+            self._lives()
         except BaseException:
             self._stop()
             raise
@@ -221,23 +226,29 @@ class ApiServer:
     ) -> None:
         self._stop()
 
+    def _lives(self) -> bool:
+        """Whether its own programs run; where one does not, it raises that program's last words."""
+        for name, process in self._processes.items():
+            if process.poll() is not None:
+                words = (self._state / f"{name}.log").read_text(errors="replace").strip()[-500:]
+                raise ChildProcessError(f"{name} ended with status {process.returncode}: {words}")
+        return True
+
     def _start(self, name: str, command: list[str]) -> None:
         log = (self._state / f"{name}.log").open("wb")
         self._logs.append(log)
-        self._processes.append(
-            subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "--", *command],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                # Ctrl-C goes to the test run, which then ends these in order.
-                start_new_session=True,
-                env={"PATH": os.environ.get("PATH", os.defpath)},
-            )
+        self._processes[name] = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "--", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            # Ctrl-C goes to the test run, which then ends these in order.
+            start_new_session=True,
+            env={"PATH": os.environ.get("PATH", os.defpath)},
         )
 
     def _stop(self) -> None:
-        for process in reversed(self._processes):
+        for process in reversed(self._processes.values()):
             process.terminate()
             try:
                 process.wait(STOP_SECONDS)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import processes
+from devcluster import control_plane, processes
 from devcluster.control_plane import ApiServer
 
 HOLDER = """
@@ -17,7 +17,7 @@ from pathlib import Path
 from devcluster import processes
 from devcluster.control_plane import ApiServer
 with ApiServer(Path(sys.argv[1]), Path(sys.argv[2])) as api:
-    print(*(process.pid for process in api._processes), flush=True)
+    print(*(process.pid for process in api._processes.values()), flush=True)
     time.sleep(600)
 """
 
@@ -38,6 +38,25 @@ def test_the_api_server_answers_kubectl_with_its_kubeconfig(apiserver: ApiServer
 @pytest.mark.apiserver
 def test_the_kubeconfig_is_readable_by_its_owner_only(apiserver: ApiServer) -> None:
     assert apiserver.kubeconfig.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.apiserver
+@pytest.mark.parametrize(("taken", "program"), [(0, "etcd"), (2, "kube-apiserver")])
+def test_a_port_that_was_taken_meanwhile_is_told_and_never_anothers_server_used(
+    apiserver: ApiServer, tmp_path: Path, binaries: Path, monkeypatch: pytest.MonkeyPatch, taken: int, program: str
+) -> None:
+    """Two test runs at once may be given the same port: here it is the one of a whole API server."""
+    command = apiserver._processes["etcd"].args
+    etcd = next(word.rpartition(":")[2] for word in command if word.startswith("--listen-client-urls"))
+    ports = control_plane.free_ports(3)
+    ports[taken] = int(etcd if program == "etcd" else apiserver.url.rpartition(":")[2])
+    monkeypatch.setattr(control_plane, "free_ports", lambda count: ports)
+
+    with (
+        pytest.raises(ChildProcessError, match=f"(?s){program} ended.*address already in use"),
+        ApiServer(tmp_path, binaries),
+    ):
+        pass
 
 
 @pytest.mark.apiserver
