@@ -103,9 +103,21 @@ def test_a_command_that_slurm_found_in_the_jail_is_looked_up_in_the_image(word, 
 
 
 def test_peoples_folders_are_what_is_mounted_besides_the_nodes_own() -> None:
-    points = ("/", "/home", "/root", "/srv", "/opt/slurm", "/dev/shm", "/proc/sys", "/run/node", "/my\\040data", "/tmp")
+    points = (
+        "/",
+        "/home",
+        "/root",
+        "/srv",
+        "/\x0c\x0c",
+        "/opt/slurm",
+        "/dev/shm",
+        "/proc/sys",
+        "/run/node",
+        "/my\\040data",
+        "/tmp",
+    )
     mountinfo = "".join(f"1 2 0:1 / {point} rw - ext4 x rw\n" for point in (*points, "/etc/hosts", "/var/spool/slurmd"))
-    assert container_plan.data_folders(mountinfo) == ["/home", "/my data", "/srv"]
+    assert container_plan.data_folders(mountinfo) == ["/\x0c\x0c", "/home", "/my data", "/srv"]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes mounts")
 BEGIN = textwrap.dedent("""
     import os, subprocess, sys, time
     from pathlib import Path
-    from slurm_node import paths, tree
+    from slurm_node import paths, system, tree
     from slurm_node.log import NodeError
     from slurm_node.settings import Jail, Submount
     from slurm_node.system import MountFlag, mount
@@ -104,6 +104,18 @@ def test_a_view_that_lost_everything_is_whole_again(tmp_path: Path) -> None:
     """
     said = run(tmp_path, script)
     assert said[:3] == ["True False", "True True True", ".jail-ready lock node slurm user"]
+
+
+@pytest.mark.parametrize("name", [b"\xff", b"\x0c\x0c", b"a b\\c\nd", "\u2028\u2028".encode()])
+def test_a_folder_above_a_mount_may_be_renamed_to_anything(tmp_path: Path, name: bytes) -> None:
+    """Root in a job may; it would end the pod, and all jobs in it, if its program could not read the mount table."""
+    script = f"""
+        os.rename(os.fsencode(root) + b"/opt", os.fsencode(root) + b"/" + {name!r})
+        print(*lost())
+        tick()
+        print(*lost(), Path(os.fsdecode(os.fsencode(view) + b"/" + {name!r} + b"/slurm")) in system.mount_points())
+    """
+    assert run(tmp_path, script)[:2] == ["/opt/slurm", "True"]
 
 
 def test_slurmstepd_gets_what_came_back_as_it_is_in_the_pod_and_tasks_do_not(tmp_path: Path) -> None:

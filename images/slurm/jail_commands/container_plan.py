@@ -41,7 +41,7 @@ class Step:
 
 def data_folders(mountinfo: str) -> list[str]:
     """Returns where people's data is mounted in a job: persistent paths and submounts (proc(5): field 5)."""
-    points = {line.split()[4].replace("\\040", " ") for line in mountinfo.splitlines()}
+    points = {line.split(" ")[4].replace("\\040", " ") for line in mountinfo.split("\n") if line}
     return sorted(point for point in points if point != "/" and not is_below(point, OF_THE_NODE))
 
 

@@ -49,7 +49,7 @@ def command(arguments: Sequence[str]) -> None:
         command=words,
         environment={**environment, **kept},
         working_folder=folder,
-        data=visible(container_plan.data_folders(Path("/proc/self/mountinfo").read_text()), root),
+        data=visible(container_plan.data_folders(Path("/proc/self/mountinfo").read_text(errors="replace")), root),
     )
     crun = shutil.which("crun")
     if crun is None:

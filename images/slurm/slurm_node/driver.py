@@ -14,7 +14,7 @@ from pathlib import Path
 
 from slurm_node import below, paths
 from slurm_node.log import NodeError, say
-from slurm_node.system import MountFlag, mount, opened_inside
+from slurm_node.system import MountFlag, mount, opened_inside, points_of
 
 SONAMES = (
     "libcuda.so.1",
@@ -46,11 +46,10 @@ def library_folders(machine: str = platform.machine()) -> tuple[str, ...]:
 
 
 def put_by_toolkit(mountinfo: str) -> list[Path]:
-    """Returns the driver's files in the pod by /proc/self/mountinfo: each is a mount of its own (proc(5), field 5)."""
-    points = (Path(line.split()[4]) for line in mountinfo.splitlines() if line)
+    """Returns the driver's files in the pod by its mount table: each is a mount of its own."""
     return [
         point
-        for point in points
+        for point in points_of(mountinfo)
         if not point.is_relative_to(paths.TREE) and (_LIBRARY.fullmatch(point.name) or point.name in PROGRAMS)
     ]
 
@@ -151,7 +150,7 @@ def bring(tree: Path, mountinfo: str) -> None:
 
     Args:
         tree: the node's view of the jail, with its own /run.
-        mountinfo: text of /proc/self/mountinfo, from before or after the tree was built.
+        mountinfo: the mount table, from before or after the tree was built.
     """
     files = put_by_toolkit(mountinfo)
     with below.folder(tree, str(paths.DRIVER)) as folder:

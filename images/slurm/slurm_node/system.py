@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ _MNT_DETACH = 2
 """From linux/fcntl.h and linux/mount.h; the last ones are MOVE_MOUNT_F_EMPTY_PATH and MOVE_MOUNT_T_SYMLINKS."""
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS, _RESOLVE_IN_ROOT = 0x02, 0x04, 0x10
 """From linux/openat2.h."""
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+"""How a mount table has a space, a tab, a newline and a backslash; all else stands there as it is."""
 
 
 class MountFlag(IntFlag):
@@ -124,10 +127,20 @@ def _call(number: int, *arguments: object) -> int:
     return done
 
 
+def mount_table() -> str:
+    """This process's mount table; people may have renamed a folder above a mount to what is no text."""
+    return os.fsdecode(Path("/proc/self/mountinfo").read_bytes())
+
+
+def points_of(mountinfo: str) -> list[Path]:
+    """Returns where something is mounted by a mount table, in its order (proc_pid_mountinfo(5), field 5)."""
+    fields = (line.split(" ")[4] for line in mountinfo.split("\n") if line)
+    return [Path(_ESCAPED.sub(lambda found: chr(int(found[1], 8)), each)) for each in fields]
+
+
 def mount_points() -> set[Path]:
-    """Where something is mounted, by this process's mount table (proc_pid_mountinfo(5), field 5)."""
-    lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    return {Path(line.split()[4].replace("\\040", " ")) for line in lines}
+    """Where something is mounted now."""
+    return set(points_of(mount_table()))
 
 
 def is_mount_point(path: Path) -> bool:

@@ -24,7 +24,7 @@ from pathlib import Path
 from slurm_node import below, driver, paths
 from slurm_node.log import NodeError, say
 from slurm_node.settings import Jail, Submount
-from slurm_node.system import MountFlag, bind, detach, is_mount_point, mount, mount_points, opened_inside
+from slurm_node.system import MountFlag, bind, detach, is_mount_point, mount, mount_points, mount_table, opened_inside
 
 POLL_SECONDS = 1.0
 REMIND_SECONDS = 15.0
@@ -161,7 +161,7 @@ def build(mounts: Sequence[Mount], tree: Path = paths.TREE) -> None:
 
 def _fill_run(tree: Path) -> None:
     """Makes what belongs into a new /run, to which nobody has had access."""
-    driver.bring(tree, Path("/proc/self/mountinfo").read_text())
+    driver.bring(tree, mount_table())
     with opened_inside(tree, "/run") as run:
         for name, mode in (("lock", 0o1777), ("user", 0o755)):
             (run / name).mkdir()

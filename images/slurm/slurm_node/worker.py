@@ -32,6 +32,7 @@ from slurm_node.jail_watch import UNTRIED, JailWatch
 from slurm_node.log import NodeError, say
 from slurm_node.notices import Notices
 from slurm_node.supervise import Daemon, run
+from slurm_node.system import mount_table
 from slurm_node.tree_watch import TreeWatch
 from slurm_node.warning_note import WarningNote
 
@@ -77,7 +78,7 @@ def main() -> int:
 
     slurmd = Daemon("slurmd", command, environment, refuse)
     daemons = [slurmd]
-    if driver.put_by_toolkit(Path("/proc/self/mountinfo").read_text()):
+    if driver.put_by_toolkit(mount_table()):
         daemons.append(Daemon("driver", [sys.executable, "-m", "slurm_node", "driver"]))
     mends = TreeWatch(mounts)
     use = old_roots.Use(jail.revision, socket.gethostname())
