@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -12,6 +14,8 @@ import pytest
 from devcluster import node_cli, node_images, toolchain
 from devcluster.instance import Instance
 from tests.devcluster.node_under_test import CHECKOUT, IMAGE, Node
+
+_NUMBERS = itertools.count()
 
 
 @pytest.fixture(scope="session")
@@ -29,39 +33,50 @@ def probe(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def start_node(
-    tmp_path_factory: pytest.TempPathFactory, binaries: Path, probe: Path
-) -> Iterator[Callable[[str], Node]]:
-    """Starts instances that have the probe's image, below a state root of this test run; all end with it."""
-    started: list[Instance] = []
-    root = tmp_path_factory.mktemp("state")
+def state_root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A state root of this test run."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PULUMI_SLURM_STATE", str(root))
-
-        def start(name: str) -> Node:
-            instance = Instance.named(name)
-            started.append(instance)
-            node_cli.start(instance, binaries, CHECKOUT, owner=os.getpid())
-            node_cli.load_image(instance, probe)
-            return Node(instance, binaries)
-
-        try:
-            yield start
-        finally:
-            for instance in started:
-                node_cli.remove(instance)
+        patch.setenv("PULUMI_SLURM_STATE", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
-@pytest.fixture(scope="session")
-def node(start_node: Callable[[str], Node]) -> Node:
-    """One node for all tests that only use it: each in a namespace of its own."""
-    return start_node("node-tests")
+@contextlib.contextmanager
+def starting(binaries: Path, probe: Path) -> Iterator[Callable[[str], Node]]:
+    """Starts instances that have the probe's image; all are removed with the block."""
+    started: list[Instance] = []
+
+    def start(name: str) -> Node:
+        instance = Instance.named(name)
+        started.append(instance)
+        node_cli.start(instance, binaries, CHECKOUT, owner=os.getpid())
+        node_cli.load_image(instance, probe)
+        return Node(instance, binaries)
+
+    try:
+        yield start
+    finally:
+        for instance in started:
+            node_cli.remove(instance)
 
 
 @pytest.fixture
-def namespace(node: Node, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A namespace for one test, with its service account there."""
-    name = f"t{abs(hash(request.node.nodeid)) % 10**8}"
+def start_node(state_root: None, binaries: Path, probe: Path) -> Iterator[Callable[[str], Node]]:
+    """Starts instances for one test: when it is tried again, none has a name that the first try left in use."""
+    with starting(binaries, probe) as start:
+        yield start
+
+
+@pytest.fixture(scope="session")
+def node(state_root: None, binaries: Path, probe: Path) -> Iterator[Node]:
+    """One node for all tests that only use it: each in a namespace of its own."""
+    with starting(binaries, probe) as start:
+        yield start("node-tests")
+
+
+@pytest.fixture
+def namespace(node: Node) -> Iterator[str]:
+    """A namespace for one test, with its service account there; another when the test is tried again."""
+    name = f"test-{next(_NUMBERS)}"
     node.kubectl("create", "namespace", name)
     node.kubectl("wait", "-n", name, "--for=create", "serviceaccount/default", "--timeout=30s")
     yield name

@@ -180,9 +180,10 @@ def test_a_stopped_instance_comes_back_with_its_files_and_names_who_took_its_sub
     node_cli.stop(node.instance)
     assert node_cli.status(node.instance).running is False
     former = links.Subnet.parse(node.instance.description().subnet)
-    with bridge("taker0", f"{former.host}/30"):
+    taker = f"taker{os.getpid()}"
+    with bridge(taker, f"{former.host}/30"):
         again = start_node("back")
-    assert "taker0" in capsys.readouterr().err
+    assert taker in capsys.readouterr().err
     assert node_cli.address(again.instance) != former.node
 
     eventually(
