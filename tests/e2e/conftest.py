@@ -76,6 +76,7 @@ class Slurm:
 
     def pulumi(self, *arguments: str, seconds: int = 600) -> Done:
         stack = self.cluster.stack
+        stack.clear_dead_lock()  # An engine that was killed, by a test or at its limit, leaves it.
         command = [str(stack.binaries / "pulumi"), *stack.arguments([*arguments, "--non-interactive"])]
         return _done(command, seconds, environment=stack.environment())
 

@@ -64,6 +64,7 @@ def test_output_of_a_batch_job_lands_in_the_jail(slurm):
 
 
 def test_a_user_added_on_one_node_works_on_all(slurm):
+    slurm.sh("sudo userdel -r carol")  # What a first try left.
     slurm.sh("srun -n1 -w cpu-1 sudo adduser --disabled-password --gecos '' carol").ok()
     slurm.sh("sudo install -d -o carol -g carol -m 700 ~carol/.ssh").ok()
     slurm.sh("sudo install -o carol -g carol -m 600 ~/.ssh/authorized_keys ~carol/.ssh/authorized_keys").ok()

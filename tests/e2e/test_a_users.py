@@ -20,11 +20,13 @@ def alice(slurm) -> Iterator[str]:
 @contextlib.contextmanager
 def person(slurm, name: str, more: str = "") -> Iterator[str]:
     slurm.sh(f"srun -n1 -w cpu-1 sudo slurm-user add {name} --key ~/.ssh/authorized_keys {more}").ok()
-    yield name
-    slurm.sh(f"scancel --user={name}; sudo pkill -KILL -u {name}; true").ok()
-    slurm.wait(f"{name} has no jobs", lambda: slurm.sh(f"squeue -h -u {name}").ok() == "", 60)
-    removed = slurm.sh(f"sudo slurm-user remove {name} --delete-home")
-    slurm.wait(f"{name} is gone", lambda: removed.status == 0 or slurm.sh(f"id {name}").status != 0, 30)
+    try:
+        yield name
+    finally:
+        slurm.sh(f"scancel --user={name}; sudo pkill -KILL -u {name}; true").ok()
+        slurm.wait(f"{name} has no jobs", lambda: slurm.sh(f"squeue -h -u {name}").ok() == "", 60)
+        removed = slurm.sh(f"sudo slurm-user remove {name} --delete-home")
+        slurm.wait(f"{name} is gone", lambda: removed.status == 0 or slurm.sh(f"id {name}").status != 0, 30)
 
 
 def test_a_user_made_in_a_job_is_everywhere_at_once(slurm, alice):
@@ -52,7 +54,7 @@ def test_groups_and_sudo_given_on_a_login_are_a_jobs_next(slurm, alice):
 
 def test_a_second_key_and_the_removal_count_at_once(slurm):
     with person(slurm, "bob") as bob:
-        slurm.sh("ssh-keygen -q -t ed25519 -N '' -f ~/second").ok()
+        slurm.sh("rm -f ~/second*; ssh-keygen -q -t ed25519 -N '' -f ~/second").ok()
         slurm.sh("sudo slurm-user add bob --key ~/second.pub").ok()
         inside = (
             "ssh -i ~/second -o IdentitiesOnly=yes -o StrictHostKeyChecking=no -o BatchMode=yes bob@localhost id -un"

@@ -14,11 +14,11 @@ PLUGIN = "/opt/slurm/lib/slurm-wlm/spank_jail.so"
 @contextlib.contextmanager
 def active_configuration(slurm, file: str, old: str, new: str) -> Iterator[None]:
     """The active configuration edited behind the operator's back, put right again afterwards."""
-    slurm.kubectl("scale", "deployment/slurm-operator", "--replicas=0").ok()
-    slurm.wait("no operator", lambda: not slurm.get("pods", "-l", "app.kubernetes.io/component=operator")["items"])
     before = slurm.get("configmap", "slurm-config")["data"]
     assert old in before[file]
     try:
+        slurm.kubectl("scale", "deployment/slurm-operator", "--replicas=0").ok()
+        slurm.wait("no operator", lambda: not slurm.get("pods", "-l", "app.kubernetes.io/component=operator")["items"])
         _write(slurm, {**before, file: before[file].replace(old, new)}, file)
         yield
     finally:
@@ -93,10 +93,12 @@ def test_workers_can_talk_to_each_other_but_not_to_the_rest_api(slurm):
     to_rest = probe.format("slurm-rest", 6820)
     assert slurm.sh(probe.format("slurm-controller", 6817)).ok() == "1"
     assert slurm.sh(to_rest).status != 0
-    # The operator would restore them at once.
-    slurm.kubectl("scale", "deployment", "slurm-operator", "--replicas=0").ok()
-    slurm.kubectl("wait", "--for=delete", "pod", "-l", "app.kubernetes.io/component=operator", "--timeout=60s").ok()
     try:
+        # The operator would restore them at once.
+        slurm.kubectl("scale", "deployment", "slurm-operator", "--replicas=0").ok()
+        slurm.kubectl(
+            *("wait", "--for=delete", "pod", "-l", "app.kubernetes.io/component=operator", "--timeout=60s"), seconds=70
+        ).ok()
         slurm.kubectl("delete", "networkpolicy", "--all").ok()
         slurm.wait("REST answers without policies", lambda: slurm.sh(to_rest).stdout.strip() == "1", 30)
     finally:

@@ -54,15 +54,20 @@ def edit(slurm):
     """Changes the stack's config, or without values takes all back, and runs `pulumi up`; the end is as the start."""
     file = slurm.cluster.stack.config_file
     before = file.read_text()
+    is_other = False
 
     def change(**values):
+        nonlocal is_other
         content = yaml.safe_load(before)
         content["config"].update({f"pulumi-slurm:{key}": value for key, value in values.items()})
         file.write_text(yaml.safe_dump(content, sort_keys=False) if values else before)
-        return slurm.pulumi("up", "--yes", "--skip-preview")
+        is_other = True
+        done = slurm.pulumi("up", "--yes", "--skip-preview")
+        is_other = bool(values) or done.status != 0
+        return done
 
     yield change
-    if file.read_text() != before:
+    if is_other:
         file.write_text(before)
         slurm.pulumi("up", "--yes", "--skip-preview").ok()
 

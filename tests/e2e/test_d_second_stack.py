@@ -77,8 +77,10 @@ def second(slurm) -> Iterator[SecondStack]:
     submount_sources.declare(slurm, facts)
     made = SecondStack(stack, facts)
     yield made
-    made.destroy()
-    external_database.stop(slurm)
+    try:
+        made.destroy()
+    finally:
+        external_database.stop(slurm)
 
 
 def accounting(database: str) -> dict:

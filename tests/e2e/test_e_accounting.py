@@ -185,7 +185,7 @@ def test_a_real_slurmdbd_takes_the_rendered_file(slurm, golden):
 def another_slurmdbd(slurm):
     """Starts slurmdbd by the pod's own entry, with another file and password, in folders of its own."""
 
-    def start(password: str | bytes, *, host: str = "slurm-database", database: str = "elsewhere", seconds: int = 12):
+    def start(password: str | bytes, *, host: str = "slurm-database", database: str = "elsewhere"):
         conf = slurmdbd_conf.slurmdbd_conf(stack("dev"))
         for key, value in (("StorageHost", host), ("StorageLoc", database), ("StorageUser", "visitor")):
             conf = "".join(
@@ -211,7 +211,7 @@ try:
 except NodeError as error:
     sys.exit(f"slurm-node: error: {{error}}")
 """
-        run = f"cd /tmp; timeout {seconds} python3 -; rm -rf /tmp/other"
+        run = "cd /tmp; timeout 12 python3 -; rm -rf /tmp/other"
         return slurm.kubectl("exec", "-i", "slurm-accounting-0", "--", "sh", "-c", run, text=program).text
 
     yield start
@@ -241,7 +241,7 @@ def test_what_is_wrong_is_in_slurmdbds_own_words(slurm, another_slurmdbd):
     from slurm_operator.decisions.accounting import last_words
 
     make_visitor(slurm, "right")
-    assert "Access denied for user 'visitor'" in last_words(another_slurmdbd("wrong", seconds=5))
+    assert "Access denied for user 'visitor'" in last_words(another_slurmdbd("wrong"))
     assert "Unknown server host 'nowhere.slurm.svc.cluster.local'" in last_words(
         another_slurmdbd("right", host="nowhere.slurm.svc.cluster.local")
     )
@@ -254,8 +254,8 @@ def test_a_wrong_password_is_told_by_the_cluster_and_mended(slurm):
     """The whole way: the program's Secret, slurmdbd's refusal, the operator's words; and back."""
     secret = slurm.get("secret", "slurm-database-credentials")["data"]["password"]
     started = time.monotonic()
-    on_database(slurm, "ALTER USER slurm IDENTIFIED BY 'another'; KILL USER slurm;")
     try:
+        on_database(slurm, "ALTER USER slurm IDENTIFIED BY 'another'; KILL USER slurm;")
         accounting_says(slurm, "Access denied for user 'slurm'")
         job = submit(slurm)
     finally:

@@ -68,14 +68,14 @@ def as_root(lines: dict[str, str]) -> str:
 def victim(slurm):
     """A job on the node of the probes; the partition lets two jobs share its one CPU meanwhile."""
     share = "scontrol update partitionname=main oversubscribe={}"
-    slurm.kubectl("exec", "slurm-controller-0", "--", "sh", "-c", share.format("force:2")).ok()
-    slurm.sh(f"rm -f ~/victim-is-ready; cat > ~/victim.sh <<'V'\n{VICTIM}\nV").ok()
-    job = slurm.sh(f"sbatch --parsable -w {NODE} --mem=200M -o /dev/null ~/victim.sh").ok()
     try:
+        slurm.kubectl("exec", "slurm-controller-0", "--", "sh", "-c", share.format("force:2")).ok()
+        slurm.sh(f"rm -f ~/victim-is-ready; cat > ~/victim.sh <<'V'\n{VICTIM}\nV").ok()
+        job = slurm.sh(f"sbatch --parsable -w {NODE} --mem=200M -o /dev/null ~/victim.sh").ok()
         slurm.wait("the victim runs", lambda: slurm.sh("ls ~/victim-is-ready").status == 0, 60)
         yield job
     finally:
-        slurm.sh(f"scancel {job}").ok()
+        slurm.sh("scancel --me").ok()
         slurm.kubectl("exec", "slurm-controller-0", "--", "sh", "-c", share.format("no")).ok()
         slurm.wait("all nodes idle again", slurm.all_idle, 60)
 
@@ -162,8 +162,8 @@ def test_nothing_of_the_users_root_is_loaded_by_who_has_the_pods_rights(slurm):
         sudo install -m 666 /dev/null /srv/witness
         echo /srv/witness.so | sudo tee /etc/ld.so.preload
     """
-    slurm.sh(f"srun -n1 bash -ec {shlex.quote(plant)}").ok()
     try:
+        slurm.sh(f"srun -n1 bash -ec {shlex.quote(plant)}").ok()
         slurm.sh("srun -N2 true; sbatch --quiet --wait -o /dev/null --wrap true").ok()
         slurm.sh("sbatch --quiet --wait --export=NONE -o /dev/null --wrap true").ok()
         slurm.sh("srun -n1 sudo true").ok()

@@ -36,8 +36,8 @@ def started(slurm) -> Iterator[dict[str, prometheus_pod.Prometheus]]:
     try:
         yield {namespace: start(slurm, namespace) for namespace in (WATCHER, STRANGER)}
     finally:
-        for namespace in (WATCHER, STRANGER):
-            slurm.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait=false")
+        # Waited for: who tries again makes them anew.
+        slurm.kubectl("delete", "namespace", WATCHER, STRANGER, "--ignore-not-found", seconds=120)
 
 
 @pytest.mark.parametrize("job", ["annotations/.*", "podMonitor/.*"])

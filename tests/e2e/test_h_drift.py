@@ -11,6 +11,7 @@ import pytest
 @pytest.fixture
 def job(slurm):
     """A running batch job on every node, which has to end well whatever is done to the objects around it."""
+    slurm.sh("rm -f ~/drift.end").ok()
     submitted = slurm.sh(
         "sbatch --parsable -N2 -o ~/drift.out --wrap 'while [ ! -e ~/drift.end ]; do sleep 1; done; echo well'"
     )
@@ -150,21 +151,18 @@ def policy_labels(slurm) -> dict[str, str]:
 
 
 def test_healing_pauses_after_an_update_that_died_and_goes_on_after_the_next(slurm):
-    stack = slurm.cluster.stack
     slurm.pulumi("config", "set", "--path", "pulumi-slurm:slurm.options.KillWait", "45").ok()
-    slurm.kill_up(lambda line: "slurm-ledger " in line and "updated" in line)
     try:
+        slurm.kill_up(lambda line: "slurm-ledger " in line and "updated" in line)
         slurm.wait("healing pauses", lambda: healing(slurm) == ("False", "UpdateInProgress"))
         slurm.kubectl("label", "networkpolicy", "slurm-controller", "mine=x").ok()
         # A pass later it would be gone.
         seen = slurm.get("lease", "slurm-operator")["spec"]["renewTime"]
         slurm.wait("time passes", lambda: slurm.get("lease", "slurm-operator")["spec"]["renewTime"] > seen)
         assert policy_labels(slurm)["mine"] == "x"
-        stack.clear_dead_lock()
         up(slurm)
         slurm.wait("healing goes on", lambda: healing(slurm)[0] == "True")
         slurm.wait("what was edited meanwhile is healed", lambda: "mine" not in policy_labels(slurm))
     finally:
         slurm.pulumi("config", "rm", "--path", "pulumi-slurm:slurm.options.KillWait").ok()
-        stack.clear_dead_lock()
         slurm.pulumi("up", "--refresh", "--yes", "--skip-preview").ok()

@@ -33,16 +33,16 @@ def by_administrator(slurm, *changes: str) -> None:
 
 @contextlib.contextmanager
 def full_tmp(slurm, node: str) -> Iterator[None]:
-    slurm.on_pod(node, FILL).ok()
     try:
+        slurm.on_pod(node, FILL).ok()
         yield
     finally:
         slurm.on_pod(node, EMPTY).ok()
 
 
 def test_a_node_that_fails_a_check_is_drained_by_slurms_own_rounds_and_users_can_not_switch_that_off(slurm):
-    assert slurm.sh(f"srun -n1 -w cpu-0 sudo bash -c {shlex.quote(SWITCH_OFF)}").ok() == "tried"
     try:
+        assert slurm.sh(f"srun -n1 -w cpu-0 sudo bash -c {shlex.quote(SWITCH_OFF)}").ok() == "tried"
         with full_tmp(slurm, "cpu-0"):
             slurm.wait("a drain with the reason", lambda: reason(slurm, "cpu-0") == OURS, 120)
             assert slurm.sh("srun -n1 hostname").ok() == "cpu-1"

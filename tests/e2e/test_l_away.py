@@ -85,9 +85,9 @@ def node_program(slurm, name: str) -> int:
 def stopped(*pids: int) -> Iterator[None]:
     """Processes that do nothing for a while, as when their machine hangs: their sockets accept, nobody answers."""
     assert pids
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
     try:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
         yield
     finally:
         for pid in pids:
