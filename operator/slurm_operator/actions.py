@@ -72,7 +72,11 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: moves
             lease.check()
             await rest.drain(name, decided.reason)
             metrics.DRAINS.labels(decided.reason.removeprefix(names.REASON_PREFIX).partition(" ")[0]).inc()
-            purposes = {names.SCALE_IN_REASON: "it is to be removed", names.UPDATE_REASON: "it is to be updated"}
+            purposes = {
+                names.SCALE_IN_REASON: "it is to be removed",
+                names.UPDATE_REASON: "it is to be updated",
+                names.NEW_REASON: "it stays, and is to be seen to work",
+            }
             return f"drained {name}: {purposes.get(decided.reason) or decided.reason.removeprefix(names.REASON_PREFIX)}"
         case moves.Undrain(node=name):
             now = await rest.node(name)

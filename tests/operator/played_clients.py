@@ -104,6 +104,9 @@ class PlayedRest(SlurmRest):
         assert name not in self.cluster.foreign, f"the drain of {name} is another's"
         own = (UNFIT, names.NEW_REASON, *slurm_nodes.REMOVAL_REASONS)
         over = {names.UPDATE_REASON: own, names.SCALE_IN_REASON: (names.UPDATE_REASON,)}
+        over[names.NEW_REASON] = slurm_nodes.OUR_REASONS
+        if reason == names.NEW_REASON and record.reason.startswith(names.NODE_REASON):
+            over[reason] = (record.reason,)
         machines = (names.NEW_REASON, *slurm_nodes.OUR_REASONS) if reason.startswith(names.NODE_REASON) else ()
         assert not record.drained or record.reason in (*over.get(reason, ()), *machines), (
             f"{name} was drained already: {record.reason}"
@@ -115,6 +118,7 @@ class PlayedRest(SlurmRest):
         cluster, pod = self.cluster, self.cluster.pods[name]
         assert name not in cluster.foreign, f"the drain of {name} is another's"
         assert pod.phase == "up", f"{name} is to serve and its pod is {pod.phase}"
+        assert not cluster.is_sick(name), f"{name} is to serve and is unfit"
         assert not pod.evictable, f"{name} is to serve and its pod may be evicted"
         cluster.records[name].undrain(names.SLURM_USER)
 

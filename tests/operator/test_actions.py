@@ -161,6 +161,10 @@ def test_a_pod_stays_whose_repair_was_for_a_node_that_slurm_no_longer_tells_of(
         (names.SCALE_IN_REASON, names.SLURM_USER, NOTE, True),
         (f"{names.UPDATE_REASON}{names.DEADLINE_PASSED}", names.SLURM_USER, NOTE, True),
         (names.UPDATE_REASON, "root", NOTE, False),
+        (names.UPDATE_REASON, names.SLURM_USER, names.NEW_REASON, True),
+        (NOTE, names.SLURM_USER, names.NEW_REASON, True),
+        (NOTE, "root", names.NEW_REASON, False),
+        (UNFIT, "root", names.NEW_REASON, False),
     ],
 )
 def test_a_drain_of_ours_may_get_another_reason_of_ours_and_an_unfit_nodes_that_of_an_update(

@@ -135,6 +135,18 @@ def test_our_drain_goes_when_the_machine_is_well_again(size: replicas.Scale, see
     assert (Undrain("cpu-1") in decide(size, seen)) is lifted
 
 
+def test_a_node_that_is_unfit_when_its_machine_is_well_again_may_say_so_and_takes_no_job() -> None:
+    mine = dataclasses.replace(drained(), started=NOW)
+    assert decide(scale(WELL, ready=False), mine) == [Drain("cpu-1", "pulumi-slurm:new")]
+    leaving = dataclasses.replace(scale(WELL, ready=False), wanted=1)
+    assert decide(leaving, mine) == []
+    for size in (scale(CORDONED, ready=False), scale(AWAY, ready=False), scale(WELL, ready=False, evictable=True)):
+        assert machines.without_early_undrains(size, [Drain("cpu-1", "pulumi-slurm:new")]) == []
+    as_new = {"cpu-1": dataclasses.replace(mine, reason="pulumi-slurm:new")}
+    assert machines.moves(scale(AWAY, ready=False), as_new, None)[1:] == drain("k8s-1 is not ready")
+    assert machines.moves(scale(WELL, ready=False), as_new, None) == []
+
+
 def test_a_pod_may_be_evicted_when_its_node_is_drained_and_strictly_idle() -> None:
     assert decide(scale(), drained()) == [SetEvictable("cpu-1", "7", evictable=True)]
     theirs = drained(reason="a fan is broken", reason_user="alice")

@@ -172,7 +172,8 @@ def test_a_record_of_the_pod_before_is_undrained_only_when_the_pod_is_ready() ->
     assert again(None, ready=False, running=False, machine="") == [], "scaled in, ended, and scaled out again"
     assert again(-60, ready=False) == []
     assert again(-60) == [Undrain("cpu-0")]
-    assert again(5, ready=False) == [Undrain("cpu-0")], "it is this pod's, and a sick node drains itself"
+    as_new = [Drain("cpu-0", "pulumi-slurm:new")]
+    assert again(5, ready=False) == as_new, "it is this pod's, and a sick node then says what it lacks"
 
 
 def test_a_node_above_the_current_size_is_undrained_only_after_the_size_was_raised() -> None:

@@ -204,8 +204,9 @@ def test_a_template_that_is_changed_back_gives_the_node_back() -> None:
 def test_an_unfit_node_whose_update_is_taken_back_or_paused_tells_again_what_it_lacks() -> None:
     since = NOW + datetime.timedelta(minutes=1)
     relabelled = updating("cpu-0", started=since, reason_set=since)
-    assert decide(scale([pod("cpu-0", NEW, ready=False)]), [relabelled]) == [Undrain("cpu-0")]
-    assert decide(scale([pod("cpu-0", ready=False)], paused=True), [relabelled]) == [Undrain("cpu-0")]
+    as_new = [Drain("cpu-0", "pulumi-slurm:new")]
+    assert decide(scale([pod("cpu-0", NEW, ready=False)]), [relabelled]) == as_new, "it takes no job meanwhile"
+    assert decide(scale([pod("cpu-0", ready=False)], paused=True), [relabelled]) == as_new
     predecessors = dataclasses.replace(relabelled, started=NOW - datetime.timedelta(minutes=1))
     assert decide(scale([pod("cpu-0", NEW, ready=False)]), [predecessors]) == []
 

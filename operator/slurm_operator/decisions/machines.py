@@ -83,8 +83,9 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
     for name, pod in scale.pods.items():
         node, stands = nodes.get(name), case(scale, name)[0]
         # One that leaves may be idle, and on its way already: it must not serve again.
-        if node and stands is Case.WELL and pod.ready and name in staying and slurm_nodes.is_machine_drain(node):
-            found.append(Undrain(name))
+        is_back = node and stands is Case.WELL and name in staying and slurm_nodes.is_machine_drain(node)
+        if node and is_back and replicas.is_record_of(node, pod):
+            found.append(replicas.given_back(name, pod))
         if pod.evictable:
             if stands is Case.WELL or (node and not slurm_nodes.looks_idle(node)):
                 found.append(SetEvictable(name, pod.resource_version, evictable=False))
@@ -95,7 +96,12 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
 
 def without_early_undrains(scale: Scale, moves: Iterable[Move]) -> list[Move]:
     """Leave the drains of nodes that may be evicted, or whose machine is to be emptied: jobs would come in between."""
-    return [move for move in moves if not isinstance(move, Undrain) or _may_serve(scale, move.node)]
+    return [
+        move
+        for move in moves
+        if not (isinstance(move, Undrain) or (isinstance(move, Drain) and move.reason == names.NEW_REASON))
+        or _may_serve(scale, move.node)
+    ]
 
 
 def findings(scale: Scale, nodes: Nodes) -> tuple[list[Finding], list[Finding]]:
@@ -133,7 +139,7 @@ def _drains(scale: Scale, nodes: Nodes) -> list[tuple[str, str]]:
         stands, words = case(scale, name)
         if name not in nodes or stands in (Case.WELL, Case.UNKNOWN):
             continue
-        if slurm_nodes.is_drained(nodes[name]) and name not in back:
+        if slurm_nodes.is_drained(nodes[name]) and not (name in back or slurm_nodes.is_new(nodes[name])):
             continue
         if stands is Case.ENDING and not slurm_nodes.has_work(nodes[name]):
             continue  # It is gone in a moment.

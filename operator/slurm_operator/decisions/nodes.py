@@ -78,6 +78,8 @@ def may_become(node: SlurmNode, reason: str) -> bool:
         # Under one for a removal that was taken back there may be a pod that never came up.
         own = is_new(node) or (is_drained(node) and node.reason.startswith(names.UNFIT_REASONS))
         return own or is_our_drain(node, *REMOVAL_REASONS)
+    if reason == names.NEW_REASON:
+        return is_our_drain(node) or is_machine_drain(node)
     return reason == names.SCALE_IN_REASON and is_our_drain(node, names.UPDATE_REASON)
 
 

@@ -104,7 +104,7 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
         nodes: the listing with which this pass began.
         evidence: full listings of nodes and jobs made after `nodes`; None if none were made.
     """
-    found: list[Move] = [Undrain(name) for name in wanted_back(scale, nodes)]
+    found: list[Move] = [given_back(name, scale.pods[name]) for name in wanted_back(scale, nodes)]
     if scale.wanted > scale.current:
         found.append(SetReplicas(scale.stateful_set, scale.wanted, scale.current, scale.resource_version))
     limit = (scale.removal.deadline_seconds, scale.now, names.SCALE_IN_REASON)
@@ -166,8 +166,13 @@ def _may_be_given_back(node: SlurmNode, pod: Pod) -> bool:
     return slurm_nodes.is_our_drain(node, *slurm_nodes.REMOVAL_REASONS) and is_record_of(node, pod)
 
 
+def given_back(name: str, pod: Pod) -> Undrain | Drain:
+    """End a drain of ours; a node that is not seen to work is as a new one, which replaces that by what it lacks."""
+    return Undrain(name) if pod.ready else Drain(name, names.NEW_REASON)
+
+
 def is_record_of(node: SlurmNode, pod: Pod) -> bool:
-    """Whether a pod has registered, and the record is not its predecessor's; if it is unfit, it drains itself again."""
+    """Whether a pod has registered, and the record is not its predecessor's."""
     return pod.ready or (node.started is not None and pod.created is not None and node.started >= pod.created)
 
 

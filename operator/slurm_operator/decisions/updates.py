@@ -11,8 +11,8 @@ import dataclasses
 
 from slurm_operator import names
 from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.decisions.moves import DeletePod, Drain, Move, Purpose, TakeJobs, Undrain
-from slurm_operator.decisions.replicas import Scale, free, is_record_of
+from slurm_operator.decisions.moves import DeletePod, Drain, Move, Purpose, TakeJobs
+from slurm_operator.decisions.replicas import Scale, free, given_back, is_record_of
 from slurm_operator.seen import Evidence, Nodes, SlurmNode
 
 
@@ -62,7 +62,7 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "")
     """
     old = _to_move(scale)
     stale = [name for name in _there(scale) if name in nodes and _is_stale(nodes[name])]
-    found: list[Move] = [Undrain(name) for name in wanted_back(scale, nodes)]
+    found: list[Move] = [given_back(name, scale.pods[name]) for name in wanted_back(scale, nodes)]
     if hold:
         return found
     limit = (scale.update.deadline_seconds, scale.now, names.UPDATE_REASON)
