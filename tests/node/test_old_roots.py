@@ -1,6 +1,7 @@
 """Old roots go when nobody uses them and there are too many, and never otherwise."""
 
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from slurm_node import account_sync, keeper, old_roots, paths, settings
 from slurm_node.old_roots import OldRoot, surplus
 
+from tests.node.nested_folders import nest
 from tests.node.test_account_sync import make_root
 
 HOUR = 3600.0
@@ -109,6 +111,27 @@ def test_what_a_collector_that_was_ended_left_is_removed(volume: Path) -> None:
     (volume / "roots/.collecting-r0/etc").mkdir(parents=True)
     old_roots.collect(volume, 9, (), NAMED)
     assert not (volume / "roots/.collecting-r0").exists()
+
+
+def test_a_root_goes_however_deep_people_nested_folders_in_it(volume: Path) -> None:
+    nest(volume / "roots/r1", "d", 3000)
+    try:
+        old_roots.collect(volume, 2, (), NAMED)
+        assert sorted(path.name for path in (volume / "roots").iterdir()) == ["r2", "r3"]
+    finally:
+        # Nor could the tests' own way, if it is still there.
+        subprocess.run(["rm", "-rf", volume / "roots"], check=True)
+
+
+def test_a_root_that_can_not_be_deleted_is_said_and_no_defect(
+    volume: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/rm").write_text("#!/bin/sh\necho 'rm: no' >&2\nexit 1\n")
+    (tmp_path / "bin/rm").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    with pytest.raises(OSError, match="collecting-r1 can't be deleted: rm: no"):
+        old_roots.collect(volume, 2, (), NAMED)
 
 
 def test_a_pod_says_that_it_uses_its_root(volume: Path) -> None:

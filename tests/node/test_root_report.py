@@ -4,11 +4,14 @@ import errno
 import hashlib
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
 from slurm_node import inventory, paths, root_report
 from slurm_node.log import NodeError
+
+from tests.node.nested_folders import nest
 
 STATUS = "Package: {0}\nStatus: install ok installed\nVersion: {1}\nDescription: x\n more: y\n\n"
 
@@ -126,15 +129,16 @@ def test_what_vanishes_while_a_root_is_walked_through_is_passed_over(
     (root / "opt/link").symlink_to("file")
     real = os.scandir
 
-    def scandir(path: Path) -> list[os.DirEntry[str]]:
+    def scandir(opened: Path) -> list[os.DirEntry[str]]:
         """As if people deleted what was just listed."""
+        path = opened.resolve()
         if path == root / "opt/stale":
             raise OSError(errno.ESTALE, "Stale file handle")
         if path == root / "opt/folder2":
             (path / "file").unlink()
             path.rmdir()
             path.write_text("now a file")
-        found = list(real(path))
+        found = list(real(opened))
         if path == root / "opt":
             (path / "file").unlink()
             (path / "link").unlink()
@@ -144,6 +148,43 @@ def test_what_vanishes_while_a_root_is_walked_through_is_passed_over(
 
     monkeypatch.setattr(inventory.os, "scandir", scandir)
     assert "opt/stays" in changes(root).files.added
+
+
+def test_a_folder_that_becomes_a_link_is_not_walked_through(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/secret").write_text("x")
+    (root / "opt/folder").mkdir()
+    real = os.scandir
+
+    def scandir(opened: Path) -> list[os.DirEntry[str]]:
+        if opened.resolve() == root / "opt/folder":
+            (root / "opt/folder").rmdir()
+            (root / "opt/folder").symlink_to(tmp_path / "outside")
+        return list(real(opened))
+
+    monkeypatch.setattr(inventory.os, "scandir", scandir)
+    assert not [path for path in inventory.look(root).files if "secret" in path]
+
+
+def test_what_stands_for_a_packages_list_is_neither_followed_nor_waited_for(root: Path, tmp_path: Path) -> None:
+    (root / "opt/mine").write_text("x")
+    (tmp_path / "outside").write_text("/opt/mine\n")
+    names = ("link", "pipe", "../../../../../outside")
+    (root / "var/lib/dpkg/status").write_text("".join(STATUS.format(name, "1") for name in names))
+    (root / "var/lib/dpkg/info/link.list").symlink_to(tmp_path / "outside")
+    pipe = root / "var/lib/dpkg/info/pipe.list"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("/opt/mine\n",))
+    writer.start()
+    try:
+        assert "opt/mine" in changes(root).files.added
+    finally:
+        # The writer waits for somebody who reads.
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        writer.join()
+        os.close(reader)
 
 
 def test_a_name_that_is_no_text_is_told(root: Path) -> None:
@@ -170,11 +211,17 @@ def test_of_a_root_without_notes_nothing_can_be_told(root: Path) -> None:
 
 
 def test_folders_may_be_nested_as_deep_as_people_like(root: Path) -> None:
-    deep = "/".join(["d"] * 1200)
-    subprocess.run(["mkdir", "-p", deep], cwd=root / "opt", check=True)
+    nest(root / "opt", "d", 1200)
     try:
         found = changes(root).files.added
     finally:
         # Python's own way of removing it, at the end of the tests, calls itself for each folder.
         subprocess.run(["rm", "-r", "d"], cwd=root / "opt", check=True)
     assert found == ["opt/d"]
+
+
+def test_a_path_that_is_longer_than_paths_may_be_is_told_by_its_beginning(root: Path) -> None:
+    name = "d" * 250
+    nest(root / "opt", name, 20)
+    (root / "opt/mine").write_text("x")
+    assert changes(root).files.added == [f"opt/{name}", "opt/mine"]

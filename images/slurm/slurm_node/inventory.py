@@ -22,8 +22,9 @@ from slurm_node.system import opened_inside
 Facts = tuple[int, int, int, int, int, str]
 """Mode with kind, owner, group, size, time in seconds, target of a link. Of folders without size and time."""
 SAMPLED_FILES, SAMPLED_BYTES = 1000, 1 << 16
-CHANGED_MEANWHILE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE, errno.EINVAL)
-"""What a path of a directory's listing fails with when it is gone, or another kind of file, by then."""
+PASSED_OVER = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE, errno.EINVAL, errno.ENAMETOOLONG)
+"""What a path of a directory's listing fails with when it is gone, or another kind of file, by then; the last: when it
+is longer than a path may be, as people can nest folders."""
 DPKG_STATUS = "var/lib/dpkg/status"
 DPKG_LISTS = "var/lib/dpkg/info"
 
@@ -93,8 +94,8 @@ def _walk(root: Path, folder: str, device: int) -> Iterator[tuple[str, os.stat_r
 
 def _entries(root: Path, folder: str) -> list[tuple[str, os.stat_result, str]]:
     result = []
-    with _in_use():
-        for entry in os.scandir(root / folder):
+    with _in_use(), opened_inside(root, f"/{folder}") as opened:
+        for entry in os.scandir(opened):
             with _in_use():
                 found = entry.stat(follow_symlinks=False)
                 target = str(Path(entry.path).readlink()) if stat.S_ISLNK(found.st_mode) else ""
@@ -104,11 +105,11 @@ def _entries(root: Path, folder: str) -> list[tuple[str, os.stat_result, str]]:
 
 @contextmanager
 def _in_use() -> Iterator[None]:
-    """Passes over what jobs and logins delete while their root is walked through."""
+    """Passes over what jobs and logins delete, or put something else for, while their root is walked through."""
     try:
         yield
     except OSError as error:
-        if error.errno not in CHANGED_MEANWHILE:
+        if error.errno not in PASSED_OVER:
             raise
 
 
@@ -188,11 +189,8 @@ def load_image(volume: Path, revision: str) -> Image | None:
 
 def packages(root: Path) -> dict[str, str]:
     """Returns Debian packages that are installed, name → version; empty where dpkg is not used (deb822(5))."""
-    found = image_root.inside(root, f"/{DPKG_STATUS}")
-    if found is None or not found.is_file():
-        return {}
     result: dict[str, str] = {}
-    for block in found.read_text(errors="replace").split("\n\n"):
+    for block in _text(root, image_root.inside(root, f"/{DPKG_STATUS}")).split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line and line[:1] != " ")
         if fields.get("Status", "").endswith(" installed"):
             result[fields.get("Package", "")] = fields.get("Version", "")
@@ -210,10 +208,18 @@ def system_accounts(root: Path) -> set[str]:
 
 def conffiles(root: Path) -> dict[str, str]:
     """Returns the configuration files of installed Debian packages, path → MD5 sum as the package brought it."""
-    found = image_root.inside(root, f"/{DPKG_STATUS}")
-    lines = found.read_text(errors="replace").splitlines() if found and found.is_file() else []
+    lines = _text(root, image_root.inside(root, f"/{DPKG_STATUS}")).splitlines()
     rows = (line.split() for line in lines if line.startswith(" /"))
     return {row[0].lstrip("/"): row[1] for row in rows if len(row) > 1}
+
+
+def _text(root: Path, path: Path | None) -> str:
+    """Reads a plain file; "" for anything else, which people may have put in its place: a link, a pipe."""
+    if path is not None:
+        with _in_use(), opened_inside(root, f"/{path.relative_to(root)}") as opened:
+            if opened.is_file():
+                return opened.read_text(errors="replace")
+    return ""
 
 
 def checksum(root: Path, path: str) -> str:
@@ -230,14 +236,13 @@ def files_of_packages(root: Path, names: Iterable[str]) -> set[str]:
     folder = image_root.inside(root, f"/{DPKG_LISTS}")
     if folder is None:
         return set()
-    links = {entry.name: str(Path(entry.path).readlink()) for entry in os.scandir(root) if entry.is_symlink()}
-    result: set[str] = set()
-    for name in names:
-        for file in [folder / f"{name}.list", *folder.glob(f"{name}:*.list")]:
-            lines: list[str] = []
-            with _in_use():
-                lines = file.read_text(errors="replace").splitlines()
-            for line in lines:
-                top, slash, rest = line.lstrip("/").partition("/")
-                result.add(f"{links.get(top, top).strip('/')}{slash}{rest}")
+    links = {path: target for path, _, target in _entries(root, "") if target}
+    wanted, result = set(names), set[str]()
+    for path, _, _ in _entries(root, str(folder.relative_to(root))):
+        name, _, kind = path.rpartition("/")[2].rpartition(".")
+        if kind != "list" or name.partition(":")[0] not in wanted:
+            continue
+        for line in _text(root, root / path).splitlines():
+            top, slash, rest = line.lstrip("/").partition("/")
+            result.add(f"{links.get(top, top).strip('/')}{slash}{rest}")
     return result

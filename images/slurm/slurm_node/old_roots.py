@@ -130,8 +130,15 @@ def _collect(volume: Path, keep: int, persistent: Iterable[str], named: Collecti
         paths.manifest_of(volume, revision).unlink()
         say(f"deleting the root {revision}: nobody uses it, no configuration names it, and {keep} newer ones are there")
     for aside in (volume / "roots").glob(".collecting-*"):
-        shutil.rmtree(aside)
+        _delete(aside)
         shutil.rmtree(_uses(volume, aside.name.removeprefix(".collecting-")), ignore_errors=True)
+
+
+def _delete(root: Path) -> None:
+    """Deletes a root, in which people may have nested folders deeper than Python's own way can go."""
+    done = subprocess.run(["rm", "-rf", "--", str(root)], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if done.returncode != 0:
+        raise OSError(f"{root} can't be deleted: {done.stderr.decode(errors='replace').partition(chr(10))[0]}")
 
 
 def _uses(volume: Path, revision: str) -> Path:
