@@ -212,13 +212,20 @@ def test_an_unfit_node_whose_update_is_taken_back_or_paused_tells_again_what_it_
 
 
 def test_a_new_slurmd_on_its_predecessors_record_is_started_again() -> None:
-    size = scale([pod("cpu-0", NEW)])
+    size = scale([pod("cpu-0", NEW, created=NOW + datetime.timedelta(seconds=50))])
     stale = updating("cpu-0", reason_set=NOW, started=NOW + datetime.timedelta(seconds=60))
     assert updates.needs_evidence(size, {"cpu-0": stale})
     assert decide(size, [stale]) == [restarted("cpu-0")]
     assert decide(size, [updating("cpu-0", reason_set=NOW, started=NOW - datetime.timedelta(seconds=60))]) == [
         Undrain("cpu-0")
     ]
+
+
+@pytest.mark.parametrize("size", [scale([pod("cpu-0")], paused=True), scale([pod("cpu-0", NEW)])])
+def test_a_slurmd_that_only_read_another_configuration_under_its_drain_is_given_back(size: replicas.Scale) -> None:
+    since = NOW + datetime.timedelta(hours=1)
+    read = updating("cpu-0", reason_set=since, started=since + datetime.timedelta(hours=1))
+    assert decide(size, [read]) == [Undrain("cpu-0")]
 
 
 def test_a_pause_starts_nothing_and_gives_drained_nodes_back() -> None:

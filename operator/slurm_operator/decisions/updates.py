@@ -13,7 +13,7 @@ from slurm_operator import names
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.moves import DeletePod, Drain, Move, Purpose, TakeJobs
 from slurm_operator.decisions.replicas import Scale, free, given_back, is_record_of
-from slurm_operator.seen import Evidence, Nodes, SlurmNode
+from slurm_operator.seen import Evidence, Nodes, Pod, SlurmNode
 
 
 def outdated(scale: Scale) -> list[str]:
@@ -46,9 +46,7 @@ def is_outdated(scale: Scale, name: str) -> bool:
 
 def needs_evidence(scale: Scale, nodes: Nodes) -> bool:
     """Whether full listings could lead to the restart of a pod."""
-    return any(name not in nodes or _looks_free(nodes[name]) for name in outdated(scale)) or any(
-        _is_stale(nodes[name]) for name in scale.members() if name in nodes
-    )
+    return bool(_stale(scale, nodes)) or any(name not in nodes or _looks_free(nodes[name]) for name in outdated(scale))
 
 
 def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "") -> list[Move]:
@@ -61,7 +59,6 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "")
         hold: why nothing may begin or go on; empty if nothing keeps it.
     """
     old = _to_move(scale)
-    stale = [name for name in _there(scale) if name in nodes and _is_stale(nodes[name])]
     found: list[Move] = [given_back(name, scale.pods[name]) for name in wanted_back(scale, nodes)]
     if hold:
         return found
@@ -75,7 +72,7 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "")
     going = free(scale, nodes, evidence)
     found += [
         DeletePod(name, scale.pods[name].resource_version, Purpose.UPDATE, "a new one has the current template")
-        for name in dict.fromkeys([*old, *stale])
+        for name in dict.fromkeys([*old, *_stale(scale, nodes)])
         # Only a drain of ours lets a registered node's pod go: another's would be lost with the record.
         if name in going and all(is_updating(listing[name]) for listing in listings if name in listing)
     ]
@@ -84,9 +81,9 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "")
 
 def wanted_back(scale: Scale, nodes: Nodes) -> list[str]:
     """Nodes that need no update any more, or none for now."""
-    old = _to_move(scale)
-    there = [name for name in _there(scale) if name in nodes and name not in old and is_updating(nodes[name])]
-    return [name for name in there if not _is_stale(nodes[name]) and is_record_of(nodes[name], scale.pods[name])]
+    leave = {*_to_move(scale), *_stale(scale, nodes)}
+    there = [name for name in _there(scale) if name in nodes and name not in leave and is_updating(nodes[name])]
+    return [name for name in there if is_record_of(nodes[name], scale.pods[name])]
 
 
 def waiting_for_jobs(scale: Scale, nodes: Nodes) -> list[str]:
@@ -130,11 +127,16 @@ def _turn(node: SlurmNode) -> int:
     return 3 if node.reason.startswith(names.UNFIT_REASONS) else 0
 
 
-def _is_stale(node: SlurmNode) -> bool:
-    """Whether a new slurmd took over the record of the one before: slurmctld then ignores the new one's facts."""
-    if not is_updating(node) or node.started is None or node.reason_set is None:
+def _stale(scale: Scale, nodes: Nodes) -> list[str]:
+    """Nodes whose pod took over the record of the one before: slurmctld then ignores what the new slurmd says."""
+    return [name for name in _there(scale) if name in nodes and _is_stale(nodes[name], scale.pods[name])]
+
+
+def _is_stale(node: SlurmNode, pod: Pod) -> bool:
+    if not is_updating(node) or node.started is None or node.reason_set is None or pod.created is None:
         return False
-    return node.started > node.reason_set and "NOT_RESPONDING" not in node.states
+    # A slurmd that reads another configuration starts anew in its pod, with the facts that slurmctld knows.
+    return node.started >= pod.created > node.reason_set and "NOT_RESPONDING" not in node.states
 
 
 def _is_moving(scale: Scale, name: str, nodes: Nodes) -> bool:
