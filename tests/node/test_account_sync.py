@@ -98,6 +98,28 @@ def test_a_broken_file_in_one_root_removes_nobody_in_another_and_holds_up_nobody
     assert (etc(volume, "r2") / "passwd").read_text() == PASSWD + ALICE + BOB
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["odd:x:\u00b2:1::/:/bin/sh", pytest.param(f"odd:x:{'9' * 5000}:1::/:/bin/sh", id="long"), "odd:x:", "odd", ""],
+)
+def test_a_line_that_means_nobody_stays_and_holds_up_nobody(volume: Path, line: str) -> None:
+    replace(etc(volume, "r2") / "passwd", f"{PASSWD}{line}\n")
+    replace(etc(volume, "r1") / "passwd", PASSWD + ALICE)
+    account_sync.synchronize(volume)
+    assert (etc(volume, "r2") / "passwd").read_text() == f"{PASSWD}{line}\n{ALICE}"
+    assert (etc(volume, "r1") / "passwd").read_text() == PASSWD + ALICE
+
+
+@pytest.mark.parametrize("name", ["Zo\u2028\u0085e", "\x0c", "\r"])
+def test_no_part_of_a_name_is_taken_for_the_end_of_a_line(volume: Path, name: str) -> None:
+    zoe = f"zoe:x:1007:1007:{name}:/home/zoe:/bin/sh\n"
+    replace(etc(volume, "r2") / "passwd", PASSWD + zoe)
+    replace(etc(volume, "r1") / "passwd", PASSWD + ALICE)
+    account_sync.synchronize(volume)
+    assert (etc(volume, "r1") / "passwd").read_bytes().decode() == PASSWD + ALICE + zoe
+    assert (etc(volume, "r2") / "passwd").read_bytes().decode() == PASSWD + zoe + ALICE
+
+
 def test_a_root_without_its_folder_of_accounts_holds_up_nobody(volume: Path, capfd: pytest.CaptureFixture[str]) -> None:
     etc(volume, "r2").rename(volume / "elsewhere")
     replace(etc(volume, "r1") / "passwd", PASSWD + ALICE)

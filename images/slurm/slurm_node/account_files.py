@@ -77,18 +77,23 @@ def names(folder: int) -> list[str]:
 
 
 def text(folder: int, name: str) -> str | None:
-    """Returns a plain file's text; None for anything else."""
+    """Returns a plain file's text as it is; None for anything else."""
     try:
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError:
         return None
-    with os.fdopen(file, encoding="utf-8", errors="surrogateescape") as opened:
+    with os.fdopen(file, encoding="utf-8", errors="surrogateescape", newline="") as opened:
         return opened.read() if stat.S_ISREG(os.fstat(file).st_mode) else None
 
 
 def read(folder: int) -> Accounts:
     """Reads the account files of an /etc; a missing one is empty."""
-    return Accounts({name: tuple((text(folder, name) or "").splitlines()) for name in FILES})
+    return Accounts({name: _lines(text(folder, name) or "") for name in FILES})
+
+
+def _lines(content: str) -> tuple[str, ...]:
+    """Splits as the C library does: in a name, Unicode's separators are letters."""
+    return tuple(content.removesuffix("\n").split("\n")) if content else ()
 
 
 def write(folder: int, before: Accounts, after: Accounts) -> None:

@@ -22,6 +22,8 @@ FIRST_SUBORDINATE_ID = 100_000
 SUBORDINATE_IDS = 65_536
 FILES = ("passwd", "shadow", "group", "gshadow", "subuid", "subgid")
 NAME = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
+NUMBER = re.compile(r"[0-9]{1,10}")
+"""An id in a file that people write: all that Python calls a digit would be more than it can count with."""
 
 
 def is_ordinary(number: int) -> bool:
@@ -42,7 +44,7 @@ class Accounts:
     def ids(self, file: str) -> dict[str, int]:
         """Returns name → numeric id of passwd or group."""
         fields = (line.split(":") for line in self.lines.get(file, ()))
-        return {each[0]: int(each[2]) for each in fields if len(each) > 2 and each[2].isdigit()}
+        return {each[0]: int(each[2]) for each in fields if len(each) > 2 and NUMBER.fullmatch(each[2])}
 
     def homes(self) -> dict[str, str]:
         """Returns name → home folder of passwd."""
@@ -133,7 +135,7 @@ def _next_subordinate(accounts: Accounts) -> int:
     ends = [
         int(fields[1]) + int(fields[2])
         for line in accounts.lines.get("subuid", ())
-        if len(fields := line.split(":")) == 3 and fields[1].isdigit() and fields[2].isdigit()
+        if len(fields := line.split(":")) == 3 and NUMBER.fullmatch(fields[1]) and NUMBER.fullmatch(fields[2])
     ]
     return max([FIRST_SUBORDINATE_ID, *ends])
 

@@ -83,8 +83,8 @@ def with_people(accounts: Accounts, people: People) -> Accounts:
                 kept.append(line)
                 wanted.pop(name, None)
             elif name in wanted:
-                kept += wanted.pop(name).splitlines()
-        kept += [line for text in wanted.values() for line in text.splitlines()]
+                kept += wanted.pop(name).split("\n")
+        kept += [line for text in wanted.values() for line in text.split("\n")]
         is_group = file in ("group", "gshadow")
         lines[file] = tuple(_joined(line, people, users) for line in kept) if is_group else tuple(kept)
     return Accounts(lines)
