@@ -39,13 +39,14 @@ def scale(
 ) -> replicas.Scale:
     """A set of pods, each on a machine of its own, of which that of cpu-1 is `machine`; None: it is gone."""
     pods = {
-        f"cpu-{n}": pod(f"cpu-{n}", machine=f"k8s-{n}", created=LONG_AGO, resource_version="7") for n in range(size)
+        f"cpu-{n}": pod(f"cpu-{n}", machine=f"k8s-{n}", created=LONG_AGO, resource_version="7", revision="now")
+        for n in range(size)
     }
     # `replace` wants each field's own type, which keywords of any kind do not tell.
     pods["cpu-1"] = dataclasses.replace(pods["cpu-1"], **changes)  # type: ignore[arg-type]
     there = {f"k8s-{n}": WELL for n in range(size)} | {"k8s-1": machine}
     found = {name: each for name, each in there.items() if each is not None}
-    return replicas.Scale("cpu", size, size, "9", pods, NOW, machines=found if known else None)
+    return replicas.Scale("cpu", size, size, "9", pods, NOW, "now", machines=found if known else None)
 
 
 def drained(cpus: int = 0, **of: str) -> SlurmNode:

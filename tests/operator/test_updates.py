@@ -72,6 +72,7 @@ def test_a_repair_that_was_noted_takes_room() -> None:
 def test_as_long_as_the_newest_template_is_unknown_nothing_moves() -> None:
     unknown = dataclasses.replace(three(), revision="")
     assert decide(unknown, ALL_IDLE) == []
+    assert decide(unknown, [updating("cpu-0", "MIXED", cpus=1), *ALL_IDLE[1:]]) == [], "its drain stays"
 
 
 def test_as_many_nodes_are_drained_as_may_be_out_of_service() -> None:

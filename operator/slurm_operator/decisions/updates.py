@@ -80,7 +80,9 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "")
 
 
 def wanted_back(scale: Scale, nodes: Nodes) -> list[str]:
-    """Nodes that need no update any more, or none for now."""
+    """Nodes that need no update any more, or none for now; nobody knows while the newest template is unknown."""
+    if not (scale.revision or scale.update.paused):
+        return []
     leave = {*_to_move(scale), *_stale(scale, nodes)}
     there = [name for name in _there(scale) if name in nodes and name not in leave and is_updating(nodes[name])]
     return [name for name in there if is_record_of(nodes[name], scale.pods[name])]
