@@ -238,13 +238,12 @@ def test_a_source_that_is_away_is_told_as_such(tmp_path: Path) -> None:
 
 def test_storage_that_hangs_holds_up_nobody(tmp_path: Path) -> None:
     script = """
-        tree.mend = lambda *_: time.sleep(30)  # As one does whose storage is silent.
+        tree.mend = lambda *_: time.sleep(3600)  # As one does whose storage is silent; this script ends long before.
         elsewhere("rmdir scratch")
-        begun = time.monotonic()
         for _ in range(5):
             now += 10
             watch.tick(now)
-        print(time.monotonic() - begun < 5, len(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()))
+        print(len(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()))
         os.kill(watch._process, 9)
     """
-    assert run(tmp_path, script)[0] == "True 1"
+    assert run(tmp_path, script)[0] == "1"
