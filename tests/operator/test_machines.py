@@ -287,6 +287,18 @@ def test_a_dry_run_only_tells_of_a_machine_that_is_away_and_obeys_a_cordon() -> 
     assert decide(dataclasses.replace(scale(), reactions=policy), node("cpu-1")) == drain("k8s-1 is cordoned")
 
 
+@pytest.mark.parametrize("reason", ["update", "scale-in", "node k8s-1 is not ready"])
+def test_a_pod_that_cannot_end_since_its_machine_is_away_asks_for_fencing_whatever_it_was_to_end_for(
+    reason: str,
+) -> None:
+    mine = {"cpu-1": drained(reason=f"pulumi-slurm:{reason}", reason_user="slurm")}
+    (told,) = machines.findings(scale(AWAY, terminating=True), mine)[1]
+    assert told.reason == "AwaitsFencing"
+    assert "node.kubernetes.io/out-of-service=:NoExecute" in told.message
+    for size in (scale(AWAY), scale(WELL, terminating=True), scale(Machine(away_since=NOW), terminating=True)):
+        assert machines.findings(size, mine)[1] == [], "it does not end, it may end, its machine may come back"
+
+
 def test_a_machine_that_waits_for_jobs_is_told() -> None:
     (told,), wrong = machines.findings(scale(), {"cpu-1": drained(1)})
     assert told.message == "k8s-1 is cordoned: cpu-1 may leave when its jobs have ended"

@@ -374,15 +374,6 @@ def test_a_node_that_an_update_took_counts_against_the_budget_of_repairs() -> No
     assert len(decide(scale(at_once=2), unfit("cpu-1"), updating).restarts) == 1
 
 
-def test_a_pod_that_cannot_end_since_its_machine_is_away_asks_for_fencing() -> None:
-    size = placed(AWAY, NOTE)
-    ending = dataclasses.replace(size.pods["cpu-1"], terminating=True)
-    plan = decide(dataclasses.replace(size, pods={**size.pods, "cpu-1": ending}), lost())
-    assert plan.moves == ()
-    assert told(plan) == ["AwaitsFencing"]
-    assert "node.kubernetes.io/out-of-service=:NoExecute" in plan.findings[0].message
-
-
 class Repairs(RuleBasedStateMachine):
     """Nodes fail and recover, jobs come and go, administrators drain, the operator dies between note and deed."""
 

@@ -11,7 +11,17 @@ from slurm_operator.decisions import daemons, replicas, status, updates
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.findings import Finding, Findings
 from slurm_operator.decisions.moves import DeletePod, Drain, Move, Purpose, TakeJobs, Undrain
-from slurm_operator.seen import Evidence, Pod, RemovalPolicy, Restart, Running, SlurmJob, SlurmNode, UpdatePolicy
+from slurm_operator.seen import (
+    Evidence,
+    Machine,
+    Pod,
+    RemovalPolicy,
+    Restart,
+    Running,
+    SlurmJob,
+    SlurmNode,
+    UpdatePolicy,
+)
 
 from tests.operator.test_replicas import NOW, job, node
 from tests.operator.test_status import world
@@ -188,6 +198,14 @@ def test_a_node_that_never_worked_moves_first_and_an_unfit_one_last_which_would_
         assert first(node("cpu-0"), node("cpu-1"), unfit) == [Drain("cpu-1", REASON)]
         assert first(node("cpu-0", "MIXED", cpus=1), node("cpu-1", "MIXED", cpus=1), unfit) == [Drain("cpu-1", REASON)]
         assert first(*(by_itself(f"cpu-{n}", reason) for n in range(3))) == [Drain("cpu-2", REASON)]
+
+
+def test_a_node_whose_machine_is_away_moves_last_for_its_pod_cannot_end() -> None:
+    pods = [pod(f"cpu-{n}", machine=f"k8s-{n}") for n in range(3)]
+    away = dataclasses.replace(scale(pods), machines={"k8s-2": Machine(away_since=NOW)})
+    silent = node("cpu-2", "DOWN", "NOT_RESPONDING")
+    assert decide(away, [node("cpu-0"), node("cpu-1", "MIXED", cpus=1), silent]) == [Drain("cpu-0", REASON)]
+    assert decide(dataclasses.replace(away, machines={}), [*ALL_IDLE[:2], silent]) == [Drain("cpu-2", REASON)]
 
 
 def test_half_a_listing_restarts_nothing() -> None:

@@ -152,10 +152,20 @@ def _drains(scale: Scale, nodes: Nodes) -> list[tuple[str, str]]:
 def _held(scale: Scale, nodes: Nodes) -> list[Finding]:
     if breaker := _breaker(scale):
         return [Finding("BreakerOpen", breaker)]
-    if not scale.reactions.dry_run:
-        return []
+    held = [
+        _awaits_fencing(scale, name) for name, pod in scale.pods.items() if pod.terminating and _is_due(scale, name)
+    ]
     away = [(name, reason) for name, reason in _drains(scale, nodes) if case(scale, name)[0] is Case.AWAY]
-    return [Finding("WouldDrain", f"would drain {name}: {reason}") for name, reason in away]
+    would = [Finding("WouldDrain", f"would drain {name}: {reason}") for name, reason in away]
+    return held + would * scale.reactions.dry_run
+
+
+def _awaits_fencing(scale: Scale, name: str) -> Finding:
+    """A pod was told to end on a machine whose kubelet is away, so that nobody knows whether it has ended."""
+    machine = scale.pods[name].machine
+    ways = f"delete the Kubernetes node, or taint it: kubectl taint node {machine} {FENCED}=:NoExecute"
+    told = f"{name} may still run on {machine}, which is not ready; power that off, then {ways}"
+    return Finding("AwaitsFencing", told, name)
 
 
 def _breaker(scale: Scale) -> str:

@@ -96,10 +96,9 @@ def plan(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "") 
     failed = {*unfit, *_taken(scale, nodes)}
     if unfit and scale.have_one_cause(len(failed), len(scale.members())):
         return Plan(restarts=scale.restarts, findings=(_open_breaker(scale, len(failed), nodes[unfit[0]]),))
-    findings = [_awaits_fencing(scale, name) for name in scale.under_repair() if _is_stuck(scale, name)]
     due = [name for name in unfit if _is_due(scale, nodes[name]) and name not in scale.under_repair()]
     rungs = {name: _rung(scale, nodes[name]) for name in due}
-    findings += [_given_up(scale, nodes[name]) for name in due if rungs[name] is Rung.GIVE_UP]
+    findings = [_given_up(scale, nodes[name]) for name in due if rungs[name] is Rung.GIVE_UP]
     ready = [name for name in due if rungs[name] is not Rung.GIVE_UP]
     if policy.approval:
         waiting = [name for name in ready if approval(nodes[name]) not in scale.approved]
@@ -250,16 +249,3 @@ def _awaits(scale: Scale, node: SlurmNode, rung: Rung) -> Finding:
 def _would(node: SlurmNode, rung: Rung) -> Finding:
     reason = "WouldReplace" if rung is Rung.REPLACE else "WouldRestart"
     return Finding(reason, f"{node.name} would {rung.value}: {node.reason}", node.name)
-
-
-def _is_stuck(scale: Scale, name: str) -> bool:
-    """Whether a pod was told to end on a machine whose kubelet is away, so that nobody knows whether it has ended."""
-    machine = scale.machine(name)
-    return scale.pods[name].terminating and machine is not None and machine.away_since is not None
-
-
-def _awaits_fencing(scale: Scale, name: str) -> Finding:
-    machine = scale.pods[name].machine
-    ways = f"delete the Kubernetes node, or taint it: kubectl taint node {machine} {machines.FENCED}=:NoExecute"
-    told = f"{name} may still run on {machine}, which is not ready; power that off, then {ways}"
-    return Finding("AwaitsFencing", told, name)

@@ -66,7 +66,7 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "")
     found += [TakeJobs(name) for name in old if name in nodes and slurm_nodes.is_overdue(nodes[name], *limit)]
     room = scale.update.max_unavailable - sum(_is_moving(scale, name, nodes) for name in scale.members())
     waiting = [name for name in old if name in nodes and _may_begin(scale, nodes[name])]
-    waiting.sort(key=lambda name: _turn(nodes[name]))
+    waiting.sort(key=lambda name: _turn(scale, nodes[name]))
     found += [Drain(name, names.UPDATE_REASON) for name in waiting[: max(0, room)]]
     listings = (nodes, evidence.nodes) if evidence else ()
     going = free(scale, nodes, evidence)
@@ -121,12 +121,13 @@ def _may_begin(scale: Scale, node: SlurmNode) -> bool:
     return own and node.name not in scale.under_repair()
 
 
-def _turn(node: SlurmNode) -> int:
+def _turn(scale: Scale, node: SlurmNode) -> int:
     """Nodes that never served come first, and one with a long job does not keep the others on the old template."""
-    if not slurm_nodes.is_drained(node):
-        return 1 + slurm_nodes.has_work(node)
-    # An unfit one's machine may be the cause, which no template mends, and until it works the next one waits.
-    return 3 if node.reason.startswith(names.UNFIT_REASONS) else 0
+    machine, drained = scale.machine(node.name), slurm_nodes.is_drained(node)
+    # What a machine lacks, as an unfit node's may, no template mends, and until that one works the next one waits.
+    if (machine and machine.away_since) or (drained and node.reason.startswith(names.UNFIT_REASONS)):
+        return 3
+    return 0 if drained else 1 + slurm_nodes.has_work(node)
 
 
 def _stale(scale: Scale, nodes: Nodes) -> list[str]:
