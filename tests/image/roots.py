@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
+import tempfile
 from pathlib import Path
 
 from devcluster.bootstrap import cache_folder
@@ -26,10 +27,12 @@ def make(name: str, root: Path) -> Path:
     key = hashlib.sha256(" ".join((*OPTIONS, *options, SUITE)).encode()).hexdigest()[:16]
     archive = cache_folder() / f"test-root-{name}-{key}.tar"
     if not archive.exists():
-        unfinished = archive.with_suffix(".part.tar")
         archive.parent.mkdir(parents=True, exist_ok=True)
-        _run("mmdebstrap", "--quiet", *OPTIONS, *options, SUITE, str(unfinished), apt_mirror())
-        unfinished.rename(archive)
+        # A folder of its own: another checkout's tests may make the same one now.
+        with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
+            unfinished = Path(scratch) / "root.tar"
+            _run("mmdebstrap", "--quiet", *OPTIONS, *options, SUITE, str(unfinished), apt_mirror())
+            unfinished.rename(archive)
     root.mkdir()
     _run("tar", "--numeric-owner", "-C", str(root), "-xpf", str(archive))
     if name == "busybox":

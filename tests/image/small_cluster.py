@@ -213,7 +213,7 @@ class SmallCluster:
 
     def start_directory(self, wanted: Mapping[str, object], files: Path, name: str = DIRECTORY) -> None:
         """Starts the pod that follows a directory; ``files`` are those of its Secrets."""
-        shutil.copytree(files, self._folder / "keys" / name)
+        shutil.copytree(files, self._folder / "keys" / name, dirs_exist_ok=True)
         first = f"mv /run/secrets/slurm/{name} /run/secrets/directory; "
         self._start(name, "directory", first=first, SLURM_DIRECTORY=json.dumps(wanted))
 
@@ -251,6 +251,8 @@ class SmallCluster:
         mine = "install -d -o 64030 -g 64030 /run/slurmctld; chown -R 64030:64030 /run/secrets/slurm; "
         become = "exec setpriv --reuid=64030 --regid=64030 --clear-groups " if user else "exec "
         command = f"sh -c {shlex.quote(first + (mine if user else '') + become + f'{ENTRY} {role}')}"
+        if name in self._pods:  # A test that is tried again starts another.
+            self.end(name)
         log = (self._folder / f"{name}.log").open("wb")
         self._pods[name] = subprocess.Popen(
             self._pod(name, command, **environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log

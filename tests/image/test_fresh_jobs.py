@@ -37,6 +37,8 @@ def states(cluster: SmallCluster) -> list[str]:
 @pytest.mark.parametrize("told", ["", TRIALS_SAY], ids=["nobody knows yet", "the trials know"])
 def test_who_waits_reads_why_and_batch_jobs_are_requeued_not_held(cluster: SmallCluster, told: str) -> None:
     home = cluster.root.parents[1] / "persistent/home/alice"
+    cluster.ssh("scancel --me")  # What a first try left.
+    cluster.wait("the node is idle", lambda: cluster.pod(ASK).stdout.startswith("idle"), 90)
     try:
         with at_rest(cluster, WORKER):
             spoiled = cluster.pod(f"set -e; {BREAK}; {told}")
