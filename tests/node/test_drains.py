@@ -1,9 +1,10 @@
 """A node that is not fit for jobs gives itself none, says why, and takes them again when it is; other drains stay."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
-from slurm_node.drains import Causes, Drain, NodeRecord, OwnDrain, Undrain, parse_record, plain, reaction
+from slurm_node.drains import Causes, Drain, NodeRecord, OwnDrain, Undrain, parse_record, plain, reaction, run_scontrol
 
 JAIL, GPUS, SPACE = "pulumi-slurm:jail", "pulumi-slurm:health gpus", "pulumi-slurm:health space"
 BROKEN = {JAIL: "/run/jail is read-only"}
@@ -58,6 +59,12 @@ def test_a_record_is_read_as_scontrol_prints_it() -> None:
     assert parse_record(line + " \n") == NodeRecord(True, "pulumi-slurm:jail: a b")
     assert parse_record(f"{line} Comment=rack 7 Extra=a [b@c] \n") == NodeRecord(True, "pulumi-slurm:jail: a b")
     assert parse_record("NodeName=cpu-0 State=IDLE Weight=1 \n") == NodeRecord(False, "")
+
+
+def test_a_reason_that_is_no_text_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda _, **how: real(["printf", r"Reason=d\351fectueux"], **how))
+    assert run_scontrol("-o", "show", "node", "n") == "Reason=d\ufffdfectueux"
 
 
 def test_a_sentence_becomes_one_line_that_slurm_takes() -> None:

@@ -1,5 +1,7 @@
 """A jail that does not work is found by trials, and so is one that works again."""
 
+import errno
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -46,6 +48,17 @@ def test_a_failure_speaks_against_the_node_until_a_trial_works(trial: Trial) -> 
     trial.until(lambda: trial.watch.causes == {JAIL: None})
     assert not trial.broken.exists()
     assert trial.worked.exists()
+
+
+def test_a_trial_that_can_not_be_started_speaks_against_the_node(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess, "Popen", fail)
+        trial.until(lambda: bool(trial.watch.sentence))
+    assert trial.broken.read_text() == "no trial can be started: Resource temporarily unavailable"
+    trial.until(lambda: trial.watch.causes == {JAIL: None})
 
 
 def test_a_trial_that_hangs_is_left_alone_and_no_second_one_started(trial: Trial, tmp_path: Path) -> None:

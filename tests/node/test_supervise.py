@@ -67,6 +67,42 @@ def test_a_crash_after_a_refusal_that_is_over_costs_a_second() -> None:
         daemon.stop(5)
 
 
+PRESSED = """
+import os, resource, subprocess
+from slurm_node.supervise import Daemon, run
+
+daemon, ticks = Daemon("d", ["sleep", "60"]), []
+_, most = resource.getrlimit(resource.RLIMIT_NPROC)
+
+def look():
+    ticks.append(daemon.process)
+    if len(ticks) == 4:
+        resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+    subprocess.run(["true"])
+    if daemon.process:
+        os.kill(os.getpid(), 15)
+
+if os.geteuid() == 0:
+    os.setuid(65533)
+resource.setrlimit(resource.RLIMIT_NPROC, (0, most))
+raise SystemExit(run([daemon], look))
+"""
+"""An ordinary user's limit of processes stands for that of the pod's control group, which a job has used up."""
+
+
+def test_a_pod_whose_jobs_have_all_processes_goes_on_and_recovers() -> None:
+    source = Path(__file__).resolve().parents[2] / "images/slurm"
+    environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", PRESSED], capture_output=True, text=True, env=environment, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    said = [line.removeprefix("slurm-node: ") for line in done.stderr.splitlines()]
+    unavailable = "[Errno 11] Resource temporarily unavailable"
+    assert said[:2] == [f"d can't be started: {unavailable}; trying again in 1 s", f"{unavailable}; trying again"]
+    assert any(line.startswith("started d") for line in said)
+
+
 def test_the_end_of_the_pod_reaches_every_daemon(tmp_path: Path) -> None:
     mark = tmp_path / "ended"
     inner = f"trap 'echo x > {mark}; exit 0' TERM; echo up; while :; do sleep 0.05; done"

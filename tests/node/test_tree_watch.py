@@ -236,6 +236,38 @@ def test_a_source_that_is_away_is_told_as_such(tmp_path: Path) -> None:
     assert "remove" not in told.partition("can't mount")[2]
 
 
+def test_a_view_is_mended_once_there_is_a_process_for_it(tmp_path: Path) -> None:
+    script = """
+        def fail():
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+
+        real, os.fork = os.fork, fail
+        elsewhere("rmdir scratch")
+        descriptors = len(os.listdir("/proc/self/fd"))
+        for _ in range(3):
+            tick()
+        print(*lost(), len(os.listdir("/proc/self/fd")) == descriptors)
+        os.fork = real
+        tick()
+        print(*lost())
+    """
+    said = run(tmp_path, script)
+    assert said[:2] == ["/scratch True", ""]
+    assert len([line for line in said if "no process to mend the jail's view is to be had" in line]) == 1
+
+
+def test_what_is_too_long_to_tell_holds_up_no_mending(tmp_path: Path) -> None:
+    script = """
+        real, tree.mend = tree.mend, lambda *_: "x" * (1 << 20)
+        elsewhere("rmdir scratch")
+        tick()
+        tree.mend = real
+        tick()
+        print(*lost())
+    """
+    assert run(tmp_path, script)[0] == ""
+
+
 def test_storage_that_hangs_holds_up_nobody(tmp_path: Path) -> None:
     script = """
         tree.mend = lambda *_: time.sleep(3600)  # As one does whose storage is silent; this script ends long before.

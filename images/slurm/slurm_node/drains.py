@@ -166,9 +166,10 @@ def run_scontrol(*arguments: str) -> str | None:
             ["/opt/slurm/bin/scontrol", *arguments],
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=SCONTROL_SECONDS,
             check=False,
         )
-    except subprocess.TimeoutExpired:
+    except (subprocess.TimeoutExpired, OSError):  # no process to be had
         return None
     return done.stdout if done.returncode == 0 else None

@@ -65,10 +65,14 @@ class JailWatch:
         return {JAIL: self.sentence} if self.tried else {}
 
     def _start(self, now: float) -> None:
-        self._process = subprocess.Popen(self._trial, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        self._started, self._next = now, now + PERIOD_SECONDS
+        try:
+            self._process = subprocess.Popen(self._trial, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        except OSError as error:
+            self._conclude(f"no trial can be started: {error.strerror}")
+            return
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
-        self._started, self._next = now, now + PERIOD_SECONDS
 
     def _look(self, process: subprocess.Popen[bytes], now: float) -> None:
         assert process.stdout is not None

@@ -3,6 +3,7 @@
 The jobs' slurmstepd processes are children of the container's init, not of slurmd, so a new slurmd finds them again.
 """
 
+import functools
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ LONGEST_BACK_OFF_SECONDS = 30.0
 STEADY_SECONDS = 60.0
 """A daemon that ran this long starts again without back-off."""
 STOP_SECONDS = 25.0
+REMIND_SECONDS = 60.0
 STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
 
 
@@ -86,12 +88,18 @@ class Daemon:
         self.process = None
 
     def _start(self, now: float) -> None:
-        self.process = subprocess.Popen(
-            list(self.command),
-            env=os.environ | self.environment,
-            preexec_fn=_unblock,  # noqa: PLW1509 - this program has one thread
-            stdin=subprocess.DEVNULL,
-        )
+        try:
+            self.process = subprocess.Popen(
+                list(self.command),
+                env=os.environ | self.environment,
+                preexec_fn=_unblock,  # noqa: PLW1509 - this program has one thread
+                stdin=subprocess.DEVNULL,
+            )
+        except OSError as error:
+            self.back_off = next_back_off(self.back_off, 0.0)
+            self.not_before = now + self.back_off
+            say(f"{self.name} can't be started: {error}; trying again in {self.back_off:.0f} s")
+            return
         self.started = now
         say(f"started {self.name} as process {self.process.pid}")
 
@@ -103,17 +111,25 @@ def run(
 ) -> int:
     """Keeps the daemons running until the pod is told to end.
 
+    What the system refuses meanwhile, such as another process to a pod whose jobs have all it may have, is told and
+    tried again at the next tick: this program's end would be the end of the pod, and of all jobs in it.
+
     Args:
         daemons: started in this order, stopped in the opposite one.
         each_tick: called about twice a second.
         before_end: called when the pod is told to end, before the daemons are.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, {*STOP_SIGNALS, signal.SIGCHLD})
+    told = dict[str, float]()
     while True:
         now = time.monotonic()
-        for daemon in daemons:
-            daemon.tick(now)
-        each_tick()
+        for look in (*(functools.partial(daemon.tick, now) for daemon in daemons), each_tick):
+            try:
+                look()
+            except OSError as error:
+                if now >= told.get(str(error), now):
+                    say(f"{error}; trying again")
+                    told[str(error)] = now + REMIND_SECONDS
         received = signal.sigtimedwait({*STOP_SIGNALS, signal.SIGCHLD}, TICK_SECONDS)
         if received is not None and received.si_signo in STOP_SIGNALS:
             say(f"told to end by {signal.Signals(received.si_signo).name}")

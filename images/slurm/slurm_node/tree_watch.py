@@ -6,6 +6,7 @@ them for removed. Until they are back, jail.c refuses jobs and logins.
 """
 
 import os
+import select
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,13 +51,20 @@ class TreeWatch:
 
     def _start(self) -> None:
         self._answer, answer = os.pipe()
-        self._process = os.fork()
+        try:
+            self._process = os.fork()
+        except OSError as error:
+            os.close(self._answer)
+            os.close(answer)
+            self._tell(f"no process to mend the jail's view is to be had: {error.strerror}")
+            return
         if self._process:
             os.close(answer)
             return
         sentence, status = self._mend()
         try:
-            os.write(answer, sentence.encode())
+            # No more than a pipe takes at once: nobody reads before this process has ended.
+            os.write(answer, sentence.encode(errors="backslashreplace")[: select.PIPE_BUF])
         finally:
             os._exit(status)
 
@@ -73,6 +81,9 @@ class TreeWatch:
         with os.fdopen(self._answer, "rb") as answer:
             sentence = answer.read().decode(errors="replace")
         self._process, self._again = 0, status != 0
+        self._tell(sentence)
+
+    def _tell(self, sentence: str) -> None:
         if sentence not in ("", self._said):
             say(sentence)
         self._said = sentence
