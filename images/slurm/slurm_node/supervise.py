@@ -123,7 +123,8 @@ def run(
     told = dict[str, float]()
     while True:
         now = time.monotonic()
-        for look in (*(functools.partial(daemon.tick, now) for daemon in daemons), each_tick):
+        looks: list[Callable[[], None]] = [functools.partial(daemon.tick, now) for daemon in daemons]
+        for look in [*looks, each_tick]:
             try:
                 look()
             except OSError as error:
