@@ -1,5 +1,8 @@
 """Declares one Slurm cluster on Kubernetes from the stack's configuration."""
 
+import signal
+import sys
+
 import pulumi
 
 from components import cluster_checks
@@ -19,4 +22,6 @@ def main() -> None:
     pulumi.export("conditionCommand", cluster.condition_command)
 
 
+# So Pulumi ends this program when a resource has failed: its error says why, and a traceback from here would hide it.
+signal.signal(signal.SIGINT, lambda *_: sys.exit(1))
 main()

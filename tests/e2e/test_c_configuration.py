@@ -117,6 +117,7 @@ def test_a_configuration_that_slurmctld_refuses_ends_pulumi_up_with_its_words_an
     refused = edit(slurm=options, timeouts={"available": "5s"})
     assert refused.status != 0
     assert "sched/nope" in refused.text, refused.text
+    assert "Traceback" not in refused.text, "Pulumi ends the program, which has nothing more to say"
     assert slurm.get("configmap", "slurm-config")["data"] == before
     assert slurm.sh("srun -n1 hostname").status == 0
 
