@@ -103,9 +103,9 @@ class PlayedRest(SlurmRest):
         record = self.cluster.records[name]
         assert name not in self.cluster.foreign, f"the drain of {name} is another's"
         own = (UNFIT, names.NEW_REASON, *slurm_nodes.REMOVAL_REASONS)
-        over = {names.UPDATE_REASON: own, names.SCALE_IN_REASON: (names.UPDATE_REASON,)}
-        over[names.NEW_REASON] = slurm_nodes.OUR_REASONS
-        if reason == names.NEW_REASON and record.reason.startswith(names.NODE_REASON):
+        over = {names.UPDATE_REASON: own, names.NEW_REASON: slurm_nodes.OUR_REASONS}
+        over[names.SCALE_IN_REASON] = (names.UPDATE_REASON, UNFIT, names.NEW_REASON)
+        if reason in (names.NEW_REASON, names.SCALE_IN_REASON) and record.reason.startswith(names.NODE_REASON):
             over[reason] = (record.reason,)
         machines = (names.NEW_REASON, *slurm_nodes.OUR_REASONS) if reason.startswith(names.NODE_REASON) else ()
         assert not record.drained or record.reason in (*over.get(reason, ()), *machines), (

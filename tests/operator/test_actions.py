@@ -155,7 +155,11 @@ def test_a_pod_stays_whose_repair_was_for_a_node_that_slurm_no_longer_tells_of(
         (names.SCALE_IN_REASON, names.SLURM_USER, names.UPDATE_REASON, True),
         (f"{names.SCALE_IN_REASON}{names.DEADLINE_PASSED}", names.SLURM_USER, names.UPDATE_REASON, True),
         (names.SCALE_IN_REASON, "root", names.UPDATE_REASON, False),
-        (UNFIT, "root", names.SCALE_IN_REASON, False),
+        (UNFIT, "root", names.SCALE_IN_REASON, True),
+        (NOTE, names.SLURM_USER, names.SCALE_IN_REASON, True),
+        (NOTE, "root", names.SCALE_IN_REASON, False),
+        (f"{names.SCALE_IN_REASON}{names.DEADLINE_PASSED}", names.SLURM_USER, names.SCALE_IN_REASON, False),
+        ("bad disk", "root", names.SCALE_IN_REASON, False),
         (UNFIT, "root", NOTE, False),
         (names.NEW_REASON, "root", NOTE, True),
         (names.SCALE_IN_REASON, names.SLURM_USER, NOTE, True),
@@ -167,7 +171,7 @@ def test_a_pod_stays_whose_repair_was_for_a_node_that_slurm_no_longer_tells_of(
         (UNFIT, "root", names.NEW_REASON, False),
     ],
 )
-def test_a_drain_of_ours_may_get_another_reason_of_ours_and_an_unfit_nodes_that_of_an_update(
+def test_a_drain_of_ours_and_an_unfit_nodes_own_may_get_another_reason_of_ours(
     slurm: FakeSlurmrestd,
     carry_out: Callable[[moves.Move, int], str],
     reason: str,

@@ -95,6 +95,25 @@ def test_the_deadline_of_a_removal_does_not_count_from_the_drain_for_an_update()
     assert decide(size, [theirs], [job(1, "RUNNING", "cpu-0")]) == []
 
 
+@pytest.mark.parametrize(
+    ("reason", "user"),
+    [("node k8s-0 is cordoned", "slurm"), ("health gpus: 3 of 4", "root"), ("jail: stale", "root"), ("new", "slurm")],
+)
+def test_the_deadline_of_a_removal_also_ends_the_wait_for_a_node_that_was_drained_for_its_machine_or_as_unfit(
+    reason: str, user: str
+) -> None:
+    size = dataclasses.replace(scale(0, 1), removal=RemovalPolicy(60))
+    before = overdue("cpu-0", cpus=1, reason=f"pulumi-slurm:{reason}", user=user)
+    assert decide(size, [before], [job(1, "RUNNING", "cpu-0")]) == [Drain("cpu-0")], "from there on it counts"
+
+
+@pytest.mark.parametrize(("reason", "user"), [("bad disk", "root"), ("pulumi-slurm:scale-in", "root")])
+def test_of_a_node_that_somebody_else_drained_no_end_is_promised(reason: str, user: str) -> None:
+    size = dataclasses.replace(scale(0, 1), removal=RemovalPolicy(60))
+    theirs = overdue("cpu-0", cpus=1, reason=reason, user=user)
+    assert replicas.until(size, {"cpu-0": theirs}) == ""
+
+
 def test_a_node_whose_jobs_were_taken_is_given_back_when_it_stays_after_all() -> None:
     taken = node("cpu-0", "DRAIN", "IDLE", reason="pulumi-slurm:scale-in, its deadline has passed", reason_user="slurm")
     assert decide(scale(1, 1), [taken]) == [Undrain("cpu-0")]
@@ -242,4 +261,4 @@ def test_a_new_node_takes_jobs_when_its_pod_is_ready() -> None:
     assert decide(scale(1, 1), [new]) == [Undrain("cpu-0")]
     assert decide(scale(1, 1, [pod("cpu-0", ready=False)]), [new]) == []
     assert decide(scale(1, 1, [pod("cpu-0", terminating=True)]), [new]) == []
-    assert decide(scale(0, 1), [new]) == [SetReplicas("cpu", 0, 1, "7")], "it never worked"
+    assert decide(scale(0, 1), [new]) == [Drain("cpu-0"), SetReplicas("cpu", 0, 1, "7")], "it never worked"

@@ -74,13 +74,14 @@ def may_become(node: SlurmNode, reason: str) -> bool:
     """Whether a drain may get another reason of ours; who asks has seen that the one before has no more cause."""
     if reason.startswith(names.NODE_REASON):
         return is_new(node) or is_our_drain(node)
-    if reason == names.UPDATE_REASON:
-        # Under one for a removal that was taken back there may be a pod that never came up.
-        own = is_new(node) or (is_drained(node) and node.reason.startswith(names.UNFIT_REASONS))
-        return own or is_our_drain(node, *REMOVAL_REASONS)
     if reason == names.NEW_REASON:
         return is_our_drain(node) or is_machine_drain(node)
-    return reason == names.SCALE_IN_REASON and is_our_drain(node, names.UPDATE_REASON)
+    by_itself = is_new(node) or (is_drained(node) and node.reason.startswith(names.UNFIT_REASONS))
+    if reason == names.UPDATE_REASON:
+        # Under one for a removal that was taken back there may be a pod that never came up.
+        return by_itself or is_our_drain(node, *REMOVAL_REASONS)
+    ours = by_itself or is_our_drain(node, names.UPDATE_REASON) or is_machine_drain(node)
+    return reason == names.SCALE_IN_REASON and ours
 
 
 def is_usable(node: SlurmNode) -> bool:

@@ -109,12 +109,8 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
         found.append(SetReplicas(scale.stateful_set, scale.wanted, scale.current, scale.resource_version))
     limit = (scale.removal.deadline_seconds, scale.now, names.SCALE_IN_REASON)
     leaving = [nodes[name] for name in scale.leaving() if name in nodes]
-    # A drain for an update is made one for a removal, whose deadline counts from there.
-    found += [
-        Drain(node.name)
-        for node in leaving
-        if not slurm_nodes.is_drained(node) or slurm_nodes.may_become(node, names.SCALE_IN_REASON)
-    ]
+    # A drain of ours, or the node's own, is made one for the removal, whose deadline counts from there.
+    found += [Drain(node.name) for node in leaving if _may_be_drained(node)]
     found += [TakeJobs(node.name) for node in leaving if slurm_nodes.is_overdue(node, *limit)]
     if evidence is None:
         return found
@@ -138,10 +134,19 @@ def until(scale: Scale, nodes: Nodes | Unknown) -> str:
     if seconds is None or isinstance(nodes, Unknown):
         return ""
     there = [nodes[name] for name in scale.leaving() if name in nodes and slurm_nodes.has_work(nodes[name])]
+    if there and not any(
+        _may_be_drained(node) or slurm_nodes.is_our_drain(node, names.SCALE_IN_REASON) for node in there
+    ):
+        return ""
     ends = [slurm_nodes.deadline(node, seconds, names.SCALE_IN_REASON) for node in there]
     known = sorted(end for end in ends if end)
     when = f"at {known[0]:%Y-%m-%d %H:%M:%S} UTC" if known else f"{seconds} s after the drain"
     return f", but {when} they are requeued, or ended if they may not be"
+
+
+def _may_be_drained(node: SlurmNode) -> bool:
+    """Whether a node that leaves is to be drained for that; under somebody else's drain it keeps its jobs."""
+    return not slurm_nodes.is_drained(node) or slurm_nodes.may_become(node, names.SCALE_IN_REASON)
 
 
 def moves_unseen(scale: Scale) -> list[Move]:
