@@ -108,6 +108,14 @@ def test_a_closed_partition_stays_so_until_it_is_gone_or_wanted_again() -> None:
     assert config.closing(None, None, None, BLIND, closed) == closed
 
 
+def test_a_partition_that_is_being_emptied_stays_closed_during_an_update_and_while_the_rehearsal_is_away() -> None:
+    for undecided in (promotion(ONE, TWO, declared=False), promotion(ONE, TWO, verdict=None)):
+        assert config.closing(ONE, TWO, undecided, WITH_TWO, LOST) == LOST
+        assert config.closing(ONE, TWO, undecided, WITH_TWO, frozenset()) == frozenset(), "it is not closed for that"
+    refused = promotion(ONE, TWO, verdict=Verdict(False, "Bad value"))
+    assert config.closing(ONE, TWO, refused, WITH_TWO, LOST) == frozenset(), "it stays after all"
+
+
 def test_a_partition_of_another_case_is_another_partition() -> None:
     renamed = {"slurm.conf": TWO["slurm.conf"].replace("Side", "side")}
     assert is_held(promotion(renamed, TWO, jobs=[job(7, "Side")]))

@@ -169,8 +169,11 @@ def closing(
     """
     if wanted is None or active is None:
         return closed
-    accepted = isinstance(decided, Promote) or (isinstance(decided, Finding) and decided.reason != REFUSED)
-    going = partitions(active) - partitions(wanted) if accepted else frozenset()
+    going = partitions(active) - partitions(wanted)
+    if decided is None or isinstance(decided, Rehearse):
+        going &= closed  # Not decided yet, as during `pulumi up`: what is being emptied stays closed.
+    elif isinstance(decided, Finding) and decided.reason == REFUSED:
+        going = frozenset()
     read = isinstance(running, Running) and is_read(active, running)
     return going if read else going | (closed - (partitions(wanted) & partitions(active)))
 
