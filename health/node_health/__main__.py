@@ -14,6 +14,13 @@ SECONDS = 8.0
 """For all checks together; the rest of 10 s is for starting and telling."""
 EXIT = {Verdict.PASS: 0, Verdict.WARNING: 0, Verdict.FAIL: 1, Verdict.UNKNOWN: 3}
 
+EXAMPLES = """
+Exit status: 0 fit, also with a WARNING; 1 a check failed; 3 a check could not be made, which is never taken for fit.
+
+  kubectl -n slurm exec cpu-0 -- node-health
+  kubectl -n slurm exec cpu-0 -- node-health --json
+"""
+
 
 def run() -> list[Result]:
     """Runs all checks."""
@@ -36,7 +43,12 @@ def record() -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command. Exit codes: 0 fit, 1 a check failed, 2 wrong arguments, 3 a check could not be made."""
-    parser = argparse.ArgumentParser(prog="node-health", description="Is this node fit for jobs?")
+    parser = argparse.ArgumentParser(
+        prog="node-health",
+        description="Is this node fit for jobs?",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a line for each check")
     parser.add_argument(
         "--record", action="store_true", help="print nothing, and leave the verdict to the pod's entry, which drains"
