@@ -71,6 +71,19 @@ def test_every_mount_of_the_tree_is_looked_for_before_a_job(tmp_path: Path) -> N
     assert set(said[1].split()) == node | files | {"/home", "/opt/slurm", "/scratch", "/mnt/memory"}
 
 
+def test_a_kernel_that_lacks_a_call_is_named_before_any_job(tmp_path: Path) -> None:
+    script = """
+        system._MOUNT_SETATTR = 1023  # A number that no kernel has.
+        try:
+            tree.build(plan, work / "another")
+        except NodeError as error:
+            print(error)
+    """
+    said = run(tmp_path, script)[0]
+    assert said.startswith("can't build the node's view of the jail: mount ")
+    assert said.endswith(": Function not implemented (the pod needs Linux 5.12 and a container runtime as new)")
+
+
 def test_what_goes_away_is_mounted_again_once_nothing_is_in_its_way(tmp_path: Path) -> None:
     script = """
         elsewhere("rmdir scratch; mv mnt old; ln -s old mnt; rmdir home")

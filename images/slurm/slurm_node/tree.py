@@ -12,6 +12,7 @@ Root in a job may have put a symbolic link in the place of a mount point, or of 
 mounted over the pod's own files. So no link is followed on the way to any mount point.
 """
 
+import errno
 import json
 import os
 import time
@@ -152,10 +153,11 @@ def build(mounts: Sequence[Mount], tree: Path = paths.TREE) -> None:
         _fill_run(tree)
         _mark(mounts, tree)
     except OSError as error:
-        raise NodeError(
-            f"can't build the node's view of the jail: {error.strerror or error}"
-            " (the pod needs SYS_ADMIN and an AppArmor profile that allows mount)"
-        ) from error
+        lacks = "SYS_ADMIN and an AppArmor profile that allows mount"
+        if error.errno == errno.ENOSYS:  # Runtimes, too, say so of system calls that are newer than they are.
+            lacks = "Linux 5.12 and a container runtime as new"
+        why = error.strerror or error
+        raise NodeError(f"can't build the node's view of the jail: {why} (the pod needs {lacks})") from error
     say(f"the jail's view is complete: {len(mounts)} mounts under {tree}")
 
 
