@@ -128,7 +128,8 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: moves
             if decided.cordon:
                 await _cordon(api, lease, decided)
                 lease.check()
-            await api.delete("v1", "pods", name, decided.resource_version)
+            if not await api.delete("v1", "pods", name, decided.resource_version) and not decided.cordon:
+                return ""
             cordoned = f", and cordoned {decided.cordon}" if decided.cordon else ""
             return f"deleted the {_DELETED[decided.purpose].format(name)}{cordoned}: {decided.why}"
 

@@ -123,8 +123,8 @@ class KubernetesApi:
         """Merge a change into an object; a resourceVersion in it that is not the current one: KubernetesError 409."""
         return await self._call("PATCH", self._path(api, plural, name), change, params=_MANAGER, kind=_MERGE_PATCH)
 
-    async def delete(self, api: str, plural: str, name: str, resource_version: str, *, orphan: bool = False) -> None:
-        """Delete an object, and then what it owns; it is gone already: nothing; it is no longer as it was seen: 409.
+    async def delete(self, api: str, plural: str, name: str, resource_version: str, *, orphan: bool = False) -> bool:
+        """Delete an object, and then what it owns; it is no longer as it was seen: KubernetesError 409.
 
         Args:
             api: API group and version.
@@ -132,6 +132,9 @@ class KubernetesApi:
             name: name of the object.
             resource_version: how it was seen.
             orphan: leave what it owns.
+
+        Returns:
+            Whether it was there; it may be gone already.
         """
         policy = "Orphan" if orphan else "Background"
         options = {"propagationPolicy": policy, "preconditions": {"resourceVersion": resource_version}}
@@ -140,6 +143,8 @@ class KubernetesApi:
         except KubernetesError as error:
             if error.status != httpx.codes.NOT_FOUND:
                 raise
+            return False
+        return True
 
     async def log(self, pod: str, lines: int) -> str:
         """Return the last lines of a pod's log."""

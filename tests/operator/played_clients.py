@@ -73,7 +73,7 @@ class PlayedApi(KubernetesApi):
         pod.evictable, pod.version = False, self.cluster.another_version()
         return {}
 
-    async def delete(self, api: str, plural: str, name: str, resource_version: str, *, orphan: bool = False) -> None:
+    async def delete(self, api: str, plural: str, name: str, resource_version: str, *, orphan: bool = False) -> bool:
         cluster = self.cluster
         assert plural == "pods"
         pod = cluster.pods[name]
@@ -82,6 +82,7 @@ class PlayedApi(KubernetesApi):
         assert name not in cluster.records or cluster.records[name].drained, f"{name} serves and is restarted"
         assert name not in cluster.foreign, f"{name} is another's"
         pod.phase, pod.version = "ending", cluster.another_version()
+        return True
 
 
 class PlayedRest(SlurmRest):

@@ -7,10 +7,16 @@ import contextlib
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import cast
 
+import httpx
 import kopf
 import pytest
-from slurm_operator import kubernetes_api
+from slurm_operator import actions, kubernetes_api
+from slurm_operator.decisions import moves
+from slurm_operator.slurm_rest import SlurmRest
+
+from tests.operator.played_clients import LeaseFor
 
 
 @pytest.fixture
@@ -78,3 +84,14 @@ def test_an_answer_that_drips_is_given_up_at_the_deadline(
 def test_a_long_listing_may_take_longer_than_all_else(dripping: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kubernetes_api, "DEADLINE_SECONDS", 0.3)
     assert asyncio.run(call(dripping, lambda api: api.listing("v1", "nodes", {}))) == {"items": []}
+
+
+def test_of_a_pod_that_is_gone_already_no_deletion_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def gone(*_: object) -> httpx.Response:
+        return httpx.Response(404, json={"message": "not found"})
+
+    monkeypatch.setattr(kubernetes_api.KubernetesApi, "_request", gone)
+    decided = moves.DeletePod("slurm-controller-0", "7", moves.Purpose.CONTROLLER, "a new one has the current template")
+    acting = LeaseFor(9)
+    done = call("http://127.0.0.1:9", lambda api: actions.move(api, cast(SlurmRest, None), acting, decided))
+    assert asyncio.run(done) == ""
