@@ -51,7 +51,7 @@ class Cluster:
         answer = self.call("PATCH", f"{path}/status", {"status": status}, "application/merge-patch+json")
         assert answer["kind"] != "Status", answer
 
-    def until(self, what: Callable[[], Any], seconds: float = 20) -> Any:
+    def until(self, what: Callable[[], Any], seconds: float = 60) -> Any:
         """Waits for something to be true, and returns it."""
         ends = time.monotonic() + seconds
         while True:

@@ -93,7 +93,7 @@ def held(finalizers: str = "[]") -> str:
 def kill(running: subprocess.Popen[str], stack: Stack) -> None:
     """Ends pulumi as the kernel would; the provider has to notice by itself."""
     os.kill(running.pid, signal.SIGKILL)
-    running.communicate(timeout=20)
+    running.communicate(timeout=60)
     stack.cluster.until(lambda: not standins(stack))
     stack.pulumi("cancel", "--yes")
 
@@ -114,13 +114,13 @@ def test_a_killed_run_is_completed_by_the_next(stack: Stack) -> None:
     path, merge = f"/api/v1/namespaces/{stack.namespace}/configmaps/a", "application/merge-patch+json"
     stack.program(held('["example.com/hold"]'), upsert_existing_objects=True)
     running = stack.start("up", "--yes", "--skip-preview")
-    stack.cluster.until(lambda: stack.cluster.get(path).get("data"), 40)
+    stack.cluster.until(lambda: stack.cluster.get(path).get("data"))
     kill(running, stack)
     stack.cluster.call("PATCH", path, {"data": {"ready": "yes"}}, merge)
     stack.up()
     assert set(stack.state()) >= {"a", "b"}
     running = stack.start("destroy", "--yes", "--skip-preview")
-    stack.cluster.until(lambda: stack.cluster.get(path)["metadata"].get("deletionTimestamp"), 40)
+    stack.cluster.until(lambda: stack.cluster.get(path)["metadata"].get("deletionTimestamp"))
     kill(running, stack)
     stack.cluster.call("PATCH", path, {"metadata": {"finalizers": None}}, merge)
     stack.pulumi("destroy", "--yes", "--skip-preview")

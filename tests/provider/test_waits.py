@@ -129,7 +129,7 @@ def test_a_wait_that_fails_tells_why_and_the_next_up_takes_the_object_up_again(s
     """)
     running = stack.start("up", "--yes", "--skip-preview")
     path = f"/api/v1/namespaces/{stack.namespace}"
-    pod = stack.cluster.until(lambda: stack.cluster.get(f"{path}/pods/set-0").get("metadata"), 40)
+    pod = stack.cluster.until(lambda: stack.cluster.get(f"{path}/pods/set-0").get("metadata"))
     waiting = {"reason": "ImagePullBackOff", "message": "Back-off pulling image none"}
     container = {"name": "main", "image": "none", "imageID": "", "ready": False, "restartCount": 0}
     stack.cluster.status(
@@ -192,7 +192,7 @@ def test_a_failed_wait_for_shows_the_message_of_the_condition(stack: Stack, thin
     stack.program(thing(BOTH, seconds=4))
     running = stack.start("up", "--yes", "--skip-preview")
     path = things.format(stack.namespace) + "/thing"
-    stack.cluster.until(lambda: stack.cluster.get(path).get("spec"), 40)
+    stack.cluster.until(lambda: stack.cluster.get(path).get("spec"))
     stack.cluster.status(path, {"conditions": [condition("False", 1, "no node has 8 GPUs")]})
     output, _ = running.communicate(timeout=60)
     assert running.returncode != 0
@@ -209,9 +209,9 @@ def test_ctrl_c_ends_a_wait(stack: Stack, things: str) -> None:
     stack.program(thing(BOTH))
     running = stack.start("up", "--yes", "--skip-preview")
     path = things.format(stack.namespace) + "/thing"
-    stack.cluster.until(lambda: stack.cluster.get(path).get("spec"), 40)
+    stack.cluster.until(lambda: stack.cluster.get(path).get("spec"))
     running.send_signal(signal.SIGINT)
-    output, _ = running.communicate(timeout=30)
+    output, _ = running.communicate(timeout=60)
     assert running.returncode != 0
     assert "was cancelled" in output
     assert "thing" in stack.state()
