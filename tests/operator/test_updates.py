@@ -302,6 +302,14 @@ def test_an_update_within_its_budget_blocks_nothing_and_says_how_far_it_is() -> 
     assert [each.reason for each in worse.blocking] == ["NodesNotReady"]
 
 
+def test_a_new_pod_that_does_not_come_up_under_its_predecessors_record_is_told_and_blocks() -> None:
+    size = scale([pod("cpu-0", NEW), pod("cpu-1", NEW, ready=False)])
+    before = updating("cpu-1", "DOWN", started=NOW - datetime.timedelta(hours=1), reason_set=NOW)
+    _, found = judge(size, [node("cpu-0"), before])
+    assert [each.reason for each in (*found.blocking, *found.moving)] == ["NodesNotReady", "NodesStarting"]
+    assert judge(scale([pod("cpu-0", NEW), pod("cpu-1", NEW)]), [node("cpu-0"), before])[1].blocking == []
+
+
 def test_an_update_that_waits_says_for_what() -> None:
     busy = [node("cpu-0"), node("cpu-1"), updating("cpu-2", "MIXED", cpus=1)]
     reasons = [

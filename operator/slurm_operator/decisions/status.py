@@ -68,7 +68,7 @@ def node_set(
     waiting = [
         name
         for name in members
-        if standings[name] is slurm_nodes.Standing.WAITING and not (name in nodes and updates.is_updating(nodes[name]))
+        if standings[name] is slurm_nodes.Standing.WAITING and not _leaves_for_update(scale, nodes, name)
     ]
     if waiting:
         message = f"node set {wanted.name}: {shown(waiting, _SHOWN)} not yet registered and usable"
@@ -94,6 +94,12 @@ def node_set(
         updated=updates.updated(scale),
     )
     return counts, found
+
+
+def _leaves_for_update(scale: replicas.Scale, nodes: Nodes, name: str) -> bool:
+    """Whether a node is out of service for its update, and not under a new pod that does not come up."""
+    pod, drained = scale.pods.get(name), name in nodes and updates.is_updating(nodes[name])
+    return drained and (pod is None or pod.ready or updates.is_outdated(scale, name))
 
 
 def _updating(wanted: NodeSet, scale: replicas.Scale, nodes: Nodes, outdated: Sequence[str], hold: str) -> Finding:
