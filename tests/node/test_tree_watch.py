@@ -44,10 +44,10 @@ BEGIN = textwrap.dedent("""
     def lost():
         return [each.target for each in tree.missing(plan, view)]
 
-    def tick():
+    def tick(**how):
         global now
         now += 10
-        watch.tick(now)
+        watch.tick(now, **how)
         while watch._process:
             time.sleep(0.05)  # The process that mends tells its end to the next tick alone.
             watch.tick(now)
@@ -231,6 +231,19 @@ def test_what_root_of_a_login_session_left_in_run_leads_nowhere(tmp_path: Path) 
         print((view / "run/.jail-ready").is_symlink(), "/scratch" in marker())
     """
     assert run(tmp_path, script)[:2] == ["secret 0o100600 0700", "False True"]
+
+
+@pytest.mark.parametrize("change", ["marker.unlink()", "marker.unlink(); marker.write_text('/not/there')"])
+def test_a_marker_that_root_of_a_login_session_changed_comes_back_where_trials_fail(
+    tmp_path: Path, change: str
+) -> None:
+    script = f"""
+        before, marker_path = marker(), view / "run/.jail-ready"
+        {change.replace("marker", "marker_path")}
+        tick(doubted=True)
+        print(marker() == before)
+    """
+    assert run(tmp_path, script)[0] == "True"
 
 
 def test_a_source_that_is_away_is_told_as_such(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def main() -> int:
     watch = JailWatch(TRIAL, paths.SSH_BANNER, words=REFUSAL)
 
     def look() -> None:
-        mends.tick(time.monotonic())
+        mends.tick(time.monotonic(), doubted=watch.sentence is not None)
         renewal.tick(time.monotonic())
         watch.tick(time.monotonic())
         if sshd not in daemons and fetched.read() is not None:

@@ -248,8 +248,7 @@ def mend(mounts: Sequence[Mount], tree: Path = paths.TREE) -> str:
     if done:
         why = "what they stood on was removed or renamed in the shared root, or its storage failed"
         reasons.insert(0, f"mounted {', '.join(done)} again: {why}")
-    marker = tree / paths.MARKER.relative_to(paths.TREE)
-    if "/run" not in failed and (marker.is_symlink() or not marker.is_file()):
+    if "/run" not in failed:
         _mark(mounts, tree)
     if failed:
         raise NodeError("; ".join(reasons))

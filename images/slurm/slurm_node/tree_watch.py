@@ -18,7 +18,7 @@ PERIOD_SECONDS = 1.0
 
 
 class TreeWatch:
-    """Looks at the mount table alone, which no storage can hold up, until a mount is missing.
+    """Looks at the mount table alone, which no storage can hold up, until a mount is missing or the jail does not work.
 
     A process of its own mounts it again, so that storage that hangs holds up nobody else; there is one at a time.
 
@@ -36,11 +36,16 @@ class TreeWatch:
         self._again = False
         self._said = ""
 
-    def tick(self, now: float) -> None:
-        """Called about twice a second; returns at once."""
+    def tick(self, now: float, *, doubted: bool = False) -> None:
+        """Called about twice a second; returns at once.
+
+        Args:
+            now: seconds.
+            doubted: whether trials of the jail fail: root in a login session may have deleted the view's marker.
+        """
         if self._process:
             self._look()
-        elif now >= self._next and (self._again or tree.missing(self._mounts, self._view)):
+        elif now >= self._next and (doubted or self._again or tree.missing(self._mounts, self._view)):
             self._next = now + PERIOD_SECONDS
             self._start()
 

@@ -84,7 +84,7 @@ def main() -> int:
     use = old_roots.Use(jail.revision, socket.gethostname())
 
     def look() -> None:
-        mends.tick(time.monotonic())
+        mends.tick(time.monotonic(), doubted=watch.sentence is not None)
         use.tick(time.monotonic())
         # Before slurmd has its configuration, there is no slurmctld to tell.
         if slurmd.process is not None and fetched.read() is not None:
