@@ -227,6 +227,14 @@ def test_a_dry_run_only_tells() -> None:
     assert decide(scale(dry_run=True, restarts=(Restart("cpu-1", NOW),)), unfit("cpu-1")).moves == ()
 
 
+def test_a_noted_repair_that_the_policy_no_longer_has_makes_room_for_what_it_has() -> None:
+    assert told(decide(scale(dry_run=True, restarts=(Restart("cpu-1", NOW),)), unfit("cpu-1"))) == ["WouldRestart"]
+    restarts = placed(Machine(), NOTE, replace=False, restart=True)
+    assert decide(restarts, unfit("cpu-1")) == reactions.Plan(restarts=(Restart("cpu-1", NOW),))
+    replaces = placed(Machine(), (Restart("cpu-1", NOW),))
+    assert decide(replaces, unfit("cpu-1")) == reactions.Plan(restarts=NOTE)
+
+
 def test_an_approval_is_for_one_failure_of_one_node() -> None:
     asked = decide(scale(approval=True), unfit("cpu-1"))
     assert told(asked) == ["AwaitsApproval"]

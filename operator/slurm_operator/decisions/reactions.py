@@ -4,7 +4,8 @@ A node drains itself, looks again all the time, and lifts its own drain (docs/he
 anew, with mounts, devices and a slurmd that are made once, or elsewhere. A node that was drained since its machine is
 not ready or tainted (decisions/machines.py) begins at the last rung. Each repair is noted in the NodeSet's status first
 and done in a later pass on the ground of that note, so an operator that dies between the two neither forgets nor
-repeats it. A note is done with when the pod is younger than it, and void when the drain is no longer that of the note.
+repeats it. A note is done with when the pod is younger than it, and void when the drain is no longer that of the note,
+or the policy no longer has such repairs.
 """
 
 from __future__ import annotations
@@ -116,12 +117,13 @@ def plan(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "") 
 
 
 def _is_moot(scale: Scale, noted: Restart, nodes: Nodes) -> bool:
-    """Whether a repair did not begin, and the drain that it is for is gone; half a listing does not show that."""
-    node = nodes.get(noted.node)
+    """Whether a repair did not begin and is no longer for that drain, which half a listing does not show, or wanted."""
+    node, policy = nodes.get(noted.node), scale.reactions
     if node is None or scale.under_repair().get(noted.node) != noted or scale.pods[noted.node].terminating:
         return False
     newer = node.reason_set is not None and node.reason_set > noted.at
-    return newer or cause(node) not in (Cause.UNFIT, Cause.MACHINE)
+    wanted = not policy.dry_run and (policy.replace if noted.replace else policy.restart)
+    return newer or not wanted or cause(node) not in (Cause.UNFIT, Cause.MACHINE)
 
 
 def _is_unfit(scale: Scale, name: str, nodes: Nodes) -> bool:
@@ -156,7 +158,7 @@ def _may_be_replaced(scale: Scale, node: SlurmNode) -> bool:
 
 
 def _moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[DeletePod]:
-    if evidence is None or scale.reactions.dry_run:
+    if evidence is None:
         return []
     going = free(scale, nodes, evidence)
     return [
@@ -166,7 +168,7 @@ def _moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Delete
         and not scale.pods[name].terminating
         and all(_is_unfit(scale, name, listing) for listing in (nodes, evidence.nodes))
         and name in going
-        and (_may_be_replaced(scale, nodes[name]) if noted.replace else scale.reactions.restart)
+        and (not noted.replace or _may_be_replaced(scale, nodes[name]))
     ]
 
 
