@@ -7,11 +7,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from devcluster.control_plane import ApiServer, free_ports
 from tests.operator import fake_rehearsal, fake_slurmrestd, world
 
 _NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def examples_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hypothesis takes constants out of whatever is imported: which examples come would be for other tests to say."""
+    monkeypatch.setattr(providers, "_get_local_constants", Constants)
+    monkeypatch.setattr(providers, "CONSTANTS_CACHE", {})
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import hypothesis
+import pytest
 from hypothesis import stateful
 from hypothesis import strategies as st
 from slurm_operator import actions, lease, names
@@ -346,6 +347,7 @@ class Model(stateful.RuleBasedStateMachine):
         assert not drained, f"still drained: {drained}"
 
 
+@pytest.mark.usefixtures("examples_of_its_own")
 def test_nothing_that_happens_costs_a_job_and_all_converges() -> None:
     settings = hypothesis.settings(
         max_examples=250,

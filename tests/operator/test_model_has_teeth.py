@@ -123,9 +123,10 @@ def nodes_are_given_up_silently(patch: pytest.MonkeyPatch) -> None:
         nodes_are_given_up_silently,
     ],
 )
+@pytest.mark.usefixtures("examples_of_its_own")
 def test_the_model_finds(spoil: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = hypothesis.settings(
-        # Ends with the first find, nearly always within 250; which examples come depends on what else is imported.
+        # Ends with the first find, nearly always within 250.
         max_examples=2000,
         deadline=None,
         stateful_step_count=50,
