@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from components.config.reactions import Reactions
+from tests.operator.test_healing import half_an_hour_passes
 from tests.operator.test_running import metrics
 from tests.operator.test_update_passes import change_template, images
 from tests.operator.world import World, until
@@ -113,9 +114,7 @@ def test_half_an_hour_after_an_up_that_died_unfit_nodes_are_repaired_and_templat
     before = world.uid("pods", "cpu-1")
     world.slurm.drain("cpu-1", REASON, "root")
     world.wait("Degraded", "True", "NodesDrained")
-    rows = world.get("slurmclusters", "test")["status"]["conditions"]
-    long_ago = [{**row, "lastTransitionTime": "2020-01-01T00:00:00Z"} for row in rows]
-    world.patch("slurmclusters", "test", {"status": {"conditions": long_ago}}, "status")
+    half_an_hour_passes(world)
     until(lambda: events(world), "the repair", 60)
     until(lambda: world.uid("pods", "cpu-1") not in ("", before), "a new pod")
     change_template(world, "newer")
