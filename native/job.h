@@ -23,6 +23,10 @@
 #ifndef JOB_BROKEN
 #define JOB_BROKEN "/run/slurm-node/broken"
 #endif
+/* Read by slurm_node/drains.py: why the prolog, or the plugin, refused a job, for which slurmctld drains the node. */
+#ifndef JOB_REFUSED
+#define JOB_REFUSED "/run/slurm-node/prolog-refused"
+#endif
 /* The keeper's descriptors of the outer mount namespace and of the job's file. */
 #define JOB_OUTER_DESCRIPTOR 3
 #define JOB_LOCK_DESCRIPTOR 4

@@ -15,6 +15,7 @@
 #include "job.h"
 #include "view.h"
 
+#include <fcntl.h>
 #include <getopt.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -89,8 +90,26 @@ static int keep_namespaces(void) {
     return ESPANK_SUCCESS;
 }
 
+/* slurmctld drains the node for a batch job that did not start, also where the cause is gone before the node's own
+ * trials find it: by this the node knows that the drain is its own to lift. In the pod's root alone. */
+static void leave_word(void) {
+    static const char aside[] = JOB_REFUSED ".new";
+    size_t length = strlen(context.jail.why);
+    int file = context.jail.state == JAIL_OUTSIDE
+                   ? open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600)
+                   : -1;
+    if (file < 0)
+        return;
+    bool whole = write(file, context.jail.why, length) == (ssize_t)length;
+    close(file);
+    if (!whole || rename(aside, JOB_REFUSED))
+        unlink(aside);
+}
+
 static int refuse(void) {
     tell_the_node();
+    if (context.step == SLURM_BATCH_SCRIPT)
+        leave_word();
     /* A batch script has no open output yet: fail here, so that Slurm drains the node and requeues the job. */
     if (context.step == SLURM_BATCH_SCRIPT || context.jail.state == JAIL_ENTERED)
         return ESPANK_ERROR;

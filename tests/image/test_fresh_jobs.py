@@ -70,3 +70,17 @@ def test_who_waits_reads_why_and_batch_jobs_are_requeued_not_held(cluster: Small
         cluster.pod(f"/opt/slurm/bin/scontrol update jobid={job} starttime=now", name=LOGIN)
     cluster.wait("their end", lambda: not states(cluster), 120)
     assert [(home / f"fresh-{job}").read_text() for job in jobs] == ["ran\n"] * 3
+
+
+def test_a_node_that_refused_a_job_takes_jobs_again_also_where_no_trial_ever_failed(cluster: SmallCluster) -> None:
+    cluster.ssh("scancel --me")
+    cluster.wait("the node is idle", lambda: cluster.pod(ASK).stdout.startswith("idle"), 90)
+    with at_rest(cluster, WORKER):
+        assert cluster.pod(BREAK).returncode == 0
+        try:
+            assert cluster.ssh("sbatch --wrap true").returncode == 0
+            cluster.wait("Slurm drains", lambda: "batch job complete failure" in cluster.pod(ASK).stdout, 60)
+        finally:
+            assert cluster.pod(MEND).returncode == 0
+    cluster.wait("the node is idle", lambda: cluster.pod(ASK).stdout.startswith("idle"), 90)
+    cluster.ssh("scancel --me")

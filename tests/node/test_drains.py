@@ -142,22 +142,24 @@ def test_a_drain_of_somebody_else_outlives_a_failure_and_its_end(slurmctld: Slur
     assert (slurmctld.state, slurmctld.reason) == ("IDLE+DRAIN", "a fan is broken")
 
 
+@pytest.mark.parametrize("reason", ["Prolog error", "batch job complete failure"])
 @pytest.mark.parametrize("written", ["/run/jail is read-only", "pulumi-slurm:health gpus: 3 of 4; and more\n"])
-def test_slurms_drain_for_our_prolog_is_lifted_also_when_it_comes_after_the_cause_is_gone(
-    slurmctld: Slurmctld, tmp_path: Path, written: str
+def test_slurms_drain_for_a_job_that_we_refused_is_lifted_also_when_it_comes_after_the_cause_is_gone(
+    slurmctld: Slurmctld, tmp_path: Path, written: str, reason: str
 ) -> None:
     drain = OwnDrain("n", slurmctld, tmp_path / "refused")
     drain.tick(1.0, WELL)
     (tmp_path / "refused").write_text(written)
     drain.tick(2.0, WELL)
-    slurmctld.state, slurmctld.reason = "IDLE+DRAIN", "Prolog error"
+    slurmctld.state, slurmctld.reason = "IDLE+DRAIN", reason
     drain.tick(20.0, {JAIL: None})
-    drain.tick(40.0, {JAIL: None})
+    assert "DRAIN" in slurmctld.state, "no trial may have been made since"
+    drain.tick(55.0, {JAIL: None})
     assert ("DRAIN" in slurmctld.state) == ("gpus" in written), "nobody knows of the GPUs"
-    drain.tick(80.0, WELL)
+    drain.tick(90.0, WELL)
     assert slurmctld.state == "IDLE"
     slurmctld.state, slurmctld.reason = "IDLE+DRAIN", "a fan is broken"
-    drain.tick(120.0, WELL)
+    drain.tick(130.0, WELL)
     assert slurmctld.reason == "a fan is broken"
 
 

@@ -53,6 +53,7 @@ def test_the_native_programs_name_the_same_paths() -> None:
     assert f'#define JOB_FOLDER "{paths.JOBS}"' in (REPOSITORY / "native/job.h").read_text()
     assert f"#define TRIAL_JOB {jail_watch.TRIAL_JOB}\n" in (REPOSITORY / "native/jail_trial.c").read_text()
     assert f'#define JOB_BROKEN "{paths.JAIL_BROKEN}"' in (REPOSITORY / "native/job.h").read_text()
+    assert f'#define JOB_REFUSED "{paths.PROLOG_REFUSED}"' in (REPOSITORY / "native/job.h").read_text()
     assert f'#define JOB_KEEPER "{paths.JAIL_TRIAL.parent}/' in (REPOSITORY / "native/job.h").read_text()
 
 

@@ -5,6 +5,7 @@ jail, the drain is lifted, if it is still ours. Reasons of others stay as they a
 """
 
 import contextlib
+import math
 import re
 import subprocess
 from collections.abc import Callable, Mapping
@@ -21,7 +22,9 @@ PREFIXES = (JAIL, "pulumi-slurm:health ")
 """What this node's drains begin with; only such a drain is changed or lifted here."""
 OF_PROLOG = "Prolog error"
 """What slurmctld drains with when the prolog refused a job; ours, if this node's own prolog did."""
-LESS_TELLING = ("batch job complete failure", OF_PROLOG, "Kill task failed", NEW_REASON)
+OF_BATCH = "batch job complete failure"
+"""What it drains with when a batch job did not start; ours, if the jail plugin refused it (native/spank_jail.c)."""
+LESS_TELLING = (OF_BATCH, OF_PROLOG, "Kill task failed", NEW_REASON)
 """Reasons that ours may replace: what slurmctld writes when a step fails to start, which is what a broken node makes it
 do, and what a node registers with that was not seen to work yet."""
 RETRY_SECONDS = 10.0
@@ -29,7 +32,9 @@ RETRY_SECONDS = 10.0
 REPEAT_SECONDS = 30.0
 """Between looks whether the node is still drained, while something speaks against it."""
 REFUSAL_SECONDS = 300.0
-"""So long after the prolog refused a job slurmctld may still drain for it, also when the cause is gone."""
+"""So long after a job was refused slurmctld may still drain for it, also when the cause is gone."""
+SETTLE_SECONDS = 20.0
+"""So long after a job was refused its drain stays: time for a trial of the jail that began later."""
 SCONTROL_SECONDS = 10
 LONGEST_REASON = 200
 
@@ -98,7 +103,7 @@ class OwnDrain:
     Args:
         node_name: this node in Slurm.
         scontrol: runs scontrol with arguments; returns what it printed, or None when slurmctld does not answer.
-        refused: the file in which the prolog leaves why it refused a job.
+        refused: the file in which the prolog and the plugin leave why they refused a job.
     """
 
     def __init__(
@@ -108,7 +113,7 @@ class OwnDrain:
         refused: Path = paths.PROLOG_REFUSED,
     ) -> None:
         self._refused = refused
-        self._refusal, self._refusal_ends = "", 0.0
+        self._refusal, self._refused_at = "", -math.inf
         self._node_name = node_name
         self._scontrol = scontrol or run_scontrol
         self._told: Causes = {}
@@ -117,34 +122,35 @@ class OwnDrain:
 
     def tick(self, now: float, causes: Causes) -> None:
         """Called about twice a second; returns at once, but for a call of scontrol when there is something to tell."""
-        self._heed_prolog(now)
-        bad = any(causes.values()) or now < self._refusal_ends
+        self._heed_refusal(now)
+        since_refusal = now - self._refused_at
+        bad = any(causes.values()) or since_refusal < REFUSAL_SECONDS
         if now < self._next or (causes == self._told and not (bad and now >= self._repeat)):
             return
-        if self._tell(causes, self._refusal if now < self._refusal_ends else ""):
+        if self._tell(causes, self._refusal if SETTLE_SECONDS <= since_refusal < REFUSAL_SECONDS else ""):
             self._told, self._next, self._repeat = dict(causes), now, now + REPEAT_SECONDS
         else:
             self._next = now + RETRY_SECONDS
 
-    def _heed_prolog(self, now: float) -> None:
+    def _heed_refusal(self, now: float) -> None:
         with contextlib.suppress(FileNotFoundError):
             why = plain(self._refused.read_text())
             self._refused.unlink()
             self._refusal = why if why.startswith(PREFIXES) else f"{JAIL}: {why}"
-            self._refusal_ends, self._repeat = now + REFUSAL_SECONDS, now
+            self._refused_at, self._repeat = now, now + SETTLE_SECONDS
 
     def _tell(self, causes: Causes, refusal: str) -> bool:
         """Drains or undrains the node as needed; False when slurmctld did not answer.
 
         Args:
             causes: as for `reaction`.
-            refusal: why the prolog refused a job lately; empty if it did not.
+            refusal: why a job was refused lately; empty if none was.
         """
         printed = self._scontrol("-o", "show", "node", self._node_name)
         if printed is None:
             return False
         record = parse_record(printed)
-        if refusal and record.reason.startswith(OF_PROLOG):
+        if refusal and record.reason.startswith((OF_PROLOG, OF_BATCH)):
             record = replace(record, reason=refusal)
         match reaction(causes, record):
             case Drain(reason):
