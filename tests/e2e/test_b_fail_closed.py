@@ -109,7 +109,12 @@ def test_workers_can_talk_to_each_other_but_not_to_the_rest_api(slurm):
 @pytest.mark.parametrize(
     ("spoil", "mend", "sentence"),
     [
-        ("rm /run/jail/run/.jail-ready", "touch /run/jail/run/.jail-ready", ".jail-ready is missing"),
+        # The node writes a marker that is gone again, if nothing is in the way of the new one.
+        (
+            "mkdir /run/jail/run/.jail-ready.new && rm /run/jail/run/.jail-ready",
+            "rmdir /run/jail/run/.jail-ready.new",
+            ".jail-ready is missing",
+        ),
         ("mount -o remount,bind,ro /run/jail", "mount -o remount,bind,rw /run/jail", "is read-only"),
     ],
     ids=["half built", "read-only"],

@@ -38,7 +38,12 @@ BREAKS = {
         "mount --move /run/away /run/jail",
         "is not a mount",
     ),
-    "half built": Break("rm /run/jail/run/.jail-ready", "touch /run/jail/run/.jail-ready", ".jail-ready is missing"),
+    # The node writes a marker that is gone again, if nothing is in the way of the new one.
+    "half built": Break(
+        "mkdir /run/jail/run/.jail-ready.new; rm /run/jail/run/.jail-ready",
+        "rmdir /run/jail/run/.jail-ready.new",
+        ".jail-ready is missing",
+    ),
     "read-only": Break(
         "mount -o remount,bind,ro /run/jail", "mount -o remount,bind,rw /run/jail", "/run/jail is read-only"
     ),
