@@ -136,10 +136,18 @@ def test_users_made_on_two_nodes_at_once_are_all_there_with_ids_of_their_own(clu
 def test_a_change_in_one_root_comes_to_the_other(cluster: SmallCluster) -> None:
     cluster.jail("userdel -r dora; groupdel crew; groupdel more")  # What a first try left.
     other = cluster.root.with_name("r2")
-    shutil.rmtree(other, ignore_errors=True)
-    other.mkdir()
-    shutil.copytree(cluster.root / "etc", other / "etc", symlinks=True)
     marker = cluster.root.parents[1] / "manifests/r2.json"
+    marker.unlink(missing_ok=True)  # Without it nobody writes to a first try's root any more.
+
+    def is_copied() -> bool:
+        shutil.rmtree(other, ignore_errors=True)
+        try:
+            shutil.copytree(cluster.root / "etc", other / "etc", symlinks=True)
+        except OSError:  # Who writes account files does so aside, and renames: what was listed may be gone.
+            return False
+        return True
+
+    cluster.wait("a whole copy", is_copied, 60)
     marker.write_text('{"revision": "r2"}\n')
     taken = []
 
