@@ -27,6 +27,8 @@ from slurm_operator.mirror import Mirror, Watch, plural
 log = logging.getLogger(__name__)
 
 _FORMAT = 1
+_CONFLICTS_TOLD = 5
+"""So many rounds in a row in which an object was no longer as it was seen are told."""
 
 
 class Healer:
@@ -50,12 +52,13 @@ class Healer:
         self.problems: tuple[Finding, ...] = ()
         self._api = api
         self._lease = lease
-        self._wake, self._tell = wake, tell
+        self._tell = tell
         self._mirror = Mirror(api, wake)
         self._ledger: drift.Ledger | None = None
         self._ledger_versions: tuple[str, ...] = ()
         self._clean: dict[drift.Key, str] = {}
         self._healed: dict[drift.Key, collections.deque[datetime.datetime]] = {}
+        self._conflicts: collections.Counter[drift.Key] = collections.Counter()
 
     async def close(self) -> None:
         """End the watches."""
@@ -70,7 +73,7 @@ class Healer:
         """Do one round and return how soon another should follow.
 
         Raises:
-            KubernetesError: the API server was away, or an object changed meanwhile; the next round begins anew.
+            KubernetesError: the API server was away; the next round begins anew.
             NotLeading: the lease is not ours any more.
         """
         self._lease.check()
@@ -93,11 +96,7 @@ class Healer:
             self._clean.clear()
             return Pace.MOVING  # What was seen is older than this ledger.
         plan = drift.plan(self._ledger, live, self._clean, self._healed, now)
-        try:
-            failed = [each for check in plan.checks for each in await self._check(bodies[0], check, now)]
-        except KubernetesError:
-            self._wake()  # An object is no longer as it was seen: look again soon, its watch may have nothing to tell.
-            raise
+        failed = [each for check in plan.checks for each in await self._check(bodies[0], check, now)]
         self._say(standing, (*plan.problems, *failed))
         return Pace.STEADY
 
@@ -136,7 +135,15 @@ class Healer:
                 metrics.HEALS.labels(*key, "edited" if check.before else "deleted").inc()
             return done
 
-        return await actions.attempt(self._api, cluster, "Heal", counted())
+        try:
+            failed = await actions.attempt(self._api, cluster, "Heal", counted())
+        except KubernetesError as error:  # The object is no longer as it was seen, which says nothing about others.
+            self._conflicts[key] += 1
+            self._mirror.look_again(*key)
+            told = self._conflicts[key] >= _CONFLICTS_TOLD
+            return [Finding("ActionFailed", f"Heal: {' '.join(key)} is never as it was seen: {error}")] if told else []
+        self._conflicts.pop(key, None)
+        return failed
 
     async def _restore(self, check: drift.Check) -> str:
         declared, before = check.declared, check.before

@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import httpx
 
@@ -34,6 +33,27 @@ def plural(kind: str) -> str:
     return f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
 
 
+@dataclasses.dataclass(slots=True)
+class _Shown:
+    """What a watch has shown: objects by name, and how new the newest news of each name is, also of one that went."""
+
+    objects: dict[str, Object]
+    listed: int
+    newest: dict[str, int] = dataclasses.field(default_factory=dict)
+
+    def take(self, live: Object, *, gone: bool = False) -> bool:
+        """Take an object over, unless there is newer news of its name."""
+        name, version = live["metadata"]["name"], int(live["metadata"]["resourceVersion"])
+        if version < self.newest.get(name, self.listed):
+            return False
+        self.newest[name] = version
+        if gone:
+            self.objects.pop(name, None)
+        else:
+            self.objects[name] = live
+        return True
+
+
 class Mirror:
     """What the watches have shown.
 
@@ -56,26 +76,36 @@ class Mirror:
         self._changed = changed
         self._shape = shape
         self._tasks: dict[Watch, asyncio.Task[None]] = {}
-        self._objects: dict[Watch, dict[str, Object]] = {}
+        self._shown: dict[Watch, _Shown] = {}
 
     def follow(self, watches: Iterable[Watch]) -> None:
         """Watch these, and nothing else."""
         wanted = set(watches)
         for gone in self._tasks.keys() - wanted:
             self._tasks.pop(gone).cancel()
-            self._objects.pop(gone, None)
+            self._shown.pop(gone, None)
         for new in wanted - self._tasks.keys():
-            self._tasks[new] = asyncio.create_task(self._keep(new), name=f"watch {new.kind} {new.name}")
+            self._begin(new)
+
+    def look_again(self, kind: str, name: str) -> None:
+        """Begin the watch of an object anew, which has shown what is not so; until then the object is left out."""
+        for watch in [each for each in self._tasks if each.kind == kind and each.name in ("", name)]:
+            self._tasks[watch].cancel()
+            self._shown.pop(watch, None)
+            self._begin(watch)
+
+    def _begin(self, watch: Watch) -> None:
+        self._tasks[watch] = asyncio.create_task(self._keep(watch), name=f"watch {watch.kind} {watch.name}")
 
     def snapshot(self, keys: Iterable[Key]) -> dict[Key, Object | None]:
         """How objects are, None for one that is missing; an object whose watch is broken is left out."""
         by_kind: dict[str, dict[str, Object]] = {}
         by_name: dict[Key, Object | None] = {}
-        for watch, objects in self._objects.items():
+        for watch, shown in self._shown.items():
             if watch.name:
-                by_name[watch.kind, watch.name] = objects.get(watch.name)
+                by_name[watch.kind, watch.name] = shown.objects.get(watch.name)
             else:
-                by_kind[watch.kind] = objects
+                by_kind[watch.kind] = shown.objects
         return {
             key: by_name[key] if key in by_name else by_kind[key[0]].get(key[1])
             for key in keys
@@ -83,10 +113,10 @@ class Mirror:
         }
 
     def store(self, live: Object) -> None:
-        """Take over an object that was just written, before its watch tells of it."""
-        for watch, objects in self._objects.items():
+        """Take over an object that was just written, unless its watch was faster and tells of something newer."""
+        for watch, shown in self._shown.items():
             if watch.kind == live["kind"] and watch.name in ("", live["metadata"]["name"]):
-                objects[live["metadata"]["name"]] = live
+                shown.take(live)
 
     async def close(self) -> None:
         """End the watches."""
@@ -100,12 +130,14 @@ class Mirror:
             try:
                 await self._watch_once(watch)
                 trouble = ""
-            except KubernetesError as error:
-                self._objects.pop(watch, None)
-                if str(error) != trouble:
+            except Exception as error:  # Whatever it is: without its watch a kind would be taken for what it once was.
+                self._shown.pop(watch, None)
+                if not isinstance(error, KubernetesError):
+                    log.exception("watch broken: kind=%s name=%s", watch.kind, watch.name)
+                elif str(error) != trouble:
                     log.warning("watch broken: kind=%s name=%s error=%s", watch.kind, watch.name, error)
                 trouble = self.broken[watch] = str(error)
-                forbidden = error.status == httpx.codes.FORBIDDEN
+                forbidden = isinstance(error, KubernetesError) and error.status == httpx.codes.FORBIDDEN
                 await asyncio.sleep(_FORBIDDEN_RETRY_SECONDS if forbidden else _RETRY_SECONDS)
 
     async def _watch_once(self, watch: Watch) -> None:
@@ -113,25 +145,16 @@ class Mirror:
         listed = await self._api.listing(watch.api, plural(watch.kind), params)
         # Lists leave out what every item is.
         items = [self._shape({"apiVersion": watch.api, "kind": watch.kind, **item}) for item in listed["items"]]
-        self._objects[watch] = {item["metadata"]["name"]: item for item in items}
+        version = listed["metadata"]["resourceVersion"]
+        shown = self._shown[watch] = _Shown({item["metadata"]["name"]: item for item in items}, int(version))
         self.broken.pop(watch, None)
         self._changed()
-        from_here = {**params, "resourceVersion": listed["metadata"]["resourceVersion"]}
-        async for kind, live in self._api.watch(watch.api, plural(watch.kind), from_here):
-            self._see(self._objects[watch], kind, self._shape(live))
+        async for kind, live in self._api.watch(watch.api, plural(watch.kind), {**params, "resourceVersion": version}):
+            self._see(shown, self._shape(live), gone=kind == "DELETED")
 
-    def _see(self, objects: dict[str, Object], kind: str, live: Object) -> None:
-        name = live["metadata"]["name"]
-        before = objects.get(name)
-        if before is not None and _version(live) < _version(before):
+    def _see(self, shown: _Shown, live: Object, *, gone: bool) -> None:
+        before = shown.objects.get(live["metadata"]["name"])
+        if not shown.take(live, gone=gone):
             return  # Our own answer to a write was newer.
-        if kind == "DELETED":
-            objects.pop(name, None)
-        else:
-            objects[name] = live
-        if before is None or kind == "DELETED" or fingerprint(before) != fingerprint(live):
+        if before is None or gone or fingerprint(before) != fingerprint(live):
             self._changed()
-
-
-def _version(live: dict[str, Any]) -> int:
-    return int(live["metadata"]["resourceVersion"])

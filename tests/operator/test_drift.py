@@ -27,7 +27,7 @@ def tree(value: Any) -> Body:
 def live(content: Body, owners: dict[str, Body], kind: str = "ConfigMap", name: str = "a", version: int = 1) -> Body:
     """An object with the fields that each manager owns."""
     entries = [{"manager": manager, "operation": "Apply", "fieldsV1": fields} for manager, fields in owners.items()]
-    metadata = {"name": name, "resourceVersion": str(version), "managedFields": entries}
+    metadata = {"name": name, "uid": "u1", "resourceVersion": str(version), "managedFields": entries}
     return {"kind": kind, "metadata": {**metadata, **content.pop("metadata", {})}, **content}
 
 
@@ -109,7 +109,8 @@ def test_who_changes_an_object_again_and_again_is_named_and_let_be_for_a_while()
 
 def test_an_apply_names_the_version_that_was_seen_and_leaves_a_claims_size() -> None:
     assert drift.body(drift.Check(DECLARED, None)) == DECLARED
-    assert drift.body(drift.Check(DECLARED, EDITED))["metadata"] == {"name": "a", "resourceVersion": "1"}
+    metadata = drift.body(drift.Check(DECLARED, EDITED))["metadata"]
+    assert metadata == {"name": "a", "uid": "u1", "resourceVersion": "1"}
     grown = live({"spec": {"size": "2Gi", "volumeName": "v"}}, {}, "PersistentVolumeClaim", "c")
     assert drift.body(drift.Check(CLAIM, grown))["spec"] == {"size": "2Gi"}
 

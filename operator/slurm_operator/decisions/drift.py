@@ -136,13 +136,16 @@ def _switched_off(key: Key, live: Object) -> bool:
 def body(check: Check) -> dict[str, Any]:
     """What to apply: the declared fields, on the very object that was seen.
 
+    With the resourceVersion alone, an apply makes an object that has gone meanwhile anew: a worker set of one node,
+    whose other pods end with their jobs. One that names a uid is refused then.
+
     A claim's spec cannot be changed but for its size, which an administrator may have raised: it is sent as it stands.
     """
     declared = dict(check.declared)
     if check.before is not None:
         declared["metadata"] = {
             **declared["metadata"],
-            "resourceVersion": check.before["metadata"]["resourceVersion"],
+            **{key: check.before["metadata"][key] for key in ("uid", "resourceVersion")},
         }
         if declared["kind"] == _CLAIM:
             declared["spec"] = {

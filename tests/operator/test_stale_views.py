@@ -1,0 +1,120 @@
+"""Promises of healing where an object is no longer as it was seen, against a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import itertools
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from typing import Any
+
+import pytest
+from slurm_operator import healing
+from slurm_operator.decisions.drift import Key
+from slurm_operator.healing import Healer
+from slurm_operator.kubernetes_api import KubernetesApi
+from slurm_operator.mirror import Mirror
+
+from tests.operator import fake_slurmrestd
+from tests.operator.played_clients import LeaseFor
+from tests.operator.test_healing import CONFIG, HELD, begin, finish
+from tests.operator.world import KEY, Admin, FakeWorkloads, World, until
+
+pytestmark = pytest.mark.apiserver
+
+Body = dict[str, Any]
+SET: Key = ("StatefulSet", "cpu")
+WANTED: Key = ("ConfigMap", CONFIG[1])
+_NUMBERS = itertools.count()
+
+
+class LateMirror(Mirror):
+    """A mirror whose watches tell of some objects late: they are shown as they once were."""
+
+    late: dict[Key, Body]
+
+    def snapshot(self, keys: Iterable[Key]) -> dict[Key, Body | None]:
+        found = super().snapshot(keys)
+        return {**found, **{key: self.late[key] for key in found.keys() & self.late.keys()}}
+
+
+@pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch) -> dict[Key, Body]:
+    found: dict[Key, Body] = {}
+    monkeypatch.setattr(LateMirror, "late", found, raising=False)
+    monkeypatch.setattr(healing, "Mirror", LateMirror)
+    return found
+
+
+@pytest.fixture
+def world(admin: Admin) -> Iterator[World]:
+    """A declared cluster with two nodes and no operator."""
+    with fake_slurmrestd.running(KEY) as slurm:
+        found = World(admin, f"stale-{next(_NUMBERS)}", slurm.slurm, slurm.url)
+        with FakeWorkloads(found):
+            begin(found, "r1")
+            finish(found, "r1")
+            found.patch("statefulsets", "cpu", {"spec": {"replicas": 2}}, manager="pulumi-slurm-operator")
+            until(lambda: {"cpu-0", "cpu-1"} <= set(found.names("pods")), "both nodes")
+            yield found
+
+
+def heal(world: World, story: Callable[[Healer], Coroutine[Any, Any, None]]) -> None:
+    """Let the healer do what the story says, once it has seen everything and found it as declared."""
+
+    async def whole() -> None:
+        api = KubernetesApi(lambda: world.admin.access, world.namespace)
+        healer = Healer(api, LeaseFor(float("inf")), lambda: None, lambda: None)
+        try:
+            await rounds(healer, lambda: len(healer._clean) == len(HELD))
+            await story(healer)
+        finally:
+            await healer.close()
+            await api.close()
+
+    asyncio.run(whole())
+
+
+async def rounds(healer: Healer, enough: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not enough():
+            await healer.run()
+            await asyncio.sleep(0.05)
+
+
+def test_a_worker_set_that_goes_while_it_is_looked_at_comes_again_around_its_pods(
+    world: World, late: dict[Key, Body]
+) -> None:
+    """An apply to the version that was seen would make a set of one node, and end the other pods with their jobs."""
+    pods = {name: world.uid("pods", name) for name in ("cpu-0", "cpu-1")}
+
+    async def story(healer: Healer) -> None:
+        late[SET] = world.patch("statefulsets", "cpu", {"spec": {"minReadySeconds": 7}})
+        world.admin.call("DELETE", world.path("statefulsets", "cpu"), {"propagationPolicy": "Orphan"})
+        world.patch("statefulsets", "cpu", {"metadata": {"finalizers": None}})
+        await healer.run()
+        assert "cpu" not in world.names("statefulsets"), "nothing is made of what has gone"
+        late.clear()
+        await rounds(healer, lambda: "cpu" in world.names("statefulsets"))
+        assert world.size() == 2
+
+    heal(world, story)
+    assert {name: world.uid("pods", name) for name in pods} == pods
+    assert world.slurm.killed == []
+
+
+def test_an_object_that_is_seen_late_holds_up_no_other_and_is_told(world: World, late: dict[Key, Body]) -> None:
+    async def story(healer: Healer) -> None:
+        late[WANTED] = {"kind": "ConfigMap", **copy.deepcopy(world.get(*CONFIG))}
+        world.patch(*CONFIG, {"data": {"slurm.conf": "ClusterName=mine\n"}})
+        late[WANTED]["data"] = {"slurm.conf": "ClusterName=other\n"}
+        world.patch("services", "slurm-login", {"spec": {"selector": {"a": "c"}}})
+        await rounds(healer, lambda: world.get("services", "slurm-login")["spec"]["selector"] == {"a": "b"})
+        await rounds(healer, lambda: bool(healer.problems))
+        (problem,) = healer.problems
+        assert f"ConfigMap {CONFIG[1]}" in problem.message
+        late.clear()
+        await rounds(healer, lambda: not healer.problems)
+        assert world.get(*CONFIG)["data"]["slurm.conf"] == "ClusterName=test\n"
+
+    heal(world, story)
