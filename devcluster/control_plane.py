@@ -6,8 +6,10 @@ The command lines are pure functions, used by `ApiServer` here (loopback, no nod
 from __future__ import annotations
 
 import contextlib
+import errno
 import http.client
 import os
+import random
 import socket
 import ssl
 import subprocess
@@ -164,12 +166,19 @@ def wait_ready(url: str, authority: Authority, deadline: float, lives: Callable[
 
 
 def free_ports(count: int) -> list[int]:
-    """Return TCP ports of the loopback address that nobody listens on now."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+    """Return TCP ports of the loopback address that nobody listens on now.
+
+    They lie below those that Linux gives to connections (ip_local_port_range), of which one that is free now may be
+    taken a moment later, and are drawn at random, since test runs side by side all ask.
+    """
+    found: list[int] = []
+    for port in random.sample(range(10_000, 30_000), 20_000):
+        with socket.socket() as candidate, contextlib.suppress(OSError):
+            candidate.bind(("127.0.0.1", port))
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise OSError(errno.EADDRINUSE, "no free port between 10000 and 30000")
 
 
 class ApiServer:

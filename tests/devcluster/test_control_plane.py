@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -38,6 +40,22 @@ def test_the_api_server_answers_kubectl_with_its_kubeconfig(apiserver: ApiServer
 @pytest.mark.apiserver
 def test_the_kubeconfig_is_readable_by_its_owner_only(apiserver: ApiServer) -> None:
     assert apiserver.kubeconfig.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_free_port_is_none_that_a_connection_may_take_a_moment_later() -> None:
+    first_of_connections = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+
+    ports = control_plane.free_ports(50)
+
+    assert len(set(ports)) == 50
+    assert max(ports) < first_of_connections
+
+
+def test_a_port_on_which_somebody_listens_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    free, taken = control_plane.free_ports(2)
+    monkeypatch.setattr(random, "sample", lambda ports, count: [taken, free])
+    with socket.create_server(("127.0.0.1", taken)):
+        assert control_plane.free_ports(1) == [free]
 
 
 @pytest.mark.apiserver
