@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,20 @@ from devcluster.control_plane import ApiServer, free_ports
 from tests.operator import fake_rehearsal, fake_slurmrestd, world
 
 _NUMBERS = itertools.count()
+_LINES_SHOWN = 40
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Function) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the operators said last before a test failed, and let fixtures know that it did."""
+    report = yield
+    if report.failed:
+        item.stash[world.HAS_FAILED] = True
+        worlds = {each for each in item.funcargs.values() if isinstance(each, world.World)}
+        for log in (log for each in worlds for log in each.logs):
+            lines = log.read_text(errors="replace").splitlines()[-_LINES_SHOWN:]
+            report.sections.append((f"Last lines of {log.name}", "\n".join(lines)))
+    return report
 
 
 @pytest.fixture
@@ -57,8 +71,7 @@ def port() -> int:
 
 @pytest.fixture
 def running_operator(cluster: world.World, tmp_path: Path, kubeconfig: Path, port: int) -> Iterator[world.World]:
-    """A declared cluster with two nodes and its operator, which is shown its log when a test fails."""
+    """A declared cluster with two nodes and its operator."""
     cluster.declare()
     with world.operator(cluster, tmp_path, kubeconfig, port):
         yield cluster
-    print((tmp_path / "one.log").read_text())

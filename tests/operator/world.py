@@ -25,6 +25,7 @@ from unittest import mock
 
 import httpx
 import kopf
+import pytest
 import yaml
 from slurm_operator import access, mirror, names
 
@@ -36,6 +37,8 @@ CRDS = REPOSITORY / "operator" / "crds"
 CUSTOM = f"/apis/{names.GROUP}/{names.VERSION}"
 STRATEGIC = {"Content-Type": "application/merge-patch+json"}
 KEY = b"k" * 32
+HAS_FAILED = pytest.StashKey[bool]()
+"""Of a test."""
 CONF = "ClusterName=test\nPartitionName=main Nodes=ns_cpu Default=YES\nPartitionName=side Nodes=ns_cpu\n"
 
 
@@ -109,6 +112,8 @@ class World:
         self.rehearsal_url = rehearsal_url
         self.broken: dict[str, str] = {}
         """Pods that do not start, and why; those without a reason are only starting."""
+        self.logs: list[Path] = []
+        """Of its operators; their last lines are shown when a test fails."""
         admin.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
 
     def path(self, plural: str, name: str = "", subresource: str = "") -> str:
@@ -370,6 +375,7 @@ def operator(
     world: World, folder: Path, kubeconfig: Path, port: int, name: str = "one"
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run the operator as a process; its log stands in `folder`."""
+    world.logs.append(folder / f"{name}.log")
     key = folder / "jwt.key"
     key.write_bytes(KEY)
     environment = {
@@ -381,7 +387,7 @@ def operator(
         "JWT_KEY_FILE": str(key),
         "HEALTH_PORT": str(port),
     }
-    with (folder / f"{name}.log").open("ab") as log:
+    with world.logs[-1].open("ab") as log:
         process = subprocess.Popen([sys.executable, "-m", "slurm_operator"], env=environment, stdout=log, stderr=log)
         try:
             yield process
