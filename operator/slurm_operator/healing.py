@@ -88,16 +88,18 @@ class Healer:
         standing, paused = self._standing(bodies[0], now)
         if self._ledger is None or standing.status != "True":
             self._clean.clear()  # What Pulumi has touched meanwhile is applied once when it is done.
+            self._conflicts.clear()
             self._say(standing, ())
             metrics.HEALING_PAUSED.set((now - paused).total_seconds())
             return Pace.STEADY
         metrics.HEALING_PAUSED.set(0)
         if self._ledger is not before:
             self._clean.clear()
+            self._conflicts.clear()
             return Pace.MOVING  # What was seen is older than this ledger.
         plan = drift.plan(self._ledger, live, self._clean, self._healed, now)
         failed = [each for check in plan.checks for each in await self._check(bodies[0], check, now)]
-        self._say(standing, (*plan.problems, *failed))
+        self._say(standing, (*plan.problems, *failed, *self._fleeting(live, plan)))
         return Pace.STEADY
 
     def _standing(self, cluster: Object, now: datetime.datetime) -> tuple[Condition, datetime.datetime]:
@@ -125,7 +127,7 @@ class Healer:
         )
 
     async def _check(self, cluster: Object, check: drift.Check, now: datetime.datetime) -> list[Finding]:
-        key = (check.declared["kind"], check.declared["metadata"]["name"])
+        key = _key(check)
         work = self._restore(check)
 
         async def counted() -> str:
@@ -137,13 +139,20 @@ class Healer:
 
         try:
             failed = await actions.attempt(self._api, cluster, "Heal", counted())
-        except KubernetesError as error:  # The object is no longer as it was seen, which says nothing about others.
+        except KubernetesError:  # The object is no longer as it was seen, which says nothing about others.
             self._conflicts[key] += 1
             self._mirror.look_again(*key)
-            told = self._conflicts[key] >= _CONFLICTS_TOLD
-            return [Finding("ActionFailed", f"Heal: {' '.join(key)} is never as it was seen: {error}")] if told else []
+            return []
         self._conflicts.pop(key, None)
         return failed
+
+    def _fleeting(self, live: Mapping[drift.Key, Object | None], plan: drift.Plan) -> list[Finding]:
+        """What is never as it was seen; of an object that was found as declared, nothing is held against it any more."""
+        checked = {_key(each) for each in plan.checks}
+        for key in [each for each in self._conflicts if each in live and each not in checked]:
+            del self._conflicts[key]
+        fleeting = [key for key, count in self._conflicts.items() if count >= _CONFLICTS_TOLD]
+        return [Finding("ActionFailed", f"Heal: {' '.join(key)} is never as it was seen") for key in fleeting]
 
     async def _restore(self, check: drift.Check) -> str:
         declared, before = check.declared, check.before
@@ -174,7 +183,7 @@ class Healer:
             orphan = declared["kind"] in ("StatefulSet", "Deployment")
             await self._api.delete(api, kinds, name, before["metadata"]["resourceVersion"], orphan=orphan)
             return f"deleted {declared['kind']} {name}, to make it anew: what was changed cannot be changed back"
-        self._clean[declared["kind"], name] = drift.fingerprint(after)
+        self._clean[_key(check)] = drift.fingerprint(after)
         self._mirror.store(after)
         return drift.account(before, after, surplus)
 
@@ -182,6 +191,10 @@ class Healer:
         if declared["kind"] == "PersistentVolumeClaim":
             return False
         return await self._api.would_be_created(declared["apiVersion"], plural(declared["kind"]), declared)
+
+
+def _key(check: drift.Check) -> drift.Key:
+    return check.declared["kind"], check.declared["metadata"]["name"]
 
 
 def _selector(declared: drift.Object) -> str:

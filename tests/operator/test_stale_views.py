@@ -113,6 +113,9 @@ def test_an_object_that_is_seen_late_holds_up_no_other_and_is_told(world: World,
         await rounds(healer, lambda: bool(healer.problems))
         (problem,) = healer.problems
         assert f"ConfigMap {CONFIG[1]}" in problem.message
+        for _ in range(5):
+            await healer.run()
+            assert healer.problems == (problem,), "it stays told while it is looked at anew"
         late.clear()
         await rounds(healer, lambda: not healer.problems)
         assert world.get(*CONFIG)["data"]["slurm.conf"] == "ClusterName=test\n"
