@@ -25,7 +25,8 @@ from devcluster.up import Cluster
 from tests.image.unpacked import unpack_image
 from tests.operator import fake_rehearsal
 from tests.operator.fake_slurmrestd import FakeSlurm
-from tests.operator.world import KEY, STRATEGIC, Admin, FakeWorkloads, World, operator, until
+from tests.operator.fake_workloads import FakeWorkloads
+from tests.operator.world import KEY, STRATEGIC, Admin, World, operator, until
 
 SIZES = (10, 100, 1000)
 STEADY_SECONDS = 60

@@ -147,7 +147,7 @@ class Healer:
         return failed
 
     def _fleeting(self, live: Mapping[drift.Key, Object | None], plan: drift.Plan) -> list[Finding]:
-        """What is never as it was seen; of an object that was found as declared, nothing is held against it any more."""
+        """What is never as it was seen; an object that was found as declared counts anew."""
         checked = {_key(each) for each in plan.checks}
         for key in [each for each in self._conflicts if each in live and each not in checked]:
             del self._conflicts[key]

@@ -12,6 +12,7 @@ from hypothesis.internal.constants_ast import Constants
 
 from devcluster.control_plane import ApiServer, free_ports
 from tests.operator import fake_rehearsal, fake_slurmrestd, world
+from tests.operator.fake_workloads import FakeWorkloads
 
 _NUMBERS = itertools.count()
 _LINES_SHOWN = 40
@@ -55,7 +56,7 @@ def cluster(admin: world.Admin, slurm: fake_slurmrestd.FakeSlurmrestd) -> Iterat
     """An empty namespace whose workloads come alive as soon as they are declared."""
     with fake_rehearsal.running() as rehearsal_url:
         found = world.World(admin, f"operator-{next(_NUMBERS)}", slurm.slurm, slurm.url, rehearsal_url)
-        with world.FakeWorkloads(found):
+        with FakeWorkloads(found):
             yield found
 
 

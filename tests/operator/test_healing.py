@@ -17,7 +17,8 @@ from slurm_operator import names
 from components import operator as program
 from devcluster.control_plane import free_ports
 from tests.operator import fake_slurmrestd
-from tests.operator.world import HAS_FAILED, KEY, Admin, FakeWorkloads, World, kubeconfig_of_role, operator, until
+from tests.operator.fake_workloads import FakeWorkloads
+from tests.operator.world import HAS_FAILED, KEY, Admin, World, kubeconfig_of_role, operator, until
 
 pytestmark = pytest.mark.apiserver
 

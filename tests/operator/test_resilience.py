@@ -19,8 +19,9 @@ from slurm_operator.reconcile import Reconciler
 
 from devcluster.control_plane import free_ports
 from tests.operator import fake_slurmrestd
+from tests.operator.fake_workloads import FakeWorkloads
 from tests.operator.test_update_passes import change_template, images
-from tests.operator.world import KEY, Admin, FakeWorkloads, World, access_by, kubeconfig_of_role, operator, until
+from tests.operator.world import KEY, Admin, World, access_by, kubeconfig_of_role, operator, until
 
 pytestmark = pytest.mark.apiserver
 

@@ -16,9 +16,10 @@ from slurm_operator.kubernetes_api import KubernetesApi
 from slurm_operator.mirror import Mirror
 
 from tests.operator import fake_slurmrestd
+from tests.operator.fake_workloads import FakeWorkloads
 from tests.operator.played_clients import LeaseFor
 from tests.operator.test_healing import CONFIG, HELD, begin, finish
-from tests.operator.world import KEY, Admin, FakeWorkloads, World, until
+from tests.operator.world import KEY, Admin, World, until
 
 pytestmark = pytest.mark.apiserver
 

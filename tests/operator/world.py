@@ -1,7 +1,6 @@
 """A namespace of a real API server with a Slurm cluster declared in it, for the operator's tests.
 
-No controller manager and no kubelet run beside the API server: FakeWorkloads stands in for both, as far as the
-operator can see.
+No controller manager and no kubelet run beside the API server: fake_workloads.py stands in for both.
 """
 
 from __future__ import annotations
@@ -10,10 +9,8 @@ import base64
 import contextlib
 import functools
 import gzip
-import hashlib
 import json
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -91,7 +88,7 @@ class Admin:
         return conditions.get("Established") == "True"
 
 
-def until(condition: Callable[[], Any], what: str, seconds: float = 30) -> Any:
+def until(condition: Callable[[], Any], what: str, seconds: float = 60) -> Any:
     """Wait for a condition and return its value."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -250,95 +247,6 @@ def stateful_set(name: str, component: str) -> dict[str, Any]:
             "template": {"metadata": {"labels": labels | {"set": name}}, "spec": {"containers": [container]}},
         },
     }
-
-
-class FakeWorkloads:
-    """Fake controllers and kubelet: pods follow replicas, become ready, register in Slurm, and end when deleted."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self._end = threading.Event()
-        self.failure: BaseException | None = None
-        self._told: dict[str, dict[str, Any]] = {}
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> FakeWorkloads:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join()
-        if self.failure:
-            raise self.failure
-
-    def _run(self) -> None:
-        while not self._end.wait(0.1):
-            try:
-                self._step()
-            except (httpx.HTTPError, RuntimeError):
-                continue  # The API server is away, or an object changed: the next step looks again.
-            except BaseException as error:
-                self.failure = error
-                return
-
-    def _step(self) -> None:
-        world = self.world
-        pods = {item["metadata"]["name"]: item for item in world.admin.call("GET", world.path("pods"))["items"]}
-        owned = [name for name, pod in pods.items() if "ownerReferences" in pod["metadata"]]
-        assert not owned, f"a real controller, which is played here, made {owned}"
-        for plural in ("statefulsets", "deployments"):
-            for workload in world.admin.call("GET", world.path(plural))["items"]:
-                self._follow(plural, workload, pods)
-
-    def _follow(self, plural: str, workload: dict[str, Any], pods: dict[str, Any]) -> None:
-        world, name = self.world, workload["metadata"]["name"]
-        size = workload["spec"]["replicas"]
-        worker = workload["metadata"]["labels"][names.COMPONENT_LABEL] == "worker"
-        revision = f"{name}-{hashlib.sha256(json.dumps(workload['spec']['template']).encode()).hexdigest()[:8]}"
-        wanted = [f"{name}-{ordinal}" for ordinal in range(size)]
-        for pod in wanted:
-            if pod not in pods:
-                template = workload["spec"]["template"]
-                metadata = {"name": pod, "labels": template["metadata"]["labels"] | {names.REVISION_LABEL: revision}}
-                if worker and pod in self._told:
-                    world.slurm.end_worker(pod)
-                world.create("pods", {"metadata": metadata, "spec": template["spec"]})
-            if pod not in pods or self._told.get(pod) != self._pod_status(pod):
-                world.patch("pods", pod, {"status": self._pod_status(pod)}, "status")
-                self._told[pod] = self._pod_status(pod)
-                if worker and pod not in world.broken:
-                    world.slurm.register(pod, features=(name,), new=True)
-        for pod in pods:
-            if re.fullmatch(rf"{name}-\d+", pod) and pod not in wanted:
-                world.admin.call("DELETE", world.path("pods", pod))
-                self._told.pop(pod, None)
-                if worker:
-                    world.slurm.lose(pod)
-        ready = sum(pod not in world.broken for pod in wanted)
-        status = {"observedGeneration": workload["metadata"]["generation"], "replicas": size, "readyReplicas": ready}
-        status |= {"updatedReplicas": size} | ({"updateRevision": revision} if plural == "statefulsets" else {})
-        if workload.get("status") != workload.get("status", {}) | status:
-            world.patch(plural, name, {"status": status}, "status")
-
-    def _pod_status(self, name: str) -> dict[str, Any]:
-        broken = name in self.world.broken
-        words = self.world.broken.get(name)
-        waiting = {"reason": "ImagePullBackOff", "message": words} if words else {"reason": "ContainerCreating"}
-        state: dict[str, Any] = {"waiting": waiting} if broken else {"running": {}}
-        return {
-            "conditions": [{"type": "Ready", "status": "False" if broken else "True"}],
-            "containerStatuses": [
-                {
-                    "name": "slurm",
-                    "image": "none",
-                    "imageID": "",
-                    "ready": not broken,
-                    "restartCount": 0,
-                    "state": state,
-                }
-            ],
-        }
 
 
 def kubeconfig_of_role(world: World, folder: Path, held: Iterable[tuple[str, str, str]] = ()) -> Path:
