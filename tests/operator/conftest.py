@@ -15,19 +15,17 @@ from tests.operator import fake_rehearsal, fake_slurmrestd, world
 from tests.operator.fake_workloads import FakeWorkloads
 
 _NUMBERS = itertools.count()
-_LINES_SHOWN = 40
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Function) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show what the operators said last before a test failed, and let fixtures know that it did."""
+    """Show what the operators say of themselves when a test failed, and let fixtures know that it did."""
     report = yield
     if report.failed:
         item.stash[world.HAS_FAILED] = True
         worlds = {each for each in item.funcargs.values() if isinstance(each, world.World)}
-        for log in (log for each in worlds for log in each.logs):
-            lines = log.read_text(errors="replace").splitlines()[-_LINES_SHOWN:]
-            report.sections.append((f"Last lines of {log.name}", "\n".join(lines)))
+        for running in (running for each in worlds for running in each.operators):
+            report.sections.append((f"Operator {running.log.stem}", running.says()))
     return report
 
 

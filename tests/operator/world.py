@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import dataclasses
 import functools
 import gzip
 import json
@@ -99,6 +100,25 @@ def until(condition: Callable[[], Any], what: str, seconds: float = 60) -> Any:
     raise AssertionError(f"not within {seconds} s: {what}")
 
 
+@dataclasses.dataclass(frozen=True)
+class RunningOperator:
+    """An operator as a process of its own."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+    port: int
+
+    def says(self, lines: int = 40) -> str:
+        """Whether it runs, whether its passes make progress, and its last lines."""
+        status = self.process.poll()
+        try:
+            health = httpx.get(f"http://127.0.0.1:{self.port}/healthz", timeout=5, trust_env=False).text.strip()
+        except httpx.HTTPError as error:
+            health = repr(error)
+        last = self.log.read_text(errors="replace").splitlines()[-lines:]
+        return "\n".join(["it runs" if status is None else f"it ended with status {status}", health, *last])
+
+
 class World:
     """One namespace, its declared objects, and what stands for Slurm in it."""
 
@@ -109,8 +129,8 @@ class World:
         self.rehearsal_url = rehearsal_url
         self.broken: dict[str, str] = {}
         """Pods that do not start, and why; those without a reason are only starting."""
-        self.logs: list[Path] = []
-        """Of its operators; their last lines are shown when a test fails."""
+        self.operators: list[RunningOperator] = []
+        """What they say of themselves is shown when a test fails."""
         admin.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
 
     def path(self, plural: str, name: str = "", subresource: str = "") -> str:
@@ -283,7 +303,6 @@ def operator(
     world: World, folder: Path, kubeconfig: Path, port: int, name: str = "one"
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run the operator as a process; its log stands in `folder`."""
-    world.logs.append(folder / f"{name}.log")
     key = folder / "jwt.key"
     key.write_bytes(KEY)
     environment = {
@@ -295,8 +314,10 @@ def operator(
         "JWT_KEY_FILE": str(key),
         "HEALTH_PORT": str(port),
     }
-    with world.logs[-1].open("ab") as log:
+    file = folder / f"{name}.log"
+    with file.open("ab") as log:
         process = subprocess.Popen([sys.executable, "-m", "slurm_operator"], env=environment, stdout=log, stderr=log)
+        world.operators.append(RunningOperator(process, file, port))
         try:
             yield process
         finally:
