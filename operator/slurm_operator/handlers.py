@@ -84,16 +84,20 @@ async def changed(memo: kopf.Memo, **_: Any) -> None:
 
 
 async def _keep_lease(lease: Lease, progress: health.Progress) -> None:
+    trouble = ""
     while True:
-        before = lease.held()
+        before, said = lease.held(), ""
         try:
             await lease.renew()
             progress.made()
         except KubernetesError as error:
-            log.warning("lease not renewed: error=%s", error)
+            said = str(error)
+            if said != trouble:
+                log.warning("lease not renewed: error=%s", error)
             progress.met(error)
         except Exception:  # Whatever it is: without this task nothing would ever be done again.
             log.exception("lease not renewed")
+        trouble = said
         if lease.held() != before:
             log.info("lease %s", "taken" if lease.held() else "lost")
         await asyncio.sleep(RENEW_SECONDS)

@@ -110,6 +110,33 @@ def test_a_lease_that_cannot_be_renewed_is_tried_again_and_told(
     assert asyncio.run(tried()) == status
 
 
+def test_one_trouble_with_the_lease_is_told_once_and_again_when_it_comes_back(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(handlers, "RENEW_SECONDS", 0.0)
+    outcomes: list[Exception | None] = [AWAY, AWAY, DENIED, DENIED, None, DENIED]
+
+    async def tried() -> None:
+        lease, over = Lease(cast(KubernetesApi, None), "one"), asyncio.Event()
+
+        async def renew() -> None:
+            if not outcomes:
+                over.set()
+                await asyncio.sleep(3600)
+            if error := outcomes.pop(0):
+                raise error
+
+        monkeypatch.setattr(lease, "renew", renew)
+        running = asyncio.create_task(handlers._keep_lease(lease, health.Progress()))
+        async with asyncio.timeout(60):
+            await over.wait()
+        running.cancel()
+
+    asyncio.run(tried())
+    said = [record.getMessage() for record in caplog.records if "not renewed" in record.getMessage()]
+    assert said == [f"lease not renewed: error={each}" for each in (AWAY, DENIED, DENIED)]
+
+
 def test_a_lease_without_content_is_taken() -> None:
     class Leases:
         """An API server with a Lease that says nothing."""
