@@ -36,17 +36,3 @@ def apiserver(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Itera
     """A real API server without a node, one per test run: use a namespace of your own in it."""
     with ApiServer(tmp_path_factory.mktemp("apiserver"), binaries) as server:
         yield server
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show the first failure of each test that was tried again (docs/adr/0008): the second may be of its leftovers."""
-    first = {report.nodeid: report for report in reversed(terminalreporter.stats.get("rerun", []))}
-    for outcome, title in (("passed", "passed only when tried again: mend these"), ("failed", "failed both times")):
-        names = {report.nodeid for report in terminalreporter.stats.get(outcome, [])}
-        if found := [report for name, report in first.items() if name in names]:
-            terminalreporter.section(f"{len(found)} {title}; the first failure of each")
-            for report in found:
-                terminalreporter.line(f"{report.nodeid}: {report.longreprtext.strip().splitlines()[-1]}")
-                terminalreporter.line(report.longreprtext)
-                for name, content in report.sections:
-                    terminalreporter.line(f"{name}:\n{content}")
