@@ -19,10 +19,9 @@ _NUMBERS = itertools.count()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Function) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show what the operators say of themselves when a test failed, and let fixtures know that it did."""
+    """Show what the operators say of themselves when a test failed."""
     report = yield
     if report.failed:
-        item.stash[world.HAS_FAILED] = True
         worlds = {each for each in item.funcargs.values() if isinstance(each, world.World)}
         for running in (running for each in worlds for running in each.operators):
             report.sections.append((f"Operator {running.log.stem}", running.says()))

@@ -18,7 +18,7 @@ from components import operator as program
 from devcluster.control_plane import free_ports
 from tests.operator import fake_slurmrestd
 from tests.operator.fake_workloads import FakeWorkloads
-from tests.operator.world import HAS_FAILED, KEY, Admin, World, kubeconfig_of_role, operator, until
+from tests.operator.world import KEY, Admin, World, kubeconfig_of_role, operator, until
 
 pytestmark = pytest.mark.apiserver
 
@@ -99,36 +99,11 @@ def served(admin: Admin, folder: Path, port: int) -> Iterator[World]:
                 yield found
 
 
-class Shared:
-    """One cluster for most tests of this file; each leaves it as it was, since they may run in any order."""
-
-    def __init__(self, admin: Admin, folders: pytest.TempPathFactory, port: int) -> None:
-        self.admin, self.folders, self.port = admin, folders, port
-        self.running = contextlib.ExitStack()
-        self.found: World | None = None
-
-    def world(self) -> World:
-        if self.found is None:
-            self.found = self.running.enter_context(served(self.admin, self.folders.mktemp("healing"), self.port))
-        return self.found
-
-    def end(self) -> None:
-        self.found = None
-        self.running.close()
-
-
 @pytest.fixture(scope="module")
-def shared(admin: Admin, tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[Shared]:
-    found = Shared(admin, tmp_path_factory, port)
-    yield found
-    found.end()
-
-
-@pytest.fixture
-def world(shared: Shared, request: pytest.FixtureRequest) -> Iterator[World]:
-    yield shared.world()
-    if HAS_FAILED in request.node.stash:  # What it left is not for others, nor for its second try.
-        shared.end()
+def world(admin: Admin, tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[World]:
+    """One cluster for most tests of this file; each leaves it as it was, since they may run in any order."""
+    with served(admin, tmp_path_factory.mktemp("healing"), port) as found:
+        yield found
 
 
 def begin(world: World, revision: str, objects: list[Body] = HELD) -> None:

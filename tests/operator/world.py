@@ -23,7 +23,6 @@ from unittest import mock
 
 import httpx
 import kopf
-import pytest
 import yaml
 from slurm_operator import access, mirror, names
 
@@ -35,8 +34,6 @@ CRDS = REPOSITORY / "operator" / "crds"
 CUSTOM = f"/apis/{names.GROUP}/{names.VERSION}"
 STRATEGIC = {"Content-Type": "application/merge-patch+json"}
 KEY = b"k" * 32
-HAS_FAILED = pytest.StashKey[bool]()
-"""Of a test."""
 CONF = "ClusterName=test\nPartitionName=main Nodes=ns_cpu Default=YES\nPartitionName=side Nodes=ns_cpu\n"
 
 
