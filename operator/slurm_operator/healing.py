@@ -16,6 +16,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import httpx
+
 from slurm_operator import actions, metrics, names, observe
 from slurm_operator.decisions import drift
 from slurm_operator.decisions.findings import Condition, Finding
@@ -139,7 +141,10 @@ class Healer:
 
         try:
             failed = await actions.attempt(self._api, cluster, "Heal", counted())
-        except KubernetesError:  # The object is no longer as it was seen, which says nothing about others.
+        except KubernetesError as error:
+            if error.status != httpx.codes.CONFLICT:
+                raise
+            # The object is no longer as it was seen, which says nothing about others.
             self._conflicts[key] += 1
             self._mirror.look_again(*key)
             return []
