@@ -89,20 +89,22 @@ class Healer:
         now = datetime.datetime.now(datetime.UTC)
         standing, paused = self._standing(bodies[0], now)
         if self._ledger is None or standing.status != "True":
-            self._clean.clear()  # What Pulumi has touched meanwhile is applied once when it is done.
-            self._conflicts.clear()
+            self._forget()  # What Pulumi has touched meanwhile is applied once when it is done.
             self._say(standing, ())
             metrics.HEALING_PAUSED.set((now - paused).total_seconds())
             return Pace.STEADY
         metrics.HEALING_PAUSED.set(0)
         if self._ledger is not before:
-            self._clean.clear()
-            self._conflicts.clear()
+            self._forget()
             return Pace.MOVING  # What was seen is older than this ledger.
         plan = drift.plan(self._ledger, live, self._clean, self._healed, now)
         failed = [each for check in plan.checks for each in await self._check(bodies[0], check, now)]
         self._say(standing, (*plan.problems, *failed, *self._fleeting(live, plan)))
         return Pace.STEADY
+
+    def _forget(self) -> None:
+        self._clean.clear()
+        self._conflicts.clear()
 
     def _standing(self, cluster: Object, now: datetime.datetime) -> tuple[Condition, datetime.datetime]:
         told = [each for each in cluster.get("status", {}).get("conditions", []) if each["type"] == "Healing"]

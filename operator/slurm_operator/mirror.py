@@ -94,9 +94,6 @@ class Mirror:
             self._shown.pop(watch, None)
             self._begin(watch)
 
-    def _begin(self, watch: Watch) -> None:
-        self._tasks[watch] = asyncio.create_task(self._keep(watch), name=f"watch {watch.kind} {watch.name}")
-
     def snapshot(self, keys: Iterable[Key]) -> dict[Key, Object | None]:
         """How objects are, None for one that is missing; an object whose watch is broken is left out."""
         by_kind: dict[str, dict[str, Object]] = {}
@@ -123,6 +120,9 @@ class Mirror:
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def _begin(self, watch: Watch) -> None:
+        self._tasks[watch] = asyncio.create_task(self._keep(watch), name=f"watch {watch.kind} {watch.name}")
 
     async def _keep(self, watch: Watch) -> None:
         trouble = ""

@@ -61,7 +61,7 @@ def starting(binaries: Path, probe: Path) -> Iterator[Callable[[str], Node]]:
 
 @pytest.fixture
 def start_node(state_root: None, binaries: Path, probe: Path) -> Iterator[Callable[[str], Node]]:
-    """Starts instances for one test: when it is tried again, none has a name that the first try left in use."""
+    """Starts instances for one test: none has a name that an earlier one left in use."""
     with starting(binaries, probe) as start:
         yield start
 
@@ -75,7 +75,7 @@ def node(state_root: None, binaries: Path, probe: Path) -> Iterator[Node]:
 
 @pytest.fixture
 def namespace(node: Node) -> Iterator[str]:
-    """A namespace for one test, with its service account there; another when the test is tried again."""
+    """A namespace for one test, with its service account there."""
     name = f"test-{next(_NUMBERS)}"
     node.kubectl("create", "namespace", name)
     node.kubectl("wait", "-n", name, "--for=create", "serviceaccount/default", "--timeout=30s")

@@ -209,7 +209,7 @@ def test_starting_a_running_node_anew_restarts_only_what_changed(
         crashes = {r.state.name: r.state.restarts for r in node_cli.status(node.instance).components}
         assert {name: crashes[name] for name in own} == {name: crashes_before[name] for name in own}
     finally:
-        # The other tests' node is as it was, and this one finds something to change when it is tried again.
+        # The other tests' node is as it was.
         start_and_wait()
 
 

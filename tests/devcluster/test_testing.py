@@ -108,6 +108,7 @@ def test_a_file_that_cannot_be_read_is_no_case_for_a_second_run(checkout: Path) 
 
 
 def test_a_skipped_test_is_counted_as_such(checkout: Path) -> None:
+    # The skipped test is the played one: nothing of ours is skipped here.
     (checkout / "tests" / "test_skipped.py").write_text("import pytest\ndef test_not():\n    pytest.skip('no')\n")
 
     status, tally = run(checkout)

@@ -251,7 +251,7 @@ class SmallCluster:
         mine = "install -d -o 64030 -g 64030 /run/slurmctld; chown -R 64030:64030 /run/secrets/slurm; "
         become = "exec setpriv --reuid=64030 --regid=64030 --clear-groups " if user else "exec "
         command = f"sh -c {shlex.quote(first + (mine if user else '') + become + f'{ENTRY} {role}')}"
-        if name in self._pods:  # A test that is tried again starts another.
+        if name in self._pods:  # A name has one pod at a time.
             self.end(name)
         log = (self._folder / f"{name}.log").open("wb")
         self._pods[name] = subprocess.Popen(
