@@ -42,6 +42,7 @@ def node_variable(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
         "nodeSet": node_set.name,
         "cpus": node_set.resources.cpu,
         "memoryMib": node_set.job_memory_mib,
+        "processes": node_set.resources.processes,
         "gres": node_set.gres,
         "weight": node_set.base_weight,
         "weightBucket": node_set.weight_bucket,

@@ -162,6 +162,8 @@ def cgroup_conf(config: Config) -> str:
     if plugin is not CgroupPlugin.DISABLED:
         # There is no systemd in a pod; on cgroup v2 slurmd prepares its part of the tree by itself.
         lines += ["IgnoreSystemd=yes", "EnableControllers=yes", "ConstrainRAMSpace=yes"]
+        if config.slurm.constrain_cores:
+            lines += ["ConstrainCores=yes"]
         if any(node_set.gpus for node_set in config.node_sets):
             # Version 1: slurmstepd writes a job's devices.deny. Version 2: it attaches an eBPF program of the kind
             # cgroup_device to the job's group; bpf(2) is allowed to a pod with SYS_ADMIN.

@@ -18,14 +18,15 @@ EXAMPLES = """examples:
   python3 -m devcluster pulumi -- preview          Pulumi on this instance's stack
   eval "$(python3 -m devcluster env)"              the same in your own shell: pulumi, kubectl
   python3 -m devcluster logs -f kubelet            follow a component's log
+  python3 -m devcluster guest -- uname -r          a command on a kernel with cgroup v2 and NFS
   python3 -m devcluster down                       end it and remove what it left
 """
 
 # Commands that set up what is missing before they start; the others only use what is there.
-SETS_UP = frozenset({"up", "test", "check", "bench", "images", "push", "toolchain", "preview"})
+SETS_UP = frozenset({"up", "test", "check", "bench", "images", "push", "toolchain", "preview", "test-vm", "guest"})
 # They do what they can with the packages that are there.
 WITHOUT_ROOT = frozenset({"check", "preview"})
-NEEDS_ROOT = frozenset({"up", "down", "test", "bench", "images", "push", "load", "enter"})
+NEEDS_ROOT = frozenset({"up", "down", "test", "bench", "images", "push", "load", "enter", "test-vm", "guest"})
 
 
 def parser() -> argparse.ArgumentParser:
@@ -83,6 +84,13 @@ def parser() -> argparse.ArgumentParser:
     preview.add_argument("--out", type=Path, metavar="FILE", help="write Pulumi's JSON there")
     test = commands.add_parser("test", help="all tests, on an instance of their own")
     test.add_argument("paths", nargs="*", metavar="PATH", help="only these (default: all)")
+    in_guest = commands.add_parser("test-vm", help="the tests that need cgroup v2 and NFS, in a guest if need be")
+    in_guest.add_argument("paths", nargs="*", metavar="PATH", help="only these (default: tests/vm)")
+    in_guest.add_argument("--junit", type=Path, metavar="FILE", help="write pytest's JUnit report there")
+    guest = commands.add_parser("guest", help="run a command as root in a User-Mode Linux guest of this machine")
+    guest.add_argument("--memory", type=int, default=4096, metavar="MIB", help="memory of the guest (default: 4096)")
+    guest.add_argument("--seconds", type=int, default=3600, help="when it ends at the latest (default: 3600)")
+    guest.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGUMENTS")
     commands.add_parser("check", help="format, lint, types, layers, shell, C, Containerfiles, workflows")
     bench = commands.add_parser("bench", help="the measurements, as ratios")
     bench.add_argument(

@@ -28,7 +28,7 @@ def _tracked(*patterns: str) -> list[str]:
 def _shell_scripts() -> list[str]:
     executables = [
         file
-        for file in _tracked(".ci/*", "images/*", "operator/*", "native/*", "health/*")
+        for file in _tracked(".ci/*", "devcluster/vm/*", "images/*", "operator/*", "native/*", "health/*")
         if _is_shell_script(CHECKOUT / file)
     ]
     return sorted({*_tracked("*.sh"), *executables})

@@ -17,6 +17,8 @@ from devcluster import check, images, node_cli, preview, testing, toolchain, up
 from devcluster.bootstrap import CHECKOUT, cache_folder
 from devcluster.instance import Instance, InvalidNameError
 from devcluster.progress import StepFailed, say
+from devcluster.vm import guest, kernel
+from devcluster.vm import tests as vm_tests
 
 NOT_UP = 3
 
@@ -213,6 +215,19 @@ def _test(options: argparse.Namespace) -> int:
     return testing.run(options.paths)
 
 
+def _test_vm(options: argparse.Namespace) -> int:
+    return testing.run_in_guest(options.paths, options.junit)
+
+
+def _guest(options: argparse.Namespace) -> int:
+    kernel.build()
+    with guest.shared_folder() as folder:
+        return guest.run(
+            _words(options), folder, directory=Path.cwd(), environment=vm_tests.environment(),
+            seconds=options.seconds, size=guest.Size(memory_mib=options.memory),
+        )  # fmt: skip
+
+
 def _check(_: argparse.Namespace) -> int:
     return check.run()
 
@@ -238,5 +253,5 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "up": _up, "down": _down, "status": _status, "list": _list, "env": _env, "kubeconfig": _kubeconfig, "ssh": _ssh,
     "run": _run, "cp": _cp, "kubectl": _kubectl, "pulumi": _pulumi, "enter": _enter, "logs": _logs, "load": _load,
     "toolchain": _toolchain, "images": _images, "push": _push, "test": _test, "check": _check, "bench": _bench,
-    "clean-cache": _clean_cache, "preview": _preview,
+    "clean-cache": _clean_cache, "preview": _preview, "test-vm": _test_vm, "guest": _guest,
 }  # fmt: skip

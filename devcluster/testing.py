@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,13 +12,15 @@ import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
 from devcluster import images, node_cli, toolchain
 from devcluster.bootstrap import CHECKOUT, cache_folder
 from devcluster.progress import say
+from devcluster.vm import kernel
+from devcluster.vm import tests as vm_tests
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,7 @@ class Phase:
     """A part of the tests; `minutes` is what it may take on a cold machine with 2 cores, printed beside what it took.
 
     `workers` run side by side, each with an API server of its own; one cluster is for one worker.
+    `in_guest`: on a kernel with cgroup v2 and NFS (devcluster/vm).
     `retries`: how often files with failed tests are run again, in a run of their own (docs/adr/0008).
     """
 
@@ -33,6 +37,7 @@ class Phase:
     folders: tuple[str, ...]
     workers: int = 1
     retries: int = 0
+    in_guest: bool = False
 
 
 PHASES = (
@@ -45,8 +50,13 @@ PHASES = (
     Phase("dev cluster", 10, ("tests/devcluster",), retries=1),
     Phase("e2e", 40, ("tests/e2e",), retries=2),
 )
+A_JOBS_LIFE_ON_V2 = Phase("cgroup v2", 6, ("tests/vm/test_v2_jobs.py",), retries=1, in_guest=True)
+"""The part of tests/vm that `make test` has too."""
+ALL_IN_GUEST = Phase("cgroup v2 and NFS", 20, (vm_tests.FOLDER,), in_guest=True)
 Result = TypeVar("Result")
-BUILD_BUDGET_MINUTES = {"toolchain": 15, "images": 12}
+BUILD_BUDGET_MINUTES = {"toolchain": 15, "images": 12, "guest": 15}
+WITHOUT_KERNEL_MINUTES = 55.0
+"""After so many minutes of tests there is no time left to build the guest's kernel: CI ends a run after 90."""
 PYTEST_FAILED = 1
 PYTEST_NO_TESTS = 5
 INTERRUPT_GRACE_SECONDS = 90
@@ -105,18 +115,50 @@ def run(paths: list[str]) -> int:
         _timed(tally, "images", lambda: images.build_all(cache_folder()))
         for phase in PHASES if not paths else (Phase("tests", 60, tuple(paths)),):
             status |= _phase(tally, phase, binaries)
+        if not paths:
+            status |= _life_on_v2(tally, binaries)
     except KeyboardInterrupt:
         say("interrupted: ending what the tests started")
         status = 130
     finally:
         _end_leftovers()
+    _print(tally)
+    return status
+
+
+def _life_on_v2(tally: Tally, binaries: Path) -> int:
+    """Run what `make test` has of the tests in a guest, unless its kernel would have to be built and time is short."""
+    spent = sum(minutes for minutes, _ in tally.minutes.values())
+    if vm_tests.lacking() and not kernel.is_built() and spent > WITHOUT_KERNEL_MINUTES:
+        say(f"left out after {spent:.0f} minutes, run make test-vm: a job's life on cgroup v2 (no kernel in the cache)")
+        return 0
+    _timed(tally, "guest", vm_tests.prepare)
+    return _phase(tally, A_JOBS_LIFE_ON_V2, binaries)
+
+
+def run_in_guest(paths: list[str], junit: Path | None) -> int:
+    """Run the tests that need cgroup v2 and NFS, or those at `paths`; 0 only if all passed.
+
+    Args:
+        paths: below tests/vm.
+        junit: where pytest's report goes, if anybody wants it.
+    """
+    tally = Tally()
+    _timed(tally, "images", lambda: images.build_all(cache_folder()))
+    _timed(tally, "guest", vm_tests.prepare)
+    phase = replace(ALL_IN_GUEST, folders=tuple(paths)) if paths else ALL_IN_GUEST
+    status = _phase(tally, phase, CHECKOUT, junit)
+    _print(tally)
+    return status
+
+
+def _print(tally: Tally) -> None:
     for name, (minutes, budget) in tally.minutes.items():
         say(f"  {name:16} {minutes:5.1f} min of {budget}")
     for name in tally.flaky():
         say(f"passed only in a second run, mend this (its failure is above): {name}")
     counts = ", ".join(f"{tally.count(outcome)} {outcome}" for outcome in ("passed", "failed", "skipped"))
     print(f"tests: {counts}", flush=True)
-    return status
 
 
 def _timed(tally: Tally, name: str, work: Callable[[], Result]) -> Result:
@@ -126,13 +168,13 @@ def _timed(tally: Tally, name: str, work: Callable[[], Result]) -> Result:
     return result
 
 
-def _phase(tally: Tally, phase: Phase, binaries: Path) -> int:
+def _phase(tally: Tally, phase: Phase, binaries: Path, junit: Path | None = None) -> int:
     present = [folder for folder in phase.folders if (CHECKOUT / folder.split("::")[0]).exists()]
     if not present:
         return 0
     say(f"▸ tests: {phase.name} ({', '.join(present)})")
     started = time.monotonic()
-    status, failed = _pytest(tally, phase, present, binaries)
+    status, failed = _pytest(tally, phase, present, binaries, junit)
     for _ in range(phase.retries):
         files = sorted({file for file, _ in failed})
         if status != PYTEST_FAILED or not all(files):
@@ -144,10 +186,17 @@ def _phase(tally: Tally, phase: Phase, binaries: Path) -> int:
     return 0 if status == PYTEST_NO_TESTS else status
 
 
-def _pytest(tally: Tally, phase: Phase, paths: list[str], binaries: Path) -> tuple[int, set[Test]]:
+def _pytest(
+    tally: Tally, phase: Phase, paths: list[str], binaries: Path, junit: Path | None = None
+) -> tuple[int, set[Test]]:
     """Run tests; returned are pytest's exit status and what failed."""
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
+        if phase.in_guest:
+            status = vm_tests.run(paths, report)
+            if junit and report.exists():
+                shutil.copy(report, junit)
+            return status, tally.add_report(report) if report.exists() else set()
         environment = {**os.environ, "PULUMI_SLURM_BINARIES": str(binaries)}
         side_by_side = ["-n", str(phase.workers), "--dist", "worksteal"] if phase.workers > 1 else []
         # Of the two forms of a report, it is the first that names files.

@@ -41,8 +41,22 @@ struct start {
     const char *root, *script;
     sem_t *born;
     int lock;
+    const char *failed; /* the file that error is about */
     int error;
 };
+
+/* On cgroup v2 slurmstepd lives in its step's own group, and waits at the job's end for every other process in it. On
+ * version 1 there is no such leaf, and slurmstepd in no group that it waits for. */
+static int join_pod_group(struct start *start) {
+    start->failed = JOB_KEEPER_GROUP;
+    int group = open(JOB_KEEPER_GROUP, O_WRONLY | O_CLOEXEC);
+    if (group < 0 && errno != ENOENT)
+        return -1;
+    if (group >= 0 && write(group, "0", 1) != 1)
+        return -1;
+    start->failed = JOB_KEEPER;
+    return 0;
+}
 
 /* Has the caller's memory until it is another program, and nothing of its descriptors. Its frames leave marks of the
  * address sanitizer in the caller's stack, so it makes none. */
@@ -52,7 +66,8 @@ __attribute__((no_sanitize("address"))) static int become_keeper(void *argument)
     struct flock ours = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = JOB_LIVES, .l_len = 2};
     /* The lock comes last: closing any descriptor of its file would give it up. The keeper asks again to end with its
      * parent, but the parent may end before. */
-    if (!prctl(PR_SET_PDEATHSIG, SIGKILL) && !syscall(SYS_close_range, 0, JOB_LOCK_DESCRIPTOR, 0) &&
+    if (!prctl(PR_SET_PDEATHSIG, SIGKILL) && !join_pod_group(start) &&
+        !syscall(SYS_close_range, 0, JOB_LOCK_DESCRIPTOR, 0) &&
         fcntl(start->lock, F_DUPFD, JOB_LOCK_DESCRIPTOR) == JOB_LOCK_DESCRIPTOR &&
         !syscall(SYS_close_range, JOB_LOCK_DESCRIPTOR + 1, ~0U, 0) && !fcntl(JOB_LOCK_DESCRIPTOR, F_SETLK, &ours))
         execl(JOB_KEEPER, "job_keeper", start->root, start->script, (char *)NULL);
@@ -86,7 +101,7 @@ static int start_keeper(struct jail *jail, struct job *job) {
         return 0;
     if (job->keeper > 0) {
         jail_end_child(job->keeper, END_MILLISECONDS);
-        jail_fail(jail, "%s: %s", JOB_KEEPER, strerror(start.error));
+        jail_fail(jail, "%s: %s", start.failed, strerror(start.error));
     } else {
         jail_fail_errno(jail, "make a process namespace (is SYS_ADMIN among the pod's capabilities?)");
     }

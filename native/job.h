@@ -19,6 +19,10 @@
 #ifndef JOB_KEEPER
 #define JOB_KEEPER "/opt/slurm/libexec/job_keeper"
 #endif
+/* The leaf of the pod's own processes on cgroup v2 (slurm_node/cgroups.py). */
+#ifndef JOB_KEEPER_GROUP
+#define JOB_KEEPER_GROUP "/sys/fs/cgroup/pod/cgroup.procs"
+#endif
 /* Written by slurm_node/jail_watch.py while trials fail: why. */
 #ifndef JOB_BROKEN
 #define JOB_BROKEN "/run/slurm-node/broken"

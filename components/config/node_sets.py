@@ -77,6 +77,12 @@ class NodeResources(Model):
         unit="Kubernetes quantity",
         default=None,
     )
+    processes: WholeNumber = setting(
+        "Processes and threads that all jobs of a node may have together, on cgroup v2. Keep it below the kubelet's "
+        "podPidsLimit, so that slurmd can start steps whatever jobs do.",
+        default=65_536,
+        ge=64,
+    )
     cpu_request: Cpu | None = setting(
         "CPU that Kubernetes keeps for the pod. Left out: cpu. Less shares a machine's CPUs, for development.",
         unit="Kubernetes CPU quantity",

@@ -67,6 +67,11 @@ class Slurm(Model):
     cgroup_plugin: CgroupPlugin = setting(
         "What enforces memory limits of jobs; disabled runs jobs without limits.", default=CgroupPlugin.AUTODETECT
     )
+    constrain_cores: bool = setting(
+        "Whether a job's processes keep to its cores. Only for worker pods that own their CPUs: by Kubernetes' static "
+        "CPU manager, or as the only one of their machine; others would all crowd on the machine's first cores.",
+        default=False,
+    )
     spank_plugins: list[SpankPlugin] = setting("More SPANK plugins, in their order.", factory=list)
 
 

@@ -1,7 +1,8 @@
 """A Slurm cluster of the image's own entry points in namespaces of this machine: slurmctld and a worker with any root.
 
 No Kubernetes: a pod is a shell script with the mounts that kubelet and a runtime would make. What a job, slurmd or
-slurmstepd does in a root is real; cgroups, seccomp and the pod's capabilities are not here (tests/e2e has them).
+slurmstepd does in a root is real; seccomp and the pod's capabilities are not here (tests/e2e has them), and cgroups
+only where a test gives the pods groups (tests/vm).
 """
 
 from __future__ import annotations
@@ -49,7 +50,12 @@ ln -s pts/ptmx "$POD/dev/ptmx"; ln -s /proc/self/fd "$POD/dev/fd"
 touch "$POD/dev/termination-log"
 mount -t proc proc "$POD/proc"
 mount --bind /sys "$POD/sys"
-mount -t tmpfs cgroups "$POD/sys/fs/cgroup"
+if [ -n "$GROUP" ]; then
+    # As a runtime does it: the pod's own group at the top, read-only.
+    mount -t cgroup2 -o ro,nosuid,nodev,noexec cgroup2 "$POD/sys/fs/cgroup"
+else
+    mount -t tmpfs cgroups "$POD/sys/fs/cgroup"
+fi
 mount --bind "$VOLUME" "$POD/mnt/jail"
 mount --bind "$CONFIG" "$POD/etc/slurm"
 for name in hosts hostname resolv.conf; do touch "$POD/etc/$name"; done
@@ -62,6 +68,14 @@ cd "$POD"
 pivot_root . .
 umount -l .
 exec "$@"
+"""
+
+# 0 is who writes it: a process of another namespace that stayed in the group would be in the pod's way.
+ENTER_GROUP = """
+[ -n "$GROUP" ] || exec "$@"
+mkdir -p "$GROUP"
+echo 0 > "$GROUP/cgroup.procs"
+exec unshare --cgroup "$@"
 """
 
 # What the populate Job does; the copy has been made here already.
@@ -86,6 +100,8 @@ class SmallCluster:
         folder: the volume and all else lies in it.
         volumes: pod → its own mount of the volume; the folder ``volume`` itself for others.
         slurm: what the configuration says besides of Slurm.
+        groups: folder of a cgroup v2 hierarchy in which each pod gets a group and a cgroup namespace of its own.
+        node_set: what the configuration says besides of the workers.
     """
 
     def __init__(
@@ -95,8 +111,12 @@ class SmallCluster:
         folder: Path,
         volumes: Mapping[str, Path] | None = None,
         slurm: Mapping[str, object] | None = None,
+        groups: Path | None = None,
+        node_set: Mapping[str, object] | None = None,
     ) -> None:
         self._folder = folder
+        self._node_set = {**SMALL["nodeSets"][0], **(node_set or {})}
+        self._groups = groups
         self._batches = 0
         self._volumes = volumes or {}
         self._pods: dict[str, subprocess.Popen[bytes]] = {}
@@ -109,7 +129,7 @@ class SmallCluster:
         (folder / "volume/roots").mkdir(parents=True)
         root.rename(folder / "volume/roots" / REVISION)
         self.root = folder / "volume/roots" / REVISION
-        self._write_configuration({"cgroupPlugin": "disabled", **(slurm or {})})
+        self._write_configuration({"cgroupPlugin": "cgroup/v2" if groups else "disabled", **(slurm or {})})
 
     def __enter__(self) -> Self:
         return self
@@ -121,6 +141,7 @@ class SmallCluster:
 
     def _write_configuration(self, slurm: Mapping[str, object]) -> None:
         raw = changed("slurm", slurm, changed("accounting", {"mode": "off"}, SMALL))
+        raw = changed("nodeSets.0", self._node_set, raw)
         (self._folder / "config").mkdir()
         for name, text in slurm_conf.files(parse(raw)).items():
             (self._folder / "config" / name).write_text(text)
@@ -145,6 +166,7 @@ class SmallCluster:
             "VOLUME": self._volumes.get(name, self._folder / "volume"),
             "POD": self._folder / f"pod-{name}",
             "NAME": name,
+            "GROUP": self.group(name) or "",
         }
         inside = ["env", "-i", f"PATH={PATH}", f"SLURM_JAIL={json.dumps(self._jail)}"]
         inside += [f"{key}={value}" for key, value in environment.items()]
@@ -152,8 +174,12 @@ class SmallCluster:
             *self._networks.command(self._networks.holder(name)),
             "env", *(f"{key}={value}" for key, value in ours.items()),
             "unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--propagation", "private",
-            "sh", "-c", POD, "sh", *inside, *shlex.split(command),
+            "sh", "-c", ENTER_GROUP, "sh", "sh", "-c", POD, "sh", *inside, *shlex.split(command),
         ]  # fmt: skip
+
+    def group(self, name: str) -> Path | None:
+        """The cgroup of a pod, if pods have any."""
+        return self._groups / name if self._groups else None
 
     def populate(self) -> None:
         """Completes the root, as the populate Job does; once more is no harm."""
@@ -196,6 +222,10 @@ class SmallCluster:
             first: shell in the pod, before its entry.
         """
         node = {"controller": "slurm-controller:6817", "nodeSet": "cpu", "cpus": os.cpu_count(), "memoryMib": 1024}
+        if processes := self._node_set["resources"].get("processes"):
+            node["processes"] = processes
+        if gpus := self._node_set.get("gpus"):
+            node["gres"] = f"gpu:{gpus['type']}:{gpus['perNode']}"
         jail = json.dumps({**self._jail, "revision": revision})
         self._start(name, "worker", first=first, SLURM_NODE=json.dumps(node), SLURM_JAIL=jail)
 

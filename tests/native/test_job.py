@@ -89,6 +89,20 @@ def test_a_step_that_comes_before_the_namespaces_are_made_waits_for_them(trial: 
         assert said.lines[:3] == said.lines[3:]
 
 
+def test_the_keeper_leaves_the_steps_group_for_the_pods_where_there_is_one(trial: Trial) -> None:
+    """A file stands for the group; tests/vm has a real one."""
+    group = trial.folder / "group"
+    try:
+        group.touch()
+        assert trial.run("true").statuses == [0]
+        assert group.read_text() == "0"
+        group.unlink()
+        group.mkdir()
+        assert trial.run("true").lines[-1] == f"refused: {group}: Is a directory"
+    finally:
+        group.rmdir()
+
+
 def test_a_task_sees_the_jobs_processes_alone(trial: Trial) -> None:
     said = trial.run("ls /proc | grep -c '^[0-9]'; cat /proc/1/comm")
     assert int(said.lines[0]) <= 5

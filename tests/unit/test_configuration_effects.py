@@ -238,6 +238,7 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
     ("rest.resources.memory", "3Gi", requests("Deployment", "slurm-rest", "memory"), "3Gi"),
     ("nodeSets.0.name", "big", has("NodeSet=ns_big Feature=big"), True),
     ("nodeSets.0.resources.cpu", 4, worker("cpus"), 4),
+    ("nodeSets.0.resources.processes", 4096, worker("processes"), 4096),
     ("nodeSets.0.resources.memory", "4Gi", worker("memoryMib"), 4096 - 256),
     ("nodeSets.0.resources.reservedMemory", "512Mi", worker("memoryMib"), 512),
     ("nodeSets.0.resources.cpuRequest", "100m", requests("StatefulSet", "cpu", "cpu"), "100m"),
@@ -418,6 +419,7 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
     ("health.nodeStates", ["IDLE"], has("HealthCheckNodeState=IDLE"), True),
     ("health.leastFreePercent", 7, worker("leastFreePercent"), 7),
     ("slurm.cgroupPlugin", "disabled", lambda c: slurm_conf.cgroup_conf(c), "CgroupPlugin=disabled\n"),
+    ("slurm.constrainCores", True, lambda c: slurm_conf.cgroup_conf(c).splitlines()[-1], "ConstrainCores=yes"),
     ("credentials.existingSecret", "mine", lambda c: body(c, "Secret", "slurm-keys"), None),
     (
         "credentials.existingSecret",

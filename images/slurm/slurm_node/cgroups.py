@@ -13,6 +13,8 @@ from slurm_node.system import MountFlag, mount
 
 CGROUPS = Path("/sys/fs/cgroup")
 PROCESSES_FOLDER = "pod"
+JOBS_FOLDER = "system.slice"
+"""Where slurmd makes its scope, with IgnoreSystemd (Slurm's cgroup_v2 plugin)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +76,21 @@ def _delegate(group: Path) -> None:
         (leaf / "cgroup.procs").write_text(process)
     controllers = (group / "cgroup.controllers").read_text().split()
     (group / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in controllers))
+
+
+def limit_jobs(found: Controllers, processes: int) -> None:
+    """Bounds the processes and threads of all jobs together, so that slurmd can always start some.
+
+    On version 2 alone: with version 1 Slurm makes no group of the controller of processes.
+
+    Raises:
+        NodeError: the kernel does not allow it.
+    """
+    if found.v2 is None:
+        return
+    jobs = found.v2 / JOBS_FOLDER
+    try:
+        jobs.mkdir(exist_ok=True)
+        (jobs / "pids.max").write_text(str(processes))
+    except OSError as error:
+        raise NodeError(f"can't limit the processes of jobs: {error}") from error

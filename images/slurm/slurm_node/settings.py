@@ -22,6 +22,7 @@ class Node:
     Attributes:
         nccl: NCCL's variables for jobs of this node.
         pins_memory: whether jobs may lock as much memory as they have, for RDMA.
+        processes: which all jobs of this node may have together; None: no limit.
         shares_cpus: whether Kubernetes keeps fewer CPUs for the pod than Slurm schedules.
         least_free_percent: space that health checks want free on a file system.
         grace_seconds: how long sessions of a login node, or jobs of a worker, stay when it is to go.
@@ -31,6 +32,7 @@ class Node:
     node_set: str = ""
     cpus: int = 0
     memory_mib: int = 0
+    processes: int | None = None
     gres: str | None = None
     weight: int = 1
     weight_bucket: int = 1
@@ -170,6 +172,7 @@ def read_node(environment: Mapping[str, str] = os.environ) -> Node:
         node_set=str(value.get("nodeSet", "")),
         cpus=int(value.get("cpus", 0)),
         memory_mib=int(value.get("memoryMib", 0)),
+        processes=value.get("processes"),
         gres=value.get("gres"),
         weight=int(value.get("weight", 1)),
         weight_bucket=int(value.get("weightBucket", 1)),

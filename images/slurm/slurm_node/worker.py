@@ -53,7 +53,9 @@ def main() -> int:
     user_namespaces.warn()
     tree.wait_for_root(jail)
     # Before the tree is built: its bind of /sys takes the writable mounts along, for slurmstepd.
-    cgroups.make_writable()
+    groups = cgroups.make_writable()
+    if node.processes:
+        cgroups.limit_jobs(groups, node.processes)
     mounts = tree.plan(jail, spool=paths.SPOOL, nccl_conf=nccl.write(node.nccl))
     tree.build(mounts)
     if node.pins_memory:

@@ -1,0 +1,155 @@
+"""Boots the guest for one script and brings its results back."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from devcluster.progress import StepFailed
+from devcluster.vm import kernel
+
+PARTS = Path(__file__).parent
+PROGRAMS = ("init", "first", "off")
+"""Of this package; the guest runs them, in this order."""
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the kernel maps its memory from a file there
+SCRATCH = Path("/scratch")
+"""The guest's own disk: what needs an ordinary file system, above which an overlay can lie, goes here."""
+TIMED_OUT = 124
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What a guest may take of the machine: processors, memory in MiB, and a sparse disk in GiB."""
+
+    processors: int = 2
+    memory_mib: int = 4096
+    disk_gib: int = 16
+
+
+@contextmanager
+def shared_folder() -> Iterator[Path]:
+    """A folder whose content the machine and a guest share, gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="pulumi-slurm-guest-", dir="/var/tmp") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def run(
+    command: Sequence[str],
+    folder: Path,
+    *,
+    directory: Path,
+    environment: Mapping[str, str],
+    seconds: float,
+    size: Size | None = None,
+) -> int:
+    """Run a command as root in a guest of its own, with its output on this process's own.
+
+    Args:
+        command: words; paths are the machine's.
+        folder: one of shared_folder(): what is written there stays.
+        directory: where the command starts.
+        environment: its variables, besides PATH, HOME, TMPDIR and PULUMI_SLURM_STATE.
+        seconds: after which the guest ends, whatever it does.
+        size: of the guest.
+
+    Returns:
+        The command's exit status; 124 when it did not end in time.
+
+    Raises:
+        StepFailed: the machine has no room for the guest, or the guest ended without running the command.
+    """
+    size = size or Size()
+    _require_room(size, folder)
+    disk = folder / "disk.img"
+    _make_disk(disk, size.disk_gib)
+    _write_script(folder, command, directory, environment)
+    status = folder / "status"
+    status.unlink(missing_ok=True)
+    try:
+        ended = _boot(folder, disk, size, seconds)
+    finally:
+        disk.unlink(missing_ok=True)
+    if not ended:
+        return TIMED_OUT
+    if not status.exists():
+        raise StepFailed("the guest ended before its command did: its last lines are above")
+    return int(status.read_text())
+
+
+def _require_room(size: Size, folder: Path) -> None:
+    # The kernel's memory is a file without a name, of tmpfs.
+    place = memory_folder()
+    for what, wanted, where in (
+        ("memory", size.memory_mib << 20, place),
+        ("disk", 4 << 30, folder),
+    ):
+        free = shutil.disk_usage(where).free
+        if free < wanted:
+            raise StepFailed(
+                f"the guest takes {wanted / 2**30:.0f} GiB of {what} at {where}, and {free / 2**30:.1f} are free: make "
+                "room there (a container needs a larger /dev/shm)"
+            )
+
+
+def memory_folder() -> Path:
+    """Where the kernel makes the file that is the guest's memory: in /dev/shm if there is one, else in /tmp."""
+    return SHARED_MEMORY if SHARED_MEMORY.is_dir() else Path("/tmp")  # noqa: S108 - as User-Mode Linux does
+
+
+def _make_disk(disk: Path, gib: int) -> None:
+    with disk.open("wb") as file:
+        file.truncate(gib << 30)
+    made = subprocess.run(
+        ["mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=1,lazy_journal_init=1", str(disk)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    if made.returncode != 0:
+        raise StepFailed(f"no disk for the guest: {made.stderr.strip()}")
+
+
+def _write_script(folder: Path, command: Sequence[str], directory: Path, environment: Mapping[str, str]) -> None:
+    variables = {
+        "PATH": os.environ["PATH"], "HOME": "/root", "LANG": "C.UTF-8",
+        "TMPDIR": str(SCRATCH / "tmp"), "PULUMI_SLURM_STATE": str(SCRATCH / "state"), **environment,
+    }  # fmt: skip
+    lines = [
+        "#!/bin/sh",
+        f"cd {shlex.quote(str(directory))} || exit 1",
+        shlex.join(["exec", "env", "-i", *(f"{name}={value}" for name, value in variables.items()), *command]),
+    ]
+    (folder / "script").write_text("\n".join(lines) + "\n")
+    for name in PROGRAMS:
+        shutil.copy(PARTS / name, folder / name)
+    for name in ("script", *PROGRAMS):
+        (folder / name).chmod(0o755)
+
+
+def _boot(folder: Path, disk: Path, size: Size, seconds: float) -> bool:
+    """Returns whether the guest ended by itself."""
+    command = [
+        # However this process ends, the guest ends with it.
+        *("setpriv", "--pdeathsig", "KILL"),
+        str(kernel.program()), f"mem={size.memory_mib}M", f"ncpus={size.processors}", "seccomp=on",
+        f"ubda={disk}", "hostfs=/", "root=/dev/root", "rootfstype=hostfs", "ro", f"init={folder}/init",
+        f"vmfolder={folder}", "con=null", "con0=fd:0,fd:1", "quiet",
+    ]  # fmt: skip
+    # A session of its own: the kernel is several processes, and all of them end with it.
+    guest = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+    try:
+        guest.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(guest.pid, signal.SIGKILL)
+        guest.wait()
+    return True

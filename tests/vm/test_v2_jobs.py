@@ -1,0 +1,113 @@
+"""A job's whole life on cgroup v2: it ends when it should, leaves nothing, and the node takes the next one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.image.small_cluster import ALICE, SECOND, WORKER
+from tests.vm.v2_cluster import V2Cluster
+
+LIVES = {
+    "step": ("srun -n1 echo ran", "ran"),
+    "batch": ("sbatch -Q -W -o out --wrap 'echo ran' && cat out", "ran"),
+    "steps of a batch job": (
+        "sbatch -Q -W -n2 -o out --wrap 'srun -n1 --exact echo one & srun -n1 --exact echo two & wait' && sort out",
+        "one\ntwo",
+    ),
+    "array": ("sbatch -Q -W --array=0-3 -o out-%a --wrap 'echo $SLURM_ARRAY_TASK_ID' && cat out-*", "0\n1\n2\n3"),
+    "interactive": ("script -qec \"srun -Q --pty sh -c 'test -t 0 && echo ran'\" /dev/null | grep -o ran", "ran"),
+    "allocation": ("salloc -Q -n1 srun echo ran", "ran"),
+    "container": ("srun -Q -n1 --container=bundle sh -c 'test -e /of-the-image && echo ran'", "ran"),
+    "processes that outlive it": ("sbatch -Q -W -o out --wrap 'setsid sleep 1000 & echo ran' && cat out", "ran"),
+    "a task that forgets its children": ("srun -n1 sh -c 'setsid sleep 1000 & echo ran'", "ran"),
+    "a program that is not there": ("srun -n1 /nowhere 2>/dev/null; echo $?", "2"),
+}
+
+
+@pytest.mark.parametrize("name", LIVES)
+def test_a_job_ends_and_leaves_nothing(cluster: V2Cluster, name: str) -> None:
+    line, wanted = LIVES[name]
+    with cluster.life_of_a_job():
+        done = cluster.jail(line, user=ALICE, seconds=90)
+        assert done.stdout.strip() == wanted, done
+
+
+def test_a_heterogeneous_job_ends_on_both_of_its_nodes(cluster: V2Cluster) -> None:
+    with cluster.second_worker(), cluster.life_of_a_job():
+        done = cluster.jail("srun -Q -n1 hostname : -n1 hostname", user=ALICE, seconds=90)
+        assert sorted(done.stdout.split()) == [WORKER, SECOND], done
+
+
+def submit(cluster: V2Cluster, *options: str, script: str = "sleep 1000") -> str:
+    """A batch job that runs; its number."""
+    words = " ".join(options)
+    job = cluster.jail(f"sbatch --parsable {words} -o out-%j --wrap '{script}'", user=ALICE).stdout.strip()
+    cluster.wait("it runs", lambda: state(cluster, job) == "RUNNING", 30)
+    cluster.wait("its script runs", cluster.processes, 30)
+    return job
+
+
+def state(cluster: V2Cluster, job: str) -> str:
+    return cluster.jail(f"squeue -h -j {job} -o %T").stdout.strip()
+
+
+def test_a_cancelled_job_ends_with_all_its_processes(cluster: V2Cluster) -> None:
+    with cluster.life_of_a_job():
+        job = submit(cluster, script="setsid sleep 1000 & trap : TERM; sleep 1000 & wait; sleep 1000")
+        assert cluster.jail(f"scancel {job}", user=ALICE).returncode == 0
+
+
+def test_a_suspended_job_stands_still_and_goes_on(cluster: V2Cluster) -> None:
+    with cluster.life_of_a_job():
+        job = submit(cluster, script="while :; do date +%s%N > beat; done")
+
+        def beat() -> str:
+            return cluster.jail("cat beat", user=ALICE).stdout
+
+        assert cluster.jail(f"scontrol suspend {job}").returncode == 0
+        cluster.wait("it is suspended", lambda: state(cluster, job) == "SUSPENDED", 30)
+        cluster.wait("it stands still", lambda: beat() == beat(), 30)
+        assert cluster.jail(f"scontrol resume {job}").returncode == 0
+        cluster.wait("it goes on", lambda: beat() != beat(), 30)
+        assert cluster.jail(f"scancel {job}", user=ALICE).returncode == 0
+
+
+def test_a_requeued_job_leaves_nothing_of_its_first_run(cluster: V2Cluster) -> None:
+    with cluster.life_of_a_job():
+        job = submit(cluster, "--requeue")
+        assert cluster.jail(f"scontrol requeue {job}", user=ALICE).returncode == 0
+        cluster.wait("it waits", lambda: state(cluster, job) == "PENDING", 30)
+        cluster.wait("rest but for the queue", lambda: not cluster.processes(), 30)
+        # Slurm itself lets a requeued job wait for two minutes.
+        cluster.jail(f"scontrol update jobid={job} starttime=now")
+        cluster.wait("it runs again", lambda: state(cluster, job) == "RUNNING", 60)
+        assert cluster.jail(f"scancel {job}", user=ALICE).returncode == 0
+
+
+def test_a_job_ends_well_under_a_slurmd_that_was_killed(cluster: V2Cluster) -> None:
+    with cluster.life_of_a_job():
+        job = submit(cluster, script="until [ -e go-on ]; do sleep 0.2; done; rm go-on; echo ran on")
+        before = cluster.pod("pidof slurmd").stdout
+        assert cluster.pod("kill -9 $(pidof slurmd)").returncode == 0
+        cluster.wait("another slurmd", lambda: cluster.pod("pidof slurmd").stdout not in ("", before), 60)
+        cluster.wait("it is ready", lambda: cluster.state() == "ready", 60)
+        assert state(cluster, job) == "RUNNING"
+        cluster.jail("touch go-on", user=ALICE)
+        cluster.wait("its end", lambda: not state(cluster, job), 60)
+        assert cluster.jail(f"cat out-{job}", user=ALICE).stdout == "ran on\n"
+
+
+def test_a_node_that_starts_anew_has_nothing_of_the_jobs_before(cluster: V2Cluster) -> None:
+    """Its container ended under a job; the runtime removes the group with all that runs in it."""
+    submit(cluster, "--no-requeue")
+    cluster.restart_worker()
+    with cluster.life_of_a_job():
+        pass
+
+
+def test_a_job_ends_at_its_time_limit(cluster: V2Cluster) -> None:
+    with cluster.life_of_a_job(90):
+        job = submit(cluster, "-t1", script="setsid sleep 1000 & sleep 1000")
+        cluster.wait("its end", lambda: not state(cluster, job), 150)
+        assert "DUE TO TIME LIMIT" in cluster.jail(f"cat out-{job}", user=ALICE).stdout
+    assert cluster.node()["reason"] == "", WORKER

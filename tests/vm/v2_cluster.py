@@ -1,0 +1,110 @@
+"""The small cluster on cgroup v2, and what it must look like at rest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.image.small_cluster import ALICE, REVISION, SECOND, WORKER, SmallCluster
+from tests.vm.v2_groups import remove
+
+IDLE = "IDLE+DYNAMIC_NORM"
+FIFTH_OF_A_CPU = 200
+JOBS_PROCESSES = 200
+LOGIN_MIB = 64
+LOGIN_PROCESSES = 40
+GPUS = {"type": "fake", "perNode": 2, "devices": "/dev/fakegpu[0-1]", "runtimeClass": "none"}
+NODE_SET = {"gpus": GPUS, "resources": {"cpu": 2, "memory": "1Gi", "processes": JOBS_PROCESSES}}
+# Character devices of this kernel that open: FUSE's and that of tunnels.
+FAKE_GPUS = "mknod -m 666 /dev/fakegpu0 c 10 229; mknod -m 666 /dev/fakegpu1 c 10 200; "
+
+
+def rest_of(name: str) -> set[str]:
+    """Groups of a worker without a job: the entry's own, and Slurm's for slurmd and for what holds its scope."""
+    scope = f"system.slice/{name}_slurmstepd.scope"
+    return {"pod", "system.slice", scope, f"{scope}/slurmd", f"{scope}/system"}
+
+
+class V2Cluster(SmallCluster):
+    """A cluster whose pods have groups of their own below `groups`, with cores and devices constrained."""
+
+    def __init__(self, image: Path, root: Path, folder: Path, groups: Path) -> None:
+        super().__init__(image, root, folder, slurm={"constrainCores": True}, node_set=NODE_SET, groups=groups)
+        self._rest = {WORKER: rest_of(WORKER)}
+
+    def restart_worker(self) -> None:
+        """Ends the worker's container with all that runs in it, and starts another."""
+        top = self.group(WORKER)
+        assert top is not None
+        self.end(WORKER)
+        remove(top)
+        self.start_worker(WORKER, REVISION, FAKE_GPUS)
+        self.wait("the worker is ready", lambda: self.state() == "ready", 90)
+        self.wait("the node is idle", lambda: self.node()["state"] == IDLE, 60)
+
+    @contextmanager
+    def second_worker(self) -> Iterator[None]:
+        """Another worker, which leaves afterwards."""
+        self._rest |= {SECOND: rest_of(SECOND)}
+        self.start_second_worker(FAKE_GPUS)
+        try:
+            yield
+        finally:
+            del self._rest[SECOND]
+            self.pod(f"/opt/slurm/bin/scontrol update nodename={SECOND} state=down reason=ended", name=WORKER)
+            self.end(SECOND)
+
+    def slurm_groups(self, name: str = WORKER) -> set[str]:
+        """The groups in a worker's own, as paths below it."""
+        top = self.group(name)
+        assert top is not None
+        return {str(path.relative_to(top)) for path in top.rglob("*") if path.is_dir()}
+
+    def settle(self) -> None:
+        """Runs a first job, for which Slurm makes some groups that stay."""
+        first = self.jail("srun -n1 hostname", user=ALICE)
+        assert first.returncode == 0, first
+        self.wait("rest", self.is_at_rest, 40)
+
+    def processes(self, user: int = ALICE, name: str = WORKER) -> list[str]:
+        """Command lines of a user's processes on a worker."""
+        line = f"for each in $(pgrep -u {user}); do tr '\\0' ' ' < /proc/$each/cmdline; echo; done"
+        return [line for line in self.pod(line, name=name).stdout.splitlines() if line]
+
+    def node(self, name: str = WORKER) -> dict[str, str]:
+        """State and reason of a worker."""
+        said = self.pod(f"/opt/slurm/bin/scontrol show node {name} --json", seconds=30)
+        (node,) = json.loads(said.stdout)["nodes"]
+        return {"state": "+".join(node["state"]), "reason": node["reason"]}
+
+    def is_at_rest(self) -> bool:
+        """Whether no job, group, or process of a job is left, and its nodes are idle."""
+        return not self.jail("squeue -h").stdout.strip() and all(
+            self.slurm_groups(name) <= rest and not self.processes(name=name) and self.node(name)["state"] == IDLE
+            for name, rest in self._rest.items()
+        )
+
+    def left(self) -> str:
+        """What is not as at rest, in words."""
+        return "; ".join(
+            f"{name}: groups {sorted(self.slurm_groups(name) - rest)}, processes {self.processes(name=name)}, node "
+            f"{self.node(name)}"
+            for name, rest in self._rest.items()
+        )
+
+    @contextmanager
+    def life_of_a_job(self, seconds: float = 40) -> Iterator[None]:
+        """After what is done inside, nothing is left of it, and the node takes the next job at once."""
+        try:
+            yield
+        except BaseException:
+            self.jail("scancel --user alice,root", seconds=30)
+            raise
+        try:
+            self.wait("rest", self.is_at_rest, seconds)
+        except AssertionError as error:
+            raise AssertionError(f"the job left something: {self.left()}") from error
+        following = self.jail("srun -n1 hostname", user=ALICE)
+        assert (following.stdout, following.returncode) == (f"{WORKER}\n", 0), following
