@@ -173,16 +173,13 @@ class Healer:
             self._lease.check()
             await self._api.apply(api, kinds, made)
         try:
+            apart = before and await self._hand_over(declared, before)
+            body = drift.body(drift.Check(declared, apart))
             self._lease.check()
-            after = await self._api.apply(api, kinds, drift.body(check), manager=names.DECLARING_MANAGER)
+            after = await self._api.apply(api, kinds, body, manager=names.DECLARING_MANAGER)
             if sized and drift.gives_back(after):
                 own = {"metadata": {"name": name}, "spec": {"replicas": after["spec"]["replicas"]}}
                 after = await self._api.apply(api, kinds, {"apiVersion": api, "kind": declared["kind"], **own})
-            surplus = drift.surplus(after)
-            patch = drift.removal(after, surplus)
-            if patch:
-                self._lease.check()
-                after = await self._api.patch(api, kinds, name, patch)
         except KubernetesError as error:
             if error.status != 422 or before is None or not await self._replaceable(declared):
                 raise
@@ -192,7 +189,26 @@ class Healer:
             return f"deleted {declared['kind']} {name}, to make it anew: what was changed cannot be changed back"
         self._clean[_key(check)] = drift.fingerprint(after)
         self._mirror.store(after)
-        return drift.account(before, after, surplus)
+        return drift.account(before, after)
+
+    async def _hand_over(self, declared: drift.Object, before: drift.Object) -> drift.Object:
+        """Note what others added as Pulumi's, so that the apply removes it; returns the object as it is then."""
+        api, kinds, name = declared["apiVersion"], plural(declared["kind"]), declared["metadata"]["name"]
+        if drift.is_unowned(before):
+            # An apply of nothing has the API server note that all of it was there before the first apply.
+            nothing = {"apiVersion": api, "kind": declared["kind"], "metadata": drift.identity(before)}
+            self._lease.check()
+            before = await self._api.apply(api, kinds, nothing)
+        patch = drift.handing_over(before)
+        if patch is None:
+            return before
+        self._lease.check()
+        try:
+            return await self._api.merge(api, kinds, name, patch)
+        except KubernetesError as error:
+            if error.status != httpx.codes.NOT_FOUND:
+                raise
+            raise KubernetesError(httpx.codes.CONFLICT, str(error)) from error  # It went, so it is not as it was seen.
 
     async def _replaceable(self, declared: drift.Object) -> bool:
         if declared["kind"] == "PersistentVolumeClaim":

@@ -27,6 +27,7 @@ def tree(value: Any) -> Body:
 def live(content: Body, owners: dict[str, Body], kind: str = "ConfigMap", name: str = "a", version: int = 1) -> Body:
     """An object with the fields that each manager owns."""
     entries = [{"manager": manager, "operation": "Apply", "fieldsV1": fields} for manager, fields in owners.items()]
+    content.setdefault("apiVersion", "v1")
     metadata = {"name": name, "uid": "u1", "resourceVersion": str(version), "managedFields": entries}
     return {"kind": kind, "metadata": {**metadata, **content.pop("metadata", {})}, **content}
 
@@ -210,19 +211,24 @@ def same_shape(one: Any, other: Any) -> bool:
     return type(one) is type(other)
 
 
-def carried_out(target: Body, operations: list[Body]) -> Body:
-    """A JSON patch of removals."""
-    result = copy.deepcopy(target)
-    for operation in operations:
-        steps = [step.replace("~1", "/").replace("~0", "~") for step in operation["path"].split("/")[1:]]
-        if operation["op"] == "test":
-            assert result["metadata"]["resourceVersion"] == operation["value"]
-            continue
-        parent: Any = result
-        for step in steps[:-1]:
-            parent = parent[int(step)] if isinstance(parent, list) else parent[step]
-        del parent[int(steps[-1]) if isinstance(parent, list) else steps[-1]]
-    return result
+def applied(found: Body, handed: Body, ours: Body) -> Any:
+    """What an API server makes of Pulumi's next apply: what Pulumi alone owned and does not declare goes."""
+    after = {**found, "metadata": {**found["metadata"], **handed["metadata"]}}
+    owned, others = ownership.declared(after), [fields for _, fields in ownership.foreign(after)]
+
+    def stays(path: ownership.Path) -> bool:
+        declared_or_others = [tree({"spec": ours}), *others]
+        return any(ownership.has(each, path) for each in declared_or_others) or not ownership.has(owned, path)
+
+    def pruned(value: Any, path: ownership.Path) -> Any:
+        if isinstance(value, list):
+            items = [(f"k:{json.dumps({'name': item['name']})}", item) for item in value]
+            return [pruned(item, (*path, key)) for key, item in items if stays((*path, key))]
+        if isinstance(value, dict):
+            return {key: pruned(value[key], (*path, f"f:{key}")) for key in value if stays((*path, f"f:{key}"))}
+        return value
+
+    return pruned(found["spec"], ("f:spec",))
 
 
 @hypothesis.settings(max_examples=200)
@@ -231,5 +237,29 @@ def test_whatever_others_add_goes_and_what_is_declared_stays(ours: Body, theirs:
     hypothesis.assume(same_shape(ours, theirs))
     owners = {"pulumi-slurm": tree({"spec": ours}), "kubectl": tree({"spec": theirs})}
     found = live({"spec": merged(ours, theirs)}, owners, "Deployment")
-    result = carried_out(found, drift.removal(found, drift.surplus(found)))
-    assert result.get("spec", {}) == ours
+    handed = drift.handing_over(found)
+    assert applied(found, handed or {"metadata": {}}, ours) == ours
+
+
+def test_a_new_owner_of_everything_keeps_a_sets_size_and_annotations() -> None:
+    """A worker set that somebody made anew: without its size, which is not declared, it would fall to one node."""
+    theirs = tree({"spec": {"replicas": 5, "serviceName": "x", "template": {"metadata": {"annotations": {"a": "b"}}}}})
+    found = live({}, {"kubectl-create": theirs}, "StatefulSet")
+    handed = drift.handing_over(found)
+    assert handed is not None
+    entries = {each["manager"]: each["fieldsV1"] for each in handed["metadata"]["managedFields"]}
+    annotations = tree({"template": {"metadata": {"annotations": {"a": "b"}}}})
+    assert entries["kubectl-create"] == {"f:spec": {"f:replicas": {}, **annotations}}
+    assert entries["pulumi-slurm"] == tree({"spec": {"serviceName": "x"}})
+
+
+def test_fields_are_handed_over_on_the_very_object_that_was_seen() -> None:
+    ours, theirs = tree({"spec": {"a": 1}}), tree({"spec": {"b": {"c": 1}}})
+    found = live({}, {"pulumi-slurm": ours, "kubectl": theirs, "pulumi-slurm-operator": theirs}, "Service")
+    handed = drift.handing_over(found)
+    assert handed is not None
+    assert {key: handed["metadata"][key] for key in ("uid", "resourceVersion")} == {"uid": "u1", "resourceVersion": "1"}
+    entries = {each["manager"]: each["fieldsV1"] for each in handed["metadata"]["managedFields"]}
+    both = tree({"spec": {"a": 1, "b": {"c": 1}}})
+    assert entries == {"pulumi-slurm": both, "pulumi-slurm-operator": theirs}
+    assert drift.handing_over(plain({"x": "1"})) is None

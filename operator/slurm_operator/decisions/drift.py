@@ -143,15 +143,17 @@ def body(check: Check) -> dict[str, Any]:
     """
     declared = dict(check.declared)
     if check.before is not None:
-        declared["metadata"] = {
-            **declared["metadata"],
-            **{key: check.before["metadata"][key] for key in ("uid", "resourceVersion")},
-        }
+        declared["metadata"] = {**declared["metadata"], **identity(check.before)}
         if declared["kind"] == _CLAIM:
             declared["spec"] = {
                 key: check.before["spec"][key] for key in declared["spec"] if key in check.before["spec"]
             }
     return declared
+
+
+def identity(live: Object) -> dict[str, str]:
+    """The metadata with which a change is made to the very object that was seen, or refused."""
+    return {key: live["metadata"][key] for key in ("name", "uid", "resourceVersion")}
 
 
 def sized_by_operator(declared: Object) -> bool:
@@ -171,9 +173,12 @@ def gives_back(live: Object) -> bool:
 
 
 def surplus(live: Object) -> list[ownership.Path]:
-    """The fields that others added where everything is ours, once the declared ones are applied."""
+    """The fields of others that Pulumi does not own as well, where everything is ours."""
+    return _surplus(live, ownership.declared(live))
+
+
+def _surplus(live: Object, ours: ownership.Tree) -> list[ownership.Path]:
     roots = (_LABELS,) if live["kind"] == _CLAIM else (*_ALL_OURS, _LABELS)
-    ours = ownership.declared(live)
     found = {
         path
         for _, fields in ownership.foreign(live)
@@ -184,33 +189,44 @@ def surplus(live: Object) -> list[ownership.Path]:
     return sorted(found - {_REPLICAS}) + ([(_IMMUTABLE,)] if frozen else [])
 
 
-def removal(live: Object, paths: Iterable[ownership.Path]) -> list[dict[str, Any]]:
-    """A JSON patch that removes fields of the very object that was seen; empty if they are gone already."""
-    found = [where for path in paths if (where := ownership.pointer(live, path)) is not None]
-    if not found:
-        return []
-    version = live["metadata"]["resourceVersion"]
-    # From the back, so that the indices of what is left to remove stay true.
-    rows = sorted(found, key=lambda where: [(isinstance(step, int), step) for step in where], reverse=True)
-    test = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
-    return [test, *({"op": "remove", "path": "".join(f"/{_escaped(step)}" for step in where)} for where in rows)]
+def is_unowned(live: Object) -> bool:
+    """Whether somebody wiped out who owns what, so that nobody can be told by his fields."""
+    return not live["metadata"].get("managedFields")
 
 
-def account(before: Object | None, after: Object, removed: Iterable[ownership.Path] = ()) -> str:
+def handing_over(live: Object) -> dict[str, Any] | None:
+    """A merge patch that gives the fields of others to Pulumi, on the very object that was seen; None without any.
+
+    An apply under Pulumi's name then removes what is not declared and restores what is, in one request. In two, an
+    object of neither state would have to be valid: a Service with two ports of one nodePort, or with no port.
+    The size of a set and annotations stay with whoever wrote them: what is Pulumi's and not declared would go.
+    """
+    paths = surplus(live)
+    if not paths:
+        return None
+
+    def goes(field: ownership.Path) -> bool:
+        added = any(field[: len(path)] == path for path in paths)
+        return added and field != _REPLICAS and "f:annotations" not in field
+
+    return {"metadata": {**identity(live), "managedFields": ownership.handed_over(live, goes)}}
+
+
+def account(before: Object | None, after: Object) -> str:
     """Tell what was healed, without a value; empty if nothing was.
 
     Args:
         before: the object as it was, None if it was missing.
         after: as it is now.
-        removed: fields of others that were removed.
     """
     title = _title((after["kind"], after["metadata"]["name"]))
     if before is None:
         return f"restored {title}, which was deleted"
     if fingerprint(before) == fingerprint(after):
         return ""
-    held = ownership.declared(before)
-    paths = [*(path for path in ownership.leaves(ownership.declared(after)) if not ownership.has(held, path)), *removed]
+    held, holds = ownership.declared(before), ownership.declared(after)
+    restored = [path for path in ownership.leaves(holds) if not ownership.has(held, path)]
+    paths = [*restored, *_surplus(before, holds)]
     if not paths:
         return f"restored {title}, which was changed under the name of Pulumi"
     rows = [f"{ownership.text(path)} ({_by(before, path)})" for path in paths]
@@ -236,7 +252,3 @@ def _leaving(live: Object) -> bool:
 
 def _title(key: Key) -> str:
     return f"{key[0]} {key[1]}"
-
-
-def _escaped(step: str | int) -> str:
-    return str(step).replace("~", "~0").replace("/", "~1")
