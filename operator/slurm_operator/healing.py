@@ -29,8 +29,6 @@ from slurm_operator.mirror import Mirror, Watch, plural
 log = logging.getLogger(__name__)
 
 _FORMAT = 1
-_CONFLICTS_TOLD = 5
-"""So many rounds in a row in which an object was no longer as it was seen are told."""
 
 
 class Healer:
@@ -60,7 +58,7 @@ class Healer:
         self._ledger_versions: tuple[str, ...] = ()
         self._clean: dict[drift.Key, str] = {}
         self._healed: dict[drift.Key, collections.deque[datetime.datetime]] = {}
-        self._conflicts: collections.Counter[drift.Key] = collections.Counter()
+        self._failures: dict[drift.Key, drift.Failure] = {}
 
     async def close(self) -> None:
         """End the watches."""
@@ -97,14 +95,19 @@ class Healer:
         if self._ledger is not before:
             self._forget()
             return Pace.MOVING  # What was seen is older than this ledger.
-        plan = drift.plan(self._ledger, live, self._clean, self._healed, now)
-        failed = [each for check in plan.checks for each in await self._check(bodies[0], check, now)]
-        self._say(standing, (*plan.problems, *failed, *self._fleeting(live, plan)))
+        plan = drift.plan(self._ledger, live, self._clean, self._healed, self._failures, now)
+        for check in plan.checks:
+            await self._check(bodies[0], check, now)
+        tried = {_key(check) for check in plan.checks}
+        for key in [key for key in self._failures if key in live and key not in tried | plan.resting]:
+            del self._failures[key]  # It was found as declared, or went for good.
+        failed = (each.problem for each in self._failures.values() if each.problem)
+        self._say(standing, (*plan.problems, *failed))
         return Pace.STEADY
 
     def _forget(self) -> None:
         self._clean.clear()
-        self._conflicts.clear()
+        self._failures.clear()
 
     def _standing(self, cluster: Object, now: datetime.datetime) -> tuple[Condition, datetime.datetime]:
         told = [each for each in cluster.get("status", {}).get("conditions", []) if each["type"] == "Healing"]
@@ -130,7 +133,7 @@ class Healer:
             for (kind, name), declared in (self._ledger.objects if self._ledger else {}).items()
         )
 
-    async def _check(self, cluster: Object, check: drift.Check, now: datetime.datetime) -> list[Finding]:
+    async def _check(self, cluster: Object, check: drift.Check, now: datetime.datetime) -> None:
         key = _key(check)
         work = self._restore(check)
 
@@ -147,19 +150,13 @@ class Healer:
             if error.status != httpx.codes.CONFLICT:
                 raise
             # The object is no longer as it was seen, which says nothing about others.
-            self._conflicts[key] += 1
+            self._failures[key] = drift.conflicted(check, self._failures.get(key), now)
             self._mirror.look_again(*key)
-            return []
-        self._conflicts.pop(key, None)
-        return failed
-
-    def _fleeting(self, live: Mapping[drift.Key, Object | None], plan: drift.Plan) -> list[Finding]:
-        """What is never as it was seen; an object that was found as declared counts anew."""
-        checked = {_key(each) for each in plan.checks}
-        for key in [each for each in self._conflicts if each in live and each not in checked]:
-            del self._conflicts[key]
-        fleeting = [key for key, count in self._conflicts.items() if count >= _CONFLICTS_TOLD]
-        return [Finding("ActionFailed", f"Heal: {' '.join(key)} is never as it was seen") for key in fleeting]
+            return
+        if failed:
+            self._failures[key] = drift.refused(check, self._failures.get(key), failed[0], now)
+        else:
+            self._failures.pop(key, None)
 
     async def _restore(self, check: drift.Check) -> str:
         declared, before = check.declared, check.before

@@ -11,6 +11,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 from slurm_operator.decisions import drift, ownership
+from slurm_operator.decisions.findings import Finding
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 MINUTE = datetime.timedelta(minutes=1)
@@ -64,20 +65,20 @@ LEAVING = live({"metadata": {"deletionTimestamp": "now"}}, {})
 
 
 def test_what_was_not_seen_is_not_touched() -> None:
-    assert drift.plan(ledger(DECLARED), {}, {}, {}, NOW) == drift.Plan((), ())
+    assert drift.plan(ledger(DECLARED), {}, {}, {}, {}, NOW) == drift.Plan((), ())
 
 
 def test_what_is_missing_or_changed_is_applied_and_what_is_clean_is_not() -> None:
     key = ("ConfigMap", "a")
     for before in (None, EDITED):
-        planned = drift.plan(ledger(DECLARED), {key: before}, {key: "other"}, {}, NOW)
+        planned = drift.plan(ledger(DECLARED), {key: before}, {key: "other"}, {}, {}, NOW)
         assert planned == drift.Plan((drift.Check(DECLARED, before),), ())
     clean = {key: drift.fingerprint(EDITED)}
-    assert drift.plan(ledger(DECLARED), {key: EDITED}, clean, {}, NOW) == drift.Plan((), ())
+    assert drift.plan(ledger(DECLARED), {key: EDITED}, clean, {}, {}, NOW) == drift.Plan((), ())
 
 
 def test_what_is_going_is_waited_for() -> None:
-    assert drift.plan(ledger(DECLARED), {("ConfigMap", "a"): LEAVING}, {}, {}, NOW) == drift.Plan((), ())
+    assert drift.plan(ledger(DECLARED), {("ConfigMap", "a"): LEAVING}, {}, {}, {}, NOW) == drift.Plan((), ())
 
 
 @pytest.mark.parametrize(
@@ -88,13 +89,13 @@ def test_what_is_going_is_waited_for() -> None:
 def test_who_scales_the_operator_to_nothing_is_let_be(name: str, replicas: int, applied: int) -> None:
     declared = {"kind": "Deployment", "metadata": {"name": name}, "spec": {"replicas": 1}}
     found = live({"spec": {"replicas": replicas}}, {}, kind="Deployment", name=name)
-    plan = drift.plan(ledger(declared), {("Deployment", name): found}, {}, {}, NOW)
+    plan = drift.plan(ledger(declared), {("Deployment", name): found}, {}, {}, {}, NOW)
     assert len(plan.checks) == applied
 
 
 @pytest.mark.parametrize("before", [None, LEAVING])
 def test_a_deleted_claim_is_never_made_anew(before: Body | None) -> None:
-    planned = drift.plan(ledger(CLAIM), {("PersistentVolumeClaim", "c"): before}, {}, {}, NOW)
+    planned = drift.plan(ledger(CLAIM), {("PersistentVolumeClaim", "c"): before}, {}, {}, {}, NOW)
     assert planned.checks == ()
     assert [each.reason for each in planned.problems] == ["ClaimDeleted"]
 
@@ -102,10 +103,46 @@ def test_a_deleted_claim_is_never_made_anew(before: Body | None) -> None:
 def test_who_changes_an_object_again_and_again_is_named_and_let_be_for_a_while() -> None:
     key = ("ConfigMap", "a")
     healed = {key: [NOW - datetime.timedelta(seconds=number) for number in range(drift.FOUGHT_OVER)]}
-    planned = drift.plan(ledger(DECLARED), {key: EDITED}, {}, healed, NOW)
+    planned = drift.plan(ledger(DECLARED), {key: EDITED}, {}, healed, {}, NOW)
     assert planned.checks == ()
     assert "kubectl" in planned.problems[0].message
-    assert drift.plan(ledger(DECLARED), {key: EDITED}, {}, healed, NOW + MINUTE).checks
+    assert drift.plan(ledger(DECLARED), {key: EDITED}, {}, healed, {}, NOW + MINUTE).checks
+
+
+WHY = Finding("ActionRefused", 'Heal: PATCH /x/a: ConfigMap "a" is invalid')
+
+
+def test_a_refused_heal_is_tried_ever_less_often_and_told_with_the_objects_name_and_the_refusal() -> None:
+    key, last, now, pauses = ("ConfigMap", "a"), None, NOW, []
+    for _ in range(8):
+        last = drift.refused(drift.Check(DECLARED, EDITED), last, WHY, now)
+        pauses.append((last.until - now).total_seconds())
+        assert drift.plan(ledger(DECLARED), {key: EDITED}, {}, {}, {key: last}, now).resting == {key}
+        now = last.until
+        assert drift.plan(ledger(DECLARED), {key: EDITED}, {}, {}, {key: last}, now).checks
+    assert pauses == [3, 6, 12, 24, 48, 60, 60, 60]
+    assert last is not None
+    assert last.problem == Finding("ActionRefused", f"ConfigMap a cannot be restored: {WHY.message}")
+
+
+@pytest.mark.parametrize("before", [None, plain({"x": "3"})], ids=["gone", "changed"])
+def test_what_changes_after_a_refusal_is_tried_at_once(before: Body | None) -> None:
+    key, last = ("ConfigMap", "a"), drift.refused(drift.Check(DECLARED, EDITED), None, WHY, NOW)
+    assert drift.plan(ledger(DECLARED), {key: before}, {}, {}, {key: last}, NOW).checks == (
+        drift.Check(DECLARED, before),
+    )
+
+
+def test_a_conflict_is_tried_again_at_once_and_one_that_lasts_is_told_and_tried_less_often() -> None:
+    key, last, pauses = ("ConfigMap", "a"), None, []
+    for _ in range(7):
+        last = drift.conflicted(drift.Check(DECLARED, EDITED), last, NOW)
+        pauses.append((last.until - NOW).total_seconds())
+        assert (last.problem is None) == (last.times < drift.CONFLICTS_TOLD)
+    assert pauses == [0, 0, 0, 0, 3, 6, 12]
+    assert last is not None
+    other = plain({"x": "3"})
+    assert drift.plan(ledger(DECLARED), {key: other}, {}, {}, {key: last}, NOW).resting == {key}, "it changes always"
 
 
 def test_an_apply_names_the_version_that_was_seen_and_leaves_a_claims_size() -> None:

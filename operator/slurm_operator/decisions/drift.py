@@ -28,6 +28,12 @@ PATIENCE = datetime.timedelta(minutes=30)
 FOUGHT_OVER = 10
 """So many heals of one object within FOUGHT_WITHIN are enough: somebody else holds another opinion."""
 FOUGHT_WITHIN = datetime.timedelta(minutes=1)
+FIRST_PAUSE = datetime.timedelta(seconds=3)
+LONGEST_PAUSE = datetime.timedelta(minutes=1)
+CONFLICTS_TOLD = 5
+"""So many rounds in a row in which an object was no longer as it was seen are told, and followed by pauses."""
+_WORDS = 400
+"""So much of a refusal is told: that of a workload quotes all of it."""
 
 _CLAIM = "PersistentVolumeClaim"
 _LABELS = ("f:metadata", "f:labels")
@@ -56,10 +62,28 @@ class Check:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """What a round does about the declared objects, and what it can only tell about."""
+    """What a round does about the declared objects, what it can only tell about, and what it tries later again."""
 
     checks: tuple[Check, ...]
     problems: tuple[Finding, ...]
+    resting: frozenset[Key] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Failure:
+    """Heals of an object that failed in a row.
+
+    Attributes:
+        times: how many.
+        until: when the next try is due.
+        seen: what the object said, whose change makes a try worth while at once; empty if any change does not.
+        problem: what to tell, None while there is nothing to tell yet.
+    """
+
+    times: int
+    until: datetime.datetime
+    seen: str
+    problem: Finding | None
 
 
 def standing(revision: str, ledger: Ledger | None, paused: datetime.datetime, now: datetime.datetime) -> Condition:
@@ -92,6 +116,7 @@ def plan(
     live: Mapping[Key, Object | None],
     clean: Mapping[Key, str],
     healed: Mapping[Key, Iterable[datetime.datetime]],
+    failures: Mapping[Key, Failure],
     now: datetime.datetime,
 ) -> Plan:
     """Decide which objects to apply.
@@ -101,10 +126,11 @@ def plan(
         live: how objects are, None for one that is missing; what could not be seen is not in it.
         clean: fingerprints of objects that were found to be, or made, as declared.
         healed: when objects were healed.
+        failures: what the last heals of objects failed with.
         now: the time.
     """
     checks: list[Check] = []
-    problems = list(ledger.problems)
+    problems, resting = list(ledger.problems), set[Key]()
     for key, declared in ledger.objects.items():
         if key not in live:
             continue
@@ -120,9 +146,42 @@ def plan(
             others = ", ".join(sorted({manager for manager, _ in ownership.foreign(before or _NOTHING)}))
             message = f"{_title(key)} is changed again and again; it was written by {others or 'nobody known'}"
             problems.append(Finding("HealingFought", message))
+        elif key in failures and _rests(failures[key], before, now):
+            resting.add(key)
         else:
             checks.append(Check(declared, before))
-    return Plan(tuple(checks), tuple(problems))
+    return Plan(tuple(checks), tuple(problems), frozenset(resting))
+
+
+def refused(check: Check, last: Failure | None, why: Finding, now: datetime.datetime) -> Failure:
+    """Note that a heal was refused, or not answered: the next try follows after twice the pause."""
+    times = last.times + 1 if last else 1
+    title = _title((check.declared["kind"], check.declared["metadata"]["name"]))
+    problem = Finding(why.reason, f"{title} cannot be restored: {why.message}"[:_WORDS])
+    return Failure(times, now + _pause(times), _said(check.before), problem)
+
+
+def conflicted(check: Check, last: Failure | None, now: datetime.datetime) -> Failure:
+    """Note that an object was no longer as it was seen, which says nothing yet and is tried again at once."""
+    times = last.times + 1 if last else 1
+    if times < CONFLICTS_TOLD:
+        return Failure(times, now, "", None)
+    title = _title((check.declared["kind"], check.declared["metadata"]["name"]))
+    problem = Finding("ActionFailed", f"{title} cannot be restored: it is never as it was seen")
+    return Failure(times, now + _pause(times - CONFLICTS_TOLD + 1), "", problem)
+
+
+def _rests(failure: Failure, before: Object | None, now: datetime.datetime) -> bool:
+    return now < failure.until and failure.seen in ("", _said(before))
+
+
+def _pause(times: int) -> datetime.timedelta:
+    doublings = min(times - 1, 10)
+    return min(LONGEST_PAUSE, FIRST_PAUSE * (1 << doublings))
+
+
+def _said(before: Object | None) -> str:
+    return "missing" if before is None else fingerprint(before)
 
 
 _NOTHING: Object = {"metadata": {}}
