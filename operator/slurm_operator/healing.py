@@ -29,8 +29,6 @@ from slurm_operator.mirror import Mirror, Watch, plural
 log = logging.getLogger(__name__)
 
 _FORMAT = 1
-_CONFLICTS_TOLD = 5
-"""So many rounds in a row in which an object was no longer as it was seen are told."""
 
 
 class Healer:
@@ -60,7 +58,7 @@ class Healer:
         self._ledger_versions: tuple[str, ...] = ()
         self._clean: dict[drift.Key, str] = {}
         self._healed: dict[drift.Key, collections.deque[datetime.datetime]] = {}
-        self._conflicts: collections.Counter[drift.Key] = collections.Counter()
+        self._failures: dict[drift.Key, drift.Failure] = {}
 
     async def close(self) -> None:
         """End the watches."""
@@ -97,14 +95,19 @@ class Healer:
         if self._ledger is not before:
             self._forget()
             return Pace.MOVING  # What was seen is older than this ledger.
-        plan = drift.plan(self._ledger, live, self._clean, self._healed, now)
-        failed = [each for check in plan.checks for each in await self._check(bodies[0], check, now)]
-        self._say(standing, (*plan.problems, *failed, *self._fleeting(live, plan)))
+        plan = drift.plan(self._ledger, live, self._clean, self._healed, self._failures, now)
+        for check in plan.checks:
+            await self._check(bodies[0], check, now)
+        tried = {_key(check) for check in plan.checks}
+        for key in [key for key in self._failures if key in live and key not in tried | plan.resting]:
+            del self._failures[key]  # It was found as declared, or went for good.
+        failed = (each.problem for each in self._failures.values() if each.problem)
+        self._say(standing, (*plan.problems, *failed))
         return Pace.STEADY
 
     def _forget(self) -> None:
         self._clean.clear()
-        self._conflicts.clear()
+        self._failures.clear()
 
     def _standing(self, cluster: Object, now: datetime.datetime) -> tuple[Condition, datetime.datetime]:
         told = [each for each in cluster.get("status", {}).get("conditions", []) if each["type"] == "Healing"]
@@ -130,7 +133,7 @@ class Healer:
             for (kind, name), declared in (self._ledger.objects if self._ledger else {}).items()
         )
 
-    async def _check(self, cluster: Object, check: drift.Check, now: datetime.datetime) -> list[Finding]:
+    async def _check(self, cluster: Object, check: drift.Check, now: datetime.datetime) -> None:
         key = _key(check)
         work = self._restore(check)
 
@@ -147,19 +150,13 @@ class Healer:
             if error.status != httpx.codes.CONFLICT:
                 raise
             # The object is no longer as it was seen, which says nothing about others.
-            self._conflicts[key] += 1
+            self._failures[key] = drift.conflicted(check, self._failures.get(key), now)
             self._mirror.look_again(*key)
-            return []
-        self._conflicts.pop(key, None)
-        return failed
-
-    def _fleeting(self, live: Mapping[drift.Key, Object | None], plan: drift.Plan) -> list[Finding]:
-        """What is never as it was seen; an object that was found as declared counts anew."""
-        checked = {_key(each) for each in plan.checks}
-        for key in [each for each in self._conflicts if each in live and each not in checked]:
-            del self._conflicts[key]
-        fleeting = [key for key, count in self._conflicts.items() if count >= _CONFLICTS_TOLD]
-        return [Finding("ActionFailed", f"Heal: {' '.join(key)} is never as it was seen") for key in fleeting]
+            return
+        if failed:
+            self._failures[key] = drift.refused(check, self._failures.get(key), failed[0], now)
+        else:
+            self._failures.pop(key, None)
 
     async def _restore(self, check: drift.Check) -> str:
         declared, before = check.declared, check.before
@@ -173,16 +170,13 @@ class Healer:
             self._lease.check()
             await self._api.apply(api, kinds, made)
         try:
+            apart = before and await self._hand_over(declared, before)
+            body = drift.body(drift.Check(declared, apart))
             self._lease.check()
-            after = await self._api.apply(api, kinds, drift.body(check), manager=names.DECLARING_MANAGER)
+            after = await self._api.apply(api, kinds, body, manager=names.DECLARING_MANAGER)
             if sized and drift.gives_back(after):
                 own = {"metadata": {"name": name}, "spec": {"replicas": after["spec"]["replicas"]}}
                 after = await self._api.apply(api, kinds, {"apiVersion": api, "kind": declared["kind"], **own})
-            surplus = drift.surplus(after)
-            patch = drift.removal(after, surplus)
-            if patch:
-                self._lease.check()
-                after = await self._api.patch(api, kinds, name, patch)
         except KubernetesError as error:
             if error.status != 422 or before is None or not await self._replaceable(declared):
                 raise
@@ -192,7 +186,26 @@ class Healer:
             return f"deleted {declared['kind']} {name}, to make it anew: what was changed cannot be changed back"
         self._clean[_key(check)] = drift.fingerprint(after)
         self._mirror.store(after)
-        return drift.account(before, after, surplus)
+        return drift.account(before, after)
+
+    async def _hand_over(self, declared: drift.Object, before: drift.Object) -> drift.Object:
+        """Note what others added as Pulumi's, so that the apply removes it; returns the object as it is then."""
+        api, kinds, name = declared["apiVersion"], plural(declared["kind"]), declared["metadata"]["name"]
+        if drift.is_unowned(before):
+            # An apply of nothing has the API server note that all of it was there before the first apply.
+            nothing = {"apiVersion": api, "kind": declared["kind"], "metadata": drift.identity(before)}
+            self._lease.check()
+            before = await self._api.apply(api, kinds, nothing)
+        patch = drift.handing_over(before)
+        if patch is None:
+            return before
+        self._lease.check()
+        try:
+            return await self._api.merge(api, kinds, name, patch)
+        except KubernetesError as error:
+            if error.status != httpx.codes.NOT_FOUND:
+                raise
+            raise KubernetesError(httpx.codes.CONFLICT, str(error)) from error  # It went, so it is not as it was seen.
 
     async def _replaceable(self, declared: drift.Object) -> bool:
         if declared["kind"] == "PersistentVolumeClaim":

@@ -52,7 +52,7 @@ class NodeSets:
     def __init__(self, api: KubernetesApi, lease: Lease) -> None:
         self._api = api
         self._lease = lease
-        self._told: dict[str, frozenset[tuple[str, str]]] = {}
+        self._told: dict[str, dict[tuple[str, str], Finding]] = {}
 
     async def serve(
         self,
@@ -164,13 +164,19 @@ class NodeSets:
     async def _tell(self, body: Object, waits: Iterable[Finding], held: list[Finding]) -> None:
         """Write an Event when something begins to wait or to be held, and count what is held now."""
         name, now = body["metadata"]["name"], {(each.reason, each.node): each for each in (*waits, *held)}
-        before = self._told.get(name, frozenset())
-        self._told[name] = frozenset(now)
-        for reason in {reason for reason, _ in before | now.keys()}:
+        before = self._told.get(name, {})
+        self._told[name] = now
+        for reason in {reason for reason, _ in before | now}:
             metrics.REPAIRS_HELD.labels(name, reason).set(sum(each.reason == reason for each in held))
-        for key in now.keys() - before:
+        for key in now.keys() - before.keys():
             log.info("%s: %s", now[key].reason, now[key].message)
-            await report.event(self._api, body, now[key].reason, now[key].message, warning=now[key] in held)
+            await self._tell_one(body, now[key], now[key].message, warning=now[key] in held)
+        for key in before.keys() - now.keys():
+            await self._tell_one(body, before[key], f"over: {before[key].message}", warning=False)
+
+    async def _tell_one(self, body: Object, what: Finding, message: str, *, warning: bool) -> None:
+        subject = f"{what.reason}.{what.node}".rstrip(".")
+        await report.standing_event(self._api, body, subject, what.reason, message, warning=warning)
 
     async def _move(
         self,

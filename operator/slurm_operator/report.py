@@ -6,10 +6,12 @@ import dataclasses
 import datetime
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+
+import httpx
 
 from slurm_operator import names
-from slurm_operator.decisions.findings import Condition
+from slurm_operator.decisions.findings import MAX_MESSAGE, Condition
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.lease import Lease
 from slurm_operator.observe import CUSTOM_API
@@ -38,12 +40,30 @@ def headline(conditions: Iterable[Condition]) -> str:
     return next((each.message for each in (degraded, progressing) if each.status == "True"), available.message)
 
 
+def warns(kind: str, conditions: Mapping[str, Condition]) -> bool:
+    """Whether a condition tells of a fault.
+
+    Pulumi shows each Warning about what it waits for. While something moves, not to be available is no fault: what is
+    wrong then stands in Degraded.
+    """
+    now_is = conditions[kind]
+    match kind:
+        case "Degraded":
+            return now_is.status == "True"
+        case "Available":
+            return now_is.status != "True" and conditions["Progressing"].status != "True"
+        case "Progressing" | "ScaledOutsidePulumi":
+            return False
+    return now_is.status != "True" and now_is.reason != "UpdateInProgress"
+
+
 async def write_status(
     api: KubernetesApi, lease: Lease, body: Object, conditions: tuple[Condition, ...], fields: dict[str, object]
 ) -> None:
-    """Write a resource's status if it differs from what is there, with an Event for each condition that changed.
+    """Write a resource's status if it differs from what is there, and the Event of each condition that changed.
 
-    A condition of which nothing is said now stays as it was. That healing has been paused for too long is a change too.
+    A condition of which nothing is said now stays as it was. Events come first: a status that was written is not
+    written again, so an Event that a died operator had not written yet would stay as it was.
     """
     before, now = body.get("status", {}), datetime.datetime.now(datetime.UTC)
     old = {item["type"]: item for item in before.get("conditions", [])}
@@ -59,23 +79,66 @@ async def write_status(
     if after == before:
         return
     lease.check()
-    metadata = {"name": body["metadata"]["name"]}
-    update = {"apiVersion": CUSTOM_API, "kind": body["kind"], "metadata": metadata, "status": after}
-    await api.apply(CUSTOM_API, f"{body['kind'].lower()}s", update, subresource="status")
-    for now_is in (each for each in conditions if _news(old.get(each.type, {}), each)):
-        bad = (now_is.status == "True") == (now_is.type == "Degraded") and now_is.reason != "UpdateInProgress"
-        name = f"{body['kind']} {metadata['name']}"
-        log.info("condition changed: %s %s%s reason=%s", name, now_is.type, now_is.status, now_is.reason)
-        warning = bad and now_is.type not in ("Progressing", "ScaledOutsidePulumi")
-        await event(api, body, f"{now_is.type}{now_is.status}", now_is.message, warning=warning)
+    was = {kind: Condition(kind, row["status"], row["reason"], row["message"]) for kind, row in old.items()}
+    now_are = {each.type: each for each in conditions}
+    for kind, now_is in now_are.items():
+        warning = warns(kind, now_are)
+        if was.get(kind) == now_is and warns(kind, was) == warning:
+            continue
+        if kind not in was or was[kind].status != now_is.status:
+            name = f"{body['kind']} {body['metadata']['name']}"
+            log.info("condition changed: %s %s%s reason=%s", name, kind, now_is.status, now_is.reason)
+        reason = f"{kind}{now_is.status}"
+        await standing_event(api, body, kind, reason, now_is.message, warning=warning)
+    lease.check()
+    update = {"apiVersion": CUSTOM_API, "kind": body["kind"], "metadata": {"name": body["metadata"]["name"]}}
+    await api.apply(CUSTOM_API, f"{body['kind'].lower()}s", {**update, "status": after}, subresource="status")
 
 
-def _news(known: dict[str, str], now_is: Condition) -> bool:
-    worse = now_is.reason == "UpdateFailed" != known.get("reason")
-    return worse or known.get("status") != now_is.status
+async def standing_event(
+    api: KubernetesApi, body: Object, subject: str, reason: str, message: str, *, warning: bool
+) -> None:
+    """Write the one Event about a subject, or change it: a Warning that is over would be shown until it expires.
+
+    To delete it would need another right, and Pulumi shows a deleted Warning once more. Only core/v1 lets an Event's
+    words change.
+    """
+    metadata, told = body["metadata"], timestamp(datetime.datetime.now(datetime.UTC))
+    name = f"{metadata['name']}.{metadata['uid'].partition('-')[0]}.{subject.lower()}"
+    words: Object = {
+        "reason": reason,
+        "message": message[:MAX_MESSAGE],
+        "type": "Warning" if warning else "Normal",
+        "lastTimestamp": told,
+    }
+    whole = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name},
+        "involvedObject": _reference(body),
+        "source": {"component": names.FIELD_MANAGER},
+        "firstTimestamp": told,
+        "count": 1,
+        **words,
+    }
+    try:
+        try:
+            await api.merge("v1", "events", name, words)
+        except KubernetesError as error:
+            if error.status != httpx.codes.NOT_FOUND:
+                raise
+            await api.create("v1", "events", whole)
+    except KubernetesError as error:
+        log.warning("event not written: reason=%s error=%s", reason, error)
 
 
-async def event(api: KubernetesApi, body: Object, reason: str, note: str, *, warning: bool = False) -> None:
+def _reference(body: Object) -> dict[str, str]:
+    metadata = body["metadata"]
+    which = {key: metadata[key] for key in ("name", "namespace", "uid")}
+    return {"apiVersion": CUSTOM_API, "kind": body["kind"], **which}
+
+
+async def event(api: KubernetesApi, body: Object, reason: str, note: str) -> None:
     """Tell about a decision; a failure to tell must not undo or stop it."""
     metadata = body["metadata"]
     now = time.time_ns()
@@ -89,15 +152,9 @@ async def event(api: KubernetesApi, body: Object, reason: str, note: str, *, war
         "reportingInstance": names.FIELD_MANAGER,
         "action": reason,
         "reason": reason,
-        "regarding": {
-            "apiVersion": CUSTOM_API,
-            "kind": body["kind"],
-            "name": metadata["name"],
-            "namespace": metadata["namespace"],
-            "uid": metadata["uid"],
-        },
-        "note": note[:1024],
-        "type": "Warning" if warning else "Normal",
+        "regarding": _reference(body),
+        "note": note[:MAX_MESSAGE],
+        "type": "Normal",
     }
     try:
         await api.create("events.k8s.io/v1", "events", told)

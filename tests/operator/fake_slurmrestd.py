@@ -99,6 +99,14 @@ class FakeSlurm:
             record["reason_changed_at"] = {"set": True, "infinite": False, "number": int(time.time())}
             self._changed()
 
+    def undrain(self, name: str) -> None:
+        """Somebody lifts a drain."""
+        with self.lock:
+            record = self.nodes[name]
+            record["state"] = [state for state in record["state"] if state != "DRAIN"]
+            record["reason"], record["reason_set_by_user"] = "", ""
+            self._changed()
+
     def take_down(self, name: str, reason: str, user: str) -> None:
         """Somebody sets a node DOWN: its jobs are requeued if they may be."""
         with self.lock:

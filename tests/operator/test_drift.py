@@ -11,6 +11,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 from slurm_operator.decisions import drift, ownership
+from slurm_operator.decisions.findings import Finding
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 MINUTE = datetime.timedelta(minutes=1)
@@ -27,6 +28,7 @@ def tree(value: Any) -> Body:
 def live(content: Body, owners: dict[str, Body], kind: str = "ConfigMap", name: str = "a", version: int = 1) -> Body:
     """An object with the fields that each manager owns."""
     entries = [{"manager": manager, "operation": "Apply", "fieldsV1": fields} for manager, fields in owners.items()]
+    content.setdefault("apiVersion", "v1")
     metadata = {"name": name, "uid": "u1", "resourceVersion": str(version), "managedFields": entries}
     return {"kind": kind, "metadata": {**metadata, **content.pop("metadata", {})}, **content}
 
@@ -63,20 +65,20 @@ LEAVING = live({"metadata": {"deletionTimestamp": "now"}}, {})
 
 
 def test_what_was_not_seen_is_not_touched() -> None:
-    assert drift.plan(ledger(DECLARED), {}, {}, {}, NOW) == drift.Plan((), ())
+    assert drift.plan(ledger(DECLARED), {}, {}, {}, {}, NOW) == drift.Plan((), ())
 
 
 def test_what_is_missing_or_changed_is_applied_and_what_is_clean_is_not() -> None:
     key = ("ConfigMap", "a")
     for before in (None, EDITED):
-        planned = drift.plan(ledger(DECLARED), {key: before}, {key: "other"}, {}, NOW)
+        planned = drift.plan(ledger(DECLARED), {key: before}, {key: "other"}, {}, {}, NOW)
         assert planned == drift.Plan((drift.Check(DECLARED, before),), ())
     clean = {key: drift.fingerprint(EDITED)}
-    assert drift.plan(ledger(DECLARED), {key: EDITED}, clean, {}, NOW) == drift.Plan((), ())
+    assert drift.plan(ledger(DECLARED), {key: EDITED}, clean, {}, {}, NOW) == drift.Plan((), ())
 
 
 def test_what_is_going_is_waited_for() -> None:
-    assert drift.plan(ledger(DECLARED), {("ConfigMap", "a"): LEAVING}, {}, {}, NOW) == drift.Plan((), ())
+    assert drift.plan(ledger(DECLARED), {("ConfigMap", "a"): LEAVING}, {}, {}, {}, NOW) == drift.Plan((), ())
 
 
 @pytest.mark.parametrize(
@@ -87,13 +89,13 @@ def test_what_is_going_is_waited_for() -> None:
 def test_who_scales_the_operator_to_nothing_is_let_be(name: str, replicas: int, applied: int) -> None:
     declared = {"kind": "Deployment", "metadata": {"name": name}, "spec": {"replicas": 1}}
     found = live({"spec": {"replicas": replicas}}, {}, kind="Deployment", name=name)
-    plan = drift.plan(ledger(declared), {("Deployment", name): found}, {}, {}, NOW)
+    plan = drift.plan(ledger(declared), {("Deployment", name): found}, {}, {}, {}, NOW)
     assert len(plan.checks) == applied
 
 
 @pytest.mark.parametrize("before", [None, LEAVING])
 def test_a_deleted_claim_is_never_made_anew(before: Body | None) -> None:
-    planned = drift.plan(ledger(CLAIM), {("PersistentVolumeClaim", "c"): before}, {}, {}, NOW)
+    planned = drift.plan(ledger(CLAIM), {("PersistentVolumeClaim", "c"): before}, {}, {}, {}, NOW)
     assert planned.checks == ()
     assert [each.reason for each in planned.problems] == ["ClaimDeleted"]
 
@@ -101,10 +103,46 @@ def test_a_deleted_claim_is_never_made_anew(before: Body | None) -> None:
 def test_who_changes_an_object_again_and_again_is_named_and_let_be_for_a_while() -> None:
     key = ("ConfigMap", "a")
     healed = {key: [NOW - datetime.timedelta(seconds=number) for number in range(drift.FOUGHT_OVER)]}
-    planned = drift.plan(ledger(DECLARED), {key: EDITED}, {}, healed, NOW)
+    planned = drift.plan(ledger(DECLARED), {key: EDITED}, {}, healed, {}, NOW)
     assert planned.checks == ()
     assert "kubectl" in planned.problems[0].message
-    assert drift.plan(ledger(DECLARED), {key: EDITED}, {}, healed, NOW + MINUTE).checks
+    assert drift.plan(ledger(DECLARED), {key: EDITED}, {}, healed, {}, NOW + MINUTE).checks
+
+
+WHY = Finding("ActionRefused", 'Heal: PATCH /x/a: ConfigMap "a" is invalid')
+
+
+def test_a_refused_heal_is_tried_ever_less_often_and_told_with_the_objects_name_and_the_refusal() -> None:
+    key, last, now, pauses = ("ConfigMap", "a"), None, NOW, []
+    for _ in range(8):
+        last = drift.refused(drift.Check(DECLARED, EDITED), last, WHY, now)
+        pauses.append((last.until - now).total_seconds())
+        assert drift.plan(ledger(DECLARED), {key: EDITED}, {}, {}, {key: last}, now).resting == {key}
+        now = last.until
+        assert drift.plan(ledger(DECLARED), {key: EDITED}, {}, {}, {key: last}, now).checks
+    assert pauses == [3, 6, 12, 24, 48, 60, 60, 60]
+    assert last is not None
+    assert last.problem == Finding("ActionRefused", f"ConfigMap a cannot be restored: {WHY.message}")
+
+
+@pytest.mark.parametrize("before", [None, plain({"x": "3"})], ids=["gone", "changed"])
+def test_what_changes_after_a_refusal_is_tried_at_once(before: Body | None) -> None:
+    key, last = ("ConfigMap", "a"), drift.refused(drift.Check(DECLARED, EDITED), None, WHY, NOW)
+    assert drift.plan(ledger(DECLARED), {key: before}, {}, {}, {key: last}, NOW).checks == (
+        drift.Check(DECLARED, before),
+    )
+
+
+def test_a_conflict_is_tried_again_at_once_and_one_that_lasts_is_told_and_tried_less_often() -> None:
+    key, last, pauses = ("ConfigMap", "a"), None, []
+    for _ in range(7):
+        last = drift.conflicted(drift.Check(DECLARED, EDITED), last, NOW)
+        pauses.append((last.until - NOW).total_seconds())
+        assert (last.problem is None) == (last.times < drift.CONFLICTS_TOLD)
+    assert pauses == [0, 0, 0, 0, 3, 6, 12]
+    assert last is not None
+    other = plain({"x": "3"})
+    assert drift.plan(ledger(DECLARED), {key: other}, {}, {}, {key: last}, NOW).resting == {key}, "it changes always"
 
 
 def test_an_apply_names_the_version_that_was_seen_and_leaves_a_claims_size() -> None:
@@ -210,19 +248,24 @@ def same_shape(one: Any, other: Any) -> bool:
     return type(one) is type(other)
 
 
-def carried_out(target: Body, operations: list[Body]) -> Body:
-    """A JSON patch of removals."""
-    result = copy.deepcopy(target)
-    for operation in operations:
-        steps = [step.replace("~1", "/").replace("~0", "~") for step in operation["path"].split("/")[1:]]
-        if operation["op"] == "test":
-            assert result["metadata"]["resourceVersion"] == operation["value"]
-            continue
-        parent: Any = result
-        for step in steps[:-1]:
-            parent = parent[int(step)] if isinstance(parent, list) else parent[step]
-        del parent[int(steps[-1]) if isinstance(parent, list) else steps[-1]]
-    return result
+def applied(found: Body, handed: Body, ours: Body) -> Any:
+    """What an API server makes of Pulumi's next apply: what Pulumi alone owned and does not declare goes."""
+    after = {**found, "metadata": {**found["metadata"], **handed["metadata"]}}
+    owned, others = ownership.declared(after), [fields for _, fields in ownership.foreign(after)]
+
+    def stays(path: ownership.Path) -> bool:
+        declared_or_others = [tree({"spec": ours}), *others]
+        return any(ownership.has(each, path) for each in declared_or_others) or not ownership.has(owned, path)
+
+    def pruned(value: Any, path: ownership.Path) -> Any:
+        if isinstance(value, list):
+            items = [(f"k:{json.dumps({'name': item['name']})}", item) for item in value]
+            return [pruned(item, (*path, key)) for key, item in items if stays((*path, key))]
+        if isinstance(value, dict):
+            return {key: pruned(value[key], (*path, f"f:{key}")) for key in value if stays((*path, f"f:{key}"))}
+        return value
+
+    return pruned(found["spec"], ("f:spec",))
 
 
 @hypothesis.settings(max_examples=200)
@@ -231,5 +274,29 @@ def test_whatever_others_add_goes_and_what_is_declared_stays(ours: Body, theirs:
     hypothesis.assume(same_shape(ours, theirs))
     owners = {"pulumi-slurm": tree({"spec": ours}), "kubectl": tree({"spec": theirs})}
     found = live({"spec": merged(ours, theirs)}, owners, "Deployment")
-    result = carried_out(found, drift.removal(found, drift.surplus(found)))
-    assert result.get("spec", {}) == ours
+    handed = drift.handing_over(found)
+    assert applied(found, handed or {"metadata": {}}, ours) == ours
+
+
+def test_a_new_owner_of_everything_keeps_a_sets_size_and_annotations() -> None:
+    """A worker set that somebody made anew: without its size, which is not declared, it would fall to one node."""
+    theirs = tree({"spec": {"replicas": 5, "serviceName": "x", "template": {"metadata": {"annotations": {"a": "b"}}}}})
+    found = live({}, {"kubectl-create": theirs}, "StatefulSet")
+    handed = drift.handing_over(found)
+    assert handed is not None
+    entries = {each["manager"]: each["fieldsV1"] for each in handed["metadata"]["managedFields"]}
+    annotations = tree({"template": {"metadata": {"annotations": {"a": "b"}}}})
+    assert entries["kubectl-create"] == {"f:spec": {"f:replicas": {}, **annotations}}
+    assert entries["pulumi-slurm"] == tree({"spec": {"serviceName": "x"}})
+
+
+def test_fields_are_handed_over_on_the_very_object_that_was_seen() -> None:
+    ours, theirs = tree({"spec": {"a": 1}}), tree({"spec": {"b": {"c": 1}}})
+    found = live({}, {"pulumi-slurm": ours, "kubectl": theirs, "pulumi-slurm-operator": theirs}, "Service")
+    handed = drift.handing_over(found)
+    assert handed is not None
+    assert {key: handed["metadata"][key] for key in ("uid", "resourceVersion")} == {"uid": "u1", "resourceVersion": "1"}
+    entries = {each["manager"]: each["fieldsV1"] for each in handed["metadata"]["managedFields"]}
+    both = tree({"spec": {"a": 1, "b": {"c": 1}}})
+    assert entries == {"pulumi-slurm": both, "pulumi-slurm-operator": theirs}
+    assert drift.handing_over(plain({"x": "1"})) is None

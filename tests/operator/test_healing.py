@@ -54,11 +54,14 @@ def workload(kind: str, name: str, component: str, **spec: Any) -> Body:
     return {**declared("apps/v1", kind, name, spec=spec), "metadata": {"name": name, "labels": labels}}
 
 
+SSH = {"name": "ssh", "port": 22}
+UNOWNED: Body = {"metadata": {"managedFields": [{}]}}
+"""Nobody is noted to have written anything."""
 CLAIM = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1024Mi"}}}
 OBJECTS = [
     declared("v1", "ConfigMap", "slurm-config-wanted", data={"slurm.conf": "ClusterName=test\n", "cgroup.conf": ""}),
     declared("v1", "Secret", "slurm-keys", type="Opaque", data={"slurm.key": "hmac-sha256:0"}),
-    declared("v1", "Service", "slurm-login", spec={"selector": {"a": "b"}, "ports": [{"name": "ssh", "port": 22}]}),
+    declared("v1", "Service", "slurm-login", spec={"type": "NodePort", "selector": {"a": "b"}, "ports": [SSH]}),
     declared("v1", "ServiceAccount", "other", automountServiceAccountToken=False),
     declared(
         "networking.k8s.io/v1", "NetworkPolicy", "slurm-default", spec={"podSelector": {}, "policyTypes": ["Ingress"]}
@@ -162,6 +165,13 @@ def test_what_is_as_declared_is_left_alone(world: World) -> None:
         ("services", "slurm-login", {"spec": {"selector": {"a": "c"}}}, "spec.selector (by kubectl-edit)"),
         ("services", "slurm-login", {"metadata": {"labels": {"mine": "x"}}}, "metadata.labels.mine (by kubectl-edit)"),
         ("services", "slurm-login", {"metadata": {"labels": None}}, "labels.app.kubernetes.io/name (removed"),
+        (
+            "services",
+            "slurm-login",
+            {"spec": {"ports": [{**SSH, "port": 23}]}},
+            "ports[port=23,protocol=TCP] (by kubectl",
+        ),
+        ("services", "slurm-login", {"spec": {"ports": [{**SSH, "port": 23}]}, **UNOWNED}, "[port=22,protocol=TCP]"),
         (*POLICY, {"spec": {"ingress": [{}]}}, "spec.ingress (by kubectl-edit)"),
         ("persistentvolumeclaims", "slurm-jail", {"metadata": {"labels": {"a": "x"}}}, "metadata.labels.a (by"),
         ("serviceaccounts", "other", {"automountServiceAccountToken": True}, "automountServiceAccountToken (by"),
@@ -189,6 +199,8 @@ def test_a_deleted_object_comes_again(world: World, kind: str) -> None:
         found = content(world.get(plural, name))
         metadata = {key: value for key, value in found["metadata"].items() if key not in ("uid", "creationTimestamp")}
         spec = {key: value for key, value in found.get("spec", {}).items() if not key.startswith("clusterIP")}
+        for port in spec.get("ports", ()):
+            port.pop("nodePort", None)
         return {**found, "metadata": metadata, "spec": spec}
 
     if kind == "Deployment":  # An annotation of another test, which nobody declares.

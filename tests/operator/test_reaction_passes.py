@@ -101,6 +101,8 @@ def test_with_an_approval_mode_nothing_starts_anew_before_the_word(running_opera
     until(lambda: events(world), "the restart")
     assert restarts(world) == ["cpu-1"]
     until(lambda: f"{gauge} 0.0" in metrics(port), "nothing is asked any more")
+    until(lambda: ("AwaitsApproval", "Normal") in events_of_the_set(world), "its Event warns no more")
+    assert ("AwaitsApproval", "Warning") not in events_of_the_set(world)
 
 
 def test_half_an_hour_after_an_up_that_died_unfit_nodes_are_repaired_and_templates_stay(

@@ -1,4 +1,4 @@
-"""Promises of healing where an object is no longer as it was seen, against a real API server."""
+"""Promises of healing where an object is no longer as it was seen, or a heal is refused, against a real API server."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
 import pytest
-from slurm_operator import healing
+from slurm_operator import healing, names
 from slurm_operator.decisions.drift import Key
 from slurm_operator.healing import Healer
-from slurm_operator.kubernetes_api import KubernetesApi
+from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.mirror import Mirror
 
 from tests.operator import fake_slurmrestd
 from tests.operator.fake_workloads import FakeWorkloads
 from tests.operator.played_clients import LeaseFor
-from tests.operator.test_healing import CONFIG, HELD, begin, finish
+from tests.operator.test_healing import CONFIG, HELD, POLICY, begin, finish
 from tests.operator.world import KEY, Admin, World, until
 
 pytestmark = pytest.mark.apiserver
@@ -60,11 +60,13 @@ def world(admin: Admin) -> Iterator[World]:
             yield found
 
 
-def heal(world: World, story: Callable[[Healer], Coroutine[Any, Any, None]]) -> None:
+def heal(
+    world: World, story: Callable[[Healer], Coroutine[Any, Any, None]], kind: type[KubernetesApi] = KubernetesApi
+) -> None:
     """Let the healer do what the story says, once it has seen everything and found it as declared."""
 
     async def whole() -> None:
-        api = KubernetesApi(lambda: world.admin.access, world.namespace)
+        api = kind(lambda: world.admin.access, world.namespace)
         healer = Healer(api, LeaseFor(float("inf")), lambda: None, lambda: None)
         try:
             await rounds(healer, lambda: len(healer._clean) == len(HELD))
@@ -122,3 +124,44 @@ def test_an_object_that_is_seen_late_holds_up_no_other_and_is_told(world: World,
         assert world.get(*CONFIG)["data"]["slurm.conf"] == "ClusterName=test\n"
 
     heal(world, story)
+
+
+WORDS = 'admission webhook "other" denied the request'
+
+
+class RefusingApi(KubernetesApi):
+    """Refuses to change one object while it is told to."""
+
+    name = ""
+    asked = 0
+
+    async def apply(
+        self, api: str, plural: str, body: Object, subresource: str = "", manager: str = names.FIELD_MANAGER
+    ) -> Object:
+        if body["metadata"]["name"] == RefusingApi.name:
+            RefusingApi.asked += 1
+            raise KubernetesError(403, f"PATCH {plural}/{RefusingApi.name}: {WORDS}")
+        return await super().apply(api, plural, body, subresource, manager)
+
+
+def test_a_refused_heal_is_told_and_tried_with_pauses_and_at_once_when_the_object_changes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(healer: Healer) -> None:
+        monkeypatch.setattr(RefusingApi, "name", POLICY[1])
+        world.patch(*POLICY, {"spec": {"ingress": [{}]}})
+        await rounds(healer, lambda: bool(healer.problems))
+        assert (healer.problems[0].reason, RefusingApi.asked) == ("ActionRefused", 1)
+        assert f"NetworkPolicy {POLICY[1]} cannot be restored" in healer.problems[0].message
+        assert WORDS in healer.problems[0].message
+        for _ in range(10):
+            await healer.run()
+        assert RefusingApi.asked == 1, "within a pause nothing is asked"
+        assert healer.problems, "and it stays told"
+        world.patch(*POLICY, {"spec": {"ingress": [{}, {}]}})
+        await rounds(healer, lambda: RefusingApi.asked == 2)
+        monkeypatch.setattr(RefusingApi, "name", "")
+        await rounds(healer, lambda: not healer.problems)
+        assert "ingress" not in world.get(*POLICY)["spec"]
+
+    heal(world, story, RefusingApi)

@@ -178,6 +178,13 @@ class World:
         items = self.admin.call("GET", self.path("events"))["items"]
         return [(item["reason"], item["note"]) for item in items]
 
+    def told(self, kind: str) -> list[tuple[str, str, str]]:
+        """Type, reason and message of the SlurmCluster's Events about a condition, as Pulumi reads them."""
+        uid = self.uid("slurmclusters", "test")
+        items = self.admin.call("GET", f"/api/v1/namespaces/{self.namespace}/events")["items"]
+        about = [item for item in items if item["involvedObject"].get("uid") == uid]
+        return [(item["type"], item["reason"], item["message"]) for item in about if item["reason"].startswith(kind)]
+
     def declare(self, replicas: int | None = 2, revision: str = "r1") -> None:
         """Declare what `pulumi up` would, in its order."""
         self.ledger(revision)

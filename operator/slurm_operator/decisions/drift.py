@@ -28,6 +28,12 @@ PATIENCE = datetime.timedelta(minutes=30)
 FOUGHT_OVER = 10
 """So many heals of one object within FOUGHT_WITHIN are enough: somebody else holds another opinion."""
 FOUGHT_WITHIN = datetime.timedelta(minutes=1)
+FIRST_PAUSE = datetime.timedelta(seconds=3)
+LONGEST_PAUSE = datetime.timedelta(minutes=1)
+CONFLICTS_TOLD = 5
+"""So many rounds in a row in which an object was no longer as it was seen are told, and followed by pauses."""
+_WORDS = 400
+"""So much of a refusal is told: that of a workload quotes all of it."""
 
 _CLAIM = "PersistentVolumeClaim"
 _LABELS = ("f:metadata", "f:labels")
@@ -56,10 +62,28 @@ class Check:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """What a round does about the declared objects, and what it can only tell about."""
+    """What a round does about the declared objects, what it can only tell about, and what it tries later again."""
 
     checks: tuple[Check, ...]
     problems: tuple[Finding, ...]
+    resting: frozenset[Key] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Failure:
+    """Heals of an object that failed in a row.
+
+    Attributes:
+        times: how many.
+        until: when the next try is due.
+        seen: what the object said, whose change makes a try worth while at once; empty if any change does not.
+        problem: what to tell, None while there is nothing to tell yet.
+    """
+
+    times: int
+    until: datetime.datetime
+    seen: str
+    problem: Finding | None
 
 
 def standing(revision: str, ledger: Ledger | None, paused: datetime.datetime, now: datetime.datetime) -> Condition:
@@ -92,6 +116,7 @@ def plan(
     live: Mapping[Key, Object | None],
     clean: Mapping[Key, str],
     healed: Mapping[Key, Iterable[datetime.datetime]],
+    failures: Mapping[Key, Failure],
     now: datetime.datetime,
 ) -> Plan:
     """Decide which objects to apply.
@@ -101,10 +126,11 @@ def plan(
         live: how objects are, None for one that is missing; what could not be seen is not in it.
         clean: fingerprints of objects that were found to be, or made, as declared.
         healed: when objects were healed.
+        failures: what the last heals of objects failed with.
         now: the time.
     """
     checks: list[Check] = []
-    problems = list(ledger.problems)
+    problems, resting = list(ledger.problems), set[Key]()
     for key, declared in ledger.objects.items():
         if key not in live:
             continue
@@ -120,9 +146,42 @@ def plan(
             others = ", ".join(sorted({manager for manager, _ in ownership.foreign(before or _NOTHING)}))
             message = f"{_title(key)} is changed again and again; it was written by {others or 'nobody known'}"
             problems.append(Finding("HealingFought", message))
+        elif key in failures and _rests(failures[key], before, now):
+            resting.add(key)
         else:
             checks.append(Check(declared, before))
-    return Plan(tuple(checks), tuple(problems))
+    return Plan(tuple(checks), tuple(problems), frozenset(resting))
+
+
+def refused(check: Check, last: Failure | None, why: Finding, now: datetime.datetime) -> Failure:
+    """Note that a heal was refused, or not answered: the next try follows after twice the pause."""
+    times = last.times + 1 if last else 1
+    title = _title((check.declared["kind"], check.declared["metadata"]["name"]))
+    problem = Finding(why.reason, f"{title} cannot be restored: {why.message}"[:_WORDS])
+    return Failure(times, now + _pause(times), _said(check.before), problem)
+
+
+def conflicted(check: Check, last: Failure | None, now: datetime.datetime) -> Failure:
+    """Note that an object was no longer as it was seen, which says nothing yet and is tried again at once."""
+    times = last.times + 1 if last else 1
+    if times < CONFLICTS_TOLD:
+        return Failure(times, now, "", None)
+    title = _title((check.declared["kind"], check.declared["metadata"]["name"]))
+    problem = Finding("ActionFailed", f"{title} cannot be restored: it is never as it was seen")
+    return Failure(times, now + _pause(times - CONFLICTS_TOLD + 1), "", problem)
+
+
+def _rests(failure: Failure, before: Object | None, now: datetime.datetime) -> bool:
+    return now < failure.until and failure.seen in ("", _said(before))
+
+
+def _pause(times: int) -> datetime.timedelta:
+    doublings = min(times - 1, 10)
+    return min(LONGEST_PAUSE, FIRST_PAUSE * (1 << doublings))
+
+
+def _said(before: Object | None) -> str:
+    return "missing" if before is None else fingerprint(before)
 
 
 _NOTHING: Object = {"metadata": {}}
@@ -143,15 +202,17 @@ def body(check: Check) -> dict[str, Any]:
     """
     declared = dict(check.declared)
     if check.before is not None:
-        declared["metadata"] = {
-            **declared["metadata"],
-            **{key: check.before["metadata"][key] for key in ("uid", "resourceVersion")},
-        }
+        declared["metadata"] = {**declared["metadata"], **identity(check.before)}
         if declared["kind"] == _CLAIM:
             declared["spec"] = {
                 key: check.before["spec"][key] for key in declared["spec"] if key in check.before["spec"]
             }
     return declared
+
+
+def identity(live: Object) -> dict[str, str]:
+    """The metadata with which a change is made to the very object that was seen, or refused."""
+    return {key: live["metadata"][key] for key in ("name", "uid", "resourceVersion")}
 
 
 def sized_by_operator(declared: Object) -> bool:
@@ -171,9 +232,12 @@ def gives_back(live: Object) -> bool:
 
 
 def surplus(live: Object) -> list[ownership.Path]:
-    """The fields that others added where everything is ours, once the declared ones are applied."""
+    """The fields of others that Pulumi does not own as well, where everything is ours."""
+    return _surplus(live, ownership.declared(live))
+
+
+def _surplus(live: Object, ours: ownership.Tree) -> list[ownership.Path]:
     roots = (_LABELS,) if live["kind"] == _CLAIM else (*_ALL_OURS, _LABELS)
-    ours = ownership.declared(live)
     found = {
         path
         for _, fields in ownership.foreign(live)
@@ -184,33 +248,44 @@ def surplus(live: Object) -> list[ownership.Path]:
     return sorted(found - {_REPLICAS}) + ([(_IMMUTABLE,)] if frozen else [])
 
 
-def removal(live: Object, paths: Iterable[ownership.Path]) -> list[dict[str, Any]]:
-    """A JSON patch that removes fields of the very object that was seen; empty if they are gone already."""
-    found = [where for path in paths if (where := ownership.pointer(live, path)) is not None]
-    if not found:
-        return []
-    version = live["metadata"]["resourceVersion"]
-    # From the back, so that the indices of what is left to remove stay true.
-    rows = sorted(found, key=lambda where: [(isinstance(step, int), step) for step in where], reverse=True)
-    test = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
-    return [test, *({"op": "remove", "path": "".join(f"/{_escaped(step)}" for step in where)} for where in rows)]
+def is_unowned(live: Object) -> bool:
+    """Whether somebody wiped out who owns what, so that nobody can be told by his fields."""
+    return not live["metadata"].get("managedFields")
 
 
-def account(before: Object | None, after: Object, removed: Iterable[ownership.Path] = ()) -> str:
+def handing_over(live: Object) -> dict[str, Any] | None:
+    """A merge patch that gives the fields of others to Pulumi, on the very object that was seen; None without any.
+
+    An apply under Pulumi's name then removes what is not declared and restores what is, in one request. In two, an
+    object of neither state would have to be valid: a Service with two ports of one nodePort, or with no port.
+    The size of a set and annotations stay with whoever wrote them: what is Pulumi's and not declared would go.
+    """
+    paths = surplus(live)
+    if not paths:
+        return None
+
+    def goes(field: ownership.Path) -> bool:
+        added = any(field[: len(path)] == path for path in paths)
+        return added and field != _REPLICAS and "f:annotations" not in field
+
+    return {"metadata": {**identity(live), "managedFields": ownership.handed_over(live, goes)}}
+
+
+def account(before: Object | None, after: Object) -> str:
     """Tell what was healed, without a value; empty if nothing was.
 
     Args:
         before: the object as it was, None if it was missing.
         after: as it is now.
-        removed: fields of others that were removed.
     """
     title = _title((after["kind"], after["metadata"]["name"]))
     if before is None:
         return f"restored {title}, which was deleted"
     if fingerprint(before) == fingerprint(after):
         return ""
-    held = ownership.declared(before)
-    paths = [*(path for path in ownership.leaves(ownership.declared(after)) if not ownership.has(held, path)), *removed]
+    held, holds = ownership.declared(before), ownership.declared(after)
+    restored = [path for path in ownership.leaves(holds) if not ownership.has(held, path)]
+    paths = [*restored, *_surplus(before, holds)]
     if not paths:
         return f"restored {title}, which was changed under the name of Pulumi"
     rows = [f"{ownership.text(path)} ({_by(before, path)})" for path in paths]
@@ -236,7 +311,3 @@ def _leaving(live: Object) -> bool:
 
 def _title(key: Key) -> str:
     return f"{key[0]} {key[1]}"
-
-
-def _escaped(step: str | int) -> str:
-    return str(step).replace("~", "~0").replace("/", "~1")

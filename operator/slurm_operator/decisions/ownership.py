@@ -7,7 +7,7 @@ of a list item as JSON>`; `.` says that the map or item itself is owned. A path 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from slurm_operator import names
@@ -30,16 +30,36 @@ def declared(live: Mapping[str, Any]) -> Tree:
 
 def foreign(live: Mapping[str, Any]) -> list[tuple[str, Tree]]:
     """Return the fields of everybody else but the operator, by manager."""
-    return [
-        (manager, fields)
-        for manager, fields in _entries(live)
-        if manager != names.FIELD_MANAGER and not manager.startswith(_PULUMI)
-    ]
+    return [(manager, fields) for manager, fields in _entries(live) if _is_foreign(manager)]
 
 
 def operators(live: Mapping[str, Any]) -> Tree:
     """Return the fields that the operator owns under its own name."""
     return next((fields for manager, fields in _entries(live) if manager == names.FIELD_MANAGER), {})
+
+
+def handed_over(live: Mapping[str, Any], goes: Callable[[Path], bool]) -> list[dict[str, Any]]:
+    """Return `metadata.managedFields` with fields of others noted as applied by the program.
+
+    Args:
+        live: the object.
+        goes: whether a field that somebody else owns is to be the program's.
+    """
+    ours: dict[str, Any] = {"manager": names.DECLARING_MANAGER, "operation": "Apply", "fieldsType": "FieldsV1"}
+    ours["apiVersion"] = live["apiVersion"]
+    kept: list[dict[str, Any]] = []
+    taken: Tree = {}
+    for entry in live["metadata"].get("managedFields", []):
+        manager, subresource = entry.get("manager", ""), entry.get("subresource", "")
+        if (manager, entry.get("operation"), subresource) == (names.DECLARING_MANAGER, "Apply", ""):
+            ours = entry
+        elif _is_foreign(manager):
+            mine, rest = _split(entry.get("fieldsV1", {}), goes)
+            taken = _union(taken, mine)
+            kept += [{**entry, "fieldsV1": rest}] if rest else []
+        else:
+            kept.append(entry)
+    return [*kept, {**ours, "fieldsV1": _union(ours.get("fieldsV1", {}), taken)}]
 
 
 def within(fields: Tree, path: Path) -> Tree:
@@ -84,25 +104,6 @@ def writers(live: Mapping[str, Any], path: Path) -> list[str]:
     return sorted({manager for manager, fields in foreign(live) if has(fields, path)})
 
 
-def pointer(live: Any, path: Path) -> tuple[str | int, ...] | None:
-    """Return where a path leads in the object itself: keys and list indices; None if it leads nowhere."""
-    steps: list[str | int] = []
-    for key in path:
-        kind, _, rest = key.partition(":")
-        step: str | int | None = rest
-        if kind == "f":
-            step = rest if isinstance(live, Mapping) and rest in live else None
-        elif isinstance(live, list):
-            wanted = json.loads(rest)
-            same = (number for number, item in enumerate(live) if _is(item, wanted, keys=kind == "k"))
-            step = next(same, None)
-        if step is None:
-            return None
-        steps.append(step)
-        live = live[step]
-    return tuple(steps)
-
-
 def text(path: Path) -> str:
     """Write a path for people, as in `spec.containers[name=slurm].image`."""
     words = ""
@@ -122,14 +123,30 @@ def _entries(live: Mapping[str, Any]) -> list[tuple[str, Tree]]:
     return [(entry.get("manager", ""), entry.get("fieldsV1", {})) for entry in entries]
 
 
+def _is_foreign(manager: str) -> bool:
+    return manager != names.FIELD_MANAGER and not manager.startswith(_PULUMI)
+
+
+def _split(fields: Tree, goes: Callable[[Path], bool], path: Path = ()) -> tuple[Tree, Tree]:
+    """Return the fields that go and the others; a map or item itself goes with the last field in it."""
+    taken: dict[str, Tree] = {}
+    kept: dict[str, Tree] = {}
+    for key, inner in fields.items():
+        if key == ".":
+            continue
+        if inner:
+            one, other = _split(inner, goes, (*path, key))
+            taken |= {key: one} if one else {}
+            kept |= {key: other} if other else {}
+        else:
+            (taken if goes((*path, key)) else kept)[key] = {}
+    if "." in fields:
+        (kept if kept or not (taken or goes(path)) else taken)["."] = {}
+    return taken, kept
+
+
 def _union(one: Tree, other: Tree) -> Tree:
     return {
         key: _union(one[key], other[key]) if key in one and key in other else one.get(key, other.get(key))
         for key in [*one, *(key for key in other if key not in one)]
     }
-
-
-def _is(item: Any, wanted: Any, *, keys: bool) -> bool:
-    if not keys:
-        return bool(item == wanted)
-    return isinstance(item, Mapping) and all(item.get(key) == value for key, value in wanted.items())

@@ -1,0 +1,430 @@
+"""Whatever somebody does to a list of a declared object is undone, by a real API server and with the declared Role.
+
+The lists are those of the manifests, and their kinds those of the API server's schema: with unique keys, or atomic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import copy
+import dataclasses
+import functools
+import gzip
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import kopf
+import pytest
+from hypothesis import strategies as st
+from slurm_operator.healing import Healer
+from slurm_operator.kubernetes_api import KubernetesApi
+from slurm_operator.lease import Lease
+
+from components import names, operator
+from devcluster.control_plane import ApiServer
+from tests.manifests.test_server_side_dry_run import VARIANTS, Server, declared
+from tests.operator.world import access_by
+
+Body = dict[str, Any]
+Steps = tuple[str | int, ...]
+"""Keys and indices from an object to a value in it."""
+
+NAMESPACE = "lists"
+PULL_SECRETS = {"pullSecrets": ["one", "two"]}
+LEDGERS = [names.LEDGER, names.LEDGER_PAYLOADS]
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """A list in a declared object; `keys` make its items unique, None where it is replaced as a whole."""
+
+    owner: tuple[str, str]
+    steps: Steps
+    keys: tuple[str, ...] | None
+
+    @property
+    def sort(self) -> str:
+        """The same for lists of the same field, as in `Service spec.ports`."""
+        return f"{self.owner[0]} " + ".".join(step for step in self.steps if isinstance(step, str))
+
+
+class Schemas:
+    """What the API server says of the fields of its kinds."""
+
+    def __init__(self, server: Server) -> None:
+        self._documents = functools.cache(lambda path: server.client.get(path).json()["components"]["schemas"])
+
+    def lists(self, body: Body) -> Iterator[Place]:
+        """Every list in an object."""
+        known, schema = self._schema(body)
+        yield from self._within(known, schema, body, identity(body), ())
+
+    def absent(self, body: Body) -> Iterator[tuple[Place, Body, Body]]:
+        """Every list that an object of this kind could have beside what it has, with its schema and all schemas."""
+        known, schema = self._schema(body)
+        pending: list[tuple[Body, Any, Steps]] = [(schema, body, ())]
+        while pending:
+            schema, value, steps = pending.pop()
+            schema = _resolved(known, schema)
+            if isinstance(value, list):
+                pending += [(schema["items"], item, (*steps, number)) for number, item in enumerate(value)]
+            elif isinstance(value, dict):
+                fields = {key: _resolved(known, inner) for key, inner in schema.get("properties", {}).items()}
+                pending += [(fields[key], inner, (*steps, key)) for key, inner in value.items() if key in fields]
+                lists = {key: field for key, field in fields.items() if field.get("type") == "array"}
+                for key in sorted(lists.keys() - value.keys()):
+                    yield Place(identity(body), (*steps, key), None), lists[key], known
+
+    def _schema(self, body: Body) -> tuple[Body, Body]:
+        group, _, version = body["apiVersion"].rpartition("/")
+        known = self._documents(f"/openapi/v3/{'apis' if group else 'api'}/{body['apiVersion']}")
+        this = {"group": group, "version": version, "kind": body["kind"]}
+        return known, next(each for each in known.values() if this in each.get("x-kubernetes-group-version-kind", ()))
+
+    def _within(self, known: Body, schema: Body, value: Any, owner: tuple[str, str], steps: Steps) -> Iterator[Place]:
+        schema = _resolved(known, schema)
+        if isinstance(value, list):
+            keys = schema.get("x-kubernetes-list-map-keys")
+            yield Place(owner, steps, tuple(keys) if keys else None)
+            for number, item in enumerate(value):
+                yield from self._within(known, schema["items"], item, owner, (*steps, number))
+        elif isinstance(value, dict):
+            others = schema.get("additionalProperties") or {}
+            for key, inner in value.items():
+                inside = schema.get("properties", {}).get(key, others)
+                yield from self._within(known, inside, inner, owner, (*steps, key))
+
+
+def _resolved(known: Body, schema: Body) -> Body:
+    while references := [schema, *schema.get("allOf", ())]:
+        reference = next((each["$ref"] for each in references if "$ref" in each), None)
+        if reference is None:
+            return schema
+        said = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
+        schema = known[reference.rsplit("/", 1)[1]] | said
+    return schema
+
+
+def identity(body: Body) -> tuple[str, str]:
+    return body["kind"], body["metadata"]["name"]
+
+
+def at(body: Any, steps: Steps) -> Any:
+    return functools.reduce(lambda inner, step: inner[step], steps, body)
+
+
+# What somebody may do to a list; each returns another list, or None where it is not possible.
+
+OTHERS = ("UDP", "Egress", "get", "10.9.0.0/16", "/other", "2Gi", "other", "9", "metadata.uid")
+
+
+def changed(value: Any, chance: random.Random) -> Any:
+    """Another value of the same type."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + chance.randint(1, 5)
+    if isinstance(value, str):
+        return chance.choice([other for other in (*OTHERS, f"{value}x") if other != value])
+    if isinstance(value, list):
+        return [*value[1:]] if len(value) > 1 else [changed(item, chance) for item in value]
+    key = chance.choice(sorted(value)) if value else None
+    return value if key is None else {**value, key: changed(value[key], chance)}
+
+
+def change_key(items: list[Any], keys: tuple[str, ...] | None, chance: random.Random) -> list[Any] | None:
+    if keys is None:
+        return None
+    number = chance.randrange(len(items))
+    key = chance.choice([key for key in keys if key in items[number]])
+    return [*items[:number], {**items[number], key: changed(items[number][key], chance)}, *items[number + 1 :]]
+
+
+def change_value(items: list[Any], keys: tuple[str, ...] | None, chance: random.Random) -> list[Any] | None:
+    number = chance.randrange(len(items))
+    item = items[number]
+    if not isinstance(item, dict):
+        return [*items[:number], changed(item, chance), *items[number + 1 :]]
+    fields = sorted(item.keys() - {*(keys or ())})
+    if not fields:
+        return None
+    field = chance.choice(fields)
+    return [*items[:number], {**item, field: changed(item[field], chance)}, *items[number + 1 :]]
+
+
+def add(items: list[Any], keys: tuple[str, ...] | None, chance: random.Random) -> list[Any]:
+    item = copy.deepcopy(chance.choice(items))
+    if keys:
+        # Some of what is not its key has to be unique as well, such as a port's name.
+        others = [key for key in ("name", "nodePort") if key in item and chance.random() < 0.5]
+        for key in {chance.choice([key for key in keys if key in item]), *others}:
+            item[key] = changed(item[key], chance)
+    number = chance.randint(0, len(items))
+    return [*items[:number], item if keys else changed(item, chance), *items[number:]]
+
+
+def repeat(items: list[Any], _: tuple[str, ...] | None, chance: random.Random) -> list[Any]:
+    return [*items, copy.deepcopy(chance.choice(items))]
+
+
+def remove(items: list[Any], _: tuple[str, ...] | None, chance: random.Random) -> list[Any]:
+    number = chance.randrange(len(items))
+    return [*items[:number], *items[number + 1 :]]
+
+
+def reorder(items: list[Any], _: tuple[str, ...] | None, chance: random.Random) -> list[Any] | None:
+    found = chance.sample(items, len(items))
+    return found if found != items else None
+
+
+def _with_mounts(body: Body) -> Body:
+    """Without the mounts of volumes that are no more: whoever removes a volume removes them too."""
+    pod = body.get("spec", {}).get("template", {}).get("spec", {})
+    volumes = {each["name"] for each in pod.get("volumes", ())}
+    for container in (*pod.get("containers", ()), *pod.get("initContainers", ())):
+        if "volumeMounts" in container:
+            container["volumeMounts"] = [each for each in container["volumeMounts"] if each["name"] in volumes]
+    return body
+
+
+Edit = Callable[[list[Any], tuple[str, ...] | None, random.Random], list[Any] | None]
+EDITS: tuple[Edit, ...] = (change_key, change_value, add, repeat, remove, reorder)
+
+
+class Stack:
+    """A declared stack, its lists, and a healer with the rights of the declared Role."""
+
+    def __init__(self, server: Server, kubeconfig: Path, raw: Mapping[str, Any], namespace: str) -> None:
+        self.server, self.namespace = server, namespace
+        cluster = {**raw["cluster"], "namespace": namespace}
+        bodies = declared({**raw, "cluster": cluster, "images": {**raw["images"], **PULL_SECRETS}})
+        ledger = next(each for each in bodies if identity(each) == ("Secret", names.LEDGER))
+        document = gzip.decompress(base64.b64decode(ledger["data"][names.LEDGER_DATA]))
+        held = {identity(each) for each in json.loads(document)["objects"]}
+        self.objects = {identity(each): each for each in bodies if identity(each) in held}
+        assert self.objects.keys() == held
+        also = [each for each in bodies if each["kind"] == "SlurmCluster" or each["metadata"]["name"] in LEDGERS]
+        self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        for each in [*self.objects.values(), *also]:
+            self.apply(each)
+        self.was = {key: content(self.live(key)) for key in self.objects}
+        schemas = Schemas(server)
+        self.places = [place for each in self.objects.values() for place in schemas.lists(each)]
+        path = server.path(self.objects["ServiceAccount", names.OPERATOR])
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        token = server.client.post(f"{path}/token", json=request).json()["status"]["token"]
+        self.admin = access_by(kubeconfig)
+        self.operator = kopf.ConnectionInfo(server=self.admin.server, ca_data=self.admin.ca_data, token=token)
+
+    def apply(self, body: Body) -> None:
+        answer = self.server.apply(self.server.path(body), body)
+        assert answer["kind"] == body["kind"], answer
+
+    def live(self, key: tuple[str, str]) -> Body:
+        found: Body = self.server.client.get(self.server.path(self.objects[key])).json()
+        return found
+
+    def edit(self, place: Place, edit: Edit, chance: random.Random, tries: int = 1) -> bool:
+        """Change a list of a live object; returns whether that was possible, and the API server took it."""
+        for _ in range(tries):
+            live = self.live(place.owner)
+            try:
+                items = at(live, place.steps)
+            except (KeyError, IndexError):
+                return False  # An edit before it has taken it away.
+            found = edit(items, place.keys, chance) if items else None
+            if found is None:
+                return False
+            at(live, place.steps[:-1])[place.steps[-1]] = found
+            if self.write(place.owner, _with_mounts(live), chance):
+                return True
+        return False
+
+    def write(self, key: tuple[str, str], body: Body, chance: random.Random) -> bool:
+        """Write a whole object as `kubectl edit` or as `kubectl apply --server-side` does."""
+        path = self.server.path(self.objects[key])
+        if chance.random() < 0.5:
+            answer = self.server.client.put(path, json=body, params={"fieldManager": "kubectl-edit"}).json()
+        else:
+            metadata = {key: value for key, value in body["metadata"].items() if key != "managedFields"}
+            answer = self.server.apply(path, {**body, "metadata": metadata}, fieldManager="kubectl")
+        return answer["kind"] == body["kind"] and content(answer) != self.was[key]
+
+    def heal(self, access: kopf.ConnectionInfo) -> None:
+        """Let a healer that knows nothing find what is not as declared."""
+
+        async def whole() -> None:
+            api = KubernetesApi(lambda: access, self.namespace)
+            lease = Lease(api, "one")
+            await lease.renew()
+            healer = Healer(api, lease, lambda: None, lambda: None)
+            try:
+                async with asyncio.timeout(60):
+                    while healer.condition is None or len(healer._clean) < len(self.objects):
+                        await lease.renew()
+                        await healer.run()
+                        assert healer.problems == ()
+                        await asyncio.sleep(0.05)
+            finally:
+                await healer.close()
+                await api.close()
+
+        asyncio.run(whole())
+
+    def expect_healed(self, edited: Mapping[tuple[str, str], list[str]]) -> None:
+        """Let the operator heal, and look at what was edited."""
+        # Who takes its own rights away is told by the operator, which cannot take them back.
+        rights = any(kind in ("Role", "RoleBinding") for kind, _ in edited)
+        self.heal(self.admin if rights else self.operator)
+        for key, edits in edited.items():
+            assert content(self.live(key)) == self.was[key], f"{' '.join(key)} after {edits}"
+
+
+def content(live: Body) -> Body:
+    """What an object says."""
+    found = {key: value for key, value in live.items() if key != "status"}
+    hidden = ("resourceVersion", "managedFields", "generation")
+    return {**found, "metadata": {key: value for key, value in live["metadata"].items() if key not in hidden}}
+
+
+@pytest.fixture(scope="module")
+def stacks(apiserver: ApiServer) -> Iterator[list[Stack]]:
+    """Stacks that between them have every list which any configuration declares."""
+    server = Server(apiserver.kubeconfig)
+    for crd in (dict(manifest.body) for manifest in operator.crd_manifests()):
+        server.install(crd)
+    variants = ("everything", "gpu.example", "dev")
+    found = [
+        Stack(server, apiserver.kubeconfig, VARIANTS[name], f"{NAMESPACE}-{number}")
+        for number, name in enumerate(variants)
+    ]
+    yield found
+    for stack in found:
+        # A node port is taken from all namespaces.
+        for key in (key for key in stack.objects if key[0] == "Service"):
+            server.client.delete(server.path(stack.objects[key]))
+    server.client.close()
+
+
+def _possible(edit: Edit, places: list[Place], stack: Stack) -> bool:
+    """Whether an edit of one of these lists of one field may be expected to be taken by the API server."""
+    lists = [(at(stack.was[place.owner], place.steps), place.keys) for place in places]
+    if edit in (remove, reorder):
+        return any(len(items) > 1 for items, _ in lists)
+    if edit is change_value:
+        return any(item.keys() - {*(keys or ())} for items, keys in lists for item in items)
+    return edit is not repeat
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.__name__)
+def test_an_edit_of_any_list_is_undone(stacks: list[Stack], edit: Edit) -> None:
+    """Each list of the manifests by its field; those with unique keys must have been edited, not only tried."""
+    missed = []
+    left = {place.sort: stack for stack in stacks for place in stack.places}
+    while left:
+        stack = next(iter(left.values()))
+        edited: dict[tuple[str, str], list[str]] = {}
+        for sort in [sort for sort, of in left.items() if of is stack]:
+            places = [place for place in stack.places if place.sort == sort]
+            free = [place for place in places if place.owner not in edited]
+            chance = random.Random(f"{sort} {edit.__name__}")
+            # A new value may be refused where another is not; what is only left out or repeated is the same again.
+            tries = 30 if edit in (change_key, change_value, add) else 3
+            taken = (place for place in chance.sample(free, len(free)) if stack.edit(place, edit, chance, tries))
+            place = next(taken, None)
+            if place is None and len(free) < len(places):
+                continue  # Another of its objects may do, once that is healed.
+            del left[sort]
+            if place is not None:
+                edited[place.owner] = [f"{edit.__name__} {place.steps}"]
+            elif places[0].keys and _possible(edit, places, stack):
+                missed.append(sort)
+        stack.expect_healed(edited)
+    assert missed == [], f"no {edit.__name__} was taken"
+
+
+@hypothesis.settings(max_examples=20)
+@hypothesis.given(seed=st.integers(0, 2**32))
+def test_edits_of_many_lists_at_once_are_undone(stacks: list[Stack], seed: int) -> None:
+    chance = random.Random(seed)
+    stack = chance.choice(stacks)
+    edited: dict[tuple[str, str], list[str]] = {}
+    for place in chance.sample(stack.places, 25):
+        edit = chance.choice(EDITS)
+        if stack.edit(place, edit, chance):
+            edited.setdefault(place.owner, []).append(f"{edit.__name__} {place.steps}")
+    stack.expect_healed(edited)
+
+
+def sample(known: Body, schema: Body, chance: random.Random) -> Any:
+    """Some value of a schema, which the API server may take."""
+    schema = _resolved(known, schema)
+    match schema.get("type"):
+        case "array":
+            return [sample(known, schema["items"], chance)]
+        case "object":
+            fields = schema.get("properties", {})
+            needed = {*schema.get("required", ()), "image"}  # Of an image only the validation says that it must be.
+            more = {chance.choice(sorted(fields))} if fields else set()
+            return {key: sample(known, fields[key], chance) for key in sorted(needed | more) if key in fields}
+        case "integer" | "number":
+            return chance.randint(1, 9)
+        case "boolean":
+            return True
+    addresses = ["192.0.2.1", "192.0.2.0/24"]
+    return chance.choice(schema.get("enum") or ["one", "one", "one", "/one", "one.example/gate", "In", *addresses])
+
+
+def test_a_list_that_is_not_declared_goes(stacks: list[Stack]) -> None:
+    """Every list that the schemas of the declared kinds have in `spec`, where nothing of it is declared."""
+    schemas, stack = Schemas(stacks[0].server), stacks[0]
+    absent: dict[str, list[tuple[Place, Body, Body]]] = {}
+    for body in stack.objects.values():
+        for each in schemas.absent(body):
+            if each[0].steps[0] == "spec" and body["kind"] != "PersistentVolumeClaim":
+                absent.setdefault(each[0].sort, []).append(each)
+    added: set[str] = set()
+    while absent:
+        edited: dict[tuple[str, str], list[str]] = {}
+        for sort, found in [*absent.items()]:
+            free = next((each for each in found if each[0].owner not in edited), None)
+            if free is None:
+                continue  # Its objects have another list this time.
+            del absent[sort]
+            place, schema, known = free
+            chance = random.Random(sort)
+            if any(_add_list(stack, place, sample(known, schema, chance), chance) for _ in range(25)):
+                added.add(sort)
+                edited[place.owner] = [f"added {place.steps}"]
+        stack.expect_healed(edited)
+    assert {"StatefulSet spec.template.spec.initContainers", "Deployment spec.template.spec.hostAliases"} <= added
+    assert "Service spec.externalIPs" in added
+    assert len(added) > 35, sorted(added)
+
+
+def _add_list(stack: Stack, place: Place, items: list[Any], chance: random.Random) -> bool:
+    live = stack.live(place.owner)
+    at(live, place.steps[:-1])[place.steps[-1]] = items
+    return stack.write(place.owner, live, chance)
+
+
+def test_finalizers_and_owners_of_others_stay_and_hold_up_no_heal(stacks: list[Stack]) -> None:
+    """They belong to whoever waits for them, such as a load balancer's controller."""
+    stack, key = stacks[0], ("Service", "slurm-login")
+    live = stack.live(key)
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "other", "uid": "other"}
+    live["metadata"] |= {"finalizers": ["other.example/cleanup"], "ownerReferences": [owner]}
+    live["spec"]["ports"][0]["port"] += 1
+    assert stack.write(key, live, random.Random(1))
+    stack.heal(stack.operator)
+    healed = stack.live(key)
+    assert healed["spec"] == stack.was[key]["spec"]
+    assert healed["metadata"].pop("finalizers") == ["other.example/cleanup"]
+    assert [each["name"] for each in healed["metadata"].pop("ownerReferences")] == ["other"]
+    stack.server.client.put(stack.server.path(stack.objects[key]), json=healed)
+    stack.expect_healed({key: ["finalizers and owners"]})
