@@ -40,6 +40,7 @@ OS_PACKAGES = {
     "flex": "the kernel of make test-vm",
     "bison": "the kernel of make test-vm",
     "bc": "the kernel of make test-vm",
+    "patch": "the kernel of make test-vm",
     "xz-utils": "the kernel of make test-vm",
     "e2fsprogs": "the disk of make test-vm",
     "libslurm-dev": "make check: headers for the plugin; the images have their own",

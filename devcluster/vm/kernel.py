@@ -19,7 +19,8 @@ from devcluster.image_builder import apt_mirror
 from devcluster.progress import Step, StepFailed
 
 CONFIG = Path(__file__).with_name("kernel.config")
-BUILD_TOOLS = ("gcc", "make", "flex", "bison", "bc", "xz", "strip")
+PATCH = Path(__file__).with_name("kernel.patch")
+BUILD_TOOLS = ("gcc", "make", "flex", "bison", "bc", "patch", "xz", "strip")
 BUILD_BYTES = 5 << 30
 """What an unpacked and built tree takes at most."""
 BUILD_SECONDS = 3600.0
@@ -55,7 +56,7 @@ SOURCES = (
 
 def digest() -> str:
     """What the kernel is built from, as one hash."""
-    return hashlib.sha256(repr(SOURCES).encode() + CONFIG.read_bytes()).hexdigest()[:16]
+    return hashlib.sha256(repr(SOURCES).encode() + CONFIG.read_bytes() + PATCH.read_bytes()).hexdigest()[:16]
 
 
 def program() -> Path:
@@ -116,6 +117,7 @@ def _build(target: Path) -> None:
             run_logged(["dpkg-deb", "-x", str(package), str(folder / "package")], log)
             (archive,) = (folder / "package/usr/src").glob("linux-source-*.tar.xz")
             run_logged(["tar", "--strip-components=1", "-C", str(folder), "-xf", str(archive)], log, append=True)
+            run_logged(["patch", "-p1", "-i", str(PATCH)], log, folder=folder, append=True)
         with Step("the guest's kernel: building it, about ten minutes on two cores") as step:
             _make(folder, log, "x86_64_defconfig")
             merge = [str(folder / "scripts/kconfig/merge_config.sh"), "-m", ".config", str(CONFIG)]

@@ -101,7 +101,7 @@ def test_a_kernel_that_cannot_be_built_says_what_is_missing(tmp_path: Path, monk
     with monkeypatch.context() as without:
         without.setenv("PATH", "/nowhere")
         with pytest.raises(
-            StepFailed, match="built with gcc, make, flex, bison, bc, xz, strip, which this machine lacks"
+            StepFailed, match="built with gcc, make, flex, bison, bc, patch, xz, strip, which this machine lacks"
         ):
             kernel.build()
     with monkeypatch.context() as without:

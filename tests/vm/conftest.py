@@ -19,12 +19,16 @@ from tests.vm.v2_cluster import FAKE_GPUS, FIFTH_OF_A_CPU, LOGIN_MIB, LOGIN_PROC
 from tests.vm.v2_groups import remove
 
 HIERARCHY = Path("/sys/fs/cgroup")
+SHOWN = 8000
+"""So many characters of a failure: the logs of pods are in it."""
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Shows a failure at once: pytest itself shows them at its end, which a guest that hangs never comes to."""
     if report.failed:
-        print(f"\n{report.nodeid} {report.when}: {report.longreprtext[-3000:]}", file=sys.stderr)
+        text = report.longreprtext
+        shown = text if len(text) < SHOWN else f"{text[: SHOWN // 2]}\n…\n{text[-SHOWN // 2 :]}"
+        print(f"\n{report.nodeid} {report.when}: {shown}", file=sys.stderr)
 
 
 @pytest.fixture(scope="session")

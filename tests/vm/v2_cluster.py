@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.image.small_cluster import ALICE, REVISION, SECOND, WORKER, SmallCluster
+from tests.image.small_cluster import ALICE, REVISION, WORKER, SmallCluster
 from tests.vm.v2_groups import remove
 
 IDLE = "IDLE+DYNAMIC_NORM"
@@ -43,18 +43,6 @@ class V2Cluster(SmallCluster):
         self.start_worker(WORKER, REVISION, FAKE_GPUS)
         self.wait("the worker is ready", lambda: self.state() == "ready", 90)
         self.wait("the node is idle", lambda: self.node()["state"] == IDLE, 60)
-
-    @contextmanager
-    def second_worker(self) -> Iterator[None]:
-        """Another worker, which leaves afterwards."""
-        self._rest |= {SECOND: rest_of(SECOND)}
-        self.start_second_worker(FAKE_GPUS)
-        try:
-            yield
-        finally:
-            del self._rest[SECOND]
-            self.pod(f"/opt/slurm/bin/scontrol update nodename={SECOND} state=down reason=ended", name=WORKER)
-            self.end(SECOND)
 
     def slurm_groups(self, name: str = WORKER) -> set[str]:
         """The groups in a worker's own, as paths below it."""
