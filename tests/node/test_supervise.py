@@ -40,6 +40,14 @@ def test_a_killed_daemon_is_started_again() -> None:
         daemon.stop(5)
 
 
+def test_what_is_said_at_the_first_start_is_not_said_again(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    daemon = Daemon("sayer", ["sh", "-c", f'echo "$*" >> {said}', "sh", "always"], at_first=["once"])
+    ticked_until(daemon, lambda: said.exists() and said.read_text().count("\n") == 2)
+    daemon.stop(5)
+    assert said.read_text() == "always once\nalways\n"
+
+
 def test_a_refused_daemon_is_stopped_and_not_started_again_at_once() -> None:
     daemon = Daemon("sleeper", ["sleep", "60"], refusal=lambda: "no")
     daemon.tick(0.0)

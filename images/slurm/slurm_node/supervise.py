@@ -39,12 +39,14 @@ class Daemon:
         command: its arguments; it stays in the foreground.
         environment: what is added to the pod's environment.
         refusal: looked at every tick; a sentence stops the daemon, and it is tried again after the longest back-off.
+        at_first: further arguments of its first start in this container.
     """
 
     name: str
     command: Sequence[str]
     environment: dict[str, str] = field(default_factory=dict)
     refusal: Callable[[], str | None] = lambda: None
+    at_first: Sequence[str] = ()
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
     not_before: float = 0.0
@@ -90,7 +92,7 @@ class Daemon:
     def _start(self, now: float) -> None:
         try:
             self.process = subprocess.Popen(
-                list(self.command),
+                [*self.command, *self.at_first],
                 env=os.environ | self.environment,
                 preexec_fn=_unblock,  # noqa: PLW1509 - this program has one thread
                 stdin=subprocess.DEVNULL,
@@ -100,7 +102,7 @@ class Daemon:
             self.not_before = now + self.back_off
             say(f"{self.name} can't be started: {error}; trying again in {self.back_off:.0f} s")
             return
-        self.started = now
+        self.started, self.at_first = now, ()
         say(f"started {self.name} as process {self.process.pid}")
 
 

@@ -42,6 +42,11 @@ UPDATE_REASON = "pulumi-slurm:update"
 """What the operator's drains for an update begin with; a test compares."""
 
 
+AS_BOOTED = ("-b",)
+"""Has slurmctld take the node for one that has just booted (slurmd(8)): no job lives in a new container. Else jobs of
+the one before would seem to run until slurmctld next looks for them, which is minutes."""
+
+
 def main() -> int:
     """Builds the tree and keeps slurmd running, with a configuration that keeps jobs in the jail or not at all."""
     node, jail = settings.read_node(), settings.read_jail()
@@ -78,7 +83,7 @@ def main() -> int:
             notices.tick(sentence)
         return sentence
 
-    slurmd = Daemon("slurmd", command, environment, refuse)
+    slurmd = Daemon("slurmd", command, environment, refuse, AS_BOOTED)
     daemons = [slurmd]
     if driver.put_by_toolkit(mount_table()):
         daemons.append(Daemon("driver", [sys.executable, "-m", "slurm_node", "driver"]))
