@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from bench import entering, logins, many_nodes, populate, program, small_files, steps, weights
+from bench import entering, logins, many_nodes, populate, program, small_files, steps, steps_v2, weights
 from bench.measurement import Measurement, read_report, write_report
 from devcluster import up
 from devcluster.bootstrap import CHECKOUT
@@ -15,6 +15,7 @@ from devcluster.up import Cluster
 MEASUREMENTS: dict[str, Callable[[Cluster], list[Measurement]]] = {
     "warm-up": program.warm_up,
     "steps": steps.measure,
+    "steps-v2": steps_v2.measure,
     "entering": entering.measure,
     "memory": program.memory,
     "previews": program.previews,

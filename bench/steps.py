@@ -44,22 +44,28 @@ for node in order:
 print(json.dumps(taken))
 """
 
+# A copy of slurmstepd that needs no guard, in the working folder.
+PATCHED_STEPD = """python3 - <<'P'
+from pathlib import Path
+code, guard = Path("{stepd}").read_bytes(), b"stepd_guard.so\\0"
+assert code.count(guard) == 1
+Path("without").write_bytes(code.replace(guard, b"libc.so.6".ljust(len(guard), b"\\0")))
+P
+chmod 755 without
+"""
+
 # Only for this measurement: the watcher that would stop slurmd is halted, the node's own copy of the configuration
 # loses the plugin, and slurmstepd no longer needs the guard. The pod is thrown away afterwards.
-WITHOUT_PLUGIN = """
+NO_PLUGIN = """
 set -e
 for process in /proc/[0-9]*; do
     if [ "$(cat $process/comm)" = python3 ] && grep -q worker $process/cmdline; then kill -STOP ${process#/proc/}; fi
 done
 : > /run/slurm/conf/plugstack.conf
+"""
+WITHOUT_PLUGIN = f"""{NO_PLUGIN}
 cd /opt/slurm/sbin
-python3 - <<'P'
-from pathlib import Path
-code, guard = Path("slurmstepd").read_bytes(), b"stepd_guard.so\\0"
-assert code.count(guard) == 1
-Path("without").write_bytes(code.replace(guard, b"libc.so.6".ljust(len(guard), b"\\0")))
-P
-chmod 755 without
+{PATCHED_STEPD.format(stepd="slurmstepd")}
 mv without slurmstepd
 """
 

@@ -1,0 +1,106 @@
+"""The same as bench/steps.py on cgroup v2: single steps and batch jobs in the guest, on two workers of a small cluster.
+
+Both workers are in one guest; on one of them slurmd has no plugin.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench.measurement import Measurement, median_milliseconds
+from bench.steps import NO_PLUGIN, PATCHED_STEPD, WITH, WITHOUT
+from devcluster.bootstrap import CHECKOUT
+from devcluster.up import Cluster
+from devcluster.vm import guest
+from devcluster.vm import tests as vm_tests
+from tests.image import roots
+from tests.image.small_cluster import ALICE, SmallCluster
+from tests.image.unpacked import unpack_image
+
+REPETITIONS = 60
+SECONDS = 1500.0
+STEP = "srun -n1 -N1 -w {node} --overlap --mem=1M -D /tmp true"
+# The image is below both pods, so slurmstepd without the guard lies over the other only in this one's mounts.
+WITHOUT_PLUGIN = f"""{NO_PLUGIN}
+cd /run
+{PATCHED_STEPD.format(stepd="/opt/slurm/sbin/slurmstepd")}
+mount --bind /run/without /opt/slurm/sbin/slurmstepd
+"""
+
+
+def measure(_: Cluster) -> list[Measurement]:
+    """Medians of 60 steps in an allocation, and of 60 batch jobs, each way, alternately and in an order of chance."""
+    vm_tests.prepare()
+    with guest.shared_folder() as folder:
+        result = folder / "result.json"
+        status = guest.run(
+            [sys.executable, "-m", "bench.steps_v2", str(result)], folder,
+            directory=CHECKOUT, environment=vm_tests.environment(), seconds=SECONDS,
+        )  # fmt: skip
+        if status != 0:
+            raise RuntimeError(f"the measurement in the guest ended with {status}: see above")
+        taken = json.loads(result.read_text())
+    return [_compared(f"{what} on cgroup v2 with the plugin ÷ without", taken[what]) for what in ("srun", "sbatch")]
+
+
+def _compared(name: str, taken: dict[str, list[float]]) -> Measurement:
+    with_plugin, without = median_milliseconds(taken[WITH]), median_milliseconds(taken[WITHOUT])
+    return Measurement(name, with_plugin / without, None, detail={"with, ms": with_plugin, "without, ms": without})
+
+
+def _measure_here(result: Path) -> None:
+    groups = Path("/sys/fs/cgroup/bench")
+    groups.mkdir()
+    for parent in (groups.parent, groups):
+        for name in (parent / "cgroup.controllers").read_text().split():
+            (parent / "cgroup.subtree_control").write_text(f"+{name}")
+    folder = Path(tempfile.mkdtemp(dir=guest.SCRATCH))
+    folder.chmod(0o755)
+    for name in ("image", "cluster"):
+        (folder / name).mkdir()
+    image = unpack_image(folder / "image")
+    with SmallCluster(
+        image, roots.make("bookworm", folder / "cluster/root"), folder / "cluster", groups=groups
+    ) as cluster:
+        cluster.start()
+        cluster.start_second_worker()
+        changed = cluster.pod(WITHOUT_PLUGIN, name=WITHOUT)
+        assert changed.returncode == 0, changed.stderr
+        result.write_text(json.dumps({"srun": _steps(cluster), "sbatch": _batches(cluster)}))
+
+
+def _order() -> list[str]:
+    return [node for _ in range(REPETITIONS) for node in random.sample([WITH, WITHOUT], 2)]
+
+
+def _steps(cluster: SmallCluster) -> dict[str, list[float]]:
+    """Inside one job that holds both nodes; its script says how long each step took, in nanoseconds."""
+    lines = [f"a=$(date +%s%N); {STEP.format(node=node)}; echo {node} $(($(date +%s%N) - a))" for node in _order()]
+    script = "\n".join(lines)
+    said = cluster.jail(f"salloc -Q -N2 sh <<'S'\n{script}\nS", user=ALICE, seconds=600)
+    taken: dict[str, list[float]] = {WITH: [], WITHOUT: []}
+    for line in said.stdout.splitlines():
+        node, nanoseconds = line.split()
+        taken[node].append(int(nanoseconds) / 1e9)
+    assert {len(seconds) for seconds in taken.values()} == {REPETITIONS}, said
+    return taken
+
+
+def _batches(cluster: SmallCluster) -> dict[str, list[float]]:
+    """One job at a time, from its submission to its end as its user sees them."""
+    taken: dict[str, list[float]] = {WITH: [], WITHOUT: []}
+    for node in _order():
+        began = time.perf_counter()
+        done = cluster.jail(f"sbatch -Q -W -w {node} -D /tmp -o /dev/null --wrap true", user=ALICE)
+        taken[node].append(time.perf_counter() - began)
+        assert done.returncode == 0, done
+    return taken
+
+
+if __name__ == "__main__":
+    _measure_here(Path(sys.argv[1]))

@@ -1,0 +1,98 @@
+"""The whole dev cluster on cgroup v2: pods of a real kubelet, with the runtime's profile and namespaces.
+
+`make test-vm TESTS=tests/vm/kubelet` runs it: `make up` alone takes about ten minutes in a guest.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from devcluster import node_cli, up
+from devcluster.instance import Instance
+from tests.e2e.conftest import Slurm
+from tests.vm.test_v2_limits import EAT, LIFTS, OWN_GROUP
+
+pytestmark = pytest.mark.timeout(2400)
+GROUPS = "find /sys/fs/cgroup/system.slice -mindepth 2 -type d | sort"
+REST = "\n".join(f"/sys/fs/cgroup/system.slice/cpu-0_slurmstepd.scope/{name}" for name in ("slurmd", "system"))
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[Slurm]:
+    instance = Instance.named("guest")
+    try:
+        yield Slurm(up.up(instance, owner=os.getpid()))
+    finally:
+        node_cli.remove(instance)
+
+
+def is_at_rest(slurm: Slurm) -> bool:
+    return slurm.all_idle() and slurm.on_pod("cpu-0", GROUPS).ok() == REST
+
+
+def test_pods_have_groups_of_the_kubelet_and_a_namespace_and_filter_of_the_runtime(slurm: Slurm) -> None:
+    """What the entry and slurmd made lies below the pod's own group, which the pod sees as the top."""
+    shown = slurm.on_pod(
+        "cpu-0", "cat /proc/1/cgroup; grep ^Seccomp: /proc/1/status; cat /sys/fs/cgroup/memory.max"
+    ).ok()
+    group, seccomp, memory = shown.splitlines()
+    assert group == "0::/pod"
+    assert seccomp.split() == ["Seccomp:", "2"]
+    limit = slurm.get("pod", "cpu-0")["spec"]["containers"][0]["resources"]["limits"]["memory"]
+    assert int(memory) == int(limit.removesuffix("Mi")) << 20 if limit.endswith("Mi") else int(memory) > 0
+
+
+LIVES = {
+    "step on both nodes": ("srun -Q -N2 echo ran", "ran\nran"),
+    "batch": ("sbatch -Q -W -o out --wrap 'echo ran' && cat out", "ran"),
+    "array": ("sbatch -Q -W --array=0-2 -o out-%a --wrap 'echo ran' && cat out-*", "ran\nran\nran"),
+    "processes that outlive it": ("sbatch -Q -W -o out --wrap 'setsid sleep 1000 & echo ran' && cat out", "ran"),
+}
+
+
+@pytest.mark.parametrize("name", LIVES)
+def test_a_job_ends_and_leaves_nothing(slurm: Slurm, name: str) -> None:
+    line, wanted = LIVES[name]
+    assert slurm.sh(line, seconds=180).ok() == wanted
+    slurm.wait("rest", lambda: is_at_rest(slurm), 120)
+
+
+def test_a_cancelled_job_ends_with_its_processes(slurm: Slurm) -> None:
+    job = slurm.sh("sbatch --parsable -w cpu-0 -o /dev/null --wrap 'setsid sleep 1000 & sleep 1000'", seconds=120).ok()
+    slurm.wait("it runs", lambda: "sleep" in slurm.on_pod("cpu-0", "ps -eo comm").ok(), 120)
+    slurm.sh(f"scancel {job}", seconds=120).ok()
+    slurm.wait("rest", lambda: is_at_rest(slurm), 120)
+    assert "sleep" not in slurm.on_pod("cpu-0", "ps -u 1000 -o comm").stdout
+
+
+def test_too_much_memory_is_told_in_slurms_words_and_kept_in_its_records(slurm: Slurm) -> None:
+    ended = slurm.sh(f"srun -n1 --mem=60 {EAT % 300}", seconds=180)
+    assert "oom_kill" in ended.stderr, ended
+    assert "Out Of Memory" in ended.stderr
+    script = "print length(q(a) x (100 << 20)); sleep 45"
+    job = slurm.sh(f"sbatch --parsable -W --mem=300 -o out --wrap \"srun perl -e '{script}'\"", seconds=240).ok()
+    states = slurm.wait(
+        "records", lambda: slurm.sh("sacct -n -X -P -o State --state=OUT_OF_MEMORY -S now-1hour", seconds=120).ok(), 120
+    )
+    assert "OUT_OF_MEMORY" in states
+    used = slurm.sh(f"sacct -n -P --noconvert -o MaxRSS -j {job}.0", seconds=120).ok()
+    assert 100 << 20 <= int(used) < 200 << 20
+
+
+def test_root_in_a_job_lifts_nothing(slurm: Slurm) -> None:
+    tries = "\n".join(f"( {line} ) >/dev/null 2>&1 && echo 'lifted: {name}'" for name, line in LIFTS.items())
+    slurm.sh(f"cat > lifts <<'SHELL'\n{OWN_GROUP}\n{tries}\ntrue\nSHELL").ok()
+    tried = slurm.sh("sudo srun -Q -n1 --mem=100 sh -c 'id -u; sh lifts; echo end'", seconds=180).ok()
+    assert tried.splitlines() == ["0", "end"]
+
+
+def test_a_login_session_is_in_its_users_group(slurm: Slurm) -> None:
+    own, memory, processes = slurm.sh(
+        "cat /proc/self/cgroup; cd /sys/fs/cgroup/users/$(id -u) && cat memory.max pids.max", seconds=120
+    ).ok().splitlines()  # fmt: skip
+    assert own == "0::/users/1000"
+    assert memory.isdigit()
+    assert processes.isdigit()
