@@ -221,7 +221,8 @@ class Operator(Component):
         name: Name of the resource in the stack.
         config: The configuration: `operator`, `rest.tls`, `certificates`, `images`, `credentials` and `cluster`.
         others: All other objects: the operator has to restore them.
-        depends_on: What is there before, such as the keys.
+        permit: What is there before anything is written.
+        depends_on: What is there before its rights, such as the keys.
         opts: Options of the resource.
     """
 
@@ -230,13 +231,14 @@ class Operator(Component):
         name: str,
         config: Config,
         others: Sequence[Manifest],
+        permit: pulumi.Input[pulumi.Resource],
         depends_on: Sequence[pulumi.Resource] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(name, opts)
         if config.operator.mode is OperatorMode.INSTALL:
-            crds = self.declare(crd_manifests())
-            self.declare(crd_policy.manifests([each.name for each in crd_manifests()]))
+            crds = self.declare(crd_manifests(), [permit])
+            self.declare(crd_policy.manifests([each.name for each in crd_manifests()]), [permit])
             rights = self.declare(_rbac(config, others), depends_on)
             self.declare([_deployment(config)], [*depends_on, *crds.values(), *rights.values()])
         self.register_outputs({"mode": str(config.operator.mode)})

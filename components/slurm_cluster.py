@@ -1,6 +1,7 @@
 """The whole cluster: every component, and last of all the resources that the operator works from."""
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pulumi
@@ -24,6 +25,7 @@ from components import (
     network_policies,
     node_set,
     operator,
+    ownership,
     rehearsal,
     rest_api,
 )
@@ -93,12 +95,19 @@ class Namespace(Component):
     Args:
         name: Name of the resource in the stack.
         config: The configuration: `cluster`, and whether a volume outlives the stack.
+        depends_on: What is there before.
         opts: Options of the resource.
     """
 
-    def __init__(self, name: str, config: Config, opts: pulumi.ResourceOptions) -> None:
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        depends_on: Sequence[pulumi.Input[pulumi.Resource]],
+        opts: pulumi.ResourceOptions,
+    ) -> None:
         super().__init__(name, opts)
-        self.declare(namespace_manifests(config))
+        self.declare(namespace_manifests(config), depends_on)
         self.register_outputs({"namespace": config.cluster.namespace})
 
 
@@ -109,6 +118,7 @@ class SlurmCluster(Component):
         name: Name of the resource in the stack.
         config: The whole configuration.
         opts: Options of the resource, among them the Kubernetes provider.
+        live: What the namespace holds already; None where it was not asked.
 
     Attributes:
         namespace: Namespace of the cluster.
@@ -122,11 +132,19 @@ class SlurmCluster(Component):
     rest_address: str
     condition_command: str
 
-    def __init__(self, name: str, config: Config, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        opts: pulumi.ResourceOptions | None = None,
+        live: ownership.Live | None = None,
+    ) -> None:
         super().__init__(name, opts)
         child = pulumi.ResourceOptions(parent=self)
-        namespace = Namespace("namespace", config, child)
-        generated = credentials.GeneratedKeys("generated-keys", config, child)
+        generated = credentials.GeneratedKeys("generated-keys", config, child, ownership.adopted(config, live))
+        # The first of every chain of objects: a refusal comes before anything is written.
+        permit = ownership.permit(config, live, generated)
+        namespace = Namespace("namespace", config, [permit], child)
         ledger = LedgerSecrets(
             "ledger", config, manifests(config), generated.payloads, generated.revision_key, [namespace], child
         )
@@ -136,7 +154,7 @@ class SlurmCluster(Component):
             [certificates.Certificates("certificates", config, [namespace], child)] if config.certificates.is_on else []
         )
         # Everything depends on the operator so that it is deleted after all that it looks after.
-        machinery = operator.Operator("operator", config, _others(config), [ledger, secrets, *trust], child)
+        machinery = operator.Operator("operator", config, _others(config), permit, [ledger, secrets, *trust], child)
         ready = [ledger, *trust, machinery]
         storage = jail_storage.JailStorage("jail-storage", config, [ledger], child)
         root = jail_population.JailPopulation("jail-population", config, [storage], child)
@@ -151,7 +169,9 @@ class SlurmCluster(Component):
             rehearsal.Rehearsal("rehearsal", config, ready, child),
         ]
         gpus = (
-            [gpu_operator.GpuOperator("gpu-operator", config, [], child)] if gpu_operator.is_installed(config) else []
+            [gpu_operator.GpuOperator("gpu-operator", config, [permit], child)]
+            if gpu_operator.is_installed(config)
+            else []
         )
         # Pods that use a root start when it is complete: a failed one leaves everything on the root before.
         workers = Workers("workers", config, ready, child)

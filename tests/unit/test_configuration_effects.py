@@ -590,6 +590,8 @@ IN_THE_PROGRAM = {
     "gpuOperator.version",
     "gpuOperator.namespace",
     "checks.cluster",
+    # tests/provider/test_ownership.py: it changes no manifest.
+    "cluster.adopt",
     "timeouts.available",
     # tests/unit/test_certificates.py: they are not in a manifest of ours.
     "certificates.version",
