@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ def contents(stack: Stack) -> dict[str, Any]:
 
 
 def revision(stack: Stack) -> str:
-    written: str = keys.base64.b64decode(secrets(stack)[names.LEDGER]["data"][names.LEDGER_REVISION]).decode()
+    written: str = base64.b64decode(secrets(stack)[names.LEDGER]["data"][names.LEDGER_REVISION]).decode()
     return written
 
 
@@ -135,8 +136,8 @@ def test_a_cluster_that_was_taken_over_is_its_new_stacks(owner: Stack, second: S
     second.up()
     assert contents(owner) == before
     # The consent was for that revision, and holds for nobody now.
-    for cluster in ({}, {"adopt": old}):
-        program(owner, KEYS_AND_LEDGER, **cluster)
+    for consent in (None, old):
+        program(owner, KEYS_AND_LEDGER, adopt=consent)
         assert "cluster.adopt" in owner.fails("up", "--yes", "--skip-preview")
     assert contents(owner) == before
 

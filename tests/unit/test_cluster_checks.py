@@ -16,9 +16,9 @@ import pulumi
 import pytest
 
 from components import cluster_checks, kubeconfig
-from components.cluster_checks import UnreachableError
 from components.config import Config, ConfigurationError, parse
 from components.gpu_checks import KubernetesNode, Seen, Taint, problems
+from components.kubernetes_reader import UnreachableError
 from tests.unit.samples import GPU_SET, changed
 
 PRODUCT = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
