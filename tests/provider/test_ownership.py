@@ -15,7 +15,6 @@ from tests.unit.samples import SMALL
 
 pytestmark = pytest.mark.apiserver
 
-CHECKOUT = Path(__file__).parents[2]
 SECRETS = (names.LEDGER, names.KEYS, names.SSH_HOST_KEYS)
 READ = """
     from components import credentials, ownership, slurm_cluster
@@ -41,7 +40,6 @@ EVERYTHING = f"""{READ}
 
 def program(stack: Stack, text: str, *, asks: bool = False, **cluster: Any) -> None:
     """Replaces the program; `cluster` adds to the configuration's part of that name."""
-    stack.environment["PYTHONPATH"] = str(CHECKOUT)
     raw = {
         **SMALL,
         "cluster": {**SMALL["cluster"], "namespace": stack.namespace, **cluster},
@@ -76,11 +74,11 @@ def owner(stack: Stack) -> Stack:
 
 
 @pytest.fixture
-def second(owner: Stack, tmp_path: Path, binaries: Path, pulumi_home: Path) -> Stack:
+def second(owner: Stack, tmp_path: Path, binaries: Path, plugin_folder: Path, pulumi_home: Path) -> Stack:
     """A stack of the same name in another backend, for the same namespace."""
     folder = tmp_path / "second"
     folder.mkdir()
-    made = Stack(folder, binaries, owner.cluster, pulumi_home)
+    made = Stack(folder, [plugin_folder, binaries], owner.cluster, pulumi_home)
     made.namespace = owner.namespace
     return made
 
