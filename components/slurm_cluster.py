@@ -1,6 +1,5 @@
 """The whole cluster: every component, and last of all the resources that the operator works from."""
 
-import json
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -9,6 +8,7 @@ import pulumi_kubernetes as kubernetes
 
 from components import (
     accounting,
+    availability,
     certificates,
     configuration,
     controller,
@@ -187,7 +187,7 @@ class SlurmCluster(Component):
         if config.directory.is_on:
             parts.append(directory.Directory("directory", config, [*ready, root], child))
         custom = _custom_resources(self, config, ledger.revision, [*parts, workers, *nodes, logins])
-        self._finish(config, logins, custom)
+        self._finish(config, logins, _availability(self, config, ledger.revision, custom))
 
     def _finish(self, config: Config, logins: login.Login, custom: pulumi.CustomResource) -> None:
         namespace = config.cluster.namespace
@@ -287,11 +287,6 @@ def cluster_resource(config: Config) -> dict[str, Any]:
     return declared(config, names.API_VERSION, "SlurmCluster", config.cluster.name, "cluster", {"spec": spec})
 
 
-def wait_for(revision: str) -> str:
-    """What Pulumi waits for: the operator has seen this very revision, and jobs can run."""
-    return json.dumps([f"jsonpath={{.status.revision}}={revision}", "condition=Available"])
-
-
 def _custom_resources(
     parent: SlurmCluster, config: Config, revision: pulumi.Output[str], depends_on: list[Component]
 ) -> pulumi.CustomResource:
@@ -305,9 +300,26 @@ def _custom_resources(
         sets.append(_custom_resource(f"{each.name}-nodes", body, options))
     body = cluster_resource(config)
     body["spec"]["revision"] = revision
-    body["metadata"]["annotations"]["pulumi.com/waitFor"] = revision.apply(wait_for)
     options = pulumi.ResourceOptions(parent=parent, depends_on=[*depends_on, *sets], custom_timeouts=timeouts)
     return _custom_resource("cluster", body, options)
+
+
+def _availability(
+    parent: SlurmCluster, config: Config, revision: pulumi.Output[str], cluster: pulumi.CustomResource
+) -> pulumi.CustomResource:
+    """The wait for the end of it all."""
+    access = config.kubernetes
+    inputs = {
+        "operatorImage": operator.image(config),
+        "namespace": config.cluster.namespace,
+        "cluster": config.cluster.name,
+        "seconds": duration_seconds(config.timeouts.available),
+        "context": access.context,
+        "kubeconfig": pulumi.Output.secret(access.kubeconfig.get_secret_value()) if access.kubeconfig else None,
+    }
+    return availability.Availability(
+        "availability", revision, inputs, pulumi.ResourceOptions(parent=parent, depends_on=[cluster])
+    )
 
 
 def _custom_resource(name: str, body: dict[str, Any], opts: pulumi.ResourceOptions) -> pulumi.CustomResource:
