@@ -5,7 +5,7 @@ import sys
 
 import pulumi
 
-from components import cluster_checks
+from components import cluster_checks, ownership
 from components import config as configuration
 from components.provider import kubernetes_provider
 from components.slurm_cluster import SlurmCluster
@@ -15,7 +15,8 @@ def main() -> None:
     """Read the whole configuration, then declare everything: a wrong configuration touches nothing."""
     config = configuration.from_pulumi()
     cluster_checks.run(config)
-    cluster = SlurmCluster(config.cluster.name, config, pulumi.ResourceOptions(provider=kubernetes_provider(config)))
+    options = pulumi.ResourceOptions(provider=kubernetes_provider(config))
+    cluster = SlurmCluster(config.cluster.name, config, options, ownership.read(config))
     pulumi.export("namespace", cluster.namespace)
     pulumi.export("loginAddress", cluster.login_address)
     pulumi.export("restAddress", cluster.rest_address)

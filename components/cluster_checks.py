@@ -1,24 +1,19 @@
 """Asks Kubernetes, before anything is planned, whether its nodes offer what the configuration asks for."""
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import httpx
 import pulumi
 
-from components import gpu_checks, kubeconfig, rdma_checks
+from components import gpu_checks, kubeconfig, kubernetes_reader, rdma_checks
 from components.config import Config, ConfigurationError
 from components.gpu_checks import KubernetesNode, Seen, Taint
+from components.kubernetes_reader import UnreachableError
 
 DEADLINE_SECONDS: Final = 5.0
 """For all of it: a preview without access to the cluster must not hang."""
 _NODES: Final = "/api/v1/nodes"
 _RUNTIME_CLASSES: Final = "/apis/node.k8s.io/v1/runtimeclasses"
-
-
-class UnreachableError(Exception):
-    """Kubernetes could not be asked; the text says why."""
 
 
 def node(item: Mapping[str, Any]) -> KubernetesNode:
@@ -39,20 +34,9 @@ def node(item: Mapping[str, Any]) -> KubernetesNode:
 def _ask(config: Config) -> Seen:
     own = config.kubernetes
     access = kubeconfig.read(own.kubeconfig.get_secret_value() if own.kubeconfig else None, own.context)
-    tls = access.tls if access.tls is not None else True
-    with httpx.Client(
-        base_url=access.server, verify=tls, headers=dict(access.headers), timeout=DEADLINE_SECONDS
-    ) as client:
-        nodes, classes = (_items(client, path) for path in (_NODES, _RUNTIME_CLASSES))
+    with kubernetes_reader.client(access) as connection:
+        nodes, classes = (kubernetes_reader.items(connection, path) for path in (_NODES, _RUNTIME_CLASSES))
     return Seen(tuple(node(item) for item in nodes), frozenset(item["metadata"]["name"] for item in classes))
-
-
-def _items(client: httpx.Client, path: str) -> list[Mapping[str, Any]]:
-    answer = client.get(path)
-    if answer.status_code != httpx.codes.OK:
-        raise UnreachableError(f"the API server answers {answer.status_code} to a list of {path.rpartition('/')[2]}")
-    items: list[Mapping[str, Any]] = answer.json()["items"]
-    return items
 
 
 def read(config: Config, ask: Callable[[Config], Seen] = _ask, seconds: float = DEADLINE_SECONDS) -> Seen:
@@ -66,25 +50,7 @@ def read(config: Config, ask: Callable[[Config], Seen] = _ask, seconds: float = 
     Raises:
         UnreachableError: It cannot be asked, or does not answer in time.
     """
-    outcome: list[Seen | Exception] = []
-
-    def work() -> None:
-        try:
-            outcome.append(ask(config))
-        except (UnreachableError, kubeconfig.KubeconfigError) as failure:
-            outcome.append(UnreachableError(str(failure)))
-        except (httpx.HTTPError, OSError, ValueError, KeyError) as failure:
-            outcome.append(UnreachableError(f"the API server cannot be asked ({type(failure).__name__})"))
-
-    # A thread that hangs in a name look-up ends with the program.
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if not outcome:
-        raise UnreachableError(f"no answer in {seconds:.0f} s")
-    if isinstance(outcome[0], Exception):
-        raise outcome[0]
-    return outcome[0]
+    return kubernetes_reader.within(seconds, lambda: ask(config))
 
 
 def run(config: Config, look: Callable[[Config], Seen] = read) -> None:

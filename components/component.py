@@ -58,7 +58,7 @@ class Component(pulumi.ComponentResource):
     def declare(
         self,
         manifests: Iterable[Manifest],
-        depends_on: Sequence[pulumi.Resource] = (),
+        depends_on: Sequence[pulumi.Input[pulumi.Resource]] = (),
         payloads: Payloads | None = None,
     ) -> dict[str, pulumi.Resource]:
         """Declare objects as children.
@@ -77,7 +77,7 @@ class Component(pulumi.ComponentResource):
         }
 
     def _declare(
-        self, manifest: Manifest, depends_on: Sequence[pulumi.Resource], payloads: Payloads
+        self, manifest: Manifest, depends_on: Sequence[pulumi.Input[pulumi.Resource]], payloads: Payloads
     ) -> pulumi.Resource:
         arguments = {key: value for key, value in manifest.body.items() if key not in ("apiVersion", "kind")}
         if manifest.payload:

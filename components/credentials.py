@@ -1,7 +1,7 @@
 """Credentials: the keys of Slurm and of the SSH hosts, generated or existing."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pulumi
 
@@ -28,6 +28,12 @@ def manifests(config: Config) -> list[Manifest]:
         for name, ours, files in secrets
         if ours
     ]
+
+
+def generated_files(config: Config) -> Mapping[str, tuple[str, ...]]:
+    """The Secrets that get generated keys, with the names of these."""
+    configured = set() if _generates_password(config) else {names.DATABASE_CREDENTIALS}
+    return {each.name: each.payload for each in manifests(config) if each.name not in configured}
 
 
 def _generates_password(config: Config) -> bool:
@@ -57,26 +63,41 @@ class GeneratedKeys(Component):
         name: Name of the resource in the stack.
         config: The configuration: `credentials`.
         opts: Options of the resource.
+        adopted: Secret → keys of a live cluster, which become the stack's own.
     """
 
-    def __init__(self, name: str, config: Config, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        opts: pulumi.ResourceOptions | None = None,
+        adopted: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
         super().__init__(name, opts)
         credentials = config.credentials
         wanted = keys.purposes(
             credentials.existing_secret, credentials.existing_ssh_secret, database=_generates_password(config)
         )
+        by_purpose = {
+            keys.SLURM: names.KEYS,
+            keys.SSH: names.SSH_HOST_KEYS,
+            keys.DATABASE: names.DATABASE_CREDENTIALS,
+        }
         made = {
-            purpose: keys.Keys(f"{purpose}-keys", purpose, pulumi.ResourceOptions(parent=self)) for purpose in wanted
+            purpose: keys.Keys(
+                f"{purpose}-keys",
+                purpose,
+                pulumi.ResourceOptions(parent=self),
+                (adopted or {}).get(by_purpose.get(purpose, "")),
+            )
+            for purpose in wanted
         }
-        by_secret = {
-            names.KEYS: keys.SLURM,
-            names.SSH_HOST_KEYS: keys.SSH,
-            names.DATABASE_CREDENTIALS: keys.DATABASE,
+        self.generated: Payloads = {
+            secret: made[purpose].data for purpose, secret in by_purpose.items() if purpose in made
         }
-        self.payloads: Payloads = {
-            secret: made[purpose].data for secret, purpose in by_secret.items() if purpose in made
-        } | _configured_payloads(config)
-        self.revision_key: pulumi.Output[str] = made[keys.REVISION].data.apply(lambda data: data["key"])
+        self.payloads: Payloads = {**self.generated, **_configured_payloads(config)}
+        self.revision = made[keys.REVISION]
+        self.revision_key: pulumi.Output[str] = self.revision.data.apply(lambda data: data["key"])
         self.register_outputs({})
 
 

@@ -87,7 +87,7 @@ class GpuOperator(Component):
         self,
         name: str,
         config: Config,
-        depends_on: Sequence[pulumi.Resource] = (),
+        depends_on: Sequence[pulumi.Input[pulumi.Resource]] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(name, opts)

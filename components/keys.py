@@ -74,18 +74,21 @@ def generate(purpose: str) -> dict[str, str]:
 
 
 class _KeysProvider(dynamic.ResourceProvider):
-    """Makes keys when they are first needed; never again, and never takes them back."""
+    """Makes keys when they are first needed, or adopts a live cluster's; it never takes them back."""
 
     serialize_as_secret_always = False  # The pickled provider holds no key.
 
     def create(self, props: dict[str, Any]) -> dynamic.CreateResult:
         purpose = str(props["purpose"])
-        return dynamic.CreateResult(
-            id_=f"{purpose}-{secrets.token_hex(4)}", outs={"purpose": purpose, "data": generate(purpose)}
-        )
+        data = props.get("adopted") or generate(purpose)
+        return dynamic.CreateResult(id_=f"{purpose}-{secrets.token_hex(4)}", outs={"purpose": purpose, "data": data})
 
-    def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> dynamic.DiffResult:
-        return dynamic.DiffResult(changes=False)
+    def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> dynamic.DiffResult:
+        # Of an update that was refused, keys are left that no cluster knows.
+        return dynamic.DiffResult(changes="adopted" in news and news["adopted"] != olds.get("data"))
+
+    def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> dynamic.UpdateResult:
+        return dynamic.UpdateResult(outs={"purpose": news["purpose"], "data": news["adopted"]})
 
 
 class Keys(dynamic.Resource, module="pulumi-slurm", name="Keys"):
@@ -95,15 +98,23 @@ class Keys(dynamic.Resource, module="pulumi-slurm", name="Keys"):
         name: Name of the resource in the stack.
         purpose: SLURM, SSH, REVISION or DATABASE.
         opts: Options of the resource.
+        adopted: Keys of a live cluster that become the stack's, base64-encoded.
     """
 
     data: pulumi.Output[dict[str, str]]
 
-    def __init__(self, name: str, purpose: str, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        purpose: str,
+        opts: pulumi.ResourceOptions | None = None,
+        adopted: Mapping[str, str] | None = None,
+    ) -> None:
         secret = pulumi.ResourceOptions(additional_secret_outputs=["data"])
-        super().__init__(
-            _KeysProvider(), name, {"purpose": purpose, "data": None}, pulumi.ResourceOptions.merge(opts, secret)
-        )
+        inputs: dict[str, Any] = {"purpose": purpose, "data": None}
+        if adopted is not None:
+            inputs["adopted"] = pulumi.Output.secret(dict(adopted))
+        super().__init__(_KeysProvider(), name, inputs, pulumi.ResourceOptions.merge(opts, secret))
 
 
 def purposes(existing_slurm: str | None, existing_ssh: str | None, *, database: bool) -> Sequence[str]:

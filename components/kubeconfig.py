@@ -17,7 +17,10 @@ from typing import Any, Final
 
 import yaml
 
-EXEC_SECONDS: Final = 4
+EXEC_SECONDS: Final = 20
+_DEFAULT: Final = "~/.kube/config"
+_SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where a pod finds its own access; Pulumi takes it too where there is no kubeconfig."""
 
 
 class KubeconfigError(Exception):
@@ -32,22 +35,38 @@ class Access:
         server: Its URL.
         tls: Trust and client certificate; None for plain HTTP.
         headers: What authorises each request.
+        proxy: URL of the proxy in between.
     """
 
     server: str
     tls: ssl.SSLContext | None
     headers: Mapping[str, str]
+    proxy: str | None = None
 
 
 def _content(kubeconfig: str | None) -> tuple[Any, Path]:
     """The parsed file and the folder that its relative paths start from."""
     if kubeconfig is not None and "\n" in kubeconfig:
         return yaml.safe_load(kubeconfig), Path.cwd()
-    named = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
+    named = kubeconfig or os.environ.get("KUBECONFIG") or _DEFAULT
     for file in (Path(each).expanduser() for each in named.split(os.pathsep) if each):
         if file.exists():
             return yaml.safe_load(file.read_text("utf-8")), file.parent
+    if named == _DEFAULT and (_SERVICE_ACCOUNT / "token").exists():
+        return _in_cluster(), _SERVICE_ACCOUNT
     raise KubeconfigError(f"there is no kubeconfig at {named}")
+
+
+def _in_cluster() -> Mapping[str, Any]:
+    """A kubeconfig with what a pod has of its own."""
+    host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
+    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    return {
+        "current-context": "pod",
+        "contexts": [{"name": "pod", "context": {"cluster": "pod", "user": "pod"}}],
+        "clusters": [{"name": "pod", "cluster": {"server": server, "certificate-authority": "ca.crt"}}],
+        "users": [{"name": "pod", "user": {"tokenFile": "token"}}],
+    }
 
 
 def _entry(content: Mapping[str, Any], kind: str, name: Any) -> Mapping[str, Any]:
@@ -124,4 +143,4 @@ def read(kubeconfig: str | None, context: str | None) -> Access:
     except (OSError, ValueError, KeyError, AttributeError, TypeError, yaml.YAMLError) as failure:
         # Neither the text nor the cause: both may hold parts of the file.
         raise KubeconfigError(f"the kubeconfig cannot be read ({type(failure).__name__})") from None
-    return Access(server, tls, {"Authorization": f"Bearer {token}"} if token else {})
+    return Access(server, tls, {"Authorization": f"Bearer {token}"} if token else {}, cluster.get("proxy-url"))

@@ -14,6 +14,7 @@ import gzip
 import hashlib
 import hmac
 import json
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -99,11 +100,29 @@ def ledger(manifests: Iterable[Manifest], payloads: Mapping[str, Mapping[str, st
     )
 
 
-def manifests(config: Config) -> list[Manifest]:
-    """The two Secrets of the ledger, without their data."""
+def is_written_with(key: str, data: Mapping[str, str]) -> bool:
+    """Whether a ledger's revision was made with this key.
+
+    Args:
+        key: Key of the hashes.
+        data: Data of the Secret, base64-encoded.
+    """
+    try:
+        text = gzip.decompress(base64.b64decode(data[names.LEDGER_DATA]))
+        revision = base64.b64decode(data[names.LEDGER_REVISION])
+    except (KeyError, ValueError, OSError, EOFError, zlib.error):
+        return False
+    return hmac.compare_digest(_keyed(key.encode(), text)[:_REVISION_DIGITS].encode(), revision)
+
+
+def manifests(config: Config, stack: str = "") -> list[Manifest]:
+    """The two Secrets of the ledger, without their data; `stack` is who writes them, for people to read."""
+    annotations = {names.ANNOTATION_STACK: stack} if stack else {}
     return [
         Manifest(
-            declared(config, "v1", "Secret", name, "ledger", {"type": "Opaque"}), payload=("from-contents",), held=False
+            declared(config, "v1", "Secret", name, "ledger", {"type": "Opaque"}, annotations=annotations),
+            payload=("from-contents",),
+            held=False,
         )
         for name in (names.LEDGER, names.LEDGER_PAYLOADS)
     ]
@@ -140,7 +159,8 @@ class LedgerSecrets(Component):
             names.LEDGER: made.apply(lambda known: dict(known.data)),
             names.LEDGER_PAYLOADS: made.apply(lambda known: dict(known.payload_data)),
         }
-        self.declare(manifests(config), depends_on, contents)
+        stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
+        self.declare(manifests(config, stack), depends_on, contents)
         # It comes from keys, so Pulumi takes it for a secret; being keyed, it tells nothing about them.
         self.revision: pulumi.Output[str] = pulumi.Output.unsecret(made.apply(lambda known: known.revision))
         self.register_outputs({"revision": self.revision})

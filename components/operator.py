@@ -11,9 +11,8 @@ from components import crd_policy, names, pod_security
 from components.component import Component
 from components.config import Config
 from components.config.program import OperatorMode
-from components.config.values import duration_seconds
 from components.controller import keys_secret
-from components.manifest import Manifest, declared, selector
+from components.manifest import SKIP_AWAIT, Manifest, declared, selector
 from components.slurm_pod import pod_template, resources, slurm_pod_spec
 
 CRD_FOLDER = Path(__file__).parent.parent / "operator" / "crds"
@@ -154,16 +153,24 @@ def _authority_volume() -> dict[str, Any]:
     return {"name": "rest-authority", "secret": {**source, "optional": True}}
 
 
-def _deployment(config: Config) -> Manifest:
+def image(config: Config) -> str:
+    """The image that the operator is to run with; empty where this program does not declare the operator."""
+    if config.operator.mode is OperatorMode.EXISTING:
+        return ""
     # The reader of the configuration refuses mode install without an image.
-    image = config.images.operator or ""
+    return config.images.reference(config.images.operator or "")
+
+
+def _deployment(config: Config) -> Manifest:
     health = {"path": "/healthz", "port": names.OPERATOR_HEALTH_PORT}
     container = {
         "name": "operator",
-        "image": config.images.reference(image),
+        "image": image(config),
         "imagePullPolicy": str(config.images.pull_policy),
         "env": [
             {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+            # Said in SlurmCluster.status, where an update waits for the operator that it declares.
+            {"name": "OPERATOR_IMAGE", "value": image(config)},
             {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         ],
         "ports": [{"name": "health", "containerPort": names.OPERATOR_HEALTH_PORT}],
@@ -198,8 +205,8 @@ def _deployment(config: Config) -> Manifest:
         "selector": {"matchLabels": selector(config, "operator")},
         "template": pod_template(config, "operator", pod),
     }
-    body = declared(config, "apps/v1", "Deployment", names.OPERATOR, "operator", {"spec": spec})
-    return Manifest(body, deadline_seconds=duration_seconds(config.timeouts.available))
+    body = declared(config, "apps/v1", "Deployment", names.OPERATOR, "operator", {"spec": spec}, annotations=SKIP_AWAIT)
+    return Manifest(body)
 
 
 def manifests(config: Config, others: Iterable[Manifest]) -> list[Manifest]:
@@ -221,7 +228,8 @@ class Operator(Component):
         name: Name of the resource in the stack.
         config: The configuration: `operator`, `rest.tls`, `certificates`, `images`, `credentials` and `cluster`.
         others: All other objects: the operator has to restore them.
-        depends_on: What is there before, such as the keys.
+        permit: What is there before anything is written.
+        depends_on: What is there before its rights, such as the keys.
         opts: Options of the resource.
     """
 
@@ -230,13 +238,14 @@ class Operator(Component):
         name: str,
         config: Config,
         others: Sequence[Manifest],
+        permit: pulumi.Input[pulumi.Resource],
         depends_on: Sequence[pulumi.Resource] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(name, opts)
         if config.operator.mode is OperatorMode.INSTALL:
-            crds = self.declare(crd_manifests())
-            self.declare(crd_policy.manifests([each.name for each in crd_manifests()]))
+            crds = self.declare(crd_manifests(), [permit])
+            self.declare(crd_policy.manifests([each.name for each in crd_manifests()]), [permit])
             rights = self.declare(_rbac(config, others), depends_on)
             self.declare([_deployment(config)], [*depends_on, *crds.values(), *rights.values()])
         self.register_outputs({"mode": str(config.operator.mode)})

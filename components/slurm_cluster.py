@@ -1,6 +1,6 @@
 """The whole cluster: every component, and last of all the resources that the operator works from."""
 
-import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pulumi
@@ -8,6 +8,7 @@ import pulumi_kubernetes as kubernetes
 
 from components import (
     accounting,
+    availability,
     certificates,
     configuration,
     controller,
@@ -24,6 +25,7 @@ from components import (
     network_policies,
     node_set,
     operator,
+    ownership,
     rehearsal,
     rest_api,
 )
@@ -93,12 +95,19 @@ class Namespace(Component):
     Args:
         name: Name of the resource in the stack.
         config: The configuration: `cluster`, and whether a volume outlives the stack.
+        depends_on: What is there before.
         opts: Options of the resource.
     """
 
-    def __init__(self, name: str, config: Config, opts: pulumi.ResourceOptions) -> None:
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        depends_on: Sequence[pulumi.Input[pulumi.Resource]],
+        opts: pulumi.ResourceOptions,
+    ) -> None:
         super().__init__(name, opts)
-        self.declare(namespace_manifests(config))
+        self.declare(namespace_manifests(config), depends_on)
         self.register_outputs({"namespace": config.cluster.namespace})
 
 
@@ -109,6 +118,7 @@ class SlurmCluster(Component):
         name: Name of the resource in the stack.
         config: The whole configuration.
         opts: Options of the resource, among them the Kubernetes provider.
+        live: What the namespace holds already; None where it was not asked.
 
     Attributes:
         namespace: Namespace of the cluster.
@@ -122,11 +132,19 @@ class SlurmCluster(Component):
     rest_address: str
     condition_command: str
 
-    def __init__(self, name: str, config: Config, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        opts: pulumi.ResourceOptions | None = None,
+        live: ownership.Live | None = None,
+    ) -> None:
         super().__init__(name, opts)
         child = pulumi.ResourceOptions(parent=self)
-        namespace = Namespace("namespace", config, child)
-        generated = credentials.GeneratedKeys("generated-keys", config, child)
+        generated = credentials.GeneratedKeys("generated-keys", config, child, ownership.adopted(config, live))
+        # The first of every chain of objects: a refusal comes before anything is written.
+        permit = ownership.permit(config, live, generated)
+        namespace = Namespace("namespace", config, [permit], child)
         ledger = LedgerSecrets(
             "ledger", config, manifests(config), generated.payloads, generated.revision_key, [namespace], child
         )
@@ -136,7 +154,7 @@ class SlurmCluster(Component):
             [certificates.Certificates("certificates", config, [namespace], child)] if config.certificates.is_on else []
         )
         # Everything depends on the operator so that it is deleted after all that it looks after.
-        machinery = operator.Operator("operator", config, _others(config), [ledger, secrets, *trust], child)
+        machinery = operator.Operator("operator", config, _others(config), permit, [ledger, secrets, *trust], child)
         ready = [ledger, *trust, machinery]
         storage = jail_storage.JailStorage("jail-storage", config, [ledger], child)
         root = jail_population.JailPopulation("jail-population", config, [storage], child)
@@ -151,7 +169,9 @@ class SlurmCluster(Component):
             rehearsal.Rehearsal("rehearsal", config, ready, child),
         ]
         gpus = (
-            [gpu_operator.GpuOperator("gpu-operator", config, [], child)] if gpu_operator.is_installed(config) else []
+            [gpu_operator.GpuOperator("gpu-operator", config, [permit], child)]
+            if gpu_operator.is_installed(config)
+            else []
         )
         # Pods that use a root start when it is complete: a failed one leaves everything on the root before.
         workers = Workers("workers", config, ready, child)
@@ -167,7 +187,7 @@ class SlurmCluster(Component):
         if config.directory.is_on:
             parts.append(directory.Directory("directory", config, [*ready, root], child))
         custom = _custom_resources(self, config, ledger.revision, [*parts, workers, *nodes, logins])
-        self._finish(config, logins, custom)
+        self._finish(config, logins, _availability(self, config, ledger.revision, custom))
 
     def _finish(self, config: Config, logins: login.Login, custom: pulumi.CustomResource) -> None:
         namespace = config.cluster.namespace
@@ -267,11 +287,6 @@ def cluster_resource(config: Config) -> dict[str, Any]:
     return declared(config, names.API_VERSION, "SlurmCluster", config.cluster.name, "cluster", {"spec": spec})
 
 
-def wait_for(revision: str) -> str:
-    """What Pulumi waits for: the operator has seen this very revision, and jobs can run."""
-    return json.dumps([f"jsonpath={{.status.revision}}={revision}", "condition=Available"])
-
-
 def _custom_resources(
     parent: SlurmCluster, config: Config, revision: pulumi.Output[str], depends_on: list[Component]
 ) -> pulumi.CustomResource:
@@ -285,9 +300,26 @@ def _custom_resources(
         sets.append(_custom_resource(f"{each.name}-nodes", body, options))
     body = cluster_resource(config)
     body["spec"]["revision"] = revision
-    body["metadata"]["annotations"]["pulumi.com/waitFor"] = revision.apply(wait_for)
     options = pulumi.ResourceOptions(parent=parent, depends_on=[*depends_on, *sets], custom_timeouts=timeouts)
     return _custom_resource("cluster", body, options)
+
+
+def _availability(
+    parent: SlurmCluster, config: Config, revision: pulumi.Output[str], cluster: pulumi.CustomResource
+) -> pulumi.CustomResource:
+    """The wait for the end of it all."""
+    access = config.kubernetes
+    inputs = {
+        "operatorImage": operator.image(config),
+        "namespace": config.cluster.namespace,
+        "cluster": config.cluster.name,
+        "seconds": duration_seconds(config.timeouts.available),
+        "context": access.context,
+        "kubeconfig": pulumi.Output.secret(access.kubeconfig.get_secret_value()) if access.kubeconfig else None,
+    }
+    return availability.Availability(
+        "availability", revision, inputs, pulumi.ResourceOptions(parent=parent, depends_on=[cluster])
+    )
 
 
 def _custom_resource(name: str, body: dict[str, Any], opts: pulumi.ResourceOptions) -> pulumi.CustomResource:

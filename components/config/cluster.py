@@ -24,6 +24,11 @@ class Cluster(Model):
     create_namespace: bool = setting(
         "Whether the program makes the namespace; false takes an existing one.", default=True
     )
+    adopt: str | None = setting(
+        "Consent to take over the cluster that the namespace holds already, with its keys: the revision that a refused "
+        "`pulumi up` names. It holds for that very revision, and means nothing afterwards.",
+        default=None,
+    )
     cluster_domain: ObjectName = setting("DNS domain of the Kubernetes cluster.", default="cluster.local")
 
 

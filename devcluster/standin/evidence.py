@@ -1,4 +1,4 @@
-"""Why something does not become ready: what its pods, their containers and the events say."""
+"""Why something does not become ready: what its pods, their containers and its own events say, as officially."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from devcluster.standin.kinds import Kind, Manifest
 _DEADLINE_SECONDS: Final = 10.0
 _PODS_SHOWN: Final = 3
 _EVENTS_SHOWN: Final = 5
-_LOG_LINES: Final = 10
 _POD: Final = Kind("", "v1", "Pod")
 _EVENT: Final = Kind("", "v1", "Event")
 
@@ -46,20 +45,6 @@ def _container_problems(container: dict[str, Any]) -> list[str]:
             told = f": {end['message'].strip()}" if end.get("message") else ""
             problems.append(f"container {name!r} ended with exit code {end.get('exitCode')}{told}")
     return problems
-
-
-def failing_containers(pod: Manifest) -> list[tuple[str, bool]]:
-    """Containers whose log is worth reading, and whether the log of their previous run is."""
-    status = pod.get("status") or {}
-    found = []
-    for container in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
-        state = container.get("state") or {}
-        completed = (state.get("terminated") or {}).get("exitCode") == 0
-        if not container.get("ready") and not completed:
-            crashed_before = "waiting" in state and bool((container.get("lastState") or {}).get("terminated"))
-            if crashed_before or "waiting" not in state:
-                found.append((str(container.get("name")), crashed_before))
-    return found
 
 
 def warnings(events: Iterable[Manifest], uids: set[str]) -> list[str]:
@@ -111,28 +96,8 @@ async def gather(client: api.Api, live: Manifest) -> list[str]:
             troubled = [pod for pod in pods if pod_problems(pod)][:_PODS_SHOWN]
             for pod in troubled:
                 lines += pod_problems(pod)
-            uids = {item["metadata"]["uid"] for item in (live, *troubled)}
             if kinds.namespace_of(live):
-                lines += warnings(await client.items(_EVENT, kinds.namespace_of(live)), uids)
-            for pod in troubled:
-                lines += await _log_lines(client, pod)
+                lines += warnings(await client.items(_EVENT, kinds.namespace_of(live)), {live["metadata"]["uid"]})
     except (api.ApiError, api.KindMissing, api.Unreachable, TimeoutError) as error:
         lines.append(f"(the rest of the reason could not be read: {error or 'no answer in time'})")
     return list(dict.fromkeys(lines))
-
-
-async def _log_lines(client: api.Api, pod: Manifest) -> list[str]:
-    path = await client.path(_POD, kinds.namespace_of(pod), kinds.name_of(pod))
-    lines = []
-    for container, previous in failing_containers(pod):
-        query = {"container": container, "tailLines": str(_LOG_LINES), "previous": str(previous).lower()}
-        try:
-            log = await client.request("GET", f"{path}/log", query=query)
-        except api.ApiError as error:
-            if error.code not in (400, 404, 500):  # no log yet, or the kubelet is away
-                raise
-            continue
-        text = str(log).strip()
-        if text:
-            lines.append(f"last log lines of container {container!r} in Pod {kinds.name_of(pod)}:\n{text}")
-    return lines

@@ -120,8 +120,14 @@ class Waiter:
     async def _not_ready(self, live: Manifest, verdict: waits.Verdict) -> NotReady:
         name = kinds.name_of(live)
         if self.cancelled.is_set():
-            return NotReady(live, f"Resource operation was cancelled for {name!r}", list(verdict.lacking))
-        reasons = [*verdict.lacking, *await evidence.gather(self.client, live)]
+            return NotReady(live, "context canceled", [])
+        reasons = await evidence.gather(self.client, live)
+        if verdict.declared:
+            # The official provider knows no conditions: it shows the object's Warnings as status lines.
+            for line in reasons:
+                await self.tell(line)
+            return NotReady(live, "timed out waiting for the condition", [])
+        reasons = [*verdict.lacking, *reasons]
         if verdict.failed:
             return NotReady(live, f"Resource '{name}' was created but failed to initialize", reasons)
         return NotReady(live, f"'{name}' timed out waiting to be Ready", reasons)
@@ -139,7 +145,7 @@ class Waiter:
         while live["metadata"]["uid"] == uid:
             finalizers = ", ".join(live["metadata"].get("finalizers") or [])
             if self.cancelled.is_set():
-                raise NotReady(live, f"Resource operation was cancelled for {kinds.name_of(live)!r}", [])
+                raise NotReady(live, "context canceled", [])
             if time.monotonic() >= ends:
                 held = f": finalizers might be preventing deletion ({finalizers})" if finalizers else ""
                 raise NotReady(live, f"'{kinds.name_of(live)}' timed out waiting for its deletion{held}", [])

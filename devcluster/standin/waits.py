@@ -46,6 +46,7 @@ class Verdict:
         lacking: what is missing, for the error when the time is up.
         failed: it will never become ready.
         good_enough_at_deadline: the wait ends well when the time is up.
+        declared: the program itself said what to wait for.
     """
 
     ready: bool
@@ -53,6 +54,7 @@ class Verdict:
     lacking: tuple[str, ...] = ()
     failed: bool = False
     good_enough_at_deadline: bool = False
+    declared: bool = False
 
 
 def _status(live: Manifest) -> dict[str, Any]:
@@ -233,12 +235,12 @@ def ingress(seen: Seen) -> Verdict:
 def declared(expressions: Sequence[wait_for.Expression], live: Manifest) -> Verdict:
     """Ready when everything that the annotation `pulumi.com/waitFor` names holds."""
     lacking = tuple(
-        f"{expression.written}: {found}"
+        f"{expression.written} ({found})"
         for expression in expressions
         for holds, found in (expression.holds(live),)
         if not holds
     )
-    return Verdict(not lacking, f"Waiting for {'; '.join(lacking)}", lacking)
+    return Verdict(not lacking, f"Waiting for {'; '.join(lacking)}", lacking, declared=True)
 
 
 Decision = Callable[[Seen], Verdict]

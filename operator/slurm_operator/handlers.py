@@ -50,7 +50,9 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
     key_file = Path(os.environ.get("JWT_KEY_FILE", names.JWT_KEY_FILE))
     memo.wake, memo.wake_healer = asyncio.Event(), asyncio.Event()
     memo.healer = Healer(memo.api, memo.lease, memo.wake_healer.set, memo.wake.set)
-    memo.reconciler = Reconciler(memo.api, memo.lease, key_file, memo.healer, wake=memo.wake.set)
+    memo.reconciler = Reconciler(
+        *(memo.api, memo.lease, key_file, memo.healer), wake=memo.wake.set, image=os.environ.get("OPERATOR_IMAGE", "")
+    )
     progress = {"lease": health.Progress(), "slurm": health.Progress(), "healing": health.Progress()}
     memo.stop_health = health.serve(progress, int(os.environ.get("HEALTH_PORT", names.HEALTH_PORT)))
     memo.tasks = [

@@ -34,11 +34,13 @@ class Reconciler:
         healer: Healer,
         authority_file: Path = Path(names.REST_AUTHORITY_FILE),
         wake: Callable[[], None] = lambda: None,
+        image: str = "",
     ) -> None:
         self._api = api
         self._healer = healer
         self._lease = lease
         self._key_file = key_file
+        self._image = image
         self._authority_file = authority_file
         self._rest: SlurmRest | None = None
         self._node_sets = node_sets.NodeSets(api, lease)
@@ -162,6 +164,7 @@ class Reconciler:
         conditions += (status.watched_machines(self._mirror.broken.get(_MACHINES, "")),)
         complete = seen.ledger_revision == seen.cluster.revision
         fields = {
+            "operatorImage": self._image or None,
             "revision": seen.cluster.revision if complete else body.get("status", {}).get("revision"),
             "nodes": {key: value for key, value in dataclasses.asdict(counts).items() if value is not None},
             "configuration": {key: value for key, value in configuration.items() if value} or None,

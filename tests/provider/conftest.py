@@ -1,7 +1,8 @@
-"""A real pulumi, the stand-in on its PATH, and a real API server with the controllers that make things happen."""
+"""A real pulumi with the stand-in or an installed plugin, and a real API server with controllers."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -10,12 +11,41 @@ from pathlib import Path
 import pytest
 
 from devcluster.control_plane import ApiServer
+from tests.provider import plugin
 from tests.provider.stacks import Cluster, Stack
 
 CONTROLLERS = (
     "garbage-collector-controller,namespace-controller,statefulset-controller,deployment-controller,"
     "replicaset-controller,job-controller,endpoints-controller,resourcequota-controller"
 )
+PLUGIN = pytest.StashKey[plugin.Plugin]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    try:
+        config.stash[PLUGIN] = plugin.chosen(os.environ)
+    except plugin.NoPlugin as reason:
+        raise pytest.UsageError(str(reason)) from None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    terminalreporter.write_line(f"Kubernetes plugin of tests/provider: {config.stash[PLUGIN]}")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.stash[PLUGIN].is_stand_in:
+        return
+    for item in items:
+        for mark in item.iter_markers("standin_only"):
+            item.add_marker(pytest.mark.skip(reason=f"true of the stand-in only: {mark.args[0]}"))
+
+
+@pytest.fixture(scope="session")
+def plugin_folder(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for PATH, where the engine finds the plugin by its name."""
+    folder = tmp_path_factory.mktemp("plugin")
+    (folder / plugin.STAND_IN.name).symlink_to(pytestconfig.stash[PLUGIN].file)
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -51,8 +81,8 @@ def pulumi_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def stack(tmp_path: Path, binaries: Path, cluster: Cluster, pulumi_home: Path) -> Iterator[Stack]:
-    made = Stack(tmp_path, binaries, cluster, pulumi_home)
+def stack(tmp_path: Path, binaries: Path, cluster: Cluster, pulumi_home: Path, plugin_folder: Path) -> Iterator[Stack]:
+    made = Stack(tmp_path, [plugin_folder, binaries], cluster, pulumi_home)
     answer = cluster.call("POST", "/api/v1/namespaces", {"metadata": {"name": made.namespace}})
     assert answer["kind"] == "Namespace", answer
     yield made

@@ -1,4 +1,4 @@
-"""A cluster and a Pulumi stack as the tests of the stand-in provider see them."""
+"""A cluster and a Pulumi stack as the tests of the Kubernetes provider see them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pytest
 
 from devcluster.standin import kubeconfig
 
-STANDIN = Path(__file__).parents[2] / "devcluster" / "standin" / "bin"
+CHECKOUT = Path(__file__).parents[2]
 COMMAND_SECONDS = 120
 
 
@@ -65,13 +65,14 @@ class Cluster:
 class Stack:
     """A Pulumi stack with a program of a few lines."""
 
-    def __init__(self, folder: Path, binaries: Path, cluster: Cluster, home: Path) -> None:
+    def __init__(self, folder: Path, programs: list[Path], cluster: Cluster, home: Path) -> None:
         self.folder = folder
         self.cluster = cluster
         self.namespace = f"standin-{secrets.token_hex(4)}"
-        path = f"{STANDIN}:{Path(sys.executable).parent}:{binaries}:/usr/bin:/bin"
+        path = os.pathsep.join([*map(str, [*programs, Path(sys.executable).parent]), "/usr/bin", "/bin"])
         self.environment = {
             "PATH": path,
+            "PYTHONPATH": str(CHECKOUT),
             "HOME": str(folder),
             "PULUMI_HOME": str(home),
             "PULUMI_BACKEND_URL": f"file://{folder}",

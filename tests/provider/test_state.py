@@ -69,12 +69,15 @@ def test_a_refresh_shows_changed_and_deleted_objects_and_nothing_else(stack: Sta
 def test_an_existing_object_is_imported_and_read(stack: Stack) -> None:
     path = f"/api/v1/namespaces/{stack.namespace}/configmaps"
     stack.cluster.call("POST", path, {"metadata": {"name": "a"}, "data": {"key": "one"}})
-    stack.program("""
+    stack.program(
+        """
         importing = pulumi.ResourceOptions(provider=provider, import_=f"{namespace}/a")
         k.core.v1.ConfigMap("a", metadata={"name": "a", "namespace": namespace}, data={"key": "one"}, opts=importing)
         read = k.core.v1.ConfigMap.get("read", f"{namespace}/a", opts=options)
         pulumi.export("read", read.data)
-    """)
+    """,
+        enable_config_map_mutable=True,
+    )
     stack.up()
     assert stack.state()["a"]["inputs"]["data"] == {"key": "one"}
     assert json.loads(stack.pulumi("stack", "output", "--json"))["read"] == {"key": "one"}

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import certifi
 import pulumi
 import pytest
 
 from components import cluster_checks, kubeconfig
-from components.cluster_checks import UnreachableError
 from components.config import Config, ConfigurationError, parse
 from components.gpu_checks import KubernetesNode, Seen, Taint, problems
+from components.kubernetes_reader import UnreachableError
 from tests.unit.samples import GPU_SET, changed
 
 PRODUCT = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
@@ -222,3 +224,24 @@ def test_a_broken_kubeconfig_is_no_traceback(content: str, monkeypatch: pytest.M
     (tmp_path / "config").write_text(content)
     with pytest.raises(kubeconfig.KubeconfigError):
         kubeconfig.read(str(tmp_path / "config"), None)
+
+
+def test_a_pod_without_a_kubeconfig_uses_its_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubeconfig, "_SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    with pytest.raises(kubeconfig.KubeconfigError, match="no kubeconfig"):
+        kubeconfig.read(None, None)
+    (tmp_path / "token").write_text("hunter2\n")
+    (tmp_path / "ca.crt").write_text(Path(ssl.get_default_verify_paths().cafile or certifi.where()).read_text())
+    found = kubeconfig.read(None, None)
+    assert (found.server, found.headers) == ("https://[fd00::1]:443", {"Authorization": "Bearer hunter2"})
+
+
+def test_a_kubeconfigs_proxy_is_used(server: str) -> None:
+    content = file("http://kubernetes.example", token="hunter2")
+    content["clusters"][0]["cluster"]["proxy-url"] = server
+    # A proxy is asked for the whole URL, which this one does not tell from a path of its own.
+    assert cluster_checks.read(with_kubeconfig(content)).nodes

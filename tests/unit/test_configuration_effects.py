@@ -590,6 +590,8 @@ IN_THE_PROGRAM = {
     "gpuOperator.version",
     "gpuOperator.namespace",
     "checks.cluster",
+    # tests/provider/test_ownership.py: it changes no manifest.
+    "cluster.adopt",
     "timeouts.available",
     # tests/unit/test_certificates.py: they are not in a manifest of ours.
     "certificates.version",
@@ -731,8 +733,8 @@ def test_the_provider_takes_what_says_which_cluster(path: str, value: str, key: 
 
 def test_the_wait_for_available_is_as_long_as_configured() -> None:
     engine, _ = run_program(changed("timeouts.available", "2h"))
-    timeouts = engine.one("SlurmCluster", "cluster").request.customTimeouts
-    assert {timeouts.create, timeouts.update, timeouts.delete} == {"7230s"}
+    assert engine.one("Availability", "availability").inputs["seconds"] == 7200
+    assert engine.one("SlurmCluster", "cluster").request.customTimeouts.delete == "7230s"
 
 
 def test_gpu_nodes_are_filled_after_cpu_nodes() -> None:

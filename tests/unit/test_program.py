@@ -85,8 +85,10 @@ def test_the_revision_is_the_same_everywhere_and_follows_what_is_held() -> None:
     cluster = engine.one("SlurmCluster", "cluster").inputs
     revision = data(engine, names.LEDGER)[names.LEDGER_REVISION].decode()
     assert cluster["spec"]["revision"] == revision
-    wait = json.loads(cluster["metadata"]["annotations"]["pulumi.com/waitFor"])
-    assert wait == [f"jsonpath={{.status.revision}}={revision}", "condition=Available"]
+    waited_for = engine.one("Availability", "availability")
+    assert waited_for.inputs["revision"] == revision
+    assert waited_for.inputs["operatorImage"] == "operator:0123abcd4567"
+    assert engine.one("SlurmCluster", "cluster").urn in waited_for.dependencies
     other, _ = run_program(changed("slurm.options", {"KillWait": "60"}))
     assert other.one("SlurmCluster", "cluster").inputs["spec"]["revision"] != revision
 
@@ -222,6 +224,7 @@ def test_types_and_names_of_resources_are_the_ones_that_stored_states_know(engin
         "node-set-cpu": "pulumi-slurm:index:NodeSet",
         "node-set-h100": "pulumi-slurm:index:NodeSet",
         "login": "pulumi-slurm:index:Login",
+        "availability": "pulumi-python:dynamic/pulumi-slurm:Availability",
     }
 
 

@@ -1,0 +1,234 @@
+"""Waits until jobs can run as declared, and ends with Kubernetes' or Slurm's own words when they will not.
+
+A Kubernetes provider can wait for a field of an object, and tells of a failed wait that its time is up. This wait knows
+which faults stay, also those that the operator cannot tell because it does not start itself.
+
+The provider is pickled by reference into the state, so this module's name and the class names stay as they are.
+"""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import httpx
+import pulumi
+import pulumi.dynamic as dynamic
+
+from components import kubeconfig, kubernetes_reader, names
+from components.kubernetes_reader import UnreachableError
+
+Object = Mapping[str, Any]
+
+FAULT_SECONDS: Final = 30.0
+"""For so long a pod's image or its quota may be at fault: a registry may be away for a moment."""
+_PAUSE_SECONDS: Final = 1.0
+_ASK_SECONDS: Final = 30.0
+REFUSED: Final = "ConfigurationRefused"
+"""The operator's reason for a configuration with which slurmctld would not start: waiting does not mend it."""
+_NO_IMAGE: Final = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
+_COMPARED: Final = ("revision", "operatorImage")
+"""Inputs with which the cluster is another one to wait for."""
+
+
+class UnavailableError(Exception):
+    """Jobs cannot run as declared; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is waited for.
+
+    Attributes:
+        revision: Of the declared objects.
+        operator_image: With which the operator is to run; empty where this program does not declare it.
+    """
+
+    revision: str
+    operator_image: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was read at one moment.
+
+    Attributes:
+        cluster: The SlurmCluster, None if it is not there.
+        pods: Pods of the cluster.
+        sets: Its StatefulSets, and the ReplicaSets of its Deployments.
+        events: Warnings of the namespace.
+    """
+
+    cluster: Object | None
+    pods: Iterable[Object]
+    sets: Iterable[Object]
+    events: Iterable[Object]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Where it stands.
+
+    Attributes:
+        ready: Jobs can run.
+        lacking: What is missing, in a sentence.
+        final: Waiting does not mend it.
+        faults: What has to be mended unless it passes within FAULT_SECONDS: its object → Kubernetes' words.
+    """
+
+    ready: bool
+    lacking: str = ""
+    final: bool = False
+    faults: Mapping[str, str] = field(default_factory=dict)
+
+
+def judge(wanted: Wanted, seen: Seen) -> Verdict:
+    """Whether jobs can run as declared."""
+    faults = {**_images(seen.pods), **_quotas(seen.sets, seen.events)}
+    if seen.cluster is None:
+        return Verdict(False, "there is no SlurmCluster", faults=faults)
+    status = seen.cluster.get("status") or {}
+    if wanted.operator_image and status.get("operatorImage") != wanted.operator_image:
+        return Verdict(False, f"no operator of image {wanted.operator_image} has answered", faults=faults)
+    if status.get("revision") != wanted.revision:
+        return Verdict(False, f"the operator has not seen revision {wanted.revision}", faults=faults)
+    generation = seen.cluster["metadata"]["generation"]
+    available = next((each for each in status.get("conditions") or [] if each["type"] == "Available"), None)
+    if available is None or available.get("observedGeneration") != generation:
+        return Verdict(False, "the operator has not judged the newest SlurmCluster", faults=faults)
+    if available["status"] == "True":
+        return Verdict(True)
+    words = f"{available['reason']}: {available['message']}"
+    return Verdict(False, words, final=available["reason"] == REFUSED, faults=faults)
+
+
+def _images(pods: Iterable[Object]) -> Mapping[str, str]:
+    """The pods whose image is not to be had, in kubelet's words; Pulumi waits for the Job of the jail by itself."""
+    found = {}
+    for pod in pods:
+        metadata, status = pod["metadata"], pod.get("status") or {}
+        if "deletionTimestamp" in metadata or (metadata.get("labels") or {}).get(names.LABEL_COMPONENT) == "jail":
+            continue
+        for each in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
+            waiting = (each.get("state") or {}).get("waiting") or {}
+            if waiting.get("reason") in _NO_IMAGE:
+                words = f"{waiting['reason']}: {waiting.get('message') or each['image']}"
+                found[metadata["name"]] = f"pod {metadata['name']}, container {each['name']}: {words}"
+    return found
+
+
+def _quotas(sets: Iterable[Object], events: Iterable[Object]) -> Mapping[str, str]:
+    """The sets that lack pods because a quota forbids them, in the API server's words."""
+    lacking = {
+        each["metadata"]["uid"]
+        for each in sets
+        if (each.get("status") or {}).get("replicas", 0) < (each.get("spec") or {}).get("replicas", 1)
+    }
+    newest: dict[str, str] = {}
+    for event in sorted(events, key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime") or "")):
+        about = event.get("involvedObject") or {}
+        if about.get("uid") in lacking and "exceeded quota" in str(event.get("message")):
+            newest[about["uid"]] = f"{about.get('kind')} {about.get('name')}: {event['message']}"
+    return newest
+
+
+@dataclass(slots=True)
+class Patience:
+    """Gives faults time to pass; `since` says of each object since when it has had one without a break."""
+
+    since: dict[str, float]
+
+    def ended_by(self, verdict: Verdict, now: float) -> str | None:
+        """Why waiting is of no use, None as long as it may be."""
+        if verdict.final:
+            return verdict.lacking
+        self.since = {about: self.since.get(about, now) for about in verdict.faults}
+        lasting = [verdict.faults[about] for about, first in self.since.items() if now - first >= FAULT_SECONDS]
+        return "; ".join(lasting) or None
+
+
+def read(connection: httpx.Client, namespace: str, cluster: str) -> Seen:
+    """What Kubernetes has.
+
+    Raises:
+        UnreachableError: It refuses.
+    """
+    labels = f"{names.LABEL_NAME}=slurm,{names.LABEL_INSTANCE}={cluster}"
+    core, apps = f"/api/v1/namespaces/{namespace}", f"/apis/apps/v1/namespaces/{namespace}"
+    return Seen(
+        kubernetes_reader.item(connection, f"/apis/{names.API_VERSION}/namespaces/{namespace}/slurmclusters/{cluster}"),
+        kubernetes_reader.items(connection, f"{core}/pods", labelSelector=labels),
+        [
+            *kubernetes_reader.items(connection, f"{apps}/statefulsets", labelSelector=labels),
+            *kubernetes_reader.items(connection, f"{apps}/replicasets", labelSelector=labels),
+        ],
+        kubernetes_reader.items(connection, f"{core}/events", fieldSelector="type=Warning,reason=FailedCreate"),
+    )
+
+
+def wait(props: Mapping[str, Any]) -> None:
+    """Wait until jobs can run.
+
+    Args:
+        props: Inputs of the resource.
+
+    Raises:
+        UnavailableError: They cannot, and waiting longer would not help, or the time is up.
+    """
+    wanted = Wanted(props["revision"], props["operatorImage"])
+    namespace, name, patience = props["namespace"], props["cluster"], Patience({})
+    command = f"kubectl --namespace {namespace} describe slurmcluster {name}"
+    ends = time.monotonic() + float(props["seconds"])
+    while True:
+        try:
+            verdict = judge(wanted, kubernetes_reader.within(_ASK_SECONDS, lambda: _ask(props)))
+        except UnreachableError as failure:
+            verdict = Verdict(False, str(failure))
+        now = time.monotonic()
+        if verdict.ready:
+            return
+        if reason := patience.ended_by(verdict, now):
+            raise UnavailableError(f"{reason}. More: {command}")
+        if now >= ends:
+            raise UnavailableError(f"timeouts.available is over: {verdict.lacking}. More: {command}")
+        time.sleep(min(_PAUSE_SECONDS, ends - now))
+
+
+def _ask(props: Mapping[str, Any]) -> Seen:
+    # Anew each time: a credential plugin's token may end before the wait does.
+    access = kubeconfig.read(props.get("kubeconfig"), props.get("context"))
+    with kubernetes_reader.client(access) as connection:
+        return read(connection, props["namespace"], props["cluster"])
+
+
+class _AvailabilityProvider(dynamic.ResourceProvider):
+    """Waits when the cluster is made or changes; what failed is waited for again by the next update."""
+
+    serialize_as_secret_always = False
+
+    def create(self, props: dict[str, Any]) -> dynamic.CreateResult:
+        wait(props)
+        return dynamic.CreateResult(id_=str(props["cluster"]), outs={key: props[key] for key in _COMPARED})
+
+    def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> dynamic.UpdateResult:
+        wait(news)
+        return dynamic.UpdateResult(outs={key: news[key] for key in _COMPARED})
+
+    def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> dynamic.DiffResult:
+        return dynamic.DiffResult(changes=any(olds.get(key) != news.get(key) for key in _COMPARED))
+
+
+class Availability(dynamic.Resource, module="pulumi-slurm", name="Availability"):
+    """That jobs can run as declared.
+
+    Args:
+        name: Name of the resource in the stack.
+        revision: Of the declared objects.
+        inputs: `operatorImage`, `namespace`, `cluster`, `seconds`, `context` and `kubeconfig`.
+        opts: Options of the resource.
+    """
+
+    def __init__(
+        self, name: str, revision: pulumi.Output[str], inputs: Mapping[str, Any], opts: pulumi.ResourceOptions
+    ) -> None:
+        super().__init__(_AvailabilityProvider(), name, {"revision": revision, **inputs}, opts)
