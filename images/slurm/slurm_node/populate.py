@@ -26,6 +26,7 @@ from slurm_node import (
     paths,
     root_report,
     settings,
+    volume_probe,
 )
 from slurm_node.copying import MEBIBYTE, Copy, write_durably
 from slurm_node.log import NodeError, say
@@ -46,6 +47,7 @@ def main() -> int:
     volume = paths.VOLUME
     if not is_mount_point(volume):
         raise NodeError(f"{volume} is not a mount: the pod has no jail volume")
+    volume_probe.check(volume)
     try:
         with _alone(volume):
             _populate(jail, users, volume)
