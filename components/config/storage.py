@@ -62,8 +62,8 @@ class Nfs(Model):
         default=NfsVersion.V4,
     )
     lookup_cache: LookupCache = setting(
-        "Which answers about names a node remembers. With `positive` a program, user or file of another node is found at "
-        "once; with `all` it may stay unknown for minutes.",
+        "Which answers about names a node remembers. With `positive` a program, user or file of another node is "
+        "found at once; with `all` it may stay unknown for minutes.",
         default=LookupCache.POSITIVE,
     )
     attribute_cache_seconds: WholeNumber = setting(
