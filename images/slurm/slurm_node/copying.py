@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from slurm_node import image_root
+from slurm_node.durable import write_durably
 from slurm_node.log import NodeError, say
 
 PROGRESS_SECONDS = 2.0
@@ -117,17 +118,6 @@ class Copy:
         rate = copied / MEBIBYTE / max(now - self.started, 0.001)
         share = min(100, 100 * copied // max(self.total, 1))
         say(f"copied {copied // MEBIBYTE} of {self.total // MEBIBYTE} MiB, {share} %, {rate:.0f} MiB/s")
-
-
-def write_durably(path: Path, text: str) -> None:
-    """Writes a file that is there complete after a crash, or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.new")
-    with aside.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
 
 
 def _excludes() -> list[str]:
