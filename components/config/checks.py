@@ -8,7 +8,7 @@ class Checks(Model):
 
     cluster: bool = setting(
         "Whether previews and updates ask Kubernetes if its nodes offer the GPUs and RDMA resources that node sets ask "
-        "for. What doesn't fit is an error; a cluster that does not answer in 5 s is a warning. Leave it off where an "
-        "autoscaler makes the nodes.",
+        "for, and how the jail's storage class mounts NFS. What nodes lack is an error; advice on storage, and a "
+        "cluster that does not answer in 5 s, are warnings. Leave it off where an autoscaler makes the nodes.",
         default=False,
     )
