@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -50,9 +51,20 @@ def test_what_only_root_may_read_was_never_readable(tmp_path: Path) -> None:
     assert account_sync._load(tmp_path / "people.json") == {("shadow", "alice"): "alice:!:"}
 
 
-def test_a_folder_is_whole_on_the_disk_before_it_gets_its_name(tmp_path: Path, steps: Steps) -> None:
+def test_a_home_is_whole_on_the_disk_before_it_gets_its_name(tmp_path: Path, steps: Steps) -> None:
+    (tmp_path / "aside/.ssh").mkdir(parents=True)
+    (tmp_path / "aside/.ssh/authorized_keys").touch()
+    (tmp_path / "aside/link").symlink_to("nowhere")
+    durable.move(tmp_path / "aside", tmp_path / "alice")
+    before = {("fsync", "aside"), ("fsync", ".ssh"), ("fsync", "authorized_keys")}
+    assert set(steps[:3]) == before
+    assert steps[3:] == [("rename", "alice"), ("fsync", tmp_path.name)]
+    assert (tmp_path / "alice/.ssh/authorized_keys").exists()
+
+
+def test_a_root_is_whole_on_the_disk_before_it_gets_its_name(tmp_path: Path, steps: Steps) -> None:
     (tmp_path / "building").mkdir()
-    durable.move(tmp_path / "building", tmp_path / "root")
+    durable.move_root(tmp_path / "building", tmp_path / "root")
     assert steps == [("syncfs", "building"), ("rename", "root"), ("fsync", tmp_path.name)]
     assert (tmp_path / "root").is_dir()
 
@@ -73,6 +85,6 @@ def test_a_write_that_failed_later_is_an_error_of_the_synchronization(monkeypatc
             return -1
 
     monkeypatch.setattr(system, "_LIBC", Full)
-    monkeypatch.setattr(system.ctypes, "get_errno", lambda: 28)
+    monkeypatch.setattr(ctypes, "get_errno", lambda: 28)
     with pytest.raises(OSError, match="No space left on device"):
         system.sync_file_system(Path("/"))

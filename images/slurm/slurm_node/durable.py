@@ -5,6 +5,7 @@ entry. So the bytes go first, then the name, then the folder.
 """
 
 import os
+import stat
 from pathlib import Path
 
 from slurm_node.system import sync_file_system
@@ -26,10 +27,21 @@ def write_durably(path: Path, text: str, mode: int = FILE_MODE) -> None:
 
 
 def move(source: Path, target: Path) -> None:
-    """Gives a folder, with all that was written below it, its final name.
+    """Gives a small tree, such as a home, its final name once all of its files are on the disk."""
+    for _, _, files, at in os.fwalk(source):
+        for name in files:
+            if stat.S_ISREG(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode):
+                _sync(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at))
+        os.fsync(at)
+    source.rename(target)
+    sync_folder(target.parent)
+
+
+def move_root(source: Path, target: Path) -> None:
+    """Gives a root its final name once all that was written to its file system is on the disk.
 
     Raises:
-        OSError: also for what an earlier write to this file system could not bring to the disk.
+        OSError: also for a write to this file system that failed since it was synchronized last.
     """
     sync_file_system(source)
     source.rename(target)
@@ -38,7 +50,10 @@ def move(source: Path, target: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Brings a folder's entries to the disk."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    _sync(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+
+
+def _sync(opened: int) -> None:
     try:
         os.fsync(opened)
     finally:

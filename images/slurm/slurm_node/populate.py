@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from slurm_node import (
@@ -51,6 +51,9 @@ def main() -> int:
         raise NodeError(f"{volume} is not a mount: the pod has no jail volume")
     volume_probe.check(volume)
     try:
+        # An error of somebody's earlier write is told to who synchronizes first, and says nothing about this root.
+        with suppress(OSError):
+            sync_file_system(volume)
         with _alone(volume):
             _populate(jail, users, volume)
     except OSError as error:
@@ -81,7 +84,7 @@ def _populate(jail: settings.Jail, users: tuple[settings.User, ...], volume: Pat
         complete_root(building)
         inventory.note_image(building, volume, jail.revision)
         # A root without its marker is taken for whole: what it names has to be on the disk.
-        durable.move(building, root)
+        durable.move_root(building, root)
     seed_persistent(root, jail, volume)
     # The people first: an initial user who was made before keeps his id.
     account_sync.synchronize(volume, joining=jail.revision)
