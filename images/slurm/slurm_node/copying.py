@@ -19,6 +19,7 @@ PROGRESS_SECONDS = 2.0
 NOTE_SECONDS = 30.0
 COMMON = ("--numeric-owner", "--xattrs", "--xattrs-include=*", "--acls")
 MEBIBYTE = 1 << 20
+BARE = re.compile(r"Cannot set '.+' extended attribute for file '(.*)': ")
 
 
 @dataclass(slots=True)
@@ -30,6 +31,8 @@ class Copy:
         target: the folder that becomes a root.
         journal: which chunks are done; it lies outside of the root.
         total: bytes to copy, for the progress line.
+        done: parts that are there.
+        bare: files whose extended attributes the storage does not keep.
     """
 
     source: Path
@@ -37,6 +40,7 @@ class Copy:
     journal: Path
     total: int
     done: set[str] = field(default_factory=set)
+    bare: list[str] = field(default_factory=list)
     copied: int = 0
     started: float = 0.0
     told: float = 0.0
@@ -100,7 +104,9 @@ class Copy:
                 reader.stdout.close()
             self._watch(writer)
             # The writer first: if it fails, the reader only says that its pipe broke.
-            self.copied += _total(_said(writer, writer_said, f"writing to {self.target}"))
+            written = _said(writer, writer_said, f"writing to {self.target}")
+            self.copied += _total(written)
+            self.bare += without_attributes(written)
             _said(reader, reader_said, "reading the jail image")
 
     def _watch(self, writer: "subprocess.Popen[bytes]") -> None:
@@ -118,6 +124,11 @@ class Copy:
         rate = copied / MEBIBYTE / max(now - self.started, 0.001)
         share = min(100, 100 * copied // max(self.total, 1))
         say(f"copied {copied // MEBIBYTE} of {self.total // MEBIBYTE} MiB, {share} %, {rate:.0f} MiB/s")
+
+
+def without_attributes(text: str) -> list[str]:
+    """Returns the files of which GNU tar says that an extended attribute can't be set."""
+    return [found[1] for line in text.splitlines() if (found := BARE.search(line))]
 
 
 def _excludes() -> list[str]:

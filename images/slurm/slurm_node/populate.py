@@ -184,6 +184,9 @@ def copy_image(source: Path, building: Path, journal: Path, volume: Path) -> int
                 noted = beside.submit(copy.note)
             missing = inventory.missing(image, source, building)
         noted.result()
+        if copy.bare:
+            lost = f"{len(copy.bare)} files: {copy.bare[0]}" + (" …" if copy.bare[1:] else "")
+            say(f"warning: the storage keeps no extended attributes, such as file capabilities, of {lost}")
         if not missing:
             break
         if last_attempt:
