@@ -15,7 +15,7 @@ from typing import Self
 
 TOOLS = Path(os.environ.get("PULUMI_SLURM_NFS_TOOLS") or "/")
 """Where Debian's NFS programs are unpacked."""
-ADDRESS = "10.88.0.1"
+SERVER, ADDRESS = "nfs-server", "10.88.0.1"
 GRACE_SECONDS = 10
 """The least that nfsd takes for its lease and the time in which clients take back their locks."""
 LOCK_GRACE = Path("/proc/sys/fs/nfs/nlm_grace_period")
@@ -32,6 +32,8 @@ for file in etab rmtab state; do : > /var/lib/nfs/$file; done
 cp /etc/passwd /var/lib/nfs/passwd
 printf '_rpc:x:64:65534::/run/rpcbind:/bin/false\\nstatd:x:65:65534::/var/lib/nfs:/bin/false\\n' >> /var/lib/nfs/passwd
 mount --bind /var/lib/nfs/passwd /etc/passwd
+printf "$2" > /var/lib/nfs/hosts
+mount --bind /var/lib/nfs/hosts /etc/hosts
 mount -t tmpfs run /run
 mkdir /run/rpcbind /run/rpc_pipefs /run/lock
 mount -t rpc_pipefs pipes /run/rpc_pipefs
@@ -44,12 +46,15 @@ exec cat
 class Machine:
     """A machine of the network: namespaces that a process holds, and daemons in them."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, hosts: str) -> None:
         self.name = name
         Path("/var/lib/nfs").mkdir(exist_ok=True)
         unshare = ["unshare", "--net", "--mount", "--uts", "--propagation", "slave"]
         self._holder = subprocess.Popen(
-            [*unshare, "sh", "-c", _HOLD, "sh", name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
+            [*unshare, "sh", "-c", _HOLD, "sh", name, hosts],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment(),
         )
         assert self._holder.stdout is not None
         assert self._holder.stdout.readline() == b"up\n"
@@ -113,8 +118,12 @@ class NfsServer:
         self._lock_grace = LOCK_GRACE.read_text()
         LOCK_GRACE.write_text(str(GRACE_SECONDS))
         # Their mounts begin as a copy of ours, the disk's among them.
-        self.machine = Machine("nfs-server")
-        self.nodes = {name: Machine(name) for name in nodes}
+        self._addresses = {name: f"10.88.0.{10 + number}" for number, name in enumerate(nodes)}
+        # By their names statd tells machines apart.
+        known = {"localhost": "127.0.0.1", SERVER: ADDRESS, **self._addresses}
+        hosts = "".join(f"{address} {name}\n" for name, address in known.items())
+        self.machine = Machine(SERVER, hosts)
+        self.nodes = {name: Machine(name, hosts) for name in nodes}
         try:
             self._connect()
             self._start_daemons(options)
@@ -153,7 +162,7 @@ class NfsServer:
             port = f"port{number}"
             run("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(node.holder))
             run("ip", "link", "set", port, "master", "net0", "up")
-            node.run("ip", "address", "add", f"10.88.0.{10 + number}/24", "dev", "eth0")
+            node.run("ip", "address", "add", f"{self._addresses[node.name]}/24", "dev", "eth0")
             node.run("ip", "link", "set", "eth0", "up")
             node.start(program("rpcbind"), "-f", "-w")
             self.start_locks(node)
@@ -197,10 +206,9 @@ class NfsServer:
         self.machine.run(program("rpc.nfsd"), "0")
 
     def restart(self) -> None:
-        """Stops and starts it, and tells those who have locks of version 3 to take them back."""
+        """Stops and starts it."""
         self.stop()
         self.start()
-        self.machine.run(program("sm-notify"), "-f")
 
     def become_slow(self, milliseconds: int) -> None:
         """Delays each packet to and from the nodes."""

@@ -142,11 +142,12 @@ def held_lock(cluster: SmallCluster) -> Iterator[threading.Thread]:
         holder.join()
 
 
-def test_a_lock_of_one_node_binds_the_other_and_outlives_a_restart_of_the_server(
-    cluster: SmallCluster, server: NfsServer, held_lock: threading.Thread
+def test_a_lock_of_one_node_binds_the_other_and_in_version_4_outlives_a_restart_of_the_server(
+    cluster: SmallCluster, server: NfsServer, version: str, held_lock: threading.Thread
 ) -> None:
     server.restart()
-    assert locked(cluster, SECOND)
+    # One lockd serves all networks of this kernel, so servers and clients of version 3 are not told apart here.
+    assert version == "3" or locked(cluster, SECOND)
     assert held_lock.is_alive()
     cluster.pod("pkill -9 perl")
     wait("the lock is free", lambda: not locked(cluster, SECOND), 60)

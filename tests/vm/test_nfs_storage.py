@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slurm_node import nfs_mounts, volume_probe
+from slurm_node import nfs_mounts, old_roots, paths, populate, volume_probe
 from slurm_node.log import NodeError
 from slurm_node.system import mount_table
 
@@ -16,6 +19,8 @@ from tests.vm.nfs_server import ADDRESS, NfsServer
 
 NODE = "node-1"
 VERSIONS = ("4.2", "3")
+CAP_NET_RAW = struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0)
+"""Of linux/capability.h: struct vfs_cap_data, second revision, effective."""
 
 
 def options(version: str, *more: str) -> str:
@@ -138,3 +143,82 @@ def test_version_4_is_the_newest_that_the_server_has(server: NfsServer, tmp_path
     finally:
         server.unmount(mounted)
     assert not os.path.ismount(mounted)
+
+
+@pytest.fixture
+def image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A root file system with what a storage could lose."""
+    root = tmp_path / "image"
+    for folder in ("bin", "usr/bin", "etc/skel", "home", "srv/data"):
+        (root / folder).mkdir(parents=True)
+    shutil.copy("/bin/dash", root / "bin/sh")
+    (root / "etc/passwd").write_text("root:x:0:0::/root:/bin/sh\n")
+    (root / "etc/group").write_text("root:x:0:\n")
+    (root / "usr/bin/set-id").write_text("x")
+    (root / "usr/bin/set-id").chmod(0o4755)
+    os.link(root / "usr/bin/set-id", root / "usr/bin/twin")
+    (root / "usr/bin/ping").write_text("x")
+    os.setxattr(root / "usr/bin/ping", "security.capability", CAP_NET_RAW)
+    (root / "srv/data/owned").write_text("x")
+    os.chown(root / "srv/data/owned", 1234, 1235)
+    prefix = tmp_path / "slurm"
+    (prefix / "bin").mkdir(parents=True)
+    (prefix / "bin/srun").touch()
+    monkeypatch.setattr(paths, "PREFIX", prefix)
+    monkeypatch.setattr(populate, "wait_for_image", lambda: root)
+    monkeypatch.setenv("SLURM_JAIL", json.dumps({"revision": "r1", "persistent": ["/home"], "tmpMib": 1, "shmMib": 1}))
+    monkeypatch.setenv("SLURM_USERS", json.dumps([{"name": "alice", "sshPublicKeys": ["ssh-ed25519 A"]}]))
+    return root
+
+
+@pytest.mark.usefixtures("image")
+def test_populate_copies_a_root_whole_and_leaves_nothing_where_it_can_not(
+    volume: Path, server: NfsServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(paths, "VOLUME", volume)
+    server.export_with("rw,root_squash")
+    with pytest.raises(NodeError, match="export it with no_root_squash"):
+        populate.main()
+    server.export_with("rw,no_root_squash")
+    assert left(server) == []
+    try:
+        assert populate.main() == 0
+        warning = "the storage keeps no extended attributes, such as file capabilities, of 1 files: usr/bin/ping"
+        assert warning in capfd.readouterr().err
+        # As the server has it, which the node's own cache does not answer for.
+        root = server.export / "roots/r1"
+        assert (root / "usr/bin/set-id").stat().st_mode & 0o7777 == 0o4755
+        assert (root / "usr/bin/set-id").samefile(root / "usr/bin/twin")
+        owned, home = (root / "srv/data/owned").stat(), (server.export / "persistent/home/alice").stat()
+        assert (owned.st_uid, owned.st_gid, home.st_uid) == (1234, 1235, 1000)
+        assert json.loads((server.export / "manifests/r1.json").read_text())["revision"] == "r1"
+    finally:
+        for made in left(server):
+            shutil.rmtree(server.export / made)
+
+
+def test_an_old_root_goes_but_for_what_a_process_holds_open_and_that_goes_later(
+    volume: Path, server: NfsServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for revision, hours in (("old", 3), ("new", 0)):
+        (server.export / "roots" / revision / "lib").mkdir(parents=True)
+        (server.export / "manifests").mkdir(exist_ok=True)
+        marker = server.export / f"manifests/{revision}.json"
+        marker.write_text("{}\n")
+        then = marker.stat().st_mtime - hours * 3600
+        os.utime(marker, (then, then))
+    try:
+        (volume / "roots/old/lib/libc.so").write_text("in use")
+        with (volume / "roots/old/lib/libc.so").open() as held:
+            old_roots.collect(volume, 1, (), {"new"})
+            assert held.read() == "in use"
+            said = capfd.readouterr().err
+            assert [path.name for path in (server.export / "manifests").glob("*.json")] == ["new.json"]
+            (kept,) = (server.export / "roots/.collecting-old").rglob(".nfs*")
+        assert "a process on this node still has" in said
+        assert f"{kept.name} open; trying again in 10 minutes" in said
+        old_roots.collect(volume, 1, (), {"new"})
+        assert [path.name for path in (server.export / "roots").iterdir()] == ["new"]
+    finally:
+        for made in left(server):
+            shutil.rmtree(server.export / made)
