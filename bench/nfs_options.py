@@ -30,6 +30,8 @@ OPTIONS = (
 )
 PATIENCE_SECONDS = 60.0
 TRIES = 2
+AGE_SECONDS = 4.0
+"""How long ago a file was asked about: longer than it is trusted by any of these options."""
 FOLDERS, FILES = 200, 10
 HEAD = (
     "| version | options | new name | changed size | replaced file, opened | calls for 2,000 known files "
@@ -104,6 +106,7 @@ def row(server: NfsServer, folder: Path, version: str, options: str) -> str:
     absent = [second / f"tree/{i}/absent-{j}" for i in range(FOLDERS) for j in range(FILES)]
     for path in (*known, *absent):
         path.exists()
+    time.sleep(AGE_SECONDS)
     costs = [
         cost(second, lambda: [path.stat() for path in known]),
         cost(second, lambda: [path.exists() for path in absent]),
@@ -111,8 +114,11 @@ def row(server: NfsServer, folder: Path, version: str, options: str) -> str:
     ]
     for name in ("bin", "bin/other"):
         os.utime(server.export / name, (1, 1))
-    found = [new_name(first, second, time.monotonic_ns()) for _ in range(TRIES)]
-    times = [max(found), changed_size(first, second), replaced(first, second)]
+    found = 0.0
+    for _ in range(TRIES):
+        # One that is not found in time is enough.
+        found = max(found, new_name(first, second, time.monotonic_ns()) if found <= PATIENCE_SECONDS else 0.0)
+    times = [found, changed_size(first, second), replaced(first, second)]
     for mount in (first, second):
         server.unmount(mount)
     shown = [f"> {PATIENCE_SECONDS:.0f} s" if each == float("inf") else f"{each:.1f} s" for each in times]
