@@ -189,7 +189,7 @@ class SmallCluster:
         }
         populated = subprocess.run(
             self._pod("populate", f"python3 -c {shlex.quote(POPULATE)}", **wanted),
-            capture_output=True, text=True, timeout=60, check=False,
+            capture_output=True, text=True, timeout=180, check=False,
         )  # fmt: skip
         assert populated.returncode == 0, populated.stderr
 

@@ -20,7 +20,6 @@ GRACE_SECONDS = 10
 """The least that nfsd takes for its lease and the time in which clients take back their locks."""
 LOCK_GRACE = Path("/proc/sys/fs/nfs/nlm_grace_period")
 """The same for version 3, for all servers of the machine: 50 s unless it is set, in which nobody gets a new lock."""
-LOCK_GRACE_SECONDS = 1
 THREADS = 8
 
 # Of a process that holds the namespaces: what the daemons keep is theirs alone, and so are the users they want to be.
@@ -117,7 +116,7 @@ class NfsServer:
         self._mounts: list[Path] = []
         self._make_disk(mebibytes)
         self._lock_grace = LOCK_GRACE.read_text()
-        LOCK_GRACE.write_text(str(LOCK_GRACE_SECONDS))
+        LOCK_GRACE.write_text(str(GRACE_SECONDS))
         # Their mounts begin as a copy of ours, the disk's among them.
         self._addresses = {name: f"10.88.0.{10 + number}" for number, name in enumerate(nodes)}
         # By their names statd tells machines apart.
