@@ -8,6 +8,7 @@ from components.config import Config
 from components.config.node_sets import NVIDIA_PREFIX, Gpus, NodeSet
 from components.config.pods import Toleration
 from components.config.problems import Problem
+from components.storage_advice import StorageClass
 
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 """Set by NVIDIA's GPU feature discovery, which the operator runs; the product's name with hyphens for spaces."""
@@ -45,6 +46,7 @@ class Seen:
 
     nodes: tuple[KubernetesNode, ...]
     runtime_classes: frozenset[str]
+    storage_classes: tuple[StorageClass, ...] = ()
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:

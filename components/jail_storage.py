@@ -25,8 +25,8 @@ def _volume_source(config: Config) -> dict[str, Any] | None:
     if storage.host_path is not None:
         return {"hostPath": {"path": storage.host_path, "type": "Directory"}}
     if storage.nfs is not None:
-        source: dict[str, Any] = {"nfs": {"server": storage.nfs.server, "path": storage.nfs.path}}
-        return {**source, "mountOptions": storage.nfs.mount_options} if storage.nfs.mount_options else source
+        source = {"server": storage.nfs.server, "path": storage.nfs.path}
+        return {"nfs": source, "mountOptions": storage.nfs.options}
     return None
 
 

@@ -1,7 +1,23 @@
 """Configuration of volumes."""
 
+from enum import StrEnum
+from typing import Annotated
+
 from components.config.model import Model, setting
-from components.config.values import AbsolutePath, HostName, Memory, ObjectName
+from components.config.values import AbsolutePath, HostName, Memory, ObjectName, WholeNumber, matching, text_of
+
+_OWN_OPTIONS = (
+    "(nfs)?vers|v[34](\\.\\d)?|minorversion|hard|soft|softerr|(no)?lock|local_lock|lookupcache|(no)?ac|actimeo|nconnect"
+    "|ac(reg|dir)(min|max)|r[ow]|bg|fg"
+)
+NfsMountOption = Annotated[
+    str,
+    matching(
+        rf"(?!({_OWN_OPTIONS})(=|$))[a-z][a-z0-9_]*(=[A-Za-z0-9@._:/-]+)?",
+        "one mount option such as rsize=1048576; version, lookupCache, attributeCacheSeconds and connections are fields"
+        " of their own, and the jail is mounted with hard, rw and locks in any case",
+    ),
+]
 
 
 class StateStorage(Model):
@@ -19,12 +35,58 @@ class DatabaseStorage(StateStorage):
     size: Memory = setting("Size of the volume.", unit="Kubernetes quantity", default="20Gi")
 
 
+class NfsVersion(StrEnum):
+    """Versions of NFS that have locks between nodes which a restarted server knows again."""
+
+    V3 = "3"
+    V4 = "4"
+    V4_1 = "4.1"
+    V4_2 = "4.2"
+
+
+class LookupCache(StrEnum):
+    """Which answers about names a node may use again (nfs(5), lookupcache)."""
+
+    POSITIVE = "positive"
+    NONE = "none"
+    ALL = "all"
+
+
 class Nfs(Model):
     """An NFS export."""
 
     server: HostName = setting("Host name or address of the server.")
     path: AbsolutePath = setting("Exported path.")
-    mount_options: list[str] = setting("Mount options, such as nconnect=8.", factory=list)
+    version: Annotated[NfsVersion, text_of("one of 3, 4, 4.1 or 4.2")] = setting(
+        "Version of NFS: 4 is the newest 4.x that the server has; 3 needs rpc.statd on every node.",
+        default=NfsVersion.V4,
+    )
+    lookup_cache: LookupCache = setting(
+        "Which answers about names a node remembers. With `positive` a program, user or file of another node is "
+        "found at once; with `all` it may stay unknown for minutes.",
+        default=LookupCache.POSITIVE,
+    )
+    attribute_cache_seconds: WholeNumber = setting(
+        "How long a node trusts the size, time and owner of a file that it knows.",
+        unit="seconds",
+        default=3,
+        ge=1,
+        le=3600,
+    )
+    connections: WholeNumber = setting("TCP connections of each node to the server.", default=1, ge=1, le=16)
+    mount_options: list[NfsMountOption] = setting("Further mount options, such as rsize=1048576.", factory=list)
+
+    @property
+    def options(self) -> list[str]:
+        """All options of the mount (nfs(5)). With `hard` a silent server delays what jobs write, and loses none."""
+        return [
+            f"nfsvers={self.version}",
+            "hard",
+            f"lookupcache={self.lookup_cache}",
+            f"actimeo={self.attribute_cache_seconds}",
+            f"nconnect={self.connections}",
+            *self.mount_options,
+        ]
 
 
 class JailStorage(Model):

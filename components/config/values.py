@@ -55,7 +55,7 @@ def matching(pattern: str | re.Pattern[str], want: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _text_of(want: str) -> BeforeValidator:
+def text_of(want: str) -> BeforeValidator:
     """Numbers are taken as text where YAML may have read `2` for "2"; nothing else is."""
 
     def check(value: Any) -> Any:
@@ -201,17 +201,17 @@ def _cidr(value: str) -> str:
 
 
 Memory = Annotated[
-    str, _text_of("a Kubernetes quantity such as 64Gi"), _positive(memory_bytes, "a Kubernetes quantity such as 64Gi")
+    str, text_of("a Kubernetes quantity such as 64Gi"), _positive(memory_bytes, "a Kubernetes quantity such as 64Gi")
 ]
 Cpu = Annotated[
     str,
-    _text_of("a Kubernetes CPU quantity such as 2 or 500m"),
+    text_of("a Kubernetes CPU quantity such as 2 or 500m"),
     _positive(cpu_millis, "a Kubernetes CPU quantity such as 2 or 500m"),
 ]
 Duration = Annotated[str, matching(_DURATION, "a duration such as 90s, 30m or 2h")]
 SlurmTime = Annotated[
     str,
-    _text_of("a Slurm time such as 7-00:00:00, 12:00:00, 90 (minutes) or UNLIMITED"),
+    text_of("a Slurm time such as 7-00:00:00, 12:00:00, 90 (minutes) or UNLIMITED"),
     matching(_SLURM_TIME, "a Slurm time such as 7-00:00:00, 12:00:00, 90 (minutes) or UNLIMITED"),
 ]
 SlurmAge = Annotated[
@@ -286,7 +286,7 @@ Registry = Annotated[
 ]
 Version = Annotated[
     str,
-    _text_of("a version such as 26.4.1"),
+    text_of("a version such as 26.4.1"),
     matching(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,62}", "a version such as 26.4.1"),
 ]
 PoolName = Annotated[
@@ -298,7 +298,7 @@ InterfaceName = Annotated[
 ]
 DeviceId = Annotated[
     str,
-    _text_of("four hex digits as lspci -n shows them, such as 15b3"),
+    text_of("four hex digits as lspci -n shows them, such as 15b3"),
     matching(r"[0-9a-f]{4}", "four hex digits as lspci -n shows them, such as 15b3"),
 ]
 WholeNumber = Annotated[int, BeforeValidator(_whole_number)]

@@ -1,6 +1,11 @@
-"""A file server that is far away, as NFS would be, over a local folder: each mount of it caches attributes and names,
-every answer is late, and it can go stale or silent, and come back. Spoken by hand over /dev/fuse (linux/fuse.h), so
-that nothing need be installed.
+"""A file server that is far away, over a local folder: each mount of it caches attributes and names for a while, every
+answer is late, and it can go stale or silent, and come back. Spoken by hand over /dev/fuse (linux/fuse.h), so that
+nothing need be installed.
+
+With NFS as the program mounts it (lookupcache=positive) it shares: absent names are not remembered, what is remembered
+is so for no longer than the cache's time, who opens a file reads what another wrote and closed, silence is waited for
+and answered later, and who waits can be killed. It has no locks between nodes, no silly rename, no lease and no grace,
+and a file that another node deleted stays readable. tests/vm/test_nfs_fake.py holds it to that beside the real one.
 
     python3 file_server.py FOLDER MOUNT LATENCY_SECONDS CACHE_SECONDS
 
@@ -15,6 +20,7 @@ import ctypes
 import errno
 import os
 import resource
+import select
 import stat
 import struct
 import sys
@@ -227,30 +233,29 @@ class Line:
 
     def __init__(self, device: int, server: Server, latency: float) -> None:
         self._device, self._server, self._latency = device, server, latency
-        self._mood, self._waiting, self._lock = "well", list[bytes](), threading.Lock()
+        self._mood, self._changed = "well", threading.Condition()
 
     def set_mood(self, mood: str) -> None:
         """Changes the mood; whoever waited is answered unless it is mute."""
-        with self._lock:
+        with self._changed:
             self._mood = mood
-            waiting, self._waiting = (self._waiting, []) if mood != "mute" else ([], self._waiting)
-            for request in waiting:
-                self._reply(request)
+            self._changed.notify_all()
 
     def serve(self) -> None:
         """Answers the kernel until the mount is gone."""
         while True:
-            try:
-                request = os.read(self._device, 1 << 18)
-            except OSError:
-                return
-            if IN_HEADER.unpack_from(request)[1] in (FORGET, INTERRUPT, BATCH_FORGET):
-                continue
-            time.sleep(self._latency)
-            with self._lock:
-                if self._mood == "mute":
-                    self._waiting.append(request)
-                else:
+            select.select([self._device], [], [])
+            with self._changed:
+                # What nobody has taken from the kernel can be killed while it waits, as on a hard mount.
+                self._changed.wait_for(lambda: self._mood != "mute")
+                try:
+                    request = os.read(self._device, 1 << 18)
+                except BlockingIOError:  # it was killed
+                    continue
+                except OSError:
+                    return
+                if IN_HEADER.unpack_from(request)[1] not in (FORGET, INTERRUPT, BATCH_FORGET):
+                    time.sleep(self._latency)
                     self._reply(request)
 
     def _reply(self, request: bytes) -> None:
@@ -267,7 +272,7 @@ def main(folder: str, mount: str, latency: float, cache_seconds: float) -> None:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     os.umask(0)
-    device = os.open("/dev/fuse", os.O_RDWR)
+    device = os.open("/dev/fuse", os.O_RDWR | os.O_NONBLOCK)
     options = f"fd={device},rootmode=40755,user_id=0,group_id=0,allow_other,default_permissions".encode()
     if ctypes.CDLL(None, use_errno=True).mount(b"far", mount.encode(), b"fuse", 0, options):
         raise OSError(ctypes.get_errno(), "mount")

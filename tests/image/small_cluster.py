@@ -181,11 +181,15 @@ class SmallCluster:
         """The cgroup of a pod, if pods have any."""
         return self._groups / name if self._groups else None
 
-    def populate(self) -> None:
-        """Completes the root, as the populate Job does; once more is no harm."""
+    def populate(self, revision: str = REVISION) -> None:
+        """Completes a root that is there, as the populate Job does; once more is no harm."""
+        wanted = {
+            "SLURM_JAIL": json.dumps({**self._jail, "revision": revision}),
+            "SLURM_USERS": json.dumps([self._alice()]),
+        }
         populated = subprocess.run(
-            self._pod("populate", f"python3 -c {shlex.quote(POPULATE)}", SLURM_USERS=json.dumps([self._alice()])),
-            capture_output=True, text=True, timeout=60, check=False,
+            self._pod("populate", f"python3 -c {shlex.quote(POPULATE)}", **wanted),
+            capture_output=True, text=True, timeout=180, check=False,
         )  # fmt: skip
         assert populated.returncode == 0, populated.stderr
 

@@ -24,10 +24,10 @@ LATENCY_SECONDS, CACHE_SECONDS = 0.0005, 1.0
 class Mount:
     """One node's mount of the volume."""
 
-    def __init__(self, volume: Path, folder: Path) -> None:
+    def __init__(self, volume: Path, folder: Path, cache_seconds: float = CACHE_SECONDS) -> None:
         folder.mkdir()
         self.folder = folder
-        numbers = [str(LATENCY_SECONDS), str(CACHE_SECONDS)]
+        numbers = [str(LATENCY_SECONDS), str(cache_seconds)]
         self._server = subprocess.Popen(
             [sys.executable, str(SERVER), str(volume), str(folder), *numbers],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

@@ -123,15 +123,23 @@ def test_a_root_goes_however_deep_people_nested_folders_in_it(volume: Path) -> N
         subprocess.run(["rm", "-rf", volume / "roots"], check=True)
 
 
-def test_a_root_that_can_not_be_deleted_is_said_and_no_defect(
-    volume: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_root_that_can_not_be_deleted_is_said_tried_again_and_holds_up_no_other(
+    volume: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    (volume / "roots/.collecting-r0").mkdir()
+    (volume / "roots/.collecting-r0/.nfs0001").touch()
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/rm").write_text("#!/bin/sh\necho 'rm: no' >&2\nexit 1\n")
     (tmp_path / "bin/rm").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    with pytest.raises(OSError, match="collecting-r1 can't be deleted: rm: no"):
-        old_roots.collect(volume, 2, (), NAMED)
+    old_roots.collect(volume, 2, (), NAMED)
+    said = capfd.readouterr().err
+    assert ".collecting-r1 is not deleted whole: rm: no; trying again in 10 minutes" in said
+    assert ".collecting-r0 is not deleted whole: a process on this node still has" in said
+    assert ".nfs0001 open; trying again in 10 minutes" in said
+    monkeypatch.undo()
+    old_roots.collect(volume, 2, (), NAMED)
+    assert list((volume / "roots").glob(".collecting-*")) == []
 
 
 def test_a_pod_says_that_it_uses_its_root(volume: Path) -> None:

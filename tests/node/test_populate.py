@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from slurm_node import account_files, accounts, image_root, inventory, paths, populate
-from slurm_node.copying import Copy
+from slurm_node.copying import Copy, without_attributes
 from slurm_node.log import NodeError
 from slurm_node.settings import Jail, User
 
@@ -343,3 +343,11 @@ def test_a_job_that_died_while_it_told_tells_once_more_and_never_holds_up_the_ne
     (volume / "roots/r3/opt/other").write_text("x")
     run(volume, ALICE, jail=Jail("r4", JAIL.persistent))
     assert "added /opt/other" in (volume / "manifests/r3/changes.txt").read_text()
+
+
+def test_files_whose_capabilities_the_storage_does_not_keep_are_known() -> None:
+    said = (
+        "tar: setxattrat: Cannot set 'security.capability' extended attribute for file 'usr/bin/ping': Operation not"
+        " supported\nTotal bytes read: 10240 (10KiB, 10MiB/s)\n"
+    )
+    assert without_attributes(said) == ["usr/bin/ping"]

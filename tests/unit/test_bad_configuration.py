@@ -27,6 +27,31 @@ BAD: list[tuple[str, Any, str]] = [
         {"server": "a", "path": "/b", "port": 1},
         "pulumi-slurm:jail.storage.nfs.port: got 1; want no",
     ),
+    *(
+        (
+            "jail.storage.nfs",
+            {"server": "a", "path": "/b", "mountOptions": ["sec=krb5p", option]},
+            f"pulumi-slurm:jail.storage.nfs.mountOptions[1]: got '{option}'; want one mount option such as rsize=",
+        )
+        for option in ("nolock", "soft", "vers=3", "v4.1", "lookupcache=all", "actimeo=60", "acdirmax=9", "ro", "a,b")
+    ),
+    ("jail.storage.nfs", {"server": "a", "path": "/b", "version": "2"}, "nfs.version: got '2'; want one of '3', '4'"),
+    ("jail.storage.nfs", {"server": "a", "path": "/b", "version": 5}, "nfs.version: got '5'; want one of '3', '4'"),
+    (
+        "jail.storage.nfs",
+        {"server": "a", "path": "/b", "lookupCache": "off"},
+        "want one of 'positive', 'none' or 'all'",
+    ),
+    (
+        "jail.storage.nfs",
+        {"server": "a", "path": "/b", "attributeCacheSeconds": 0},
+        "pulumi-slurm:jail.storage.nfs.attributeCacheSeconds: got 0; want 1 or more",
+    ),
+    (
+        "jail.storage.nfs",
+        {"server": "a", "path": "/b", "connections": 17},
+        "pulumi-slurm:jail.storage.nfs.connections: got 17; want 16 or less",
+    ),
     ("login.users", [{**USER, "shell": "zsh"}], "pulumi-slurm:login.users[0].shell: got 'zsh'; want no such key"),
     # Wrong units and types.
     (

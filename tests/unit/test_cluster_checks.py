@@ -15,7 +15,7 @@ import certifi
 import pulumi
 import pytest
 
-from components import cluster_checks, kubeconfig
+from components import cluster_checks, kubeconfig, storage_advice
 from components.config import Config, ConfigurationError, parse
 from components.gpu_checks import KubernetesNode, Seen, Taint, problems
 from components.kubernetes_reader import UnreachableError
@@ -127,6 +127,7 @@ def test_nothing_is_asked_when_there_is_nothing_to_check(path: str) -> None:
     def never(_: Config) -> Seen:
         raise AssertionError("asked")
 
+    raw = changed("jail.storage.existingClaim", "mine", raw)
     cluster_checks.run(parse(changed(path, False if path.startswith("checks") else None, raw)), never)
 
 
@@ -144,14 +145,95 @@ def test_a_cluster_that_does_not_answer_is_given_up_after_the_deadline() -> None
         gate.set()
 
 
+STORAGE: dict[str, Any] = {
+    "metadata": {"name": "shared", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+    "provisioner": "nfs.csi.k8s.io",
+    "parameters": {"server": "nfs.example"},
+    "mountOptions": ["hard", "nfsvers=4.1"],
+}
+
+
+def class_of(**more: Any) -> storage_advice.StorageClass:
+    return storage_advice.storage_class({**STORAGE, **more})
+
+
+BY_CLASS = changed("checks.cluster", True)
+GOOD = ["nfsvers=4.1", "hard", "lookupcache=positive", "actimeo=3"]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (
+            {},
+            "the storage class shared (nfs.csi.k8s.io) makes NFS volumes: give its mountOptions lookupcache=positive",
+        ),
+        ({"mountOptions": None}, "mountOptions lookupcache=positive, actimeo=3; else"),
+        ({"mountOptions": ["lookupcache=none"]}, "mountOptions actimeo=3; else"),
+        ({"mountOptions": [*GOOD, "actimeo=60"]}, "mountOptions actimeo=3; else"),
+        ({"mountOptions": [*GOOD, "soft"]}, "mountOptions hard; else"),
+        ({"mountOptions": [*GOOD, "nolock"]}, "mountOptions no nolock; else"),
+        ({"provisioner": "efs.csi.aws.com"}, "shared (efs.csi.aws.com) makes NFS"),
+        ({"provisioner": "cluster.local/nfs-subdir-external-provisioner"}, "makes NFS"),
+        ({"provisioner": "file.csi.azure.com", "parameters": {"protocol": "nfs"}}, "makes NFS"),
+        ({"provisioner": "csi.trident.netapp.io", "parameters": {"backendType": "ontap-nas"}}, "makes NFS"),
+    ],
+)
+@pytest.mark.parametrize("name", [None, "shared"])
+def test_a_class_that_mounts_nfs_without_the_options_is_a_warning_of_the_preview(
+    monkeypatch: pytest.MonkeyPatch, name: str | None, more: dict[str, Any], words: str
+) -> None:
+    warned: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", warned.append)
+    there = Seen((), frozenset(), (storage_advice.StorageClass("other", "nfs.csi.k8s.io"), class_of(**more)))
+    cluster_checks.run(parse(changed("jail.storage.className", name, BY_CLASS)), lambda _: there)
+    (sentence,) = warned
+    assert sentence.startswith("jail.storage: ")
+    assert words in sentence
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        class_of(mountOptions=GOOD),
+        class_of(mountOptions=["lookupcache=none", "actimeo=1"]),
+        class_of(provisioner="cephfs.csi.ceph.com"),
+        class_of(provisioner="file.csi.azure.com", parameters={"protocol": "smb"}),
+        class_of(metadata={"name": "shared"}),
+    ],
+)
+def test_a_class_that_is_well_or_is_not_the_jails_is_not_told_of(
+    monkeypatch: pytest.MonkeyPatch, there: storage_advice.StorageClass
+) -> None:
+    warned: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", warned.append)
+    cluster_checks.run(parse(BY_CLASS), lambda _: Seen((), frozenset(), (there,)))
+    assert warned == []
+
+
+def test_storage_that_no_class_makes_is_not_asked_for() -> None:
+    for source in ({"hostPath": "/x"}, {"existingClaim": "x"}, {"nfs": {"server": "a", "path": "/b"}}):
+        config = parse(changed("jail.storage", source, BY_CLASS))
+        assert storage_advice.advice(config, [class_of()]) is None
+        cluster_checks.run(config, lambda _: pytest.fail("asked"))
+
+
+def test_who_may_not_list_storage_classes_gets_no_advice_and_no_warning(server: str) -> None:
+    user = {"token": "of a role for nodes alone"}
+    assert cluster_checks.read(with_kubeconfig(file(server, **user))).storage_classes == ()
+
+
 class _Api(BaseHTTPRequestHandler):
     """An API server with one GPU node, for those who have the token."""
 
     def do_GET(self) -> None:
-        known = self.headers["Authorization"] == "Bearer hunter2"
+        limited = self.headers["Authorization"] == "Bearer of a role for nodes alone"
+        known = limited or self.headers["Authorization"] == "Bearer hunter2"
         items = [{"metadata": {"name": "a"}, "status": {"allocatable": {"nvidia.com/gpu": "8"}}}]
         if self.path.endswith("runtimeclasses"):
             items = [{"metadata": {"name": "nvidia"}}]
+        if self.path.endswith("storageclasses"):
+            known, items = not limited and known, [STORAGE]
         self.send_response(200 if known else 403)
         self.end_headers()
         self.wfile.write(json.dumps({"items": items}).encode())
@@ -184,7 +266,8 @@ def with_kubeconfig(content: dict[str, Any]) -> Config:
 
 def test_the_cluster_is_asked_with_a_token(server: str) -> None:
     found = cluster_checks.read(with_kubeconfig(file(server, token="hunter2")))
-    assert found == Seen((KubernetesNode("a", {}, {"nvidia.com/gpu": 8}, ()),), frozenset({"nvidia"}))
+    node, storage = KubernetesNode("a", {}, {"nvidia.com/gpu": 8}, ()), storage_advice.storage_class(STORAGE)
+    assert found == Seen((node,), frozenset({"nvidia"}), (storage,))
 
 
 def test_the_cluster_is_asked_with_a_credential_plugin(server: str) -> None:

@@ -205,7 +205,12 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
     ("jail.storage.nfs", {"server": "a.example", "path": "/x"}, lambda c: volume(c)["nfs"]["server"], "a.example"),
     ("jail.storage.nfs.server", "b.example", lambda c: volume(c)["nfs"]["server"], "b.example"),
     ("jail.storage.nfs.path", "/y", lambda c: volume(c)["nfs"]["path"], "/y"),
-    ("jail.storage.nfs.mountOptions", ["nconnect=8"], lambda c: volume(c)["mountOptions"], ["nconnect=8"]),
+    ("jail.storage.nfs.version", "4.2", lambda c: "nfsvers=4.2" in volume(c)["mountOptions"], True),
+    ("jail.storage.nfs.version", 4.1, lambda c: "nfsvers=4.1" in volume(c)["mountOptions"], True),
+    ("jail.storage.nfs.lookupCache", "none", lambda c: "lookupcache=none" in volume(c)["mountOptions"], True),
+    ("jail.storage.nfs.attributeCacheSeconds", 1, lambda c: "actimeo=1" in volume(c)["mountOptions"], True),
+    ("jail.storage.nfs.connections", 8, lambda c: "nconnect=8" in volume(c)["mountOptions"], True),
+    ("jail.storage.nfs.mountOptions", ["rsize=65536"], lambda c: volume(c)["mountOptions"][-1], "rsize=65536"),
     ("jail.storage.retain", False, lambda c: manifest(c, "PersistentVolumeClaim", "slurm-jail").retain, False),
     ("jail.storage.protect", True, lambda c: manifest(c, "PersistentVolumeClaim", "slurm-jail").protect, True),
     (

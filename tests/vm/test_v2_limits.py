@@ -23,7 +23,7 @@ def test_a_step_that_wants_more_memory_than_its_job_has_is_ended_in_slurms_words
 
 def test_a_batch_job_that_wants_too_much_memory_says_so_in_its_output_and_state(cluster: V2Cluster) -> None:
     with cluster.life_of_a_job():
-        job = cluster.jail(f'sbatch --parsable -Q -W --mem=60 -o oom --wrap "{EAT % 300}"', user=ALICE).stdout.strip()
+        job = cluster.jail(f'sbatch --parsable -W --mem=60 -o oom --wrap "{EAT % 300}"', user=ALICE).stdout.strip()
         assert "oom_kill" in cluster.jail("cat oom", user=ALICE).stdout
         assert "JobState=OUT_OF_MEMORY" in cluster.jail(f"scontrol show job {job}").stdout
 
@@ -38,7 +38,7 @@ def test_files_in_a_jobs_tmp_count_as_its_memory(cluster: V2Cluster) -> None:
 def test_slurm_tells_what_a_running_step_uses(cluster: V2Cluster) -> None:
     with cluster.life_of_a_job():
         script = "perl -e 'print length(q(a) x (150 << 20)); sleep 1000'"
-        job = cluster.jail(f'sbatch --parsable -Q --mem=300 -o use --wrap "srun {script}"', user=ALICE).stdout.strip()
+        job = cluster.jail(f'sbatch --parsable --mem=300 -o use --wrap "srun {script}"', user=ALICE).stdout.strip()
 
         def used() -> int:
             shown = cluster.jail(f"sstat -n -P --noconvert -o MaxRSS -j {job}.0", user=ALICE).stdout.strip()

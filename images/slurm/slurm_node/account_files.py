@@ -108,7 +108,7 @@ def write(folder: int, before: Accounts, after: Accounts) -> None:
 
 
 def replace(folder: int, name: str, content: str, mode: int) -> None:
-    """Replaces a file at once, with the mode and owners that it had."""
+    """Replaces a file at once, with the mode and owners that it had; the new one is on the disk then."""
     aside = f"{name}{NEW}"
     try:
         facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -126,3 +126,4 @@ def replace(folder: int, name: str, content: str, mode: int) -> None:
         os.fchmod(file, mode)
         os.fsync(file)
     os.rename(aside, name, src_dir_fd=folder, dst_dir_fd=folder)
+    os.fsync(folder)

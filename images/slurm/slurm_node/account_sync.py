@@ -16,7 +16,7 @@ from pathlib import Path
 
 from slurm_node import account_files, directory_people, inventory, paths, people
 from slurm_node.accounts import FILES, Accounts
-from slurm_node.copying import write_durably
+from slurm_node.durable import write_durably
 from slurm_node.log import say
 
 DIRECTORY = ".directory.json"
@@ -211,5 +211,4 @@ def _load(path: Path) -> dict[people.Entry, str] | None:
 
 
 def _save(path: Path, entries: Mapping[people.Entry, str]) -> None:
-    write_durably(path, json.dumps([[*entry, text] for entry, text in sorted(entries.items())]) + "\n")
-    path.chmod(0o600)
+    write_durably(path, json.dumps([[*entry, text] for entry, text in sorted(entries.items())]) + "\n", 0o600)

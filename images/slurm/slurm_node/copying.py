@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import IO
 
 from slurm_node import image_root
+from slurm_node.durable import write_durably
 from slurm_node.log import NodeError, say
 
 PROGRESS_SECONDS = 2.0
 NOTE_SECONDS = 30.0
 COMMON = ("--numeric-owner", "--xattrs", "--xattrs-include=*", "--acls")
 MEBIBYTE = 1 << 20
+BARE = re.compile(r"Cannot set '.+' extended attribute for file '(.*)': ")
 
 
 @dataclass(slots=True)
@@ -29,6 +31,8 @@ class Copy:
         target: the folder that becomes a root.
         journal: which chunks are done; it lies outside of the root.
         total: bytes to copy, for the progress line.
+        done: parts that are there.
+        bare: files whose extended attributes the storage does not keep.
     """
 
     source: Path
@@ -36,6 +40,7 @@ class Copy:
     journal: Path
     total: int
     done: set[str] = field(default_factory=set)
+    bare: list[str] = field(default_factory=list)
     copied: int = 0
     started: float = 0.0
     told: float = 0.0
@@ -99,7 +104,9 @@ class Copy:
                 reader.stdout.close()
             self._watch(writer)
             # The writer first: if it fails, the reader only says that its pipe broke.
-            self.copied += _total(_said(writer, writer_said, f"writing to {self.target}"))
+            written = _said(writer, writer_said, f"writing to {self.target}")
+            self.copied += _total(written)
+            self.bare += without_attributes(written)
             _said(reader, reader_said, "reading the jail image")
 
     def _watch(self, writer: "subprocess.Popen[bytes]") -> None:
@@ -119,15 +126,9 @@ class Copy:
         say(f"copied {copied // MEBIBYTE} of {self.total // MEBIBYTE} MiB, {share} %, {rate:.0f} MiB/s")
 
 
-def write_durably(path: Path, text: str) -> None:
-    """Writes a file that is there complete after a crash, or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.new")
-    with aside.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
+def without_attributes(text: str) -> list[str]:
+    """Returns the files of which GNU tar says that an extended attribute can't be set."""
+    return [found[1] for line in text.splitlines() if (found := BARE.search(line))]
 
 
 def _excludes() -> list[str]:

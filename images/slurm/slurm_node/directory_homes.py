@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from slurm_node import account_sync, below, paths, populate
+from slurm_node import account_sync, below, durable, paths, populate
 from slurm_node.directory_people import Found
 from slurm_node.log import NodeError, say
 from slurm_node.settings import Jail
@@ -33,7 +33,7 @@ def make(found: Found, jail: Jail, volume: Path) -> None:
             aside = volume / "accounts" / f"home-{name}"
             _begin(aside, root, user, group)
             with below.folder(folder, str(Path(inside).parent)) as homes:
-                aside.rename(homes / Path(inside).name)
+                durable.move(aside, homes / Path(inside).name)
         except (NodeError, OSError) as error:
             say(f"the home {home} of {name} is not made: {error}")
             continue

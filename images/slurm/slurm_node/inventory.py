@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slurm_node import account_files, accounts, image_root, paths
-from slurm_node.copying import write_durably
+from slurm_node.durable import write_durably
 from slurm_node.system import opened_inside
 
 Facts = tuple[int, int, int, int, int, str]

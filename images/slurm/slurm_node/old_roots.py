@@ -130,15 +130,28 @@ def _collect(volume: Path, keep: int, persistent: Iterable[str], named: Collecti
         paths.manifest_of(volume, revision).unlink()
         say(f"deleting the root {revision}: nobody uses it, no configuration names it, and {keep} newer ones are there")
     for aside in (volume / "roots").glob(".collecting-*"):
-        _delete(aside)
-        shutil.rmtree(_uses(volume, aside.name.removeprefix(".collecting-")), ignore_errors=True)
+        if _delete(aside):
+            shutil.rmtree(_uses(volume, aside.name.removeprefix(".collecting-")), ignore_errors=True)
 
 
-def _delete(root: Path) -> None:
-    """Deletes a root, in which people may have nested folders deeper than Python's own way can go."""
+def _delete(root: Path) -> bool:
+    """Deletes a root, in which people may have nested folders deeper than Python's own way can go.
+
+    What stays, such as a file that a process of this node still has open on NFS, is tried again with the next look.
+    """
     done = subprocess.run(["rm", "-rf", "--", str(root)], stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    if done.returncode != 0:
-        raise OSError(f"{root} can't be deleted: {done.stderr.decode(errors='replace').partition(chr(10))[0]}")
+    if done.returncode == 0:
+        return True
+    reason = done.stderr.decode(errors="replace").partition("\n")[0]
+    held = next((path for path in _silly_names(root)), None)
+    why = f"a process on this node still has {held} open" if held else reason
+    say(f"{root.name} is not deleted whole: {why}; trying again in {COLLECT_SECONDS / 60:.0f} minutes")
+    return False
+
+
+def _silly_names(root: Path) -> Iterable[Path]:
+    """Names that an NFS client gives to files which are open and have been deleted (nfs(5), "silly rename")."""
+    return root.rglob(".nfs*")
 
 
 def _uses(volume: Path, revision: str) -> Path:

@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from slurm_node import (
@@ -20,16 +20,19 @@ from slurm_node import (
     accounts,
     below,
     driver,
+    durable,
     image_root,
     inventory,
     old_roots,
     paths,
     root_report,
     settings,
+    volume_probe,
 )
-from slurm_node.copying import MEBIBYTE, Copy, write_durably
+from slurm_node.copying import MEBIBYTE, Copy
+from slurm_node.durable import write_durably
 from slurm_node.log import NodeError, say
-from slurm_node.system import is_mount_point, opened_inside
+from slurm_node.system import is_mount_point, opened_inside, sync_file_system
 
 IMAGE_SECONDS = 120.0
 POLL_SECONDS = 0.2
@@ -46,7 +49,11 @@ def main() -> int:
     volume = paths.VOLUME
     if not is_mount_point(volume):
         raise NodeError(f"{volume} is not a mount: the pod has no jail volume")
+    volume_probe.check(volume)
     try:
+        # An error of somebody's earlier write is told to who synchronizes first, and says nothing about this root.
+        with suppress(OSError):
+            sync_file_system(volume)
         with _alone(volume):
             _populate(jail, users, volume)
     except OSError as error:
@@ -76,7 +83,8 @@ def _populate(jail: settings.Jail, users: tuple[settings.User, ...], volume: Pat
         copied = copy_image(source, building, manifest.with_name(f".building-{jail.revision}.json"), volume)
         complete_root(building)
         inventory.note_image(building, volume, jail.revision)
-        building.rename(root)
+        # A root without its marker is taken for whole: what it names has to be on the disk.
+        durable.move_root(building, root)
     seed_persistent(root, jail, volume)
     # The people first: an initial user who was made before keeps his id.
     account_sync.synchronize(volume, joining=jail.revision)
@@ -84,7 +92,7 @@ def _populate(jail: settings.Jail, users: tuple[settings.User, ...], volume: Pat
     inventory.note_files(root, volume, jail.revision)
     # Before the marker, after which a Job that is started again does not know it any more.
     write_durably(_to_tell(volume, jail), "".join(f"{revision}\n" for revision in used))
-    os.sync()
+    sync_file_system(volume)
     write_durably(manifest, json.dumps({"revision": jail.revision, "bytes": copied, "made": int(time.time())}) + "\n")
     manifest.with_name(f".building-{jail.revision}.json").unlink(missing_ok=True)
     account_sync.synchronize(volume)
@@ -176,6 +184,9 @@ def copy_image(source: Path, building: Path, journal: Path, volume: Path) -> int
                 noted = beside.submit(copy.note)
             missing = inventory.missing(image, source, building)
         noted.result()
+        if copy.bare:
+            lost = f"{len(copy.bare)} files: {copy.bare[0]}" + (" …" if copy.bare[1:] else "")
+            say(f"warning: the storage keeps no extended attributes, such as file capabilities, of {lost}")
         if not missing:
             break
         if last_attempt:
@@ -242,7 +253,7 @@ def seed_persistent(root: Path, jail: settings.Jail, volume: Path) -> None:
             if aside.exists():  # ours, of an attempt that was ended
                 shutil.rmtree(aside)
             below.copy_out(inside, aside)
-        aside.rename(target)
+        durable.move(aside, target)
 
 
 def tell_hidden(inside: Path, target: Path, path: str) -> None:
@@ -294,7 +305,7 @@ def make_home(root: Path, volume: Path, user: settings.User, number: int) -> Non
         _give_keys(aside, user)
         for path in [aside, *aside.rglob("*")]:
             os.chown(path, number, number, follow_symlinks=False)
-        aside.rename(homes / user.name)
+        durable.move(aside, homes / user.name)
 
 
 def copy_skeleton(root: Path, home: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_node import accounts, inventory, paths, people, settings
-from slurm_node.copying import write_durably
+from slurm_node.durable import write_durably
 from slurm_node.log import NodeError, say
 
 CARRIED = tuple(f"etc/{name}" for name in accounts.FILES)

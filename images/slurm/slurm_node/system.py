@@ -127,6 +127,21 @@ def _call(number: int, *arguments: object) -> int:
     return done
 
 
+def sync_file_system(path: Path) -> None:
+    """Brings to the disk, or to the file server, what was written to the file system of a path.
+
+    Raises:
+        OSError: also for an earlier write that failed since, which sync(2) keeps to itself.
+    """
+    opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if _LIBC.syncfs(opened) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), str(path))
+    finally:
+        os.close(opened)
+
+
 def mount_table() -> str:
     """This process's mount table; people may have renamed a folder above a mount to what is no text."""
     return os.fsdecode(Path("/proc/self/mountinfo").read_bytes())

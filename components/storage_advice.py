@@ -1,0 +1,79 @@
+"""Advice on the mount options of a storage class that makes the jail's volume on NFS: decided from what was read."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from components.config import Config
+from components.config.storage import LookupCache
+
+SEEN_WITHIN_SECONDS: Final = 5
+"""How soon a program, user or file that one node makes is to be on all."""
+_ADVISED_SECONDS: Final = 3
+_NFS: Final = frozenset({"efs.csi.aws.com", "filestore.csi.storage.gke.io", "fsx.openzfs.csi.aws.com"})
+"""Provisioners of NFS alone whose names do not say so."""
+_DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
+
+
+@dataclass(frozen=True, slots=True)
+class StorageClass:
+    """A storage class of Kubernetes."""
+
+    name: str
+    provisioner: str
+    mount_options: tuple[str, ...] = ()
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    is_default: bool = False
+
+    @property
+    def is_nfs(self) -> bool:
+        """Whether its volumes are mounted by NFS; some provisioners have other kinds, too."""
+        kind = f"{self.parameters.get('protocol', '')} {self.parameters.get('backendType', '')}".lower()
+        return "nfs" in self.provisioner or self.provisioner in _NFS or "nfs" in kind or "-nas" in kind
+
+
+def storage_class(item: Mapping[str, Any]) -> StorageClass:
+    """A storage class as the API gives it."""
+    metadata = item["metadata"]
+    return StorageClass(
+        metadata["name"],
+        item.get("provisioner", ""),
+        tuple(item.get("mountOptions") or ()),
+        item.get("parameters") or {},
+        (metadata.get("annotations") or {}).get(_DEFAULT) == "true",
+    )
+
+
+def by_class(config: Config) -> bool:
+    """Whether a storage class makes the jail's volume."""
+    storage = config.jail.storage
+    return storage.existing_claim is None and storage.host_path is None and storage.nfs is None
+
+
+def advice(config: Config, classes: Sequence[StorageClass]) -> str | None:
+    """What to change about the class of the jail's volume, in a sentence; None where nothing is to be changed."""
+    name = config.jail.storage.class_name
+    chosen = next((each for each in classes if (each.name == name if name else each.is_default)), None)
+    if not by_class(config) or chosen is None or not chosen.is_nfs:
+        return None
+    given = dict(option.partition("=")[::2] for option in chosen.mount_options)
+    missing = [
+        *(["hard"] if "soft" in given or "softerr" in given else []),
+        *(["no nolock"] if "nolock" in given else []),
+        *(
+            []
+            if given.get("lookupcache") in {"pos", LookupCache.POSITIVE, LookupCache.NONE}
+            else ["lookupcache=positive"]
+        ),
+        *([] if _soon(given.get("actimeo", "")) else [f"actimeo={_ADVISED_SECONDS}"]),
+    ]
+    if not missing:
+        return None
+    return (
+        f"the storage class {chosen.name} ({chosen.provisioner}) makes NFS volumes: give its mountOptions"
+        f" {', '.join(missing)}; else a node may miss what another one made for minutes, or lose a lock or a write"
+    )
+
+
+def _soon(seconds: str) -> bool:
+    return seconds.isdecimal() and int(seconds) <= SEEN_WITHIN_SECONDS
