@@ -220,6 +220,7 @@ def _test_vm(options: argparse.Namespace) -> int:
 
 
 def _guest(options: argparse.Namespace) -> int:
+    testing.clean_up_when_killed()
     kernel.build()
     with guest.shared_folder() as folder:
         return guest.run(

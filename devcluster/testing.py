@@ -107,9 +107,7 @@ def run(paths: list[str]) -> int:
     tally = Tally()
     status = 0
     _end_leftovers()
-    # A hang-up or a polite kill cleans up like Ctrl-C does.
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+    clean_up_when_killed()
     try:
         binaries = _timed(tally, "toolchain", toolchain.build)
         _timed(tally, "images", lambda: images.build_all(cache_folder()))
@@ -124,6 +122,12 @@ def run(paths: list[str]) -> int:
         _end_leftovers()
     _print(tally)
     return status
+
+
+def clean_up_when_killed() -> None:
+    """Has a hang-up or a polite kill clean up like Ctrl-C does."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
 
 
 def _life_on_v2(tally: Tally, binaries: Path) -> int:
@@ -143,6 +147,7 @@ def run_in_guest(paths: list[str], junit: Path | None) -> int:
         paths: below tests/vm.
         junit: where pytest's report goes, if anybody wants it.
     """
+    clean_up_when_killed()
     tally = Tally()
     _timed(tally, "images", lambda: images.build_all(cache_folder()))
     _timed(tally, "guest", vm_tests.prepare)
