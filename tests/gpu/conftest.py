@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,27 @@ def root() -> None:
     """For what mounts."""
     if os.geteuid() != 0:
         pytest.skip("mounts need root")
+    refused = try_mount("mount -t tmpfs scratch /mnt")
+    if refused:
+        pytest.skip(f"this machine refuses mounts: {refused}")
+
+
+@pytest.fixture
+def overlays(root: None) -> None:
+    """For what lays files over this machine's root."""
+    folders = "mount -t tmpfs scratch /mnt && mkdir /mnt/upper /mnt/work /mnt/tree"
+    refused = try_mount(
+        f"{folders} && mount -t overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work x /mnt/tree"
+    )
+    if refused:
+        pytest.skip(f"this machine refuses an overlay over its root: {refused}")
+
+
+def try_mount(line: str) -> str:
+    """Why a shell line is refused in a mount namespace of its own; empty if it is not."""
+    enter = ["unshare", "--mount", "--propagation", "private", "sh", "-c", line]
+    done = subprocess.run(enter, capture_output=True, text=True, timeout=30, check=False)
+    return " ".join(done.stderr.split()) or "no reason" if done.returncode else ""
 
 
 @pytest.fixture
