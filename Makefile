@@ -4,13 +4,14 @@ NAME ?=
 DEVCLUSTER = $(PYTHON) -m devcluster $(if $(NAME),--name $(NAME))
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test test-vm check bench images push clean preview-gpu
+.PHONY: help up down test test-vm test-gpu check bench images push clean preview-gpu
 
 help:
 	@echo "make up      from a bare Debian machine to a Slurm cluster in Kubernetes, and one real job"
 	@echo "make down    end this checkout's dev cluster and remove what it left (its data too)"
 	@echo "make test    all tests, on an instance of their own"
 	@echo "make test-vm the tests that need cgroup v2 and NFS, in a guest where this machine has neither"
+	@echo "make test-gpu   what a GPU machine shows without Kubernetes, and what was skipped; RECORD=DIR BUNDLE=FILE FROM=FILE"
 	@echo "make check   format, lint, types, import layers, shell, C, Containerfiles, workflows"
 	@echo "make preview-gpu   what Pulumi.gpu.example.yaml would make, without any Kubernetes; OUT=FILE writes it as JSON"
 	@echo "make bench   the measurements of docs/benchmarks.md"
@@ -28,6 +29,9 @@ test:
 
 test-vm:
 	$(PYTHON) -m devcluster test-vm $(TESTS)
+
+test-gpu:
+	$(PYTHON) -m devcluster test-gpu $(if $(RECORD),--record $(RECORD)) $(if $(BUNDLE),--bundle $(BUNDLE)) $(if $(FROM),--from $(FROM))
 
 check:
 	$(PYTHON) -m devcluster check

@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from devcluster import bootstrap
+from devcluster import bootstrap, gpu
 from devcluster.progress import reported_failures
 
 EXAMPLES = """examples:
@@ -23,9 +23,11 @@ EXAMPLES = """examples:
 """
 
 # Commands that set up what is missing before they start; the others only use what is there.
-SETS_UP = frozenset({"up", "test", "check", "bench", "images", "push", "toolchain", "preview", "test-vm", "guest"})
+SETS_UP = frozenset(
+    {"up", "test", "check", "bench", "images", "push", "toolchain", "preview", "test-vm", "test-gpu", "guest"}
+)
 # They do what they can with the packages that are there.
-WITHOUT_ROOT = frozenset({"check", "preview"})
+WITHOUT_ROOT = frozenset({"check", "preview", "test-gpu"})
 NEEDS_ROOT = frozenset({"up", "down", "test", "bench", "images", "push", "load", "enter", "test-vm", "guest"})
 
 
@@ -87,6 +89,12 @@ def parser() -> argparse.ArgumentParser:
     in_guest = commands.add_parser("test-vm", help="the tests that need cgroup v2 and NFS, in a guest if need be")
     in_guest.add_argument("paths", nargs="*", metavar="PATH", help="only these (default: tests/vm)")
     in_guest.add_argument("--junit", type=Path, metavar="FILE", help="write pytest's JUnit report there")
+    on_gpu = commands.add_parser("test-gpu", help="what a GPU machine shows without Kubernetes; says what it skipped")
+    on_gpu.add_argument("--record", type=Path, metavar="DIR", help="write nvidia-smi's answers there, as test data")
+    on_gpu.add_argument("--junit", type=Path, metavar="FILE", help="write pytest's JUnit report there")
+    packed = on_gpu.add_mutually_exclusive_group()
+    packed.add_argument("--bundle", type=Path, metavar="FILE", help="run nothing: write what a GPU machine needs")
+    packed.add_argument("--from", type=Path, metavar="FILE", dest="packed", help="use what --bundle wrote")
     guest = commands.add_parser("guest", help="run a command as root in a User-Mode Linux guest of this machine")
     guest.add_argument("--memory", type=int, default=4096, metavar="MIB", help="memory of the guest (default: 4096)")
     guest.add_argument("--seconds", type=int, default=3600, help="when it ends at the latest (default: 3600)")
@@ -104,6 +112,8 @@ def main(arguments: list[str]) -> int:
     """Run one command and return its exit status."""
     options = parser().parse_args(arguments)
     with reported_failures():
+        if options.command == "test-gpu" and options.packed:  # By this Python: a GPU machine may have no network.
+            return gpu.run_bundle(options.packed, options.record, options.junit)
         if options.command in NEEDS_ROOT:
             bootstrap.require_root()
         if options.command in SETS_UP:

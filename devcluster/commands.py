@@ -8,12 +8,13 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-from devcluster import check, images, node_cli, preview, testing, toolchain, up
+from devcluster import check, gpu, gpu_bundle, images, node_cli, preview, testing, toolchain, up
 from devcluster.bootstrap import CHECKOUT, cache_folder
 from devcluster.instance import Instance, InvalidNameError
 from devcluster.progress import StepFailed, say
@@ -219,6 +220,16 @@ def _test_vm(options: argparse.Namespace) -> int:
     return testing.run_in_guest(options.paths, options.junit)
 
 
+def _test_gpu(options: argparse.Namespace) -> int:
+    if options.bundle:
+        gpu_bundle.write(options.bundle)
+        return 0
+    if not gpu.has_gpu():  # Everything skips; no image is built for that.
+        return gpu.run(options.record, options.junit)
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        return gpu.run(options.record, options.junit, prefix=gpu_bundle.unpack_prefix(Path(folder)))
+
+
 def _guest(options: argparse.Namespace) -> int:
     testing.clean_up_when_killed()
     kernel.build()
@@ -254,5 +265,5 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "up": _up, "down": _down, "status": _status, "list": _list, "env": _env, "kubeconfig": _kubeconfig, "ssh": _ssh,
     "run": _run, "cp": _cp, "kubectl": _kubectl, "pulumi": _pulumi, "enter": _enter, "logs": _logs, "load": _load,
     "toolchain": _toolchain, "images": _images, "push": _push, "test": _test, "check": _check, "bench": _bench,
-    "clean-cache": _clean_cache, "preview": _preview, "test-vm": _test_vm, "guest": _guest,
+    "clean-cache": _clean_cache, "preview": _preview, "test-vm": _test_vm, "test-gpu": _test_gpu, "guest": _guest,
 }  # fmt: skip

@@ -1,0 +1,57 @@
+"""The real nvidia-smi answers node-health's question as the fake does, and node-health understands it."""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from node_health.checks import gpus
+from node_health.node import Declared
+from node_health.verdict import Verdict
+
+FAKE = Path(__file__).parents[2] / "devcluster/fakes/nvidia_smi"
+ROW = re.compile(r"(?P<index>\d+), (?P<uuid>GPU-[\w-]+), (?P<errors>\d+|\[N/A\])")
+"""What the fake must share with the real one."""
+RECORDED = {
+    "node-health.csv": [f"--query-gpu={','.join(gpus.FIELDS)}", "--format=csv,noheader,nounits"],
+    "list.txt": ["-L"],
+    "query.txt": ["-q"],
+}
+SECONDS = 60
+
+
+def test_node_health_understands_the_answer(nvidia_smi: Path) -> None:
+    asked = gpus.look(nvidia_smi)
+    assert asked.code == 0, asked
+    rows = asked.printed.splitlines()
+    assert all(ROW.fullmatch(row) for row in rows), rows
+    assert gpus.judge(asked, Declared(gpus=len(rows))).verdict in (Verdict.PASS, Verdict.FAIL)
+    more = gpus.judge(asked, Declared(gpus=len(rows) + 1))
+    assert more.evidence == f"{len(rows)} of {len(rows) + 1} GPUs answer"
+
+
+def test_the_fake_answers_in_the_same_shape(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", [str(FAKE), *RECORDED["node-health.csv"]])
+    monkeypatch.setattr(Path, "glob", lambda *_: [Path("/dev/fakegpu1"), Path("/dev/fakegpu0")])
+    runpy.run_path(str(FAKE), run_name="__main__")
+    rows = capsys.readouterr().out.splitlines()
+    assert [found["index"] for row in rows if (found := ROW.fullmatch(row))] == ["0", "1"], rows
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_its_answers_are_recorded(nvidia_smi: Path, name: str) -> None:
+    folder = os.environ.get("PULUMI_SLURM_GPU_RECORD")
+    if not folder:
+        pytest.skip("nobody asked for it: --record DIR")
+    asked = [str(nvidia_smi), *RECORDED[name]]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 0, done
+    assert done.stdout, asked
+    (Path(folder) / name).write_text(done.stdout)
