@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, ValidationInfo, field_validator
 
 from components.config.model import Model, setting
 from components.config.pods import PodResources, controller_resources, rest_resources
@@ -73,6 +73,13 @@ class Slurm(Model):
         default=False,
     )
     spank_plugins: list[SpankPlugin] = setting("More SPANK plugins, in their order.", factory=list)
+
+    @field_validator("constrain_cores")
+    @classmethod
+    def _needs_cgroups(cls, constrained: bool, fields: ValidationInfo) -> bool:
+        if constrained and fields.data.get("cgroup_plugin") is CgroupPlugin.DISABLED:
+            raise wrong("false with slurm.cgroupPlugin: disabled, since cgroups keep jobs to their cores")
+        return constrained
 
 
 class Controller(Model):

@@ -104,6 +104,11 @@ BAD: list[tuple[str, Any, str]] = [
     ("cluster.name", "Research!", "pulumi-slurm:cluster.name: got 'Research!'; want a DNS label"),
     ("cluster.namespace", "a.b", "pulumi-slurm:cluster.namespace: got 'a.b'; want a DNS label"),
     # Injection into Slurm's files.
+    (
+        "slurm",
+        {"cgroupPlugin": "disabled", "constrainCores": True},
+        "pulumi-slurm:slurm.constrainCores: got true; want false with slurm.cgroupPlugin: disabled",
+    ),
     ("slurm.options", {"DebugFlags": "a\nSlurmUser=root"}, "pulumi-slurm:slurm.options.DebugFlags: got 'a\\nSlurmUser"),
     ("slurm.options", {"DebugFlags": "a # b"}, "want one value without spaces, quotes, `#`, backslashes or newlines"),
     ("slurm.options", {"DebugFlags": "a#b"}, "want one value without"),
