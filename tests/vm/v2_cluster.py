@@ -88,7 +88,7 @@ class V2Cluster(SmallCluster):
         try:
             yield
         except BaseException:
-            self.jail("scancel --user alice,root", seconds=30)
+            self.jail("scancel --user=alice; scancel --user=root", seconds=30)
             raise
         try:
             self.wait("rest", self.is_at_rest, seconds)
