@@ -51,7 +51,7 @@ _OWN_RULES: list[dict[str, Any]] = [
         "resourceNames": [names.LEDGER, names.LEDGER_PAYLOADS],
         "verbs": ["get"],
     },
-    {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+    {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "get", "patch"]},
     {
         "apiGroups": ["coordination.k8s.io"],
         "resources": ["leases"],

@@ -176,7 +176,7 @@ class NodeSets:
 
     async def _tell_one(self, body: Object, what: Finding, message: str, *, warning: bool) -> None:
         subject = f"{what.reason}.{what.node}".rstrip(".")
-        await report.standing_event(self._api, body, subject, what.reason, message, warning=warning)
+        await report.standing_event(self._api, self._lease, body, subject, what.reason, message, warning=warning)
 
     async def _move(
         self,

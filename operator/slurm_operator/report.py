@@ -8,8 +8,6 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 
-import httpx
-
 from slurm_operator import names
 from slurm_operator.decisions.findings import MAX_MESSAGE, Condition
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
@@ -89,19 +87,19 @@ async def write_status(
             name = f"{body['kind']} {body['metadata']['name']}"
             log.info("condition changed: %s %s%s reason=%s", name, kind, now_is.status, now_is.reason)
         reason = f"{kind}{now_is.status}"
-        await standing_event(api, body, kind, reason, now_is.message, warning=warning)
+        await standing_event(api, lease, body, kind, reason, now_is.message, warning=warning)
     lease.check()
     update = {"apiVersion": CUSTOM_API, "kind": body["kind"], "metadata": {"name": body["metadata"]["name"]}}
     await api.apply(CUSTOM_API, f"{body['kind'].lower()}s", {**update, "status": after}, subresource="status")
 
 
 async def standing_event(
-    api: KubernetesApi, body: Object, subject: str, reason: str, message: str, *, warning: bool
+    api: KubernetesApi, lease: Lease, body: Object, subject: str, reason: str, message: str, *, warning: bool
 ) -> None:
     """Write the one Event about a subject, or change it: a Warning that is over would be shown until it expires.
 
-    To delete it would need another right, and Pulumi shows a deleted Warning once more. Only core/v1 lets an Event's
-    words change.
+    One that says so already is left alone, so that an operator which dies after each write comes to its status. To
+    delete one would need another right, and Pulumi shows a deleted Warning once more. Only core/v1 lets words change.
     """
     metadata, told = body["metadata"], timestamp(datetime.datetime.now(datetime.UTC))
     name = f"{metadata['name']}.{metadata['uid'].partition('-')[0]}.{subject.lower()}"
@@ -122,12 +120,14 @@ async def standing_event(
         **words,
     }
     try:
-        try:
-            await api.merge("v1", "events", name, words)
-        except KubernetesError as error:
-            if error.status != httpx.codes.NOT_FOUND:
-                raise
+        there = await api.get("v1", "events", name)
+        if there is not None and all(there.get(key) == words[key] for key in ("reason", "message", "type")):
+            return
+        lease.check()
+        if there is None:
             await api.create("v1", "events", whole)
+        else:
+            await api.merge("v1", "events", name, words)
     except KubernetesError as error:
         log.warning("event not written: reason=%s error=%s", reason, error)
 
