@@ -88,7 +88,8 @@ def _settings(config: Config) -> dict[str, str]:
         "HealthCheckNodeState": ",".join(config.health.node_states),
         "Prolog": names.HEALTH_PROLOG,
         "Epilog": names.HEALTH_EPILOG,
-        "LaunchParameters": "use_interactive_step",
+        # slurmctld keeps no identity for heterogeneous allocations (26.05): their nodes look their users up themselves.
+        "LaunchParameters": "use_interactive_step,disable_send_gids",
         # Debian's Slurm brings pmi2 and no pmix. A default of pmi2 would cost every step of every job.
         "MpiDefault": "none",
         "MailProg": "/bin/true",

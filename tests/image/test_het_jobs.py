@@ -1,0 +1,68 @@
+"""Heterogeneous jobs: slurmctld, which knows no user, starts their components on nodes of different kinds as their user."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.image import roots
+from tests.image.small_cluster import ALICE, SECOND, WORKER, SmallCluster
+
+BOTH = f"-n1 -w {WORKER} {{0}} : -n1 -w {SECOND} {{0}}"
+WHO = "sh -c 'echo $(hostname) $(id -u) $(id -g) $(id -G) $HOME'"
+
+
+@pytest.fixture(scope="module")
+def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
+    folder = tmp_path_factory.mktemp("het")
+    # Slurm starts such jobs in its backfill cycles alone.
+    often = {"options": {"SchedulerParameters": "bf_interval=1"}}
+    with SmallCluster(image, roots.make("bookworm", folder / "root"), folder, slurm=often) as started:
+        started.start()
+        started.start_second_worker()
+        started.jail("groupadd -g 3000 lab && usermod -aG lab alice")
+        yield started
+
+
+def is_at_rest(cluster: SmallCluster) -> bool:
+    shown = cluster.jail("squeue -h; sinfo -h -N -o %T | sort -u")
+    return shown.stdout.split() == ["idle"]
+
+
+@pytest.fixture(autouse=True)
+def rest(cluster: SmallCluster) -> Iterator[None]:
+    yield
+    cluster.jail("scancel -u alice")
+    cluster.wait("no job, nodes idle", lambda: is_at_rest(cluster), 60)
+
+
+def told(home: str = "/home/alice") -> list[str]:
+    return sorted(f"{node} {ALICE} {ALICE} {ALICE} 3000 {home}" for node in (WORKER, SECOND))
+
+
+def test_srun_runs_a_program_on_each_component_as_its_user(cluster: SmallCluster) -> None:
+    ran = cluster.jail(f"srun {BOTH.format(WHO)}", user=ALICE)
+    assert (ran.returncode, sorted(ran.stdout.splitlines())) == (0, told()), ran
+
+
+def test_a_batch_job_of_two_components_runs_steps_over_both(cluster: SmallCluster) -> None:
+    script = f"#!/bin/sh\n#SBATCH -n1 -w {WORKER}\n#SBATCH hetjob\n#SBATCH -n1 -w {SECOND}\nsrun --het-group=0,1 {WHO}\n"
+    cluster.jail(f"cat > het.sh <<'SCRIPT'\n{script}SCRIPT\nsbatch --parsable -o het.out het.sh", user=ALICE)
+    cluster.wait("its end", lambda: is_at_rest(cluster), 60)
+    assert sorted(cluster.jail("cat het.out", user=ALICE).stdout.splitlines()) == told()
+
+
+def test_salloc_takes_two_components_and_an_ordinary_job_has_its_users_groups(cluster: SmallCluster) -> None:
+    ran = cluster.jail(f"salloc -Q -n1 -w {WORKER} : -n1 -w {SECOND} srun --het-group=0,1 {WHO}", user=ALICE)
+    assert (ran.returncode, sorted(ran.stdout.splitlines())) == (0, told()), ran
+    ordinary = cluster.jail(f"srun -N2 {WHO}", user=ALICE)
+    assert (ordinary.returncode, sorted(ordinary.stdout.splitlines())) == (0, told()), ordinary
+
+
+def test_a_cancelled_job_ends_on_both_nodes(cluster: SmallCluster) -> None:
+    cluster.jail(f"nohup srun {BOTH.format('sleep 1000')} >/dev/null 2>&1 &", user=ALICE)
+    cluster.wait("both run", lambda: cluster.jail("squeue -h -t R -o %i").stdout.count("+") == 2, 60)
+    cluster.jail("scancel -u alice", user=ALICE)
+    cluster.wait("no job, nodes idle", lambda: is_at_rest(cluster), 60)
+    for node in (WORKER, SECOND):
+        assert cluster.pod("ps -eo comm", name=node).stdout.count("sleep") == 0
