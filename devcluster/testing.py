@@ -9,16 +9,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from devcluster import images, node_cli, toolchain
 from devcluster.bootstrap import CHECKOUT, cache_folder
 from devcluster.progress import say
+from devcluster.tally import Tally, Test, Watch
 from devcluster.vm import kernel
 from devcluster.vm import tests as vm_tests
 
@@ -27,7 +26,8 @@ from devcluster.vm import tests as vm_tests
 class Phase:
     """A part of the tests; `minutes` is what it may take on a cold machine with 2 cores, printed beside what it took.
 
-    `workers` run side by side, each with an API server of its own; one cluster is for one worker.
+    `workers` run side by side, each with an API server, a cluster and an instance of its own.
+    `by_file`: a worker takes whole files, in their order, since the tests of one share what is dear to make.
     `in_guest`: on a kernel with cgroup v2 and NFS (devcluster/vm).
     `retries`: how often files with failed tests are run again, in a run of their own (docs/adr/0008).
     """
@@ -36,19 +36,21 @@ class Phase:
     minutes: int
     folders: tuple[str, ...]
     workers: int = 1
+    by_file: bool = False
     retries: int = 0
     in_guest: bool = False
 
 
 PHASES = (
-    Phase("unit and native", 8, ("tests/unit", "tests/node", "tests/health", "tests/native"), retries=1),
-    Phase("image", 10, ("tests/image",), retries=1),
+    Phase("unit and native", 8, ("tests/unit", "tests/node", "tests/health", "tests/native"), 2, True, retries=1),
+    Phase("image", 10, ("tests/image",), 2, True, retries=1),
     # These mostly wait: for pulumi's start, for readiness, for deadlines.
     Phase(
         "operator", 10, ("tests/operator", "tests/provider", "tests/upgrade", "tests/manifests"), workers=3, retries=1
     ),
     Phase("dev cluster", 10, ("tests/devcluster",), retries=1),
-    Phase("e2e", 40, ("tests/e2e",), retries=2),
+    # Two clusters: tests wait for Slurm's and Kubernetes' own intervals most of the time.
+    Phase("e2e", 25, ("tests/e2e",), 2, True, retries=2),
 )
 A_JOBS_LIFE_ON_V2 = Phase("cgroup v2", 6, ("tests/vm/test_v2_jobs.py",), retries=1, in_guest=True)
 """The part of tests/vm that `make test` has too."""
@@ -60,41 +62,6 @@ WITHOUT_KERNEL_MINUTES = 55.0
 PYTEST_FAILED = 1
 PYTEST_NO_TESTS = 5
 INTERRUPT_GRACE_SECONDS = 90
-
-
-Test = tuple[str, str]
-"""File and name of a test; no file if it could not even be collected."""
-
-
-@dataclass(slots=True)
-class Tally:
-    """How each test of all phases ended, the last time that it ran, and each phase's time."""
-
-    outcomes: dict[Test, str] = field(default_factory=dict)
-    failed_before: set[Test] = field(default_factory=set)
-    minutes: dict[str, tuple[float, int]] = field(default_factory=dict)
-
-    def add_report(self, report: Path) -> set[Test]:
-        """Add the JUnit report of a run and return which of its tests failed."""
-        found: dict[Test, str] = {}
-        for case in ElementTree.parse(report).getroot().iter("testcase"):  # noqa: S314 - our own pytest wrote it
-            test = case.get("file", ""), f"{case.get('classname')}::{case.get('name')}"
-            if case.find("failure") is not None or case.find("error") is not None:
-                found[test] = "failed"
-            else:  # A test whose end fails too has two rows.
-                found.setdefault(test, "passed" if case.find("skipped") is None else "skipped")
-        self.outcomes |= found
-        failed = {test for test, outcome in found.items() if outcome == "failed"}
-        self.failed_before |= failed
-        return failed
-
-    def count(self, outcome: str) -> int:
-        """How many tests ended so."""
-        return list(self.outcomes.values()).count(outcome)
-
-    def flaky(self) -> list[str]:
-        """The tests that passed only in a later run."""
-        return sorted(test[1] for test in self.failed_before if self.outcomes[test] == "passed")
 
 
 def test_instance_name() -> str:
@@ -132,7 +99,7 @@ def clean_up_when_killed() -> None:
 
 def _life_on_v2(tally: Tally, binaries: Path) -> int:
     """Run what `make test` has of the tests in a guest, unless its kernel would have to be built and time is short."""
-    spent = sum(minutes for minutes, _ in tally.minutes.values())
+    spent = sum(part.minutes for part in tally.parts.values())
     if vm_tests.lacking() and not kernel.is_built() and spent > WITHOUT_KERNEL_MINUTES:
         say(f"left out after {spent:.0f} minutes, run make test-vm: a job's life on cgroup v2 (no kernel in the cache)")
         return 0
@@ -158,8 +125,10 @@ def run_in_guest(paths: list[str], junit: Path | None) -> int:
 
 
 def _print(tally: Tally) -> None:
-    for name, (minutes, budget) in tally.minutes.items():
-        say(f"  {name:16} {minutes:5.1f} min of {budget}")
+    for name, part in tally.parts.items():
+        say(f"  {name:16} {part.line}")
+    for line in tally.slowest():
+        say(f"  {line}")
     for name in tally.flaky():
         say(f"passed only in a second run, mend this (its failure is above): {name}")
     counts = ", ".join(f"{tally.count(outcome)} {outcome}" for outcome in ("passed", "failed", "skipped"))
@@ -167,9 +136,9 @@ def _print(tally: Tally) -> None:
 
 
 def _timed(tally: Tally, name: str, work: Callable[[], Result]) -> Result:
-    started = time.monotonic()
+    watch = Watch()
     result = work()
-    tally.minutes[name] = ((time.monotonic() - started) / 60, BUILD_BUDGET_MINUTES[name])
+    tally.parts[name] = watch.spent(BUILD_BUDGET_MINUTES[name])
     return result
 
 
@@ -178,7 +147,7 @@ def _phase(tally: Tally, phase: Phase, binaries: Path, junit: Path | None = None
     if not present:
         return 0
     say(f"▸ tests: {phase.name} ({', '.join(present)})")
-    started = time.monotonic()
+    watch = Watch()
     status, failed = _pytest(tally, phase, present, binaries, junit)
     for _ in range(phase.retries):
         files = sorted({file for file, _ in failed})
@@ -187,7 +156,7 @@ def _phase(tally: Tally, phase: Phase, binaries: Path, junit: Path | None = None
         _end_leftovers()
         say(f"▸ once more, in a run of its own: {', '.join(files)}")
         status, failed = _pytest(tally, phase, files, binaries)
-    tally.minutes[phase.name] = ((time.monotonic() - started) / 60, phase.minutes)
+    tally.parts[phase.name] = watch.spent(phase.minutes)
     return 0 if status == PYTEST_NO_TESTS else status
 
 
@@ -203,7 +172,8 @@ def _pytest(
                 shutil.copy(report, junit)
             return status, tally.add_report(report) if report.exists() else set()
         environment = {**os.environ, "PULUMI_SLURM_BINARIES": str(binaries)}
-        side_by_side = ["-n", str(phase.workers), "--dist", "worksteal"] if phase.workers > 1 else []
+        how = ["--dist", "loadfile", "--no-loadscope-reorder"] if phase.by_file else ["--dist", "worksteal"]
+        side_by_side = ["-n", str(phase.workers), *how] if phase.workers > 1 else []
         # Of the two forms of a report, it is the first that names files.
         reported = [f"--junit-xml={report}", "-o", "junit_family=xunit1"]
         process = subprocess.Popen(

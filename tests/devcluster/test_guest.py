@@ -13,6 +13,7 @@ import pytest
 from devcluster import testing
 from devcluster.bootstrap import CHECKOUT
 from devcluster.progress import StepFailed
+from devcluster.tally import Spent
 from devcluster.vm import guest, kernel
 from devcluster.vm import tests as vm_tests
 
@@ -118,6 +119,6 @@ def test_without_a_kernel_and_without_time_make_test_says_what_it_leaves_out(
 ) -> None:
     monkeypatch.setattr(kernel, "is_built", lambda: False)
     monkeypatch.setattr(vm_tests, "lacking", lambda: ["cgroup v2"])
-    tally = testing.Tally(minutes={"e2e": (testing.WITHOUT_KERNEL_MINUTES + 1, 40)})
+    tally = testing.Tally(parts={"e2e": Spent(testing.WITHOUT_KERNEL_MINUTES + 1, 40)})
     assert testing._life_on_v2(tally, tmp_path) == 0
     assert "left out after 56 minutes, run make test-vm: a job's life on cgroup v2" in capsys.readouterr().err

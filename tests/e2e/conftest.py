@@ -1,4 +1,4 @@
-"""One dev cluster for all end-to-end tests: `make up` itself, on an instance of the tests' own."""
+"""A dev cluster for each worker's end-to-end tests: `make up` itself, on an instance of the tests' own."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import pytest
 
 from devcluster import node_cli, testing, up
 from devcluster.instance import Instance
+from tests.e2e import traces
 
 NAMESPACE = "slurm"
 
@@ -174,9 +175,12 @@ def slurm() -> Iterator[Slurm]:
     if existing := os.environ.get("PULUMI_SLURM_E2E_INSTANCE"):
         yield Slurm(up.existing(Instance.named(existing)))
         return
-    instance = Instance.named(testing.test_instance_name())
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    instance = Instance.named("-".join(filter(None, (testing.test_instance_name(), worker))))
     try:
-        yield Slurm(up.up(instance, owner=os.getpid()))
+        slurm = Slurm(up.up(instance, owner=os.getpid()))
+        yield slurm
+        assert not traces.of_nodes(slurm), "tests leave nothing of a node on the shared volume"
     finally:
         node_cli.remove(instance)
 

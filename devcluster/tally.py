@@ -1,0 +1,100 @@
+"""How the tests of a run ended, which took longest, and what the cores did meanwhile."""
+
+from __future__ import annotations
+
+import os
+import time
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Test = tuple[str, str]
+"""File and name of a test; no file if it could not even be collected."""
+
+SLOWEST = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a part of the run took.
+
+    Attributes:
+        minutes: by the clock.
+        budget: minutes that it may take on a cold machine with two cores.
+        idle: share of the cores' time in which they had nothing to do, 0 to 1; None if the kernel does not tell.
+    """
+
+    minutes: float
+    budget: int
+    idle: float | None = None
+
+    @property
+    def line(self) -> str:
+        """For a person: the time beside its budget."""
+        idle = "" if self.idle is None else f", cores idle {self.idle:4.0%}"
+        late = "  over its budget" if self.minutes > self.budget else ""
+        return f"{self.minutes:5.1f} min of {self.budget}{idle}{late}"
+
+
+class Watch:
+    """Measures from its making on.
+
+    Args:
+        stat: the kernel's counters (proc_stat(5)).
+    """
+
+    def __init__(self, stat: Path = Path("/proc/stat")) -> None:
+        self._stat, self._began, self._idle = stat, time.monotonic(), _idle_seconds(stat)
+
+    def spent(self, budget: int) -> Spent:
+        """What has passed since then."""
+        seconds, idle = time.monotonic() - self._began, _idle_seconds(self._stat)
+        known = self._idle is not None and idle is not None and seconds > 0
+        share = (idle - self._idle) / seconds / (os.cpu_count() or 1) if known else None  # type: ignore[operator]
+        return Spent(seconds / 60, budget, None if share is None else min(1.0, max(0.0, share)))
+
+
+def _idle_seconds(stat: Path) -> float | None:
+    try:
+        words = stat.read_text().split(maxsplit=6)
+        return (int(words[4]) + int(words[5])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+@dataclass(slots=True)
+class Tally:
+    """How each test of all phases ended and how long it took, the last time that it ran, and each phase's time."""
+
+    outcomes: dict[Test, str] = field(default_factory=dict)
+    failed_before: set[Test] = field(default_factory=set)
+    seconds: dict[Test, float] = field(default_factory=dict)
+    parts: dict[str, Spent] = field(default_factory=dict)
+
+    def add_report(self, report: Path) -> set[Test]:
+        """Add the JUnit report of a run and return which of its tests failed."""
+        found: dict[Test, str] = {}
+        for case in ElementTree.parse(report).getroot().iter("testcase"):  # noqa: S314 - our own pytest wrote it
+            test = case.get("file", ""), f"{case.get('classname')}::{case.get('name')}"
+            self.seconds[test] = float(case.get("time", 0))
+            if case.find("failure") is not None or case.find("error") is not None:
+                found[test] = "failed"
+            else:  # A test whose end fails too has two rows.
+                found.setdefault(test, "passed" if case.find("skipped") is None else "skipped")
+        self.outcomes |= found
+        failed = {test for test, outcome in found.items() if outcome == "failed"}
+        self.failed_before |= failed
+        return failed
+
+    def count(self, outcome: str) -> int:
+        """How many tests ended so."""
+        return list(self.outcomes.values()).count(outcome)
+
+    def flaky(self) -> list[str]:
+        """The tests that passed only in a later run."""
+        return sorted(test[1] for test in self.failed_before if self.outcomes[test] == "passed")
+
+    def slowest(self) -> list[str]:
+        """The tests that took longest, with what they share with nobody after them: a module's fixtures count too."""
+        last = sorted(self.seconds.items(), key=lambda each: -each[1])[:SLOWEST]
+        return [f"{seconds:6.1f} s  {test[1]}" for test, seconds in last]
