@@ -76,10 +76,8 @@ def test_too_much_memory_is_told_in_slurms_words_and_kept_in_its_records(slurm: 
     job = slurm.sh(
         f"sbatch --parsable -W --mem=300 --acctg-freq=5 -o out --wrap \"srun perl -e '{script}'\"", seconds=240
     ).ok()
-    states = slurm.wait(
-        "records", lambda: slurm.sh("sacct -n -X -P -o State --state=OUT_OF_MEMORY -S now-1hour", seconds=120).ok(), 120
-    )
-    assert "OUT_OF_MEMORY" in states
+    states = "sacct -n -X -P -o State -S now-1hour"
+    slurm.wait("its record", lambda: "OUT_OF_MEMORY" in slurm.sh(states, seconds=120).ok(), 120)
     used = slurm.sh(f"sacct -n -P --noconvert -o MaxRSS -j {job}.0", seconds=120).ok()
     assert 100 << 20 <= int(used) <= 300 << 20
 
