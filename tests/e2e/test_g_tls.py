@@ -187,7 +187,7 @@ def test_slurmdbd_refuses_a_database_that_its_ca_did_not_sign(slurm, tls, databa
         tls.put(right)
         hurry(slurm, "accounting")
     slurm.wait("accounting is well again", lambda: not of_accounting(slurm), 180)
-    slurm.wait("nothing is wrong", lambda: conditions(slurm)["Degraded"][0] == "False", 60)
+    slurm.wait("nothing is wrong", lambda: conditions(slurm)["Degraded"][0] == "False", 180)
 
 
 def test_no_key_stands_in_the_state_or_in_a_preview(slurm, tls):
