@@ -206,6 +206,10 @@ def _options(config: Mapping[str, Any]) -> Iterator[Problem]:
         other = first.setdefault(name.lower(), name)
         if other != name:
             yield Problem(("slurm", "options", name), options[name], f"one of {other} and {name}: Slurm reads one key")
+        if name.lower() == "launchparameters" and "enable_nss_slurm" in str(options[name]).lower():
+            # slurmctld ends where it reads both; ours has the nodes look up a heterogeneous job's user.
+            want = "LaunchParameters without enable_nss_slurm: this program sets disable_send_gids, its opposite"
+            yield Problem(("slurm", "options", name), options[name], want)
 
 
 def disagreements(config: Mapping[str, Any]) -> list[Problem]:

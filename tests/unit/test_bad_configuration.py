@@ -139,6 +139,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("slurm.options", {"Debug\nFlags": "a"}, "want a key of slurm.conf"),
     ("slurm.options", {"DebugFlag": "a"}, "want a key of slurm.conf that Slurm 26.05 knows; did you mean DebugFlags?"),
     ("slurm.options", {"KillWait": "1", "killwait": "2"}, "Slurm reads one key"),
+    ("slurm.options", {"launchParameters": "enable_nss_slurm"}, "without enable_nss_slurm"),
     *(
         ("slurm.options", {key: "x"}, f"want another key: {key} is set by this program")
         for key in (
