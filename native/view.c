@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/mount.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -13,8 +14,10 @@
 #include <unistd.h>
 
 #define SOCKETS "/run/slurm"
+#define DOOR SOCKETS "/door"
 #define NODE_FILES "/run/node"
 #define FETCHED VIEW_SPOOL "/conf-cache"
+#define CONFIGURATION SOCKETS "/conf"
 
 /* The lists of containerd and Docker (their default OCI specification), later additions included. */
 static const char *const masked[] = {
@@ -180,12 +183,32 @@ static int hide_spool(struct jail *jail, const char *script) {
     return outcome ? -1 : set_read_only(jail, VIEW_SPOOL, 0);
 }
 
+/* The door (sack_door.c) stands in the place of the daemon's socket. On a login node the configuration lies beside that
+ * socket; on a worker it is a link into the spool, and the door's folder has the same. */
+static int show_door(struct jail *jail) {
+    struct stat facts;
+    int outcome = -1, configuration = -1, door = view_pick_up(jail, DOOR);
+    if (door < 0)
+        return -1;
+    bool has_folder = !lstat(CONFIGURATION, &facts) && S_ISDIR(facts.st_mode);
+    if (has_folder)
+        configuration = view_pick_up(jail, CONFIGURATION);
+    if (has_folder == (configuration >= 0))
+        outcome = view_place(jail, door, SOCKETS);
+    if (!outcome && has_folder)
+        outcome = view_place(jail, configuration, CONFIGURATION);
+    if (configuration >= 0)
+        close(configuration);
+    close(door);
+    return outcome;
+}
+
 int view_hide_node(struct jail *jail, const char *script) {
     /* What the entry point mounts again in the tree shows what is hidden here: it must not come after. */
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
         return jail_fail_errno(jail, "close the tasks' mounts to those of the node");
     /* The flag is per mount, so slurmstepd, in another namespace, keeps its writable view. */
-    if (set_read_only(jail, VIEW_CGROUPS, AT_RECURSIVE) || set_read_only(jail, SOCKETS, 0))
+    if (set_read_only(jail, VIEW_CGROUPS, AT_RECURSIVE) || show_door(jail))
         return -1;
     return hide_spool(jail, script);
 }

@@ -2,7 +2,8 @@
  *
  * The outer one is slurmstepd's: the jail as root, with the job's own /tmp, /dev/shm, /dev/pts and /run; slurmd's
  * spool, cgroups and the pod's /proc stay as slurmstepd works with them. The inner one is the tasks': the job's own
- * /proc, masked; cgroups and Slurm's sockets read-only; of slurmd's spool only what a task reads. */
+ * /proc, masked; cgroups read-only; in the place of Slurm's sockets the door (sack_door.c); of slurmd's spool only what
+ * a task reads. */
 #ifndef PULUMI_SLURM_VIEW_H
 #define PULUMI_SLURM_VIEW_H
 
@@ -24,7 +25,7 @@ int view_make_outer(struct jail *jail, struct view *view);
  * place: to be asked when nothing more can come. */
 int view_verify_outer(struct jail *jail, const struct view *view);
 
-/* Takes what belongs to the node out of a user's reach: cgroups, Slurm's sockets and configuration, slurmd's spool.
+/* Takes what belongs to the node out of a user's reach: cgroups, Slurm's own sockets, slurmd's spool.
  * script: a folder below the spool that is to be kept free for view_place, or NULL. */
 int view_hide_node(struct jail *jail, const char *script);
 

@@ -18,6 +18,8 @@ LIBRARIES = PREFIX / "lib"
 STEPD = PREFIX / "sbin" / "slurmstepd"
 GUARD = "stepd_guard.so"
 """What slurmstepd is made to need, so that it starts no step without it (native/stepd_guard.c)."""
+ROOT_GUARD = "root_guard.so"
+"""What Slurm's commands are made to need, so that root of the jail reads whom Slurm listens to (native/root_guard.c)."""
 DAEMONS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "sackd", "slurmstepd")
 LOADED_BY_NAME = ("libgcc_s.so.1", "libnss_extrausers.so.2")
 """Libraries that glibc opens at run time, so that no dependency names them."""
@@ -50,19 +52,20 @@ def main(staging: Path, native: Path, more: Path) -> None:
     interpreter = Path(output("patchelf", "--print-interpreter", "/usr/sbin/slurmd"))
     loader = LIBRARIES / interpreter.name
     libraries = {LIBRARIES / path.name: path for path in [*closure, *loaded_by_name] if path.name != interpreter.name}
-    libraries[LIBRARIES / GUARD] = native / GUARD
+    for name in (GUARD, ROOT_GUARD):
+        libraries[LIBRARIES / name] = native / name
 
     for target, source in (programs | plugins | libraries | {loader: interpreter}).items():
         copy(source, staging / target.relative_to("/"))
     for target in programs:
-        needed = ("--add-needed", GUARD) if target == STEPD else ()
+        needed = ("--add-needed", needed_by(target)) if needed_by(target) else ()
         patch(staging / target.relative_to("/"), "--set-interpreter", str(loader), *needed)
     for target in plugins | libraries:
         if target.name != "libc.so.6":
             patch(staging / target.relative_to("/"))
     redirect_loader_files(staging / loader.relative_to("/"))
     copy(native / "sbcast", staging / (PREFIX / "bin" / "sbcast").relative_to("/"))
-    for name in ("pause", "job_keeper", "jail_trial"):
+    for name in ("pause", "job_keeper", "jail_trial", "sack_door"):
         copy(native / name, staging / (PREFIX / "libexec" / name).relative_to("/"))
     # Not among Slurm's own libraries: it runs with the jail's libc.
     copy(native / "no_driver.so", staging / (PREFIX / "driver" / "no_driver.so").relative_to("/"))
@@ -70,6 +73,13 @@ def main(staging: Path, native: Path, more: Path) -> None:
     copy(native / "pam_jail.so", staging / system_libraries.relative_to("/") / "security" / "pam_jail.so")
     link_compiled_in_paths(staging, [*programs, PREFIX / "bin" / "sbcast"], compiled_in_plugins)
     (staging / "opt/slurm/VERSION").write_text(output("dpkg-query", "-W", "-f", "${Version}", "slurmd") + "\n")
+
+
+def needed_by(program: Path) -> str:
+    """Returns the library of ours that a program is made to need, or nothing."""
+    if program == STEPD:
+        return GUARD
+    return ROOT_GUARD if program.parent == PREFIX / "bin" else ""
 
 
 def output(*command: str) -> str:

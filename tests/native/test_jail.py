@@ -13,7 +13,7 @@ mkdir -p "$JAIL"
 mount -t tmpfs jail "$JAIL"
 mkdir -p "$JAIL/run" "$JAIL/dev" "$JAIL/proc" "$JAIL/sys" "$JAIL/bin" "$JAIL/tmp" "$JAIL/var/spool/slurmd"
 mount -t tmpfs run "$JAIL/run"
-mkdir "$JAIL/run/slurm"
+mkdir -p "$JAIL/run/slurm/door"
 mount --bind "$JAIL/run/slurm" "$JAIL/run/slurm"
 mount --rbind /dev "$JAIL/dev"
 mount --rbind /proc "$JAIL/proc"
@@ -165,7 +165,7 @@ def test_a_task_can_not_write_what_belongs_to_the_node(trial: Trial) -> None:
         touch /sys/fs/cgroup/limit /sys/fs/cgroup/memory/limit
         mount --rbind /sys "$JAIL/sys"
         mkdir "$JAIL/var/spool/slurmd/conf-cache" "$JAIL/var/spool/slurmd/job00001"
-        touch "$JAIL/var/spool/slurmd/conf-cache/plugstack.conf" "$JAIL/run/slurm/conf"
+        touch "$JAIL/var/spool/slurmd/conf-cache/plugstack.conf" "$JAIL/run/slurm/door/conf" "$JAIL/run/slurm/conf"
     """
     limits = ("write=/sys/fs/cgroup/limit", "write=/sys/fs/cgroup/memory/limit")
     spool = ("write=/var/spool/slurmd/conf-cache/plugstack.conf", "write=/run/slurm/conf")

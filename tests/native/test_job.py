@@ -21,7 +21,7 @@ mount -t tmpfs -o size=64m jail "$JAIL"
 for folder in run dev proc sys bin usr lib lib64 etc tmp var/spool/slurmd/conf-cache; do mkdir -p "$JAIL/$folder"; done
 for folder in bin usr lib lib64 etc; do [ ! -d /$folder ] || mount --rbind /$folder "$JAIL/$folder"; done
 mount -t tmpfs run "$JAIL/run"
-mkdir "$JAIL/run/slurm"
+mkdir -p "$JAIL/run/slurm/door"
 mount --bind "$JAIL/run/slurm" "$JAIL/run/slurm"
 mount --bind "$JAIL/tmp" "$JAIL/tmp"
 mount --bind "$JAIL/var/spool/slurmd" "$JAIL/var/spool/slurmd"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from node_health import node, report
 from node_health.checks import space
-from slurm_node import accounts, cgroups, drains, image_root, jail_watch, paths, rehearsal
+from slurm_node import accounts, cgroups, door, drains, image_root, jail_watch, paths, rehearsal
 
 from components import names
 
@@ -54,6 +54,13 @@ def test_the_native_programs_name_the_same_paths() -> None:
     assert f"#define TRIAL_JOB {jail_watch.TRIAL_JOB}\n" in (REPOSITORY / "native/jail_trial.c").read_text()
     assert f'#define JOB_BROKEN "{paths.JAIL_BROKEN}"' in (REPOSITORY / "native/job.h").read_text()
     assert f'#define JOB_REFUSED "{paths.PROLOG_REFUSED}"' in (REPOSITORY / "native/job.h").read_text()
+    view = (REPOSITORY / "native/view.c").read_text()
+    assert f'#define SOCKETS "{paths.SLURM_RUN}"\n#define DOOR SOCKETS "/{paths.DOOR.name}"\n' in view
+    assert f'#define CONFIGURATION SOCKETS "/{paths.FETCHED.name}"\n' in view
+    guard = (REPOSITORY / "native/root_guard.c").read_text()
+    assert f'#define ROOT_GUARD_DOOR "{paths.SLURM_RUN}/{door.MARK}"\n' in guard
+    door_c = (REPOSITORY / "native/sack_door.c").read_text()
+    assert f"#define SLURM_ID {names.SLURM_UID}\n#define SLURMREST_ID {names.SLURMREST_UID}\n" in door_c
     leaf = cgroups.CGROUPS / cgroups.PROCESSES_FOLDER
     assert f'#define JOB_KEEPER_GROUP "{leaf}/cgroup.procs"' in (REPOSITORY / "native/job.h").read_text()
     assert f'#define JOB_KEEPER "{paths.JAIL_TRIAL.parent}/' in (REPOSITORY / "native/job.h").read_text()

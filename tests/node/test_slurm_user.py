@@ -121,12 +121,15 @@ def test_a_file_that_is_no_key_is_refused_with_the_line(text: str, words: str) -
         user_plan.read_keys(text, "x.pub")
 
 
+BOSS = 70_000
+"""Who calls slurm-user by sudo: a directory's, so that no id is taken for the first users."""
 PLAYED = {
     "scontrol": 'echo "AccountingStorageType   = ${ACCOUNTING:-accounting_storage/slurmdbd}"',
     "squeue": 'echo "$JOBS"',
     # Knows what it was told: each `add` and `delete` is a line of the file.
     "sacctmgr": """
         echo "$*" >> "$PLAY/sacctmgr.log"
+        id -u >> "$PLAY/who.log"
         case "$*" in
         *"show account"*) sed -n 's/.*add account //p' "$PLAY/sacctmgr.log";;
         *"show assoc"*) name=$(echo "$*" | sed 's/.*user=\\([^ ]*\\).*/\\1/')
@@ -161,6 +164,9 @@ class Jail:
         for name in ("passwd", "group", "shadow", "gshadow"):
             lines = Path("/etc", name).read_text().splitlines()
             (folder / "etc" / name).write_text("".join(f"{line}\n" for line in lines if not is_person(line)))
+        with (folder / "etc/passwd").open("a") as passwd:
+            passwd.write(f"boss:x:{BOSS}:{BOSS}::/home/boss:/bin/sh\n")
+        (folder / "play").chmod(0o777)
         for name in ("login.defs", "nsswitch.conf"):
             (folder / "etc" / name).write_bytes(Path("/etc", name).read_bytes())
         for name in ("subuid", "subgid"):
@@ -172,6 +178,7 @@ class Jail:
             "PATH": f"{self.folder}/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "PLAY": str(self.folder / "play"),
             "PYTHONPATH": str(REPOSITORY / "images/slurm"),
+            "SUDO_UID": str(BOSS),
         }
         return subprocess.run(
             ["unshare", "--mount", "sh", "-ec", mounts + script],
@@ -199,6 +206,18 @@ def test_a_user_is_made_with_home_keys_sudo_and_account(jail: Jail) -> None:
     again = jail.slurm_user("add", "alice", "--key", "-", "--sudo", "--account", "team", text=key(1))
     assert again.stdout == "alice is as wanted already\n", again.stderr
     assert "add" not in (jail.folder / "play/sacctmgr.log").read_text().removeprefix(told)
+
+
+def test_slurm_is_asked_by_the_person_who_came_by_sudo_and_never_by_root(jail: Jail) -> None:
+    assert jail.slurm_user("add", "alice", "--account", "team").returncode == 0
+    assert set((jail.folder / "play/who.log").read_text().split()) == {str(BOSS)}
+    for nobody in ("", "0", "root"):
+        refused = jail.slurm_user("add", "bob", "--account", "team", SUDO_UID=nobody)
+        assert (refused.returncode, refused.stderr) == (
+            1,
+            "slurm-user: Slurm listens to persons, not to root: use sudo as yourself\n",
+        )
+    assert jail.slurm_user("add", "bob", SUDO_UID="").returncode == 0, "nothing of Slurm's is asked for"
 
 
 def test_a_user_is_removed_and_the_home_stays_until_told(jail: Jail) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -13,15 +15,35 @@ class Refused(Exception):
     """The command stops; the text says why and what would be right."""
 
 
+SLURMS = ("sacctmgr", "scontrol", "squeue")
+
+
+def who_asks() -> int | None:
+    """Returns the id of the person who came by sudo; None for who is not root.
+
+    Raises:
+        Refused: root, to whom Slurm does not answer in the jail, without a person behind him.
+    """
+    if os.geteuid() != 0:
+        return None
+    number = os.environ.get("SUDO_UID", "")
+    if not number.isdecimal() or int(number) == 0:
+        raise Refused("Slurm listens to persons, not to root: use sudo as yourself")
+    return int(number)
+
+
 def run(*words: str, seconds: float = SECONDS) -> str:
-    """Runs a program and returns what it printed.
+    """Runs a program and returns what it printed; Slurm's commands run as the person who came by sudo.
+
 
     Raises:
         Refused: it is not there, failed, or took too long; with its own words.
     """
+    person = who_asks() if words[0] in SLURMS else None
+    become = {} if person is None else {"user": person, "group": group_of(person), "extra_groups": []}
     try:
         done = subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False
+            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False, **become
         )
     except FileNotFoundError:
         raise Refused(f"the jail has no {words[0]}: install its package") from None
@@ -30,6 +52,18 @@ def run(*words: str, seconds: float = SECONDS) -> str:
     if done.returncode != 0:
         raise Refused(f"{' '.join(words)} failed: {(done.stderr or done.stdout).strip()}")
     return done.stdout
+
+
+def group_of(person: int) -> int:
+    """Returns somebody's own group.
+
+    Raises:
+        Refused: there is no such person.
+    """
+    try:
+        return pwd.getpwuid(person).pw_gid
+    except KeyError:
+        raise Refused(f"there is no user with id {person}") from None
 
 
 def outcome(name: str, command: Callable[[Sequence[str]], None], arguments: Sequence[str]) -> int:

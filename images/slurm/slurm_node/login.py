@@ -4,7 +4,7 @@ import os
 import sys
 import time
 
-from slurm_node import farewell, fetched, keys, login_limits, node_state, paths, settings, tree, user_namespaces
+from slurm_node import door, farewell, fetched, keys, login_limits, node_state, paths, settings, tree, user_namespaces
 from slurm_node.accounts import SLURM_ID
 from slurm_node.config_renewal import ConfigRenewal
 from slurm_node.jail_watch import UNTRIED, JailWatch
@@ -44,6 +44,7 @@ def main() -> int:
     node_state.write("starting")
     user_namespaces.warn()
     tree.wait_for_root(jail)
+    door.prepare(None)
     # Before the tree is built: what comes with its bind of /sys is read-only in sessions.
     login_limits.install(login)
     mounts = tree.plan(jail)
@@ -62,7 +63,7 @@ def main() -> int:
     more = [*(WITH_PASSWORDS if login.passwords else ()), *(WITH_DIRECTORY if login.directory else ())]
     sshd = Daemon("sshd", ["/usr/sbin/sshd", "-D", "-e", *more])
     keeper = Daemon("keeper", [sys.executable, "-m", "slurm_node", "keeper"])
-    daemons, mends, renewal = [sackd, keeper], TreeWatch(mounts), ConfigRenewal(sackd)
+    daemons, mends, renewal = [sackd, door.daemon(), keeper], TreeWatch(mounts), ConfigRenewal(sackd)
     watch = JailWatch(TRIAL, paths.SSH_BANNER, words=REFUSAL)
 
     def look() -> None:

@@ -7,6 +7,7 @@ PLUGIN = PREFIX / "lib/slurm-wlm/spank_jail.so"
 STOCK_PLUGIN = PREFIX / "lib/slurm-wlm/auth_slurm.so"
 """A plugin that came with Slurm itself, built for the same version."""
 JAIL_TRIAL = PREFIX / "libexec/jail_trial"
+SACK_DOOR = PREFIX / "libexec/sack_door"
 NO_DRIVER = PREFIX / "driver/no_driver.so"
 """What stands in for each library of NVIDIA's driver on a node without one."""
 DRIVER = Path("/run/node/driver")
@@ -28,6 +29,8 @@ SPOOL = Path("/var/spool/slurmd")
 SLURM_RUN = Path("/run/slurm")
 FETCHED = SLURM_RUN / "conf"
 """Where slurmd and sackd put the configuration that they fetched, or a link to it."""
+DOOR = SLURM_RUN / "door"
+"""What jobs and logins see in the place of SLURM_RUN."""
 CONTROLLER_RUN = Path("/run/slurmctld")
 ETC_SLURM = Path("/etc/slurm")
 ETC_ROOTS = Path("/etc/slurm-roots")

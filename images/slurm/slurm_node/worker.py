@@ -12,6 +12,7 @@ import node_health.node
 from slurm_node import (
     cgroups,
     container_leftovers,
+    door,
     driver,
     fetched,
     gpus,
@@ -57,6 +58,7 @@ def main() -> int:
         raise NodeError(sentence)
     user_namespaces.warn()
     tree.wait_for_root(jail)
+    door.prepare(paths.SPOOL / "conf-cache")
     # Before the tree is built: its bind of /sys takes the writable mounts along, for slurmstepd.
     groups = cgroups.make_writable()
     if node.processes:
@@ -84,7 +86,7 @@ def main() -> int:
         return sentence
 
     slurmd = Daemon("slurmd", command, environment, refuse, AS_BOOTED)
-    daemons = [slurmd]
+    daemons = [slurmd, door.daemon()]
     if driver.put_by_toolkit(mount_table()):
         daemons.append(Daemon("driver", [sys.executable, "-m", "slurm_node", "driver"]))
     mends = TreeWatch(mounts)

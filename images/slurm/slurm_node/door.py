@@ -1,0 +1,41 @@
+"""The door to Slurm's authentication for jobs and logins of this node (native/sack_door.c).
+
+The daemon's own socket answers whoever may reach it with a token of his id, root's too, and Slurm takes root of any
+token for its own. Jobs and logins therefore see the door's folder in the place of the daemon's (native/view.c).
+"""
+
+import shutil
+from pathlib import Path
+
+from slurm_node import paths
+from slurm_node.supervise import Daemon
+
+SOCKET = "sack.socket"
+MARK = ".door"
+"""By this Slurm's commands know that root of the jail asks them (native/root_guard.c)."""
+
+
+def prepare(configuration: Path | None, folder: Path = paths.DOOR) -> None:
+    """Makes the folder that stands for /run/slurm in jobs and logins.
+
+    Args:
+        configuration: where the fetched configuration lies, as they see it; None: beside the daemon's socket.
+        folder: is made anew.
+    """
+    folder.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    # Of a container before this one. On a login node the folder above is sackd's.
+    if folder.is_symlink():
+        folder.unlink()
+    elif folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(mode=0o755)
+    (folder / MARK).touch(mode=0o444)
+    if configuration is None:
+        (folder / paths.FETCHED.name).mkdir(mode=0o755)
+    else:
+        (folder / paths.FETCHED.name).symlink_to(configuration)
+
+
+def daemon() -> Daemon:
+    """Returns the program that stands there."""
+    return Daemon("door", [str(paths.SACK_DOOR), str(paths.DOOR / SOCKET), str(paths.SLURM_RUN / SOCKET)])

@@ -1,0 +1,30 @@
+/* Slurm's commands are made to need this (images/slurm/build_prefix.py): for root of the jail, to whom Slurm does not
+ * answer (sack_door.c), it says what to do, where Slurm would say that a socket was closed. In the pod's own root, where
+ * root is Slurm's administrator, there is no door. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef ROOT_GUARD_DOOR
+#define ROOT_GUARD_DOOR "/run/slurm/.door"
+#endif
+
+static const char *const harmless[] = {"--help", "--usage", "--version", "-V", NULL};
+
+/* The loader gives a library's constructor what it gives main. */
+__attribute__((constructor)) static void stand_guard(int argc, char *argv[]) {
+    if (getuid() != 0 || access(ROOT_GUARD_DOOR, F_OK))
+        return;
+    for (int i = 1; i < argc; i++)
+        for (size_t j = 0; harmless[j]; j++)
+            if (!strcmp(argv[i], harmless[j]))
+                return;
+    const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+    const char *name = argc < 1 ? "slurm" : slash ? slash + 1 : argv[0];
+    fprintf(stderr,
+            "%s: root of the jail is nobody to Slurm: run %s as yourself, without sudo, and programs of root by sudo "
+            "inside of a job. Administrators are named: slurm-user add NAME --admin\n",
+            name, name);
+    _exit(EXIT_FAILURE);
+}

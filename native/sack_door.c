@@ -1,0 +1,207 @@
+/* The jail's way to Slurm's authentication: stands at /run/slurm/sack.socket in jobs and logins.
+ *
+ *   sack_door LISTEN REAL
+ *
+ * The real socket (slurmd's or sackd's) gives a token of the id that connects, and Slurm takes uid 0 and SlurmUser of
+ * any token for itself. Root in the jail has both ids. So a connection from either, or from slurmrestd's, is refused
+ * here; any other is passed on by a child that has become its user for good, so that the real socket's own look at its
+ * peer says the same. */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SLURM_ID 64030
+#define SLURMREST_ID 64031
+#ifndef DOOR_SECONDS
+#define DOOR_SECONDS 20
+#endif
+/* So many at once in all, and of one user: one user cannot shut out the others. */
+#define ALL 256
+#define OF_ONE 64
+#define BACKLOG 128
+
+struct guest {
+    pid_t child;
+    uid_t uid;
+};
+
+static struct guest guests[ALL];
+
+static _Noreturn void fail(const char *what) {
+    fprintf(stderr, "sack_door: %s: %s\n", what, strerror(errno));
+    exit(EXIT_FAILURE);
+}
+
+static struct sockaddr_un address_of(const char *path) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof(address.sun_path)) {
+        errno = ENAMETOOLONG;
+        fail(path);
+    }
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    return address;
+}
+
+/* Bound aside and renamed, so that the name always leads to a door that answers. */
+static int listen_at(const char *path) {
+    char aside[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    if ((size_t)snprintf(aside, sizeof(aside), "%s.new", path) >= sizeof(aside)) {
+        errno = ENAMETOOLONG;
+        fail(path);
+    }
+    struct sockaddr_un address = address_of(aside);
+    int door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (door < 0 || (unlink(aside) && errno != ENOENT) ||
+        bind(door, (const struct sockaddr *)&address, sizeof(address)) || chmod(aside, 0777) || listen(door, BACKLOG) ||
+        rename(aside, path))
+        fail(path);
+    return door;
+}
+
+static bool is_refused(uid_t uid) {
+    return uid == 0 || uid == SLURM_ID || uid == SLURMREST_ID;
+}
+
+static bool write_all(int to, const char *bytes, ssize_t length) {
+    while (length > 0) {
+        ssize_t written = send(to, bytes, (size_t)length, MSG_NOSIGNAL);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return false;
+        bytes += written;
+        length -= written;
+    }
+    return true;
+}
+
+/* One way each, until the real socket has said all; it says nothing after the peer has gone. */
+static void pass_on(int peer, int real) {
+    char bytes[16384];
+    struct pollfd both[] = {{.fd = peer, .events = POLLIN}, {.fd = real, .events = POLLIN}};
+    for (;;) {
+        if (poll(both, 2, -1) < 0)
+            return;
+        if (both[1].revents) {
+            ssize_t length = read(real, bytes, sizeof(bytes));
+            if (length <= 0 || !write_all(peer, bytes, length))
+                return;
+        }
+        if (both[0].revents) {
+            ssize_t length = read(peer, bytes, sizeof(bytes));
+            if (length < 0 || (length > 0 && !write_all(real, bytes, length)))
+                return;
+            if (length == 0) {
+                shutdown(real, SHUT_WR);
+                both[0].fd = -1;
+            }
+        }
+    }
+}
+
+static _Noreturn void serve(int peer, const struct ucred *who, const char *path) {
+    struct sockaddr_un address = address_of(path);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    alarm(DOOR_SECONDS);
+    if (setgroups(0, NULL) || setresgid(who->gid, who->gid, who->gid) || setresuid(who->uid, who->uid, who->uid) ||
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) ||
+        prctl(PR_SET_PDEATHSIG, SIGKILL))
+        _exit(EXIT_FAILURE);
+    int real = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (real < 0 || connect(real, (const struct sockaddr *)&address, sizeof(address)))
+        _exit(EXIT_FAILURE);
+    pass_on(peer, real);
+    _exit(EXIT_SUCCESS);
+}
+
+static struct guest *place_for(uid_t uid) {
+    struct guest *place = NULL;
+    int of_user = 0;
+    for (size_t i = 0; i < ALL; i++) {
+        if (!guests[i].child)
+            place = &guests[i];
+        else
+            of_user += guests[i].uid == uid;
+    }
+    return of_user < OF_ONE ? place : NULL;
+}
+
+static bool is_full(void) {
+    for (size_t i = 0; i < ALL; i++)
+        if (!guests[i].child)
+            return false;
+    return true;
+}
+
+static void let_in(int peer, const char *real) {
+    struct ucred who;
+    socklen_t size = sizeof(who);
+    if (getsockopt(peer, SOL_SOCKET, SO_PEERCRED, &who, &size) || is_refused(who.uid))
+        return;
+    struct guest *place = place_for(who.uid);
+    if (!place) {
+        fprintf(stderr, "sack_door: user %u has %d connections open: refusing one more\n", (unsigned)who.uid, OF_ONE);
+        return;
+    }
+    pid_t child = fork();
+    if (child == 0)
+        serve(peer, &who, real);
+    if (child > 0)
+        *place = (struct guest){.child = child, .uid = who.uid};
+}
+
+static void reap(void) {
+    pid_t child;
+    while ((child = waitpid(-1, NULL, WNOHANG)) > 0)
+        for (size_t i = 0; i < ALL; i++)
+            if (guests[i].child == child)
+                guests[i] = (struct guest){0};
+}
+
+static int watch_children(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    int ends = sigprocmask(SIG_BLOCK, &set, NULL) ? -1 : signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (ends < 0)
+        fail("signals of children");
+    return ends;
+}
+
+int main(int argc, char *argv[]) {
+    struct signalfd_siginfo ended;
+    if (argc != 3) {
+        fprintf(stderr, "usage: sack_door LISTEN REAL\n");
+        return EXIT_FAILURE;
+    }
+    int ends = watch_children(), door = listen_at(argv[1]);
+    for (;;) {
+        /* With all places taken, who comes waits in the socket's own queue. */
+        struct pollfd both[] = {{.fd = ends, .events = POLLIN}, {.fd = is_full() ? -1 : door, .events = POLLIN}};
+        if (poll(both, 2, -1) < 0 && errno != EINTR)
+            fail("poll");
+        while (read(ends, &ended, sizeof(ended)) > 0)
+            ;
+        reap();
+        int peer = both[1].revents & POLLIN ? accept4(door, NULL, NULL, SOCK_CLOEXEC) : -1;
+        if (peer >= 0) {
+            let_in(peer, argv[2]);
+            close(peer);
+        }
+    }
+}

@@ -1,0 +1,187 @@
+"""The door to Slurm's authentication: who is refused, and as whom the others come through."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="becomes other users")
+
+ALICE, BOB, SLURM, SLURMREST = 1000, 1001, 64030, 64031
+OF_ONE = 64
+ASK = """
+import socket, sys
+with socket.socket(socket.AF_UNIX) as door:
+    door.settimeout(20)
+    door.connect(sys.argv[1])
+    try:
+        door.sendall(b"who am I")
+        door.shutdown(socket.SHUT_WR)
+        print(door.recv(100).decode(), end="")
+    except OSError:
+        pass
+"""
+
+
+class Real:
+    """Plays the daemon's socket: says whom it takes its peer for, after all that he has to say."""
+
+    def __init__(self, path: Path) -> None:
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        path.chmod(0o777)
+        self._listener.listen(200)
+        self.heard: list[bytes] = []
+        threading.Thread(target=self._answer, daemon=True).start()
+
+    def _answer(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                peer, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
+
+    def _serve(self, peer: socket.socket) -> None:
+        with peer, contextlib.suppress(OSError):
+            pid, uid, gid = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            said = b""
+            while part := peer.recv(100):
+                said += part
+            self.heard.append(said)
+            status = Path(f"/proc/{pid}/status").read_text()
+            rights = [line.split()[1] for line in status.splitlines() if line.startswith(("CapEff", "CapPrm"))]
+            peer.sendall(
+                f"{uid} {gid} {set(rights)} {status.partition('Groups:')[2].split(chr(10))[0].split()}".encode()
+            )
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+class Door:
+    """A door between a folder that everybody may reach and the played socket."""
+
+    def __init__(self, program: Path, folder: Path) -> None:
+        self.path = folder / "sack.socket"
+        self.real = Real(folder / "real.socket")
+        self.log = (folder / "log").open("w+")
+        command = [program, self.path, folder / "real.socket"]
+        self.process = subprocess.Popen(command, stderr=self.log, env={"ASAN_OPTIONS": "detect_leaks=0"})
+        deadline = time.monotonic() + 20
+        while not self.path.exists():
+            assert self.process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)  # The door tells nobody that it is there but by its socket.
+
+    def ask(self, uid: int, *prefix: str) -> str:
+        """What the real socket says to somebody who comes through the door."""
+        become = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
+        asked = subprocess.run(
+            [*become, *prefix, "/usr/bin/python3", "-I", "-c", ASK, str(self.path)],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert asked.returncode == 0, asked.stderr
+        return asked.stdout
+
+    def connect(self, uid: int, count: int) -> list[socket.socket]:
+        """Connections of somebody who says nothing."""
+        os.setresuid(uid, uid, 0)
+        try:
+            made = [socket.socket(socket.AF_UNIX) for _ in range(count)]
+            for each in made:
+                each.connect(str(self.path))
+            return made
+        finally:
+            os.setresuid(0, 0, 0)
+
+
+@pytest.fixture
+def door(make: Callable[..., Path], tmp_path: Path) -> Iterator[Door]:
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_mode & 0o055 == 0:  # pytest's own
+            folder.chmod(0o755)
+    made = Door(make("sack_door_probe", tmp_path), tmp_path)
+    yield made
+    made.process.kill()
+    made.process.wait()
+    made.real.close()
+
+
+def through(uid: int) -> str:
+    return f"{uid} {uid} {{'0000000000000000'}} []"
+
+
+def test_a_user_comes_through_as_himself_without_any_right(door: Door) -> None:
+    assert door.ask(ALICE) == through(ALICE)
+    assert door.ask(BOB) == through(BOB)
+    assert door.real.heard == [b"who am I"] * 2
+
+
+@pytest.mark.parametrize("uid", [0, SLURM, SLURMREST])
+def test_root_and_slurms_own_ids_do_not_come_through(door: Door, uid: int) -> None:
+    assert door.ask(uid) == ""
+    assert door.real.heard == []
+    assert door.ask(ALICE) == through(ALICE)
+
+
+def test_root_of_a_user_namespace_is_the_user_who_made_it(door: Door) -> None:
+    assert door.ask(ALICE, "unshare", "--user", "--map-root-user") == through(ALICE)
+
+
+def test_one_who_says_nothing_is_sent_away_and_one_user_does_not_shut_out_the_others(door: Door) -> None:
+    silent = door.connect(ALICE, OF_ONE + 10)
+    assert door.ask(BOB) == through(BOB)
+    began = time.monotonic()
+    for each in silent:
+        each.settimeout(30)
+        with contextlib.suppress(ConnectionError):
+            assert each.recv(1) == b""
+        each.close()
+    assert time.monotonic() - began < 20
+    assert door.ask(ALICE) == through(ALICE)
+    door.log.seek(0)
+    assert f"user {ALICE} has {OF_ONE} connections open: refusing one more" in door.log.read()
+
+
+def test_a_new_door_takes_the_place_of_one_that_was_killed(
+    door: Door, make: Callable[..., Path], tmp_path: Path
+) -> None:
+    door.process.kill()
+    door.process.wait()
+    with pytest.raises(AssertionError):
+        door.ask(ALICE)
+    again = subprocess.Popen([tmp_path / "sack_door_probe", door.path, tmp_path / "real.socket"])
+    try:
+        deadline = time.monotonic() + 20
+        while True:
+            with contextlib.suppress(AssertionError):
+                assert door.ask(ALICE) == through(ALICE)
+                break
+            assert time.monotonic() < deadline
+    finally:
+        again.kill()
+        again.wait()
+
+
+def test_slurms_commands_tell_root_of_the_jail_what_to_do_and_nobody_else(
+    make: Callable[..., Path], tmp_path: Path
+) -> None:
+    probe = make("root_guard_probe", tmp_path)
+    assert subprocess.run([probe], capture_output=True, text=True, check=True).stdout == "asked Slurm\n", "no door"
+    (tmp_path / "door").touch()
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_mode & 0o055 == 0:
+            folder.chmod(0o755)
+    refused = subprocess.run([probe, "-n1"], capture_output=True, text=True, check=False)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith("root_guard_probe: root of the jail is nobody to Slurm: run root_guard_probe as")
+    assert subprocess.run([probe, "--version"], capture_output=True, text=True, check=True).stdout == "asked Slurm\n"
+    as_alice = ["setpriv", f"--reuid={ALICE}", f"--regid={ALICE}", "--clear-groups", probe]
+    assert subprocess.run(as_alice, capture_output=True, text=True, check=True).stdout == "asked Slurm\n"
