@@ -111,6 +111,18 @@ def _jail(config: Mapping[str, Any]) -> Iterator[Problem]:
 def _login(config: Mapping[str, Any]) -> Iterator[Problem]:
     login = _map(config.get("login"))
     yield from _duplicates("name", _rows(login.get("users")), ("login", "users"))
+    unaccounted = _map(config.get("accounting")).get("mode", "off") == "off"
+    for index, row in _rows(login.get("users")):
+        levels = [key for key in ("admin", "operator") if row.get(key) is True]
+        if len(levels) > 1:
+            want = "one of admin and operator: Slurm gives a person one AdminLevel"
+            yield Problem(("login", "users", index, "operator"), True, want)
+        for key in levels if unaccounted else []:
+            want = (
+                "accounting.mode mariadb or external: Slurm keeps its administrators there; without it, administer by "
+                f"`kubectl exec {names.CONTROLLER}-0 -- scontrol`"
+            )
+            yield Problem(("login", "users", index, key), True, want)
     service = _map(login.get("service"))
     if service.get("type") == "NodePort" and service.get("loadBalancerSourceRanges"):
         got = service["loadBalancerSourceRanges"]

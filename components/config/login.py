@@ -44,6 +44,16 @@ class User(Model):
     name: UserName = setting("Login name.")
     ssh_public_keys: list[SshPublicKey] = setting("Keys that may log in, one OpenSSH line each.", min_length=1)
     sudo: bool = setting("Whether the user may become root in the jail.", default=False)
+    admin: bool = setting("Whether the user administers Slurm (AdminLevel=Administrator in slurmdbd).", default=False)
+    operator: bool = setting(
+        "Whether the user operates Slurm (AdminLevel=Operator): all jobs and nodes, not accounts' administrators.",
+        default=False,
+    )
+
+    @property
+    def admin_level(self) -> str:
+        """Slurm's AdminLevel; empty for an ordinary user."""
+        return "Administrator" if self.admin else "Operator" if self.operator else ""
 
 
 class LoginLimits(Model):

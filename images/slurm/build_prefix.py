@@ -19,7 +19,7 @@ STEPD = PREFIX / "sbin" / "slurmstepd"
 GUARD = "stepd_guard.so"
 """What slurmstepd is made to need, so that it starts no step without it (native/stepd_guard.c)."""
 ROOT_GUARD = "root_guard.so"
-"""What Slurm's commands are made to need, so that root of the jail reads whom Slurm listens to (native/root_guard.c)."""
+"""What Slurm's commands are made to need: root of the jail reads whom Slurm listens to (native/root_guard.c)."""
 DAEMONS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "sackd", "slurmstepd")
 LOADED_BY_NAME = ("libgcc_s.so.1", "libnss_extrausers.so.2")
 """Libraries that glibc opens at run time, so that no dependency names them."""

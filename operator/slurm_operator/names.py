@@ -40,6 +40,7 @@ JWT_KEY_FILE = "/run/secrets/slurm/jwt.key"
 REST_AUTHORITY_FILE = "/run/secrets/rest-authority/ca.crt"
 SLURM_USER = "slurm"
 REST_API = "/slurm/v0.0.45"
+REST_DATABASE_API = "/slurmdb/v0.0.45"
 HEALTH_PORT = 8080
 
 SCALE_IN_REASON = "pulumi-slurm:scale-in"

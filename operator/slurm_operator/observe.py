@@ -112,6 +112,8 @@ def read_cluster(body: Object) -> Cluster:
         accounting=spec.get("accounting", ""),
         rehearsal_url=spec["rehearsal"]["url"],
         closed=frozenset(configuration.get("closed", ())),
+        administrators=spec.get("administrators", {}),
+        appointed=body.get("status", {}).get("administrators") or {},
     )
 
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from slurm_operator import actions, configuring, names, node_sets, observe, report
+from slurm_operator import actions, administrators, configuring, names, node_sets, observe, report
 from slurm_operator.decisions import accounting, config, daemons, deletion, serving, status
 from slurm_operator.decisions.findings import Finding, Findings
 from slurm_operator.decisions.pace import Pace
@@ -45,6 +45,7 @@ class Reconciler:
         self._rest: SlurmRest | None = None
         self._node_sets = node_sets.NodeSets(api, lease)
         self._configuration = configuring.Configuration(api, lease)
+        self._administrators = administrators.Administrators(api, lease)
         self._mirror = Mirror(api, wake, observe.machine_shape)
 
     async def close(self) -> None:
@@ -96,8 +97,11 @@ class Reconciler:
         found, closed = await self._configuration.bring(rest, body, seen, running, jobs, declared=declared)
         found.add(self._configuration.judge_nodes(slurm.nodes, running))
         found.wrong += moved
+        told, appointed = await self._administrators.bring(rest, body, seen)
+        found.add(told)
         mark = "" if isinstance(running, Unknown) else config.mark(running.parameters)
-        return await self._say(body, set_bodies, seen, served, found, {"running": mark, "closed": sorted(closed)})
+        configuration = {"running": mark, "closed": sorted(closed)}
+        return await self._say(body, set_bodies, seen, served, found, configuration, appointed)
 
     async def _move_controller(self, rest: SlurmRest, body: Object, seen: Kubernetes) -> list[Finding]:
         decided = daemons.controller(seen)
@@ -143,6 +147,7 @@ class Reconciler:
         served: node_sets.Served,
         configured: Findings,
         configuration: Mapping[str, object],
+        appointed: Mapping[str, str],
     ) -> Pace:
         all_sets, all_counts = Findings(), []
         for each in seen.node_sets:
@@ -168,6 +173,7 @@ class Reconciler:
             "revision": seen.cluster.revision if complete else body.get("status", {}).get("revision"),
             "nodes": {key: value for key, value in dataclasses.asdict(counts).items() if value is not None},
             "configuration": {key: value for key, value in configuration.items() if value} or None,
+            "administrators": dict(appointed) or None,
         }
         await report.write_status(self._api, self._lease, body, conditions, fields)
         told = {each.type: each.status for each in conditions}

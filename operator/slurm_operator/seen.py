@@ -204,7 +204,10 @@ class NodeSet:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cluster:
-    """The SlurmCluster resource, and the partitions that its status says were closed to empty them."""
+    """The SlurmCluster resource, and what its status keeps: partitions closed to empty them, administrators appointed.
+
+    `administrators` and `appointed` are name → AdminLevel.
+    """
 
     name: str
     revision: str
@@ -217,6 +220,8 @@ class Cluster:
     accounting: str = ""
     rehearsal_url: str = ""
     closed: frozenset[str] = frozenset()
+    administrators: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    appointed: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -164,6 +164,17 @@ class SlurmRest:
         wanted = {"name": name, "partition": {"state": [state]}}
         await self._call("set_partition", "POST", "/partitions/", {"partitions": [wanted]})
 
+    async def administrators(self) -> dict[str, str]:
+        """Ask slurmdbd who administers Slurm: name → AdminLevel, Administrator or Operator."""
+        answer = await self._read("administrators", f"{names.REST_DATABASE_API}/users/") or {}
+        levels = {_text(user, "name"): _states(user, "administrator_level") for user in _items(answer, "users")}
+        return {name: level for name, (level, *_) in levels.items() if level in ("Administrator", "Operator")}
+
+    async def appoint(self, levels: Mapping[str, str]) -> None:
+        """Set AdminLevels in slurmdbd, which makes users that it does not know."""
+        users = [{"name": name, "administrator_level": [level]} for name, level in levels.items()]
+        await self._call("appoint", "POST", f"{names.REST_DATABASE_API}/users/", {"users": users})
+
     async def _read(self, call: str, path: str, params: dict[str, str] | None = None) -> dict[str, Any] | None:
         """Read, a second time if slurmrestd was away or the token was not accepted."""
         try:
@@ -197,7 +208,8 @@ class SlurmRest:
             headers = {"X-SLURM-USER-TOKEN": self._user_token()}
             # httpx limits each read; a server that drips bytes is stopped by the limit on the whole.
             async with asyncio.timeout(DEADLINE_SECONDS):
-                url = self.url + names.REST_API + path
+                api = "" if path.startswith(names.REST_DATABASE_API) else names.REST_API
+                url = self.url + api + path
                 return await self._client.request(method, url, params=params, json=body, headers=headers)
         except (*NO_ANSWER, TimeoutError) as error:
             if distrust := _distrust(error):

@@ -131,6 +131,9 @@ PLAYED = {
         echo "$*" >> "$PLAY/sacctmgr.log"
         id -u >> "$PLAY/who.log"
         case "$*" in
+        *"show user"*) [ ! -e "$PLAY/level" ] || cat "$PLAY/level";;
+        *"modify user"*) echo "$*" | sed 's/.*adminlevel=//' > "$PLAY/level";;
+        *"add user"*) echo None > "$PLAY/level";;
         *"show account"*) sed -n 's/.*add account //p' "$PLAY/sacctmgr.log";;
         *"show assoc"*) name=$(echo "$*" | sed 's/.*user=\\([^ ]*\\).*/\\1/')
             sed -n "s/.*add user $name account=//p" "$PLAY/sacctmgr.log";;
@@ -160,6 +163,9 @@ class Jail:
             program.chmod(0o755)
         for name in ("home", "etc", "play"):
             (folder / name).mkdir()
+        for each in (folder, *folder.parents):
+            if each.stat().st_mode & 0o055 == 0:  # pytest's own
+                each.chmod(0o755)
         folder.chmod(0o755)
         for name in ("passwd", "group", "shadow", "gshadow"):
             lines = Path("/etc", name).read_text().splitlines()
@@ -206,6 +212,19 @@ def test_a_user_is_made_with_home_keys_sudo_and_account(jail: Jail) -> None:
     again = jail.slurm_user("add", "alice", "--key", "-", "--sudo", "--account", "team", text=key(1))
     assert again.stdout == "alice is as wanted already\n", again.stderr
     assert "add" not in (jail.folder / "play/sacctmgr.log").read_text().removeprefix(told)
+
+
+def test_an_administrator_is_appointed_and_made_an_ordinary_user_again(jail: Jail) -> None:
+    refused = jail.slurm_user("add", "carol", "--admin")
+    assert (refused.returncode, "give carol one with --account" in refused.stderr) == (1, True), refused
+    for option, level in (("--admin", "Administrator"), ("--operator", "Operator"), ("--no-admin", "None")):
+        done = jail.slurm_user("add", "carol", "--account", "team", option)
+        assert done.returncode == 0, done.stderr
+        assert user_plan.LEVELS[level].format("carol") in done.stdout
+        assert (jail.folder / "play/level").read_text() == f"{level}\n"
+        assert jail.slurm_user("add", "carol", option).stdout == "carol is as wanted already\n"
+    without = jail.slurm_user("add", "carol", "--admin", ACCOUNTING="(null)")
+    assert "accounting.mode is off" in without.stderr
 
 
 def test_slurm_is_asked_by_the_person_who_came_by_sudo_and_never_by_root(jail: Jail) -> None:

@@ -38,6 +38,7 @@ class FakeSlurm:
         self.last_update = int(time.time())
         self.fault: Fault = ""
         self.partitions: dict[str, str] = {}
+        self.levels: dict[str, str] = {"root": "Administrator"}
         self.parameters = ["enable_configless"]
         self.communication: list[str] = []
         self.started = int(time.time())
@@ -263,6 +264,10 @@ class _Handler(BaseHTTPRequestHandler):
         if (method, path) == ("GET", "/conf"):
             shown = {"SlurmctldParameters": slurm.parameters, "CommunicationParameters": slurm.communication}
             return 200, {"slurm_conf": shown, "slurm_conf_meta": {"BOOT_TIME": slurm.started}, **fine}
+        if path == "/slurmdb/v0.0.45/users/":
+            slurm.levels |= {each["name"]: each["administrator_level"][0] for each in (body or {"users": []})["users"]}
+            users = [{"name": name, "administrator_level": [level]} for name, level in slurm.levels.items()]
+            return 200, {**({} if body else {"users": users}), **fine}
         if path.startswith("/partition"):
             return self._partition(path, body)
         if (method, path) == ("GET", "/jobs/"):

@@ -130,6 +130,15 @@ def test_a_partition_is_closed_and_an_unknown_one_has_no_state(fake: FakeSlurmre
     assert ask(fake, key_file, work) == ("DRAIN", "")
 
 
+def test_administrators_are_read_and_appointed(fake: FakeSlurmrestd, key_file: Path) -> None:
+    async def work(rest: slurm_rest.SlurmRest) -> tuple[dict[str, str], dict[str, str]]:
+        before = await rest.administrators()
+        await rest.appoint({"boss": "Operator", "root": "None"})
+        return before, await rest.administrators()
+
+    assert ask(fake, key_file, work) == ({"root": "Administrator"}, {"boss": "Operator"})
+
+
 def test_the_fakes_states_are_slurms() -> None:
     states = DOCUMENT["components"]["schemas"]["v0.0.45_node"]["properties"]["state"]["items"]["enum"]
     assert {"IDLE", "MIXED", "DOWN", "DRAIN", "DYNAMIC_NORM", "RESERVED", "PLANNED", "COMPLETING"} <= set(states)

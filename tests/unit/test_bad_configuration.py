@@ -53,6 +53,11 @@ BAD: list[tuple[str, Any, str]] = [
         "pulumi-slurm:jail.storage.nfs.connections: got 17; want 16 or less",
     ),
     ("login.users", [{**USER, "shell": "zsh"}], "pulumi-slurm:login.users[0].shell: got 'zsh'; want no such key"),
+    (
+        "login.users",
+        [{**USER, "admin": True, "operator": True}],
+        "pulumi-slurm:login.users[0].operator: got true; want one of admin and operator",
+    ),
     # Wrong units and types.
     (
         "nodeSets.0.resources.memory",
@@ -569,3 +574,13 @@ def test_an_operator_that_sees_no_kubernetes_nodes_replaces_none() -> None:
     with pytest.raises(ConfigurationError) as refused:
         parse(raw)
     assert "pulumi-slurm:nodeSets[0].reactions.replace: got true; want false beside operator" in str(refused.value)
+
+
+@pytest.mark.parametrize("key", ["admin", "operator"])
+def test_an_administrator_without_accounting_is_refused(key: str) -> None:
+    raw = changed("login.users", [{**USER, key: True}], changed("accounting", {"mode": "off"}))
+    with pytest.raises(ConfigurationError) as refused:
+        parse(raw)
+    assert f"pulumi-slurm:login.users[0].{key}: got true; want accounting.mode mariadb or external" in str(
+        refused.value
+    )

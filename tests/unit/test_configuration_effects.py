@@ -367,6 +367,18 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
         [SSH_KEY, f"{SSH_KEY}2"],
     ),
     ("login.users.sudo", True, lambda c: variable(c, "Job", job(c), "SLURM_USERS")[0]["sudo"], True),
+    (
+        "login.users.admin",
+        True,
+        lambda c: slurm_cluster.cluster_resource(c)["spec"].get("administrators"),
+        {"alice": "Administrator"},
+    ),
+    (
+        "login.users.operator",
+        True,
+        lambda c: slurm_cluster.cluster_resource(c)["spec"].get("administrators"),
+        {"alice": "Operator"},
+    ),
     ("login.limits.memoryPerUser", "1Gi", login("memoryMib"), 1024),
     ("login.limits.cpuPerUser", "1500m", login("cpuMillis"), 1500),
     ("login.limits.processesPerUser", 99, login("processes"), 99),

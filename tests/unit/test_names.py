@@ -20,7 +20,7 @@ from components import crd_policy, names, slurm_cluster
 from components.config import parse
 from components.config.node_sets import Update
 from components.operator import CRD_FOLDER
-from tests.unit.samples import DIRECTORY, GPU_SET, SSH_KEY, changed
+from tests.unit.samples import DIRECTORY, GPU_SET, SSH_KEY, changed, config_with
 
 CHECKOUT = Path(__file__).parents[2]
 CONFIG = parse(
@@ -142,7 +142,7 @@ def test_the_users_ids_are_the_images() -> None:
 
 def test_a_changed_crd_has_a_new_edition() -> None:
     """Whoever changes a CRD raises `edition` in both, and adds it here: an older program then leaves it alone."""
-    editions = {"1": "2ed0c599c8c2d51b", "2": "59d4a184be0f770f"}
+    editions = {"1": "2ed0c599c8c2d51b", "2": "59d4a184be0f770f", "3": "9fd36b4399f40ace"}
     crds = [yaml.safe_load(file.read_text()) for file in sorted(CRD_FOLDER.glob("*.yaml"))]
     (edition,) = {crd["metadata"]["annotations"][crd_policy.EDITION] for crd in crds}
     content = json.dumps([crd["spec"] for crd in crds], sort_keys=True)
@@ -160,7 +160,8 @@ def test_the_crds_are_those_of_the_resources_that_the_program_makes() -> None:
         crd["spec"]["names"]["kind"]: crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
         for crd in crds
     }
-    cluster = {**slurm_cluster.cluster_resource(CONFIG)["spec"], "revision": "x"}
+    people = [{"name": "boss", "sshPublicKeys": [SSH_KEY], "admin": True}]
+    cluster = {**slurm_cluster.cluster_resource(config_with("login.users", people))["spec"], "revision": "x"}
     h100 = CONFIG.node_sets[0].model_copy(update={"update": Update(deadline="1h")})
     node_set = slurm_cluster.node_set_resource(CONFIG, h100)["spec"]
     assert cluster.keys() == properties["SlurmCluster"]["properties"].keys()

@@ -35,7 +35,6 @@ def who_asks() -> int | None:
 def run(*words: str, seconds: float = SECONDS) -> str:
     """Runs a program and returns what it printed; Slurm's commands run as the person who came by sudo.
 
-
     Raises:
         Refused: it is not there, failed, or took too long; with its own words.
     """

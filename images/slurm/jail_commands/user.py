@@ -27,7 +27,8 @@ EXAMPLES = """
 Give it again to change something: what is there already is left as it is. The user is on every node at once.
 
   sudo slurm-user add alice --key alice.pub --account team
-  sudo slurm-user add bob --key - --sudo < bob.pub          sudo: a Slurm administrator too
+  sudo slurm-user add bob --key - --sudo < bob.pub          root in the jail, and nobody to Slurm
+  sudo slurm-user add carol --account team --admin          administers Slurm, as herself; not root
   sudo slurm-user add alice --group docker --no-sudo
   sudo slurm-user remove alice                              /home/alice stays
   sudo slurm-user remove alice --delete-home
@@ -62,8 +63,9 @@ def command(arguments: Sequence[str]) -> None:
         options.sudo,
         tuple(options.group),
         tuple(user_plan.check_account(each) for each in options.account),
+        options.level,
     )
-    if wanted.accounts and not has_accounting():
+    if (wanted.accounts or wanted.level) and not has_accounting():
         raise Refused("this cluster has no accounts: pulumi-slurm:accounting.mode is off in the stack's config")
     add(wanted)
 
@@ -71,7 +73,7 @@ def command(arguments: Sequence[str]) -> None:
 def add(wanted: Wanted) -> None:
     """Makes the user as wanted."""
     for attempt in range(1, ATTEMPTS + 1):
-        seen = look(wanted.name, with_accounts=bool(wanted.accounts))
+        seen = look(wanted.name, with_accounts=bool(wanted.accounts or wanted.level))
         actions = user_plan.additions(seen, wanted)
         try:
             carry_out(wanted.name, actions)
@@ -98,8 +100,12 @@ def parser() -> argparse.ArgumentParser:
     )
     make.add_argument("name")
     make.add_argument("--key", action="append", default=[], metavar="FILE", help="OpenSSH public key; - for stdin")
-    make.add_argument("--sudo", action="store_true", default=None, help="may become root, and so administer Slurm")
+    make.add_argument("--sudo", action="store_true", default=None, help="may become root in the jail")
     make.add_argument("--no-sudo", dest="sudo", action="store_false", help="may no more")
+    levels = {"--admin": "Administrator", "--operator": "Operator", "--no-admin": "None"}
+    for option, level in levels.items():
+        says = user_plan.LEVELS[level].format("NAME")
+        make.add_argument(option, dest="level", action="store_const", const=level, default="", help=says)
     make.add_argument("--group", action="append", default=[], help="a group to be in; may be given again")
     make.add_argument("--account", action="append", default=[], help="a Slurm account, made if missing")
     drop = kinds.add_parser("remove", help="remove a user; the home stays unless you say otherwise")
@@ -136,6 +142,7 @@ def look(name: str, *, with_accounts: bool) -> Seen:
         groups=frozenset(each.gr_name for each in groups if name in each.gr_mem),
         known_accounts=rows("account", "format=account") if with_accounts else frozenset(),
         accounts=rows("assoc", "where", f"user={name}", "format=account") if with_accounts else frozenset(),
+        level=next(iter(rows("user", "where", f"name={name}", "format=adminlevel")), "") if with_accounts else "",
         sudo_group=next((each for each in SUDO_GROUPS if any(each == group.gr_name for group in groups)), "sudo"),
     )
 

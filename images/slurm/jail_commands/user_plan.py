@@ -15,6 +15,12 @@ LAST_ID = 59999
 """Debian's range for people; images/slurm/slurm_node/accounts.py has the same."""
 FIRST_FOREIGN_ID = 65_536
 """From here on ids are a directory's to give; nobody gets one here."""
+LEVELS = {
+    "Administrator": "{} administers Slurm, as himself and without sudo",
+    "Operator": "{} operates Slurm, as himself and without sudo",
+    "None": "{} is an ordinary user of Slurm",
+}
+"""Slurm's AdminLevels, and what they mean."""
 _NAME = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
 _ACCOUNT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 _KEY = re.compile(r"(?P<type>(ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+) (?P<blob>[A-Za-z0-9+/]+=*)( [^\n]*)?")
@@ -38,6 +44,7 @@ class Seen:
         known_accounts: Slurm accounts of the cluster.
         accounts: Slurm accounts of the user.
         sudo_group: the group that may become root.
+        level: AdminLevel in Slurm; empty if Slurm's accounting does not know the user.
     """
 
     uid: int | None = None
@@ -48,6 +55,7 @@ class Seen:
     known_accounts: frozenset[str] = frozenset()
     accounts: frozenset[str] = frozenset()
     sudo_group: str = "sudo"
+    level: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,7 @@ class Wanted:
 
     Attributes:
         sudo: True: becomes root; False: no more; None: as it is.
+        level: AdminLevel in Slurm (Administrator, Operator, None); empty: as it is.
     """
 
     name: str
@@ -63,6 +72,7 @@ class Wanted:
     sudo: bool | None = None
     groups: tuple[str, ...] = ()
     accounts: tuple[str, ...] = ()
+    level: str = ""
 
 
 @dataclass(frozen=True)
@@ -169,6 +179,11 @@ def additions(seen: Seen, wanted: Wanted) -> list[Action]:
         if account not in seen.accounts:
             join = ("sacctmgr", "--immediate", "add", "user", name, f"account={account}")
             actions.append(Command(join, f"{name} may use the Slurm account {account}"))
+    if wanted.level and wanted.level != (seen.level or "None"):
+        if not (seen.level or wanted.accounts):
+            raise Refused(f"Slurm keeps administrators among the users of accounts: give {name} one with --account")
+        appoint = ("sacctmgr", "--immediate", "modify", "user", name, "set", f"adminlevel={wanted.level}")
+        actions.append(Command(appoint, LEVELS[wanted.level].format(name)))
     return actions
 
 
