@@ -12,6 +12,8 @@ from typing import Any
 from devcluster.progress import StepFailed
 
 USER = "dev"
+ADMIN = "admin"
+"""Who administers Slurm in the dev cluster; has the same key."""
 CONNECT_DEADLINE_SECONDS = 15
 
 

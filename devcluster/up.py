@@ -14,7 +14,7 @@ from typing import Any
 from devcluster import first_job, images, node_cli, toolchain
 from devcluster.bootstrap import CHECKOUT, cache_folder
 from devcluster.instance import Instance
-from devcluster.login import USER, Login
+from devcluster.login import ADMIN, USER, Login
 from devcluster.progress import Step, StepFailed, say
 from devcluster.stack import Stack
 
@@ -156,10 +156,13 @@ def apply_stack(cluster: Cluster, references: Mapping[str, str]) -> None:
 
 def facts(cluster: Cluster, references: Mapping[str, str]) -> dict[str, Any]:
     """What only this instance knows, by config key."""
+    keys = {"sshPublicKeys": [cluster.login.public_key()]}
     return {
         "images": {name: references[name] for name in ("slurm", "operator", "database")},
         "jail": {"image": references["jail"]},
-        "login": {"users": [{"name": USER, "sshPublicKeys": [cluster.login.public_key()], "sudo": True}]},
+        "login": {
+            "users": [{"name": USER, **keys, "sudo": True}, {"name": ADMIN, **keys, "sudo": True, "admin": True}]
+        },
     }
 
 

@@ -85,7 +85,7 @@ def test_too_much_memory_is_told_in_slurms_words_and_kept_in_its_records(slurm: 
 def test_root_in_a_job_lifts_nothing(slurm: Slurm) -> None:
     tries = "\n".join(f"( {line} ) >/dev/null 2>&1 && echo 'lifted: {name}'" for name, line in LIFTS.items())
     slurm.sh(f"cat > lifts <<'SHELL'\n{OWN_GROUP}\n{tries}\ntrue\nSHELL").ok()
-    tried = slurm.sh("sudo srun -Q -n1 --mem=100 sh -c 'id -u; sh lifts; echo end'", seconds=180).ok()
+    tried = slurm.sh("srun -Q -n1 --mem=100 sudo sh -c 'id -u; sh lifts; echo end'", seconds=180).ok()
     assert tried.splitlines() == ["0", "end"]
 
 
