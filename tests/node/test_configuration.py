@@ -1,0 +1,151 @@
+"""The configuration of a node: what slurmctld answers, and nothing else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from slurm_node import configuration, fetched, slurmd_port
+from slurm_node.config_renewal import ANSWER_SECONDS, EVERY_SECONDS, ConfigRenewal
+
+FILES = {"slurm.conf": "ClusterName=x\n", "plugstack.conf": "required x\n"}
+
+
+class Asked:
+    """A question that is answered at the given look, or never."""
+
+    def __init__(self, at: int | None, files: dict[str, str] | None = None, *, over: bool = False) -> None:
+        self._left, self._files, self._over = at, files or FILES, over
+        self.ended = False
+
+    def files(self) -> dict[str, str] | None:
+        if self._left is None:
+            return None
+        self._left -= 1
+        return self._files if self._left < 0 else None
+
+    def is_over(self) -> bool:
+        return self._over
+
+    def end(self) -> None:
+        self.ended = True
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def ask(*asked: Asked) -> tuple[dict[str, str] | None, float]:
+    clock, left = Clock(), list(asked)
+    found = configuration.fetch(lambda: left.pop(0) if left else Asked(None), clock=clock, sleep=clock.sleep)  # type: ignore[arg-type, return-value]
+    return found, clock.now
+
+
+def test_files_are_taken_as_soon_as_all_are_there() -> None:
+    asked = Asked(3)
+    files, seconds = ask(asked)
+    assert files == FILES
+    assert seconds < 0.1
+    assert asked.ended
+
+
+def test_a_slurmd_that_waits_after_a_failure_is_started_anew() -> None:
+    silent = Asked(None)
+    files, seconds = ask(silent, Asked(0))
+    assert files == FILES
+    assert configuration.ATTEMPT_SECONDS <= seconds < 10
+    assert silent.ended
+
+
+def test_one_that_has_ended_is_not_waited_for() -> None:
+    files, seconds = ask(Asked(None, over=True), Asked(0))
+    assert files == FILES
+    assert seconds < 0.1
+
+
+def test_a_silent_slurmctld_holds_nothing_up_for_ever() -> None:
+    files, seconds = ask()
+    assert files is None
+    assert seconds < configuration.DEADLINE_SECONDS + 1
+
+
+def test_what_is_there_becomes_what_was_fetched(tmp_path: Path) -> None:
+    folder = tmp_path / "conf"
+    assert configuration.put(FILES, folder)
+    (folder / "old.conf").write_text("gone")
+    (folder / "slurm.conf").write_text("spoiled")
+    before = (folder / "plugstack.conf").stat().st_ino
+    assert configuration.put(FILES, folder)
+    assert fetched.read(folder) == FILES
+    assert sorted(os.listdir(folder)) == sorted(FILES)
+    assert (folder / "plugstack.conf").stat().st_ino != before, "fetched.Judge sees that it was fetched again"
+    assert not configuration.put(FILES, folder)
+
+
+def test_a_link_that_somebody_planted_is_not_followed(tmp_path: Path) -> None:
+    victim, folder = tmp_path / "victim", tmp_path / "conf"
+    victim.write_text("mine")
+    folder.mkdir()
+    for name in (".slurm.conf.new", "slurm.conf", "plugstack.conf"):
+        (folder / name).symlink_to(victim)
+    configuration.put(FILES, folder)
+    assert victim.read_text() == "mine"
+    assert fetched.read(folder) == FILES
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "link").symlink_to(elsewhere)
+    with pytest.raises(OSError, match="Not a directory|symbolic links"):
+        configuration.put(FILES, tmp_path / "link")
+    assert not os.listdir(elsewhere)
+
+
+def renewal(tmp_path: Path, begin: Callable[[], Asked]) -> tuple[ConfigRenewal, list[str]]:
+    told: list[str] = []
+    return ConfigRenewal(begin, lambda: told.append("changed"), tmp_path / "conf"), told  # type: ignore[arg-type, return-value]
+
+
+def test_sackd_is_told_of_other_files_alone(tmp_path: Path) -> None:
+    made = iter([Asked(0), Asked(0), Asked(0, {**FILES, "slurm.conf": "ClusterName=y\n"})])
+    renewed, told = renewal(tmp_path, lambda: next(made))
+    for start in (0, EVERY_SECONDS + 1, 2 * EVERY_SECONDS + 2):
+        renewed.tick(start)
+        renewed.tick(start + 0.5)
+    assert told == ["changed", "changed"]
+    assert (fetched.read(tmp_path / "conf") or {})["slurm.conf"] == "ClusterName=y\n"
+
+
+def test_a_question_without_an_answer_ends_and_is_asked_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    silent = Asked(None)
+    made = iter([silent, Asked(0)])
+    renewed, told = renewal(tmp_path, lambda: next(made))
+    renewed.tick(0)
+    renewed.tick(ANSWER_SECONDS - 1)
+    assert not silent.ended
+    renewed.tick(ANSWER_SECONDS)
+    assert silent.ended
+    assert "slurmctld gave no configuration" in "".join(capsys.readouterr())
+    renewed.tick(ANSWER_SECONDS + EVERY_SECONDS)
+    renewed.tick(ANSWER_SECONDS + EVERY_SECONDS + 1)
+    assert told == ["changed"]
+
+
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [
+        ("", ("AF_INET", "0.0.0.0", 6818)),
+        ("CommunicationParameters=block_null_hash,EnableIPv6\n", ("AF_INET6", "::", 6818)),
+        ("communicationparameters=noinaddrany\n", ("AF_INET", "cpu-0", 6818)),
+    ],
+)
+def test_slurmds_port_is_held_where_slurmd_would_listen(words: str, where: tuple[str, str, int]) -> None:
+    family, host, port = slurmd_port.address(f"SlurmdPort=6818\n{words}", "cpu-0")
+    assert (family.name, host, port) == where
