@@ -1,4 +1,4 @@
-"""A node takes its configuration, and files, from slurmctld alone: not from who speaks to slurmd in slurmctld's name."""
+"""A node takes its configuration, and files, from slurmctld alone: not from who speaks to slurmd in its name."""
 
 import shlex
 
@@ -17,7 +17,8 @@ cp /run/secrets/slurm/slurm.key /run/slurmctld/slurm.key
 cp /run/secrets/slurm/jwt.key /run/slurmctld/jwt.key
 cp /etc/slurm/*.conf /run/slurmctld/etc
 cd /run/slurmctld/etc
-sed -i -e s/^SlurmctldPort=.*/SlurmctldPort=7817/ -e s,^StateSaveLocation=.*,StateSaveLocation=/run/slurmctld/state, slurm.conf
+sed -i s/^SlurmctldPort=.*/SlurmctldPort=7817/ slurm.conf
+sed -i s,^StateSaveLocation=.*,StateSaveLocation=/run/slurmctld/state, slurm.conf
 printf '%s\\n' {FORGED} 'NodeName=forged NodeAddr={ADDRESS} Feature=cpu' >> slurm.conf
 chmod 600 ../*.key
 chown -R 64030:64030 /run/slurmctld

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -86,7 +85,7 @@ def test_what_is_there_becomes_what_was_fetched(tmp_path: Path) -> None:
     before = (folder / "plugstack.conf").stat().st_ino
     assert configuration.put(FILES, folder)
     assert fetched.read(folder) == FILES
-    assert sorted(os.listdir(folder)) == sorted(FILES)
+    assert sorted(each.name for each in folder.iterdir()) == sorted(FILES)
     assert (folder / "plugstack.conf").stat().st_ino != before, "fetched.Judge sees that it was fetched again"
     assert not configuration.put(FILES, folder)
 
@@ -103,9 +102,9 @@ def test_a_link_that_somebody_planted_is_not_followed(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (tmp_path / "link").symlink_to(elsewhere)
-    with pytest.raises(OSError, match="Not a directory|symbolic links"):
+    with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
         configuration.put(FILES, tmp_path / "link")
-    assert not os.listdir(elsewhere)
+    assert not list(elsewhere.iterdir())
 
 
 def renewal(tmp_path: Path, begin: Callable[[], Asked]) -> tuple[ConfigRenewal, list[str]]:
@@ -123,7 +122,9 @@ def test_sackd_is_told_of_other_files_alone(tmp_path: Path) -> None:
     assert (fetched.read(tmp_path / "conf") or {})["slurm.conf"] == "ClusterName=y\n"
 
 
-def test_a_question_without_an_answer_ends_and_is_asked_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_question_without_an_answer_ends_and_is_asked_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     silent = Asked(None)
     made = iter([silent, Asked(0)])
     renewed, told = renewal(tmp_path, lambda: next(made))

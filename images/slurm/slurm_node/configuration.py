@@ -40,6 +40,8 @@ APART = (
     ' && exec "$@"',
 )
 
+ASK = ("/opt/slurm/sbin/slurmd", "-G", "-N", "none")
+
 
 class Fetch:
     """One question to slurmctld.
@@ -56,8 +58,7 @@ class Fetch:
         for folder in (work, work / "run", work / "spool"):
             folder.mkdir(mode=0o755)
         self._process = subprocess.Popen(
-            [*APART, str(work), str(paths.SLURM_RUN), str(paths.SPOOL), "/opt/slurm/sbin/slurmd", "-G"]
-            + ["--conf-server", controller, "-N", "none"],
+            [*APART, str(work), str(paths.SLURM_RUN), str(paths.SPOOL), *ASK, "--conf-server", controller],
             env={"PATH": os.environ.get("PATH", ""), "SLURM_SACK_KEY": str(key)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -101,7 +102,7 @@ def put(files: Mapping[str, str], target: Path = paths.FETCHED) -> bool:
         different = files != fetched.read(target)
         for name, text in files.items():
             _write(folder, name, text)
-        for name in set(os.listdir(folder)) - set(files):
+        for name in set(os.listdir(folder)) - set(files):  # noqa: PTH208 - a descriptor
             os.unlink(name, dir_fd=folder)
     finally:
         os.close(folder)
