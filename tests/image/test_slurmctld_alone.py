@@ -100,3 +100,9 @@ def test_start_up_files_that_run_before_the_job_have_limits(cluster: SmallCluste
     cluster.batch("true", "--export=NONE")
     limits = cluster.jail("cat ~/limits", user=ALICE).stdout.split()
     assert limits == [str(profile_limits.MEMORY_MIB * 1024), str(profile_limits.PROCESSES)]
+
+
+def test_su_ends_with_its_child_whatever_becomes_of_it(cluster: SmallCluster) -> None:
+    done = cluster.pod("timeout 20 sh -c \"trap '' CHLD; exec su - alice -c 'echo ran'\"")
+    assert (done.stdout, done.returncode) == ("ran\n", 1), "the child's outcome was not to be had"
+    assert cluster.pod("timeout 20 su - alice -c 'exit 7'").returncode == 7
