@@ -3,8 +3,10 @@
  *
  * slurmd also starts its prologs through its own name: those go on at once. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,12 +19,12 @@
 /* run_command.h */
 #define LAUNCHER "slurm_script_launcher"
 
-/* slurmd may have blocked signals that the program needs to be ended by; those it reads its files with are its own. */
 static int fetch(void) {
     char *const command[] = {START_FETCH, NULL};
     int status;
     pid_t child = fork();
     if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         execv(command[0], command);
         perror(command[0]);
         _exit(127);

@@ -14,7 +14,6 @@
 
 #define SOCKETS "/run/slurm"
 #define NODE_FILES "/run/node"
-#define FETCHED VIEW_SPOOL "/conf-cache"
 
 /* The lists of containerd and Docker (their default OCI specification), later additions included. */
 static const char *const masked[] = {
@@ -161,23 +160,15 @@ int view_make_proc(struct jail *jail) {
     return 0;
 }
 
-/* Scripts and credentials of other jobs, and the configuration that slurmd trusts, lie in its spool. */
+/* Scripts and credentials of other jobs lie in slurmd's spool. */
 static int hide_spool(struct jail *jail, const char *script) {
     if (access(VIEW_SPOOL, F_OK))
         return errno == ENOENT ? 0 : jail_fail_errno(jail, VIEW_SPOOL);
-    bool fetched = !access(FETCHED, F_OK);
-    int outcome = 0, configuration = fetched ? view_pick_up(jail, FETCHED) : -1;
-    if (fetched && configuration < 0)
-        return -1;
     if (mount("spool", VIEW_SPOOL, "tmpfs", PROC_FLAGS, "size=64k,mode=755"))
-        outcome = jail_fail_errno(jail, VIEW_SPOOL);
-    if (!outcome && script)
-        outcome = make_folder(jail, script, 0755);
-    if (!outcome && fetched)
-        outcome = make_folder(jail, FETCHED, 0755) || view_place(jail, configuration, FETCHED) ? -1 : 0;
-    if (configuration >= 0)
-        close(configuration);
-    return outcome ? -1 : set_read_only(jail, VIEW_SPOOL, 0);
+        return jail_fail_errno(jail, VIEW_SPOOL);
+    if (script && make_folder(jail, script, 0755))
+        return -1;
+    return set_read_only(jail, VIEW_SPOOL, 0);
 }
 
 int view_hide_node(struct jail *jail, const char *script) {

@@ -78,12 +78,7 @@ def main() -> int:
     if node.gres:
         # -G is a mode of its own: -D would keep it in the foreground for nothing.
         in_foreground = [word for word in command if word != "-D"]
-
-        def ask() -> str:
-            configuration.wait(node_state.write)
-            return gpus.ask_slurmd(in_foreground, environment)
-
-        gpus.wait(node.gres, ask, node_state.write)
+        gpus.wait(node.gres, lambda: gpus.ask_slurmd(in_foreground, environment), node_state.write)
     watch, health, drain = JailWatch(), HealthWatch(), OwnDrain(socket.gethostname())
     notices = Notices()
     note, judge = WarningNote(socket.gethostname()), fetched.Judge()
