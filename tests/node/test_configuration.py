@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,7 +47,7 @@ class Clock:
 
 def ask(*asked: Asked) -> tuple[dict[str, str] | None, float]:
     clock, left = Clock(), list(asked)
-    found = configuration.fetch(lambda: left.pop(0) if left else Asked(None), clock=clock, sleep=clock.sleep)  # type: ignore[arg-type, return-value]
+    found = configuration.fetch(lambda: left.pop(0) if left else Asked(None), clock=clock, sleep=clock.sleep)
     return found, clock.now
 
 
@@ -109,7 +111,7 @@ def test_a_link_that_somebody_planted_is_not_followed(tmp_path: Path) -> None:
 
 def renewal(tmp_path: Path, begin: Callable[[], Asked]) -> tuple[ConfigRenewal, list[str]]:
     told: list[str] = []
-    return ConfigRenewal(begin, lambda: told.append("changed"), tmp_path / "conf"), told  # type: ignore[arg-type, return-value]
+    return ConfigRenewal(begin, lambda: told.append("changed"), tmp_path / "conf"), told
 
 
 def test_sackd_is_told_of_other_files_alone(tmp_path: Path) -> None:
@@ -150,3 +152,34 @@ def test_a_question_without_an_answer_ends_and_is_asked_again(
 def test_slurmds_port_is_held_where_slurmd_would_listen(words: str, where: tuple[str, str, int]) -> None:
     family, host, port = slurmd_port.address(f"SlurmdPort=6818\n{words}", "cpu-0")
     assert (family.name, host, port) == where
+
+
+def test_the_port_is_nobody_elses_while_slurmd_is_away_and_takes_connections_again() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    held = slurmd_port.HeldPort(socket.AF_INET, "127.0.0.1", port)
+
+    def connects() -> bool:
+        with socket.socket() as client:
+            return client.connect_ex(("127.0.0.1", port)) == 0
+
+    def is_taken() -> bool:
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                other.bind(("127.0.0.1", port))
+            except OSError:
+                return False
+            return True
+
+    for _ in range(2):
+        assert not connects()
+        assert not is_taken()
+        listening = socket.socket(fileno=os.dup(held.listen()))
+        assert connects()
+        accepted, _peer = listening.accept()  # a connection that slurmd leaves behind
+        assert not is_taken()
+        held.refuse()
+        listening.close()
+        accepted.close()
