@@ -92,7 +92,7 @@ def _stateful_set(config: Config) -> Manifest:
                 volumes,
                 securityContext=pod_security.CONTROLLER_POD,
                 terminationGracePeriodSeconds=_GRACE_SECONDS,
-                # slurmctld sends a changed configuration to nodes and to logins, by their short names.
+                # slurmctld speaks to nodes, and to srun on login nodes, by their short names.
                 dnsConfig=short_names(config, names.WORKERS, names.LOGINS),
             ),
         ),

@@ -90,7 +90,7 @@ def _stateful_set(config: Config) -> Manifest:
         ),
         readinessProbe=ready_probe("login"),
         resources=resources(config.login.resources),
-        securityContext=pod_security.mounting_container(pod_security.LOGIN_CAPABILITIES),
+        securityContext=pod_security.node_container(pod_security.LOGIN_CAPABILITIES),
         volumeMounts=[
             {"name": "jail", "mountPath": names.JAIL_VOLUME},
             {"name": "keys", "mountPath": names.SECRETS_SLURM, "readOnly": True},

@@ -85,8 +85,6 @@ def _rules(config: Config) -> dict[str, list[dict[str, Any]]]:
         "login": [
             {"from": ssh, "ports": [_port(names.SSH_PORT)]},
             {"from": _from(config, "worker", "controller", "login"), "ports": [srun]},
-            # sackd listens on slurmd's port: slurmctld sends it each changed configuration.
-            {"from": _from(config, "controller"), "ports": [_port(names.SLURMD_PORT)]},
         ],
         "rest": [
             {

@@ -113,7 +113,7 @@ def _container(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
         ],
         readinessProbe=ready_probe("worker"),
         resources=_resources(node_set),
-        securityContext=pod_security.mounting_container(_capabilities(node_set)),
+        securityContext=pod_security.node_container(_capabilities(node_set)),
         volumeMounts=[
             {"name": "jail", "mountPath": names.JAIL_VOLUME},
             {"name": "keys", "mountPath": names.SECRETS_SLURM, "readOnly": True},

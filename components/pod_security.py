@@ -79,6 +79,14 @@ def mounting_container(capabilities: Mapping[str, str]) -> dict[str, Any]:
     return {**root_container(capabilities), "appArmorProfile": {"type": "Unconfined"}}
 
 
+def node_container(capabilities: Mapping[str, str]) -> dict[str, Any]:
+    """The same for a Slurm node, whose root is read-only: slurmd opens files for users there (`srun --bcast`).
+
+    What its daemons write lies in /run and in slurmd's spool; /tmp is a tmpfs of the entry's.
+    """
+    return {**mounting_container(capabilities), "readOnlyRootFilesystem": True}
+
+
 def secret_files(secret: str, keys: list[str]) -> dict[str, Any]:
     """A Secret volume with these keys, readable by owner and group alone."""
     items = [{"key": key, "path": key} for key in keys]

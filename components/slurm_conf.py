@@ -60,6 +60,8 @@ def _settings(config: Config) -> dict[str, str]:
         "CredType": "auth/slurm",
         # Users exist in the jail alone: the client says who they are, and slurmctld need not resolve them.
         "AuthInfo": "use_client_ids",
+        # A token counts for the message that it was made for, and for no other that somebody sends with it.
+        "CommunicationParameters": "block_null_hash,block_zero_hash",
         "AuthAltTypes": "auth/jwt",
         "AuthAltParameters": f"jwt_key={names.CONTROLLER_RUN}/{names.JWT_KEY}",
         "PluginDir": names.PLUGIN_DIR,

@@ -56,6 +56,8 @@ def slurmdbd_conf(config: Config) -> str:
         "AuthType": "auth/slurm",
         # Users exist in the jail alone: the client says who they are, and slurmdbd need not resolve them.
         "AuthInfo": "use_client_ids",
+        # A token counts for the message that it was made for, and for no other.
+        "CommunicationParameters": "block_null_hash,block_zero_hash",
         "AuthAltTypes": "auth/jwt",
         "AuthAltParameters": f"jwt_key={names.ACCOUNTING_RUN}/{names.JWT_KEY}",
         "PluginDir": names.PLUGIN_DIR,

@@ -1,10 +1,13 @@
 /* Stands at /bin/su in the pod. slurmd runs `su - USER -c …` for `sbatch --export=NONE` and `--get-user-env`, before
  * any plugin and with the user's own start-up files: so it must enter the jail first, see nothing of the node nor of
- * others' jobs, and use the jail's su. */
+ * others' jobs, and use the jail's su. No job's control group holds it, so it joins one of the user's own. */
 #include "confine.h"
 #include "jail.h"
+#include "user_limits.h"
 #include "view.h"
 
+#include <errno.h>
+#include <pwd.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +16,8 @@
 #include <unistd.h>
 
 #define DEADLINE_SECONDS 10
+/* Written by slurm_node/profile_limits.py. */
+#define PROFILE_LIMITS "/run/slurm-node/profile-limits"
 
 static _Noreturn void run(struct jail *jail, char *argv[]) {
     struct view view;
@@ -30,22 +35,34 @@ static _Noreturn void run(struct jail *jail, char *argv[]) {
 static int outcome_of(pid_t child) {
     int status;
     while (waitpid(child, &status, 0) < 0)
-        ;
+        if (errno != EINTR)
+            return 1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* In the pod's root, where control groups can be written. */
+static int limit(struct jail *jail, char *argv[]) {
+    char **name = argv + 1;
+    while (*name && **name == '-')
+        name++;
+    const struct passwd *user = *name ? getpwnam(*name) : NULL;
+    if (!user)
+        return jail_fail(jail, "no user %s", *name ? *name : "is named");
+    return user_limits_apply(jail, PROFILE_LIMITS, user->pw_uid);
 }
 
 int main(int argc, char *argv[]) {
     struct jail jail;
     (void)argc;
     jail_init(&jail, JAIL_DEFAULT_ROOT);
-    int failed = jail_check_within(&jail, DEADLINE_SECONDS) || jail_enter(&jail);
+    int failed = jail_check_within(&jail, DEADLINE_SECONDS) || limit(&jail, argv) || jail_enter(&jail);
     if (!failed && unshare(CLONE_NEWPID | CLONE_NEWIPC))
         failed = jail_fail_errno(&jail, "make namespaces of its own");
     pid_t child = failed ? -1 : fork();
     if (child == 0)
         run(&jail, argv);
     if (child < 0) {
-        fprintf(stderr, "su: refusing to run outside the jail: %s\n", failed ? jail.why : "no process to be had");
+        fprintf(stderr, "su: refusing to run: %s\n", failed ? jail.why : "no process to be had");
         return 1;
     }
     return outcome_of(child);

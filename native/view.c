@@ -16,7 +16,6 @@
 #define SOCKETS "/run/slurm"
 #define DOOR SOCKETS "/door"
 #define NODE_FILES "/run/node"
-#define FETCHED VIEW_SPOOL "/conf-cache"
 #define CONFIGURATION SOCKETS "/conf"
 
 /* The lists of containerd and Docker (their default OCI specification), later additions included. */
@@ -164,27 +163,19 @@ int view_make_proc(struct jail *jail) {
     return 0;
 }
 
-/* Scripts and credentials of other jobs, and the configuration that slurmd trusts, lie in its spool. */
+/* Scripts and credentials of other jobs lie in slurmd's spool. */
 static int hide_spool(struct jail *jail, const char *script) {
     if (access(VIEW_SPOOL, F_OK))
         return errno == ENOENT ? 0 : jail_fail_errno(jail, VIEW_SPOOL);
-    bool fetched = !access(FETCHED, F_OK);
-    int outcome = 0, configuration = fetched ? view_pick_up(jail, FETCHED) : -1;
-    if (fetched && configuration < 0)
-        return -1;
     if (mount("spool", VIEW_SPOOL, "tmpfs", PROC_FLAGS, "size=64k,mode=755"))
-        outcome = jail_fail_errno(jail, VIEW_SPOOL);
-    if (!outcome && script)
-        outcome = make_folder(jail, script, 0755);
-    if (!outcome && fetched)
-        outcome = make_folder(jail, FETCHED, 0755) || view_place(jail, configuration, FETCHED) ? -1 : 0;
-    if (configuration >= 0)
-        close(configuration);
-    return outcome ? -1 : set_read_only(jail, VIEW_SPOOL, 0);
+        return jail_fail_errno(jail, VIEW_SPOOL);
+    if (script && make_folder(jail, script, 0755))
+        return -1;
+    return set_read_only(jail, VIEW_SPOOL, 0);
 }
 
-/* The door (sack_door.c) stands in the place of the daemon's socket. On a login node the configuration lies beside that
- * socket; on a worker it is a link into the spool, and the door's folder has the same. */
+/* The door (sack_door.c) stands in the place of the daemon's socket, beside the configuration. Before a node has one,
+ * trials of the jail come here, too. */
 static int show_door(struct jail *jail) {
     struct stat facts;
     int outcome = -1, configuration = -1, door = view_pick_up(jail, DOOR);

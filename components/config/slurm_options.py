@@ -17,6 +17,7 @@ _LIST_KEYS: Final = (
     "TaskPlugin",
     "PropagateResourceLimitsExcept",
     "AccountingStorageTRES",
+    "CommunicationParameters",
 )
 LIST_KEYS: Final = frozenset(key.lower() for key in _LIST_KEYS)
 """Comma lists to which a user's items are added, since ours must stay."""

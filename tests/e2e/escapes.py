@@ -215,7 +215,7 @@ ESCAPES = [
     Escape(
         "slurm.key and jwt.key", "find /run /etc /var -maxdepth 4 -name slurm.key -o -name jwt.key | grep -q .", SAME
     ),
-    Escape("Slurm's configuration on the node", ": >> /var/spool/slurmd/conf-cache/plugstack.conf", SAME),
+    Escape("Slurm's configuration on the node", ": >> /run/slurm/conf/plugstack.conf", SAME),
     Escape("the folder of Slurm's socket", "touch /run/slurm/x && rm /run/slurm/x", SAME),
     Escape("Slurm's programs", "touch /opt/slurm/lib/slurm-wlm/x && rm /opt/slurm/lib/slurm-wlm/x", SAME),
     Escape("the node's marker", "ls /run/.jail-ready", "ls /run/jail/run/.jail-ready"),

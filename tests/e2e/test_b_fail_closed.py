@@ -143,12 +143,12 @@ def test_a_node_whose_jail_breaks_says_why_is_drained_and_recovers_by_itself(slu
 
 def test_a_job_for_which_no_namespaces_are_to_be_had_runs_nothing(slurm):
     keeper = "/opt/slurm/libexec/job_keeper"
-    slurm.on_pod("cpu-1", f"chmod 0 {keeper}").ok()
+    slurm.on_pod("cpu-1", f"mount --bind /dev/null {keeper}").ok()
     try:
         ran = slurm.sh("srun --immediate=10 -w cpu-1 -n1 echo ran outside", seconds=40)
         reason = slurm.wait("a drain", lambda: slurm.sh("sinfo -h -n cpu-1 -o %E | grep pulumi-slurm:jail").stdout, 60)
     finally:
-        slurm.on_pod("cpu-1", f"chmod 755 {keeper}").ok()
+        slurm.on_pod("cpu-1", f"umount {keeper}").ok()
     assert ran.status != 0
     assert "ran outside" not in ran.stdout
     assert f"{keeper}: Permission denied" in reason

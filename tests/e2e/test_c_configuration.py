@@ -123,7 +123,7 @@ def test_a_configuration_that_slurmctld_refuses_ends_pulumi_up_with_its_words_an
 
 
 def test_a_login_node_gets_each_configuration_that_slurmctld_loads(slurm):
-    """sackd fetches it at its start; afterwards slurmctld has to reach it."""
+    """It asks by itself, every few seconds: nobody sends it one."""
     cached = "/run/slurm/conf/slurm.conf"
     slurm.on_pod("slurm-login-0", f"echo '# outdated' >> {cached}; grep outdated {cached}").ok()
     slurm.on_pod("slurm-controller-0", "scontrol reconfigure").ok()

@@ -64,6 +64,8 @@ mkdir -p "$POD/run/secrets"
 cp -r "$KEYS" "$POD/run/secrets/slurm"
 cp -r "$KEYS" "$POD/run/secrets/ssh"
 chown 64030:64030 "$POD/var/spool/slurmctld"
+# Workers and logins have a read-only root (components/pod_security.py), and nothing at /tmp that is mounted already.
+case "$ROLE" in worker|login) umount "$POD/tmp"; mount -o remount,bind,ro "$POD";; esac
 cd "$POD"
 pivot_root . .
 umount -l .
@@ -167,6 +169,7 @@ class SmallCluster:
             "POD": self._folder / f"pod-{name}",
             "NAME": name,
             "GROUP": self.group(name) or "",
+            "ROLE": command.rstrip("'").rpartition(" ")[2],
         }
         inside = ["env", "-i", f"PATH={PATH}", f"SLURM_JAIL={json.dumps(self._jail)}"]
         inside += [f"{key}={value}" for key, value in environment.items()]

@@ -17,9 +17,9 @@ ASK = "/opt/slurm/bin/sinfo -h -o '%T %E'"
 JAIL_SENTENCE = "this node can't run your job inside the jail"
 PLUGINS = "/opt/slurm/lib/slurm-wlm"
 PLUGIN = f"{PLUGINS}/spank_jail.so"
-OTHER_PLUGINS = f"mkdir /tmp/plugins; cp -a {PLUGINS}/. /tmp/plugins; cd /tmp/plugins; {{}}; mount --bind . {PLUGINS}"
+OTHER_PLUGINS = f"mkdir /run/plugins; cp -a {PLUGINS}/. /run/plugins; cd /run/plugins; {{}}; mount --bind . {PLUGINS}"
 """The node's own folder of plugins is another: pods of this test share one image."""
-SAME_PLUGINS = f"umount -l {PLUGINS}; rm -r /tmp/plugins"
+SAME_PLUGINS = f"umount -l {PLUGINS}; rm -r /run/plugins"
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,12 @@ GROUP = f"pulumi-slurm-test-{os.getpid()}"
 # As a container runtime shows a pod its own groups: read-only, and nothing above them.
 SHOW = f"""
 for name in {" ".join(CONTROLLERS)}; do
-    mkdir /tmp/all /sys/fs/cgroup/$name
-    mount -t cgroup -o $name none /tmp/all
-    mkdir /tmp/all/{GROUP}
-    mount --bind /tmp/all/{GROUP} /sys/fs/cgroup/$name
+    mkdir /run/all /sys/fs/cgroup/$name
+    mount -t cgroup -o $name none /run/all
+    mkdir /run/all/{GROUP}
+    mount --bind /run/all/{GROUP} /sys/fs/cgroup/$name
     mount -o remount,bind,ro /sys/fs/cgroup/$name
-    umount /tmp/all; rmdir /tmp/all
+    umount /run/all; rmdir /run/all
 done
 """
 FIFTH_OF_A_CPU = 200

@@ -13,7 +13,7 @@ mkdir -p "$JAIL"
 mount -t tmpfs jail "$JAIL"
 mkdir -p "$JAIL/run" "$JAIL/dev" "$JAIL/proc" "$JAIL/sys" "$JAIL/bin" "$JAIL/tmp" "$JAIL/var/spool/slurmd"
 mount -t tmpfs run "$JAIL/run"
-mkdir -p "$JAIL/run/slurm/door"
+mkdir -p "$JAIL/run/slurm/door/conf"
 mount --bind "$JAIL/run/slurm" "$JAIL/run/slurm"
 mount --rbind /dev "$JAIL/dev"
 mount --rbind /proc "$JAIL/proc"
@@ -164,11 +164,11 @@ def test_a_task_can_not_write_what_belongs_to_the_node(trial: Trial) -> None:
         mount -t tmpfs memory /sys/fs/cgroup/memory
         touch /sys/fs/cgroup/limit /sys/fs/cgroup/memory/limit
         mount --rbind /sys "$JAIL/sys"
-        mkdir "$JAIL/var/spool/slurmd/conf-cache" "$JAIL/var/spool/slurmd/job00001"
-        touch "$JAIL/var/spool/slurmd/conf-cache/plugstack.conf" "$JAIL/run/slurm/door/conf" "$JAIL/run/slurm/conf"
+        mkdir "$JAIL/run/slurm/conf" "$JAIL/var/spool/slurmd/job00001"
+        touch "$JAIL/run/slurm/conf/plugstack.conf"
     """
     limits = ("write=/sys/fs/cgroup/limit", "write=/sys/fs/cgroup/memory/limit")
-    spool = ("write=/var/spool/slurmd/conf-cache/plugstack.conf", "write=/run/slurm/conf")
+    spool = ("write=/run/slurm/conf/plugstack.conf",)
     script = "exists=/var/spool/slurmd/job00001"
     open_ = trial.run("enter", *limits, *spool, script, spoil=mounts)
     hidden = trial.run("enter", "hide", *limits, *spool, script, spoil=mounts)

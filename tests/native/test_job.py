@@ -18,14 +18,15 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces")
 TREE = """
 mkdir -p "$JAIL"
 mount -t tmpfs -o size=64m jail "$JAIL"
-for folder in run dev proc sys bin usr lib lib64 etc tmp var/spool/slurmd/conf-cache; do mkdir -p "$JAIL/$folder"; done
+for folder in run dev proc sys bin usr lib lib64 etc tmp var/spool/slurmd; do mkdir -p "$JAIL/$folder"; done
 for folder in bin usr lib lib64 etc; do [ ! -d /$folder ] || mount --rbind /$folder "$JAIL/$folder"; done
 mount -t tmpfs run "$JAIL/run"
-mkdir -p "$JAIL/run/slurm/door"
+mkdir -p "$JAIL/run/slurm/door/conf"
 mount --bind "$JAIL/run/slurm" "$JAIL/run/slurm"
 mount --bind "$JAIL/tmp" "$JAIL/tmp"
 mount --bind "$JAIL/var/spool/slurmd" "$JAIL/var/spool/slurmd"
-echo trusted > "$JAIL/var/spool/slurmd/conf-cache/plugstack.conf"
+mkdir "$JAIL/run/slurm/conf"
+echo trusted > "$JAIL/run/slurm/conf/plugstack.conf"
 mkdir "$JAIL/var/spool/slurmd/job00008"
 for folder in dev proc sys; do mount --rbind /$folder "$JAIL/$folder"; done
 touch "$JAIL/run/.jail-ready"
@@ -184,7 +185,7 @@ UNPRIVILEGED_CALLS = {"x86_64": ("300, 0x200, 0", "179, 0x80000100, 0, 0, 0"),
         "unshare -UrC true",
         "unshare -UrmC mount -t cgroup -o memory none /tmp || unshare -UrmC mount -t cgroup2 none /tmp",
         "touch /run/slurm/x",
-        "echo optional >> /var/spool/slurmd/conf-cache/plugstack.conf",
+        "echo optional >> /run/slurm/conf/plugstack.conf",
         "ls /var/spool/slurmd/job00008",
         "touch /var/spool/slurmd/x",
         "ls /run/.jail-ready",
@@ -195,8 +196,8 @@ UNPRIVILEGED_CALLS = {"x86_64": ("300, 0x200, 0", "179, 0x80000100, 0, 0, 0"),
     ],
 )
 def test_root_in_a_task_is_refused(trial: Trial, line: str) -> None:
-    allowed = trial.run("cat /var/spool/slurmd/conf-cache/plugstack.conf", f"({line}) 2>/dev/null")
-    assert allowed.lines[:1] == ["trusted"], "what a step needs of the spool is there"
+    allowed = trial.run("cat /run/slurm/conf/plugstack.conf", f"({line}) 2>/dev/null")
+    assert allowed.lines[:1] == ["trusted"], "what a step needs of the node is there"
     assert allowed.statuses[0] == 0
     assert allowed.statuses[1] != 0
 
@@ -258,7 +259,7 @@ def test_a_thousand_steps_leave_no_mount_descriptor_or_process(tmp_path: Path, m
         ('umount -R "$JAIL"', "", "is not a mount"),
         ('rm "$JAIL/run/.jail-ready"', "", "is missing"),
         ('rmdir "$JAIL/tmp" 2>/dev/null || { umount "$JAIL/tmp"; rmdir "$JAIL/tmp"; }', "", "/tmp: No such file"),
-        ('umount "$JAIL/run/slurm"; rmdir "$JAIL/run/slurm"', "", "/run/slurm: No such file"),
+        ('umount "$JAIL/run/slurm"; rm -r "$JAIL/run/slurm"', "", "/run/slurm: No such file"),
         ('mount -o remount,ro "$JAIL"', "", "is read-only"),
         ("", "setpriv --bounding-set -sys_admin --inh-caps -all", "SYS_ADMIN"),
         ("", "setpriv --bounding-set -sys_chroot --inh-caps -all", "SYS_CHROOT"),

@@ -270,6 +270,20 @@ def test_empty_folders_of_steps_are_swept_and_no_others(tmp_path: Path) -> None:
     assert sorted(each.name for each in (tmp_path / ".slurm-1000").iterdir()) == ["oci-job1-0", "oci-job2-0"]
 
 
+def test_what_a_client_had_slurmd_write_is_swept(tmp_path: Path) -> None:
+    (tmp_path / ".slurm-1000").mkdir()
+    (tmp_path / "sent").write_text("by srun --bcast")
+    os.utime(tmp_path / "sent", (1 << 40, 1 << 40))
+    (tmp_path / "sent_libs").mkdir()
+    (tmp_path / "sent_libs/x.so").touch()
+    (tmp_path / "link").symlink_to(tmp_path / ".slurm-1000")
+    written = (tmp_path / "link").lstat().st_ctime
+    container_leftovers.sweep(tmp_path, written)
+    assert (tmp_path / "sent").exists()
+    container_leftovers.sweep(tmp_path, written + container_leftovers.KEPT_SECONDS + 1)
+    assert [each.name for each in tmp_path.iterdir()] == [".slurm-1000"]
+
+
 def test_every_place_is_named_alike() -> None:
     assert str(paths.SPOOL) == container_plan.SPOOL
     assert f"{paths.CONTAINER_FOLDERS}/.slurm-" == names.CONTAINER_FOLDERS

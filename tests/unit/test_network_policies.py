@@ -67,7 +67,6 @@ NEEDED = [
     ("worker", "login", names.SRUN_PORT_FIRST),
     ("worker", "login", names.SRUN_PORT_LAST),
     ("controller", "login", names.SRUN_PORT_FIRST),
-    ("controller", "login", names.SLURMD_PORT),
     ("login", "worker", names.SRUN_PORT_LAST),
     ("operator", "rehearsal", names.REHEARSAL_PORT),
     ("controller", "worker", names.SRUN_PORT_FIRST),
@@ -84,6 +83,8 @@ NEEDED = [
     ("accounting", "database", names.DATABASE_PORT),
 ]
 FORBIDDEN = [
+    ("controller", "login", names.SLURMD_PORT),
+    ("worker", "login", names.SLURMD_PORT),
     (OUTSIDE, "controller", names.SLURMCTLD_PORT),
     (OUTSIDE, "worker", names.SLURMD_PORT),
     (OUTSIDE, "worker", names.SSH_PORT),

@@ -76,6 +76,7 @@ def test_every_key_that_we_write_is_ours_or_may_be_set() -> None:
     config = config_with("nodeSets", [GPU_SET])
     replaceable = {key for key in lines(config) if key.lower() not in OWNED and key != "NodeSet"}
     assert replaceable == {
+        "CommunicationParameters",
         "SlurmctldParameters",
         "TaskPlugin",
         "AccountingStorageTRES",

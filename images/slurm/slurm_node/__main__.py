@@ -4,6 +4,7 @@ import sys
 
 from slurm_node import (
     accounting,
+    configuration,
     controller,
     directory,
     driver,
@@ -29,6 +30,7 @@ ROLES = {
     "login": login.main,
     "keeper": keeper.main,
     "driver": driver.main,
+    "fetch": configuration.main,
     "populate": populate.main,
     "directory": directory.main,
     "ready-accounting": ready.accounting,

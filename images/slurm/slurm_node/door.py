@@ -15,25 +15,13 @@ MARK = ".door"
 """By this Slurm's commands know that root of the jail asks them (native/root_guard.c)."""
 
 
-def prepare(configuration: Path | None, folder: Path = paths.DOOR) -> None:
-    """Makes the folder that stands for /run/slurm in jobs and logins.
-
-    Args:
-        configuration: where the fetched configuration lies, as they see it; None: beside the daemon's socket.
-        folder: is made anew.
-    """
+def prepare(folder: Path = paths.DOOR) -> None:
+    """Makes the folder that stands for /run/slurm in jobs and logins; native/view.c brings the configuration there."""
     folder.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    # Of a container before this one. On a login node the folder above is sackd's.
-    if folder.is_symlink():
-        folder.unlink()
-    elif folder.exists():
-        shutil.rmtree(folder)
+    shutil.rmtree(folder, ignore_errors=True)  # Of a container before this one.
     folder.mkdir(mode=0o755)
     (folder / MARK).touch(mode=0o444)
-    if configuration is None:
-        (folder / paths.FETCHED.name).mkdir(mode=0o755)
-    else:
-        (folder / paths.FETCHED.name).symlink_to(configuration)
+    (folder / paths.FETCHED.name).mkdir(mode=0o755)
 
 
 def daemon() -> Daemon:

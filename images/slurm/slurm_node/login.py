@@ -1,10 +1,24 @@
 """The login pod: the jail's tree, limits of each user, sackd for Slurm's commands, sshd for people."""
 
 import os
+import signal
 import sys
 import time
 
-from slurm_node import door, farewell, fetched, keys, login_limits, node_state, paths, settings, tree, user_namespaces
+from slurm_node import (
+    configuration,
+    door,
+    farewell,
+    fetched,
+    keys,
+    login_limits,
+    node_state,
+    paths,
+    pod_root,
+    settings,
+    tree,
+    user_namespaces,
+)
 from slurm_node.accounts import SLURM_ID
 from slurm_node.config_renewal import ConfigRenewal
 from slurm_node.jail_watch import UNTRIED, JailWatch
@@ -18,7 +32,7 @@ AS_SLURM = (
     *("setpriv", f"--reuid={SLURM_ID}", f"--regid={SLURM_ID}", "--clear-groups"),
     *(f"--{kept}=-all,+setpcap" for kept in ("inh-caps", "ambient-caps", "bounding-set")),
 )
-"""slurmctld sends a changed configuration to SlurmUser alone: sackd of another user refuses it.
+"""sackd listens to nobody but users of its socket: it needs no root, and Slurm's own id is nobody's in the jail.
 
 It keeps one capability that it does not use. Nobody in the jail has that one, so that root of the jail, who may take
 SlurmUser's id, can neither trace sackd nor reach its memory, its key or its root through /proc.
@@ -35,7 +49,6 @@ WITH_DIRECTORY = ("-o", f"AuthorizedKeysFile=/run/jail%h/.ssh/authorized_keys {p
 TRIAL = (str(paths.JAIL_TRIAL), str(paths.TREE), "login")
 REFUSAL = "This login node can't enter the jail: {}. Tell your administrator.\n"
 """As pam_jail.c says it, where a login comes that far: with the jail away, so are its users and their keys."""
-NO_CONFIGURATION = "sackd has no configuration yet: is slurmctld up?"
 
 
 def main() -> int:
@@ -43,14 +56,17 @@ def main() -> int:
     node, jail, login = settings.read_node(), settings.read_jail(), settings.read_login()
     node_state.write("starting")
     user_namespaces.warn()
+    pod_root.close()
     tree.wait_for_root(jail)
-    door.prepare(None)
+    door.prepare()
     # Before the tree is built: what comes with its bind of /sys is read-only in sessions.
     login_limits.install(login)
     mounts = tree.plan(jail)
     tree.build(mounts)
-    key = keys.install(paths.SLURM_SECRETS / "slurm.key", paths.OWN_RUN / "slurm.key", SLURM_ID)
-    os.chown(paths.SLURM_RUN, SLURM_ID, SLURM_ID)
+    key = keys.install(paths.SLURM_SECRETS / "slurm.key", paths.SLURM_KEY, SLURM_ID)
+    # sackd makes its socket there, and can't touch the configuration beside it.
+    os.chown(paths.SLURM_RUN, 0, SLURM_ID)
+    paths.SLURM_RUN.chmod(0o1775)
     for name in HOST_KEYS:
         keys.install(paths.SSH_SECRETS / name, paths.SSH_KEYS / name)
     paths.SSHD_RUN.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -58,12 +74,17 @@ def main() -> int:
         paths.DIRECTORY_KEYS.mkdir(mode=0o755, parents=True, exist_ok=True)
         paths.SSH_DIRECTORY_KEYS.mkdir(mode=0o755, exist_ok=True)
         mount(str(paths.DIRECTORY_KEYS), paths.SSH_DIRECTORY_KEYS, flags=MountFlag.BIND)
-    fetching = ["/opt/slurm/sbin/sackd", "-D", "--conf-server", node.controller]
-    sackd = Daemon("sackd", [*AS_SLURM, *fetching], {"SLURM_SACK_KEY": str(key)})
+    environment = {"SLURM_SACK_KEY": str(key), "SLURM_CONF": str(paths.FETCHED / "slurm.conf")}
+    # Without --conf-server it listens on no port, so that nobody sends it a configuration.
+    sackd = Daemon("sackd", [*AS_SLURM, "/opt/slurm/sbin/sackd", "-D"], environment)
     more = [*(WITH_PASSWORDS if login.passwords else ()), *(WITH_DIRECTORY if login.directory else ())]
     sshd = Daemon("sshd", ["/usr/sbin/sshd", "-D", "-e", *more])
     keeper = Daemon("keeper", [sys.executable, "-m", "slurm_node", "keeper"])
-    daemons, mends, renewal = [sackd, door.daemon(), keeper], TreeWatch(mounts), ConfigRenewal(sackd)
+    daemons, mends = [door.daemon(), keeper], TreeWatch(mounts)
+    renewal = ConfigRenewal(
+        lambda: configuration.Fetch(node.controller, key, paths.OWN_RUN / "fetch"),
+        lambda: sackd.send(signal.SIGHUP),
+    )
     watch = JailWatch(TRIAL, paths.SSH_BANNER, words=REFUSAL)
 
     def look() -> None:
@@ -71,9 +92,9 @@ def main() -> int:
         renewal.tick(time.monotonic())
         watch.tick(time.monotonic())
         if sshd not in daemons and fetched.read() is not None:
-            say("sackd has its configuration: logins are open")
-            daemons.append(sshd)
-        node_state.write(state_of(watch) if sshd in daemons else NO_CONFIGURATION)
+            say("Slurm's commands have their configuration: logins are open")
+            daemons.extend((sackd, sshd))
+        node_state.write(state_of(watch) if sshd in daemons else configuration.WAITING)
 
     def take_leave() -> None:
         listener = sshd.process.pid if sshd.process else 0

@@ -7,6 +7,8 @@ The rules are a text of lines, in order:
     rlimit NAME VALUE  of the session's processes
 """
 
+from pathlib import Path
+
 from slurm_node import cgroups, paths
 from slurm_node.cgroups import Controllers
 from slurm_node.log import NodeError, say
@@ -47,12 +49,21 @@ def install(login: Login) -> None:
     """Prepares the groups and writes the rules; without them pam_jail.so lets nobody in."""
     try:
         found = cgroups.make_writable()
-        _make_folders(found)
     except (NodeError, OSError) as error:
         say(f"users have limits for each process, not in all: {error}")
         found = Controllers((), None)
-    paths.OWN_RUN.mkdir(parents=True, exist_ok=True)
-    paths.LOGIN_LIMITS.write_text("".join(f"{line}\n" for line in rules(login, found)))
+    write(login, found, paths.LOGIN_LIMITS)
+
+
+def write(login: Login, found: Controllers, file: Path) -> None:
+    """Prepares groups and writes the rules to a file; without groups they are for each process."""
+    try:
+        _make_folders(found)
+    except OSError as error:
+        say(f"users have limits for each process, not in all: {error}")
+        found = Controllers((), None)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(f"{line}\n" for line in rules(login, found)))
 
 
 def _make_folders(found: Controllers) -> None:

@@ -28,9 +28,11 @@ REST_SOCKET = Path("/run/slurm-rest/slurmrestd.sock")
 SPOOL = Path("/var/spool/slurmd")
 SLURM_RUN = Path("/run/slurm")
 FETCHED = SLURM_RUN / "conf"
-"""Where slurmd and sackd put the configuration that they fetched, or a link to it."""
+"""The configuration that the node has fetched, a folder of root's; Slurm's commands look for it here."""
 DOOR = SLURM_RUN / "door"
 """What jobs and logins see in the place of SLURM_RUN."""
+SLURMD_START = Path("/usr/libexec/slurm-node/slurmd")
+"""Fetches the configuration and becomes slurmd (native/slurmd_start.c)."""
 CONTROLLER_RUN = Path("/run/slurmctld")
 ETC_SLURM = Path("/etc/slurm")
 ETC_ROOTS = Path("/etc/slurm-roots")
@@ -41,6 +43,7 @@ ACCOUNTING_RUN = Path("/run/slurmdbd")
 DATABASE_SECRETS = Path("/run/secrets/database")
 OWN_RUN = Path("/run/slurm-node")
 """The pod's own keys and state: not in the jail's view."""
+SLURM_KEY = OWN_RUN / "slurm.key"
 NODE_STATE = OWN_RUN / "state"
 JAIL_BROKEN = OWN_RUN / "broken"
 """Why steps must not start now; there only while trials of the jail fail."""
@@ -54,10 +57,10 @@ PROLOG_REFUSED = OWN_RUN / "prolog-refused"
 """Why the prolog, or the plugin, refused a job; the entry takes it, to know Slurm's drain for it (drains.py)."""
 SSH_BANNER = OWN_RUN / "ssh-banner"
 """Why a login would be refused now, which sshd says first to everybody; there only while trials of the jail fail."""
-ASKED = OWN_RUN / "asked"
-"""What a login pod's second sackd has for SLURM_RUN."""
 LOGIN_LIMITS = OWN_RUN / "login-limits"
 """What one user may use of a login node, for pam_jail.so."""
+PROFILE_LIMITS = OWN_RUN / "profile-limits"
+"""What a user's start-up files may use before his job exists, for su."""
 CONTAINER_FOLDERS = Path("/tmp")  # noqa: S108 - the pod's own, which no user sees
 """slurmstepd makes a folder .slurm-UID/oci-job… here before it enters the jail, where the step has another."""
 SSH_KEYS = Path("/run/sshd-keys")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from slurm_node.log import say
+from slurm_node.slurmd_port import HeldPort
 
 TICK_SECONDS = 0.5
 FIRST_BACK_OFF_SECONDS = 1.0
@@ -40,6 +41,7 @@ class Daemon:
         environment: what is added to the pod's environment.
         refusal: looked at every tick; a sentence stops the daemon, and it is tried again after the longest back-off.
         at_first: further arguments of its first start in this container.
+        port: is its standard input, where it takes connections.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Daemon:
     environment: dict[str, str] = field(default_factory=dict)
     refusal: Callable[[], str | None] = lambda: None
     at_first: Sequence[str] = ()
+    port: HeldPort | None = None
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
     not_before: float = 0.0
@@ -60,7 +63,7 @@ class Daemon:
             return
         code = self.process.poll()
         if code is not None:
-            self.process = None
+            self._end()
             self.back_off = next_back_off(self.back_off, now - self.started)
             self.not_before = now + self.back_off
             say(f"{self.name} ended ({_reason(code)}); starting it again in {self.back_off:.0f} s")
@@ -87,7 +90,12 @@ class Daemon:
             say(f"{self.name} did not end in {seconds:.0f} s; killing it")
             self.process.kill()
             self.process.wait()
+        self._end()
+
+    def _end(self) -> None:
         self.process = None
+        if self.port is not None:
+            self.port.refuse()
 
     def _start(self, now: float) -> None:
         try:
@@ -95,7 +103,7 @@ class Daemon:
                 [*self.command, *self.at_first],
                 env=os.environ | self.environment,
                 preexec_fn=_unblock,  # noqa: PLW1509 - this program has one thread
-                stdin=subprocess.DEVNULL,
+                stdin=self.port.listen() if self.port else subprocess.DEVNULL,
             )
         except OSError as error:
             self.back_off = next_back_off(self.back_off, 0.0)

@@ -11,6 +11,7 @@ import node_health.node
 
 from slurm_node import (
     cgroups,
+    configuration,
     container_leftovers,
     door,
     driver,
@@ -23,7 +24,10 @@ from slurm_node import (
     paths,
     pinned_memory,
     plugin_version,
+    pod_root,
+    profile_limits,
     settings,
+    slurmd_port,
     tree,
     user_namespaces,
 )
@@ -32,6 +36,7 @@ from slurm_node.health_watch import HealthWatch
 from slurm_node.jail_watch import UNTRIED, JailWatch
 from slurm_node.log import NodeError, say
 from slurm_node.notices import Notices
+from slurm_node.slurmd_port import HeldPort
 from slurm_node.supervise import Daemon, run
 from slurm_node.system import mount_table
 from slurm_node.tree_watch import TreeWatch
@@ -57,18 +62,21 @@ def main() -> int:
         node_state.write(sentence)
         raise NodeError(sentence)
     user_namespaces.warn()
+    pod_root.close()
     tree.wait_for_root(jail)
-    door.prepare(paths.SPOOL / "conf-cache")
+    door.prepare()
     # Before the tree is built: its bind of /sys takes the writable mounts along, for slurmstepd.
     groups = cgroups.make_writable()
     if node.processes:
         cgroups.limit_jobs(groups, node.processes)
+    profile_limits.install(groups)
     mounts = tree.plan(jail, spool=paths.SPOOL, nccl_conf=nccl.write(node.nccl))
     tree.build(mounts)
     if node.pins_memory:
         pinned_memory.raise_limit()
-    key = keys.install(paths.SLURM_SECRETS / "slurm.key", paths.OWN_RUN / "slurm.key")
-    command, environment = slurmd_command(node, socket.gethostname()), {"SLURM_SACK_KEY": str(key)}
+    key = keys.install(paths.SLURM_SECRETS / "slurm.key", paths.SLURM_KEY)
+    command = slurmd_command(node, socket.gethostname())
+    environment = {"SLURM_SACK_KEY": str(key), "SLURM_CONF": str(paths.FETCHED / "slurm.conf")}
     if node.gres:
         # -G is a mode of its own: -D would keep it in the foreground for nothing.
         in_foreground = [word for word in command if word != "-D"]
@@ -85,7 +93,8 @@ def main() -> int:
             notices.tick(sentence)
         return sentence
 
-    slurmd = Daemon("slurmd", command, environment, refuse, AS_BOOTED)
+    port = HeldPort(*slurmd_port.address(configuration.wait(node_state.write)["slurm.conf"], socket.gethostname()))
+    slurmd = Daemon("slurmd", command, {**environment, slurmd_port.VARIABLE: "0"}, refuse, AS_BOOTED, port)
     daemons = [slurmd, door.daemon()]
     if driver.put_by_toolkit(mount_table()):
         daemons.append(Daemon("driver", [sys.executable, "-m", "slurm_node", "driver"]))
@@ -187,9 +196,8 @@ def declared(node: settings.Node) -> node_health.node.Declared:
 
 
 def slurmd_command(node: settings.Node, hostname: str) -> list[str]:
-    """Returns slurmd's arguments: a dynamic node that fetches its configuration."""
-    command = ["/opt/slurm/sbin/slurmd", "-D", "--conf-server", node.controller]
-    return [*command, "-Z", "-N", hostname, "--conf", node.slurmd_conf(hostname)]
+    """Returns slurmd's arguments: a dynamic node that reads what configuration.py has fetched, each time it starts."""
+    return [str(paths.SLURMD_START), "-D", "-Z", "-N", hostname, "--conf", node.slurmd_conf(hostname)]
 
 
 def refusal() -> str | None:
@@ -203,7 +211,7 @@ def state_of(slurmd: Daemon, watch: JailWatch, health: HealthWatch) -> str:
     if slurmd.process is None:
         return refusal() or "slurmd is not running"
     if fetched.read() is None:
-        return "slurmd has not fetched its configuration yet: is slurmctld up?"
+        return configuration.WAITING
     return (
         refusal()
         or plugin_version.refusal()

@@ -1,0 +1,50 @@
+"""Holds slurmd's port for as long as the pod lives, so that no job takes it while slurmd is away.
+
+Jobs share the pod's network. One that listened there would be sent the scripts and environments of others' jobs, and
+would keep slurmd from starting. Each slurmd gets this socket in place of one of its own, by the variable with which a
+slurmd hands it to the one that it becomes.
+"""
+
+import socket
+from contextlib import suppress
+
+VARIABLE = "SLURMD_RECONF_LISTEN_FD"
+BACKLOG = 4096
+"""Slurm's own (SLURM_DEFAULT_LISTEN_BACKLOG); the kernel bounds it."""
+
+
+def address(slurm_conf: str, hostname: str) -> tuple[socket.AddressFamily, str, int]:
+    """Returns where slurmd listens: family, address and port, as CommunicationParameters say it (slurm.conf(5))."""
+    settings = dict(line.split("=", 1) for line in slurm_conf.lower().splitlines() if "=" in line)
+    words = settings.get("communicationparameters", "").split(",")
+    family = socket.AF_INET6 if "enableipv6" in words else socket.AF_INET
+    host = hostname if "noinaddrany" in words else ("::" if family is socket.AF_INET6 else "0.0.0.0")  # noqa: S104
+    return family, host, int(settings["slurmdport"])
+
+
+class HeldPort:
+    """A socket that is bound always, and listens only while slurmd runs: others are refused at once meanwhile."""
+
+    def __init__(self, family: socket.AddressFamily, host: str, port: int) -> None:
+        self._socket = socket.socket(family, socket.SOCK_STREAM)
+        self._share(True)
+        self._socket.bind((host, port))
+        self.listen()
+        self.refuse()
+
+    def listen(self) -> int:
+        """Takes connections again, and returns the file descriptor."""
+        # Connections to the slurmd before may still be ending.
+        self._share(True)
+        self._socket.listen(BACKLOG)
+        return self._socket.fileno()
+
+    def refuse(self) -> None:
+        """Refuses connections, those that wait included: whoever made them takes slurmd for away."""
+        # Two sockets that both share a port, and neither of which listens, may be bound to it.
+        self._share(False)
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RD)
+
+    def _share(self, shares: bool) -> None:
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, shares)

@@ -1,0 +1,48 @@
+/* slurmd runs under this program's name, so that slurmd starts itself anew through it (docs/adr/0019): each slurmd
+ * begins with the files that slurmctld answers with when this node asks, whoever told slurmd to read them again.
+ *
+ * slurmd also starts its prologs through its own name: those go on at once. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef START_SLURMD
+#define START_SLURMD "/opt/slurm/sbin/slurmd"
+#endif
+#ifndef START_FETCH
+#define START_FETCH "/usr/bin/python3", "-m", "slurm_node", "fetch"
+#endif
+/* run_command.h */
+#define LAUNCHER "slurm_script_launcher"
+
+static int fetch(void) {
+    char *const command[] = {START_FETCH, NULL};
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        execv(command[0], command);
+        perror(command[0]);
+        _exit(127);
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            child = -1;
+    return child > 0 && WIFEXITED(status) && !WEXITSTATUS(status) ? 0 : -1;
+}
+
+int main(int argc, char *argv[]) {
+    if (argc < 2 || strcmp(argv[1], LAUNCHER) != 0) {
+        if (fetch()) {
+            fputs("slurmd: no configuration to start with\n", stderr);
+            return 1;
+        }
+    }
+    execv(START_SLURMD, argv);
+    perror(START_SLURMD);
+    return 127;
+}
