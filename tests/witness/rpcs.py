@@ -24,11 +24,57 @@ class Sender(enum.Enum):
 
 TAKEN: Mapping[str, Sender] = {
     **dict.fromkeys(
-        ["REQUEST_LAUNCH_PROLOG", "REQUEST_BATCH_JOB_LAUNCH", "REQUEST_JOB_MEM_USAGE", "REQUEST_UPDATE_JOB_MEM", "REQUEST_KILL_PREEMPTED", "REQUEST_KILL_TIMELIMIT", "REQUEST_SUSPEND_INT", "REQUEST_ABORT_JOB", "REQUEST_TERMINATE_JOB", "REQUEST_SHUTDOWN", "REQUEST_RECONFIGURE", "REQUEST_RECONFIGURE_WITH_CONFIG", "REQUEST_REBOOT_NODES", "REQUEST_RUN_POWER_ACTION", "REQUEST_NODE_REGISTRATION_STATUS", "REQUEST_PING", "REQUEST_HEALTH_CHECK", "REQUEST_NODE_HEALTH_CHECK", "REQUEST_ACCT_GATHER_UPDATE", "REQUEST_SET_DEBUG_FLAGS", "REQUEST_SET_DEBUG_LEVEL"],
+        [
+            "REQUEST_LAUNCH_PROLOG",
+            "REQUEST_BATCH_JOB_LAUNCH",
+            "REQUEST_JOB_MEM_USAGE",
+            "REQUEST_UPDATE_JOB_MEM",
+            "REQUEST_KILL_PREEMPTED",
+            "REQUEST_KILL_TIMELIMIT",
+            "REQUEST_SUSPEND_INT",
+            "REQUEST_ABORT_JOB",
+            "REQUEST_TERMINATE_JOB",
+            "REQUEST_SHUTDOWN",
+            "REQUEST_RECONFIGURE",
+            "REQUEST_RECONFIGURE_WITH_CONFIG",
+            "REQUEST_REBOOT_NODES",
+            "REQUEST_RUN_POWER_ACTION",
+            "REQUEST_NODE_REGISTRATION_STATUS",
+            "REQUEST_PING",
+            "REQUEST_HEALTH_CHECK",
+            "REQUEST_NODE_HEALTH_CHECK",
+            "REQUEST_ACCT_GATHER_UPDATE",
+            "REQUEST_SET_DEBUG_FLAGS",
+            "REQUEST_SET_DEBUG_LEVEL",
+        ],
         Sender.CONTROLLER,
     ),
     **dict.fromkeys(
-        ["REQUEST_LAUNCH_TASKS", "REQUEST_SIGNAL_TASKS", "REQUEST_TERMINATE_TASKS", "REQUEST_REATTACH_TASKS", "REQUEST_FILE_BCAST", "REQUEST_STEP_COMPLETE", "REQUEST_JOB_STEP_CREATE", "REQUEST_JOB_STEP_STAT", "REQUEST_JOB_STEP_PIDS", "REQUEST_JOB_STEP_INFO", "REQUEST_JOB_NOTIFY", "REQUEST_FORWARD_DATA", "REQUEST_CANCEL_JOB_STEP", "REQUEST_STEPS_DRAINED_SUBSCRIBE", "SRUN_JOB_COMPLETE", "SRUN_NODE_FAIL", "REQUEST_STEPMGR_RESIZE_KILL_STEPS", "SRUN_TIMEOUT", "REQUEST_UPDATE_JOB_STEP", "REQUEST_STEP_LAYOUT", "REQUEST_JOB_SBCAST_CRED", "REQUEST_HET_JOB_ALLOC_INFO", "REQUEST_JOB_ID"],
+        [
+            "REQUEST_LAUNCH_TASKS",
+            "REQUEST_SIGNAL_TASKS",
+            "REQUEST_TERMINATE_TASKS",
+            "REQUEST_REATTACH_TASKS",
+            "REQUEST_FILE_BCAST",
+            "REQUEST_STEP_COMPLETE",
+            "REQUEST_JOB_STEP_CREATE",
+            "REQUEST_JOB_STEP_STAT",
+            "REQUEST_JOB_STEP_PIDS",
+            "REQUEST_JOB_STEP_INFO",
+            "REQUEST_JOB_NOTIFY",
+            "REQUEST_FORWARD_DATA",
+            "REQUEST_CANCEL_JOB_STEP",
+            "REQUEST_STEPS_DRAINED_SUBSCRIBE",
+            "SRUN_JOB_COMPLETE",
+            "SRUN_NODE_FAIL",
+            "REQUEST_STEPMGR_RESIZE_KILL_STEPS",
+            "SRUN_TIMEOUT",
+            "REQUEST_UPDATE_JOB_STEP",
+            "REQUEST_STEP_LAYOUT",
+            "REQUEST_JOB_SBCAST_CRED",
+            "REQUEST_HET_JOB_ALLOC_INFO",
+            "REQUEST_JOB_ID",
+        ],
         Sender.OWNER,
     ),
     **dict.fromkeys(
@@ -36,13 +82,13 @@ TAKEN: Mapping[str, Sender] = {
     ),
 }
 
-NAMES = """
+NAMES = f"""
 import ctypes, json
 name = ctypes.CDLL("/opt/slurm/lib/slurm-wlm/libslurmfull.so").rpc_num2string
 name.restype = ctypes.c_char_p
-named = {number: name(number).decode() for number in range(%d, %d)}
-print(json.dumps({number: text for number, text in named.items() if not text.isdigit()}))
-""" % (NUMBERS.start, NUMBERS.stop)
+named = {{number: name(number).decode() for number in range({NUMBERS.start}, {NUMBERS.stop})}}
+print(json.dumps({{number: text for number, text in named.items() if not text.isdigit()}}))
+"""
 """Python in a pod that prints the installed Slurm's types: number → name."""
 
 VERSION = 45 << 8

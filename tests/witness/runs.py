@@ -83,10 +83,10 @@ class Run:
     is_root: bool
     from_login: bool
 
-    @property
-    def shell(self) -> str:
-        """The line as whoever starts it runs it."""
-        return f"{AS_ROOT} env -u SLURM_JOB_ID {self.line}" if self.is_root else self.line
+    def shell(self, seconds: int) -> str:
+        """The line as whoever starts it runs it, with a limit; root's steps are in jobs of his own."""
+        bounded = f"timeout -k 1 {seconds} {self.line}"
+        return f"{AS_ROOT} env -u SLURM_JOB_ID {bounded}" if self.is_root else bounded
 
 
 Choice = tuple[tuple[str, ...], str]
@@ -122,16 +122,16 @@ def choices(program: str, option: str, kind: Kind) -> list[Choice]:
     return [((flag,), PROGRAM)]
 
 
-def _line(program: str, words: Sequence[str], runs: str) -> str:
+def _line(program: str, words: Sequence[str], runs: str, memory: int, label: str) -> str:
     if any(word.startswith("--bcast=") for word in words):
-        return f"{OTHER_SETTINGS}srun -n1 --overlap --mem=0 {shlex.join(words)} {runs}"
+        return f"{OTHER_SETTINGS}srun -n1 --overlap --mem={memory} {shlex.join(words)} {runs}"
     if program == "srun":
-        return f"srun -n1 --overlap --mem=0 {shlex.join(words)} {runs}"
+        return f"srun -n1 --overlap --mem={memory} {shlex.join(words)} {runs}"
     if program == "salloc":
         return f"salloc -Q -n1 --mem=20 --time=1 {shlex.join(words)} srun -n1 {runs}"
     given = [] if any(word.startswith("--wrap") for word in words) else [f"--wrap={runs}"]
     if not any(word.startswith(("--output", "--error")) for word in words):
-        given += ["--output=/srv/witness/out/batch-%j", "--open-mode=append"]
+        given.append(f"--output={FOLDER}/out/{label}-batch")
     return f"sbatch --quiet -n1 --mem=20 --time=1 {shlex.join([*words, *given])}"
 
 
@@ -159,12 +159,15 @@ def all_choices() -> Iterator[tuple[str, str, Choice]]:
                 yield from ((program, option, choice) for choice in choices(program, option, kind))
 
 
+VALUES_EACH = 4
+
+
 def draw(seed: int, whole: bool, pairs: int) -> list[Run]:
     """What is tried: of each option of each program as user and as root some values, and pairs of options.
 
     Args:
         seed: decides order, values and pairs.
-        whole: tries all values in place of two of each option.
+        whole: tries all values in place of a few of each option.
         pairs: how many pairs of srun's options.
     """
     dice = random.Random(seed)
@@ -175,11 +178,13 @@ def draw(seed: int, whole: bool, pairs: int) -> list[Run]:
 
     def add(name: str, program: str, words: list[str], does: str, is_root: bool, from_login: bool) -> None:
         label = f"{len(runs)}-{name}-{'root' if is_root else 'user'}-{'login' if from_login else 'job'}"
-        runs.append(Run(label, _line(program, words, does), is_root, from_login))
+        runs.append(
+            Run(label, _line(program, words, does, 20 if is_root or from_login else 0, label), is_root, from_login)
+        )
 
     for (program, option), found in by_option.items():
         for is_root in (False, True):
-            few = found if whole else dice.sample(found, min(len(found), 3 if program == "srun" else 1))
+            few = found if whole else dice.sample(found, min(len(found), VALUES_EACH))
             for words, does in few:
                 add(
                     f"{program}-{option}", program, [*words], does, is_root, program != "sbatch" and dice.random() < 0.2
@@ -207,7 +212,7 @@ BASELINES = {
 def script(runs: Sequence[Run], at_once: int, seconds: int, step: str) -> str:
     """A shell script that runs lines side by side; what each prints lies in a file of its label."""
     rows = "".join(
-        f"WITNESS={run.label} LD_PRELOAD={LIBRARY} timeout -k 1 {seconds} {run.shell} "
+        f"WITNESS={run.label} LD_PRELOAD={LIBRARY} {run.shell(seconds)} "
         f"> {FOLDER}/out/{run.label} 2>&1 < /dev/null; true\n"
         for run in runs
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -18,7 +17,7 @@ from tests.witness.options import COMMANDS, OPTIONS, commands, differences, list
 
 SOURCE = Path(__file__).with_name("witness.c")
 DAEMONS = {WORKER: "slurmd", LOGIN: "sackd"}
-SECONDS_EACH = 20
+SECONDS_EACH = 15
 AT_ONCE = 6
 STEPD_MAP = re.compile(rb"^[0-9a-f]+-[0-9a-f]+ .*slurmstepd$", re.MULTILINE)
 MARKED = b"\0WITNESS="
@@ -80,13 +79,12 @@ class Stage:
 
     def nodes(self) -> list[judge.Node]:
         """The pods' namespaces."""
-        return [
-            judge.Node(
-                *(os.readlink(f"/proc/{self.cluster.first_process(pod)}/ns/{kind}") for kind in ("pid", "ipc")),
-                pod == LOGIN,
-            )
-            for pod in (WORKER, LOGIN)
-        ]
+        found = []
+        for pod in (WORKER, LOGIN):
+            spaces = Path(f"/proc/{self.cluster.first_process(pod)}/ns")
+            own = (str((spaces / kind).readlink()) for kind in ("pid", "ipc"))
+            found.append(judge.Node(*own, is_login=pod == LOGIN))
+        return found
 
     def root(self) -> str:
         """The jail's root, as the judge wants it."""
@@ -138,7 +136,8 @@ class Stage:
     def written(self) -> list[str]:
         """Files of the walk that lie in a pod, outside of the jail."""
         places = "/ /run /tmp /dev/shm /var/spool/slurmd /sys/fs/cgroup /mnt/jail"
-        look = f"find {places} -xdev \\( -path /mnt/jail/roots -o -path /run/jail \\) -prune -o -name '*{runs.PREFIX}*' -print"
+        kept = "-path '/mnt/jail/[rp]*' -o -path /run/jail"
+        look = f"find {places} -xdev \\( {kept} \\) -prune -o -name '*{runs.PREFIX}*' -print"
         return [
             f"{pod} has {path}"
             for pod in (WORKER, LOGIN, CONTROLLER)
@@ -152,10 +151,10 @@ class Stage:
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 variables = b"\0" + (process / "environ").read_bytes()
-                if MARKED in variables and f"{runs.FOLDER}/".encode() in variables:
-                    if (space := os.readlink(process / "ns/pid")) not in logins:
-                        label = variables.partition(MARKED)[2].partition(b"\0")[0].decode()
-                        found.append(f"{label}: {(process / 'comm').read_text().strip()} lives in {space}")
+                space = str((process / "ns/pid").readlink())
+                if MARKED in variables and f"{runs.FOLDER}/".encode() in variables and space not in logins:
+                    label = variables.partition(MARKED)[2].partition(b"\0")[0].decode()
+                    found.append(f"{label}: {(process / 'comm').read_text().strip()} lives in {space}")
             except OSError:
                 continue
         return found
