@@ -71,14 +71,30 @@ def test_no_process_lives_longer_than_its_job(walked: Stage) -> None:
     assert not walked.alive_after(KILL_SECONDS), f"PULUMI_SLURM_SEED={SEED}"
 
 
+Answers = dict[tuple[int, bool], dict[str, str]]
+
+
+@pytest.fixture(scope="module")
+def answers(stage: Stage) -> Answers:
+    """User, and whether he is on a login node → what came of each message."""
+    types = stage.message_types()
+    return {(user, at): stage.send(types, user, at) for at in (False, True) for user in (ALICE, SLURM_USER, 0)}
+
+
 @pytest.mark.parametrize("from_login", [False, True], ids=["in a job", "on a login node"])
 @pytest.mark.parametrize("user", [ALICE, SLURM_USER, 0], ids=["user", "SlurmUser", "root"])
-def test_nobody_sends_slurms_daemons_what_is_slurmctlds_to_send(stage: Stage, user: int, from_login: bool) -> None:
-    types, before = stage.message_types(), stage.daemons()
-    said = stage.send(types, user, from_login)
+def test_nobody_sends_slurms_daemons_what_is_slurmctlds_to_send(
+    stage: Stage, answers: Answers, user: int, from_login: bool
+) -> None:
+    types, said = stage.message_types(), answers[user, from_login]
     assert said.keys() == types.keys(), "every message had an answer"
     if user == ALICE:
         assert {*said.values()} & rpcs.REFUSED, "the messages are understood"
         assert not rpcs.differences(types, said)
     assert not rpcs.faults(types, said)
-    assert stage.daemons() == before
+
+
+@pytest.mark.xfail(strict=True, reason="slurmd 26.05 takes zeros of some types for lists, and ends (docs/limits.md)")
+def test_no_message_ends_a_daemon(stage: Stage, answers: Answers) -> None:
+    types = stage.message_types()
+    assert not [ended for said in answers.values() for ended in rpcs.endings(types, said)]

@@ -11,7 +11,9 @@ REFUSED = {"2010", "13", "1", "2002"}
 """ESLURM_USER_ID_MISSING, EACCES, EPERM, ESLURM_ACCESS_DENIED."""
 UNKNOWN = "22"
 """EINVAL: slurmd's answer to a type that it does not take."""
-NO_TOKEN, CLOSED, SILENT = "no token", "closed", "no answer"
+NO_TOKEN, CLOSED, ENDED = "no token", "closed", "ended"
+MALFORMED = "5003"
+"""SLURM_PROTOCOL_INCOMPLETE_PACKET and its like: zeros are no body of that type, so nothing was asked."""
 
 
 class Sender(enum.Enum):
@@ -96,7 +98,7 @@ VERSION = 45 << 8
 
 # Slurm's wire format: numbers in network order, texts with their length, which counts the zero at the end.
 CLIENT = r"""
-import concurrent.futures, json, os, socket, struct, sys
+import json, os, socket, struct, sys, time
 VERSION, SACK_CREATE, ANY_READER, AUTH_SLURM, K12 = @VERSION@, 64001, 0xFFFFFFFF, 103, 2
 BODY = bytes(1024)
 RATE, ROUNDS, ALL = 168, 12, (1 << 64) - 1
@@ -163,11 +165,7 @@ def token(kind):
         sack.sendall(struct.pack("!HI", VERSION, len(text) + 4) + text)
         return whole(sack, struct.unpack("!I", whole(sack, 4))[0])
 
-def answer(kind, address):
-    try:
-        own = token(kind)
-    except (OSError, EOFError):
-        return "no token"
+def answer(kind, own, address):
     auth = struct.pack("!II", AUTH_SLURM, len(own)) + own
     head = struct.pack("!HHHIHHH", VERSION, 0, kind, len(BODY), 0, 0, 0)
     message = head + auth + BODY
@@ -183,25 +181,46 @@ def answer(kind, address):
     kind, size = struct.unpack("!HI", said[4:10])
     return str(struct.unpack("!I", said[-4:])[0]) if kind == 8001 and size == 4 else f"message {kind}"
 
+def token_within(seconds, kind):
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return token(kind)
+        except (OSError, EOFError):
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(0.1)
+
 user, address, kinds = int(sys.argv[1]), (sys.argv[2], 6818), json.load(open(sys.argv[3]))
 if user != os.getuid():
     os.setgid(user)
     os.setuid(user)
-with concurrent.futures.ThreadPoolExecutor(4) as pool, open(sys.argv[4], "w") as out:
-    for kind, said in zip(kinds, pool.map(lambda kind: answer(int(kind), address), kinds)):
-        print(kind, said, file=out, flush=True)
+with open(sys.argv[4], "w") as out:
+    had_one, before = False, None
+    for kind in kinds:
+        own = token_within(0, int(kind))
+        if not own and had_one:
+            # Who gave tokens is gone: by the message before.
+            print(before, "ended", file=out, flush=True)
+            own = token_within(30, int(kind))
+        had_one, before = bool(own), kind
+        print(kind, answer(int(kind), own, address) if own else "no token", file=out, flush=True)
+    if had_one and not token_within(0, 0):
+        print(before, "ended", file=out)
 """.replace("@VERSION@", str(VERSION))
 """Sends each type with a body of zeros: USER ADDRESS FILE-OF-TYPES OUT; a line of OUT is a type and the answer."""
 
 
 def answers(text: str) -> dict[str, str]:
-    """Type → answer, of what the client wrote."""
+    """Type → answer, of what the client wrote; the last word on a type holds."""
     return dict(line.split(maxsplit=1) for line in text.splitlines())
 
 
 def differences(names: Mapping[str, str], said: Mapping[str, str]) -> list[str]:
     """One sentence for each type that slurmd takes and the table lacks, or that is no more."""
-    taken = {names[number] for number, answer in said.items() if answer not in {UNKNOWN, CLOSED, NO_TOKEN}}
+    taken = {
+        names[number] for number, answer in said.items() if answer not in {UNKNOWN, CLOSED, NO_TOKEN, ENDED, MALFORMED}
+    }
     return [
         *(f"slurmd takes {name}, which tests/witness/rpcs.py does not classify" for name in sorted(taken - {*TAKEN})),
         *(
@@ -213,8 +232,14 @@ def differences(names: Mapping[str, str], said: Mapping[str, str]) -> list[str]:
 
 def faults(names: Mapping[str, str], said: Mapping[str, str]) -> list[str]:
     """One sentence for each message of slurmctld's that somebody else could send."""
+    refused = {*REFUSED, NO_TOKEN, CLOSED, ENDED}
     return [
-        f"{names[number]}: slurmd answered {answer}, which is no refusal"
+        f"{names[number]}: the daemon answered {answer}, which is no refusal"
         for number, answer in said.items()
-        if TAKEN.get(names[number]) is Sender.CONTROLLER and answer not in {*REFUSED, NO_TOKEN, CLOSED}
+        if TAKEN.get(names[number]) is Sender.CONTROLLER and answer not in refused
     ]
+
+
+def endings(names: Mapping[str, str], said: Mapping[str, str]) -> list[str]:
+    """The messages that ended a daemon."""
+    return [names[number] for number, answer in said.items() if answer == ENDED]

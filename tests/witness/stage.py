@@ -19,7 +19,12 @@ SOURCE = Path(__file__).with_name("witness.c")
 DAEMONS = {WORKER: "slurmd", LOGIN: "sackd"}
 SECONDS_EACH = 15
 AT_ONCE = 6
-STEPD_MAP = re.compile(rb"^[0-9a-f]+-[0-9a-f]+ .*slurmstepd$", re.MULTILINE)
+OF_THE_POD = {
+    "the map of slurmstepd": re.compile(rb"^[0-9a-f]+-[0-9a-f]+ .*slurmstepd$", re.MULTILINE),
+    "the worker's process 1": re.compile(rb"slurm_node\0worker"),
+    "the pod's environment": re.compile(rb"SLURM_NODE=\{"),
+}
+"""What else no job may read."""
 MARKED = b"\0WITNESS="
 
 
@@ -82,8 +87,8 @@ class Stage:
         found = []
         for pod in (WORKER, LOGIN):
             spaces = Path(f"/proc/{self.cluster.first_process(pod)}/ns")
-            own = (str((spaces / kind).readlink()) for kind in ("pid", "ipc"))
-            found.append(judge.Node(*own, is_login=pod == LOGIN))
+            pid, ipc = (str((spaces / kind).readlink()) for kind in ("pid", "ipc"))
+            found.append(judge.Node(pid, ipc, is_login=pod == LOGIN))
         return found
 
     def root(self) -> str:
@@ -122,15 +127,13 @@ class Stage:
 
     def leaks(self) -> list[str]:
         """Outputs of lines that show what is the pod's."""
-        secrets = {
-            "slurm.key": lambda text: self.cluster.key in text,
-            "the map of slurmstepd": lambda text: STEPD_MAP.search(text) is not None,
-            "the pod's process 1": lambda text: b"slurm_node\0worker" in text,
-            "the pod's environment": lambda text: b"SLURM_NODE={" in text,
-        }
-        outputs = {path.name: path.read_bytes() for path in sorted((self.folder / "out").iterdir()) if path.is_file()}
+        secrets = {"slurm.key": re.compile(re.escape(self.cluster.key)), **OF_THE_POD}
+        outputs = {path.name: path.read_bytes() for path in sorted((self.folder / "out").iterdir())}
         return [
-            f"{label} shows {name}" for label, text in outputs.items() for name, shows in secrets.items() if shows(text)
+            f"{label} shows {name}"
+            for label, text in outputs.items()
+            for name, pattern in secrets.items()
+            if pattern.search(text)
         ]
 
     def written(self) -> list[str]:
