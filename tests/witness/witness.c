@@ -142,8 +142,14 @@ __attribute__((constructor)) static void loaded(void) {
     tell("library");
 }
 #else
+/* Processes of a session on a login node may stay, and count there. */
+static int began_in_job(void) {
+    const char *label = getenv("WITNESS");
+    return label && !strstr(label, "login");
+}
+
 static void stay(void) {
-    if (fork())
+    if (!began_in_job() || fork())
         return;
     setsid();
     for (int file = 0; file < 64; file++)
