@@ -165,15 +165,14 @@ def token(kind):
         sack.sendall(struct.pack("!HI", VERSION, len(text) + 4) + text)
         return whole(sack, struct.unpack("!I", whole(sack, 4))[0])
 
-def answer(kind, own, address):
+def answer(kind, own, daemon):
     auth = struct.pack("!II", AUTH_SLURM, len(own)) + own
     head = struct.pack("!HHHIHHH", VERSION, 0, kind, len(BODY), 0, 0, 0)
     message = head + auth + BODY
     try:
-        with socket.create_connection(address, 5) as daemon:
-            daemon.settimeout(5)
-            daemon.sendall(struct.pack("!I", len(message)) + message)
-            said = whole(daemon, struct.unpack("!I", whole(daemon, 4))[0])
+        daemon.settimeout(5)
+        daemon.sendall(struct.pack("!I", len(message)) + message)
+        said = whole(daemon, struct.unpack("!I", whole(daemon, 4))[0])
     except TimeoutError:
         return "no answer"
     except (OSError, EOFError):
@@ -181,11 +180,11 @@ def answer(kind, own, address):
     kind, size = struct.unpack("!HI", said[4:10])
     return str(struct.unpack("!I", said[-4:])[0]) if kind == 8001 and size == 4 else f"message {kind}"
 
-def token_within(seconds, kind):
+def within(seconds, ask, *of):
     deadline = time.monotonic() + seconds
     while True:
         try:
-            return token(kind)
+            return ask(*of)
         except (OSError, EOFError):
             if time.monotonic() > deadline:
                 return None
@@ -195,18 +194,24 @@ user, address, kinds = int(sys.argv[1]), (sys.argv[2], 6818), json.load(open(sys
 if user != os.getuid():
     os.setgid(user)
     os.setuid(user)
+def reach(kind, seconds):
+    own = within(seconds, token, kind)
+    return own and (own, within(seconds, socket.create_connection, address, 5))
+
 with open(sys.argv[4], "w") as out:
-    had_one, before = False, None
-    for kind in kinds:
-        own = token_within(0, int(kind))
-        if not own and had_one:
-            # Who gave tokens is gone: by the message before.
+    known, before = False, None
+    for kind in [*kinds, None]:
+        own, daemon = reach(int(kind or 0), 0) or (None, None)
+        if known and not daemon:
+            # It was there: the message before has ended it.
             print(before, "ended", file=out, flush=True)
-            own = token_within(30, int(kind))
-        had_one, before = bool(own), kind
-        print(kind, answer(int(kind), own, address) if own else "no token", file=out, flush=True)
-    if had_one and not token_within(0, 0):
-        print(before, "ended", file=out)
+            own, daemon = reach(int(kind or 0), 60) or (None, None)
+        if kind:
+            known, before = bool(daemon), kind
+            said = answer(int(kind), own, daemon) if daemon else "closed" if own else "no token"
+            print(kind, said, file=out, flush=True)
+        if daemon:
+            daemon.close()
 """.replace("@VERSION@", str(VERSION))
 """Sends each type with a body of zeros: USER ADDRESS FILE-OF-TYPES OUT; a line of OUT is a type and the answer."""
 

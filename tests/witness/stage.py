@@ -187,9 +187,9 @@ class Stage:
         become = "" if user == ALICE else f"{runs.AS_ROOT} "
         line = f"{become}python3 {runs.FOLDER}/client.py {user} 127.0.0.1 {runs.FOLDER}/types {out}"
         if from_login:
-            done = self.cluster.ssh(line, seconds=120)
+            done = self.cluster.ssh(line, seconds=180)
         else:
-            done = self.cluster.jail(f"srun -n1 --mem=50 timeout 100 {line}", user=ALICE, seconds=120)
+            done = self.cluster.jail(f"srun -n1 --mem=50 timeout 170 {line}", user=ALICE, seconds=180)
         answered = self.cluster.root / out.lstrip("/")
         assert answered.exists(), done
         return rpcs.answers(answered.read_text())
