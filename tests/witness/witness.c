@@ -1,7 +1,7 @@
 /* Tells what the process that it finds itself in could do, as one line of words NAME=VALUE in a file of everybody's.
  *
- * A library (-DLIBRARY): tells when it is loaded. A program: tells, leaves a process behind, and runs what follows "as".
- * Set-id root it becomes root first, as sudo does. Spaces and tabs of a value are written as '?'. */
+ * A library (-DLIBRARY): tells when it is loaded. A program: tells, leaves a process behind, and runs what follows
+ * "as". Set-id root it becomes root first, as sudo does. Spaces and tabs of a value are written as '?'. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
