@@ -150,6 +150,7 @@ __attribute__((constructor)) static void tell(void) {
     if (out >= 0) { dprintf(out, "%s %s\n", own, line); close(out); }
 }
 """
+EPILOG = "printf '#!/bin/sh\\nsudo true\\n' > ~/epilog; chmod 755 ~/epilog"
 SYS_ADMIN = 1 << 21
 SLURM_USER = 64030
 
@@ -167,6 +168,8 @@ def test_nothing_of_the_users_root_is_loaded_by_who_has_the_pods_rights(slurm):
         slurm.sh("srun -N2 true; sbatch --quiet --wait -o /dev/null --wrap true").ok()
         slurm.sh("sbatch --quiet --wait --export=NONE -o /dev/null --wrap true").ok()
         slurm.sh("srun -n1 sudo true").ok()
+        # Two seconds of what tests/witness tries in full: what slurmstepd itself starts for a user, with sudo in it.
+        slurm.sh(f"{EPILOG}; srun -n1 --task-prolog=$HOME/epilog --task-epilog=$HOME/epilog true")
         lines = slurm.sh("cat /srv/witness").ok().splitlines()
     finally:
         slurm.sh("sudo rm -f /etc/ld.so.preload /srv/witness /srv/witness.so").ok()

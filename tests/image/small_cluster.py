@@ -21,6 +21,7 @@ from typing import Self
 
 from components import slurm_conf
 from components.config import parse
+from components.pod_security import LOGIN_CAPABILITIES, WORKER_CAPABILITIES
 from tests.image.networks import ADDRESS, Networks
 from tests.unit.samples import SMALL, changed
 
@@ -29,6 +30,10 @@ CONTROLLER, WORKER, LOGIN, DIRECTORY = "slurm-controller-0", "cpu-0", "slurm-log
 SECOND, SECOND_ADDRESS = "cpu-1", "10.77.0.2"
 ALICE = 1000
 ENTRY = "/usr/bin/tini -s -- /usr/bin/python3 -m slurm_node"
+KUBERNETES_CAPABILITIES = {
+    role: "".join(f",+{name.lower()}" for name in capabilities)
+    for role, capabilities in (("worker", WORKER_CAPABILITIES), ("login", LOGIN_CAPABILITIES))
+}
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 # As the image's pods have it, but that the one image is below all of them.
@@ -104,6 +109,7 @@ class SmallCluster:
         slurm: what the configuration says besides of Slurm.
         groups: folder of a cgroup v2 hierarchy in which each pod gets a group and a cgroup namespace of its own.
         node_set: what the configuration says besides of the workers.
+        as_in_kubernetes: gives workers and logins the capabilities of their pods (components/pod_security.py) alone.
     """
 
     def __init__(
@@ -115,7 +121,9 @@ class SmallCluster:
         slurm: Mapping[str, object] | None = None,
         groups: Path | None = None,
         node_set: Mapping[str, object] | None = None,
+        as_in_kubernetes: bool = False,
     ) -> None:
+        self._as_in_kubernetes = as_in_kubernetes
         self._folder = folder
         self._node_set = {**SMALL["nodeSets"][0], **(node_set or {})}
         self._groups = groups
@@ -179,6 +187,11 @@ class SmallCluster:
             "unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--propagation", "private",
             "sh", "-c", ENTER_GROUP, "sh", "sh", "-c", POD, "sh", *inside, *shlex.split(command),
         ]  # fmt: skip
+
+    @property
+    def key(self) -> bytes:
+        """What slurm.key holds: nobody in a jail may read it."""
+        return (self._folder / "keys/slurm.key").read_bytes()
 
     def group(self, name: str) -> Path | None:
         """The cgroup of a pod, if pods have any."""
@@ -287,6 +300,8 @@ class SmallCluster:
         # Kubernetes starts slurmctld as SlurmUser, with a folder and keys of its own.
         mine = "install -d -o 64030 -g 64030 /run/slurmctld; chown -R 64030:64030 /run/secrets/slurm; "
         become = "exec setpriv --reuid=64030 --regid=64030 --clear-groups " if user else "exec "
+        if self._as_in_kubernetes and role in KUBERNETES_CAPABILITIES:
+            become = f"exec setpriv --inh-caps=-all --bounding-set=-all{KUBERNETES_CAPABILITIES[role]} "
         command = f"sh -c {shlex.quote(first + (mine if user else '') + become + f'{ENTRY} {role}')}"
         if name in self._pods:  # A name has one pod at a time.
             self.end(name)

@@ -1,0 +1,100 @@
+"""A witness that knows no holes: nothing that Slurm does for a user has more rights than the user's own job.
+
+All options of Slurm's programs, and all messages of its daemons, as tests/witness classifies them. PULUMI_SLURM_SEED
+gives a seed, else each run draws its own; PULUMI_SLURM_WHOLE=1 tries every value (docs/jail.md).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.image import roots
+from tests.image.small_cluster import ALICE, SmallCluster
+from tests.witness import judge, rpcs, runs
+from tests.witness.stage import Stage
+
+SEED = int(os.environ.get("PULUMI_SLURM_SEED") or random.randrange(10**6))
+WHOLE = os.environ.get("PULUMI_SLURM_WHOLE") == "1"
+PAIRS, WHOLE_PAIRS = 12, 400
+SECONDS = 3000 if WHOLE else 170
+SLURM_USER = 64030
+KILL_SECONDS = 40
+"""So long Slurm waits after a job's SIGTERM (KillWait), and some."""
+
+
+@pytest.fixture(scope="module")
+def stage(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    folder = tmp_path_factory.mktemp("witness")
+    root = roots.make("mpich", folder / "root")
+    with SmallCluster(image, root, folder, as_in_kubernetes=True) as started:
+        started.start()
+        started.start_login()
+        ready = Stage(started)
+        ready.set()
+        yield ready
+
+
+@pytest.fixture(scope="module")
+def walked(stage: Stage) -> Stage:
+    print(f"PULUMI_SLURM_SEED={SEED}")
+    stage.walk(runs.draw(SEED, WHOLE, WHOLE_PAIRS if WHOLE else PAIRS), SECONDS)
+    return stage
+
+
+def test_every_option_of_the_installed_slurm_is_classified(stage: Stage) -> None:
+    assert not stage.unclassified()
+
+
+@pytest.mark.timeout(SECONDS * 2)
+def test_no_process_that_slurm_starts_for_a_user_has_more_rights_than_his_job(walked: Stage) -> None:
+    lines = walked.lines()
+    seen = {(line.one("label"), line.one("as")) for line in lines}
+    wanted = {(label, "root" if "root" in label else "program") for label in runs.BASELINES}
+    assert wanted | {(label, "library") for label in runs.BASELINES if "user" in label} <= seen, "every witness works"
+    assert not judge.verdict(lines, walked.nodes(), walked.root()), f"PULUMI_SLURM_SEED={SEED}"
+
+
+def test_no_output_shows_what_is_the_pods(walked: Stage) -> None:
+    assert not walked.leaks(), f"PULUMI_SLURM_SEED={SEED}"
+
+
+def test_no_file_is_written_outside_of_the_jail(walked: Stage) -> None:
+    assert not walked.written(), f"PULUMI_SLURM_SEED={SEED}"
+
+
+def test_no_process_lives_longer_than_its_job(walked: Stage) -> None:
+    assert not walked.alive_after(KILL_SECONDS), f"PULUMI_SLURM_SEED={SEED}"
+
+
+Answers = dict[tuple[int, bool], dict[str, str]]
+
+
+@pytest.fixture(scope="module")
+def answers(stage: Stage) -> Answers:
+    """User, and whether he is on a login node → what came of each message."""
+    types = stage.message_types()
+    return {(user, at): stage.send(types, user, at) for at in (False, True) for user in (ALICE, SLURM_USER, 0)}
+
+
+@pytest.mark.parametrize("from_login", [False, True], ids=["in a job", "on a login node"])
+@pytest.mark.parametrize("user", [ALICE, SLURM_USER, 0], ids=["user", "SlurmUser", "root"])
+def test_nobody_sends_slurms_daemons_what_is_slurmctlds_to_send(
+    stage: Stage, answers: Answers, user: int, from_login: bool
+) -> None:
+    types, said = stage.message_types(), answers[user, from_login]
+    assert said.keys() == types.keys(), "every message had an answer"
+    if user == ALICE:
+        assert {*said.values()} & rpcs.REFUSED, "the messages are understood"
+        assert not rpcs.differences(types, said)
+    assert not rpcs.faults(types, said)
+
+
+@pytest.mark.xfail(strict=True, reason="slurmd 26.05 takes zeros of some types for lists, and ends (docs/limits.md)")
+def test_no_message_ends_a_daemon(stage: Stage, answers: Answers) -> None:
+    types = stage.message_types()
+    assert not [ended for said in answers.values() for ended in rpcs.endings(types, said)]
