@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -191,17 +192,20 @@ static void answer_slurmd(int code) {
 /* Of two processes with the same capabilities, each may look into the other: at its memory, and by /proc/PID/root at its
  * files. Without one that process 1 and slurmd keep, slurmstepd can't be asked to open a path through theirs. Here,
  * before slurmstepd has another thread: each thread has capabilities of its own. */
-static int give_up_ports(struct guard *guard) {
+static int give_up_sight(struct guard *guard) {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
     struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
-    const unsigned ports = 1U << CAP_NET_BIND_SERVICE;
+    const unsigned given_up = 1U << CAP_NET_BIND_SERVICE | 1U << CAP_SYS_PTRACE;
+    /* What root executes has all of the bounding set: a job's keeper would see more than the steps that look for it. */
+    if (prctl(PR_CAPBSET_DROP, CAP_NET_BIND_SERVICE, 0, 0, 0) || prctl(PR_CAPBSET_DROP, CAP_SYS_PTRACE, 0, 0, 0))
+        return refuse(guard, "drop from the bounding set (is SETPCAP among the pod's capabilities?): %s", strerror(errno));
     if (syscall(SYS_capget, &header, sets))
         return refuse(guard, "read the capability sets: %s", strerror(errno));
-    sets[0].permitted &= ~ports;
-    sets[0].effective &= ~ports;
-    sets[0].inheritable &= ~ports;
+    sets[0].permitted &= ~given_up;
+    sets[0].effective &= ~given_up;
+    sets[0].inheritable &= ~given_up;
     if (syscall(SYS_capset, &header, sets))
-        return refuse(guard, "give up NET_BIND_SERVICE: %s", strerror(errno));
+        return refuse(guard, "give up capabilities: %s", strerror(errno));
     return 0;
 }
 
@@ -210,7 +214,7 @@ __attribute__((constructor)) static void stand_guard(int argc, char *argv[]) {
     struct guard guard = {.code = ESLURM_PLUGIN_NOT_LOADED};
     (void)argv;
     /* Only without arguments is it asked for a step; getenv, infinity and spank run no user code. */
-    if (argc == 1 && (check(&guard) || give_up_ports(&guard))) {
+    if (argc == 1 && (check(&guard) || give_up_sight(&guard))) {
         tell_the_log(guard.why);
         answer_slurmd(guard.code);
         _exit(EXIT_FAILURE);

@@ -74,7 +74,7 @@ def test_an_epilog_ends_when_slurm_gives_it_up(cluster: SmallCluster) -> None:
     done = cluster.jail(f"timeout 40 srun -Q -n1 --task-epilog={program} true", user=ALICE)
     assert "TaskEpilog failed" in done.stderr
     assert cluster.jail("cat slowwitness", user=ALICE).stdout.strip()
-    cluster.wait("its end", lambda: cluster.pod("pgrep -f 'sleep 1234'").returncode == 1, 20)
+    cluster.wait("its end", lambda: cluster.pod("pgrep -u alice").returncode == 1, 20)
 
 
 @pytest.mark.parametrize("options", ["", "--task-epilog=/bin/true "])
@@ -97,7 +97,7 @@ def test_every_thread_of_slurmstepd_is_confined(cluster: SmallCluster, options: 
 
 
 def test_it_still_signals_suspends_attaches_and_ends(cluster: SmallCluster) -> None:
-    script = "trap 'echo usr1' USR1; trap 'echo term; exit' TERM; while :; do sleep 0.1; done"
+    script = "trap 'echo usr1' USR1; trap 'echo term; exit 0' TERM; while :; do sleep 0.1; done"
     put(cluster, "loop", f"#!/bin/sh\n{script}")
     submitted = cluster.jail(
         "sbatch --parsable -o loop.out --wrap 'srun -n1 ./loop; srun -n1 --overlap echo after'", user=ALICE
@@ -116,7 +116,9 @@ def test_it_still_signals_suspends_attaches_and_ends(cluster: SmallCluster) -> N
     assert attached.returncode == 124, attached.stderr
     assert cluster.jail(f"scancel --signal=TERM {job}.0", user=ALICE).returncode == 0
     cluster.wait("the job's end", lambda: not cluster.jail(f"squeue -h -j {job}").stdout.strip(), 60)
-    assert cluster.jail("cat loop.out", user=ALICE).stdout.splitlines()[-2:] == ["term", "after"]
+    said = cluster.jail("cat loop.out", user=ALICE).stdout.splitlines()
+    assert said[-1] == "after"
+    assert "term" in said
 
 
 def test_a_terminal_works(cluster: SmallCluster) -> None:
@@ -124,9 +126,9 @@ def test_a_terminal_works(cluster: SmallCluster) -> None:
     assert done.stdout.strip().startswith("/dev/pts/"), done
 
 
-@pytest.mark.parametrize("path", ["/proc/1/root/etc/hostname", "/proc/1/maps", "/proc/1/cwd/etc/hostname"])
+@pytest.mark.parametrize("path", ["/proc/1/root/etc/passwd", "/proc/1/maps", "/proc/1/cwd/etc/passwd"])
 def test_slurmstepd_opens_nothing_through_process_1_for_root(cluster: SmallCluster, path: str) -> None:
     """As its own job, root asks slurmstepd for what is the pod's."""
-    done = cluster.jail(f"timeout 50 sbatch --wait -i {path} -o /root/read --wrap cat; cat /root/read", seconds=70)
+    done = cluster.jail(f"rm -f read; timeout 50 sbatch --wait -i {path} -o read --wrap cat; cat read", seconds=70)
     assert done.stdout.startswith("Submitted"), done
     assert len(done.stdout.splitlines()) == 1, done.stdout
