@@ -117,9 +117,8 @@ int late_program(struct jail *jail, int channel, const char *path, char *const a
         strcpy(folder, "/");
     char *const first[] = {folder, (char *)path, NULL};
     size_t size = size_of(first) + size_of(arguments) + size_of(environment);
-    struct late_request request = {.size = (uint32_t)size,
-                                   .arguments = (uint32_t)count(arguments),
-                                   .variables = (uint32_t)count(environment)};
+    struct late_request request = {
+        .size = (uint32_t)size, .arguments = (uint32_t)count(arguments), .variables = (uint32_t)count(environment)};
     char *words = size > INT32_MAX ? NULL : malloc(size);
     if (!words || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) {
         free(words);

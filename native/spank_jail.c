@@ -6,8 +6,8 @@
  * other step slurm_spank_init_post_opt is the last callback before slurmstepd opens the user's files and enters the
  * working folder, so the root changes there; slurm_spank_user_init is the last one before it forks the tasks, so what
  * is forked after it is born into the job's process namespace. Nothing of the user starts unless task_init_privileged
- * finds itself inside. slurm_spank_task_post_fork for the last task is where slurmstepd gives up what it needed to start
- * them (stepd_filter.h); a task epilog runs where the tasks ran (late_program.h).
+ * finds itself inside. slurm_spank_task_post_fork for the last task is where slurmstepd gives up what it needed to
+ * start them (stepd_filter.h); a task epilog runs where the tasks ran (late_program.h).
  */
 #include "spank_jail.h"
 #include "confine.h"
@@ -38,7 +38,8 @@
 
 #define PLUGIN "jail"
 #define DEADLINE_SECONDS 10
-/* From srun's plugin to that of the step: its user wants a task epilog. Slurm passes on what begins with SLURM_, whatever
+/* From srun's plugin to that of the step: its user wants a task epilog. Slurm passes on what begins with SLURM_,
+ * whatever
  * --export says. Who sets it himself gets a runner that nobody asks. */
 #define WANTS_EPILOG "SLURM_JAIL_TASK_EPILOG"
 
@@ -227,13 +228,14 @@ static void in_child(void) {
 /* In a child of slurmstepd that is no task, in the place of execve. */
 static int run_late(const char *path, char *const arguments[], char *const environment[]) {
     if (context.runner[0] < 0) {
-        slurm_error(PLUGIN ": %s: slurmstepd starts no program outside of the job, and for this step none inside", path);
+        slurm_error(PLUGIN ": %s: slurmstepd starts no program outside of the job, and for this step none inside",
+                    path);
         errno = EPERM;
         return -1;
     }
     late_program(&context.jail, context.runner[0], path, arguments, environment);
-    slurm_error(PLUGIN ": the task epilog %s (--task-epilog, or TaskEpilog of slurm.conf) did not run in the job: %s", path,
-                errno ? strerror(errno) : context.jail.why);
+    slurm_error(PLUGIN ": the task epilog %s (--task-epilog, or TaskEpilog of slurm.conf) did not run in the job: %s",
+                path, errno ? strerror(errno) : context.jail.why);
     _exit(127);
 }
 

@@ -105,8 +105,8 @@ static struct sock_filter code[] = {
 
 int stepd_filter(struct jail *jail) {
     struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
-    /* Nothing is started after it that could gain privileges; so the filter takes no SYS_ADMIN, which the effective user
-     * may lack here. */
+    /* Nothing is started after it that could gain privileges; so the filter takes no SYS_ADMIN, which the effective
+     * user may lack here. */
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         return jail_fail_errno(jail, "give up new privileges");
     long refused = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);

@@ -8,8 +8,8 @@
  * itself is complete is the plugin's to see, since only it can tell the user.
  *
  * slurmd talks to slurmstepd over stdin and stdout, so both are left alone until a refusal. */
-#include "container_log.h"
 #include "stepd_guard.h"
+#include "container_log.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -189,8 +189,8 @@ static void answer_slurmd(int code) {
         ;
 }
 
-/* Of two processes with the same capabilities, each may look into the other: at its memory, and by /proc/PID/root at its
- * files. Without one that process 1 and slurmd keep, slurmstepd can't be asked to open a path through theirs. Here,
+/* Of two processes with the same capabilities, each may look into the other: at its memory, and by /proc/PID/root at
+ * its files. Without one that process 1 and slurmd keep, slurmstepd can't be asked to open a path through theirs. Here,
  * before slurmstepd has another thread: each thread has capabilities of its own. */
 static int give_up_sight(struct guard *guard) {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
@@ -198,7 +198,8 @@ static int give_up_sight(struct guard *guard) {
     const unsigned given_up = 1U << CAP_NET_BIND_SERVICE | 1U << CAP_SYS_PTRACE;
     /* What root executes has all of the bounding set: a job's keeper would see more than the steps that look for it. */
     if (prctl(PR_CAPBSET_DROP, CAP_NET_BIND_SERVICE, 0, 0, 0) || prctl(PR_CAPBSET_DROP, CAP_SYS_PTRACE, 0, 0, 0))
-        return refuse(guard, "drop from the bounding set (is SETPCAP among the pod's capabilities?): %s", strerror(errno));
+        return refuse(guard, "drop from the bounding set (is SETPCAP among the pod's capabilities?): %s",
+                      strerror(errno));
     if (syscall(SYS_capget, &header, sets))
         return refuse(guard, "read the capability sets: %s", strerror(errno));
     sets[0].permitted &= ~given_up;
