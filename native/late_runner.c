@@ -43,7 +43,7 @@ static bool read_all(int file, void *bytes, size_t size) {
 static bool split(struct request *request) {
     size_t number = 2 + (size_t)request->head.arguments + request->head.variables;
     char *word = request->words, *end = word + request->head.size;
-    request->list = calloc(number + 2, sizeof(char *));
+    request->list = (char **)calloc(number + 2, sizeof(char *));
     if (!request->list || request->head.size == 0 || end[-1])
         return false;
     size_t place = 0;
@@ -69,6 +69,8 @@ static bool read_request(int file, struct request *request) {
 static _Noreturn void become(const struct request *request, const int descriptors[], int report) {
     sigset_t none;
     char **list = request->list;
+    if (!list || !list[0] || !list[1])
+        _exit(EXIT_FAILURE);
     setsid();
     for (int i = 0; i < 3; i++)
         dup2(descriptors[1 + i], i);
@@ -129,7 +131,7 @@ static void serve(int descriptors[LATE_DESCRIPTORS]) {
         struct late_answer answer = run(&request, descriptors);
         (void)send(descriptors[0], &answer, sizeof(answer), MSG_NOSIGNAL);
     }
-    free(request.list);
+    free((void *)request.list);
     free(request.words);
     for (int i = 0; i < LATE_DESCRIPTORS; i++)
         close(descriptors[i]);

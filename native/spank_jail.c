@@ -251,7 +251,7 @@ static bool wants_epilog(spank_t spank) {
 }
 
 static int arm(spank_t spank) {
-    stepd_execve **instead = of_guard(STEPD_GUARD_EXECVE);
+    stepd_execve **instead = (stepd_execve **)of_guard(STEPD_GUARD_EXECVE);
     if (!instead)
         return jail_fail(&context.jail, "slurmstepd runs without its guard");
     if (wants_epilog(spank) && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, context.runner))
@@ -321,7 +321,7 @@ int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[]) {
         return ESPANK_SUCCESS;
     if (context.runner[1] >= 0)
         close(context.runner[1]);
-    stepd_execve **instead = of_guard(STEPD_GUARD_EXECVE);
+    stepd_execve **instead = (stepd_execve **)of_guard(STEPD_GUARD_EXECVE);
     if (instead)
         *instead = run_late;
     /* For such a plugin children must still be led inside, which the filter would not let them be. */

@@ -43,10 +43,10 @@ stepd_execve *stepd_guard_execve;
 bool stepd_guard_epilog;
 
 /* Before the C library's for slurmstepd and the libraries that it loads. */
-int execve(const char *path, char *const arguments[], char *const environment[]) {
+int execve(const char *path, char *const argv[], char *const envp[]) {
     if (stepd_guard_execve)
-        return stepd_guard_execve(path, arguments, environment);
-    return (int)syscall(SYS_execve, path, arguments, environment);
+        return stepd_guard_execve(path, argv, envp);
+    return (int)syscall(SYS_execve, path, argv, envp);
 }
 
 struct guard {
