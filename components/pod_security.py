@@ -21,7 +21,11 @@ BECOME_USER: Final = {
     "SETFCAP": "packages whose programs carry file capabilities",
     "AUDIT_WRITE": "sudo and sshd refuse to work where the kernel audits and they cannot write records",
 }
-WORKER_CAPABILITIES: Final[Mapping[str, str]] = {**ENTER_JAIL, **BECOME_USER}
+WORKER_CAPABILITIES: Final[Mapping[str, str]] = {
+    **ENTER_JAIL,
+    **BECOME_USER,
+    "NET_BIND_SERVICE": "none uses it: slurmstepd gives it up, and so can't look into slurmd, tini and the entry",
+}
 RDMA: Final = {
     # The jail takes both from every step: a job gets memory to pin by the limit that it inherits, not by a capability.
     "SYS_RESOURCE": "raise the limit of locked memory for slurmd, from whom jobs inherit it: RDMA pins their buffers",

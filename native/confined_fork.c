@@ -12,12 +12,23 @@
 #include <errno.h>
 #include <sched.h>
 
-pid_t confined_fork(void) {
-    /* Not a library that the plugin names: Slurm would find our callbacks in it, too, and call them twice. */
+/* Not a library that the plugin names: Slurm would find our callbacks in it, too, and call them twice. */
+static void *of_jail(const char *name) {
     void *jail = dlopen(SPANK_JAIL, RTLD_NOW | RTLD_NOLOAD);
+    return jail ? dlsym(jail, name) : NULL;
+}
+
+/* Slurm loads the jail's plugin before all others. */
+__attribute__((constructor)) static void announce(void) {
+    void (*expect)(void) = NULL;
+    *(void **)&expect = of_jail(SPANK_JAIL_EXPECT_FORKS);
+    if (expect)
+        expect();
+}
+
+pid_t confined_fork(void) {
     pid_t (*start)(void) = NULL;
-    if (jail)
-        *(void **)&start = dlsym(jail, SPANK_JAIL_FORK);
+    *(void **)&start = of_jail(SPANK_JAIL_FORK);
     if (start)
         return start();
     errno = ENOSYS;

@@ -6,15 +6,21 @@
  * other step slurm_spank_init_post_opt is the last callback before slurmstepd opens the user's files and enters the
  * working folder, so the root changes there; slurm_spank_user_init is the last one before it forks the tasks, so what
  * is forked after it is born into the job's process namespace. Nothing of the user starts unless task_init_privileged
- * finds itself inside.
+ * finds itself inside. slurm_spank_task_post_fork for the last task is where slurmstepd gives up what it needed to
+ * start them (stepd_filter.h); a task epilog runs where the tasks ran (late_program.h).
  */
 #include "spank_jail.h"
 #include "confine.h"
 #include "container_log.h"
 #include "jail.h"
 #include "job.h"
+#include "late_program.h"
+#include "stepd_filter.h"
+#include "stepd_guard.h"
 #include "view.h"
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <pthread.h>
@@ -23,6 +29,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <slurm/slurm.h>
@@ -31,6 +38,10 @@
 
 #define PLUGIN "jail"
 #define DEADLINE_SECONDS 10
+/* From srun's plugin to that of the step: its user wants a task epilog. Slurm passes on what begins with SLURM_,
+ * whatever
+ * --export says. Who sets it himself gets a runner that nobody asks. */
+#define WANTS_EPILOG "SLURM_JAIL_TASK_EPILOG"
 
 SPANK_PLUGIN(PLUGIN, 2);
 
@@ -39,13 +50,33 @@ static struct {
     struct jail jail;
     struct job job;
     uint32_t step;
-    bool forks_tasks; /* between user_init and the last task_post_fork */
+    bool forks_tasks; /* between user_init and the first task_post_fork */
     bool is_task;
+    bool confined;      /* by stepd_filter */
+    bool expects_forks; /* a plugin of somebody else's starts processes by spank_jail_fork, at any time */
+    int runner[2];      /* to late_runner, and its own end; or -1 */
     pthread_t forker;
-} context;
+} context = {.runner = {-1, -1}};
+
+static _Thread_local bool forks_for_plugin;
 
 /* What slurmstepd itself uses to report a step that must not run, and to clean up after it. */
 static const char *const stepd_folders[] = {"/proc", "/sys", "/dev", "/etc", VIEW_SPOOL, "/run/slurm", NULL};
+
+/* By the option, any part of it that getopt takes for it, or its variable. A word of the program's own that looks alike
+ * costs a process that nobody asks. */
+static bool asks_for_epilog(void) {
+    char *word = NULL;
+    size_t size = 0;
+    bool asked = getenv("SLURM_TASK_EPILOG") != NULL;
+    FILE *file = fopen("/proc/self/cmdline", "re");
+    while (file && !asked && getdelim(&word, &size, '\0', file) > 0)
+        asked = !strncmp(word, "--task-e", strlen("--task-e"));
+    free(word);
+    if (file)
+        fclose(file);
+    return asked;
+}
 
 /* Whether srun was told to copy the program: as the option, or by its variable. Words from `program` on are the
  * program's own; getopt, which srun uses, leaves their place in optind. */
@@ -131,8 +162,11 @@ static int refuse_broadcast(void) {
 
 int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[]) {
     uint32_t job = 0;
-    if (spank_context() == S_CTX_LOCAL)
+    if (spank_context() == S_CTX_LOCAL) {
+        if (asks_for_epilog())
+            setenv(WANTS_EPILOG, "1", 1);
         return refuse_broadcast();
+    }
     if (spank_context() != S_CTX_REMOTE)
         return ESPANK_SUCCESS;
     spank_err_t asked = spank_get_item(spank, S_JOB_STEPID, &context.step);
@@ -178,23 +212,65 @@ static void after_fork(void) {
         slurm_error(PLUGIN ": %s", context.jail.why);
 }
 
-static void in_task(void) {
+/* A child that is no task, and none that a plugin starts by spank_jail_fork, stands where slurmstepd stands, outside of
+ * the job: it may run Slurm's own code, and become no program. */
+static void in_child(void) {
+    bool task = forks_a_task();
     context.forks_tasks = false;
+    if (task || context.is_task || context.confined || forks_for_plugin)
+        return;
+    if (stepd_filter(&context.jail)) {
+        tell_the_node();
+        _exit(EXIT_FAILURE);
+    }
+}
+
+/* In a child of slurmstepd that is no task, in the place of execve. */
+static int run_late(const char *path, char *const arguments[], char *const environment[]) {
+    if (context.runner[0] < 0) {
+        slurm_error(PLUGIN ": %s: slurmstepd starts no program outside of the job, and for this step none inside",
+                    path);
+        errno = EPERM;
+        return -1;
+    }
+    late_program(&context.jail, context.runner[0], path, arguments, environment);
+    slurm_error(PLUGIN ": the task epilog %s (--task-epilog, or TaskEpilog of slurm.conf) did not run in the job: %s",
+                path, errno ? strerror(errno) : context.jail.why);
+    _exit(127);
+}
+
+/* The guard is a library of slurmstepd's own, so its names are everybody's. */
+static void *of_guard(const char *name) {
+    return dlsym(RTLD_DEFAULT, name);
+}
+
+static bool wants_epilog(spank_t spank) {
+    char told[2];
+    const bool *configured = of_guard(STEPD_GUARD_EPILOG);
+    return (configured && *configured) || spank_getenv(spank, WANTS_EPILOG, told, sizeof(told)) == ESPANK_SUCCESS;
+}
+
+static int arm(spank_t spank) {
+    stepd_execve **instead = (stepd_execve **)of_guard(STEPD_GUARD_EXECVE);
+    if (!instead)
+        return jail_fail(&context.jail, "slurmstepd runs without its guard");
+    if (wants_epilog(spank) && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, context.runner))
+        return jail_fail_errno(&context.jail, "make a socket for the task epilog");
+    if (pthread_atfork(before_fork, after_fork, in_child))
+        return jail_fail(&context.jail, "no memory to prepare the start of tasks");
+    return 0;
 }
 
 /* Only around each fork, since the kernel refuses new threads to a thread whose children belong elsewhere, and
  * slurmstepd, which starts some whenever the plugin after this one fails, would end without a word to srun. */
 int slurm_spank_user_init(spank_t spank, int argc, char *argv[]) {
-    (void)spank;
     (void)argc;
     (void)argv;
     if (!is_inside())
         return ESPANK_SUCCESS;
     context.forks_tasks = true;
     context.forker = pthread_self();
-    return outcome_of(pthread_atfork(before_fork, after_fork, in_task)
-                          ? jail_fail(&context.jail, "no memory to prepare the start of tasks")
-                          : 0);
+    return outcome_of(arm(spank));
 }
 
 /* Order matters: the last call gives up the right to make the ones before it. */
@@ -209,7 +285,9 @@ pid_t spank_jail_fork(void) {
     bool of_itself = forks_a_task();
     if (!of_itself && job_fork_inside(&context.jail, &context.job))
         return -1;
+    forks_for_plugin = true;
     pid_t child = fork();
+    forks_for_plugin = false;
     if (child == 0) {
         context.is_task = true;
         /* The effective user is the job's in user_init. Who forks here becomes that user for good afterwards. */
@@ -223,13 +301,42 @@ pid_t spank_jail_fork(void) {
     return child;
 }
 
-/* Called once for each task when all have been forked. */
+void spank_jail_expect_forks(void) {
+    context.expects_forks = true;
+}
+
+static bool is_last_task(spank_t spank) {
+    int task = -1;
+    uint32_t tasks = 0;
+    return spank_get_item(spank, S_TASK_ID, &task) != ESPANK_SUCCESS ||
+           spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &tasks) != ESPANK_SUCCESS || task + 1 >= (int)tasks;
+}
+
+/* Called once for each task when all have been forked, and wait to become their programs. */
 int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[]) {
-    (void)spank;
     (void)argc;
     (void)argv;
     context.forks_tasks = false;
-    return ESPANK_SUCCESS;
+    if (spank_context() != S_CTX_REMOTE || keeps_namespaces() || !is_last_task(spank))
+        return ESPANK_SUCCESS;
+    if (context.runner[1] >= 0)
+        close(context.runner[1]);
+    stepd_execve **instead = (stepd_execve **)of_guard(STEPD_GUARD_EXECVE);
+    if (instead)
+        *instead = run_late;
+    /* For such a plugin children must still be led inside, which the filter would not let them be. */
+    context.confined = !context.expects_forks;
+    return outcome_of(context.confined ? stepd_filter(&context.jail) : 0);
+}
+
+/* As the user, in the task's groups, before it becomes the user's program. */
+int slurm_spank_task_init(spank_t spank, int argc, char *argv[]) {
+    int task = -1;
+    (void)argc;
+    (void)argv;
+    if (context.runner[1] < 0 || spank_get_item(spank, S_TASK_ID, &task) != ESPANK_SUCCESS || task != 0)
+        return ESPANK_SUCCESS;
+    return outcome_of(late_start_runner(&context.jail, context.runner[1]));
 }
 
 int slurm_spank_task_init_privileged(spank_t spank, int argc, char *argv[]) {

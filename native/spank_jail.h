@@ -11,4 +11,8 @@
  * task, in srun and in slurmd it is fork. */
 pid_t spank_jail_fork(void);
 
+/* Called by a plugin that will: slurmstepd then keeps what it takes to lead its children inside. */
+#define SPANK_JAIL_EXPECT_FORKS "spank_jail_expect_forks"
+void spank_jail_expect_forks(void);
+
 #endif

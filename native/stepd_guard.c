@@ -8,18 +8,22 @@
  * itself is complete is the plugin's to see, since only it can tell the user.
  *
  * slurmd talks to slurmstepd over stdin and stdout, so both are left alone until a refusal. */
+#include "stepd_guard.h"
 #include "container_log.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #ifndef GUARD_PLUGIN
@@ -34,6 +38,16 @@
 /* slurm_errno.h; srun says them in words. */
 #define ESLURM_PLUGIN_NOT_LOADED 8004
 #define ESLURM_PLUGIN_BAD_VERSION 8010
+
+stepd_execve *stepd_guard_execve;
+bool stepd_guard_epilog;
+
+/* Before the C library's for slurmstepd and the libraries that it loads. */
+int execve(const char *path, char *const argv[], char *const envp[]) {
+    if (stepd_guard_execve)
+        return stepd_guard_execve(path, argv, envp);
+    return (int)syscall(SYS_execve, path, argv, envp);
+}
 
 struct guard {
     int code;
@@ -92,6 +106,8 @@ static int check_slurm_conf(struct guard *guard, const char *path, int depth) {
         if (strcasestr(text, "PlugStackConfig")) {
             outcome =
                 refuse(guard, "%s has a PlugStackConfig line: remove it, Slurm finds plugstack.conf by itself", path);
+        } else if (!strncasecmp(text, "TaskEpilog", strlen("TaskEpilog"))) {
+            stepd_guard_epilog = true;
         } else if (!strncasecmp(text, "include", 7) && isspace((unsigned char)text[7])) {
             char next[PATH_MAX];
             char *name = text + 7 + strspn(text + 7, " \t");
@@ -173,12 +189,33 @@ static void answer_slurmd(int code) {
         ;
 }
 
+/* Of two processes with the same capabilities, each may look into the other: at its memory, and by /proc/PID/root at
+ * its files. Without one that process 1 and slurmd keep, slurmstepd can't be asked to open a path through theirs. Here,
+ * before slurmstepd has another thread: each thread has capabilities of its own. */
+static int give_up_sight(struct guard *guard) {
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
+    const unsigned given_up = 1U << CAP_NET_BIND_SERVICE | 1U << CAP_SYS_PTRACE;
+    /* What root executes has all of the bounding set: a job's keeper would see more than the steps that look for it. */
+    if (prctl(PR_CAPBSET_DROP, CAP_NET_BIND_SERVICE, 0, 0, 0) || prctl(PR_CAPBSET_DROP, CAP_SYS_PTRACE, 0, 0, 0))
+        return refuse(guard, "drop from the bounding set (is SETPCAP among the pod's capabilities?): %s",
+                      strerror(errno));
+    if (syscall(SYS_capget, &header, sets))
+        return refuse(guard, "read the capability sets: %s", strerror(errno));
+    sets[0].permitted &= ~given_up;
+    sets[0].effective &= ~given_up;
+    sets[0].inheritable &= ~given_up;
+    if (syscall(SYS_capset, &header, sets))
+        return refuse(guard, "give up capabilities: %s", strerror(errno));
+    return 0;
+}
+
 /* The loader gives a library's constructor what it gives main. */
 __attribute__((constructor)) static void stand_guard(int argc, char *argv[]) {
     struct guard guard = {.code = ESLURM_PLUGIN_NOT_LOADED};
     (void)argv;
     /* Only without arguments is it asked for a step; getenv, infinity and spank run no user code. */
-    if (argc == 1 && check(&guard)) {
+    if (argc == 1 && (check(&guard) || give_up_sight(&guard))) {
         tell_the_log(guard.why);
         answer_slurmd(guard.code);
         _exit(EXIT_FAILURE);

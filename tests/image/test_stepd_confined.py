@@ -1,0 +1,134 @@
+"""slurmstepd starts nothing outside of the job once its tasks run, and still does all that its job needs of it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.image.small_cluster import ALICE, SmallCluster
+
+WITNESS = """#!/bin/sh
+{ tr '\\0' ' ' < /proc/1/cmdline; echo; grep -E '^(CapBnd|Seccomp):' /proc/self/status
+  readlink /proc/self/ns/mnt /proc/self/ns/pid /proc/self/ns/ipc; pwd; id -u; } > "$HOME/$1witness" 2>&1
+exit 3
+"""
+SPACES = "readlink /proc/self/ns/mnt /proc/self/ns/pid /proc/self/ns/ipc"
+# Every thread of the slurmstepd of a step that has tasks.
+THREADS = """
+for each in $(pgrep -f '^slurmstepd: '); do
+    grep -q 'extern' /proc/$each/cmdline || grep -hE '^(Seccomp|NoNewPrivs|CapPrm):' /proc/$each/task/*/status
+done
+"""
+NET_BIND_SERVICE = 1 << 10
+
+
+def put(cluster: SmallCluster, name: str, text: str) -> str:
+    """Writes a program of alice's; returns its path in the jail."""
+    done = cluster.jail(f"cat > {name} <<'END'\n{text}\nEND\nchmod 755 {name}; rm -f *witness", user=ALICE)
+    assert done.returncode == 0, done
+    return f"/home/alice/{name}"
+
+
+def test_a_task_epilog_runs_as_the_task_did(cluster: SmallCluster) -> None:
+    program = put(cluster, "epilog", WITNESS)
+    inside = cluster.jail(f"srun -Q -n1 --task-epilog={program} sh -c '{SPACES}; cd /tmp'", user=ALICE)
+    first, bounds, seccomp, *rest = cluster.jail("cat witness", user=ALICE).stdout.splitlines()
+    assert first.startswith("job_keeper ")
+    assert int(bounds.split()[1], 16) & 1 << 21 == 0, "it could gain SYS_ADMIN"
+    assert seccomp == "Seccomp:\t2"
+    assert rest == [*inside.stdout.splitlines(), "/home/alice", str(ALICE)]
+    assert "TaskEpilog failed status=3" in inside.stderr
+
+
+def test_each_of_several_tasks_has_its_epilog(cluster: SmallCluster) -> None:
+    program = put(cluster, "each", '#!/bin/sh\necho "$SLURM_PROCID $SLURM_SCRIPT_CONTEXT" >> $HOME/manywitness')
+    done = cluster.jail(f"srun -Q -n2 --overcommit --task-epilog={program} true", user=ALICE)
+    assert (done.returncode, done.stderr) == (0, "")
+    said = cluster.jail("sort manywitness", user=ALICE).stdout
+    assert said == "0 epilog_task\n1 epilog_task\n"
+
+
+def test_a_missing_epilog_is_one_sentence_that_names_the_option(cluster: SmallCluster) -> None:
+    done = cluster.jail("srun -Q -n1 --task-epilog=/home/alice/nowhere true", user=ALICE)
+    (sentence,) = re.findall(r"error: (jail: .*)", done.stderr)
+    assert sentence == (
+        "jail: the task epilog /home/alice/nowhere (--task-epilog, or TaskEpilog of slurm.conf) did not run in the "
+        "job: No such file or directory"
+    )
+
+
+def test_an_epilog_that_srun_hid_from_the_plugin_is_refused(cluster: SmallCluster) -> None:
+    program = put(cluster, "hidden", WITNESS)
+    done = cluster.jail(
+        "mkdir -p conf; cp /run/slurm/conf/*.conf conf 2>/dev/null || cp /var/spool/slurmd/conf-cache/*.conf conf; "
+        f"rm -f conf/plugstack.conf; SLURM_CONF=$PWD/conf/slurm.conf srun -Q -n1 --task-epilog={program} true",
+        user=ALICE,
+    )
+    assert "slurmstepd starts no program outside of the job" in done.stderr
+    assert cluster.jail("cat witness", user=ALICE).returncode != 0
+
+
+def test_an_epilog_ends_when_slurm_gives_it_up(cluster: SmallCluster) -> None:
+    program = put(cluster, "slow", "#!/bin/sh\necho $$ > $HOME/slowwitness\nexec sleep 1234")
+    done = cluster.jail(f"timeout 40 srun -Q -n1 --task-epilog={program} true", user=ALICE)
+    assert "TaskEpilog failed" in done.stderr
+    assert cluster.jail("cat slowwitness", user=ALICE).stdout.strip()
+    cluster.wait("its end", lambda: cluster.pod("pgrep -u alice").returncode == 1, 20)
+
+
+@pytest.mark.parametrize("options", ["", "--task-epilog=/bin/true "])
+def test_every_thread_of_slurmstepd_is_confined(cluster: SmallCluster, options: str) -> None:
+    submitted = cluster.jail(f"sbatch --parsable -o /dev/null --wrap 'srun {options}-n1 sleep 100'", user=ALICE)
+    job = submitted.stdout.strip()
+    try:
+        cluster.wait("the step", lambda: cluster.pod("pgrep -u alice -x sleep").stdout, 30)
+        told = cluster.pod(THREADS).stdout
+        kinds = {name: set(re.findall(rf"{name}:\t(\S+)", told)) for name in ("Seccomp", "NoNewPrivs", "CapPrm")}
+        assert kinds["Seccomp"] == {"2"}
+        assert kinds["NoNewPrivs"] == {"1"}
+        assert len(re.findall("Seccomp", told)) > 2, "a batch step and a step have more threads"
+        assert not any(int(each, 16) & NET_BIND_SERVICE for each in kinds["CapPrm"])
+        assert cluster.pod("grep CapPrm /proc/1/status").stdout.split()[1] not in kinds["CapPrm"]
+    finally:
+        assert cluster.jail(f"scancel {job}").returncode == 0
+    cluster.wait("the job's end", lambda: not cluster.jail(f"squeue -h -j {job}").stdout.strip(), 60)
+    assert cluster.pod("pgrep -u alice").returncode == 1
+
+
+def test_it_still_signals_suspends_attaches_and_ends(cluster: SmallCluster) -> None:
+    script = "trap 'echo usr1' USR1; trap 'echo term; exit 0' TERM; while :; do sleep 0.1; done"
+    put(cluster, "loop", f"#!/bin/sh\n{script}")
+    submitted = cluster.jail(
+        "sbatch --parsable -o loop.out --wrap 'srun -n1 ./loop; srun -n1 --overlap echo after'", user=ALICE
+    )
+    job = submitted.stdout.strip()
+    cluster.wait("the step", lambda: cluster.pod("pgrep -u alice -f ./loop").stdout, 30)
+    assert cluster.jail(f"scancel --signal=USR1 {job}.0", user=ALICE).returncode == 0
+    cluster.wait("a signal", lambda: "usr1" in cluster.jail("cat loop.out", user=ALICE).stdout, 20)
+    assert cluster.jail(f"scontrol suspend {job}").returncode == 0
+    stopped = "grep -l 'State:.T' /proc/[0-9]*/status"
+    cluster.wait("it stops", lambda: cluster.pod(stopped).stdout, 20)
+    assert cluster.jail(f"scontrol resume {job}").returncode == 0
+    cluster.wait("it goes on", lambda: not cluster.pod(stopped).stdout, 20)
+    assert cluster.jail(f"sstat -n -j {job}.0 -o JobID", user=ALICE).returncode == 0
+    attached = cluster.jail(f"timeout 2 sattach {job}.0", user=ALICE)
+    assert attached.returncode == 124, attached.stderr
+    assert cluster.jail(f"scancel --signal=TERM {job}.0", user=ALICE).returncode == 0
+    cluster.wait("the job's end", lambda: not cluster.jail(f"squeue -h -j {job}").stdout.strip(), 60)
+    said = cluster.jail("cat loop.out", user=ALICE).stdout.splitlines()
+    assert said[-1] == "after"
+    assert "term" in said
+
+
+def test_a_terminal_works(cluster: SmallCluster) -> None:
+    done = cluster.jail("script -qc 'srun -Q -n1 --pty tty' /dev/null", user=ALICE)
+    assert done.stdout.strip().startswith("/dev/pts/"), done
+
+
+@pytest.mark.parametrize("path", ["/proc/1/root/etc/passwd", "/proc/1/cwd/etc/passwd"])
+def test_slurmstepd_opens_nothing_through_process_1_for_root(cluster: SmallCluster, path: str) -> None:
+    """As its own job, root asks slurmstepd for what is the pod's."""
+    done = cluster.jail(f"rm -f read; timeout 50 sbatch --wait -i {path} -o read --wrap cat; cat read", seconds=70)
+    assert done.stdout.startswith("Submitted"), done
+    assert len(done.stdout.splitlines()) == 1, done.stdout
