@@ -59,7 +59,7 @@ if [ -n "$GROUP" ]; then
     # As a runtime does it: the pod's own group at the top, read-only.
     mount -t cgroup2 -o ro,nosuid,nodev,noexec cgroup2 "$POD/sys/fs/cgroup"
 else
-    mount -t tmpfs cgroups "$POD/sys/fs/cgroup"
+    mount -t tmpfs -o mode=755 cgroups "$POD/sys/fs/cgroup"
 fi
 mount --bind "$VOLUME" "$POD/mnt/jail"
 mount --bind "$CONFIG" "$POD/etc/slurm"

@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from tests.image.small_cluster import SmallCluster
+from tests.image.small_cluster import ALICE, SmallCluster
 
 STEPS, AT_ONCE = 1000, 8
 
@@ -51,7 +51,9 @@ def held(cluster: SmallCluster) -> dict[str, int]:
 def run_steps(cluster: SmallCluster, count: int) -> None:
     step = "srun -n1 --overlap --mem=1M true"
     script = f"seq {count} | xargs -P {AT_ONCE} -n 1 {step} && echo all"
-    done = cluster.jail(f"sbatch --quiet --wait -o steps --wrap {shlex.quote(script)}; cat steps", seconds=700)
+    done = cluster.jail(
+        f"sbatch --quiet --wait -o steps --wrap {shlex.quote(script)}; cat steps", user=ALICE, seconds=700
+    )
     assert done.stdout == "all\n", done
 
 

@@ -137,8 +137,12 @@ class Stage:
         ]
 
     def written(self) -> list[str]:
-        """Files of the walk that lie in a pod, outside of the jail."""
-        places = "/ /run /tmp /dev/shm /var/spool/slurmd /sys/fs/cgroup /mnt/jail"
+        """Files of the walk that lie in a pod, outside of the jail.
+
+        slurmd's broadcast, asked for by a client of the user's own, reaches two small places where all users may
+        write and nothing is run from: the pod's /tmp and /dev/shm (docs/limits.md).
+        """
+        places = "/ /run /var/spool/slurmd /sys/fs/cgroup /mnt/jail"
         kept = "-path '/mnt/jail/[rp]*' -o -path /run/jail"
         look = f"find {places} -xdev \\( {kept} \\) -prune -o -name '*{runs.PREFIX}*' -print"
         return [

@@ -39,10 +39,19 @@ def run(*words: str, seconds: float = SECONDS) -> str:
         Refused: it is not there, failed, or took too long; with its own words.
     """
     person = who_asks() if words[0] in SLURMS else None
-    become = {} if person is None else {"user": person, "group": group_of(person), "extra_groups": []}
+    group = None if person is None else group_of(person)
+    groups: list[int] | None = None if person is None else []
     try:
         done = subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False, **become
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+            user=person,
+            group=group,
+            extra_groups=groups,
         )
     except FileNotFoundError:
         raise Refused(f"the jail has no {words[0]}: install its package") from None
