@@ -90,7 +90,8 @@ def test_a_job_ends_well_under_a_slurmd_that_was_killed(cluster: V2Cluster) -> N
         assert cluster.pod("kill -9 $(pidof slurmd)").returncode == 0
         cluster.wait("another slurmd", lambda: cluster.pod("pidof slurmd").stdout not in ("", before), 60)
         cluster.wait("it is ready", lambda: cluster.state() == "ready", 60)
-        assert state(cluster, job) == "RUNNING"
+        # The worker's commands ask slurmd who they are, and it fetches its configuration first.
+        cluster.wait("the job runs", lambda: state(cluster, job) == "RUNNING", 60)
         cluster.jail("touch go-on", user=ALICE)
         cluster.wait("its end", lambda: not state(cluster, job), 60)
         assert cluster.jail(f"cat out-{job}", user=ALICE).stdout == "ran on\n"

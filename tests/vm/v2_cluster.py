@@ -22,9 +22,12 @@ FAKE_GPUS = "mknod -m 666 /dev/fakegpu0 c 10 229; mknod -m 666 /dev/fakegpu1 c 1
 
 
 def rest_of(name: str) -> set[str]:
-    """Groups of a worker without a job: the entry's own, and Slurm's for slurmd and for what holds its scope."""
+    """Groups of a worker without a job: the entry's own, and Slurm's for slurmd and for what holds its scope.
+
+    Those of users, for their start-up files, stay as on a login node.
+    """
     scope = f"system.slice/{name}_slurmstepd.scope"
-    return {"pod", "system.slice", scope, f"{scope}/slurmd", f"{scope}/system"}
+    return {"pod", "users", f"users/{ALICE}", "users/0", "system.slice", scope, f"{scope}/slurmd", f"{scope}/system"}
 
 
 class V2Cluster(SmallCluster):
@@ -64,6 +67,8 @@ class V2Cluster(SmallCluster):
     def node(self, name: str = WORKER) -> dict[str, str]:
         """State and reason of a worker."""
         said = self.pod(f"/opt/slurm/bin/scontrol show node {name} --json", seconds=30)
+        if said.returncode != 0:  # slurmd, which says who asks, has just been started.
+            return {"state": "", "reason": said.stderr}
         (node,) = json.loads(said.stdout)["nodes"]
         return {"state": "+".join(node["state"]), "reason": node["reason"]}
 
