@@ -217,7 +217,7 @@ ESCAPES = [
     ),
     Escape("Slurm's configuration on the node", ": >> /run/slurm/conf/plugstack.conf", SAME),
     Escape("the folder of Slurm's socket", "touch /run/slurm/x && rm /run/slurm/x", SAME),
-    Escape("Slurm's programs", "touch /opt/slurm/lib/slurm-wlm/x && rm /opt/slurm/lib/slurm-wlm/x", SAME),
+    Escape("Slurm's programs", "touch /opt/slurm/lib/slurm-wlm/x && rm /opt/slurm/lib/slurm-wlm/x"),
     Escape("the node's marker", "ls /run/.jail-ready", "ls /run/jail/run/.jail-ready"),
     Escape("control sockets of steps", "find /var/spool/slurmd -type s | grep -q .", SAME),
     Escape("scripts of other jobs", f"grep -rqs {SECRET} /var/spool/slurmd", SAME),
