@@ -2,10 +2,12 @@
 
 Only podSelector, namespaceSelector, ipBlock and ports are used, so that simple policy engines enforce all of it.
 Egress stays open: jobs fetch packages and data, and what may leave is for the site's own policies to say. But where
-users' programs run, a cloud's metadata service, which hands out the node's own credentials, is out of reach.
+users' programs run, two things of the nodes are out of reach: a cloud's metadata service, which hands out the node's
+own credentials, and the kubelet.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import pulumi
@@ -16,6 +18,16 @@ from components.config import Config
 from components.manifest import Manifest, declared, selector
 
 _WITH_USERS: Final = ("worker", "login")
+
+METADATA: Final = {
+    # Link-local (AWS, Azure, GCP, Oracle and others); Alibaba; Azure's WireServer.
+    "0.0.0.0/0": ("169.254.0.0/16", "100.100.100.200/32", "168.63.129.16/32"),
+    # Link-local; AWS; GCP.
+    "::/0": ("fe80::/10", "fd00:ec2::254/128", "fd20:ce::254/128"),
+}
+"""All addresses → those of clouds' metadata services among them."""
+KUBELET_PORTS: Final = (10250, 10255)
+"""The kubelet's API, and its read-only one: policies know no nodes, so that both are closed at every address."""
 
 
 def _from(config: Config, *components: str) -> list[dict[str, Any]]:
@@ -30,11 +42,13 @@ def _blocks(ranges: Sequence[str]) -> list[dict[str, Any]]:
     return [{"ipBlock": {"cidr": cidr}} for cidr in ranges]
 
 
-def _all_but_metadata() -> list[dict[str, Any]]:
-    """Egress to everything but link-local addresses and the one that AWS also uses for IPv6."""
-    ranges = [("0.0.0.0/0", ["169.254.0.0/16"]), ("::/0", ["fe80::/10", "fd00:ec2::254/128"])]
+def _all_but_the_nodes() -> list[dict[str, Any]]:
+    """Egress to everything but metadata services and kubelets."""
+    outside = [{"ipBlock": {"cidr": cidr, "except": list(excepted)}} for cidr, excepted in METADATA.items()]
+    edges = [0, *KUBELET_PORTS, 65536]
+    tcp = [_port(last + 1, following - 1) for last, following in pairwise(edges)]
     return [
-        {"to": [{"ipBlock": {"cidr": cidr, "except": excepted}} for cidr, excepted in ranges]},
+        {"to": outside, "ports": [*tcp, {"protocol": "UDP"}]},
         # For some engines an address range means nobody in the cluster.
         {"to": [{"namespaceSelector": {}}]},
         # A resolver on the node itself has a link-local address.
@@ -52,7 +66,7 @@ def _policy(config: Config, name: str, component: str, rules: list[dict[str, Any
         # It answers, and opens no connection: nobody may take it for the cluster's slurmctld.
         spec |= {"policyTypes": ["Ingress", "Egress"], "egress": []}
     if component in _WITH_USERS:
-        spec |= {"policyTypes": ["Ingress", "Egress"], "egress": _all_but_metadata()}
+        spec |= {"policyTypes": ["Ingress", "Egress"], "egress": _all_but_the_nodes()}
     return Manifest(declared(config, "networking.k8s.io/v1", "NetworkPolicy", name, "network", {"spec": spec}))
 
 

@@ -11,6 +11,7 @@
 #include <security/pam_ext.h>
 #include <security/pam_modules.h>
 #include <stddef.h>
+#include <sys/prctl.h>
 #include <syslog.h>
 
 static int refuse(pam_handle_t *pamh, const struct jail *jail) {
@@ -30,7 +31,9 @@ int pam_sm_open_session(pam_handle_t *pamh, int flags, int argc, const char **ar
     (void)flags;
     jail_init(&jail, argc > 0 ? argv[0] : JAIL_DEFAULT_ROOT);
     jail_preload_system_code();
-    int failed = limit_user(&jail, pamh) || login_enter(&jail);
+    /* This process has the host keys in its memory and no capability that root in the jail lacks. */
+    int failed = prctl(PR_SET_DUMPABLE, 0) ? jail_fail_errno(&jail, "close sshd's memory") : 0;
+    failed = failed || limit_user(&jail, pamh) || login_enter(&jail);
     /* Not outside: sshd of a refused login looks for the user once more, to tell him why. */
     if (jail.state == JAIL_ENTERED)
         jail_look_users_up_in_files();

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/mount.h>
+#include <linux/openat2.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -163,15 +164,66 @@ int view_make_proc(struct jail *jail) {
     return 0;
 }
 
+/* Opens slurmd's spool where it is mounted, as on workers. Elsewhere that path is the shared root's, and leads wherever
+ * root of any job made it lead: *folder is -1 then. */
+static int open_spool(struct jail *jail, int *folder) {
+    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
+    struct statx facts;
+    *folder = (int)syscall(SYS_openat2, AT_FDCWD, VIEW_SPOOL, &how, sizeof(how));
+    if (*folder < 0)
+        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 : jail_fail_errno(jail, VIEW_SPOOL);
+    if (statx(*folder, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &facts)) {
+        jail_fail_errno(jail, VIEW_SPOOL);
+        close(*folder);
+        return -1;
+    }
+    if (!(facts.stx_attributes_mask & facts.stx_attributes & STATX_ATTR_MOUNT_ROOT)) {
+        close(*folder);
+        *folder = -1;
+    }
+    return 0;
+}
+
+/* Returns an empty file system that is mounted nowhere yet, or -1. */
+static int new_memory(struct jail *jail) {
+    int memory = -1, context = (int)syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC);
+    if (context >= 0 && !syscall(SYS_fsconfig, context, FSCONFIG_SET_STRING, "size", "64k", 0) &&
+        !syscall(SYS_fsconfig, context, FSCONFIG_SET_STRING, "mode", "755", 0) &&
+        !syscall(SYS_fsconfig, context, FSCONFIG_CMD_CREATE, NULL, NULL, 0))
+        memory = (int)syscall(SYS_fsmount, context, FSMOUNT_CLOEXEC,
+                              MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    if (memory < 0)
+        jail_fail_errno(jail, "a file system in place of " VIEW_SPOOL);
+    if (context >= 0)
+        close(context);
+    return memory;
+}
+
+static int cover(struct jail *jail, int folder, const char *kept) {
+    struct mount_attr attributes = {.attr_set = MOUNT_ATTR_RDONLY};
+    unsigned onto = MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH;
+    int memory = new_memory(jail);
+    if (memory < 0)
+        return -1;
+    int failed = (kept && (mkdirat(memory, kept, 0755) || fchmodat(memory, kept, 0755, 0))) ||
+                 syscall(SYS_mount_setattr, memory, "", AT_EMPTY_PATH, &attributes, sizeof(attributes)) ||
+                 syscall(SYS_move_mount, memory, "", folder, "", onto);
+    if (failed)
+        jail_fail_errno(jail, "cover " VIEW_SPOOL);
+    close(memory);
+    return failed ? -1 : 0;
+}
+
 /* Scripts and credentials of other jobs lie in slurmd's spool. */
 static int hide_spool(struct jail *jail, const char *script) {
-    if (access(VIEW_SPOOL, F_OK))
-        return errno == ENOENT ? 0 : jail_fail_errno(jail, VIEW_SPOOL);
-    if (mount("spool", VIEW_SPOOL, "tmpfs", PROC_FLAGS, "size=64k,mode=755"))
-        return jail_fail_errno(jail, VIEW_SPOOL);
-    if (script && make_folder(jail, script, 0755))
+    int folder = -1;
+    if (open_spool(jail, &folder))
         return -1;
-    return set_read_only(jail, VIEW_SPOOL, 0);
+    if (folder < 0)
+        return 0;
+    int outcome = cover(jail, folder, script ? script + strlen(VIEW_SPOOL "/") : NULL);
+    close(folder);
+    return outcome;
 }
 
 /* The door (sack_door.c) stands in the place of the daemon's socket, beside the configuration. Before a node has one,

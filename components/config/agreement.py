@@ -15,6 +15,7 @@ from components.config.pods import login_resources
 from components.config.problems import NOTHING, Problem
 from components.config.raw import mapping as _map
 from components.config.raw import rows as _rows
+from components.config.slurm_options import refusal
 from components.config.values import memory_bytes
 
 _SLURMS = ("/opt/slurm", names.SPOOL_DIR)
@@ -218,9 +219,7 @@ def _options(config: Mapping[str, Any]) -> Iterator[Problem]:
         other = first.setdefault(name.lower(), name)
         if other != name:
             yield Problem(("slurm", "options", name), options[name], f"one of {other} and {name}: Slurm reads one key")
-        if name.lower() == "launchparameters" and "enable_nss_slurm" in str(options[name]).lower():
-            # slurmctld ends where it reads both; ours has the nodes look up a heterogeneous job's user.
-            want = "LaunchParameters without enable_nss_slurm: this program sets disable_send_gids, its opposite"
+        if want := refusal(name, str(options[name])):
             yield Problem(("slurm", "options", name), options[name], want)
 
 

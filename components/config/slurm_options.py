@@ -1,4 +1,8 @@
-"""Which keys of slurm.conf a user may set through slurm.options, and what their values may look like."""
+"""Which keys of slurm.conf a user may set through slurm.options, and what their values may look like.
+
+Each key of slurm.conf is in one of three lists: this program's own, refused with a reason, or allowed
+(slurm_conf_keys.txt).
+"""
 
 import difflib
 import re
@@ -77,8 +81,69 @@ _OWNED_FOR: Final = {
     "it would read a file that is not declared": ("Include",),
     "it comes from health": ("HealthCheckInterval", "HealthCheckNodeState", "HealthCheckTimeout"),
     "the operator and dashboards read these metrics": ("MetricsType",),
+    "the image of the controller has no program that sends mail": ("MailProg", "MailDomain"),
 }
 OWNED: Final = {key.lower(): reason for reason, keys in _OWNED_FOR.items() for key in keys}
+
+_REFUSED_FOR: Final = {
+    "slurmstepd would load PAM modules of the users' root with all its rights": ("UsePAM",),
+    "it would take the place of the prolog that keeps jobs from a node without its jail": (
+        "PrEpPlugins",
+        "PrEpParameters",
+    ),
+    "it runs programs on machines outside of the jail, and reboots them": ("NodeFeaturesPlugins",),
+    "it runs programs in the pod of slurmctld, from a file that this program does not write": (
+        "BurstBufferType",
+        "BurstBufferParameters",
+        "PowerAction",
+    ),
+    "slurmstepd would write as root where users write, as a file says that this program does not write": (
+        "AcctGatherProfileType",
+    ),
+    "everybody on the cluster can read slurm.conf": ("JobCompPass",),
+    "slurmstepd would run the users' xauth": ("X11Parameters",),
+    "Debian's Slurm is built without tls/s2n, and their scripts would run outside of the jail": (
+        "TLSType",
+        "TLSParameters",
+        "CertgenType",
+        "CertgenParameters",
+        "CertmgrType",
+        "CertmgrParameters",
+    ),
+}
+REFUSED: Final = {key.lower(): reason for reason, keys in _REFUSED_FOR.items() for key in keys}
+"""Key in lower case → why nobody may set it: it would undo the jail, or can do nothing but harm here."""
+
+_ONE_OF: Final = {
+    "AcctGatherEnergyType": ("acct_gather_energy/none", "acct_gather_energy/gpu"),
+    "CliFilterPlugins": ("syslog", "user_defaults"),
+    "JobCompType": ("jobcomp/none", "jobcomp/elasticsearch", "jobcomp/kafka", "jobcomp/mysql"),
+    "JobSubmitPlugins": ("all_partitions", "defaults", "logging", "pbs", "require_timelimit", "throttle"),
+    "MpiDefault": ("none",),
+    "TaskPlugin": ("task/none", "task/affinity", "task/cgroup"),
+}
+CHOICES: Final = {key.lower(): frozenset(words) for key, words in _ONE_OF.items()}
+"""Key in lower case → its words that need no program or file besides, which a pod does not have."""
+
+_NOT: Final = {
+    "LaunchParameters": {
+        # slurmctld ends where it reads both; ours has the nodes look up a heterogeneous job's user.
+        "enable_nss_slurm": "this program sets disable_send_gids, its opposite",
+        "ulimit_pam_adopt": "slurmstepd would load PAM modules of the users' root with all its rights",
+    },
+    "PrologFlags": {
+        "x11": "slurmstepd would run the users' xauth outside of the job",
+        "runinjob": "the prolog runs in slurmd, before slurmstepd enters the users' root",
+    },
+    "SlurmctldParameters": {
+        "allow_user_triggers": "slurmctld would run users' programs in its own pod",
+    },
+    "SlurmdParameters": {
+        "contain_spank": "the jail's SPANK plugin enters a job's namespaces itself",
+    },
+}
+NOT: Final = {key.lower(): words for key, words in _NOT.items()}
+"""Key in lower case → words of its value that are refused, and why."""
 
 WORKER_START: Final = {
     # How slurmd listens: it keeps its socket when it reads a configuration.
@@ -91,28 +156,39 @@ WORKER_START: Final = {
 _VALUE = re.compile(r"[^\s#\"'\\\x00-\x1f\x7f]+")
 
 
-def _known() -> dict[str, str]:
+def _allowed() -> dict[str, str]:
     text = resources.files("components.config").joinpath("slurm_conf_keys.txt").read_text("utf-8")
     return {line.lower(): line for line in text.splitlines() if line and not line.startswith("#")}
 
 
-KNOWN: Final = _known()
-"""Keys of slurm.conf that Slurm 26.05 knows, by their lower-case form: Slurm does not tell cases apart."""
+ALLOWED: Final = _allowed()
+"""Keys of slurm.conf that anybody may set, by their lower-case form: Slurm does not tell cases apart."""
 
 
 def check_option_name(name: str) -> str:
     """The key as Slurm writes it.
 
     Raises:
-        PydanticCustomError: Slurm has no such key, or the cluster sets it by itself.
+        PydanticCustomError: Slurm has no such key, the cluster sets it by itself, or it would undo the jail.
     """
     if reason := OWNED.get(name.lower()):
         raise wrong(f"another key: {name} is set by this program, {reason}")
-    if name.lower() not in KNOWN:
-        close = difflib.get_close_matches(name.lower(), KNOWN, n=1)
-        hint = f"; did you mean {KNOWN[close[0]]}?" if close else ""
+    if reason := REFUSED.get(name.lower()):
+        raise wrong(f"no {name}: {reason}")
+    if name.lower() not in ALLOWED:
+        close = difflib.get_close_matches(name.lower(), ALLOWED, n=1)
+        hint = f"; did you mean {ALLOWED[close[0]]}?" if close else ""
         raise wrong(f"a key of slurm.conf that Slurm 26.05 knows{hint}")
-    return KNOWN[name.lower()]
+    return ALLOWED[name.lower()]
+
+
+def refusal(name: str, value: str) -> str:
+    """Returns what a key wants in the place of a value, or nothing where the value may stand."""
+    key, words = name.lower(), value.lower().split(",")
+    reasons = [f"{name} without {word}: {reason}" for word, reason in NOT.get(key, {}).items() if word in words]
+    if key in CHOICES and not CHOICES[key].issuperset(words):
+        reasons.append(f"{' or '.join(sorted(CHOICES[key]))}: others need programs or files that pods do not have")
+    return "; ".join(reasons)
 
 
 def worker_start(options: Mapping[str, str]) -> list[str]:

@@ -41,15 +41,17 @@ def by_password(cluster: SmallCluster, tmp_path: Path):
     says.write_text('#!/bin/sh\nprintf "%s\\n" "$PASSWORD"\n')
     says.chmod(0o755)
 
-    def login(password: str, user: str = "alice") -> subprocess.CompletedProcess[str]:
+    def login(
+        password: str, user: str = "alice", command: str = "id -un; srun -n1 id -un"
+    ) -> subprocess.CompletedProcess[str]:
         options = ("PreferredAuthentications=password", "NumberOfPasswordPrompts=1", "StrictHostKeyChecking=no")
         options += ("UserKnownHostsFile=/dev/null", "LogLevel=ERROR", "IdentitiesOnly=yes", "IdentityFile=/dev/null")
         words = [word for option in options for word in ("-o", option)]
         # OpenSSH 8.4 and newer take a password from a program where there is no terminal (ssh(1)).
         asking = {"SSH_ASKPASS": str(says), "SSH_ASKPASS_REQUIRE": "force", "PASSWORD": password}
-        command = cluster.in_network("timeout", "60", "ssh", *words, f"{user}@{ADDRESS}", "id -un; srun -n1 id -un")
+        whole = cluster.in_network("timeout", "60", "ssh", *words, f"{user}@{ADDRESS}", command)
         return subprocess.run(
-            command, capture_output=True, text=True, timeout=90, check=False, env={**os.environ, **asking}
+            whole, capture_output=True, text=True, timeout=90, check=False, env={**os.environ, **asking}
         )
 
     return login
@@ -64,6 +66,24 @@ def test_a_password_opens_ssh_and_a_wrong_one_or_roots_does_not(cluster: SmallCl
         assert (refused.returncode, refused.stdout) == (255, "")
         assert "Permission denied" in refused.stderr
     assert cluster.ssh("id -un").stdout == "alice\n", "her key goes on opening"
+
+
+READ_MONITOR = """
+for each in /proc/[0-9]*; do
+    if tr '\\0' ' ' < $each/cmdline | grep -q '^sshd-session: alice \\['; then
+        echo "monitor $(/usr/local/bin/roots-wc -l $each/maps 2>&1)"
+    fi
+done
+"""
+
+
+def test_root_in_a_session_reads_no_memory_of_the_sshd_that_took_a_password(cluster: SmallCluster, by_password) -> None:
+    """That process holds the node's host keys, and root of the jail has its user, group and capabilities."""
+    cluster.jail("echo 'alice:first secret' | chpasswd")
+    cluster.jail("cp /usr/bin/wc /usr/local/bin/roots-wc; chmod 6755 /usr/local/bin/roots-wc")
+    found = by_password("first secret", command=READ_MONITOR)
+    assert found.stdout.startswith("monitor "), found
+    assert found.stdout.endswith("Permission denied\n"), found
 
 
 def test_passwd_in_a_job_counts_at_the_next_login(cluster: SmallCluster, by_password) -> None:

@@ -164,6 +164,7 @@ def test_a_task_can_not_write_what_belongs_to_the_node(trial: Trial) -> None:
         mount -t tmpfs memory /sys/fs/cgroup/memory
         touch /sys/fs/cgroup/limit /sys/fs/cgroup/memory/limit
         mount --rbind /sys "$JAIL/sys"
+        mount --bind "$JAIL/var/spool/slurmd" "$JAIL/var/spool/slurmd"
         mkdir "$JAIL/run/slurm/conf" "$JAIL/var/spool/slurmd/job00001"
         touch "$JAIL/run/slurm/conf/plugstack.conf"
     """
@@ -176,3 +177,13 @@ def test_a_task_can_not_write_what_belongs_to_the_node(trial: Trial) -> None:
     assert hidden["hide"] == "ok"
     assert {hidden[each] for each in (*limits, *spool)} == {"Read-only file system"}
     assert hidden[script] == "No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("link", "target"), [("var/spool/slurmd", "/goal/spool/slurmd"), ("var/spool", "/goal/spool"), ("var", "/goal")]
+)
+def test_a_session_follows_no_link_that_stands_where_slurmds_spool_would(trial: Trial, link: str, target: str) -> None:
+    """On a login node nothing is mounted there, and the shared root's links are anybody's who has sudo."""
+    linked = f'mkdir -p "$JAIL/goal/spool/slurmd/kept"; rm -r "$JAIL/{link}"; ln -s {target} "$JAIL/{link}"'
+    said = trial.run("enter", "hide", "exists=/goal/spool/slurmd/kept", "make=/goal/spool/slurmd/new", spoil=linked)
+    assert set(said.values()) == {"ok"}, said

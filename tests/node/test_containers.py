@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import platform
+import struct
 from pathlib import Path
 
 import pytest
@@ -211,6 +212,37 @@ def test_an_archive_is_known_by_where_it_lies(pull, tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path / "elsewhere")
     with pytest.raises(Refused, match=f"is docker-archive:{tmp_path}/model.tar, and you ask for"):
         pull("docker-archive:model.tar")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files capabilities")
+def test_no_program_of_an_image_gives_rights_to_who_runs_it_outside_of_a_container(tmp_path, monkeypatch) -> None:
+    outside = tmp_path / "outside"
+    outside.touch()
+    outside.chmod(0o6755)
+
+    def unpack(program: str, *words: str) -> None:
+        """As umoci unpacks as root."""
+        if program == "skopeo":
+            layout(Path(words[-1].removeprefix("oci:").removesuffix(":image")), None)
+            return
+        hidden = Path(words[-1], "rootfs/opt/hidden")
+        hidden.mkdir(parents=True)
+        for name in ("su", "ping"):
+            (hidden / name).touch()
+        (hidden / "su").chmod(0o6755)
+        (hidden / "linked").hardlink_to(hidden / "su")
+        (hidden / "led").symlink_to(outside)
+        # CAP_NET_RAW, permitted and effective (struct vfs_cap_data, version 2).
+        os.setxattr(hidden / "ping", "security.capability", struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0))
+        hidden.chmod(0o3055)
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(image, "show", unpack)
+    image.command(["pull", "oci-archive:/x.tar"])
+    hidden = tmp_path / image.OWN / "x/rootfs/opt/hidden"
+    assert [(hidden / name).stat().st_mode & 0o7777 for name in ("su", "linked", "ping")] == [0o755, 0o755, 0o644]
+    assert "security.capability" not in os.listxattr(hidden / "ping")
+    assert outside.stat().st_mode & 0o7777 == 0o6755, "no link is followed"
 
 
 def test_an_image_that_was_pulled_before_sources_were_noted_is_still_taken(pull, tmp_path: Path) -> None:

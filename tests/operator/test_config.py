@@ -140,7 +140,7 @@ def test_a_key_that_costs_jobs_waits_until_there_is_none() -> None:
 
 @pytest.mark.parametrize("key", sorted(effects.COSTS))
 def test_the_costs_are_of_keys_that_slurm_knows(key: str) -> None:
-    assert key in slurm_options.KNOWN
+    assert key in slurm_options.ALLOWED.keys() | slurm_options.OWNED.keys()
 
 
 def test_a_partition_is_not_removed_blindly_but_a_mending_edit_goes_through() -> None:

@@ -142,4 +142,4 @@ def test_workers_get_what_they_take_at_their_start_only_when_slurmctld_has_it() 
 
 def test_the_words_that_take_a_start_are_the_programs() -> None:
     assert effects.WORKER_START == slurm_options.WORKER_START
-    assert effects.WORKER_START.keys() <= slurm_options.KNOWN.keys()
+    assert effects.WORKER_START.keys() <= slurm_options.ALLOWED.keys()

@@ -144,7 +144,42 @@ BAD: list[tuple[str, Any, str]] = [
     ("slurm.options", {"Debug\nFlags": "a"}, "want a key of slurm.conf"),
     ("slurm.options", {"DebugFlag": "a"}, "want a key of slurm.conf that Slurm 26.05 knows; did you mean DebugFlags?"),
     ("slurm.options", {"KillWait": "1", "killwait": "2"}, "Slurm reads one key"),
+    *(
+        ("slurm.options", {key: "x"}, f"want no {key}: {reason}")
+        for key, reason in (
+            ("UsePAM", "slurmstepd would load PAM modules of the users' root with all its rights"),
+            ("usepam", "slurmstepd would load PAM"),
+            ("PrEpPlugins", "it would take the place of the prolog that keeps jobs from a node without its jail"),
+            ("NodeFeaturesPlugins", "it runs programs on machines outside of the jail, and reboots them"),
+            ("BurstBufferType", "it runs programs in the pod of slurmctld"),
+            ("AcctGatherProfileType", "slurmstepd would write as root where users write"),
+            ("JobCompPass", "everybody on the cluster can read slurm.conf"),
+            ("TLSType", "Debian's Slurm is built without tls/s2n"),
+        )
+    ),
+    (
+        "slurm.options",
+        {"MailProg": "/usr/bin/mail"},
+        "MailProg is set by this program, the image of the controller has no",
+    ),
     ("slurm.options", {"launchParameters": "enable_nss_slurm"}, "without enable_nss_slurm"),
+    (
+        "slurm.options",
+        {"LaunchParameters": "mem_sort,ULIMIT_PAM_ADOPT"},
+        "want LaunchParameters without ulimit_pam_adopt",
+    ),
+    ("slurm.options", {"PrologFlags": "X11"}, "want PrologFlags without x11: slurmstepd would run the users' xauth"),
+    ("slurm.options", {"PrologFlags": "Alloc,RunInJob"}, "want PrologFlags without runinjob"),
+    ("slurm.options", {"SlurmctldParameters": "allow_user_triggers"}, "slurmctld would run users' programs"),
+    ("slurm.options", {"SlurmdParameters": "contain_spank"}, "want SlurmdParameters without contain_spank"),
+    ("slurm.options", {"JobSubmitPlugins": "throttle,lua"}, "want all_partitions or defaults or logging or pbs or"),
+    (
+        "slurm.options",
+        {"CliFilterPlugins": "../../srv/x"},
+        "want syslog or user_defaults: others need programs or files",
+    ),
+    ("slurm.options", {"JobCompType": "jobcomp/script"}, "want jobcomp/elasticsearch or jobcomp/kafka or"),
+    ("slurm.options", {"AcctGatherEnergyType": "acct_gather_energy/ipmi"}, "want acct_gather_energy/gpu or"),
     *(
         ("slurm.options", {key: "x"}, f"want another key: {key} is set by this program")
         for key in (

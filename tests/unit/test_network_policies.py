@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ def _peer_matches(peer: dict[str, Any], source: str) -> bool:
 
 
 def _port_matches(port: dict[str, Any], number: int) -> bool:
-    return bool(port["port"] <= number <= port.get("endPort", port["port"]))
+    return "port" not in port or bool(port["port"] <= number <= port.get("endPort", port["port"]))
 
 
 def answers(source: str, target: str, port: int) -> bool:
@@ -119,20 +120,48 @@ def test_nothing_else_gets_through(source: str, target: str, port: int) -> None:
     assert not answers(source, target, port)
 
 
-@pytest.mark.parametrize("component", COMPONENTS)
-def test_where_users_programs_run_all_is_reached_but_the_clouds_metadata(component: str) -> None:
+def reaches(component: str, address: str, port: int, protocol: str = "TCP") -> bool:
+    """Whether a component's pod may open a connection to an address outside of the cluster."""
     policy = next(
         each for each in POLICIES if each["podSelector"]["matchLabels"].items() <= labels(CONFIG, component).items()
     )
-    assert (
-        ("egress" in policy) == ("Egress" in policy["policyTypes"]) == (component in ("worker", "login", "rehearsal"))
+    if "Egress" not in policy["policyTypes"]:
+        return True
+    to = ip_address(address)
+    return any(
+        ("to" not in rule or any(_holds(peer["ipBlock"], to) for peer in rule["to"] if "ipBlock" in peer))
+        and any(
+            each["protocol"] == protocol and _port_matches(each, port)
+            for each in rule.get("ports", [{"protocol": protocol}])
+        )
+        for rule in policy["egress"]
     )
-    for rule in policy.get("egress", []):
-        blocks = [peer["ipBlock"] for peer in rule.get("to", []) if "ipBlock" in peer]
-        excepted = {block["cidr"]: block["except"] for block in blocks}
-        assert not blocks or "169.254.0.0/16" in excepted["0.0.0.0/0"]
-        assert not blocks or {"fe80::/10", "fd00:ec2::254/128"} <= {*excepted["::/0"]}
-        assert blocks or rule.get("to") == [{"namespaceSelector": {}}] or {p["port"] for p in rule["ports"]} == {53}
+
+
+def _holds(block: dict[str, Any], address: IPv4Address | IPv6Address) -> bool:
+    return address in ip_network(block["cidr"]) and not any(address in ip_network(each) for each in block["except"])
+
+
+@pytest.mark.parametrize("component", ["worker", "login"])
+def test_where_users_programs_run_all_is_reached_but_metadata_and_kubelets(component: str) -> None:
+    for address in ("192.0.2.1", "10.0.0.7", "2001:db8::1"):
+        assert all(reaches(component, address, port) for port in (1, 22, 443, 6443, 10249, 10251, 10256, 65535))
+        assert reaches(component, address, 4500, "UDP")
+        assert not reaches(component, address, 10250), "the kubelet"
+        assert not reaches(component, address, 10255), "its read-only port"
+    for address in (
+        *("169.254.169.254", "100.100.100.200", "168.63.129.16"),
+        *("fe80::a9fe:a9fe", "fd00:ec2::254", "fd20:ce::254"),
+    ):
+        assert not any(reaches(component, address, port) for port in (80, 443, 32526)), address
+    assert reaches(component, "169.254.20.10", 53, "UDP"), "a resolver on the node"
+
+
+def test_only_where_users_programs_run_egress_is_bound() -> None:
+    bound = {policy["podSelector"]["matchLabels"][names.LABEL_COMPONENT]: policy for policy in POLICIES}
+    with_egress = {component for component, policy in bound.items() if "egress" in policy}
+    assert with_egress == {c for c, policy in bound.items() if "Egress" in policy["policyTypes"]}
+    assert with_egress == {"worker", "login", "rehearsal"}
 
 
 def test_only_fields_that_simple_policy_engines_enforce_are_used() -> None:

@@ -10,7 +10,7 @@ import yaml
 
 from components import names, slurm_conf
 from components.config import Config, parse
-from components.config.slurm_options import KNOWN, OWNED
+from components.config.slurm_options import ALLOWED, CHOICES, NOT, OWNED, REFUSED
 from tests.unit.samples import GPU_SET, SMALL, changed, config_with
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -62,13 +62,15 @@ def test_no_line_names_a_plugstack_file_and_the_plugin_is_required_by_an_absolut
 def test_every_key_that_we_write_is_known_and_each_is_written_once() -> None:
     written = [line.split("=", 1)[0] for line in slurm_conf.slurm_conf(config_with("nodeSets", [GPU_SET])).splitlines()]
     settings = [key for key in written if key not in ("NodeSet", "PartitionName")]
-    assert [key for key in settings if key.lower() not in KNOWN] == []
+    assert [key for key in settings if key.lower() not in ALLOWED.keys() | OWNED.keys()] == []
     assert len(settings) == len(set(settings))
 
 
-def test_owned_keys_are_spelled_as_slurm_spells_them() -> None:
-    of_other_sections = {"nodename", "nodeset", "partitionname", "downnodes", "frontendname", "include"}
-    assert OWNED.keys() - KNOWN.keys() == of_other_sections
+def test_a_key_is_ours_or_refused_or_allowed() -> None:
+    """tests/image/test_options.py compares the three lists with the installed Slurm."""
+    assert not OWNED.keys() & REFUSED.keys()
+    assert not ALLOWED.keys() & (OWNED.keys() | REFUSED.keys())
+    assert ALLOWED.keys() >= CHOICES.keys() | NOT.keys()
 
 
 def test_every_key_that_we_write_is_ours_or_may_be_set() -> None:
@@ -95,7 +97,6 @@ def test_every_key_that_we_write_is_ours_or_may_be_set() -> None:
         "SchedulerParameters",
         "LaunchParameters",
         "MpiDefault",
-        "MailProg",
         "SlurmctldSyslogDebug",
         "SlurmdSyslogDebug",
     }
@@ -120,7 +121,7 @@ def test_a_task_plugin_replaces_none_and_joins_cgroup() -> None:
 
 
 def test_options_are_taken_in_any_case_and_written_in_slurms() -> None:
-    assert lines(config_with("slurm.options", {"mpidefault": "pmi2"}))["MpiDefault"] == "pmi2"
+    assert lines(config_with("slurm.options", {"killwait": "31"}))["KillWait"] == "31"
 
 
 def test_without_cgroups_no_plugin_needs_them() -> None:

@@ -8,11 +8,12 @@ import os
 import platform
 import re
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from jail_commands import container_plan
 from jail_commands.running import Refused, outcome
@@ -26,6 +27,9 @@ SOURCES = ("docker://", "docker-archive:", "oci-archive:", "oci:", "dir:")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 """This machine's architecture, as uname and as the OCI image specification name it."""
+RIGHTS = stat.S_ISUID | stat.S_ISGID
+LOOK_INTO = stat.S_IRUSR | stat.S_IXUSR
+CAPABILITIES = "security.capability"
 FOLDERS = ("proc", "sys", "dev", "tmp", "home", "srv", container_plan.SPOOL.lstrip("/"))
 EXAMPLES = """
 It prints the path for --container; the same command again prints it at once.
@@ -163,6 +167,7 @@ def pull(source: str, bundle: Path, *, insecure: bool) -> None:
         check_architecture(aside / "image", source)
         rootless = [] if os.geteuid() == 0 else ["--rootless"]
         show("umoci", "unpack", *rootless, "--image", f"{aside}/image:image", f"{aside}/bundle")
+        take_rights_away(aside / "bundle/rootfs")
         make_places(aside / "bundle/rootfs")
         (aside / "bundle" / NOTE).write_text(f"{noted}\n")
         # umoci keeps it to its owner.
@@ -195,6 +200,35 @@ def blob(layout: Path, descriptor: dict[str, Any]) -> dict[str, Any]:
     """Returns the JSON that a descriptor of an image layout points to."""
     parsed: dict[str, Any] = json.loads((layout / "blobs" / descriptor["digest"].replace(":", "/")).read_text())
     return parsed
+
+
+def take_rights_away(root: Path) -> None:
+    """Clears set-id bits and file capabilities: a bundle's programs can be run outside of any container, too.
+
+    Whoever made an image would otherwise give every user of the jail the rights of who pulled it, root's for a shared
+    one. In a container these say nothing: its root is the job's user already.
+    """
+    for folder, folders, files in os.walk(root, onerror=fail):
+        for name in folders:
+            inner = Path(folder, name)
+            mode = inner.lstat().st_mode
+            if stat.S_ISDIR(mode) and mode & LOOK_INTO != LOOK_INTO:
+                # What its owner may not look into, others might.
+                inner.chmod(stat.S_IMODE(mode) | LOOK_INTO)
+        for name in files:
+            path = Path(folder, name)
+            mode = path.lstat().st_mode
+            if not stat.S_ISREG(mode):
+                continue
+            if mode & RIGHTS:
+                path.chmod(stat.S_IMODE(mode) & ~RIGHTS)
+            if CAPABILITIES in os.listxattr(path, follow_symlinks=False):
+                os.removexattr(path, CAPABILITIES, follow_symlinks=False)
+
+
+def fail(error: OSError) -> NoReturn:
+    """Raises what a walk would pass over."""
+    raise error
 
 
 def make_places(root: Path) -> None:
