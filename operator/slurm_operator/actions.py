@@ -67,7 +67,7 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: moves
             return f"set StatefulSet {decided.stateful_set} from {decided.was} to {decided.replicas} replicas"
         case moves.Drain(node=name):
             now = await rest.node(name)
-            if now is None or (slurm_nodes.is_drained(now) and not slurm_nodes.may_become(now, decided.reason)):
+            if now is None or not slurm_nodes.may_be_drained(now, decided.reason):
                 return ""
             lease.check()
             await rest.drain(name, decided.reason)
@@ -78,6 +78,13 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: moves
                 names.NEW_REASON: "it stays, and is to be seen to work",
             }
             return f"drained {name}: {purposes.get(decided.reason) or decided.reason.removeprefix(names.REASON_PREFIX)}"
+        case moves.KeepOut(node=name):
+            now = await rest.node(name)
+            if now is None or not slurm_nodes.may_return_by_itself(now):
+                return ""
+            lease.check()
+            await rest.keep_out(name)
+            return f"drained {name} under the reason of {now.reason_user}, who set it DOWN: {now.reason}"
         case moves.Undrain(node=name):
             now = await rest.node(name)
             ours = now is not None and (slurm_nodes.is_our_drain(now) or slurm_nodes.is_machine_drain(now))

@@ -121,6 +121,10 @@ class SlurmRest:
         """Give a node no new jobs."""
         await self._call("drain", "POST", _node_path(name), {"state": ["DRAIN"], "reason": reason})
 
+    async def keep_out(self, name: str) -> None:
+        """Drain a node without a reason: who set its reason, and what it says, stay as they are."""
+        await self._call("keep_out", "POST", _node_path(name), {"state": ["DRAIN"]})
+
     async def take_down(self, name: str, reason: str) -> None:
         """Take a node's jobs from it: those that may are requeued, the others end (NODE_FAIL); a drain stays."""
         await self._call("take_down", "POST", _node_path(name), {"state": ["DOWN"], "reason": reason})

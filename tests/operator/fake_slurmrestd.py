@@ -51,12 +51,14 @@ class FakeSlurm:
         """A slurmd says hello: a known node keeps its record, and its drain, one that says it is new starts drained."""
         with self.lock:
             known = self.nodes.get(name)
-            drained = ["DRAIN"] if (new if known is None else "DRAIN" in known["state"]) else []
+            held = [flag for flag in known["state"] if flag in ("DRAIN", "FAIL")] if known else ["DRAIN"] * new
+            down = known is not None and "DOWN" in known["state"] and not held
             self.nodes[name] = {
                 "name": name,
-                "state": ["IDLE", *drained, "DYNAMIC_NORM"],
-                "reason": known["reason"] if known else "pulumi-slurm:new" * new,
-                "reason_set_by_user": known["reason_set_by_user"] if known else "root" * new,
+                "state": ["IDLE", *held, "DYNAMIC_NORM"],
+                # ReturnToService=2 takes back that a node is DOWN, whoever said so.
+                "reason": ("" if down else known["reason"]) if known else "pulumi-slurm:new" * new,
+                "reason_set_by_user": ("" if down else known["reason_set_by_user"]) if known else "root" * new,
                 "alloc_cpus": 0,
                 "comment": known["comment"] if known else "",
                 "features": list(features),
@@ -78,7 +80,8 @@ class FakeSlurm:
                     self.killed.append(job["job_id"])
             if name in self.nodes:
                 record = self.nodes[name]
-                record["state"] = ["DOWN", *[flag for flag in record["state"] if flag == "DRAIN"], "DYNAMIC_NORM"]
+                held = [flag for flag in record["state"] if flag in ("DRAIN", "FAIL")]
+                record["state"] = ["DOWN", *held, "DYNAMIC_NORM"]
             self._changed()
 
     def end_worker(self, name: str) -> None:
@@ -93,10 +96,11 @@ class FakeSlurm:
         """Somebody drains a node."""
         with self.lock:
             record = self.nodes[name]
-            if "DRAIN" not in record["state"]:
-                record["state"].append("DRAIN")
-            record["reason"], record["reason_set_by_user"] = reason, user
-            record["reason_changed_at"] = {"set": True, "infinite": False, "number": int(time.time())}
+            # As Slurm does it: a drain ends FAIL, and without a reason that of before stays with its author.
+            record["state"] = [*(flag for flag in record["state"] if flag not in ("DRAIN", "FAIL")), "DRAIN"]
+            if reason:
+                record["reason"], record["reason_set_by_user"] = reason, user
+                record["reason_changed_at"] = {"set": True, "infinite": False, "number": int(time.time())}
             self._changed()
 
     def undrain(self, name: str) -> None:
@@ -289,7 +293,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return 422, error(f"Failure to delete node {name}", 2016, "Requested nodes are busy")
             del slurm.nodes[name]
         elif body and body.get("state") == ["DRAIN"]:
-            slurm.drain(name, body["reason"], user)
+            slurm.drain(name, body.get("reason", ""), user)
         elif body and body.get("state") == ["DOWN"]:
             slurm.take_down(name, body["reason"], user)
         elif body and "comment" in body:

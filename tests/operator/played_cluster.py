@@ -44,6 +44,7 @@ class Record:
     started: datetime.datetime
     base: str = "IDLE"
     drained: bool = False
+    failing: bool = False
     reason: str = ""
     user: str = ""
     since: datetime.datetime = NOW
@@ -51,10 +52,22 @@ class Record:
     undrained_by: str = ""
 
     def drain(self, reason: str, user: str, since: datetime.datetime) -> None:
-        self.drained, self.reason, self.user, self.since = True, reason, user, since
+        self.drained, self.failing = True, False
+        self.reason, self.user, self.since = reason, user, since
 
     def undrain(self, user: str = "root") -> None:
-        self.drained, self.reason, self.user, self.undrained_by = False, "", "", user
+        self.drained = self.failing = False
+        self.reason, self.user, self.undrained_by = "", "", user
+
+    def return_to_service(self) -> None:
+        """Its slurmd registers: Slurm takes back that it is DOWN, whoever said so (ReturnToService=2)."""
+        if self.base == "DOWN" and not self.is_held:
+            self.reason, self.user = "", ""
+        self.base = "IDLE"
+
+    @property
+    def is_held(self) -> bool:
+        return self.drained or self.failing
 
 
 @dataclasses.dataclass

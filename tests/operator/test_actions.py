@@ -23,6 +23,7 @@ Meanwhile = Callable[[FakeSlurm], None]
 MOVES: dict[str, moves.Move] = {
     "drain": moves.Drain(NODE),
     "undrain": moves.Undrain(NODE),
+    "keep out": moves.KeepOut(NODE),
     "take jobs": moves.TakeJobs(NODE),
     "comment": moves.Comment(NODE, NOTE),
     "delete record": moves.DeleteRecord(NODE),
@@ -33,6 +34,8 @@ UNFIT = "pulumi-slurm:health gpus: 3 of 4 GPUs answer"
 def prepare(slurm: FakeSlurm, move: moves.Move) -> None:
     """The node as it was when the move was decided."""
     slurm.register(NODE)
+    if isinstance(move, moves.KeepOut):
+        slurm.take_down(NODE, "bad DIMM", "root")
     if isinstance(move, moves.Undrain | moves.TakeJobs):
         slurm.drain(NODE, names.SCALE_IN_REASON, names.SLURM_USER)
     if isinstance(move, moves.TakeJobs):
@@ -81,6 +84,14 @@ def by_somebody(slurm: FakeSlurm) -> None:
     slurm.drain(NODE, "bad disk", "root")
 
 
+def failing(slurm: FakeSlurm) -> None:
+    slurm.nodes[NODE].update(state=["IDLE", "FAIL", "DYNAMIC_NORM"], reason="rma-123", reason_set_by_user="root")
+
+
+def set_down(slurm: FakeSlurm) -> None:
+    slurm.take_down(NODE, "bad DIMM", "root")
+
+
 def in_our_words(slurm: FakeSlurm) -> None:
     slurm.drain(NODE, names.SCALE_IN_REASON, "root")
 
@@ -97,7 +108,12 @@ def commented(slurm: FakeSlurm) -> None:
     ("move", "meanwhile"),
     [
         ("drain", by_somebody),
+        ("drain", failing),
+        ("drain", set_down),
         ("drain", gone),
+        ("keep out", by_somebody),
+        ("keep out", failing),
+        ("keep out", gone),
         ("undrain", by_somebody),
         ("undrain", in_our_words),
         ("undrain", gone),
@@ -115,6 +131,16 @@ def test_what_somebody_else_has_done_meanwhile_stays(
     meanwhile(slurm.slurm)
     assert carry_out(MOVES[move], 9) == ""
     assert slurm.slurm.changes() == []
+
+
+def test_a_node_that_a_person_set_down_is_drained_in_his_name(
+    slurm: FakeSlurmrestd, carry_out: Callable[[moves.Move, int], str]
+) -> None:
+    prepare(slurm.slurm, MOVES["keep out"])
+    assert carry_out(MOVES["keep out"], 9) == f"drained {NODE} under the reason of root, who set it DOWN: bad DIMM"
+    record = slurm.slurm.nodes[NODE]
+    assert (record["reason"], record["reason_set_by_user"]) == ("bad DIMM", "root")
+    assert {"DOWN", "DRAIN"} <= {*record["state"]}
 
 
 def at_work(slurm: FakeSlurm) -> None:

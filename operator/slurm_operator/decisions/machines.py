@@ -141,6 +141,8 @@ def _drains(scale: Scale, nodes: Nodes) -> list[tuple[str, str]]:
             continue
         if slurm_nodes.is_drained(nodes[name]) and not (name in back or slurm_nodes.is_new(nodes[name])):
             continue
+        if slurm_nodes.is_anothers(nodes[name]):
+            continue
         if stands is Case.ENDING and not slurm_nodes.has_work(nodes[name]):
             continue  # It is gone in a moment.
         if stands is Case.AWAY and (open_breaker or not _is_due(scale, name)):

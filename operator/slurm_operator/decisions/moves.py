@@ -36,6 +36,13 @@ class Drain:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class KeepOut:
+    """Drain a node that a person set DOWN, under the reason and in the name of that person."""
+
+    node: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Undrain:
     """Lift the drain, provided that it is still ours."""
 
@@ -96,7 +103,7 @@ class DeletePod:
     cordon: str = ""
 
 
-Move = SetReplicas | TakeOver | Drain | Undrain | Comment | TakeJobs | DeleteRecord | SetEvictable | DeletePod
+Move = SetReplicas | TakeOver | Drain | KeepOut | Undrain | Comment | TakeJobs | DeleteRecord | SetEvictable | DeletePod
 
 
 def without_conflicts(moves: Sequence[Move]) -> list[Move]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from slurm_operator import names
 from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.decisions.moves import DeleteRecord, Drain, Move, SetReplicas, TakeJobs, Undrain
+from slurm_operator.decisions.moves import DeleteRecord, Drain, KeepOut, Move, SetReplicas, TakeJobs, Undrain
 from slurm_operator.seen import (
     Evidence,
     Machine,
@@ -37,7 +37,7 @@ UNREGISTERED_PATIENCE = datetime.timedelta(minutes=5)
 class Scale:
     """A node set's wanted size, its StatefulSet's size and newest template, and the pods that there are.
 
-    `machines` are those of its pods that exist; None if nobody knows.
+    `machines` are those of its pods that exist; None if nobody knows. `ending`: no node of the set is ever to come back.
     """
 
     stateful_set: str
@@ -53,6 +53,7 @@ class Scale:
     restarts: tuple[Restart, ...] = ()
     approved: frozenset[str] = frozenset()
     machines: Machines | None = None
+    ending: bool = False
 
     def under_repair(self) -> dict[str, Restart]:
         """Nodes whose latest restart was noted and is not done: their pods are older than the note."""
@@ -81,11 +82,18 @@ class Scale:
         return [self.node(ordinal) for ordinal in range(self.current - 1, self.wanted - 1, -1)]
 
     def ghosts(self, nodes: Nodes) -> list[str]:
-        """Records of nodes above any size, current or wanted, whose pods are gone."""
+        """Records of no more use: of nodes above any size, current or wanted, whose pods are gone."""
         pattern = re.compile(re.escape(self.stateful_set) + r"-(0|[1-9]\d*)")
         keep = max(self.current, self.wanted)
         found = [(name, pattern.fullmatch(name)) for name in nodes if name not in self.pods]
-        return sorted(name for name, match in found if match and int(match.group(1)) >= keep)
+        above = [name for name, match in found if match and int(match.group(1)) >= keep]
+        return sorted(name for name in above if self._is_left_over(nodes[name]))
+
+    def _is_left_over(self, record: SlurmNode) -> bool:
+        """Whether a record is of no more use; one that serves came from elsewhere, and a person's word is kept."""
+        if "EXTERNAL" in record.states or not (slurm_nodes.is_drained(record) or "DOWN" in record.states):
+            return False
+        return self.ending or not slurm_nodes.is_anothers(record)
 
 
 def needs_evidence(scale: Scale, nodes: Nodes) -> bool:
@@ -105,12 +113,14 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
         evidence: full listings of nodes and jobs made after `nodes`; None if none were made.
     """
     found: list[Move] = [given_back(name, scale.pods[name]) for name in wanted_back(scale, nodes)]
+    own = [nodes[name] for name in {*scale.pods, *scale.members(), *scale.leaving()} if name in nodes]
+    found += [KeepOut(node.name) for node in own if slurm_nodes.may_return_by_itself(node)]
     if scale.wanted > scale.current:
         found.append(SetReplicas(scale.stateful_set, scale.wanted, scale.current, scale.resource_version))
     limit = (scale.removal.deadline_seconds, scale.now, names.SCALE_IN_REASON)
     leaving = [nodes[name] for name in scale.leaving() if name in nodes]
     # A drain of ours, or the node's own, is made one for the removal, whose deadline counts from there.
-    found += [Drain(node.name) for node in leaving if _may_be_drained(node)]
+    found += [Drain(node.name) for node in leaving if slurm_nodes.may_be_drained(node, names.SCALE_IN_REASON)]
     found += [TakeJobs(node.name) for node in leaving if slurm_nodes.is_overdue(node, *limit)]
     if evidence is None:
         return found
@@ -135,18 +145,14 @@ def until(scale: Scale, nodes: Nodes | Unknown) -> str:
         return ""
     there = [nodes[name] for name in scale.leaving() if name in nodes and slurm_nodes.has_work(nodes[name])]
     if there and not any(
-        _may_be_drained(node) or slurm_nodes.is_our_drain(node, names.SCALE_IN_REASON) for node in there
+        slurm_nodes.may_be_drained(node, names.SCALE_IN_REASON) or slurm_nodes.is_our_drain(node, names.SCALE_IN_REASON)
+        for node in there
     ):
         return ""
     ends = [slurm_nodes.deadline(node, seconds, names.SCALE_IN_REASON) for node in there]
     known = sorted(end for end in ends if end)
     when = f"at {known[0]:%Y-%m-%d %H:%M:%S} UTC" if known else f"{seconds} s after the drain"
     return f", but {when} they are requeued, or ended if they may not be"
-
-
-def _may_be_drained(node: SlurmNode) -> bool:
-    """Whether a node that leaves is to be drained for that; under somebody else's drain it keeps its jobs."""
-    return not slurm_nodes.is_drained(node) or slurm_nodes.may_become(node, names.SCALE_IN_REASON)
 
 
 def moves_unseen(scale: Scale) -> list[Move]:

@@ -116,7 +116,7 @@ def _looks_free(node: SlurmNode) -> bool:
 def _may_begin(scale: Scale, node: SlurmNode) -> bool:
     """Whether a node serves, or drained itself: it may be the old template that is broken."""
     if not slurm_nodes.is_drained(node):
-        return True
+        return slurm_nodes.may_be_drained(node, names.UPDATE_REASON)
     own = slurm_nodes.may_become(node, names.UPDATE_REASON) and slurm_nodes.looks_idle(node)
     return own and node.name not in scale.under_repair()
 
@@ -125,7 +125,7 @@ def _turn(scale: Scale, node: SlurmNode) -> int:
     """Nodes that never served come first, and one with a long job does not keep the others on the old template."""
     machine, drained = scale.machine(node.name), slurm_nodes.is_drained(node)
     # What a machine lacks, as an unfit node's may, no template mends, and until that one works the next one waits.
-    if (machine and machine.away_since) or (drained and node.reason.startswith(names.UNFIT_REASONS)):
+    if (machine and machine.away_since) or slurm_nodes.is_unfit(node):
         return 3
     return 0 if drained else 1 + slurm_nodes.has_work(node)
 
