@@ -129,7 +129,9 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: moves
             await api.merge("apps/v1", "statefulsets", name, change)
             return f"took over the updates of StatefulSet {name}, so that slurmctld comes after slurmdbd"
         case moves.DeletePod(pod=name):
-            if decided.purpose is not moves.Purpose.CONTROLLER and not _may_still_end(await rest.node(name), decided):
+            is_worker = decided.purpose is not moves.Purpose.CONTROLLER
+            before = await rest.node(name) if is_worker else None
+            if is_worker and not _may_still_end(before, decided):
                 return ""
             lease.check()
             if decided.cordon:
@@ -137,6 +139,8 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: moves
                 lease.check()
             if not await api.delete("v1", "pods", name, decided.resource_version) and not decided.cordon:
                 return ""
+            if decided.forget:
+                await _forget(rest, lease, name, before)
             cordoned = f", and cordoned {decided.cordon}" if decided.cordon else ""
             return f"deleted the {_DELETED[decided.purpose].format(name)}{cordoned}: {decided.why}"
 
@@ -156,6 +160,15 @@ def _may_still_end(now: SlurmNode | None, decided: moves.DeletePod) -> bool:
         return is_for_update  # A pod that never registered is made anew; a repair is for a record that was there.
     same = updates.is_updating(now) if is_for_update else now.reason == decided.why
     return same and slurm_nodes.looks_idle(now)
+
+
+async def _forget(rest: SlurmRest, lease: Lease, name: str, before: SlurmNode | None) -> None:
+    """Delete the record of a node whose pod was told to end, unless the next slurmd has registered already."""
+    now = await rest.node(name)
+    if before is None or now is None or now.started != before.started or not slurm_nodes.looks_idle(now):
+        return
+    lease.check()
+    await rest.delete_node(name)
 
 
 async def _cordon(api: KubernetesApi, lease: Lease, decided: moves.DeletePod) -> None:

@@ -35,6 +35,7 @@ class FakeSlurm:
         self.lock = threading.RLock()
         self.nodes: dict[str, dict[str, Any]] = {}
         self.jobs: dict[int, dict[str, Any]] = {}
+        self.reservations: dict[str, str] = {}
         self.last_update = int(time.time())
         self.fault: Fault = ""
         self.partitions: dict[str, str] = {}
@@ -84,14 +85,6 @@ class FakeSlurm:
                 record["state"] = ["DOWN", *held, "DYNAMIC_NORM"]
             self._changed()
 
-    def end_worker(self, name: str) -> None:
-        """A worker pod ends: what ran dies, and a drain for an update takes the record along, as slurm_node does."""
-        with self.lock:
-            self.lose(name)
-            if name in self.nodes and self.nodes[name]["reason"].startswith("pulumi-slurm:update"):
-                del self.nodes[name]
-            self._changed()
-
     def drain(self, name: str, reason: str, user: str) -> None:
         """Somebody drains a node."""
         with self.lock:
@@ -132,8 +125,18 @@ class FakeSlurm:
             record["state"] = [base, *record["state"][1:]]
             self._changed()
 
-    def run_job(self, node: str, partition: str = "main", state: str = "RUNNING", *, requeue: bool = True) -> int:
-        """A job starts on a node, or waits if `node` is empty; suspended ones free their processors, as in Slurm."""
+    def run_job(
+        self, node: str, partition: str = "main", state: str = "RUNNING", *, requeue: bool = True, names: str = ""
+    ) -> int:
+        """A job starts on a node, or waits if `node` is empty; suspended ones free their processors, as in Slurm.
+
+        Args:
+            node: where it runs.
+            partition: where it was submitted to.
+            state: its own.
+            requeue: whether it may be.
+            names: nodes that it asked for.
+        """
         with self.lock:
             number = max(self.jobs, default=0) + 1
             self.jobs[number] = {
@@ -144,6 +147,8 @@ class FakeSlurm:
                 "state_reason": "None",
                 "requeue": requeue,
                 "batch_flag": True,
+                "required_nodes": names,
+                "excluded_nodes": "",
                 "user_name": "alice",
                 "name": "test",
             }
@@ -272,6 +277,9 @@ class _Handler(BaseHTTPRequestHandler):
         if (method, path) == ("GET", "/jobs/"):
             backfill = {"set": True, "infinite": False, "number": 0}
             return 200, {"jobs": list(slurm.jobs.values()), "last_backfill": backfill, "last_update": stamp, **fine}
+        if (method, path) == ("GET", "/reservations/"):
+            listed = [{"name": name, "node_list": nodes} for name, nodes in slurm.reservations.items()]
+            return 200, {"reservations": listed, "last_update": stamp, **fine}
         if (method, path) == ("GET", "/nodes/"):
             # slurmctld's own test, with its resolution of a second.
             if "update_time" in query and int(query["update_time"][0]) - 1 >= slurm.last_update:

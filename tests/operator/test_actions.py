@@ -164,6 +164,49 @@ def test_a_pod_stays_whose_node_is_no_longer_idle_under_the_same_drain(
     assert carry_out(moves.DeletePod(NODE, "7", purpose, reason), 9) == ""
 
 
+class Pods(KubernetesApi):
+    """Deletes each pod; `then` happens before it answers."""
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self.then = then
+
+    async def delete(self, api: str, plural: str, name: str, resource_version: str, *, orphan: bool = False) -> bool:
+        self.then()
+        return True
+
+
+def deleted(slurm: FakeSlurmrestd, key: Path, move: moves.DeletePod, then: Callable[[], None]) -> None:
+    async def work() -> None:
+        rest = slurm_rest.SlurmRest(slurm.url, key)
+        try:
+            await actions.move(Pods(then), rest, LeaseFor(9), move)
+        finally:
+            await rest.close()
+
+    key.write_bytes(KEY)
+    asyncio.run(work())
+
+
+def its_next_slurmd_registers(slurm: FakeSlurm) -> None:
+    slurm.register(NODE)
+    slurm.nodes[NODE]["slurmd_start_time"]["number"] += 5
+
+
+@pytest.mark.parametrize(
+    ("forget", "meanwhile", "stays"),
+    [(False, lambda _: None, True), (True, lambda _: None, False), (True, its_next_slurmd_registers, True)],
+    ids=["an update of the image", "another size", "another size, and the next slurmd was quick"],
+)
+def test_only_another_size_takes_the_record_along_and_never_that_of_the_next_slurmd(
+    slurm: FakeSlurmrestd, tmp_path: Path, forget: bool, meanwhile: Meanwhile, stays: bool
+) -> None:
+    slurm.slurm.register(NODE)
+    slurm.slurm.drain(NODE, names.UPDATE_REASON, names.SLURM_USER)
+    move = moves.DeletePod(NODE, "7", moves.Purpose.UPDATE, "why", forget=forget)
+    deleted(slurm, tmp_path / "jwt.key", move, lambda: meanwhile(slurm.slurm))
+    assert (NODE in slurm.slurm.nodes) == stays
+
+
 def test_a_pod_stays_whose_repair_was_for_a_node_that_slurm_no_longer_tells_of(
     carry_out: Callable[[moves.Move, int], str],
 ) -> None:

@@ -1,4 +1,4 @@
-"""Promises about a node that somebody else took out of service: reason, user and state stay until he takes them back."""
+"""Promises about a node that somebody else took out of service: his word stays until he takes it back."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.moves import DeleteRecord, Drain, KeepOut, Move, SetReplicas
 from slurm_operator.seen import Machine, SlurmNode
 
+from tests.operator.test_records import forget
 from tests.operator.test_replicas import NOW, decide, job, leaving, node, pod, scale
 from tests.operator.test_status import world
 from tests.operator.test_updates import decide as decide_update
@@ -44,10 +45,10 @@ def test_no_update_scale_in_or_machine_writes_over_it(theirs: SlurmNode) -> None
 
 @for_each_state
 def test_the_record_of_a_removed_node_keeps_it_until_its_set_goes(theirs: SlurmNode) -> None:
-    assert decide(scale(0, 0), [theirs]) == []
+    assert forget(scale(0, 0), [theirs]) == []
     assert not scale(0, 0).ghosts({"cpu-0": theirs})
     ending = dataclasses.replace(scale(0, 0), ending=True)
-    assert decide(ending, [theirs]) == [DeleteRecord("cpu-0")]
+    assert forget(ending, [theirs]) == [DeleteRecord("cpu-0")]
 
 
 @pytest.mark.parametrize(
@@ -92,5 +93,5 @@ def test_a_node_that_somebody_set_to_fail_counts_as_drained() -> None:
 
 def test_a_record_that_serves_or_belongs_to_others_is_no_left_over() -> None:
     serving = [node("cpu-100"), node("cpu-101", "MIXED", cpus=1), node("cpu-102", "DOWN", "EXTERNAL")]
-    assert decide(scale(0, 0), serving) == []
-    assert decide(scale(0, 0), [leaving("cpu-100")]) == [DeleteRecord("cpu-100")]
+    assert forget(scale(0, 0), serving) == []
+    assert forget(scale(0, 0), [leaving("cpu-100")]) == [DeleteRecord("cpu-100")]

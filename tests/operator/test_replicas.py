@@ -8,7 +8,7 @@ import datetime
 import pytest
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions import replicas
-from slurm_operator.decisions.moves import DeleteRecord, Drain, Move, SetReplicas, TakeJobs, Undrain
+from slurm_operator.decisions.moves import Drain, Move, SetReplicas, TakeJobs, Undrain
 from slurm_operator.seen import Evidence, Pod, RemovalPolicy, SlurmJob, SlurmNode
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
@@ -198,16 +198,6 @@ def test_a_record_of_the_pod_before_is_undrained_only_when_the_pod_is_ready() ->
 def test_a_node_above_the_current_size_is_undrained_only_after_the_size_was_raised() -> None:
     pods = [pod("cpu-0"), pod("cpu-1")]
     assert decide(scale(2, 1, pods), [node("cpu-0"), leaving("cpu-1")]) == [SetReplicas("cpu", 2, 1, "7")]
-
-
-def test_the_record_goes_once_the_pod_is_gone() -> None:
-    assert decide(scale(1, 1), [node("cpu-0"), leaving("cpu-1")]) == [DeleteRecord("cpu-1")]
-    assert decide(scale(1, 1, [pod("cpu-0"), pod("cpu-1", terminating=True)]), [node("cpu-0"), leaving("cpu-1")]) == []
-
-
-def test_a_record_with_work_or_of_a_wanted_node_is_not_deleted() -> None:
-    assert decide(scale(1, 1), [node("cpu-0"), leaving("cpu-1")], [job(1, "RUNNING", "cpu-1")]) == []
-    assert decide(scale(2, 1), [node("cpu-0"), leaving("cpu-1")]) == [SetReplicas("cpu", 2, 1, "7")]
 
 
 def test_records_of_other_node_sets_are_not_ours() -> None:

@@ -93,7 +93,8 @@ class Purpose(enum.StrEnum):
 class DeletePod:
     """Delete a pod, provided that it is still as it was seen; its StatefulSet makes a new one.
 
-    `cordon` is the machine that gets a cordon and a taint before, empty if none does.
+    `cordon` is the machine that gets a cordon and a taint before, empty if none does. `forget`: Slurm's record of the
+    node goes as well, so that the new slurmd registers with its own size.
     """
 
     pod: str
@@ -101,6 +102,7 @@ class DeletePod:
     purpose: Purpose
     why: str
     cordon: str = ""
+    forget: bool = False
 
 
 Move = SetReplicas | TakeOver | Drain | KeepOut | Undrain | Comment | TakeJobs | DeleteRecord | SetEvictable | DeletePod

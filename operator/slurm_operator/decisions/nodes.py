@@ -52,7 +52,8 @@ def is_our_drain(node: SlurmNode, *reasons: str) -> bool:
 def is_anothers(node: SlurmNode) -> bool:
     """Whether somebody else took the node out of service, by a drain, FAIL, or DOWN: that word is his to take back."""
     if is_drained(node):
-        return not (is_our_drain(node) or is_machine_drain(node) or is_new(node) or is_unfit(node))
+        ours = is_our_drain(node) or is_machine_drain(node) or is_new(node) or is_unfit(node)
+        return not (ours or is_refused(node))
     silent = node.reason in ("", NOT_RESPONDING) or node.reason.startswith(names.REASON_PREFIX)
     return "DOWN" in node.states and not silent
 
@@ -91,13 +92,19 @@ def is_unfit(node: SlurmNode) -> bool:
     return _may_be_ours(node) and node.reason.startswith(names.UNFIT_REASONS)
 
 
+def is_refused(node: SlurmNode) -> bool:
+    """Whether Slurm itself drained the node, since its slurmd has less than the record promises."""
+    by_slurm = node.reason_user == names.SLURM_USER and not node.reason.startswith(names.REASON_PREFIX)
+    return _may_be_ours(node) and "INVALID_REG" in node.states and by_slurm
+
+
 def may_become(node: SlurmNode, reason: str) -> bool:
     """Whether a drain may get another reason of ours; who asks has seen that the one before has no more cause."""
     if reason.startswith(names.NODE_REASON):
         return is_new(node) or is_our_drain(node)
     if reason == names.NEW_REASON:
         return is_our_drain(node) or is_machine_drain(node)
-    by_itself = is_new(node) or is_unfit(node)
+    by_itself = is_new(node) or is_unfit(node) or is_refused(node)
     if reason == names.UPDATE_REASON:
         # Under one for a removal that was taken back there may be a pod that never came up.
         return by_itself or is_our_drain(node, *REMOVAL_REASONS)

@@ -1,8 +1,8 @@
 """How many pods a node set has: out at once, in only when the highest nodes are drained and strictly idle.
 
 The rules stand in the order that spares jobs. A removal needs, in one pass, a listing that shows the drain and after
-it full listings of nodes and jobs (the evidence); without them nothing is lowered and no record is deleted. Nothing
-is remembered: a restarted operator decides the same from what it sees.
+it full listings of nodes and jobs (the evidence); without them nothing is lowered. Nothing is remembered: a restarted
+operator decides the same from what it sees.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from collections.abc import Mapping
 
 from slurm_operator import names
 from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.decisions.moves import DeleteRecord, Drain, KeepOut, Move, SetReplicas, TakeJobs, Undrain
+from slurm_operator.decisions.moves import Drain, KeepOut, Move, SetReplicas, TakeJobs, Undrain
 from slurm_operator.seen import (
     Evidence,
+    Facts,
     Machine,
     Machines,
     Nodes,
@@ -37,7 +38,8 @@ UNREGISTERED_PATIENCE = datetime.timedelta(minutes=5)
 class Scale:
     """A node set's wanted size, its StatefulSet's size and newest template, and the pods that there are.
 
-    `machines` are those of its pods that exist; None if nobody knows. `ending`: no node of the set is ever to come back.
+    `machines` are those of its pods that exist; None if nobody knows. `ending`: the set is being deleted. `facts`: the
+    size that its newest template declares for a node.
     """
 
     stateful_set: str
@@ -54,6 +56,7 @@ class Scale:
     approved: frozenset[str] = frozenset()
     machines: Machines | None = None
     ending: bool = False
+    facts: Facts | None = None
 
     def under_repair(self) -> dict[str, Restart]:
         """Nodes whose latest restart was noted and is not done: their pods are older than the note."""
@@ -98,8 +101,6 @@ class Scale:
 
 def needs_evidence(scale: Scale, nodes: Nodes) -> bool:
     """Whether full listings could lead to a removal; spares them while the first node to go is plainly at work."""
-    if scale.ghosts(nodes):
-        return True
     leaving = scale.leaving()
     return bool(leaving) and (leaving[0] not in nodes or slurm_nodes.looks_idle(nodes[leaving[0]]))
 
@@ -129,12 +130,6 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
         size -= 1
     if size < scale.current:
         found.append(SetReplicas(scale.stateful_set, size, scale.current, scale.resource_version))
-    busy = slurm_nodes.busy_nodes(evidence.jobs)
-    found += [
-        DeleteRecord(name)
-        for name in scale.ghosts(evidence.nodes)
-        if name not in busy and not slurm_nodes.has_work(evidence.nodes[name])
-    ]
     return found
 
 

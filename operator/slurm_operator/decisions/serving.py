@@ -57,4 +57,5 @@ def scale(
         approved=node_set.approved,
         machines=machines,
         ending=node_set.deleting,
+        facts=workload.facts,
     )

@@ -1,8 +1,9 @@
 """Which nodes move to a changed pod template now: each when its jobs have ended, a few of a set at a time.
 
-A node is drained; when it is strictly idle its pod is deleted, and with the old slurmd goes Slurm's record of the node,
-so that the new slurmd registers with its own facts. Nothing is remembered: a template that is changed back, a pause or
-a new operator all act on what is seen.
+A node is drained; when it is strictly idle its pod is deleted. The new slurmd takes Slurm's record of the node over,
+still drained. Only if the size changed does the record go (records.py), since it would keep the old one. A node that
+has such a record already moves like one of an older template. Nothing is remembered: a template that is changed back,
+a pause or a new operator all act on what is seen.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import dataclasses
 
 from slurm_operator import names
 from slurm_operator.decisions import nodes as slurm_nodes
+from slurm_operator.decisions import records
 from slurm_operator.decisions.moves import DeletePod, Drain, Move, Purpose, TakeJobs
 from slurm_operator.decisions.replicas import Scale, free, given_back, is_record_of
-from slurm_operator.seen import Evidence, Nodes, Pod, SlurmNode
+from slurm_operator.seen import Evidence, Nodes, SlurmNode
 
 
 def outdated(scale: Scale) -> list[str]:
@@ -46,7 +48,11 @@ def is_outdated(scale: Scale, name: str) -> bool:
 
 def needs_evidence(scale: Scale, nodes: Nodes) -> bool:
     """Whether full listings could lead to the restart of a pod."""
-    return bool(_stale(scale, nodes)) or any(name not in nodes or _looks_free(nodes[name]) for name in outdated(scale))
+    old = [nodes.get(name) for name in outdated(scale)]
+    if any(node is None or _looks_free(node) or records.is_too_large(scale, node) for node in old):
+        return True
+    there = [nodes[name] for name in _there(scale) if name in nodes]
+    return any(_looks_free(node) and records.is_misread(scale, node) for node in there)
 
 
 def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "") -> list[Move]:
@@ -58,32 +64,46 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "")
         evidence: full listings of nodes and jobs made after `nodes`; None if none were made.
         hold: why nothing may begin or go on; empty if nothing keeps it.
     """
-    old = _to_move(scale)
-    found: list[Move] = [given_back(name, scale.pods[name]) for name in wanted_back(scale, nodes)]
+    named = records.named(evidence) if evidence else frozenset()
+    old = [*_to_move(scale), *_misread(scale, nodes, evidence)]
+    found: list[Move] = [given_back(name, scale.pods[name]) for name in wanted_back(scale, nodes, evidence)]
     if hold:
         return found
     limit = (scale.update.deadline_seconds, scale.now, names.UPDATE_REASON)
     found += [TakeJobs(name) for name in old if name in nodes and slurm_nodes.is_overdue(nodes[name], *limit)]
     room = scale.update.max_unavailable - sum(_is_moving(scale, name, nodes) for name in scale.members())
     waiting = [name for name in old if name in nodes and _may_begin(scale, nodes[name])]
+    # Under a record that promises more than the new slurmd has, no job could run: those that name the node go first.
+    waiting = [
+        name for name in waiting if not records.is_too_large(scale, nodes[name]) or (evidence and name not in named)
+    ]
     waiting.sort(key=lambda name: _turn(scale, nodes[name]))
     found += [Drain(name, names.UPDATE_REASON) for name in waiting[: max(0, room)]]
     listings = (nodes, evidence.nodes) if evidence else ()
     going = free(scale, nodes, evidence)
     found += [
-        DeletePod(name, scale.pods[name].resource_version, Purpose.UPDATE, "a new one has the current template")
-        for name in dict.fromkeys([*old, *_stale(scale, nodes)])
-        # Only a drain of ours lets a registered node's pod go: another's would be lost with the record.
+        _restart(scale, nodes.get(name), name, named)
+        for name in old
+        # Only a drain of ours lets a registered node's pod go: what another said may be about this very pod.
         if name in going and all(is_updating(listing[name]) for listing in listings if name in listing)
+        if name not in nodes or name not in named or not records.is_too_large(scale, nodes[name])
     ]
     return found
 
 
-def wanted_back(scale: Scale, nodes: Nodes) -> list[str]:
+def _restart(scale: Scale, node: SlurmNode | None, name: str, named: frozenset[str]) -> DeletePod:
+    forget = node is not None and records.has_other_size(scale, node) and name not in named
+    why = "a new one has the current template"
+    return DeletePod(name, scale.pods[name].resource_version, Purpose.UPDATE, why, forget=forget)
+
+
+def wanted_back(scale: Scale, nodes: Nodes, evidence: Evidence | None = None) -> list[str]:
     """Nodes that need no update any more, or none for now; nobody knows while the newest template is unknown."""
     if not (scale.revision or scale.update.paused):
         return []
-    leave = {*_to_move(scale), *_stale(scale, nodes)}
+    # Whether one may get another record shows in full listings alone.
+    leave = {*_to_move(scale)} - {*_named_and_too_large(scale, nodes, evidence)}
+    leave |= {*(_misread(scale, nodes, evidence) if evidence else _with_misread_records(scale, nodes))}
     there = [name for name in _there(scale) if name in nodes and name not in leave and is_updating(nodes[name])]
     return [name for name in there if is_record_of(nodes[name], scale.pods[name])]
 
@@ -130,16 +150,25 @@ def _turn(scale: Scale, node: SlurmNode) -> int:
     return 0 if drained else 1 + slurm_nodes.has_work(node)
 
 
-def _stale(scale: Scale, nodes: Nodes) -> list[str]:
-    """Nodes whose pod took over the record of the one before: slurmctld then ignores what the new slurmd says."""
-    return [name for name in _there(scale) if name in nodes and _is_stale(nodes[name], scale.pods[name])]
+def _named_and_too_large(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[str]:
+    """Nodes that can't move as long as they are named: their records have to go first."""
+    named = records.named(evidence) if evidence else frozenset()
+    return [
+        name for name in _to_move(scale) if name in named and name in nodes and records.is_too_large(scale, nodes[name])
+    ]
 
 
-def _is_stale(node: SlurmNode, pod: Pod) -> bool:
-    if not is_updating(node) or node.started is None or node.reason_set is None or pod.created is None:
-        return False
-    # A slurmd that reads another configuration starts anew in its pod, with the facts that slurmctld knows.
-    return node.started >= pod.created > node.reason_set and "NOT_RESPONDING" not in node.states
+def _misread(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[str]:
+    """Nodes of the newest template that get a record of their size, since nothing names them."""
+    if evidence is None or scale.update.paused:
+        return []
+    named = records.named(evidence)
+    return [name for name in _with_misread_records(scale, nodes) if name not in named]
+
+
+def _with_misread_records(scale: Scale, nodes: Nodes) -> list[str]:
+    current = [name for name in reversed(_there(scale)) if name in nodes and not is_outdated(scale, name)]
+    return [name for name in current if scale.revision and records.is_misread(scale, nodes[name])]
 
 
 def _is_moving(scale: Scale, name: str, nodes: Nodes) -> bool:
