@@ -59,6 +59,9 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: moves
     lease.check()
     match decided:
         case moves.SetReplicas():
+            if any(not slurm_nodes.may_leave(now) for now in await _again(rest, decided.going)):
+                return ""
+            lease.check()
             # The resourceVersion makes this fail if the set is no longer what the decision was made on.
             metadata = {"name": decided.stateful_set, "resourceVersion": decided.resource_version}
             spec = {"replicas": decided.replicas}
@@ -114,6 +117,9 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: moves
             await rest.comment(name, decided.text)
             return f"commented on {name}: {decided.text}" if decided.text else f"took the comment on {name} away"
         case moves.SetEvictable(node=name, evictable=True):
+            if any(not slurm_nodes.may_leave(now) for now in await _again(rest, (name,))):
+                return ""
+            lease.check()
             metadata = {"name": name, "resourceVersion": decided.resource_version}
             labels = {"labels": {names.EVICTABLE_LABEL: "true"}}
             await api.apply("v1", "pods", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata | labels})
@@ -159,7 +165,13 @@ def _may_still_end(now: SlurmNode | None, decided: moves.DeletePod) -> bool:
     if now is None:
         return is_for_update  # A pod that never registered is made anew; a repair is for a record that was there.
     same = updates.is_updating(now) if is_for_update else now.reason == decided.why
-    return same and slurm_nodes.looks_idle(now)
+    return same and slurm_nodes.may_restart(now)
+
+
+async def _again(rest: SlurmRest, nodes: tuple[str, ...]) -> list[SlurmNode]:
+    """The records of nodes at this moment; one that never registered has none."""
+    listed = await rest.nodes(full=True) if nodes else {}
+    return [listed[name] for name in nodes if name in listed]
 
 
 async def _forget(rest: SlurmRest, lease: Lease, name: str, before: SlurmNode | None) -> None:

@@ -109,6 +109,7 @@ class PlayedRest(SlurmRest):
         if reason in (names.NEW_REASON, names.SCALE_IN_REASON) and record.reason.startswith(names.NODE_REASON):
             over[reason] = (record.reason,)
         machines = (names.NEW_REASON, *slurm_nodes.OUR_REASONS) if reason.startswith(names.NODE_REASON) else ()
+        machines += (UNFIT,) if reason.endswith("is cordoned") or " is tainted " in reason else ()
         assert not record.is_held or record.reason in (*over.get(reason, ()), *machines), (
             f"{name} was drained already: {record.reason}"
         )
@@ -127,7 +128,7 @@ class PlayedRest(SlurmRest):
         assert pod.phase == "up", f"{name} is to serve and its pod is {pod.phase}"
         assert not cluster.is_sick(name), f"{name} is to serve and is unfit"
         assert not pod.evictable, f"{name} is to serve and its pod may be evicted"
-        cluster.records[name].undrain(names.SLURM_USER)
+        cluster.records[name].undrain()
 
     async def comment(self, name: str, text: str) -> None:
         self.cluster.records[name].comment = text

@@ -54,15 +54,14 @@ class Record:
     user: str = ""
     since: datetime.datetime = NOW
     comment: str = ""
-    undrained_by: str = ""
 
     def drain(self, reason: str, user: str, since: datetime.datetime) -> None:
         self.drained, self.failing = True, False
         self.reason, self.user, self.since = reason, user, since
 
-    def undrain(self, user: str = "root") -> None:
+    def undrain(self) -> None:
         self.drained = self.failing = False
-        self.reason, self.user, self.undrained_by = "", "", user
+        self.reason = self.user = ""
 
     @property
     def is_held(self) -> bool:
@@ -163,22 +162,23 @@ class PlayedCluster:
     def kubectl_drain_goes_on(self) -> None:
         """Pods that may be evicted are, from machines that somebody empties."""
         for name, pod in self.pods.items():
-            record = self.records.get(name)
-            # Undrained by an administrator or by itself, it waits for the jobs that came, in its preStop.
-            undrained = record is not None and not record.drained and record.undrained_by == "root"
             cordoned = bool(pod.machine) and self.hosts[pod.machine].cordoned
-            if pod.evictable and cordoned and pod.phase == "up" and not undrained:
+            if pod.evictable and cordoned and pod.phase == "up":
                 self.no_job_is_on(name)
                 pod.phase = "ending"
 
     def look_at_itself(self, name: str) -> None:
-        """A node drains itself and lifts that; when it leaves, its pod's end waits for what came."""
+        """A node drains itself and lifts that."""
         pod, record = self.pods[name], self.records.get(name)
         if pod.phase != "up" or record is None or self.hosts[pod.machine].dead:
             return
-        if self.is_sick(name) and (not record.is_held or record.reason == names.NEW_REASON):
+        if (
+            self.is_sick(name)
+            and name not in self.foreign
+            and (not record.drained or record.reason == names.NEW_REASON)
+        ):
             record.drain(UNFIT, "root", self.now)
-        if not self.is_sick(name) and record.reason == UNFIT and int(name[4:]) < self.size:
+        if not self.is_sick(name) and record.drained and record.reason == UNFIT:
             record.undrain()
 
     def _register(self, name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from slurm_operator import actions, lease, names, slurm_rest
@@ -164,6 +164,60 @@ def test_a_pod_stays_whose_node_is_no_longer_idle_under_the_same_drain(
     assert carry_out(moves.DeletePod(NODE, "7", purpose, reason), 9) == ""
 
 
+class NoServer(KubernetesApi):
+    """Takes every apply."""
+
+    def __init__(self) -> None:
+        self.applied: list[str] = []
+
+    async def apply(
+        self, api: str, plural: str, body: Any, subresource: str = "", manager: str = names.FIELD_MANAGER
+    ) -> Any:
+        self.applied.append(plural)
+        return body
+
+
+def recovered(slurm: FakeSlurm) -> None:
+    slurm.undrain(NODE)
+
+
+def unfit_again(slurm: FakeSlurm) -> None:
+    slurm.drain(NODE, UNFIT, "root")
+
+
+@pytest.mark.parametrize("meanwhile", [recovered, unfit_again, at_work, gone])
+@pytest.mark.parametrize(
+    ("move", "kind"),
+    [
+        (moves.SetReplicas("cpu", 0, 1, "7", (NODE,)), "statefulsets"),
+        (moves.SetEvictable(NODE, "7", evictable=True), "pods"),
+    ],
+)
+def test_a_node_that_is_let_go_is_looked_at_once_more(
+    slurm: FakeSlurmrestd, tmp_path: Path, move: moves.Move, kind: str, meanwhile: Meanwhile
+) -> None:
+    api, key = NoServer(), tmp_path / "jwt.key"
+    key.write_bytes(KEY)
+
+    async def work() -> None:
+        rest = slurm_rest.SlurmRest(slurm.url, key)
+        try:
+            await actions.move(api, rest, LeaseFor(9), move)
+        finally:
+            await rest.close()
+
+    slurm.slurm.register(NODE)
+    slurm.slurm.drain(NODE, names.SCALE_IN_REASON, names.SLURM_USER)
+    meanwhile(slurm.slurm)
+    asyncio.run(work())
+    assert api.applied == ([kind] if meanwhile is gone else []), "only one that Slurm does not know may go"
+    slurm.slurm.register(NODE)
+    slurm.slurm.drain(NODE, names.SCALE_IN_REASON, names.SLURM_USER)
+    slurm.slurm.nodes[NODE].update(alloc_cpus=0, state=["IDLE", "DRAIN"])
+    asyncio.run(work())
+    assert api.applied[-1:] == [kind]
+
+
 class Pods(KubernetesApi):
     """Deletes each pod; `then` happens before it answers."""
 
@@ -229,7 +283,8 @@ def test_a_pod_stays_whose_repair_was_for_a_node_that_slurm_no_longer_tells_of(
         (NOTE, "root", names.SCALE_IN_REASON, False),
         (f"{names.SCALE_IN_REASON}{names.DEADLINE_PASSED}", names.SLURM_USER, names.SCALE_IN_REASON, False),
         ("bad disk", "root", names.SCALE_IN_REASON, False),
-        (UNFIT, "root", NOTE, False),
+        (UNFIT, "root", NOTE, True),
+        ("bad disk", "root", NOTE, False),
         (names.NEW_REASON, "root", NOTE, True),
         (names.SCALE_IN_REASON, names.SLURM_USER, NOTE, True),
         (f"{names.UPDATE_REASON}{names.DEADLINE_PASSED}", names.SLURM_USER, NOTE, True),

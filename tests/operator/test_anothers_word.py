@@ -11,7 +11,7 @@ from slurm_operator.decisions.moves import DeleteRecord, Drain, KeepOut, Move, S
 from slurm_operator.seen import Machine, SlurmNode
 
 from tests.operator.test_records import forget
-from tests.operator.test_replicas import NOW, decide, job, leaving, node, pod, scale
+from tests.operator.test_replicas import NOW, decide, job, leaving, lowered, node, pod, scale
 from tests.operator.test_status import world
 from tests.operator.test_updates import decide as decide_update
 from tests.operator.test_updates import pod as outdated_pod
@@ -55,7 +55,7 @@ def test_the_record_of_a_removed_node_keeps_it_until_its_set_goes(theirs: SlurmN
     "theirs", [each for each in BY_HAND if each.states & {"DRAIN", "FAIL"}], ids=[IDS[0], IDS[1], *IDS[3:]]
 )
 def test_it_takes_no_jobs_so_its_idle_node_may_go(theirs: SlurmNode) -> None:
-    assert decide(scale(0, 1), [theirs]) == [SetReplicas("cpu", 0, 1, "7")]
+    assert decide(scale(0, 1), [theirs]) == [lowered(0, 1)]
     assert decide(scale(0, 1), [theirs], [job(1, "SUSPENDED", "cpu-0")]) == []
 
 

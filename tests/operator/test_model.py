@@ -199,6 +199,8 @@ class Model(stateful.RuleBasedStateMachine):
         if name in self.cluster.records and pod and pod.phase == "up" and ordinal < self.cluster.size:
             self.cluster.records[name].undrain()
             self.cluster.foreign.pop(name, None)
+            if pod.evictable:
+                self.one_pass()  # A job that starts before this one is what docs/limits.md says of an eviction.
 
     @stateful.precondition(lambda self: any(not each.takes_pods or each.sick for each in self.cluster.hosts.values()))
     @stateful.rule(pods_end=st.booleans())
@@ -262,6 +264,15 @@ class Model(stateful.RuleBasedStateMachine):
         def act() -> None:
             self.cluster.wanted = edit
             self.an_administrator_drains(ordinal, reason)
+
+        self.one_pass(meanwhile=act)
+
+    @stateful.rule(recovered=st.sets(ORDINALS, min_size=1), starts=st.booleans())
+    def nodes_recover_between_a_decision_and_its_action(self, recovered: set[int], starts: bool) -> None:
+        def act() -> None:
+            for ordinal in recovered:
+                self.a_nodes_machine_gets_sick_or_recovers(ordinal, sick=False)
+            self.cluster.jobs += [Job(name) for name in self.cluster.usable() if starts and int(name[4:]) in recovered]
 
         self.one_pass(meanwhile=act)
 

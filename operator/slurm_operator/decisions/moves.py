@@ -11,12 +11,16 @@ from slurm_operator import names
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SetReplicas:
-    """Set the StatefulSet's size, provided that it is still the one that was seen."""
+    """Set the StatefulSet's size, provided that it is still the one that was seen.
+
+    `going` are the nodes that are let go on the ground of what Slurm says of them; none where Slurm can't be seen.
+    """
 
     stateful_set: str
     replicas: int
     was: int
     resource_version: str
+    going: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

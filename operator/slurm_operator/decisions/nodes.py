@@ -18,6 +18,8 @@ NOT_RESPONDING = "Not responding"
 _IDLE_STATES = frozenset({"IDLE", "DOWN", "DRAIN", "FAIL", "DYNAMIC_NORM", "CLOUD", "NOT_RESPONDING", "INVALID_REG"})
 """Everything that a node without work may show. Another flag (COMPLETING, RESERVED, PLANNED …) means: not yet."""
 
+_RESERVED_STATES = _IDLE_STATES | {"RESERVED", "MAINTENANCE"}
+"""A restart keeps the record, and with it the reservation."""
 _USABLE_BASES = frozenset({"IDLE", "ALLOCATED", "MIXED"})
 _UNUSABLE_FLAGS = frozenset(
     {"NOT_RESPONDING", "DRAIN", "FAIL", "INVALID_REG", "REBOOT_REQUESTED", "REBOOT_ISSUED", "POWERED_DOWN"}
@@ -56,6 +58,11 @@ def is_anothers(node: SlurmNode) -> bool:
         return not (ours or is_refused(node))
     silent = node.reason in ("", NOT_RESPONDING) or node.reason.startswith(names.REASON_PREFIX)
     return "DOWN" in node.states and not silent
+
+
+def is_held(node: SlurmNode) -> bool:
+    """Whether the node takes no jobs until this operator or a person says so; its own drain it may lift at once."""
+    return is_drained(node) and not (is_unfit(node) or is_new(node))
 
 
 def may_return_by_itself(node: SlurmNode) -> bool:
@@ -101,7 +108,7 @@ def is_refused(node: SlurmNode) -> bool:
 def may_become(node: SlurmNode, reason: str) -> bool:
     """Whether a drain may get another reason of ours; who asks has seen that the one before has no more cause."""
     if reason.startswith(names.NODE_REASON):
-        return is_new(node) or is_our_drain(node)
+        return is_new(node) or is_unfit(node) or is_our_drain(node)
     if reason == names.NEW_REASON:
         return is_our_drain(node) or is_machine_drain(node)
     by_itself = is_new(node) or is_unfit(node) or is_refused(node)
@@ -155,9 +162,19 @@ def looks_idle(node: SlurmNode) -> bool:
     return is_drained(node) and not has_work(node) and node.states <= _IDLE_STATES
 
 
-def is_strictly_idle(node: SlurmNode, busy: frozenset[str]) -> bool:
-    """Drained, without work in its record, and named by no job that may have processes."""
-    return looks_idle(node) and node.name not in busy
+def may_restart(node: SlurmNode) -> bool:
+    """Drained and without work as far as the record alone tells, perhaps in a reservation, whose jobs would show."""
+    return is_drained(node) and not has_work(node) and node.states <= _RESERVED_STATES
+
+
+def is_kept_for_others(node: SlurmNode) -> bool:
+    """Whether a reservation that is not for maintenance counts on the node now."""
+    return "RESERVED" in node.states and "MAINTENANCE" not in node.states
+
+
+def may_leave(node: SlurmNode) -> bool:
+    """Whether a node may go as far as its record alone tells."""
+    return is_held(node) and looks_idle(node)
 
 
 def standing(node: SlurmNode | None, *, pod_ready: bool) -> Standing:

@@ -125,11 +125,12 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
     found += [TakeJobs(node.name) for node in leaving if slurm_nodes.is_overdue(node, *limit)]
     if evidence is None:
         return found
-    size, going = scale.current, free(scale, nodes, evidence)
+    size, going = scale.current, free_to_leave(scale, nodes, evidence)
     while size > scale.wanted and scale.node(size - 1) in going:
         size -= 1
     if size < scale.current:
-        found.append(SetReplicas(scale.stateful_set, size, scale.current, scale.resource_version))
+        gone = tuple(scale.leaving()[: scale.current - size])
+        found.append(SetReplicas(scale.stateful_set, size, scale.current, scale.resource_version, gone))
     return found
 
 
@@ -182,8 +183,17 @@ def is_record_of(node: SlurmNode, pod: Pod) -> bool:
     return pod.ready or (node.started is not None and pod.created is not None and node.started >= pod.created)
 
 
+def free_to_leave(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> frozenset[str]:
+    """Free nodes that nobody but a person brings back to work before they are gone."""
+    listings = (nodes, evidence.nodes) if evidence else ()
+    going = free(scale, nodes, evidence)
+    return frozenset(
+        name for name in going if all(slurm_nodes.may_leave(listing[name]) for listing in listings if name in listing)
+    )
+
+
 def free(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> frozenset[str]:
-    """Nodes whose pods may end: drained and strictly idle, or registered nowhere and to stay so; none unseen."""
+    """Nodes whose pods may be made anew: drained and idle, or registered nowhere and to stay so; none unseen."""
     if evidence is None:
         return frozenset()
     busy = slurm_nodes.busy_nodes(evidence.jobs)
@@ -193,7 +203,8 @@ def free(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> frozenset[str
 def _is_free(scale: Scale, name: str, nodes: Nodes, evidence: Evidence, busy: frozenset[str]) -> bool:
     record = evidence.nodes.get(name)
     if record is not None:
-        return name in nodes and slurm_nodes.is_drained(nodes[name]) and slurm_nodes.is_strictly_idle(record, busy)
+        was_drained = name in nodes and slurm_nodes.is_drained(nodes[name])
+        return was_drained and slurm_nodes.may_restart(record) and name not in busy
     pod = scale.pods.get(name)
     if name in busy or name in nodes or (pod is not None and pod.ready):
         return False

@@ -130,14 +130,14 @@ def _to_move(scale: Scale) -> list[str]:
 
 
 def _looks_free(node: SlurmNode) -> bool:
-    return is_updating(node) and slurm_nodes.looks_idle(node)
+    return is_updating(node) and slurm_nodes.may_restart(node)
 
 
 def _may_begin(scale: Scale, node: SlurmNode) -> bool:
     """Whether a node serves, or drained itself: it may be the old template that is broken."""
     if not slurm_nodes.is_drained(node):
-        return slurm_nodes.may_be_drained(node, names.UPDATE_REASON)
-    own = slurm_nodes.may_become(node, names.UPDATE_REASON) and slurm_nodes.looks_idle(node)
+        return slurm_nodes.may_be_drained(node, names.UPDATE_REASON) and not slurm_nodes.is_kept_for_others(node)
+    own = slurm_nodes.may_become(node, names.UPDATE_REASON) and slurm_nodes.may_restart(node)
     return own and node.name not in scale.under_repair()
 
 
@@ -147,7 +147,8 @@ def _turn(scale: Scale, node: SlurmNode) -> int:
     # What a machine lacks, as an unfit node's may, no template mends, and until that one works the next one waits.
     if (machine and machine.away_since) or slurm_nodes.is_unfit(node):
         return 3
-    return 0 if drained else 1 + slurm_nodes.has_work(node)
+    # A reservation for maintenance is for that, and ends.
+    return 0 if drained or "MAINTENANCE" in node.states else 1 + slurm_nodes.has_work(node)
 
 
 def _named_and_too_large(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[str]:
