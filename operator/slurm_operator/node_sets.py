@@ -226,7 +226,8 @@ class NodeSets:
         try:
             nodes = await rest.nodes(full=False)
             if any(part.needs_evidence(scale, nodes) for scale in scales for part in parts):
-                evidence = Evidence(await rest.nodes(full=True), await rest.jobs(), await rest.reserved())
+                full, jobs = await rest.nodes(full=True), await rest.jobs()
+                evidence = Evidence(full, jobs, records.named(jobs, await rest.reserved()))
                 self._looked = time.monotonic()
                 return Slurm(slurm_nodes.with_jobs(nodes, evidence.jobs), evidence.jobs, evidence)
             return Slurm(nodes, await rest.jobs() if jobs_needed else _NOT_ASKED)

@@ -72,15 +72,26 @@ class Unknown:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Named:
+    """Nodes that a job which has not ended, waiting ones too, or a reservation names, those of the future too.
+
+    `awaited`: the same without the nodes that only jobs on them name.
+    """
+
+    by_any: frozenset[str]
+    awaited: frozenset[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Evidence:
     """Full listings made after the pass had seen a drain: nodes first, then jobs, so no job can slip between them.
 
-    `reserved` are the nodes of all reservations, those of the future too.
+    `named` is None as long as not all jobs and reservations were listed: then no record may go.
     """
 
     nodes: Mapping[str, SlurmNode]
     jobs: tuple[SlurmJob, ...]
-    reserved: frozenset[str] = frozenset()
+    named: Named | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -42,11 +42,9 @@ def record(cluster: SmallCluster) -> dict[str, str]:
 
 
 def restarted(cluster: SmallCluster, memory_mib: int = 1024) -> None:
-    """Another pod under the same name, whose slurmd has registered."""
-    started = "scontrol -o show node cpu-1 | sed 's/.* SlurmdStartTime=//; s/ .*//'"
-    before = slurm(cluster, started)
+    """Another pod under the same name, whose slurmd runs and is heard of."""
     cluster.start_worker(SECOND, REVISION, memory_mib=memory_mib)
-    cluster.wait("it registers", lambda: slurm(cluster, started) != before, SECONDS)
+    cluster.wait("it is ready", lambda: cluster.state(SECOND) == "ready", SECONDS)
     cluster.wait("it is heard of", lambda: "DOWN" not in record(cluster)["State"], SECONDS)
 
 

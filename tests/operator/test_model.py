@@ -298,9 +298,9 @@ class Model(stateful.RuleBasedStateMachine):
         cluster, scale = self.cluster, self.cluster.scale()
         listing, evidence = cluster.listing(lost or set()), None
         if any(part.needs_evidence(scale, listing) for part in (replicas, updates, machines, reactions, records)):
-            evidence = Evidence(
-                cluster.listing(lost_later or set()), cluster.job_listing(), frozenset(cluster.reserved)
-            )
+            jobs = cluster.job_listing()
+            named = records.named(jobs, frozenset(cluster.reserved))
+            evidence = Evidence(cluster.listing(lost_later or set()), jobs, named)
             listing = {**slurm_nodes.with_jobs(listing, evidence.jobs)}
         plan = reactions.plan(scale, listing, evidence, self.hold)
         self.told, noted = plan.findings, {*plan.restarts} - {*cluster.restarts}

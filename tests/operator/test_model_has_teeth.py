@@ -13,7 +13,7 @@ from hypothesis import stateful
 from slurm_operator import actions
 from slurm_operator.decisions import machines, moves, reactions, records, replicas, updates
 from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.seen import Evidence, Nodes, SlurmNode
+from slurm_operator.seen import Evidence, Named, Nodes, SlurmNode
 
 from tests.operator.test_model import Model
 
@@ -115,7 +115,7 @@ def what_somebody_said_is_not_asked(patch: pytest.MonkeyPatch) -> None:
 
 
 def records_go_whoever_names_them(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(records, "named", lambda _: frozenset())
+    patch.setattr(records, "named", lambda *_: Named(frozenset(), frozenset()))
 
 
 def records_never_go_for_another_size(patch: pytest.MonkeyPatch) -> None:

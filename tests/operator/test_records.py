@@ -25,14 +25,18 @@ def sized(record: SlurmNode, facts: Facts) -> SlurmNode:
     return dataclasses.replace(record, facts=facts)
 
 
+def seen(listing: dict[str, SlurmNode], jobs: tuple[SlurmJob, ...], reserved: str) -> Evidence:
+    return Evidence(listing, jobs, records.named(jobs, frozenset({reserved} - {""})))
+
+
 def forget(size: replicas.Scale, nodes: list[SlurmNode], *jobs: SlurmJob, reserved: str = "") -> list[Move]:
     listing = {each.name: each for each in nodes}
-    return records.moves(size, Evidence(listing, jobs, frozenset({reserved} - {""})))
+    return records.moves(size, seen(listing, jobs, reserved))
 
 
 def update(size: replicas.Scale, record: SlurmNode, *jobs: SlurmJob, reserved: str = "") -> list[Move]:
     listing = {record.name: record}
-    return updates.moves(size, listing, Evidence(listing, jobs, frozenset({reserved} - {""})))
+    return updates.moves(size, listing, seen(listing, jobs, reserved))
 
 
 def declares(facts: Facts | None, revision: str = "cpu-old", **changes: object) -> replicas.Scale:
@@ -43,6 +47,7 @@ def test_a_removed_nodes_record_goes_when_nothing_names_it() -> None:
     assert forget(scale(0, 0), [leaving("cpu-0")]) == [DeleteRecord("cpu-0")]
     assert records.needs_evidence(scale(0, 0), {"cpu-0": leaving("cpu-0")})
     assert records.moves(scale(0, 0), None) == []
+    assert records.moves(scale(0, 0), Evidence({"cpu-0": leaving("cpu-0")}, ())) == [], "nobody knows who names it"
 
 
 @pytest.mark.parametrize("state", ["PENDING", "RUNNING", "SUSPENDED", "REQUEUE_HOLD", "A_STATE_OF_TOMORROW"])
@@ -105,7 +110,11 @@ def test_a_smaller_node_that_is_named_keeps_its_pod_under_which_the_job_can_run(
     assert updates.needs_evidence(shrinks, {"cpu-0": serving})
     assert update(shrinks, serving, naming("cpu-0")) == []
     assert updates.moves(shrinks, {"cpu-0": serving}, None) == []
+    assert updates.moves(shrinks, {"cpu-0": serving}, Evidence({"cpu-0": serving}, ())) == []
     assert update(shrinks, serving) == [Drain("cpu-0", REASON)]
+    working = sized(node("cpu-0", "MIXED", cpus=1), LARGE)
+    assert update(shrinks, working, naming("cpu-0", job(7, "RUNNING", "cpu-0"))) == [Drain("cpu-0", REASON)], "it ends"
+    assert update(shrinks, working, naming("cpu-0", job(7, "RUNNING", "cpu-1"))) == [], "it asked for either"
     assert update(shrinks, sized(updating("cpu-0"), LARGE), naming("cpu-0")) == [Undrain("cpu-0")], "it was named later"
 
 

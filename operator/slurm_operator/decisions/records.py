@@ -8,16 +8,23 @@ record goes only if that has a use, and if no job and no reservation names the n
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.findings import Finding, shown
 from slurm_operator.decisions.moves import DeleteRecord, Drain, Move
 from slurm_operator.decisions.replicas import Scale
-from slurm_operator.seen import Evidence, Facts, Nodes, SlurmNode
+from slurm_operator.seen import Evidence, Facts, Named, Nodes, SlurmJob, SlurmNode
 
 
-def named(evidence: Evidence) -> frozenset[str]:
-    """Nodes that a job which may still run, or a reservation, names."""
-    return evidence.reserved | {name for job in evidence.jobs if slurm_nodes.is_alive(job) for name in job.names}
+def named(jobs: Iterable[SlurmJob], reserved: frozenset[str]) -> Named:
+    """Sum up what names nodes, given all jobs and the nodes of all reservations."""
+    alive = [job for job in jobs if slurm_nodes.is_alive(job)]
+    by_jobs, awaited = (
+        (name for job in alive for name in job.names),
+        (n for job in alive for n in job.names - job.nodes),
+    )
+    return Named(reserved.union(by_jobs), reserved.union(awaited))
 
 
 def has_other_size(scale: Scale, node: SlurmNode) -> bool:
@@ -52,9 +59,9 @@ def moves(scale: Scale, evidence: Evidence | None) -> list[Move]:
         scale: the sizes and pods of the node set.
         evidence: full listings of nodes, jobs and reservations; None if none were made.
     """
-    if evidence is None:
+    if evidence is None or evidence.named is None:
         return []
-    busy, kept = slurm_nodes.busy_nodes(evidence.jobs), named(evidence)
+    busy, kept = slurm_nodes.busy_nodes(evidence.jobs), evidence.named.by_any
     idle = [evidence.nodes[name] for name in scale.ghosts(evidence.nodes) if name not in busy]
     idle = [node for node in idle if not slurm_nodes.has_work(node)]
     found: list[Move] = [DeleteRecord(node.name) for node in idle if node.name not in kept]

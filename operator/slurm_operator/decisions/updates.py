@@ -15,7 +15,7 @@ from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions import records
 from slurm_operator.decisions.moves import DeletePod, Drain, Move, Purpose, TakeJobs
 from slurm_operator.decisions.replicas import Scale, free, given_back, is_record_of
-from slurm_operator.seen import Evidence, Nodes, SlurmNode
+from slurm_operator.seen import Evidence, Named, Nodes, SlurmNode
 
 
 def outdated(scale: Scale) -> list[str]:
@@ -64,7 +64,7 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "")
         evidence: full listings of nodes and jobs made after `nodes`; None if none were made.
         hold: why nothing may begin or go on; empty if nothing keeps it.
     """
-    named = records.named(evidence) if evidence else frozenset()
+    named = evidence.named if evidence else None
     old = [*_to_move(scale), *_misread(scale, nodes, evidence)]
     found: list[Move] = [given_back(name, scale.pods[name]) for name in wanted_back(scale, nodes, evidence)]
     if hold:
@@ -73,10 +73,9 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "")
     found += [TakeJobs(name) for name in old if name in nodes and slurm_nodes.is_overdue(nodes[name], *limit)]
     room = scale.update.max_unavailable - sum(_is_moving(scale, name, nodes) for name in scale.members())
     waiting = [name for name in old if name in nodes and _may_begin(scale, nodes[name])]
-    # Under a record that promises more than the new slurmd has, no job could run: those that name the node go first.
-    waiting = [
-        name for name in waiting if not records.is_too_large(scale, nodes[name]) or (evidence and name not in named)
-    ]
+    # Under a record that promises more than the new slurmd has no job runs: those that wait for the node go first.
+    kept = named.awaited if named else frozenset(waiting)
+    waiting = [name for name in waiting if name not in kept or not records.is_too_large(scale, nodes[name])]
     waiting.sort(key=lambda name: _turn(scale, nodes[name]))
     found += [Drain(name, names.UPDATE_REASON) for name in waiting[: max(0, room)]]
     listings = (nodes, evidence.nodes) if evidence else ()
@@ -86,13 +85,14 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "")
         for name in old
         # Only a drain of ours lets a registered node's pod go: what another said may be about this very pod.
         if name in going and all(is_updating(listing[name]) for listing in listings if name in listing)
-        if name not in nodes or name not in named or not records.is_too_large(scale, nodes[name])
+        if name not in nodes or (named and name not in named.by_any) or not records.is_too_large(scale, nodes[name])
     ]
     return found
 
 
-def _restart(scale: Scale, node: SlurmNode | None, name: str, named: frozenset[str]) -> DeletePod:
-    forget = node is not None and records.has_other_size(scale, node) and name not in named
+def _restart(scale: Scale, node: SlurmNode | None, name: str, named: Named | None) -> DeletePod:
+    has_use = node is not None and records.has_other_size(scale, node)
+    forget = has_use and named is not None and name not in named.by_any
     why = "a new one has the current template"
     return DeletePod(name, scale.pods[name].resource_version, Purpose.UPDATE, why, forget=forget)
 
@@ -102,8 +102,10 @@ def wanted_back(scale: Scale, nodes: Nodes, evidence: Evidence | None = None) ->
     if not (scale.revision or scale.update.paused):
         return []
     # Whether one may get another record shows in full listings alone.
-    leave = {*_to_move(scale)} - {*_named_and_too_large(scale, nodes, evidence)}
-    leave |= {*(_misread(scale, nodes, evidence) if evidence else _with_misread_records(scale, nodes))}
+    leave = {*_to_move(scale)} - {*_awaited_and_too_large(scale, nodes, evidence)}
+    leave |= {
+        *(_misread(scale, nodes, evidence) if evidence and evidence.named else _with_misread_records(scale, nodes))
+    }
     there = [name for name in _there(scale) if name in nodes and name not in leave and is_updating(nodes[name])]
     return [name for name in there if is_record_of(nodes[name], scale.pods[name])]
 
@@ -151,20 +153,18 @@ def _turn(scale: Scale, node: SlurmNode) -> int:
     return 0 if drained or "MAINTENANCE" in node.states else 1 + slurm_nodes.has_work(node)
 
 
-def _named_and_too_large(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[str]:
-    """Nodes that can't move as long as they are named: their records have to go first."""
-    named = records.named(evidence) if evidence else frozenset()
-    return [
-        name for name in _to_move(scale) if name in named and name in nodes and records.is_too_large(scale, nodes[name])
-    ]
+def _awaited_and_too_large(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[str]:
+    """Nodes that can't move yet: their records would have to go, and somebody waits for them."""
+    awaited = evidence.named.awaited if evidence and evidence.named else frozenset()
+    there = [name for name in _to_move(scale) if name in awaited and name in nodes]
+    return [name for name in there if records.is_too_large(scale, nodes[name])]
 
 
 def _misread(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[str]:
     """Nodes of the newest template that get a record of their size, since nothing names them."""
-    if evidence is None or scale.update.paused:
+    if evidence is None or evidence.named is None or scale.update.paused:
         return []
-    named = records.named(evidence)
-    return [name for name in _with_misread_records(scale, nodes) if name not in named]
+    return [name for name in _with_misread_records(scale, nodes) if name not in evidence.named.by_any]
 
 
 def _with_misread_records(scale: Scale, nodes: Nodes) -> list[str]:
