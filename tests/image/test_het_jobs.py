@@ -46,7 +46,9 @@ def test_srun_runs_a_program_on_each_component_as_its_user(cluster: SmallCluster
 
 
 def test_a_batch_job_of_two_components_runs_steps_over_both(cluster: SmallCluster) -> None:
-    script = f"#!/bin/sh\n#SBATCH -n1 -w {WORKER}\n#SBATCH hetjob\n#SBATCH -n1 -w {SECOND}\nsrun --het-group=0,1 {WHO}\n"
+    script = (
+        f"#!/bin/sh\n#SBATCH -n1 -w {WORKER}\n#SBATCH hetjob\n#SBATCH -n1 -w {SECOND}\nsrun --het-group=0,1 {WHO}\n"
+    )
     cluster.jail(f"cat > het.sh <<'SCRIPT'\n{script}SCRIPT\nsbatch --parsable -o het.out het.sh", user=ALICE)
     cluster.wait("its end", lambda: is_at_rest(cluster), 60)
     assert sorted(cluster.jail("cat het.out", user=ALICE).stdout.splitlines()) == told()

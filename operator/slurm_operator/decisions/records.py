@@ -33,7 +33,7 @@ def has_other_size(scale: Scale, node: SlurmNode) -> bool:
 
 
 def is_too_large(scale: Scale, node: SlurmNode) -> bool:
-    """Whether Slurm would refuse a slurmd of the set's template under this record, which promises more."""
+    """Whether the record promises more than the template has: Slurm refuses the node, or its jobs get too little."""
     if scale.facts is None or node.facts is None:
         return False
     ours, shown_counts = _counts(scale.facts), _counts(node.facts)

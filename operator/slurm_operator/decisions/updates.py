@@ -73,7 +73,7 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "")
     found += [TakeJobs(name) for name in old if name in nodes and slurm_nodes.is_overdue(nodes[name], *limit)]
     room = scale.update.max_unavailable - sum(_is_moving(scale, name, nodes) for name in scale.members())
     waiting = [name for name in old if name in nodes and _may_begin(scale, nodes[name])]
-    # Under a record that promises more than the new slurmd has no job runs: those that wait for the node go first.
+    # A record that promises more than the new pod has must go with the old one: jobs that wait for the node run first.
     kept = named.awaited if named else frozenset(waiting)
     waiting = [name for name in waiting if name not in kept or not records.is_too_large(scale, nodes[name])]
     waiting.sort(key=lambda name: _turn(scale, nodes[name]))
