@@ -59,6 +59,9 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: moves
     lease.check()
     match decided:
         case moves.SetReplicas():
+            if any(not slurm_nodes.may_leave(now) for now in await _again(rest, decided.going)):
+                return ""
+            lease.check()
             # The resourceVersion makes this fail if the set is no longer what the decision was made on.
             metadata = {"name": decided.stateful_set, "resourceVersion": decided.resource_version}
             spec = {"replicas": decided.replicas}
@@ -67,7 +70,7 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: moves
             return f"set StatefulSet {decided.stateful_set} from {decided.was} to {decided.replicas} replicas"
         case moves.Drain(node=name):
             now = await rest.node(name)
-            if now is None or (slurm_nodes.is_drained(now) and not slurm_nodes.may_become(now, decided.reason)):
+            if now is None or not slurm_nodes.may_be_drained(now, decided.reason):
                 return ""
             lease.check()
             await rest.drain(name, decided.reason)
@@ -78,6 +81,13 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: moves
                 names.NEW_REASON: "it stays, and is to be seen to work",
             }
             return f"drained {name}: {purposes.get(decided.reason) or decided.reason.removeprefix(names.REASON_PREFIX)}"
+        case moves.KeepOut(node=name):
+            now = await rest.node(name)
+            if now is None or not slurm_nodes.may_return_by_itself(now):
+                return ""
+            lease.check()
+            await rest.keep_out(name)
+            return f"drained {name} under the reason of {now.reason_user}, who set it DOWN: {now.reason}"
         case moves.Undrain(node=name):
             now = await rest.node(name)
             ours = now is not None and (slurm_nodes.is_our_drain(now) or slurm_nodes.is_machine_drain(now))
@@ -107,6 +117,9 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: moves
             await rest.comment(name, decided.text)
             return f"commented on {name}: {decided.text}" if decided.text else f"took the comment on {name} away"
         case moves.SetEvictable(node=name, evictable=True):
+            if any(not slurm_nodes.may_leave(now) for now in await _again(rest, (name,))):
+                return ""
+            lease.check()
             metadata = {"name": name, "resourceVersion": decided.resource_version}
             labels = {"labels": {names.EVICTABLE_LABEL: "true"}}
             await api.apply("v1", "pods", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata | labels})
@@ -122,7 +135,9 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: moves
             await api.merge("apps/v1", "statefulsets", name, change)
             return f"took over the updates of StatefulSet {name}, so that slurmctld comes after slurmdbd"
         case moves.DeletePod(pod=name):
-            if decided.purpose is not moves.Purpose.CONTROLLER and not _may_still_end(await rest.node(name), decided):
+            is_worker = decided.purpose is not moves.Purpose.CONTROLLER
+            before = await rest.node(name) if is_worker else None
+            if is_worker and not _may_still_end(before, decided):
                 return ""
             lease.check()
             if decided.cordon:
@@ -130,6 +145,8 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: moves
                 lease.check()
             if not await api.delete("v1", "pods", name, decided.resource_version) and not decided.cordon:
                 return ""
+            if decided.forget:
+                await _forget(rest, lease, name, before)
             cordoned = f", and cordoned {decided.cordon}" if decided.cordon else ""
             return f"deleted the {_DELETED[decided.purpose].format(name)}{cordoned}: {decided.why}"
 
@@ -148,7 +165,22 @@ def _may_still_end(now: SlurmNode | None, decided: moves.DeletePod) -> bool:
     if now is None:
         return is_for_update  # A pod that never registered is made anew; a repair is for a record that was there.
     same = updates.is_updating(now) if is_for_update else now.reason == decided.why
-    return same and slurm_nodes.looks_idle(now)
+    return same and slurm_nodes.may_restart(now)
+
+
+async def _again(rest: SlurmRest, nodes: tuple[str, ...]) -> list[SlurmNode]:
+    """The records of nodes at this moment; one that never registered has none."""
+    listed = await rest.nodes(full=True) if nodes else {}
+    return [listed[name] for name in nodes if name in listed]
+
+
+async def _forget(rest: SlurmRest, lease: Lease, name: str, before: SlurmNode | None) -> None:
+    """Delete the record of a node whose pod was told to end, unless the next slurmd has registered already."""
+    now = await rest.node(name)
+    if before is None or now is None or now.started != before.started or not slurm_nodes.looks_idle(now):
+        return
+    lease.check()
+    await rest.delete_node(name)
 
 
 async def _cordon(api: KubernetesApi, lease: Lease, decided: moves.DeletePod) -> None:

@@ -36,6 +36,8 @@ EVICTABLE_LABEL = "pulumi-slurm.dev/evictable"
 REST_ANNOTATION = "pulumi-slurm.dev/rest-url"
 """Set with the finalizer: where to ask about the jobs of a NodeSet whose SlurmCluster was deleted before it."""
 
+NODE_VARIABLE = "SLURM_NODE"
+"""A worker's environment variable that says its size, as its slurmd registers it."""
 JWT_KEY_FILE = "/run/secrets/slurm/jwt.key"
 REST_AUTHORITY_FILE = "/run/secrets/rest-authority/ca.crt"
 SLURM_USER = "slurm"
@@ -45,7 +47,6 @@ HEALTH_PORT = 8080
 
 SCALE_IN_REASON = "pulumi-slurm:scale-in"
 UPDATE_REASON = "pulumi-slurm:update"
-"""A worker whose node carries it deletes the node's record when it ends, since slurmctld takes no new facts for it."""
 DEADLINE_PASSED = ", its deadline has passed"
 """Ends the reason of a drain of ours once the node's jobs were taken from it."""
 HARDWARE_REASONS = tuple(f"pulumi-slurm:health {check}: " for check in ("gpus", "kernel log", "memory", "cpus"))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import logging
+import math
+import time
 from collections.abc import Iterable, Mapping
 
 from slurm_operator import actions, metrics, names, report
-from slurm_operator.decisions import deletion, machines, reactions, replicas, serving, status, updates
+from slurm_operator.decisions import deletion, machines, reactions, records, replicas, serving, status, updates
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.findings import Finding, Findings
 from slurm_operator.decisions.moves import Move, SetReplicas, without_conflicts
@@ -22,6 +24,8 @@ log = logging.getLogger(__name__)
 MOVES_PER_PASS = 50
 """A pass stays short; the next one goes on."""
 
+RECORDS_SECONDS = 10.0
+"""Between looks whether a record may go that a job names, perhaps for days: each look lists all jobs."""
 _NOT_ASKED = Unknown("NotAsked", "jobs were not listed")
 
 
@@ -53,6 +57,7 @@ class NodeSets:
         self._api = api
         self._lease = lease
         self._told: dict[str, dict[tuple[str, str], Finding]] = {}
+        self._looked = -math.inf
 
     async def serve(
         self,
@@ -86,7 +91,7 @@ class NodeSets:
         now = datetime.datetime.now(datetime.UTC)
         scales = {each.name: serving.scale(each, workloads, pods, now, known_machines) for each in found}
         jobs_needed = jobs_needed or any(each.deleting for each in found)
-        slurm = await _look(rest, [scale for scale in scales.values() if scale], jobs_needed=jobs_needed)
+        slurm = await self._look(rest, [scale for scale in scales.values() if scale], jobs_needed=jobs_needed)
         problems: list[Finding] = []
         waits: dict[str, Finding] = {}
         plans: dict[str, reactions.Plan] = {}
@@ -138,6 +143,8 @@ class NodeSets:
         moving, held = machines.findings(scale, nodes) if scale and not isinstance(nodes, Unknown) else ([], [])
         held += plan.findings
         found.moving += moving
+        if scale and not isinstance(nodes, Unknown):
+            found.moving += records.findings(scale, nodes)
         found.wrong[:0] = held  # What is asked of somebody comes before what he may know.
         own = dataclasses.replace(found, blocking=[*([waiting] if waiting else []), *found.blocking])
         if isinstance(nodes, Unknown):
@@ -195,6 +202,7 @@ class NodeSets:
                 *replicas.moves(scale, slurm.nodes, slurm.evidence),
                 *updates.moves(scale, slurm.nodes, slurm.evidence, hold),
                 *machines.moves(scale, slurm.nodes, slurm.evidence),
+                *records.moves(scale, slurm.evidence),
                 *(plan.moves if plan else ()),
             ]
         problems: list[Finding] = []
@@ -211,16 +219,17 @@ class NodeSets:
                 metrics.REPLICA_MOVES.labels(direction).inc(abs(decided.replicas - decided.was))
         return problems
 
-
-async def _look(rest: SlurmRest, scales: list[replicas.Scale], *, jobs_needed: bool) -> Slurm:
-    """See Slurm: one listing of nodes, and the expensive listings only if a decision hangs on them."""
-    try:
-        nodes = await rest.nodes(full=False)
-        if any(
-            part.needs_evidence(scale, nodes) for scale in scales for part in (replicas, updates, machines, reactions)
-        ):
-            evidence = Evidence(await rest.nodes(full=True), await rest.jobs())
-            return Slurm(slurm_nodes.with_jobs(nodes, evidence.jobs), evidence.jobs, evidence)
-        return Slurm(nodes, await rest.jobs() if jobs_needed else _NOT_ASKED)
-    except SlurmError as error:
-        return Slurm(Unknown(error.reason, str(error)))
+    async def _look(self, rest: SlurmRest, scales: list[replicas.Scale], *, jobs_needed: bool) -> Slurm:
+        """See Slurm: one listing of nodes, and the expensive listings only if a decision hangs on them."""
+        parts = [replicas, updates, machines, reactions]
+        parts += [records] if time.monotonic() >= self._looked + RECORDS_SECONDS else []
+        try:
+            nodes = await rest.nodes(full=False)
+            if any(part.needs_evidence(scale, nodes) for scale in scales for part in parts):
+                full, jobs = await rest.nodes(full=True), await rest.jobs()
+                evidence = Evidence(full, jobs, records.named(jobs, await rest.reserved()))
+                self._looked = time.monotonic()
+                return Slurm(slurm_nodes.with_jobs(nodes, evidence.jobs), evidence.jobs, evidence)
+            return Slurm(nodes, await rest.jobs() if jobs_needed else _NOT_ASKED)
+        except SlurmError as error:
+            return Slurm(Unknown(error.reason, str(error)))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import dataclasses
 import datetime
+import json
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -14,6 +16,7 @@ from slurm_operator.decisions import accounting, ownership
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.seen import (
     Cluster,
+    Facts,
     Kubernetes,
     Machine,
     NodeSet,
@@ -132,7 +135,18 @@ def workload(body: Object) -> Workload:
         created=status.get("replicas", 0),
         revision=status.get("updateRevision", "") if observed else "",
         on_delete=on_delete,
+        facts=_facts(spec.get("template", {}).get("spec", {})),
     )
+
+
+def _facts(pod_spec: Object) -> Facts | None:
+    """What a worker's SLURM_NODE (components/node_set.py) says of its size; None where there is no such thing."""
+    variables = [each for item in pod_spec.get("containers", []) for each in item.get("env", [])]
+    said = next((each.get("value", "") for each in variables if each["name"] == names.NODE_VARIABLE), "")
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        node = json.loads(said)
+        return Facts(int(node["cpus"]), int(node["memoryMib"]), node.get("gres") or "")
+    return None
 
 
 def pod(body: Object) -> Pod:

@@ -8,11 +8,20 @@ from collections.abc import Mapping
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Facts:
+    """A node's size: what slurmctld takes from the registration that makes a record, and from no later one."""
+
+    cpus: int
+    memory_mib: int
+    gres: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class SlurmNode:
     """A node record of slurmctld; `states` is the base state with its flags, as slurmrestd lists them.
 
     `started` is when its slurmd did, by the node's clock; None before it ever registered. `reason_set`: when its reason
-    was set. `busy`: a job that may have processes names it, as far as jobs were listed.
+    was set. `busy`: a job that may have processes names it, as far as jobs were listed. `facts`: what its record says.
     """
 
     name: str
@@ -24,17 +33,22 @@ class SlurmNode:
     reason_set: datetime.datetime | None = None
     comment: str = ""
     busy: bool = False
+    facts: Facts | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SlurmJob:
-    """A job of slurmctld's listing; `nodes` are those that it was given; one that `requeues` outlives their loss."""
+    """A job of slurmctld's listing; `nodes` are those that it was given; one that `requeues` outlives their loss.
+
+    `names` are nodes that its user asked for or excluded: it can't do without their records.
+    """
 
     job_id: int
     states: frozenset[str]
     partitions: frozenset[str]
     nodes: frozenset[str]
     requeues: bool = False
+    names: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,11 +72,26 @@ class Unknown:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Named:
+    """Nodes that a job which has not ended, waiting ones too, or a reservation names, those of the future too.
+
+    `awaited`: the same without the nodes that only jobs on them name.
+    """
+
+    by_any: frozenset[str]
+    awaited: frozenset[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Evidence:
-    """Full listings made after the pass had seen a drain: nodes first, then jobs, so no job can slip between them."""
+    """Full listings made after the pass had seen a drain: nodes first, then jobs, so no job can slip between them.
+
+    `named` is None as long as not all jobs and reservations were listed: then no record may go.
+    """
 
     nodes: Mapping[str, SlurmNode]
     jobs: tuple[SlurmJob, ...]
+    named: Named | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -119,7 +148,7 @@ class Workload:
     """A StatefulSet or Deployment; `current` is true when its controller has acted on the latest generation.
 
     `revision` is that of its newest template, empty as long as it is not known. Of a set that is `on_delete` Kubernetes
-    replaces no pod for a newer template.
+    replaces no pod for a newer template. `facts` are what a worker's template declares.
     """
 
     name: str
@@ -130,6 +159,7 @@ class Workload:
     created: int = 0
     revision: str = ""
     on_delete: bool = False
+    facts: Facts | None = None
 
     @property
     def is_ready(self) -> bool:

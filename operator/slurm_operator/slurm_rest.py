@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import datetime
 import enum
+import re
 import ssl
 import time
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ import httpx
 import jwt
 
 from slurm_operator import hostlist, metrics, names
-from slurm_operator.seen import Running, SlurmJob, SlurmNode
+from slurm_operator.seen import Facts, Running, SlurmJob, SlurmNode
 
 DEADLINE_SECONDS = 5.0
 TOKEN_SECONDS = 240
@@ -30,6 +31,8 @@ NO_ANSWER = (httpx.HTTPError, httpx.InvalidURL, ExceptionGroup)
 """What httpx raises, for a URL that is none too; the group is anyio's, about a port beyond 65535."""
 _SLURMCTLD_AWAY = frozenset({*range(1800, 1806), 1900, *range(5003, 5006)})
 """No connection to slurmctld, or one that it did not answer on to the end (slurm_errno.h)."""
+_NAMES_NONE = {"required_nodes": "", "excluded_nodes": ""}
+_SOCKETS = re.compile(r"\([^)]*\)")
 _FELL_SILENT = " : Not responding"
 """What slurmctld adds, for good, to the reason of a drained node that it heard nothing of for SlurmdTimeout."""
 
@@ -106,6 +109,11 @@ class SlurmRest:
             raise SlurmError(Trouble.UNUSABLE, "jobs: 'not modified' without a question about changes")
         return tuple(_job(item) for item in _items(answer, "jobs"))
 
+    async def reserved(self) -> frozenset[str]:
+        """List the nodes that any reservation names, now or for later."""
+        answer = await self._read("reservations", "/reservations/") or {}
+        return frozenset().union(*(_nodes_of(item, "node_list") for item in _items(answer, "reservations")))
+
     async def node(self, name: str) -> SlurmNode | None:
         """Read one node anew, None if Slurm has no such record."""
         try:
@@ -120,6 +128,10 @@ class SlurmRest:
     async def drain(self, name: str, reason: str) -> None:
         """Give a node no new jobs."""
         await self._call("drain", "POST", _node_path(name), {"state": ["DRAIN"], "reason": reason})
+
+    async def keep_out(self, name: str) -> None:
+        """Drain a node without a reason: who set its reason, and what it says, stay as they are."""
+        await self._call("keep_out", "POST", _node_path(name), {"state": ["DRAIN"]})
 
     async def take_down(self, name: str, reason: str) -> None:
         """Take a node's jobs from it: those that may are requeued, the others end (NODE_FAIL); a drain stays."""
@@ -302,21 +314,35 @@ def _node(item: Mapping[str, Any]) -> SlurmNode:
         started=_since(item.get("slurmd_start_time")),
         reason_set=_since(item.get("reason_changed_at")),
         comment=_text({"comment": "", **item}, "comment"),
+        facts=_facts(item),
     )
 
 
+def _facts(item: Mapping[str, Any]) -> Facts | None:
+    """A record's size; Slurm adds to Gres which sockets it found them at."""
+    if "cpus" not in item or "real_memory" not in item:
+        return None
+    gres = _SOCKETS.sub("", str(item.get("gres", "")))
+    return Facts(_count(item, "cpus"), _count(item, "real_memory"), "" if gres == "(null)" else gres)
+
+
 def _job(item: Mapping[str, Any]) -> SlurmJob:
-    try:
-        nodes = hostlist.expand(_text(item, "nodes"))
-    except ValueError as error:
-        raise SlurmError(Trouble.UNUSABLE, f"jobs: {error}") from error
     return SlurmJob(
         job_id=_count(item, "job_id"),
         states=_states(item, "job_state"),
         partitions=frozenset(_text(item, "partition").split(",")) - {""},
-        nodes=nodes,
+        nodes=_nodes_of(item, "nodes"),
         requeues=bool(item.get("requeue")) and bool(item.get("batch_flag")),
+        names=_nodes_of({**_NAMES_NONE, **item}, "required_nodes")
+        | _nodes_of({**_NAMES_NONE, **item}, "excluded_nodes"),
     )
+
+
+def _nodes_of(item: Mapping[str, Any], key: str) -> frozenset[str]:
+    try:
+        return hostlist.expand(_text(item, key))
+    except ValueError as error:
+        raise SlurmError(Trouble.UNUSABLE, f"{key}: {error}") from error
 
 
 def _since(value: object) -> datetime.datetime | None:

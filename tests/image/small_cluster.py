@@ -233,15 +233,21 @@ class SmallCluster:
         self.pod("/opt/slurm/bin/scontrol update nodename=$(hostname) state=undrain", name=name)
         self.wait("the node is idle", lambda: state() == "idle", 60)
 
-    def start_worker(self, name: str, revision: str, first: str = "") -> None:
+    def start_worker(self, name: str, revision: str, first: str = "", memory_mib: int = 1024) -> None:
         """Starts a worker with the root of a revision; only one of those with the common address can run slurmd.
 
         Args:
             name: of the pod.
             revision: of the root.
             first: shell in the pod, before its entry.
+            memory_mib: what its slurmd says of itself.
         """
-        node = {"controller": "slurm-controller:6817", "nodeSet": "cpu", "cpus": os.cpu_count(), "memoryMib": 1024}
+        node = {
+            "controller": "slurm-controller:6817",
+            "nodeSet": "cpu",
+            "cpus": os.cpu_count(),
+            "memoryMib": memory_mib,
+        }
         if processes := self._node_set["resources"].get("processes"):
             node["processes"] = processes
         if gpus := self._node_set.get("gpus"):

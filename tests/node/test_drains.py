@@ -61,6 +61,18 @@ def test_a_record_is_read_as_scontrol_prints_it() -> None:
     assert parse_record("NodeName=cpu-0 State=IDLE Weight=1 \n") == NodeRecord(False, "")
 
 
+@pytest.mark.parametrize("state", ["IDLE+FAIL+DYNAMIC_NORM", "DOWN+DYNAMIC_NORM", "DOWN*+DRAIN+DYNAMIC_NORM"])
+def test_a_node_that_somebody_set_to_fail_or_down_keeps_his_reason(state: str) -> None:
+    record = parse_record(f"NodeName=cpu-0 State={state} Weight=1 Reason=rma-123 [root@2026-11-21T15:00:00] \n")
+    assert reaction({"pulumi-slurm:jail": "stale"}, record) is None
+    assert reaction({"pulumi-slurm:jail": None}, record) is None
+
+
+def test_a_node_that_is_down_since_it_was_silent_may_say_what_it_lacks() -> None:
+    record = parse_record("NodeName=cpu-0 State=DOWN* Reason=Not responding [slurm@2026-11-21T15:00:00] \n")
+    assert reaction({"pulumi-slurm:jail": "stale"}, record) == Drain("pulumi-slurm:jail: stale")
+
+
 def test_a_reason_that_is_no_text_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     real = subprocess.run
     monkeypatch.setattr(subprocess, "run", lambda _, **how: real(["printf", r"Reason=d\351fectueux"], **how))

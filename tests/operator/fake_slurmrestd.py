@@ -35,6 +35,7 @@ class FakeSlurm:
         self.lock = threading.RLock()
         self.nodes: dict[str, dict[str, Any]] = {}
         self.jobs: dict[int, dict[str, Any]] = {}
+        self.reservations: dict[str, str] = {}
         self.last_update = int(time.time())
         self.fault: Fault = ""
         self.partitions: dict[str, str] = {}
@@ -52,12 +53,14 @@ class FakeSlurm:
         """A slurmd says hello: a known node keeps its record, and its drain, one that says it is new starts drained."""
         with self.lock:
             known = self.nodes.get(name)
-            drained = ["DRAIN"] if (new if known is None else "DRAIN" in known["state"]) else []
+            held = [flag for flag in known["state"] if flag in ("DRAIN", "FAIL")] if known else ["DRAIN"] * new
+            down = known is not None and "DOWN" in known["state"] and not held
             self.nodes[name] = {
                 "name": name,
-                "state": ["IDLE", *drained, "DYNAMIC_NORM"],
-                "reason": known["reason"] if known else "pulumi-slurm:new" * new,
-                "reason_set_by_user": known["reason_set_by_user"] if known else "root" * new,
+                "state": ["IDLE", *held, "DYNAMIC_NORM"],
+                # ReturnToService=2 takes back that a node is DOWN, whoever said so.
+                "reason": ("" if down else known["reason"]) if known else "pulumi-slurm:new" * new,
+                "reason_set_by_user": ("" if down else known["reason_set_by_user"]) if known else "root" * new,
                 "alloc_cpus": 0,
                 "comment": known["comment"] if known else "",
                 "features": list(features),
@@ -79,25 +82,19 @@ class FakeSlurm:
                     self.killed.append(job["job_id"])
             if name in self.nodes:
                 record = self.nodes[name]
-                record["state"] = ["DOWN", *[flag for flag in record["state"] if flag == "DRAIN"], "DYNAMIC_NORM"]
-            self._changed()
-
-    def end_worker(self, name: str) -> None:
-        """A worker pod ends: what ran dies, and a drain for an update takes the record along, as slurm_node does."""
-        with self.lock:
-            self.lose(name)
-            if name in self.nodes and self.nodes[name]["reason"].startswith("pulumi-slurm:update"):
-                del self.nodes[name]
+                held = [flag for flag in record["state"] if flag in ("DRAIN", "FAIL")]
+                record["state"] = ["DOWN", *held, "DYNAMIC_NORM"]
             self._changed()
 
     def drain(self, name: str, reason: str, user: str) -> None:
         """Somebody drains a node."""
         with self.lock:
             record = self.nodes[name]
-            if "DRAIN" not in record["state"]:
-                record["state"].append("DRAIN")
-            record["reason"], record["reason_set_by_user"] = reason, user
-            record["reason_changed_at"] = {"set": True, "infinite": False, "number": int(time.time())}
+            # As Slurm does it: a drain ends FAIL, and without a reason that of before stays with its author.
+            record["state"] = [*(flag for flag in record["state"] if flag not in ("DRAIN", "FAIL")), "DRAIN"]
+            if reason:
+                record["reason"], record["reason_set_by_user"] = reason, user
+                record["reason_changed_at"] = {"set": True, "infinite": False, "number": int(time.time())}
             self._changed()
 
     def undrain(self, name: str) -> None:
@@ -129,8 +126,18 @@ class FakeSlurm:
             record["state"] = [base, *record["state"][1:]]
             self._changed()
 
-    def run_job(self, node: str, partition: str = "main", state: str = "RUNNING", *, requeue: bool = True) -> int:
-        """A job starts on a node, or waits if `node` is empty; suspended ones free their processors, as in Slurm."""
+    def run_job(
+        self, node: str, partition: str = "main", state: str = "RUNNING", *, requeue: bool = True, names: str = ""
+    ) -> int:
+        """A job starts on a node, or waits if `node` is empty; suspended ones free their processors, as in Slurm.
+
+        Args:
+            node: where it runs.
+            partition: where it was submitted to.
+            state: its own.
+            requeue: whether it may be.
+            names: nodes that it asked for.
+        """
         with self.lock:
             number = max(self.jobs, default=0) + 1
             self.jobs[number] = {
@@ -141,6 +148,8 @@ class FakeSlurm:
                 "state_reason": "None",
                 "requeue": requeue,
                 "batch_flag": True,
+                "required_nodes": names,
+                "excluded_nodes": "",
                 "user_name": "alice",
                 "name": "test",
             }
@@ -273,6 +282,9 @@ class _Handler(BaseHTTPRequestHandler):
         if (method, path) == ("GET", "/jobs/"):
             backfill = {"set": True, "infinite": False, "number": 0}
             return 200, {"jobs": list(slurm.jobs.values()), "last_backfill": backfill, "last_update": stamp, **fine}
+        if (method, path) == ("GET", "/reservations/"):
+            listed = [{"name": name, "node_list": nodes} for name, nodes in slurm.reservations.items()]
+            return 200, {"reservations": listed, "last_update": stamp, **fine}
         if (method, path) == ("GET", "/nodes/"):
             # slurmctld's own test, with its resolution of a second.
             if "update_time" in query and int(query["update_time"][0]) - 1 >= slurm.last_update:
@@ -294,7 +306,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return 422, error(f"Failure to delete node {name}", 2016, "Requested nodes are busy")
             del slurm.nodes[name]
         elif body and body.get("state") == ["DRAIN"]:
-            slurm.drain(name, body["reason"], user)
+            slurm.drain(name, body.get("reason", ""), user)
         elif body and body.get("state") == ["DOWN"]:
             slurm.take_down(name, body["reason"], user)
         elif body and "comment" in body:

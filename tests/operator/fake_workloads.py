@@ -64,7 +64,7 @@ class FakeWorkloads:
                 template = workload["spec"]["template"]
                 metadata = {"name": pod, "labels": template["metadata"]["labels"] | {names.REVISION_LABEL: revision}}
                 if worker and pod in self._told:
-                    world.slurm.end_worker(pod)
+                    world.slurm.lose(pod)
                 world.create("pods", {"metadata": metadata, "spec": template["spec"]})
             if pod not in pods or self._told.get(pod) != self._pod_status(pod):
                 world.patch("pods", pod, {"status": self._pod_status(pod)}, "status")

@@ -15,7 +15,7 @@ from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.seen import SlurmJob, SlurmNode
 from slurm_operator.slurm_rest import SlurmRest
 
-from tests.operator.played_cluster import MAINTENANCE, UNFIT, PlayedCluster
+from tests.operator.played_cluster import MAINTENANCE, TOO_LARGE, UNFIT, PlayedCluster
 
 
 class LeaseFor(lease.Lease):
@@ -79,7 +79,7 @@ class PlayedApi(KubernetesApi):
         pod = cluster.pods[name]
         _expect(resource_version, pod.version)
         cluster.no_job_is_on(name)
-        assert name not in cluster.records or cluster.records[name].drained, f"{name} serves and is restarted"
+        assert name not in cluster.records or cluster.records[name].is_held, f"{name} serves and is restarted"
         assert name not in cluster.foreign, f"{name} is another's"
         pod.phase, pod.version = "ending", cluster.another_version()
         return True
@@ -103,17 +103,24 @@ class PlayedRest(SlurmRest):
     async def drain(self, name: str, reason: str) -> None:
         record = self.cluster.records[name]
         assert name not in self.cluster.foreign, f"the drain of {name} is another's"
-        own = (UNFIT, names.NEW_REASON, *slurm_nodes.REMOVAL_REASONS)
+        own = (UNFIT, TOO_LARGE, names.NEW_REASON, *slurm_nodes.REMOVAL_REASONS)
         over = {names.UPDATE_REASON: own, names.NEW_REASON: slurm_nodes.OUR_REASONS}
-        over[names.SCALE_IN_REASON] = (names.UPDATE_REASON, UNFIT, names.NEW_REASON)
+        over[names.SCALE_IN_REASON] = (names.UPDATE_REASON, UNFIT, TOO_LARGE, names.NEW_REASON)
         if reason in (names.NEW_REASON, names.SCALE_IN_REASON) and record.reason.startswith(names.NODE_REASON):
             over[reason] = (record.reason,)
         machines = (names.NEW_REASON, *slurm_nodes.OUR_REASONS) if reason.startswith(names.NODE_REASON) else ()
-        assert not record.drained or record.reason in (*over.get(reason, ()), *machines), (
+        machines += (UNFIT,) if reason.endswith("is cordoned") or " is tainted " in reason else ()
+        assert not record.is_held or record.reason in (*over.get(reason, ()), *machines), (
             f"{name} was drained already: {record.reason}"
         )
         assert not reason.endswith("is not ready") or self.cluster.may_be_drained_as_away(name)
         record.drain(reason, names.SLURM_USER, self.cluster.now)
+
+    async def keep_out(self, name: str) -> None:
+        record = self.cluster.records[name]
+        assert name in self.cluster.foreign, f"nobody set {name} DOWN"
+        assert record.base == "DOWN"
+        record.drained = True
 
     async def undrain(self, name: str) -> None:
         cluster, pod = self.cluster, self.cluster.pods[name]
@@ -121,7 +128,7 @@ class PlayedRest(SlurmRest):
         assert pod.phase == "up", f"{name} is to serve and its pod is {pod.phase}"
         assert not cluster.is_sick(name), f"{name} is to serve and is unfit"
         assert not pod.evictable, f"{name} is to serve and its pod may be evicted"
-        cluster.records[name].undrain(names.SLURM_USER)
+        cluster.records[name].undrain()
 
     async def comment(self, name: str, text: str) -> None:
         self.cluster.records[name].comment = text
@@ -134,7 +141,8 @@ class PlayedRest(SlurmRest):
         record.drain(reason, names.SLURM_USER, cluster.now)
 
     async def delete_node(self, name: str) -> None:
-        assert name not in self.cluster.pods, f"the record of {name} goes before its pod"
+        pod = self.cluster.pods.get(name)
+        assert pod is None or pod.phase == "ending", f"the record of {name} goes before its pod"
         self.cluster.no_job_is_on(name)
         self.cluster.forget(name)
 

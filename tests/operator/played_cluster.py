@@ -8,6 +8,7 @@ import datetime
 from slurm_operator import names
 from slurm_operator.decisions import replicas, updates
 from slurm_operator.seen import (
+    Facts,
     Machine,
     Pod,
     ReactionPolicy,
@@ -22,6 +23,7 @@ from slurm_operator.seen import (
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 MOST = 6
 UNFIT = "pulumi-slurm:health gpus: 3 of 4 GPUs answer"
+TOO_LARGE = "Low RealMemory"
 MAINTENANCE = "maintenance"
 
 
@@ -35,34 +37,44 @@ class Worker:
     machine: str
     phase: str = "starting"
     evictable: bool = False
+    memory: int = 1
 
 
 @dataclasses.dataclass
 class Record:
-    """slurmctld's record of a node."""
+    """slurmctld's record of a node; `memory` is that of the registration that made it."""
 
     started: datetime.datetime
+    memory: int = 1
+    refused: bool = False
     base: str = "IDLE"
     drained: bool = False
+    failing: bool = False
     reason: str = ""
     user: str = ""
     since: datetime.datetime = NOW
     comment: str = ""
-    undrained_by: str = ""
 
     def drain(self, reason: str, user: str, since: datetime.datetime) -> None:
-        self.drained, self.reason, self.user, self.since = True, reason, user, since
+        self.drained, self.failing = True, False
+        self.reason, self.user, self.since = reason, user, since
 
-    def undrain(self, user: str = "root") -> None:
-        self.drained, self.reason, self.user, self.undrained_by = False, "", "", user
+    def undrain(self) -> None:
+        self.drained = self.failing = False
+        self.reason = self.user = ""
+
+    @property
+    def is_held(self) -> bool:
+        return self.drained or self.failing
 
 
 @dataclasses.dataclass
 class Job:
-    """A job that has a node."""
+    """A job that has a node, or waits for one; `names` is a node that its user asked for, or excluded."""
 
     node: str
     state: str = "RUNNING"
+    names: str = ""
 
 
 @dataclasses.dataclass
@@ -88,7 +100,8 @@ class PlayedCluster:
     """One node set with its StatefulSet.
 
     Attributes:
-        foreign: node → reason of a drain that is somebody else's.
+        foreign: node → reason for which somebody else took it out of service.
+        reserved: node → the flags that a reservation of it shows now; none if it begins later.
         restarts: what NodeSet.status remembers.
     """
 
@@ -100,6 +113,8 @@ class PlayedCluster:
         self.records: dict[str, Record] = {}
         self.jobs: list[Job] = []
         self.foreign: dict[str, str] = {}
+        self.reserved: dict[str, frozenset[str]] = {}
+        self.memory = 1
         self.hosts = {f"m-{n}": Host() for n in range(2 * MOST)}
         self.restarts: tuple[Restart, ...] = ()
         self.update = UpdatePolicy()
@@ -126,9 +141,7 @@ class PlayedCluster:
         for name in [name for name, pod in self.pods.items() if pod.phase == "ending" and not self.is_away(pod)]:
             self.no_job_is_on(name)
             del self.pods[name]
-            if name in self.records and self.records[name].reason.startswith(names.UPDATE_REASON):
-                self.forget(name)  # A worker that ends for an update takes its record along.
-            elif name in self.records:
+            if name in self.records:
                 self.records[name].base = "DOWN"
         for name, pod in self.pods.items():
             if name not in staying:
@@ -138,40 +151,60 @@ class PlayedCluster:
                 pod.phase = "up"
                 self._register(name)
             elif pod.phase == "up" and name in self.records and not self.hosts[pod.machine].dead:
-                self.records[name].base = "IDLE"  # ReturnToService=2
+                self._return_to_service(name)
             self.look_at_itself(name)
         for name in staying:
             if name not in self.pods:
-                self.pods[name] = Worker(self.another_version(), self.revision, self.now, "")
+                self.pods[name] = Worker(self.another_version(), self.revision, self.now, "", memory=self.memory)
             pod = self.pods[name]
             pod.machine = pod.machine or next((host for host, each in self.hosts.items() if each.takes_pods), "")
 
     def kubectl_drain_goes_on(self) -> None:
         """Pods that may be evicted are, from machines that somebody empties."""
         for name, pod in self.pods.items():
-            record = self.records.get(name)
-            # Undrained by an administrator or by itself, it waits for the jobs that came, in its preStop.
-            undrained = record is not None and not record.drained and record.undrained_by == "root"
             cordoned = bool(pod.machine) and self.hosts[pod.machine].cordoned
-            if pod.evictable and cordoned and pod.phase == "up" and not undrained:
+            if pod.evictable and cordoned and pod.phase == "up":
                 self.no_job_is_on(name)
                 pod.phase = "ending"
 
     def look_at_itself(self, name: str) -> None:
-        """A node drains itself and lifts that; when it leaves, its pod's end waits for what came."""
+        """A node drains itself and lifts that."""
         pod, record = self.pods[name], self.records.get(name)
         if pod.phase != "up" or record is None or self.hosts[pod.machine].dead:
             return
-        if self.is_sick(name) and (not record.drained or record.reason == names.NEW_REASON):
+        if (
+            self.is_sick(name)
+            and name not in self.foreign
+            and (not record.drained or record.reason == names.NEW_REASON)
+        ):
             record.drain(UNFIT, "root", self.now)
-        if not self.is_sick(name) and record.reason == UNFIT and int(name[4:]) < self.size:
+        if not self.is_sick(name) and record.drained and record.reason == UNFIT:
             record.undrain()
 
     def _register(self, name: str) -> None:
+        pod = self.pods[name]
         if name not in self.records:
-            self.records[name] = Record(self.now)
+            self.records[name] = Record(self.now, pod.memory)
             self.records[name].drain(names.NEW_REASON, "root", self.now)
-        self.records[name].started, self.records[name].base = self.now, "IDLE"
+        record = self.records[name]
+        record.started, record.refused = self.now, pod.memory < record.memory
+        if record.refused and name not in self.foreign:
+            record.drain(TOO_LARGE, names.SLURM_USER, self.now)
+        self._return_to_service(name)
+
+    def _return_to_service(self, name: str) -> None:
+        """Its slurmd registers: Slurm takes back that it is DOWN, whoever said so (ReturnToService=2)."""
+        record = self.records[name]
+        if record.base == "DOWN" and not record.is_held:
+            record.reason, record.user = "", ""
+            self.foreign.pop(name, None)
+        record.base = "IDLE"
+
+    def slurmctld_starts_anew(self) -> None:
+        """It ends jobs that name a node without a record, and such nodes leave their reservations for good."""
+        lost = [job for job in self.jobs if job.names and job.names not in self.records]
+        assert not lost, f"slurmctld ends {lost}, whose nodes have no record"
+        assert self.reserved.keys() <= self.records.keys(), "a reservation loses a node"
 
     # What others do to them.
 
@@ -186,8 +219,10 @@ class PlayedCluster:
 
     def forget(self, name: str) -> None:
         """A record goes."""
+        assert name not in self.foreign, f"what somebody said of {name} goes with its record"
+        assert name not in self.reserved, f"{name} is reserved"
+        assert not [job for job in self.jobs if job.names == name], f"a job names {name}"
         del self.records[name]
-        self.foreign.pop(name, None)
 
     # How they are.
 
@@ -205,7 +240,8 @@ class PlayedCluster:
 
     def usable(self) -> list[str]:
         """Nodes that take jobs."""
-        return [name for name, record in self.records.items() if not record.drained and record.base == "IDLE"]
+        there = [(name, record) for name, record in self.records.items() if not record.refused]
+        return [name for name, record in there if not record.is_held and record.base == "IDLE"]
 
     def working(self) -> list[str]:
         """Nodes that take jobs and whose pods are well."""
@@ -213,6 +249,7 @@ class PlayedCluster:
         return [name for name in self.usable() if name in pods and pods[name].ready and not pods[name].terminating]
 
     def no_job_is_on(self, name: str) -> None:
+        """Whether a node may go."""
         assert not [job for job in self.jobs if job.node == name], f"{name} goes under a job"
 
     def updating(self, of: list[str]) -> list[str]:
@@ -243,6 +280,7 @@ class PlayedCluster:
             reactions=self.reactions,
             restarts=self.restarts,
             machines={name: _machine(host) for name, host in self.hosts.items()},
+            facts=Facts(1, self.memory),
         )
 
     def listing(self, lost: set[int]) -> dict[str, SlurmNode]:
@@ -253,14 +291,22 @@ class PlayedCluster:
         record = self.records[name]
         # A suspended job's node reads IDLE without processors allocated.
         running = sum(job.node == name and job.state in ("RUNNING", "CONFIGURING") for job in self.jobs)
-        states = {"MIXED" if running else record.base, "DYNAMIC_NORM"} | ({"DRAIN"} if record.drained else set())
+        states = {"MIXED" if running else record.base, "DYNAMIC_NORM"} | self.reserved.get(name, frozenset())
+        flags = {"DRAIN": record.drained, "FAIL": record.failing, "INVALID_REG": record.refused}
+        states |= {flag for flag, there in flags.items() if there}
         states |= {"COMPLETING"} if any(job.node == name and job.state == "COMPLETING" for job in self.jobs) else set()
         words = (record.reason, record.user, running, record.started, record.since, record.comment)
-        return SlurmNode(name, frozenset(states), *words)
+        return SlurmNode(name, frozenset(states), *words, facts=Facts(1, record.memory))
 
     def job_listing(self) -> tuple[SlurmJob, ...]:
         rows = enumerate(self.jobs)
-        return tuple(SlurmJob(n, frozenset({job.state}), frozenset({"main"}), frozenset({job.node})) for n, job in rows)
+        return tuple(
+            SlurmJob(
+                *(n, frozenset({job.state}), frozenset({"main"}), frozenset({job.node} - {""})),
+                names=frozenset({job.names} - {""}),
+            )
+            for n, job in rows
+        )
 
     def waited(self, name: str) -> float:
         """Seconds since a node was drained."""

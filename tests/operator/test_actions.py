@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from slurm_operator import actions, lease, names, slurm_rest
@@ -23,6 +23,7 @@ Meanwhile = Callable[[FakeSlurm], None]
 MOVES: dict[str, moves.Move] = {
     "drain": moves.Drain(NODE),
     "undrain": moves.Undrain(NODE),
+    "keep out": moves.KeepOut(NODE),
     "take jobs": moves.TakeJobs(NODE),
     "comment": moves.Comment(NODE, NOTE),
     "delete record": moves.DeleteRecord(NODE),
@@ -33,6 +34,8 @@ UNFIT = "pulumi-slurm:health gpus: 3 of 4 GPUs answer"
 def prepare(slurm: FakeSlurm, move: moves.Move) -> None:
     """The node as it was when the move was decided."""
     slurm.register(NODE)
+    if isinstance(move, moves.KeepOut):
+        slurm.take_down(NODE, "bad DIMM", "root")
     if isinstance(move, moves.Undrain | moves.TakeJobs):
         slurm.drain(NODE, names.SCALE_IN_REASON, names.SLURM_USER)
     if isinstance(move, moves.TakeJobs):
@@ -81,6 +84,14 @@ def by_somebody(slurm: FakeSlurm) -> None:
     slurm.drain(NODE, "bad disk", "root")
 
 
+def failing(slurm: FakeSlurm) -> None:
+    slurm.nodes[NODE].update(state=["IDLE", "FAIL", "DYNAMIC_NORM"], reason="rma-123", reason_set_by_user="root")
+
+
+def set_down(slurm: FakeSlurm) -> None:
+    slurm.take_down(NODE, "bad DIMM", "root")
+
+
 def in_our_words(slurm: FakeSlurm) -> None:
     slurm.drain(NODE, names.SCALE_IN_REASON, "root")
 
@@ -97,7 +108,12 @@ def commented(slurm: FakeSlurm) -> None:
     ("move", "meanwhile"),
     [
         ("drain", by_somebody),
+        ("drain", failing),
+        ("drain", set_down),
         ("drain", gone),
+        ("keep out", by_somebody),
+        ("keep out", failing),
+        ("keep out", gone),
         ("undrain", by_somebody),
         ("undrain", in_our_words),
         ("undrain", gone),
@@ -115,6 +131,16 @@ def test_what_somebody_else_has_done_meanwhile_stays(
     meanwhile(slurm.slurm)
     assert carry_out(MOVES[move], 9) == ""
     assert slurm.slurm.changes() == []
+
+
+def test_a_node_that_a_person_set_down_is_drained_in_his_name(
+    slurm: FakeSlurmrestd, carry_out: Callable[[moves.Move, int], str]
+) -> None:
+    prepare(slurm.slurm, MOVES["keep out"])
+    assert carry_out(MOVES["keep out"], 9) == f"drained {NODE} under the reason of root, who set it DOWN: bad DIMM"
+    record = slurm.slurm.nodes[NODE]
+    assert (record["reason"], record["reason_set_by_user"]) == ("bad DIMM", "root")
+    assert {"DOWN", "DRAIN"} <= {*record["state"]}
 
 
 def at_work(slurm: FakeSlurm) -> None:
@@ -136,6 +162,103 @@ def test_a_pod_stays_whose_node_is_no_longer_idle_under_the_same_drain(
     meanwhile(slurm.slurm)
     # There is no API server here, so that a deletion would fail.
     assert carry_out(moves.DeletePod(NODE, "7", purpose, reason), 9) == ""
+
+
+class NoServer(KubernetesApi):
+    """Takes every apply."""
+
+    def __init__(self) -> None:
+        self.applied: list[str] = []
+
+    async def apply(
+        self, api: str, plural: str, body: Any, subresource: str = "", manager: str = names.FIELD_MANAGER
+    ) -> Any:
+        self.applied.append(plural)
+        return body
+
+
+def recovered(slurm: FakeSlurm) -> None:
+    slurm.undrain(NODE)
+
+
+def unfit_again(slurm: FakeSlurm) -> None:
+    slurm.drain(NODE, UNFIT, "root")
+
+
+@pytest.mark.parametrize("meanwhile", [recovered, unfit_again, at_work, gone])
+@pytest.mark.parametrize(
+    ("move", "kind"),
+    [
+        (moves.SetReplicas("cpu", 0, 1, "7", (NODE,)), "statefulsets"),
+        (moves.SetEvictable(NODE, "7", evictable=True), "pods"),
+    ],
+)
+def test_a_node_that_is_let_go_is_looked_at_once_more(
+    slurm: FakeSlurmrestd, tmp_path: Path, move: moves.Move, kind: str, meanwhile: Meanwhile
+) -> None:
+    api, key = NoServer(), tmp_path / "jwt.key"
+    key.write_bytes(KEY)
+
+    async def work() -> None:
+        rest = slurm_rest.SlurmRest(slurm.url, key)
+        try:
+            await actions.move(api, rest, LeaseFor(9), move)
+        finally:
+            await rest.close()
+
+    slurm.slurm.register(NODE)
+    slurm.slurm.drain(NODE, names.SCALE_IN_REASON, names.SLURM_USER)
+    meanwhile(slurm.slurm)
+    asyncio.run(work())
+    assert api.applied == ([kind] if meanwhile is gone else []), "only one that Slurm does not know may go"
+    slurm.slurm.register(NODE)
+    slurm.slurm.drain(NODE, names.SCALE_IN_REASON, names.SLURM_USER)
+    slurm.slurm.nodes[NODE].update(alloc_cpus=0, state=["IDLE", "DRAIN"])
+    asyncio.run(work())
+    assert api.applied[-1:] == [kind]
+
+
+class Pods(KubernetesApi):
+    """Deletes each pod; `then` happens before it answers."""
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self.then = then
+
+    async def delete(self, api: str, plural: str, name: str, resource_version: str, *, orphan: bool = False) -> bool:
+        self.then()
+        return True
+
+
+def deleted(slurm: FakeSlurmrestd, key: Path, move: moves.DeletePod, then: Callable[[], None]) -> None:
+    async def work() -> None:
+        rest = slurm_rest.SlurmRest(slurm.url, key)
+        try:
+            await actions.move(Pods(then), rest, LeaseFor(9), move)
+        finally:
+            await rest.close()
+
+    key.write_bytes(KEY)
+    asyncio.run(work())
+
+
+def its_next_slurmd_registers(slurm: FakeSlurm) -> None:
+    slurm.register(NODE)
+    slurm.nodes[NODE]["slurmd_start_time"]["number"] += 5
+
+
+@pytest.mark.parametrize(
+    ("forget", "meanwhile", "stays"),
+    [(False, lambda _: None, True), (True, lambda _: None, False), (True, its_next_slurmd_registers, True)],
+    ids=["an update of the image", "another size", "another size, and the next slurmd was quick"],
+)
+def test_only_another_size_takes_the_record_along_and_never_that_of_the_next_slurmd(
+    slurm: FakeSlurmrestd, tmp_path: Path, forget: bool, meanwhile: Meanwhile, stays: bool
+) -> None:
+    slurm.slurm.register(NODE)
+    slurm.slurm.drain(NODE, names.UPDATE_REASON, names.SLURM_USER)
+    move = moves.DeletePod(NODE, "7", moves.Purpose.UPDATE, "why", forget=forget)
+    deleted(slurm, tmp_path / "jwt.key", move, lambda: meanwhile(slurm.slurm))
+    assert (NODE in slurm.slurm.nodes) == stays
 
 
 def test_a_pod_stays_whose_repair_was_for_a_node_that_slurm_no_longer_tells_of(
@@ -160,7 +283,8 @@ def test_a_pod_stays_whose_repair_was_for_a_node_that_slurm_no_longer_tells_of(
         (NOTE, "root", names.SCALE_IN_REASON, False),
         (f"{names.SCALE_IN_REASON}{names.DEADLINE_PASSED}", names.SLURM_USER, names.SCALE_IN_REASON, False),
         ("bad disk", "root", names.SCALE_IN_REASON, False),
-        (UNFIT, "root", NOTE, False),
+        (UNFIT, "root", NOTE, True),
+        ("bad disk", "root", NOTE, False),
         (names.NEW_REASON, "root", NOTE, True),
         (names.SCALE_IN_REASON, names.SLURM_USER, NOTE, True),
         (f"{names.UPDATE_REASON}{names.DEADLINE_PASSED}", names.SLURM_USER, NOTE, True),

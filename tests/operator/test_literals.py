@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import yaml
-from slurm_operator import names
+from slurm_node import drains, settings
+from slurm_operator import names, observe
+from slurm_operator.seen import Facts
 
 from components import names as program
-from components import rehearsal
+from components import node_set, rehearsal
+from components.config import parse
+from tests.unit.samples import SMALL, changed
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -31,6 +35,23 @@ def test_names_are_the_programs() -> None:
     labels = [names.NAME_LABEL, names.INSTANCE_LABEL, names.COMPONENT_LABEL, names.NODE_SET_LABEL]
     expected = [program.LABEL_NAME, program.LABEL_INSTANCE, program.LABEL_COMPONENT, program.LABEL_NODE_SET]
     assert labels == expected
+
+
+def test_reasons_are_those_that_nodes_write_and_read() -> None:
+    assert settings.NEW_REASON == names.NEW_REASON
+    assert all(reason.startswith(drains.PREFIXES) for reason in names.UNFIT_REASONS)
+    assert f"{names.UPDATE_REASON}{names.DEADLINE_PASSED}" == "pulumi-slurm:update, its deadline has passed"
+
+
+def test_the_size_of_nodes_is_read_from_the_programs_template() -> None:
+    config = parse(changed("nodeSets.0.gpus", {"type": "h100", "perNode": 8}, SMALL))
+    declared = [each.body for each in node_set.manifests(config, config.node_sets[0])]
+    stateful_set = next(each for each in declared if each["kind"] == "StatefulSet")
+    body = {**stateful_set, "metadata": {**stateful_set["metadata"], "resourceVersion": "1"}}
+    said = config.node_sets[0]
+    expected = Facts(said.resources.cpu, said.job_memory_mib, said.gres or "")
+    assert observe.workload(body).facts == expected
+    assert expected.gres == "gpu:h100:8"
 
 
 def test_the_resources_have_the_programs_names() -> None:

@@ -19,7 +19,7 @@ from slurm_operator.decisions.moves import (
     Undrain,
     without_conflicts,
 )
-from slurm_operator.seen import Evidence, Machine, Pod, ReactionPolicy, SlurmJob, SlurmNode, Taint, Toleration
+from slurm_operator.seen import Evidence, Machine, Pod, ReactionPolicy, Restart, SlurmJob, SlurmNode, Taint, Toleration
 
 from tests.operator.test_replicas import NOW, job, node, pod
 
@@ -328,3 +328,13 @@ def test_a_pod_that_is_deleted_is_not_let_go_in_the_same_pass_which_its_deletion
     (let_go,) = decide(scale(), drained())
     assert isinstance(let_go, SetEvictable)
     assert without_conflicts([let_go, others, deletion]) == [others, deletion]
+
+
+def test_a_pod_may_be_evicted_only_under_a_drain_that_its_node_does_not_lift_itself() -> None:
+    unfit = drained(reason="pulumi-slurm:health gpus: 3 of 4", reason_user="root")
+    assert decide(scale(), unfit) == drain("k8s-1 is cordoned"), "ours comes first, in a pass of its own"
+    assert decide(scale(), drained()) == [SetEvictable("cpu-1", "7", evictable=True)]
+    lifted = scale(evictable=True)
+    assert SetEvictable("cpu-1", "7", evictable=False) in decide(lifted, unfit)
+    noted = dataclasses.replace(scale(), restarts=(Restart("cpu-1", NOW),))
+    assert decide(noted, unfit) == [], "its repair goes by this drain"

@@ -22,7 +22,7 @@ import pytest
 from hypothesis import stateful
 from hypothesis import strategies as st
 from slurm_operator import actions, lease, names
-from slurm_operator.decisions import machines, reactions, replicas, updates
+from slurm_operator.decisions import machines, reactions, records, replicas, updates
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.findings import Finding
 from slurm_operator.decisions.moves import DeletePod, Drain, Move, Purpose, without_conflicts
@@ -88,6 +88,15 @@ class Model(stateful.RuleBasedStateMachine):
     def time_passes(self, seconds: int) -> None:
         self.cluster.now += datetime.timedelta(seconds=seconds)
 
+    @stateful.rule(memory=st.integers(1, 3))
+    def change_the_size_of_nodes(self, memory: int) -> None:
+        self.cluster.memory = memory
+        self.cluster.revision += 1
+
+    @stateful.rule()
+    def slurmctld_starts_anew(self) -> None:
+        self.cluster.slurmctld_starts_anew()
+
     @stateful.rule()
     def kubernetes_steps(self) -> None:
         self.cluster.kubernetes_steps()
@@ -131,10 +140,29 @@ class Model(stateful.RuleBasedStateMachine):
     def a_job_starts(self, data: st.DataObject, state: str) -> None:
         self.cluster.jobs.append(Job(data.draw(st.sampled_from(self.cluster.usable())), state))
 
+    @stateful.precondition(lambda self: self.cluster.records)
+    @stateful.rule(data=st.data())
+    def a_job_that_names_a_node_waits(self, data: st.DataObject) -> None:
+        self.cluster.jobs.append(Job("", "PENDING", data.draw(st.sampled_from(sorted(self.cluster.records)))))
+
+    @stateful.rule()
+    def jobs_start_on_the_nodes_that_they_named(self) -> None:
+        usable = self.cluster.usable()
+        for job in [job for job in self.cluster.jobs if job.state == "PENDING" and job.names in usable]:
+            job.node, job.state = job.names, "RUNNING"
+
+    @stateful.precondition(lambda self: self.cluster.records)
+    @stateful.rule(data=st.data(), flags=st.sampled_from([(), ("RESERVED",), ("RESERVED", "MAINTENANCE")]))
+    def a_reservation_begins_or_ends(self, data: st.DataObject, flags: tuple[str, ...]) -> None:
+        name = data.draw(st.sampled_from(sorted(self.cluster.records)))
+        if self.cluster.reserved.pop(name, None) is None:
+            self.cluster.reserved[name] = frozenset(flags)
+
     @stateful.precondition(lambda self: self.cluster.jobs)
     @stateful.rule(data=st.data(), state=st.sampled_from(["RUNNING", "SUSPENDED", "COMPLETING", "gone", "gone"]))
     def a_job_goes_on(self, data: st.DataObject, state: str) -> None:
-        data.draw(st.sampled_from(self.cluster.jobs)).state = state
+        job = data.draw(st.sampled_from(self.cluster.jobs))
+        job.state = state if job.node else "gone"
         self.cluster.jobs = [job for job in self.cluster.jobs if job.state != "gone"]
 
     @stateful.rule(ordinal=ORDINALS, reason=REASONS)
@@ -145,6 +173,25 @@ class Model(stateful.RuleBasedStateMachine):
             self.cluster.foreign[name] = reason
 
     @stateful.rule(ordinal=ORDINALS)
+    def an_administrator_sets_a_node_to_fail(self, ordinal: int) -> None:
+        name = f"cpu-{ordinal}"
+        if name in self.cluster.records:
+            record = self.cluster.records[name]
+            record.drain("rma-123", "root", self.cluster.now)
+            record.drained, record.failing = False, True
+            self.cluster.foreign[name] = "rma-123"
+
+    @stateful.rule(ordinal=ORDINALS)
+    def an_administrator_sets_a_node_down(self, ordinal: int) -> None:
+        """Its jobs end with that, which is his word; the node is his until its slurmd registers."""
+        name = f"cpu-{ordinal}"
+        if name in self.cluster.records:
+            record = self.cluster.records[name]
+            record.base, record.reason, record.user = "DOWN", "bad DIMM", "root"
+            self.cluster.foreign[name] = "bad DIMM"
+            self.cluster.jobs = [job for job in self.cluster.jobs if job.node != name]
+
+    @stateful.rule(ordinal=ORDINALS)
     def an_administrator_undrains(self, ordinal: int) -> None:
         name = f"cpu-{ordinal}"
         pod = self.cluster.pods.get(name)
@@ -152,6 +199,8 @@ class Model(stateful.RuleBasedStateMachine):
         if name in self.cluster.records and pod and pod.phase == "up" and ordinal < self.cluster.size:
             self.cluster.records[name].undrain()
             self.cluster.foreign.pop(name, None)
+            if pod.evictable:
+                self.one_pass()  # A job that starts before this one is what docs/limits.md says of an eviction.
 
     @stateful.precondition(lambda self: any(not each.takes_pods or each.sick for each in self.cluster.hosts.values()))
     @stateful.rule(pods_end=st.booleans())
@@ -179,10 +228,10 @@ class Model(stateful.RuleBasedStateMachine):
             for _ in ("its pod ends", "another is made", "it starts"):
                 self.kubernetes_steps()
 
-    @stateful.precondition(lambda self: self.cluster.jobs)
+    @stateful.precondition(lambda self: any(job.node for job in self.cluster.jobs))
     @stateful.rule(data=st.data())
     def the_operator_waits_for_a_long_job(self, data: st.DataObject) -> None:
-        job = data.draw(st.sampled_from(self.cluster.jobs))
+        job = data.draw(st.sampled_from([job for job in self.cluster.jobs if job.node]))
         node, job.state = job.node, data.draw(st.sampled_from([job.state, "SUSPENDED"]))
         self.cluster.wanted = data.draw(st.sampled_from([self.cluster.wanted, int(node[4:])]))
         self.cluster.revision += data.draw(st.integers(0, 1))
@@ -198,6 +247,7 @@ class Model(stateful.RuleBasedStateMachine):
         host = self.cluster.hosts[self.cluster.pods[name].machine]
         self.cluster.records[name].drain(reason, names.SLURM_USER, self.cluster.now)
         self.cluster.pods[name].revision, host.tainted = self.cluster.revision, True
+        self.cluster.pods[name].memory = self.cluster.records[name].memory = self.cluster.memory
         self.the_operator_passes()
         words = self.cluster.records[name].reason
         assert words.startswith(names.NODE_REASON), f"{name} never leaves its machine, for its drain says {words}"
@@ -214,6 +264,15 @@ class Model(stateful.RuleBasedStateMachine):
         def act() -> None:
             self.cluster.wanted = edit
             self.an_administrator_drains(ordinal, reason)
+
+        self.one_pass(meanwhile=act)
+
+    @stateful.rule(recovered=st.sets(ORDINALS, min_size=1), starts=st.booleans())
+    def nodes_recover_between_a_decision_and_its_action(self, recovered: set[int], starts: bool) -> None:
+        def act() -> None:
+            for ordinal in recovered:
+                self.a_nodes_machine_gets_sick_or_recovers(ordinal, sick=False)
+            self.cluster.jobs += [Job(name) for name in self.cluster.usable() if starts and int(name[4:]) in recovered]
 
         self.one_pass(meanwhile=act)
 
@@ -238,8 +297,10 @@ class Model(stateful.RuleBasedStateMachine):
         """
         cluster, scale = self.cluster, self.cluster.scale()
         listing, evidence = cluster.listing(lost or set()), None
-        if any(part.needs_evidence(scale, listing) for part in (replicas, updates, machines, reactions)):
-            evidence = Evidence(cluster.listing(lost_later or set()), cluster.job_listing())
+        if any(part.needs_evidence(scale, listing) for part in (replicas, updates, machines, reactions, records)):
+            jobs = cluster.job_listing()
+            named = records.named(jobs, frozenset(cluster.reserved))
+            evidence = Evidence(cluster.listing(lost_later or set()), jobs, named)
             listing = {**slurm_nodes.with_jobs(listing, evidence.jobs)}
         plan = reactions.plan(scale, listing, evidence, self.hold)
         self.told, noted = plan.findings, {*plan.restarts} - {*cluster.restarts}
@@ -255,6 +316,7 @@ class Model(stateful.RuleBasedStateMachine):
             *replicas.moves(scale, listing, evidence),
             *updates.moves(scale, listing, evidence, self.hold),
             *machines.moves(scale, listing, evidence),
+            *records.moves(scale, evidence),
             *plan.moves,
         ]
         meanwhile()
@@ -304,14 +366,15 @@ class Model(stateful.RuleBasedStateMachine):
     def drains_of_others_stay(self) -> None:
         Model.steps += 1
         for record, reason in ((self.cluster.records[name], reason) for name, reason in self.cluster.foreign.items()):
-            assert (record.drained, record.reason, record.user) == (True, reason, "root")
+            assert record.is_held or record.base == "DOWN"
+            assert (record.reason, record.user) == (reason, "root")
 
     @stateful.invariant()
     def no_node_serves_while_it_is_removed(self) -> None:
         for name, pod in self.cluster.pods.items():
             leaving = pod.phase == "ending" or (pod.phase == "up" and int(name[4:]) >= self.cluster.size)
             record = self.cluster.records.get(name)
-            assert not leaving or record is None or record.drained, f"{name} takes jobs and is being removed"
+            assert not leaving or record is None or record.is_held, f"{name} takes jobs and is being removed"
 
     @stateful.invariant()
     def restarts_of_unfit_nodes_keep_their_budgets(self) -> None:
@@ -326,6 +389,7 @@ class Model(stateful.RuleBasedStateMachine):
         """Faults stop, jobs end, machines are well, administrators take back what only looks like ours."""
         cluster, self.hold = self.cluster, ""
         cluster.jobs.clear()
+        cluster.reserved.clear()
         cluster.hosts = {name: Host() for name in cluster.hosts}
         cluster.update = dataclasses.replace(cluster.update, paused=False)
         for name in [name for name, reason in cluster.foreign.items() if reason.startswith(names.REASON_PREFIX)]:
@@ -339,11 +403,15 @@ class Model(stateful.RuleBasedStateMachine):
             self.time_passes(60)
             self.drains_of_others_stay()
         wanted = {f"cpu-{ordinal}" for ordinal in range(cluster.wanted)}
-        assert (cluster.size, set(cluster.records), set(cluster.pods)) == (cluster.wanted, wanted, wanted)
+        # What somebody said of a node that was removed is there when it comes back.
+        kept = cluster.foreign.keys() - wanted
+        assert (cluster.size, set(cluster.records), set(cluster.pods)) == (cluster.wanted, wanted | kept, wanted)
         ours = wanted - cluster.foreign.keys()
         old = [name for name in ours if cluster.pods[name].revision != cluster.revision]
         assert not old, f"of an old template: {old}"
-        drained = {name: cluster.records[name] for name in ours if cluster.records[name].drained}
+        sizes = {name: cluster.records[name].memory for name in ours}
+        assert set(sizes.values()) <= {cluster.memory}, f"of another size than {cluster.memory}: {sizes}"
+        drained = {name: cluster.records[name] for name in ours if cluster.records[name].is_held}
         assert not drained, f"still drained: {drained}"
 
 

@@ -11,9 +11,9 @@ import hypothesis
 import pytest
 from hypothesis import stateful
 from slurm_operator import actions
-from slurm_operator.decisions import machines, moves, reactions, replicas, updates
+from slurm_operator.decisions import machines, moves, reactions, records, replicas, updates
 from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.seen import Evidence, Nodes, SlurmNode
+from slurm_operator.seen import Evidence, Named, Nodes, SlurmNode
 
 from tests.operator.test_model import Model
 
@@ -61,8 +61,10 @@ def a_pod_goes_without_its_drain(patch: pytest.MonkeyPatch) -> None:
         busy = slurm_nodes.busy_nodes(evidence.jobs) if evidence else frozenset()
         return frozenset({*scale.pods, *scale.leaving()} - busy) if evidence else frozenset()
 
-    for each in (replicas, updates, machines, reactions):
+    for each in (replicas, updates, reactions):
         patch.setattr(each, "free", idle)
+    for leaving in (replicas, machines):
+        patch.setattr(leaving, "free_to_leave", idle)
 
 
 def a_node_serves_while_its_pod_may_be_evicted(patch: pytest.MonkeyPatch) -> None:
@@ -104,6 +106,22 @@ def nodes_are_given_up_silently(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reactions, "plan", silent)
 
 
+def a_nodes_own_drain_is_built_on(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(slurm_nodes, "is_held", slurm_nodes.is_drained)
+
+
+def what_somebody_said_is_not_asked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(slurm_nodes, "is_anothers", lambda _: False)
+
+
+def records_go_whoever_names_them(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(records, "named", lambda *_: Named(frozenset(), frozenset()))
+
+
+def records_never_go_for_another_size(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(records, "has_other_size", lambda *_: False)
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -121,6 +139,10 @@ def nodes_are_given_up_silently(patch: pytest.MonkeyPatch) -> None:
         attempts_are_forgotten,
         another_machine_comes_before_restarts,
         nodes_are_given_up_silently,
+        a_nodes_own_drain_is_built_on,
+        what_somebody_said_is_not_asked,
+        records_go_whoever_names_them,
+        records_never_go_for_another_size,
     ],
 )
 @pytest.mark.usefixtures("examples_of_its_own")

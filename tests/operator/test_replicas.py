@@ -8,7 +8,7 @@ import datetime
 import pytest
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions import replicas
-from slurm_operator.decisions.moves import DeleteRecord, Drain, Move, SetReplicas, TakeJobs, Undrain
+from slurm_operator.decisions.moves import Drain, Move, SetReplicas, TakeJobs, Undrain
 from slurm_operator.seen import Evidence, Pod, RemovalPolicy, SlurmJob, SlurmNode
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
@@ -36,6 +36,11 @@ def scale(wanted: int, current: int, pods: list[Pod] | None = None) -> replicas.
     return replicas.Scale("cpu", wanted, current, "7", {each.name: each for each in there}, NOW)
 
 
+def lowered(wanted: int, current: int) -> SetReplicas:
+    """Of nodes that are looked at once more."""
+    return SetReplicas("cpu", wanted, current, "7", tuple(f"cpu-{n}" for n in range(current - 1, wanted - 1, -1)))
+
+
 def decide(size: replicas.Scale, nodes: list[SlurmNode], jobs: list[SlurmJob] | None = None) -> list[Move]:
     """Decide with evidence that shows the same nodes as the first listing."""
     listing = slurm_nodes.with_jobs({each.name: each for each in nodes}, jobs or [])
@@ -56,7 +61,7 @@ def test_scale_in_begins_with_drains_of_the_highest_nodes_only() -> None:
 
 
 def test_scale_in_lowers_when_the_highest_nodes_are_drained_and_idle() -> None:
-    assert decide(scale(1, 3), [node("cpu-0"), leaving("cpu-1"), leaving("cpu-2")]) == [SetReplicas("cpu", 1, 3, "7")]
+    assert decide(scale(1, 3), [node("cpu-0"), leaving("cpu-1"), leaving("cpu-2")]) == [lowered(1, 3)]
 
 
 def overdue(name: str, *states: str, cpus: int = 0, reason: str = OURS["reason"], user: str = "slurm") -> SlurmNode:
@@ -120,7 +125,7 @@ def test_a_node_whose_jobs_were_taken_is_given_back_when_it_stays_after_all() ->
 
 
 def test_scale_in_to_zero() -> None:
-    assert decide(scale(0, 1), [leaving("cpu-0")]) == [SetReplicas("cpu", 0, 1, "7")]
+    assert decide(scale(0, 1), [leaving("cpu-0")]) == [lowered(0, 1)]
 
 
 def test_an_idle_node_below_a_busy_one_stays_since_pods_go_from_the_top() -> None:
@@ -130,7 +135,7 @@ def test_an_idle_node_below_a_busy_one_stays_since_pods_go_from_the_top() -> Non
 
 def test_the_highest_idle_nodes_go_while_a_lower_one_still_works() -> None:
     nodes = [leaving("cpu-0", "MIXED", cpus=1), leaving("cpu-1"), leaving("cpu-2")]
-    assert decide(scale(0, 3), nodes) == [SetReplicas("cpu", 1, 3, "7")]
+    assert decide(scale(0, 3), nodes) == [lowered(1, 3)]
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "SOME_NEW_STATE"])
@@ -140,7 +145,7 @@ def test_a_node_that_reads_idle_but_is_named_by_a_job_stays(state: str) -> None:
 
 @pytest.mark.parametrize("state", ["COMPLETED", "CANCELLED", "PENDING", "TIMEOUT"])
 def test_a_job_without_processes_does_not_hold_a_node(state: str) -> None:
-    assert decide(scale(0, 1), [leaving("cpu-0")], [job(1, state, "cpu-0")]) == [SetReplicas("cpu", 0, 1, "7")]
+    assert decide(scale(0, 1), [leaving("cpu-0")], [job(1, state, "cpu-0")]) == [lowered(0, 1)]
 
 
 @pytest.mark.parametrize("flag", ["COMPLETING", "RESERVED", "PLANNED", "ALLOCATED", "MIXED", "A_FLAG_OF_TOMORROW"])
@@ -165,7 +170,7 @@ def test_nothing_is_removed_if_the_drain_was_not_there_before_the_evidence() -> 
 
 def test_a_drain_by_somebody_else_is_kept_and_its_idle_node_may_go() -> None:
     theirs = node("cpu-0", "IDLE", "DRAIN", reason="bad disk", reason_user="root")
-    assert decide(scale(0, 1), [theirs]) == [SetReplicas("cpu", 0, 1, "7")]
+    assert decide(scale(0, 1), [theirs]) == [lowered(0, 1)]
 
 
 def test_scaling_out_again_in_the_middle_undrains_only_our_own_drains() -> None:
@@ -200,16 +205,6 @@ def test_a_node_above_the_current_size_is_undrained_only_after_the_size_was_rais
     assert decide(scale(2, 1, pods), [node("cpu-0"), leaving("cpu-1")]) == [SetReplicas("cpu", 2, 1, "7")]
 
 
-def test_the_record_goes_once_the_pod_is_gone() -> None:
-    assert decide(scale(1, 1), [node("cpu-0"), leaving("cpu-1")]) == [DeleteRecord("cpu-1")]
-    assert decide(scale(1, 1, [pod("cpu-0"), pod("cpu-1", terminating=True)]), [node("cpu-0"), leaving("cpu-1")]) == []
-
-
-def test_a_record_with_work_or_of_a_wanted_node_is_not_deleted() -> None:
-    assert decide(scale(1, 1), [node("cpu-0"), leaving("cpu-1")], [job(1, "RUNNING", "cpu-1")]) == []
-    assert decide(scale(2, 1), [node("cpu-0"), leaving("cpu-1")]) == [SetReplicas("cpu", 2, 1, "7")]
-
-
 def test_records_of_other_node_sets_are_not_ours() -> None:
     others = ["cpu-1-0", "gpu-5", "cpu-05", "cpux-3", "cpu-"]
     assert decide(scale(0, 0), [node(name) for name in others]) == []
@@ -217,14 +212,14 @@ def test_records_of_other_node_sets_are_not_ours() -> None:
 
 def test_a_pod_that_never_started_is_removed_without_a_record() -> None:
     stuck = pod("cpu-0", ready=False, running=False)
-    assert decide(scale(0, 1, [stuck]), []) == [SetReplicas("cpu", 0, 1, "7")]
+    assert decide(scale(0, 1, [stuck]), []) == [lowered(0, 1)]
 
 
 def test_a_pod_that_may_be_about_to_register_stays_for_a_while() -> None:
     starting = pod("cpu-0", ready=False)
     assert decide(scale(0, 1, [starting]), []) == []
     old = dataclasses.replace(starting, created=NOW - replicas.UNREGISTERED_PATIENCE)
-    assert decide(scale(0, 1, [old]), []) == [SetReplicas("cpu", 0, 1, "7")]
+    assert decide(scale(0, 1, [old]), []) == [lowered(0, 1)]
 
 
 def test_half_a_listing_removes_nothing() -> None:
@@ -261,4 +256,15 @@ def test_a_new_node_takes_jobs_when_its_pod_is_ready() -> None:
     assert decide(scale(1, 1), [new]) == [Undrain("cpu-0")]
     assert decide(scale(1, 1, [pod("cpu-0", ready=False)]), [new]) == []
     assert decide(scale(1, 1, [pod("cpu-0", terminating=True)]), [new]) == []
-    assert decide(scale(0, 1), [new]) == [Drain("cpu-0"), SetReplicas("cpu", 0, 1, "7")], "it never worked"
+    assert decide(scale(0, 1), [new]) == [Drain("cpu-0")], "what it finds of itself may still replace that"
+
+
+@pytest.mark.parametrize("reason", ["jail: stale", "health gpus: 3 of 4", "new"])
+def test_a_node_that_may_lift_its_own_drain_goes_only_after_ours_was_seen(reason: str) -> None:
+    own = node("cpu-0", "IDLE", "DRAIN", reason=f"pulumi-slurm:{reason}", reason_user="root")
+    assert decide(scale(0, 1), [own]) == [Drain("cpu-0")]
+    ours = leaving("cpu-0")
+    for before, after in ((own, ours), (ours, own)):
+        moves = replicas.moves(scale(0, 1), {"cpu-0": before}, Evidence({"cpu-0": after}, ()))
+        assert not [move for move in moves if isinstance(move, SetReplicas)]
+    assert decide(scale(0, 1), [ours]) == [lowered(0, 1)]

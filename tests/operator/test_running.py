@@ -115,6 +115,7 @@ def test_a_record_that_slurm_does_not_delete_stops_no_other_move(running_operato
     world.wait("Available", "True")
     with world.slurm.lock:
         world.slurm.register("cpu-7")
+        world.slurm.drain("cpu-7", names.SCALE_IN_REASON, names.SLURM_USER)
         world.slurm.nodes["cpu-7"]["state"].append("RESERVED")
     told = world.wait("Degraded", "True", "ActionRefused")["message"]
     assert "DeleteRecord: Failure to delete node cpu-7" in told

@@ -17,7 +17,7 @@ import jwt
 import pytest
 from slurm_operator import hostlist, names, rehearsal, slurm_rest
 from slurm_operator.decisions import nodes
-from slurm_operator.seen import Running, SlurmNode
+from slurm_operator.seen import Facts, Running, SlurmNode
 from slurm_operator.slurm_rest import Trouble
 
 from tests.operator.fake_slurmrestd import API, FakeSlurmrestd, Fault, raises, running
@@ -82,6 +82,7 @@ def test_recorded_answers_fit_the_document(name: str) -> None:
     [
         ("GET", "/nodes/", None),
         ("GET", "/jobs/", None),
+        ("GET", "/reservations/", None),
         ("GET", "/node/cpu-0", None),
         ("GET", "/node/zz-0", None),
         ("POST", "/node/cpu-0", {"state": ["DRAIN"], "reason": "x"}),
@@ -100,7 +101,7 @@ def test_recorded_answers_fit_the_document(name: str) -> None:
 def test_the_fake_answers_as_the_document_says(
     fake: FakeSlurmrestd, method: str, path: str, body: dict[str, Any] | None
 ) -> None:
-    fake.slurm.partitions = {"main": "UP"}
+    fake.slurm.partitions, fake.slurm.reservations = {"main": "UP"}, {"later": "cpu-[0-1]"}
     if method == "DELETE" and path.endswith("0"):
         fake.slurm.run_job("cpu-0")
     now = int(time.time())
@@ -161,6 +162,23 @@ def test_nodes_and_jobs_are_read(fake: FakeSlurmrestd, key_file: Path) -> None:
         (number, frozenset({"cpu-1"}), frozenset({"main"}))
     ]
     assert missing is None
+
+
+def test_what_keeps_a_record_is_read_and_its_size(fake: FakeSlurmrestd, key_file: Path) -> None:
+    fake.slurm.run_job("", state="PENDING", names="cpu-[0-1]")
+    fake.slurm.jobs[1]["excluded_nodes"] = "cpu-7"
+    fake.slurm.reservations = {"later": "cpu-[2-3]", "now": "cpu-3", "of licenses": ""}
+    fake.slurm.nodes["cpu-0"].update(cpus=8, real_memory=2000, gres="gpu:h100:8(S:0-1),shard:h100:16(S:0)")
+    fake.slurm.nodes["cpu-1"].update(cpus=8, real_memory=2000, gres="(null)")
+
+    async def work(rest: slurm_rest.SlurmRest) -> tuple[Any, Any, Any]:
+        return await rest.nodes(full=True), await rest.jobs(), await rest.reserved()
+
+    nodes, (job,), reserved = ask(fake, key_file, work)
+    assert job.names == {"cpu-0", "cpu-1", "cpu-7"}
+    assert reserved == {"cpu-2", "cpu-3"}
+    assert nodes["cpu-0"].facts == Facts(8, 2000, "gpu:h100:8,shard:h100:16")
+    assert nodes["cpu-1"].facts == Facts(8, 2000)
 
 
 def test_an_unchanged_listing_is_not_sent_again_and_a_change_in_the_same_second_is_seen(

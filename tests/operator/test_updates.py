@@ -208,6 +208,20 @@ def test_a_node_whose_machine_is_away_moves_last_for_its_pod_cannot_end() -> Non
     assert decide(dataclasses.replace(away, machines={}), [*ALL_IDLE[:2], silent]) == [Drain("cpu-2", REASON)]
 
 
+def test_no_update_begins_on_a_node_that_is_reserved_unless_for_maintenance() -> None:
+    reserved, serviced = node("cpu-2", "IDLE", "RESERVED"), node("cpu-0", "IDLE", "RESERVED", "MAINTENANCE")
+    assert decide(three(), [node("cpu-0"), node("cpu-1", "MIXED", cpus=1), reserved]) == [Drain("cpu-0", REASON)]
+    assert decide(three(), [serviced, node("cpu-1"), reserved]) == [Drain("cpu-0", REASON)], "for that it is reserved"
+    assert decide(scale([pod("cpu-2")]), [reserved]) == []
+
+
+@pytest.mark.parametrize("flags", [("RESERVED",), ("RESERVED", "MAINTENANCE"), ("MAINTENANCE",)])
+def test_a_reservation_does_not_keep_a_drained_pod_from_its_update_for_the_record_stays(flags: tuple[str, ...]) -> None:
+    assert decide(scale([pod("cpu-0")]), [updating("cpu-0", "IDLE", *flags)]) == [restarted("cpu-0")]
+    assert decide(scale([pod("cpu-0")]), [updating("cpu-0", "MIXED", *flags, cpus=1)]) == []
+    assert decide(scale([pod("cpu-0")]), [updating("cpu-0", "IDLE", *flags)], [job(1, "SUSPENDED", "cpu-0")]) == []
+
+
 def test_half_a_listing_restarts_nothing() -> None:
     assert decide(scale([pod("cpu-0")]), []) == [], "a ready pod must have a record"
 
@@ -230,14 +244,10 @@ def test_an_unfit_node_whose_update_is_taken_back_or_paused_tells_again_what_it_
     assert decide(scale([pod("cpu-0", NEW, ready=False)]), [predecessors]) == []
 
 
-def test_a_new_slurmd_on_its_predecessors_record_is_started_again() -> None:
+def test_a_new_slurmd_on_its_predecessors_record_is_given_back_when_its_pod_is_ready() -> None:
     size = scale([pod("cpu-0", NEW, created=NOW + datetime.timedelta(seconds=50))])
-    stale = updating("cpu-0", reason_set=NOW, started=NOW + datetime.timedelta(seconds=60))
-    assert updates.needs_evidence(size, {"cpu-0": stale})
-    assert decide(size, [stale]) == [restarted("cpu-0")]
-    assert decide(size, [updating("cpu-0", reason_set=NOW, started=NOW - datetime.timedelta(seconds=60))]) == [
-        Undrain("cpu-0")
-    ]
+    taken_over = updating("cpu-0", reason_set=NOW, started=NOW + datetime.timedelta(seconds=60))
+    assert decide(size, [taken_over]) == [Undrain("cpu-0")]
 
 
 @pytest.mark.parametrize("size", [scale([pod("cpu-0")], paused=True), scale([pod("cpu-0", NEW)])])

@@ -24,6 +24,8 @@ OF_PROLOG = "Prolog error"
 """What slurmctld drains with when the prolog refused a job; ours, if this node's own prolog did."""
 OF_BATCH = "batch job complete failure"
 """What it drains with when a batch job did not start; ours, if the jail plugin refused it (native/spank_jail.c)."""
+NOT_RESPONDING = "Not responding"
+"""What slurmctld says of a node that went DOWN since it was silent: nobody's word."""
 LESS_TELLING = (OF_BATCH, OF_PROLOG, "Kill task failed", NEW_REASON)
 """Reasons that ours may replace: what slurmctld writes when a step fails to start, which is what a broken node makes it
 do, and what a node registers with that was not seen to work yet."""
@@ -57,7 +59,7 @@ class Undrain:
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """This node as slurmctld sees it."""
+    """This node as slurmctld sees it; `drained` is also whether somebody set it to FAIL, or DOWN for a reason."""
 
     drained: bool
     reason: str
@@ -89,7 +91,9 @@ def parse_record(text: str) -> NodeRecord:
     state = re.search(r"\bState=(\S+)", text)
     # After who set it and when, further fields may follow: Comment, Extra, InstanceId (slurm, src/api/node_info.c).
     reason = re.search(r"\bReason=(.*?)(?: \[[^\s@]+@\S+\](?: .*)?)?\s*$", text)
-    return NodeRecord("DRAIN" in (state[1] if state else ""), reason[1] if reason else "")
+    flags, why = {*re.findall("[A-Z_]+", state[1] if state else "")}, reason[1] if reason else ""
+    out = flags & {"DRAIN", "FAIL"} or ("DOWN" in flags and why not in ("", NOT_RESPONDING))
+    return NodeRecord(bool(out), why)
 
 
 def plain(sentence: str) -> str:

@@ -31,7 +31,7 @@ from slurm_node import (
     tree,
     user_namespaces,
 )
-from slurm_node.drains import JAIL, OwnDrain, parse_record, run_scontrol
+from slurm_node.drains import JAIL, OwnDrain
 from slurm_node.health_watch import HealthWatch
 from slurm_node.jail_watch import UNTRIED, JailWatch
 from slurm_node.log import NodeError, say
@@ -41,12 +41,6 @@ from slurm_node.supervise import Daemon, run
 from slurm_node.system import mount_table
 from slurm_node.tree_watch import TreeWatch
 from slurm_node.warning_note import WarningNote
-
-FORGET_SECONDS = 12.0
-"""For a slurmctld that starts itself anew; the pod's grace has room for it."""
-UPDATE_REASON = "pulumi-slurm:update"
-"""What the operator's drains for an update begin with; a test compares."""
-
 
 AS_BOOTED = ("-b",)
 """Has slurmctld take the node for one that has just booted (slurmd(8)): no job lives in a new container. Else jobs of
@@ -117,10 +111,8 @@ def main() -> int:
         container_leftovers.sweep()
         node_state.write(state_of(slurmd, watch, health))
 
-    # Before slurmd ends: it answers for scontrol's identity. It does not register again by itself.
     def end() -> None:
         wait_for_jobs(node.grace_seconds, sleep=mends.pause)
-        forget_record(socket.gethostname())
 
     return run(daemons, look, end)
 
@@ -150,38 +142,6 @@ def steps(proc: Path = Path("/proc")) -> int:
             words = command.read_bytes().split(b"\0")
             found += Path(words[0].decode(errors="replace")).name.startswith("slurmstepd:")
     return found
-
-
-def forget_record(
-    node_name: str,
-    scontrol: Callable[..., str | None] = run_scontrol,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> None:
-    """Deletes this node's record, now that its slurmd is to end, if the operator has drained it for an update.
-
-    slurmctld would ignore what the next slurmd says of itself, such as another size, while it knows the node. It is
-    away for a moment when it reads a new configuration, as it does when that size has changed.
-    """
-    end = clock() + FORGET_SECONDS
-    while not (forgotten := _forget(node_name, scontrol)) and clock() < end:
-        sleep(1.0)
-    if not forgotten:
-        say("could not ask slurmctld to delete its record of this node: an update may not show there")
-
-
-def _forget(node_name: str, scontrol: Callable[..., str | None]) -> bool:
-    """Returns whether slurmctld has answered, and has no record that an update would have to delete."""
-    printed = scontrol("-o", "show", "node", node_name)
-    if printed is None:
-        return False
-    record = parse_record(printed)
-    if not (record and record.drained and record.reason.startswith(UPDATE_REASON)):
-        return True
-    gone = scontrol("delete", f"nodename={node_name}") is not None
-    if gone:
-        say("deleted slurmctld's record of this node, which is to be updated")
-    return gone
 
 
 def declared(node: settings.Node) -> node_health.node.Declared:

@@ -62,7 +62,8 @@ def judge(
     if cluster_stays and isinstance(nodes, Unknown):
         return Finding("DeletionHeld", f"{title}: its records in Slurm cannot be deleted yet ({nodes.message})")
     if cluster_stays and not isinstance(nodes, Unknown) and scale.ghosts(nodes):
-        return Finding("RecordsLeft", f"{title}: Slurm still has records of {shown(scale.ghosts(nodes))}")
+        named = "which stay as long as a job (squeue) or a reservation (scontrol show reservation) names their nodes"
+        return Finding("RecordsLeft", f"{title}: Slurm still has records of {shown(scale.ghosts(nodes))}, {named}")
     return Release(workload, "nothing of it can run a job any more")
 
 

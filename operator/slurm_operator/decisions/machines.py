@@ -15,7 +15,7 @@ from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions import replicas, updates
 from slurm_operator.decisions.findings import Finding
 from slurm_operator.decisions.moves import Comment, Drain, Move, SetEvictable, Undrain
-from slurm_operator.decisions.replicas import Scale, free
+from slurm_operator.decisions.replicas import Scale, free_to_leave
 from slurm_operator.seen import Evidence, Nodes, Pod, Taint
 
 _PATIENCE = datetime.timedelta(minutes=1)
@@ -62,7 +62,7 @@ def case(scale: Scale, name: str) -> tuple[Case, str]:
 def needs_evidence(scale: Scale, nodes: Nodes) -> bool:
     """Whether full listings could let a pod be evicted."""
     return any(
-        not pod.evictable and _is_leaving(scale, name) and (name not in nodes or slurm_nodes.looks_idle(nodes[name]))
+        not pod.evictable and _is_leaving(scale, name) and (name not in nodes or slurm_nodes.may_leave(nodes[name]))
         for name, pod in scale.pods.items()
     )
 
@@ -79,7 +79,7 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
     said += [Drain(name, reason) for name, reason in _drains(scale, nodes)]
     dry = scale.reactions.dry_run
     found: list[Move] = [each for each in said if not (dry and case(scale, each.node)[0] is Case.AWAY)]
-    staying, going = scale.members(), free(scale, nodes, evidence)
+    staying, going = scale.members(), free_to_leave(scale, nodes, evidence)
     for name, pod in scale.pods.items():
         node, stands = nodes.get(name), case(scale, name)[0]
         # One that leaves may be idle, and on its way already: it must not serve again.
@@ -87,7 +87,7 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
         if node and is_back and replicas.is_record_of(node, pod):
             found.append(replicas.given_back(name, pod))
         if pod.evictable:
-            if stands is Case.WELL or (node and not slurm_nodes.looks_idle(node)):
+            if stands is Case.WELL or (node and not slurm_nodes.may_leave(node)):
                 found.append(SetEvictable(name, pod.resource_version, evictable=False))
         elif stands in _LEAVING and name in going:
             found.append(SetEvictable(name, pod.resource_version, evictable=True))
@@ -139,7 +139,10 @@ def _drains(scale: Scale, nodes: Nodes) -> list[tuple[str, str]]:
         stands, words = case(scale, name)
         if name not in nodes or stands in (Case.WELL, Case.UNKNOWN):
             continue
-        if slurm_nodes.is_drained(nodes[name]) and not (name in back or slurm_nodes.is_new(nodes[name])):
+        replaceable = name in back or slurm_nodes.is_new(nodes[name]) or _may_return_meanwhile(scale, name, nodes)
+        if slurm_nodes.is_drained(nodes[name]) and not replaceable:
+            continue
+        if slurm_nodes.is_anothers(nodes[name]):
             continue
         if stands is Case.ENDING and not slurm_nodes.has_work(nodes[name]):
             continue  # It is gone in a moment.
@@ -147,6 +150,12 @@ def _drains(scale: Scale, nodes: Nodes) -> list[tuple[str, str]]:
             continue
         found.append((name, names.NODE_REASON + words))
     return found
+
+
+def _may_return_meanwhile(scale: Scale, name: str, nodes: Nodes) -> bool:
+    """Whether an unfit node might lift its own drain while its machine is emptied; a repair goes by that drain."""
+    emptied = case(scale, name)[0] in (Case.CORDONED, Case.TAINTED)
+    return emptied and slurm_nodes.is_unfit(nodes[name]) and name not in scale.under_repair()
 
 
 def _held(scale: Scale, nodes: Nodes) -> list[Finding]:

@@ -11,12 +11,16 @@ from slurm_operator import names
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SetReplicas:
-    """Set the StatefulSet's size, provided that it is still the one that was seen."""
+    """Set the StatefulSet's size, provided that it is still the one that was seen.
+
+    `going` are the nodes that are let go on the ground of what Slurm says of them; none where Slurm can't be seen.
+    """
 
     stateful_set: str
     replicas: int
     was: int
     resource_version: str
+    going: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,6 +37,13 @@ class Drain:
 
     node: str
     reason: str = names.SCALE_IN_REASON
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KeepOut:
+    """Drain a node that a person set DOWN, under the reason and in the name of that person."""
+
+    node: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -86,7 +97,8 @@ class Purpose(enum.StrEnum):
 class DeletePod:
     """Delete a pod, provided that it is still as it was seen; its StatefulSet makes a new one.
 
-    `cordon` is the machine that gets a cordon and a taint before, empty if none does.
+    `cordon` is the machine that gets a cordon and a taint before, empty if none does. `forget`: Slurm's record of the
+    node goes as well, so that the new slurmd registers with its own size.
     """
 
     pod: str
@@ -94,9 +106,10 @@ class DeletePod:
     purpose: Purpose
     why: str
     cordon: str = ""
+    forget: bool = False
 
 
-Move = SetReplicas | TakeOver | Drain | Undrain | Comment | TakeJobs | DeleteRecord | SetEvictable | DeletePod
+Move = SetReplicas | TakeOver | Drain | KeepOut | Undrain | Comment | TakeJobs | DeleteRecord | SetEvictable | DeletePod
 
 
 def without_conflicts(moves: Sequence[Move]) -> list[Move]:

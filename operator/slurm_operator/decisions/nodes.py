@@ -13,9 +13,13 @@ from slurm_operator.seen import Nodes, SlurmJob, SlurmNode
 REMOVAL_REASONS = (names.SCALE_IN_REASON, f"{names.SCALE_IN_REASON}{names.DEADLINE_PASSED}")
 WAITING_REASONS = (names.SCALE_IN_REASON, names.UPDATE_REASON)
 OUR_REASONS = (*WAITING_REASONS, *(f"{reason}{names.DEADLINE_PASSED}" for reason in WAITING_REASONS))
-_IDLE_STATES = frozenset({"IDLE", "DOWN", "DRAIN", "DYNAMIC_NORM", "CLOUD", "NOT_RESPONDING", "INVALID_REG"})
+NOT_RESPONDING = "Not responding"
+"""Slurm's own reason of a node that went DOWN since it was silent: nobody's word."""
+_IDLE_STATES = frozenset({"IDLE", "DOWN", "DRAIN", "FAIL", "DYNAMIC_NORM", "CLOUD", "NOT_RESPONDING", "INVALID_REG"})
 """Everything that a node without work may show. Another flag (COMPLETING, RESERVED, PLANNED …) means: not yet."""
 
+_RESERVED_STATES = _IDLE_STATES | {"RESERVED", "MAINTENANCE"}
+"""A restart keeps the record, and with it the reservation."""
 _USABLE_BASES = frozenset({"IDLE", "ALLOCATED", "MIXED"})
 _UNUSABLE_FLAGS = frozenset(
     {"NOT_RESPONDING", "DRAIN", "FAIL", "INVALID_REG", "REBOOT_REQUESTED", "REBOOT_ISSUED", "POWERED_DOWN"}
@@ -38,13 +42,33 @@ class Standing(enum.Enum):
 
 
 def is_drained(node: SlurmNode) -> bool:
-    """Whether Slurm gives the node no new work."""
-    return "DRAIN" in node.states
+    """Whether Slurm gives the node no new work, whatever its slurmd says: it is drained, or set to FAIL."""
+    return bool(node.states & {"DRAIN", "FAIL"})
 
 
 def is_our_drain(node: SlurmNode, *reasons: str) -> bool:
     """Whether the node carries a drain of this operator, for one of some reasons; only such a drain may be lifted."""
-    return is_drained(node) and node.reason in (reasons or OUR_REASONS) and node.reason_user == names.SLURM_USER
+    return _may_be_ours(node) and node.reason in (reasons or OUR_REASONS) and node.reason_user == names.SLURM_USER
+
+
+def is_anothers(node: SlurmNode) -> bool:
+    """Whether somebody else took the node out of service, by a drain, FAIL, or DOWN: that word is his to take back."""
+    if is_drained(node):
+        ours = is_our_drain(node) or is_machine_drain(node) or is_new(node) or is_unfit(node)
+        return not (ours or is_refused(node))
+    silent = node.reason in ("", NOT_RESPONDING) or node.reason.startswith(names.REASON_PREFIX)
+    return "DOWN" in node.states and not silent
+
+
+def is_held(node: SlurmNode) -> bool:
+    """Whether the node takes no jobs until this operator or a person says so; its own drain it may lift at once."""
+    return is_drained(node) and not (is_unfit(node) or is_new(node))
+
+
+def may_return_by_itself(node: SlurmNode) -> bool:
+    """Whether a person set the node DOWN, which Slurm takes back when its slurmd registers (ReturnToService=2)."""
+    by_person = node.reason_user not in ("", names.SLURM_USER)
+    return by_person and not is_drained(node) and is_anothers(node)
 
 
 def deadline(node: SlurmNode, seconds: int | None, *reasons: str) -> datetime.datetime | None:
@@ -62,26 +86,42 @@ def is_overdue(node: SlurmNode, seconds: int | None, now: datetime.datetime, *re
 
 def is_machine_drain(node: SlurmNode) -> bool:
     """Whether the node carries a drain of this operator on account of its Kubernetes node."""
-    return is_drained(node) and node.reason.startswith(names.NODE_REASON) and node.reason_user == names.SLURM_USER
+    return _may_be_ours(node) and node.reason.startswith(names.NODE_REASON) and node.reason_user == names.SLURM_USER
 
 
 def is_new(node: SlurmNode) -> bool:
     """Whether the node is as it first registered: drained by its own slurmd until it is seen to work."""
-    return is_drained(node) and node.reason == names.NEW_REASON
+    return _may_be_ours(node) and node.reason == names.NEW_REASON
+
+
+def is_unfit(node: SlurmNode) -> bool:
+    """Whether the node drained itself, which it may also take back at any moment."""
+    return _may_be_ours(node) and node.reason.startswith(names.UNFIT_REASONS)
+
+
+def is_refused(node: SlurmNode) -> bool:
+    """Whether Slurm itself drained the node, since its slurmd has less than the record promises."""
+    by_slurm = node.reason_user == names.SLURM_USER and not node.reason.startswith(names.REASON_PREFIX)
+    return _may_be_ours(node) and "INVALID_REG" in node.states and by_slurm
 
 
 def may_become(node: SlurmNode, reason: str) -> bool:
     """Whether a drain may get another reason of ours; who asks has seen that the one before has no more cause."""
     if reason.startswith(names.NODE_REASON):
-        return is_new(node) or is_our_drain(node)
+        return is_new(node) or is_unfit(node) or is_our_drain(node)
     if reason == names.NEW_REASON:
         return is_our_drain(node) or is_machine_drain(node)
-    by_itself = is_new(node) or (is_drained(node) and node.reason.startswith(names.UNFIT_REASONS))
+    by_itself = is_new(node) or is_unfit(node) or is_refused(node)
     if reason == names.UPDATE_REASON:
         # Under one for a removal that was taken back there may be a pod that never came up.
         return by_itself or is_our_drain(node, *REMOVAL_REASONS)
     ours = by_itself or is_our_drain(node, names.UPDATE_REASON) or is_machine_drain(node)
     return reason == names.SCALE_IN_REASON and ours
+
+
+def may_be_drained(node: SlurmNode, reason: str) -> bool:
+    """Whether the node may get a drain of ours: it serves, or what it carries is ours and has no more cause."""
+    return may_become(node, reason) if is_drained(node) else not is_anothers(node)
 
 
 def is_usable(node: SlurmNode) -> bool:
@@ -122,9 +162,19 @@ def looks_idle(node: SlurmNode) -> bool:
     return is_drained(node) and not has_work(node) and node.states <= _IDLE_STATES
 
 
-def is_strictly_idle(node: SlurmNode, busy: frozenset[str]) -> bool:
-    """Drained, without work in its record, and named by no job that may have processes."""
-    return looks_idle(node) and node.name not in busy
+def may_restart(node: SlurmNode) -> bool:
+    """Drained and without work as far as the record alone tells, perhaps in a reservation, whose jobs would show."""
+    return is_drained(node) and not has_work(node) and node.states <= _RESERVED_STATES
+
+
+def is_kept_for_others(node: SlurmNode) -> bool:
+    """Whether a reservation that is not for maintenance counts on the node now."""
+    return "RESERVED" in node.states and "MAINTENANCE" not in node.states
+
+
+def may_leave(node: SlurmNode) -> bool:
+    """Whether a node may go as far as its record alone tells."""
+    return is_held(node) and looks_idle(node)
 
 
 def standing(node: SlurmNode | None, *, pod_ready: bool) -> Standing:
@@ -136,3 +186,8 @@ def standing(node: SlurmNode | None, *, pod_ready: bool) -> Standing:
     if "DOWN" in node.states:
         return Standing.DOWN
     return Standing.USABLE if pod_ready and is_usable(node) else Standing.WAITING
+
+
+def _may_be_ours(node: SlurmNode) -> bool:
+    """FAIL is always somebody's: neither Slurm nor this program sets it."""
+    return "DRAIN" in node.states and "FAIL" not in node.states

@@ -76,7 +76,7 @@ def approval(node: SlurmNode) -> str:
 
 def needs_evidence(scale: Scale, nodes: Nodes) -> bool:
     """Whether full listings could lead to the repair of an unfit node."""
-    return any(name in nodes and slurm_nodes.looks_idle(nodes[name]) for name in scale.under_repair())
+    return any(name in nodes and slurm_nodes.may_restart(nodes[name]) for name in scale.under_repair())
 
 
 def plan(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "") -> Plan:
@@ -184,7 +184,7 @@ def _is_due(scale: Scale, node: SlurmNode) -> bool:
     """Whether a node had its time to recover by itself, has a pod, and no work."""
     pod = scale.pods.get(node.name)
     # One that does not run yet has not looked at its machine.
-    if pod is None or pod.terminating or not pod.running or pod.created is None or not slurm_nodes.looks_idle(node):
+    if pod is None or pod.terminating or not pod.running or pod.created is None or not slurm_nodes.may_restart(node):
         return False
     # A new pod under the old drain has its time, too.
     since = max(node.reason_set or pod.created, pod.created)

@@ -1,8 +1,8 @@
 """How many pods a node set has: out at once, in only when the highest nodes are drained and strictly idle.
 
 The rules stand in the order that spares jobs. A removal needs, in one pass, a listing that shows the drain and after
-it full listings of nodes and jobs (the evidence); without them nothing is lowered and no record is deleted. Nothing
-is remembered: a restarted operator decides the same from what it sees.
+it full listings of nodes and jobs (the evidence); without them nothing is lowered. Nothing is remembered: a restarted
+operator decides the same from what it sees.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from collections.abc import Mapping
 
 from slurm_operator import names
 from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.decisions.moves import DeleteRecord, Drain, Move, SetReplicas, TakeJobs, Undrain
+from slurm_operator.decisions.moves import Drain, KeepOut, Move, SetReplicas, TakeJobs, Undrain
 from slurm_operator.seen import (
     Evidence,
+    Facts,
     Machine,
     Machines,
     Nodes,
@@ -37,7 +38,8 @@ UNREGISTERED_PATIENCE = datetime.timedelta(minutes=5)
 class Scale:
     """A node set's wanted size, its StatefulSet's size and newest template, and the pods that there are.
 
-    `machines` are those of its pods that exist; None if nobody knows.
+    `machines` are those of its pods that exist; None if nobody knows. `ending`: the set is being deleted. `facts`: the
+    size that its newest template declares for a node.
     """
 
     stateful_set: str
@@ -53,6 +55,8 @@ class Scale:
     restarts: tuple[Restart, ...] = ()
     approved: frozenset[str] = frozenset()
     machines: Machines | None = None
+    ending: bool = False
+    facts: Facts | None = None
 
     def under_repair(self) -> dict[str, Restart]:
         """Nodes whose latest restart was noted and is not done: their pods are older than the note."""
@@ -81,17 +85,22 @@ class Scale:
         return [self.node(ordinal) for ordinal in range(self.current - 1, self.wanted - 1, -1)]
 
     def ghosts(self, nodes: Nodes) -> list[str]:
-        """Records of nodes above any size, current or wanted, whose pods are gone."""
+        """Records of no more use: of nodes above any size, current or wanted, whose pods are gone."""
         pattern = re.compile(re.escape(self.stateful_set) + r"-(0|[1-9]\d*)")
         keep = max(self.current, self.wanted)
         found = [(name, pattern.fullmatch(name)) for name in nodes if name not in self.pods]
-        return sorted(name for name, match in found if match and int(match.group(1)) >= keep)
+        above = [name for name, match in found if match and int(match.group(1)) >= keep]
+        return sorted(name for name in above if self._is_left_over(nodes[name]))
+
+    def _is_left_over(self, record: SlurmNode) -> bool:
+        """Whether a record is of no more use; one that serves came from elsewhere, and a person's word is kept."""
+        if "EXTERNAL" in record.states or not (slurm_nodes.is_drained(record) or "DOWN" in record.states):
+            return False
+        return self.ending or not slurm_nodes.is_anothers(record)
 
 
 def needs_evidence(scale: Scale, nodes: Nodes) -> bool:
     """Whether full listings could lead to a removal; spares them while the first node to go is plainly at work."""
-    if scale.ghosts(nodes):
-        return True
     leaving = scale.leaving()
     return bool(leaving) and (leaving[0] not in nodes or slurm_nodes.looks_idle(nodes[leaving[0]]))
 
@@ -105,26 +114,23 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
         evidence: full listings of nodes and jobs made after `nodes`; None if none were made.
     """
     found: list[Move] = [given_back(name, scale.pods[name]) for name in wanted_back(scale, nodes)]
+    own = [nodes[name] for name in {*scale.pods, *scale.members(), *scale.leaving()} if name in nodes]
+    found += [KeepOut(node.name) for node in own if slurm_nodes.may_return_by_itself(node)]
     if scale.wanted > scale.current:
         found.append(SetReplicas(scale.stateful_set, scale.wanted, scale.current, scale.resource_version))
     limit = (scale.removal.deadline_seconds, scale.now, names.SCALE_IN_REASON)
     leaving = [nodes[name] for name in scale.leaving() if name in nodes]
     # A drain of ours, or the node's own, is made one for the removal, whose deadline counts from there.
-    found += [Drain(node.name) for node in leaving if _may_be_drained(node)]
+    found += [Drain(node.name) for node in leaving if slurm_nodes.may_be_drained(node, names.SCALE_IN_REASON)]
     found += [TakeJobs(node.name) for node in leaving if slurm_nodes.is_overdue(node, *limit)]
     if evidence is None:
         return found
-    size, going = scale.current, free(scale, nodes, evidence)
+    size, going = scale.current, free_to_leave(scale, nodes, evidence)
     while size > scale.wanted and scale.node(size - 1) in going:
         size -= 1
     if size < scale.current:
-        found.append(SetReplicas(scale.stateful_set, size, scale.current, scale.resource_version))
-    busy = slurm_nodes.busy_nodes(evidence.jobs)
-    found += [
-        DeleteRecord(name)
-        for name in scale.ghosts(evidence.nodes)
-        if name not in busy and not slurm_nodes.has_work(evidence.nodes[name])
-    ]
+        gone = tuple(scale.leaving()[: scale.current - size])
+        found.append(SetReplicas(scale.stateful_set, size, scale.current, scale.resource_version, gone))
     return found
 
 
@@ -135,18 +141,14 @@ def until(scale: Scale, nodes: Nodes | Unknown) -> str:
         return ""
     there = [nodes[name] for name in scale.leaving() if name in nodes and slurm_nodes.has_work(nodes[name])]
     if there and not any(
-        _may_be_drained(node) or slurm_nodes.is_our_drain(node, names.SCALE_IN_REASON) for node in there
+        slurm_nodes.may_be_drained(node, names.SCALE_IN_REASON) or slurm_nodes.is_our_drain(node, names.SCALE_IN_REASON)
+        for node in there
     ):
         return ""
     ends = [slurm_nodes.deadline(node, seconds, names.SCALE_IN_REASON) for node in there]
     known = sorted(end for end in ends if end)
     when = f"at {known[0]:%Y-%m-%d %H:%M:%S} UTC" if known else f"{seconds} s after the drain"
     return f", but {when} they are requeued, or ended if they may not be"
-
-
-def _may_be_drained(node: SlurmNode) -> bool:
-    """Whether a node that leaves is to be drained for that; under somebody else's drain it keeps its jobs."""
-    return not slurm_nodes.is_drained(node) or slurm_nodes.may_become(node, names.SCALE_IN_REASON)
 
 
 def moves_unseen(scale: Scale) -> list[Move]:
@@ -181,8 +183,17 @@ def is_record_of(node: SlurmNode, pod: Pod) -> bool:
     return pod.ready or (node.started is not None and pod.created is not None and node.started >= pod.created)
 
 
+def free_to_leave(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> frozenset[str]:
+    """Free nodes that nobody but a person brings back to work before they are gone."""
+    listings = (nodes, evidence.nodes) if evidence else ()
+    going = free(scale, nodes, evidence)
+    return frozenset(
+        name for name in going if all(slurm_nodes.may_leave(listing[name]) for listing in listings if name in listing)
+    )
+
+
 def free(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> frozenset[str]:
-    """Nodes whose pods may end: drained and strictly idle, or registered nowhere and to stay so; none unseen."""
+    """Nodes whose pods may be made anew: drained and idle, or registered nowhere and to stay so; none unseen."""
     if evidence is None:
         return frozenset()
     busy = slurm_nodes.busy_nodes(evidence.jobs)
@@ -192,7 +203,8 @@ def free(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> frozenset[str
 def _is_free(scale: Scale, name: str, nodes: Nodes, evidence: Evidence, busy: frozenset[str]) -> bool:
     record = evidence.nodes.get(name)
     if record is not None:
-        return name in nodes and slurm_nodes.is_drained(nodes[name]) and slurm_nodes.is_strictly_idle(record, busy)
+        was_drained = name in nodes and slurm_nodes.is_drained(nodes[name])
+        return was_drained and slurm_nodes.may_restart(record) and name not in busy
     pod = scale.pods.get(name)
     if name in busy or name in nodes or (pod is not None and pod.ready):
         return False

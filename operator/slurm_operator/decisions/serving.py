@@ -44,7 +44,8 @@ def scale(
     members = {name: pod for name, pod in pods.items() if member.fullmatch(name)}
     workload = workloads.get(node_set.stateful_set)
     if workload is None:
-        return replicas.Scale(node_set.stateful_set, 0, 0, "", members, now) if node_set.deleting else None
+        gone = replicas.Scale(node_set.stateful_set, 0, 0, "", members, now, ending=True)
+        return gone if node_set.deleting else None
     wanted = workload.replicas if node_set.replicas is None else node_set.replicas
     return replicas.Scale(
         *(workload.name, wanted, workload.replicas, workload.resource_version, members, now),
@@ -55,4 +56,6 @@ def scale(
         restarts=node_set.restarts,
         approved=node_set.approved,
         machines=machines,
+        ending=node_set.deleting,
+        facts=workload.facts,
     )

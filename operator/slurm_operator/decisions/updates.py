@@ -1,8 +1,9 @@
 """Which nodes move to a changed pod template now: each when its jobs have ended, a few of a set at a time.
 
-A node is drained; when it is strictly idle its pod is deleted, and with the old slurmd goes Slurm's record of the node,
-so that the new slurmd registers with its own facts. Nothing is remembered: a template that is changed back, a pause or
-a new operator all act on what is seen.
+A node is drained; when it is strictly idle its pod is deleted. The new slurmd takes Slurm's record of the node over,
+still drained. Only if the size changed does the record go (records.py), since it would keep the old one. A node that
+has such a record already moves like one of an older template. Nothing is remembered: a template that is changed back,
+a pause or a new operator all act on what is seen.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import dataclasses
 
 from slurm_operator import names
 from slurm_operator.decisions import nodes as slurm_nodes
+from slurm_operator.decisions import records
 from slurm_operator.decisions.moves import DeletePod, Drain, Move, Purpose, TakeJobs
 from slurm_operator.decisions.replicas import Scale, free, given_back, is_record_of
-from slurm_operator.seen import Evidence, Nodes, Pod, SlurmNode
+from slurm_operator.seen import Evidence, Named, Nodes, SlurmNode
 
 
 def outdated(scale: Scale) -> list[str]:
@@ -46,7 +48,11 @@ def is_outdated(scale: Scale, name: str) -> bool:
 
 def needs_evidence(scale: Scale, nodes: Nodes) -> bool:
     """Whether full listings could lead to the restart of a pod."""
-    return bool(_stale(scale, nodes)) or any(name not in nodes or _looks_free(nodes[name]) for name in outdated(scale))
+    old = [nodes.get(name) for name in outdated(scale)]
+    if any(node is None or _looks_free(node) or records.is_too_large(scale, node) for node in old):
+        return True
+    there = [nodes[name] for name in _there(scale) if name in nodes]
+    return any(_looks_free(node) and records.is_misread(scale, node) for node in there)
 
 
 def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "") -> list[Move]:
@@ -58,32 +64,48 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "")
         evidence: full listings of nodes and jobs made after `nodes`; None if none were made.
         hold: why nothing may begin or go on; empty if nothing keeps it.
     """
-    old = _to_move(scale)
-    found: list[Move] = [given_back(name, scale.pods[name]) for name in wanted_back(scale, nodes)]
+    named = evidence.named if evidence else None
+    old = [*_to_move(scale), *_misread(scale, nodes, evidence)]
+    found: list[Move] = [given_back(name, scale.pods[name]) for name in wanted_back(scale, nodes, evidence)]
     if hold:
         return found
     limit = (scale.update.deadline_seconds, scale.now, names.UPDATE_REASON)
     found += [TakeJobs(name) for name in old if name in nodes and slurm_nodes.is_overdue(nodes[name], *limit)]
     room = scale.update.max_unavailable - sum(_is_moving(scale, name, nodes) for name in scale.members())
     waiting = [name for name in old if name in nodes and _may_begin(scale, nodes[name])]
+    # A record that promises more than the new pod has must go with the old one: jobs that wait for the node run first.
+    kept = named.awaited if named else frozenset(waiting)
+    waiting = [name for name in waiting if name not in kept or not records.is_too_large(scale, nodes[name])]
     waiting.sort(key=lambda name: _turn(scale, nodes[name]))
     found += [Drain(name, names.UPDATE_REASON) for name in waiting[: max(0, room)]]
     listings = (nodes, evidence.nodes) if evidence else ()
     going = free(scale, nodes, evidence)
     found += [
-        DeletePod(name, scale.pods[name].resource_version, Purpose.UPDATE, "a new one has the current template")
-        for name in dict.fromkeys([*old, *_stale(scale, nodes)])
-        # Only a drain of ours lets a registered node's pod go: another's would be lost with the record.
+        _restart(scale, nodes.get(name), name, named)
+        for name in old
+        # Only a drain of ours lets a registered node's pod go: what another said may be about this very pod.
         if name in going and all(is_updating(listing[name]) for listing in listings if name in listing)
+        if name not in nodes or (named and name not in named.by_any) or not records.is_too_large(scale, nodes[name])
     ]
     return found
 
 
-def wanted_back(scale: Scale, nodes: Nodes) -> list[str]:
+def _restart(scale: Scale, node: SlurmNode | None, name: str, named: Named | None) -> DeletePod:
+    has_use = node is not None and records.has_other_size(scale, node)
+    forget = has_use and named is not None and name not in named.by_any
+    why = "a new one has the current template"
+    return DeletePod(name, scale.pods[name].resource_version, Purpose.UPDATE, why, forget=forget)
+
+
+def wanted_back(scale: Scale, nodes: Nodes, evidence: Evidence | None = None) -> list[str]:
     """Nodes that need no update any more, or none for now; nobody knows while the newest template is unknown."""
     if not (scale.revision or scale.update.paused):
         return []
-    leave = {*_to_move(scale), *_stale(scale, nodes)}
+    # Whether one may get another record shows in full listings alone.
+    leave = {*_to_move(scale)} - {*_awaited_and_too_large(scale, nodes, evidence)}
+    leave |= {
+        *(_misread(scale, nodes, evidence) if evidence and evidence.named else _with_misread_records(scale, nodes))
+    }
     there = [name for name in _there(scale) if name in nodes and name not in leave and is_updating(nodes[name])]
     return [name for name in there if is_record_of(nodes[name], scale.pods[name])]
 
@@ -110,14 +132,14 @@ def _to_move(scale: Scale) -> list[str]:
 
 
 def _looks_free(node: SlurmNode) -> bool:
-    return is_updating(node) and slurm_nodes.looks_idle(node)
+    return is_updating(node) and slurm_nodes.may_restart(node)
 
 
 def _may_begin(scale: Scale, node: SlurmNode) -> bool:
     """Whether a node serves, or drained itself: it may be the old template that is broken."""
     if not slurm_nodes.is_drained(node):
-        return True
-    own = slurm_nodes.may_become(node, names.UPDATE_REASON) and slurm_nodes.looks_idle(node)
+        return slurm_nodes.may_be_drained(node, names.UPDATE_REASON) and not slurm_nodes.is_kept_for_others(node)
+    own = slurm_nodes.may_become(node, names.UPDATE_REASON) and slurm_nodes.may_restart(node)
     return own and node.name not in scale.under_repair()
 
 
@@ -125,21 +147,29 @@ def _turn(scale: Scale, node: SlurmNode) -> int:
     """Nodes that never served come first, and one with a long job does not keep the others on the old template."""
     machine, drained = scale.machine(node.name), slurm_nodes.is_drained(node)
     # What a machine lacks, as an unfit node's may, no template mends, and until that one works the next one waits.
-    if (machine and machine.away_since) or (drained and node.reason.startswith(names.UNFIT_REASONS)):
+    if (machine and machine.away_since) or slurm_nodes.is_unfit(node):
         return 3
-    return 0 if drained else 1 + slurm_nodes.has_work(node)
+    # A reservation for maintenance is for that, and ends.
+    return 0 if drained or "MAINTENANCE" in node.states else 1 + slurm_nodes.has_work(node)
 
 
-def _stale(scale: Scale, nodes: Nodes) -> list[str]:
-    """Nodes whose pod took over the record of the one before: slurmctld then ignores what the new slurmd says."""
-    return [name for name in _there(scale) if name in nodes and _is_stale(nodes[name], scale.pods[name])]
+def _awaited_and_too_large(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[str]:
+    """Nodes that can't move yet: their records would have to go, and somebody waits for them."""
+    awaited = evidence.named.awaited if evidence and evidence.named else frozenset()
+    there = [name for name in _to_move(scale) if name in awaited and name in nodes]
+    return [name for name in there if records.is_too_large(scale, nodes[name])]
 
 
-def _is_stale(node: SlurmNode, pod: Pod) -> bool:
-    if not is_updating(node) or node.started is None or node.reason_set is None or pod.created is None:
-        return False
-    # A slurmd that reads another configuration starts anew in its pod, with the facts that slurmctld knows.
-    return node.started >= pod.created > node.reason_set and "NOT_RESPONDING" not in node.states
+def _misread(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[str]:
+    """Nodes of the newest template that get a record of their size, since nothing names them."""
+    if evidence is None or evidence.named is None or scale.update.paused:
+        return []
+    return [name for name in _with_misread_records(scale, nodes) if name not in evidence.named.by_any]
+
+
+def _with_misread_records(scale: Scale, nodes: Nodes) -> list[str]:
+    current = [name for name in reversed(_there(scale)) if name in nodes and not is_outdated(scale, name)]
+    return [name for name in current if scale.revision and records.is_misread(scale, nodes[name])]
 
 
 def _is_moving(scale: Scale, name: str, nodes: Nodes) -> bool:

@@ -1,0 +1,137 @@
+"""What the rules about Slurm's node records stand on: how a real slurmctld treats a record, and what is said on one."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from slurm_operator import slurm_rest
+from slurm_operator.seen import Facts, SlurmNode
+
+from bench.real_slurm import RealSlurm
+from tests.image import roots
+from tests.image.small_cluster import CONTROLLER, REVISION, SECOND, WORKER, SmallCluster
+
+SCONTROL = "/opt/slurm/bin/scontrol"
+SECONDS = 90
+
+
+@pytest.fixture(scope="module")
+def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
+    folder = tmp_path_factory.mktemp("records")
+    with SmallCluster(image, roots.make("busybox", folder / "root"), folder) as started:
+        started.start()
+        started.start_second_worker()
+        yield started
+
+
+def slurm(cluster: SmallCluster, command: str) -> str:
+    """A command beside slurmctld, as an administrator gives it."""
+    done = cluster.pod(f"PATH=$PATH:/opt/slurm/bin; {command}", name=CONTROLLER)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def record(cluster: SmallCluster) -> dict[str, str]:
+    """State, size and reason of the second node."""
+    shown = slurm(cluster, f"scontrol -o show node {SECOND} || true")
+    return dict(re.findall(r"(State|RealMemory|Reason)=(.*?)(?= \w+=| \[|$)", shown))
+
+
+def restarted(cluster: SmallCluster, memory_mib: int = 1024) -> None:
+    """Another pod under the same name, whose slurmd runs and is heard of."""
+    cluster.start_worker(SECOND, REVISION, memory_mib=memory_mib)
+    cluster.wait("it is ready", lambda: cluster.state(SECOND) == "ready", SECONDS)
+    cluster.wait("it is heard of", lambda: "DOWN" not in record(cluster)["State"], SECONDS)
+
+
+def reconfigured(cluster: SmallCluster) -> None:
+    """Has slurmctld read its files anew, and waits until it has and answers again."""
+
+    def starts() -> int:
+        return cluster.log(CONTROLLER).count("Running as primary controller")
+
+    before = starts()
+    slurm(cluster, "scontrol reconfigure")
+    cluster.wait("slurmctld starts itself anew", lambda: starts() > before, SECONDS)
+    ping = f"{SCONTROL} ping | grep -q UP"
+    cluster.wait("it answers", lambda: cluster.pod(ping, name=CONTROLLER).returncode == 0, SECONDS)
+
+
+def waiting(cluster: SmallCluster) -> str:
+    """A job that asks for the second node, which is drained."""
+    return slurm(cluster, f"cd /tmp; sbatch --parsable -w {SECOND} -o /dev/null --wrap true")
+
+
+def test_what_somebody_said_of_a_node_outlives_its_pod_and_slurmctlds_restart(cluster: SmallCluster) -> None:
+    for state, reason in (("drain", "bad-fan"), ("fail", "rma-123")):
+        slurm(cluster, f"scontrol update nodename={SECOND} state={state} reason={reason}")
+        cluster.end(SECOND)
+        reconfigured(cluster)
+        restarted(cluster)
+        kept = record(cluster)
+        assert state.upper() in kept["State"].split("+"), kept
+        assert kept["Reason"] == reason
+        slurm(cluster, f"scontrol update nodename={SECOND} state=resume")
+
+
+def test_the_operator_keeps_a_node_out_that_somebody_set_down_and_reads_what_keeps_a_record(
+    image: Path, tmp_path: Path
+) -> None:
+    with RealSlurm(image, tmp_path / "slurm", b"k" * 32) as there:
+        there.make_nodes("cpu", 3)
+        there.command("scontrol update nodename=cpu-1 state=down reason=bad-dimm")
+        there.command("scontrol create reservation starttime=now+2days duration=60 user=root nodes=cpu-[0,2]")
+
+        async def work() -> tuple[SlurmNode | None, frozenset[str]]:
+            rest = slurm_rest.SlurmRest(there.url, tmp_path / "slurm/keys/jwt.key")
+            try:
+                await rest.keep_out("cpu-1")
+                return await rest.node("cpu-1"), await rest.reserved()
+            finally:
+                await rest.close()
+
+        node, reserved = asyncio.run(work())
+    assert node is not None
+    assert (node.reason, node.reason_user, node.facts) == ("bad-dimm", "root", Facts(8, 1000))
+    assert {"DOWN", "DRAIN"} <= node.states
+    assert reserved == {"cpu-0", "cpu-2"}
+
+
+def test_a_waiting_job_dies_with_the_record_of_the_node_that_it_names_and_lives_with_it(cluster: SmallCluster) -> None:
+    slurm(cluster, f"scontrol update nodename={SECOND} state=drain reason=pulumi-slurm:scale-in")
+    job = waiting(cluster)
+    cluster.end(SECOND)
+    reconfigured(cluster)
+    assert slurm(cluster, f"squeue -h -t all -j {job} -o %T") == "PENDING"
+    slurm(cluster, f"scontrol delete nodename={SECOND}")
+    reconfigured(cluster)
+    assert slurm(cluster, f"squeue -h -t all -j {job} -o %T") == "NODE_FAIL"
+
+
+def test_a_record_keeps_the_size_that_it_was_made_with_and_slurm_refuses_less(cluster: SmallCluster) -> None:
+    cluster.start_worker(SECOND, REVISION, memory_mib=1024)
+    cluster.wait("a record", lambda: record(cluster).get("RealMemory") == "1024", SECONDS)
+    slurm(cluster, f"scontrol update nodename={SECOND} state=drain reason=pulumi-slurm:update")
+    restarted(cluster, memory_mib=2048)
+    assert record(cluster) == {
+        "State": "IDLE+DRAIN+DYNAMIC_NORM",
+        "RealMemory": "1024",
+        "Reason": "pulumi-slurm:update",
+    }
+    cluster.end(SECOND)
+    slurm(cluster, f"scontrol delete nodename={SECOND}")
+    cluster.start_worker(SECOND, REVISION, memory_mib=100_000_000)  # More than the machine has.
+    cluster.wait("it is refused", lambda: "INVALID_REG" in record(cluster).get("State", ""), SECONDS)
+    assert record(cluster)["Reason"].startswith("Low RealMemory")
+    # What the operator does (slurm_operator/actions.py): the record goes as soon as the pod was told to end.
+    cluster.end(SECOND)
+    slurm(cluster, f"scontrol delete nodename={SECOND}")
+    cluster.start_worker(SECOND, REVISION, memory_mib=512)
+    cluster.wait("its own record", lambda: record(cluster).get("RealMemory") == "512", SECONDS)
+    assert record(cluster)["Reason"] == "pulumi-slurm:new"
+    assert "INVALID_REG" not in record(cluster)["State"]
+    assert WORKER in slurm(cluster, "sinfo -h -N -o %N")
