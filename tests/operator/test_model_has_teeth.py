@@ -19,6 +19,7 @@ from tests.operator.test_model import Model
 
 REAL_MOVE, REAL_UPDATES = actions.move, updates.moves
 REAL_PLAN, REAL_RUNG = reactions.plan, reactions._rung
+REAL_MAY_BECOME = slurm_nodes.may_become
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -65,6 +66,9 @@ def a_pod_goes_without_its_drain(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(each, "free", idle)
     for leaving in (replicas, machines):
         patch.setattr(leaving, "free_to_leave", idle)
+    # Nor by the last look, right before it goes.
+    patch.setattr(slurm_nodes, "may_leave", lambda node: not slurm_nodes.has_work(node))
+    patch.setattr(actions, "_may_still_end", lambda node, _: node is None or not slurm_nodes.has_work(node))
 
 
 def a_node_serves_while_its_pod_may_be_evicted(patch: pytest.MonkeyPatch) -> None:
@@ -107,7 +111,11 @@ def nodes_are_given_up_silently(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_nodes_own_drain_is_built_on(patch: pytest.MonkeyPatch) -> None:
+    def unless_drained(node: SlurmNode, reason: str) -> bool:
+        return not slurm_nodes.is_unfit(node) and REAL_MAY_BECOME(node, reason)
+
     patch.setattr(slurm_nodes, "is_held", slurm_nodes.is_drained)
+    patch.setattr(slurm_nodes, "may_become", unless_drained)
 
 
 def what_somebody_said_is_not_asked(patch: pytest.MonkeyPatch) -> None:
