@@ -4,7 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
+
+
+class EveryNode(frozenset[str]):
+    """The nodes of a job of which nobody can read which they are: it may be on any."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __and__(self, other: Set[object]) -> frozenset[str]:
+        return frozenset(str(name) for name in other)
+
+    __rand__ = __and__
+
+
+EVERY_NODE = EveryNode()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -12,7 +27,8 @@ class SlurmNode:
     """A node record of slurmctld; `states` is the base state with its flags, as slurmrestd lists them.
 
     `started` is when its slurmd did, by the node's clock; None before it ever registered. `reason_set`: when its reason
-    was set. `busy`: a job that may have processes names it, as far as jobs were listed.
+    was set. `busy`: a job that may have processes is there, as far as jobs were looked at. `allocated_memory` (MiB) is
+    that of running and suspended jobs.
     """
 
     name: str
@@ -24,11 +40,12 @@ class SlurmNode:
     reason_set: datetime.datetime | None = None
     comment: str = ""
     busy: bool = False
+    allocated_memory: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SlurmJob:
-    """A job of slurmctld's listing; `nodes` are those that it was given; one that `requeues` outlives their loss."""
+    """A job as slurmctld has it; `nodes` are those that it was given; one that `requeues` outlives their loss."""
 
     job_id: int
     states: frozenset[str]
@@ -41,12 +58,13 @@ class SlurmJob:
 class Running:
     """What slurmctld runs with, and since when it has, by its own clock; `parameters` are its SlurmctldParameters.
 
-    `communication` are the words of its CommunicationParameters.
+    `communication` are the words of its CommunicationParameters. `counts_memory`: each job takes memory of its nodes.
     """
 
     parameters: str
     started: datetime.datetime
     communication: frozenset[str] = frozenset()
+    counts_memory: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,11 +76,29 @@ class Unknown:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class TooDeep(Unknown):
+    """The queue is too deep for its jobs to be asked for: that is no failure, and lasts."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Jobs:
+    """Jobs that were looked at one by one; `complete`: all that were asked for, and not only the odd ones of many."""
+
+    jobs: tuple[SlurmJob, ...]
+    complete: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Evidence:
-    """Full listings made after the pass had seen a drain: nodes first, then jobs, so no job can slip between them."""
+    """A full listing of nodes, made after the pass had seen a drain, and after it one of jobs.
+
+    `complete`: all jobs that may have processes are among `jobs`. If not, the records of nodes have to tell, which
+    decisions/evidence.py says why they do.
+    """
 
     nodes: Mapping[str, SlurmNode]
     jobs: tuple[SlurmJob, ...]
+    complete: bool = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import datetime
 from slurm_operator import names
 from slurm_operator.decisions import replicas, updates
 from slurm_operator.seen import (
+    Jobs,
     Machine,
     Pod,
     ReactionPolicy,
@@ -16,6 +17,8 @@ from slurm_operator.seen import (
     SlurmJob,
     SlurmNode,
     Taint,
+    TooDeep,
+    Unknown,
     UpdatePolicy,
 )
 
@@ -57,12 +60,29 @@ class Record:
         self.drained, self.reason, self.user, self.undrained_by = False, "", "", user
 
 
+JOB_STATES = {
+    "RUNNING": "RUNNING",
+    "CONFIGURING": "RUNNING CONFIGURING",
+    "SUSPENDED": "SUSPENDED",
+    "preempted": "SUSPENDED",
+    "stopped": "RUNNING STOPPED",
+    "COMPLETING": "COMPLETED COMPLETING",
+    "requeuing": "PENDING COMPLETING",
+}
+"""How slurmctld lists each."""
+
+
 @dataclasses.dataclass
 class Job:
-    """A job that has a node."""
+    """A job, a task of an array, or a component of a heterogeneous job, that has a node."""
 
     node: str
     state: str = "RUNNING"
+
+    @property
+    def has_cpus(self) -> bool:
+        """A job that an administrator suspends gives its processors up."""
+        return self.state in ("RUNNING", "CONFIGURING", "preempted", "stopped")
 
 
 @dataclasses.dataclass
@@ -88,6 +108,7 @@ class PlayedCluster:
     """One node set with its StatefulSet.
 
     Attributes:
+        is_queue_deep: so many jobs wait that they are not listed.
         foreign: node → reason of a drain that is somebody else's.
         restarts: what NodeSet.status remembers.
     """
@@ -99,6 +120,7 @@ class PlayedCluster:
         self.pods: dict[str, Worker] = {}
         self.records: dict[str, Record] = {}
         self.jobs: list[Job] = []
+        self.is_queue_deep = False
         self.foreign: dict[str, str] = {}
         self.hosts = {f"m-{n}": Host() for n in range(2 * MOST)}
         self.restarts: tuple[Restart, ...] = ()
@@ -251,16 +273,22 @@ class PlayedCluster:
 
     def seen(self, name: str) -> SlurmNode:
         record = self.records[name]
-        # A suspended job's node reads IDLE without processors allocated.
-        running = sum(job.node == name and job.state in ("RUNNING", "CONFIGURING") for job in self.jobs)
-        states = {"MIXED" if running else record.base, "DYNAMIC_NORM"} | ({"DRAIN"} if record.drained else set())
-        states |= {"COMPLETING"} if any(job.node == name and job.state == "COMPLETING" for job in self.jobs) else set()
-        words = (record.reason, record.user, running, record.started, record.since, record.comment)
-        return SlurmNode(name, frozenset(states), *words)
+        there = [job for job in self.jobs if job.node == name]
+        # A suspended job's node reads IDLE.
+        works = any(job.has_cpus and job.state != "preempted" for job in there)
+        states = {"MIXED" if works else record.base, "DYNAMIC_NORM"} | ({"DRAIN"} if record.drained else set())
+        states |= {"COMPLETING"} if any(job.state in ("COMPLETING", "requeuing") for job in there) else set()
+        cpus = sum(job.has_cpus for job in there)
+        words = (record.reason, record.user, cpus, record.started, record.since, record.comment)
+        memory = 100 * sum(job.has_cpus or job.state == "SUSPENDED" for job in there)
+        return SlurmNode(name, frozenset(states), *words, allocated_memory=memory)
 
-    def job_listing(self) -> tuple[SlurmJob, ...]:
-        rows = enumerate(self.jobs)
-        return tuple(SlurmJob(n, frozenset({job.state}), frozenset({"main"}), frozenset({job.node})) for n, job in rows)
+    def job_listing(self) -> Jobs | Unknown:
+        """What jobs there are, unless too many wait."""
+        if self.is_queue_deep:
+            return TooDeep("TooManyJobs", "")
+        rows = [(frozenset(JOB_STATES[job.state].split()), frozenset({job.node})) for job in self.jobs]
+        return Jobs(tuple(SlurmJob(n, states, frozenset({"main"}), nodes) for n, (states, nodes) in enumerate(rows)))
 
     def waited(self, name: str) -> float:
         """Seconds since a node was drained."""

@@ -22,15 +22,15 @@ import pytest
 from hypothesis import stateful
 from hypothesis import strategies as st
 from slurm_operator import actions, lease, names
-from slurm_operator.decisions import machines, reactions, replicas, updates
+from slurm_operator.decisions import evidence, machines, reactions, replicas, updates
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.findings import Finding
 from slurm_operator.decisions.moves import DeletePod, Drain, Move, Purpose, without_conflicts
 from slurm_operator.kubernetes_api import KubernetesError
-from slurm_operator.seen import Evidence, ReactionPolicy, RemovalPolicy, Restart, UpdatePolicy
+from slurm_operator.seen import ReactionPolicy, RemovalPolicy, Restart, UpdatePolicy
 
 from tests.operator.played_clients import LeaseFor, PlayedApi, PlayedRest, finished
-from tests.operator.played_cluster import MOST, UNFIT, Host, Job, PlayedCluster
+from tests.operator.played_cluster import JOB_STATES, MOST, UNFIT, Host, Job, PlayedCluster
 
 LEAST_STEPS = 10_000
 DAY = datetime.timedelta(days=1)
@@ -131,8 +131,17 @@ class Model(stateful.RuleBasedStateMachine):
     def a_job_starts(self, data: st.DataObject, state: str) -> None:
         self.cluster.jobs.append(Job(data.draw(st.sampled_from(self.cluster.usable())), state))
 
+    @stateful.precondition(lambda self: self.cluster.usable())
+    @stateful.rule()
+    def an_array_or_a_heterogeneous_job_starts(self) -> None:
+        self.cluster.jobs += [Job(name) for name in self.cluster.usable()[:3]]
+
+    @stateful.rule()
+    def many_jobs_are_submitted_or_end(self) -> None:
+        self.cluster.is_queue_deep ^= True
+
     @stateful.precondition(lambda self: self.cluster.jobs)
-    @stateful.rule(data=st.data(), state=st.sampled_from(["RUNNING", "SUSPENDED", "COMPLETING", "gone", "gone"]))
+    @stateful.rule(data=st.data(), state=st.sampled_from([*JOB_STATES, "gone", "gone"]))
     def a_job_goes_on(self, data: st.DataObject, state: str) -> None:
         data.draw(st.sampled_from(self.cluster.jobs)).state = state
         self.cluster.jobs = [job for job in self.cluster.jobs if job.state != "gone"]
@@ -237,11 +246,13 @@ class Model(stateful.RuleBasedStateMachine):
             meanwhile: what others do once all is decided.
         """
         cluster, scale = self.cluster, self.cluster.scale()
-        listing, evidence = cluster.listing(lost or set()), None
-        if any(part.needs_evidence(scale, listing) for part in (replicas, updates, machines, reactions)):
-            evidence = Evidence(cluster.listing(lost_later or set()), cluster.job_listing())
-            listing = {**slurm_nodes.with_jobs(listing, evidence.jobs)}
-        plan = reactions.plan(scale, listing, evidence, self.hold)
+        listing, found = cluster.listing(lost or set()), None
+        if evidence.is_needed(scale, listing, self.hold):
+            full = cluster.listing(lost_later or set())
+            found = evidence.build(full, cluster.job_listing(), counts_memory=True)
+            assert found
+            listing = {**evidence.seen_with(listing, found)}
+        plan = reactions.plan(scale, listing, found, self.hold)
         self.told, noted = plan.findings, {*plan.restarts} - {*cluster.restarts}
         lately = {each.node for each in plan.restarts if each.at > cluster.now - reactions.SETTLING}
         away = sorted(lately & {*scale.members()} - {*cluster.working()})
@@ -252,9 +263,9 @@ class Model(stateful.RuleBasedStateMachine):
         for each in noted:
             self.the_ladder_is_climbed(each, plan.restarts)
         moves: list[Move] = [
-            *replicas.moves(scale, listing, evidence),
-            *updates.moves(scale, listing, evidence, self.hold),
-            *machines.moves(scale, listing, evidence),
+            *replicas.moves(scale, listing, found),
+            *updates.moves(scale, listing, found, self.hold),
+            *machines.moves(scale, listing, found),
             *plan.moves,
         ]
         meanwhile()

@@ -225,6 +225,10 @@ def test_a_pod_that_may_be_about_to_register_stays_for_a_while() -> None:
     assert decide(scale(0, 1, [starting]), []) == []
     old = dataclasses.replace(starting, created=NOW - replicas.UNREGISTERED_PATIENCE)
     assert decide(scale(0, 1, [old]), []) == [SetReplicas("cpu", 0, 1, "7")]
+    unlisted = Evidence({}, (), complete=False)
+    assert replicas.moves(scale(0, 1, [old]), {}, unlisted) == [], "only a job itself tells that it is there"
+    pending = dataclasses.replace(old, running=False)
+    assert replicas.moves(scale(0, 1, [pending]), {}, unlisted) == [SetReplicas("cpu", 0, 1, "7")]
 
 
 def test_half_a_listing_removes_nothing() -> None:

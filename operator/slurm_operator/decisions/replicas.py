@@ -90,7 +90,7 @@ class Scale:
 
 def needs_evidence(scale: Scale, nodes: Nodes) -> bool:
     """Whether full listings could lead to a removal; spares them while the first node to go is plainly at work."""
-    if scale.ghosts(nodes):
+    if any(slurm_nodes.is_deletable(nodes[name]) for name in scale.ghosts(nodes)):
         return True
     leaving = scale.leaving()
     return bool(leaving) and (leaving[0] not in nodes or slurm_nodes.looks_idle(nodes[leaving[0]]))
@@ -123,7 +123,7 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
     found += [
         DeleteRecord(name)
         for name in scale.ghosts(evidence.nodes)
-        if name not in busy and not slurm_nodes.has_work(evidence.nodes[name])
+        if name not in busy and slurm_nodes.is_deletable(evidence.nodes[name])
     ]
     return found
 
@@ -196,4 +196,7 @@ def _is_free(scale: Scale, name: str, nodes: Nodes, evidence: Evidence, busy: fr
     pod = scale.pods.get(name)
     if name in busy or name in nodes or (pod is not None and pod.ready):
         return False
-    return pod is None or not pod.running or (pod.created or scale.now) <= scale.now - UNREGISTERED_PATIENCE
+    if pod is None or not pod.running:
+        return True
+    # Without a record only jobs themselves tell that none of them is there.
+    return evidence.complete and (pod.created or scale.now) <= scale.now - UNREGISTERED_PATIENCE

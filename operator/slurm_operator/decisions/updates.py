@@ -44,9 +44,12 @@ def is_outdated(scale: Scale, name: str) -> bool:
     return scale.revision not in ("", scale.pods[name].revision)
 
 
-def needs_evidence(scale: Scale, nodes: Nodes) -> bool:
+def needs_evidence(scale: Scale, nodes: Nodes, hold: str = "") -> bool:
     """Whether full listings could lead to the restart of a pod."""
-    return bool(_stale(scale, nodes)) or any(name not in nodes or _looks_free(nodes[name]) for name in outdated(scale))
+    if hold:
+        return False
+    moving = [name not in nodes or _looks_free(nodes[name]) for name in _to_move(scale)]
+    return any(moving) or any(slurm_nodes.looks_idle(nodes[name]) for name in _stale(scale, nodes))
 
 
 def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "") -> list[Move]:
