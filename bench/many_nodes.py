@@ -93,17 +93,17 @@ def _at(size: int, folder: Path, image: Path) -> Values:
         workloads = FakeWorkloads(world)
         for _ in range(3):
             workloads._step()
-        _give_machines(world, [f"cpu-{ordinal}" for ordinal in range(size)])
+        give_machines(world, [f"cpu-{ordinal}" for ordinal in range(size)])
         slurm.make_nodes("cpu", size)
         idle = _calls_of(admin, STEADY_SECONDS / 6, lambda: 0)[0] * 6
         with operator(world, folder, server.kubeconfig, port) as process:
             world.wait("Available", "True", seconds=300)
             world.wait("Progressing", "False", seconds=300)
-            before = _passes(port)
-            asked, rest = _calls_of(admin, STEADY_SECONDS, lambda: _sum(port, r"rest_seconds_count\{.*\}"))
-            after = _passes(port)
+            before = passes(port)
+            asked, rest = _calls_of(admin, STEADY_SECONDS, lambda: total_of(port, r"rest_seconds_count\{.*\}"))
+            after = passes(port)
             heals = sorted(_heal(world, turn) for turn in range(EDITS))
-            drains = sorted(each for _ in range(DRAINS // DRAINED_AT_ONCE) for each in _drains(world, slurm))
+            drains = sorted(each for _ in range(DRAINS // DRAINED_AT_ONCE) for each in drains_told(world, slurm))
             status = Path(f"/proc/{process.pid}/status").read_text()
     resident, most = (int(re.findall(rf"{key}:\s+(\d+)", status)[0]) / 1024 for key in ("VmRSS", "VmHWM"))
     minute = 60 / STEADY_SECONDS
@@ -112,18 +112,18 @@ def _at(size: int, folder: Path, image: Path) -> Values:
         "memory": (most, {"now": resident}),
         "calls to the API server, a minute": ((asked - idle) * minute, {}),
         "calls to slurmrestd, a minute": (rest * minute, {}),
-        "heal p99": _percentile(heals),
-        "reaction to a drain p99": _percentile(drains),
+        "heal p99": percentile(heals),
+        "reaction to a drain p99": percentile(drains),
     }
 
 
-def _percentile(taken: list[float]) -> tuple[float, dict[str, float]]:
+def percentile(taken: list[float]) -> tuple[float, dict[str, float]]:
     """The p99 by nearest rank, no interpolation between two slow ones; seconds come sorted."""
     rank = math.ceil(0.99 * len(taken)) - 1
     return taken[rank], {"p50": statistics.median(taken), "slowest": taken[-1], "n": len(taken)}
 
 
-def _give_machines(world: World, pods: list[str]) -> None:
+def give_machines(world: World, pods: list[str]) -> None:
     """A Kubernetes node for each pod, which is well."""
     ready = {"type": "Ready", "status": "True", "reason": "Bench", "message": ""}
     for pod in pods:
@@ -147,13 +147,13 @@ def _requests(admin: Admin) -> float:
     return sum(float(value) for value in re.findall(r"^apiserver_request_total\{.*\} (\S+)$", page, re.MULTILINE))
 
 
-def _passes(port: int) -> tuple[float, float]:
+def passes(port: int) -> tuple[float, float]:
     """How many passes there were, and how many seconds they took."""
-    count, total = (_sum(port, rf'pass_seconds_{key}\{{.*subject="slurm".*\}}') for key in ("count", "sum"))
-    return count, total
+    count, seconds = (total_of(port, rf'pass_seconds_{key}\{{.*subject="slurm".*\}}') for key in ("count", "sum"))
+    return count, seconds
 
 
-def _sum(port: int, rows: str) -> float:
+def total_of(port: int, rows: str) -> float:
     """Some of the operator's own metrics together."""
     page = httpx.get(f"http://127.0.0.1:{port}/metrics").text
     return sum(map(float, re.findall(rf"^pulumi_slurm_{rows} (\S+)$", page, re.MULTILINE)))
@@ -170,7 +170,7 @@ def _heal(world: World, turn: int) -> float:
     return taken
 
 
-def _drains(world: World, slurm: RealSlurm) -> list[float]:
+def drains_told(world: World, slurm: RealSlurm) -> list[float]:
     """Seconds from each of some nodes' drains of themselves until the operator's status counts it."""
     began: list[float] = []
     told: list[float] = []
@@ -179,17 +179,18 @@ def _drains(world: World, slurm: RealSlurm) -> list[float]:
         if len(began) < DRAINED_AT_ONCE and time.monotonic() > (began or [0])[-1] + 0.3:
             slurm.drain(f"cpu-{len(began)}", REASON)
             began.append(time.monotonic())
-        told += [time.monotonic()] * (_drained(world) - len(told))
+        told += [time.monotonic()] * (drained(world) - len(told))
         if time.monotonic() > deadline:
             raise TimeoutError(f"the operator tells of {len(told)} of {len(began)} drained nodes")
         time.sleep(0.03)  # The grain of what is measured: looking without a pause would load the API server.
     for node in range(DRAINED_AT_ONCE):
         slurm.undrain(f"cpu-{node}")
-    until(lambda: _drained(world) == 0, "the drains' end is told", 60)
+    until(lambda: drained(world) == 0, "the drains' end is told", 60)
     return [end - begin for begin, end in zip(began, told, strict=True)]
 
 
-def _drained(world: World) -> int:
+def drained(world: World) -> int:
+    """How many nodes the status counts as drained."""
     return int(world.get("slurmclusters", "test")["status"]["nodes"]["drained"])
 
 

@@ -85,6 +85,11 @@ def write_report(parts: Mapping[str, list[Measurement]], folder: Path) -> None:
             "",
             "![time, memory, calls and latencies of the operator over 10, 100 and 1,000 nodes](benchmarks-nodes.svg)",
             "",
+            "The operator, slurmctld and slurmrestd with more waiting jobs, of ten nodes (the deepest queue is",
+            "measured by `python3 -m devcluster bench deepest-queue` alone):",
+            "",
+            "![times and memory over the number of waiting jobs](benchmarks-queues.svg)",
+            "",
         ]
     )
     (folder / "benchmarks.md").write_text(page)
@@ -101,10 +106,10 @@ def plot(measurements: list[Measurement], file: Path) -> None:
     from matplotlib import pyplot
 
     mpl.rcParams["svg.hashsalt"] = "pulumi-slurm"
-    bounded = [m for m in measurements if m.bound is not None]
+    bounded = [m for m in measurements if m.bound]  # Nothing is a share of zero.
     figure, axes = pyplot.subplots(figsize=(8, 0.5 * len(bounded) + 1.2))
     names = [m.name for m in bounded][::-1]
-    shares = [m.value / m.bound for m in bounded if m.bound is not None][::-1]
+    shares = [m.value / m.bound for m in bounded if m.bound][::-1]
     axes.barh(names, shares, color=["#2f6f4f" if share <= 1 else "#b03a2e" for share in shares])
     axes.axvline(1, color="black", linewidth=1)
     axes.set_xlabel("measured ÷ bound")

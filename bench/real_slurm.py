@@ -7,9 +7,11 @@ slurmctld pings them never, so that thousands cost nothing but their records.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,7 +26,25 @@ from tests.unit.samples import SMALL, changed
 _API = "/slurm/v0.0.45"
 _USER = 64030
 _ENTRY = "/usr/bin/python3 -m slurm_node controller"
-_PATH = "/opt/slurm/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PATH = "/opt/slurm/bin:/opt/slurm/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+# A slurmd takes its name from the host's.
+_REGISTER = """
+register() {
+    install -m 600 /run/secrets/slurm/slurm.key /run/slurmd.key
+    export SLURM_SACK_KEY=/run/slurmd.key
+    mount -t tmpfs spool /var/spool/slurmd
+    for number in $(seq 0 $(($2 - 1))); do
+        hostname "$1-$number"
+        slurmd -D -Z -f /etc/slurm/slurm.conf --conf "CPUs=8 RealMemory=1000 Feature=$1" >/run/slurmd.log 2>&1 &
+        for _ in $(seq 100); do
+            scontrol show node "$1-$number" 2>/dev/null | grep -q State=IDLE && break
+            sleep 0.1
+        done
+        kill -9 $!
+    done
+}
+"""
 
 # As the image's pods have it; the shell stays root, since who changes its user outlives its parent's end.
 _PODS = """
@@ -51,14 +71,16 @@ class RealSlurm:
         image: the slurm image's root.
         folder: configuration, keys and log lie in it.
         key: signs tokens (HS256).
+        options: lines that slurm.conf has besides.
     """
 
-    def __init__(self, image: Path, folder: Path, key: bytes) -> None:
+    def __init__(self, image: Path, folder: Path, key: bytes, options: str = "") -> None:
         self._image = str(image)
         self._key, self._log = key, folder / "slurm.log"
         port, rest = free_ports(2)
         self.url = f"http://127.0.0.1:{rest}"
         self.files = _configuration(port)
+        self.files["slurm.conf"] += options
         for name, contents in (("config", {**self.files}), ("keys", {"slurm.key": os.urandom(64), "jwt.key": key})):
             (folder / name).mkdir(parents=True)
             for file, content in contents.items():
@@ -90,6 +112,11 @@ class RealSlurm:
         conf = f"NodeName={names} CPUs=8 RealMemory=1000 Feature={node_set} State=EXTERNAL"
         self._call("POST", "/new/node/", {"node_conf": conf})
 
+    def register_nodes(self, node_set: str, count: int) -> None:
+        """Nodes <set>-0 … each of which a slurmd made that has ended since: slurmctld keeps them for SlurmdTimeout."""
+        asked = f"{_REGISTER}register {node_set} {count}"
+        self._run(["nsenter", "-t", self._first(), "-m", "-p", "unshare", "--uts", "--mount"], asked)
+
     def drain(self, node: str, reason: str) -> None:
         """As root, which health checks are."""
         self._call("POST", f"/node/{node}", {"state": ["DRAIN"], "reason": reason})
@@ -98,11 +125,44 @@ class RealSlurm:
         """Lift a drain."""
         self._call("POST", f"/node/{node}", {"state": ["UNDRAIN"]})
 
+    def submit(self, count: int, name: str) -> None:
+        """So many jobs that wait for a release, each with a record of its own."""
+        job = {"name": name, "partition": "main", "hold": True, "current_working_directory": "/"}
+        body = {"script": "#!/bin/sh\n", "job": {**job, "environment": ["PATH=/bin"]}}
+        with httpx.Client(timeout=60, trust_env=False) as client, ThreadPoolExecutor(8) as threads:
+            for _ in threads.map(lambda _: self._call("POST", "/job/submit", body, client), range(count)):
+                pass
+
+    def memory(self, daemon: str) -> tuple[float, float]:
+        """MiB that slurmctld or slurmrestd keeps now, and had at most."""
+        status = (self._daemon(daemon) / "status").read_text()
+        now, most = (int(re.findall(rf"{key}:\s+(\d+)", status)[0]) / 1024 for key in ("VmRSS", "VmHWM"))
+        return now, most
+
+    def forget_peaks(self) -> None:
+        """Count what a daemon had at most from now on (proc(5), clear_refs)."""
+        for daemon in ("slurmctld", "slurmrestd"):
+            (self._daemon(daemon) / "clear_refs").write_text("5")
+
+    def _daemon(self, name: str) -> Path:
+        below, found = [str(self._process.pid)], []
+        while below:
+            process = Path("/proc", below.pop())
+            below += (process / "task" / process.name / "children").read_text().split()
+            found += [process] if (process / "comm").read_text().strip() == name else []
+        return found[0]
+
     def command(self, line: str) -> str:
         """What a line of shell, with Slurm's commands, prints beside the daemons."""
-        first = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()[0]
-        inside = ["nsenter", "-t", first, "-m", "-p", "chroot", self._image, "env", "-i", f"PATH={_PATH}", "sh", "-c"]
-        done = subprocess.run([*inside, line], capture_output=True, text=True, timeout=120, check=False)
+        return self._run(["nsenter", "-t", self._first(), "-m", "-p"], line)
+
+    def _first(self) -> str:
+        """The process that has the others' file system."""
+        return Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()[0]
+
+    def _run(self, inside: list[str], line: str) -> str:
+        chroot = ["chroot", self._image, "env", "-i", f"PATH={_PATH}", "sh", "-c", line]
+        done = subprocess.run([*inside, *chroot], capture_output=True, text=True, timeout=120, check=False)
         if done.returncode:
             raise RuntimeError(f"{line}: {done.stderr[-1000:]}")
         return done.stdout
@@ -120,11 +180,12 @@ class RealSlurm:
                     ) from error
                 time.sleep(0.2)  # Slurm tells nobody that it answers.
 
-    def _call(self, method: str, path: str, body: Mapping[str, Any] | None) -> None:
+    def _call(self, method: str, path: str, body: Mapping[str, Any] | None, client: httpx.Client | None = None) -> None:
         now = int(time.time())
         token = jwt.encode({"iat": now - 5, "exp": now + 60, "sun": "root"}, self._key, algorithm="HS256")
         headers = {"X-SLURM-USER-TOKEN": token}
-        answer = httpx.request(method, self.url + _API + path, json=body, headers=headers, timeout=30, trust_env=False)
+        asked = client or httpx.Client(timeout=30, trust_env=False)
+        answer = asked.request(method, self.url + _API + path, json=body, headers=headers)
         if answer.is_error or answer.json().get("errors"):
             raise RuntimeError(f"{method} {path}: {answer.status_code} {answer.text[:1000]}")
 

@@ -32,7 +32,11 @@ def controller_resources() -> PodResources:
 
 
 def rest_resources() -> PodResources:
-    """The default for slurmrestd: it held 142 MB after listings of 1,000 nodes."""
+    """The default for slurmrestd: 142 MB for listings of 1,000 nodes, and 22 MiB for the states of 10,000 jobs.
+
+    `bench/queues.py` holds what the operator makes of it to 256 MiB. The rest is for users: a job that is read in full
+    takes 140 KiB.
+    """
     return PodResources(cpu="100m", memory="512Mi")
 
 

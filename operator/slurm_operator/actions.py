@@ -15,7 +15,7 @@ from slurm_operator.decisions.findings import Finding
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.lease import Lease
 from slurm_operator.observe import CUSTOM_API
-from slurm_operator.seen import Cluster, SlurmNode
+from slurm_operator.seen import Cluster, SlurmJob, SlurmNode, Unknown
 from slurm_operator.slurm_rest import SlurmError, SlurmRest, Trouble
 
 log = logging.getLogger(__name__)
@@ -44,14 +44,32 @@ async def attempt(api: KubernetesApi, body: Object, kind: str, work: Awaitable[s
 
 
 async def carry_out(
-    api: KubernetesApi, rest: SlurmRest, lease: Lease, body: Object, decided: moves.Move
+    api: KubernetesApi,
+    rest: SlurmRest,
+    lease: Lease,
+    body: Object,
+    decided: moves.Move,
+    jobs: tuple[SlurmJob, ...] | Unknown = (),
 ) -> list[Finding]:
-    """Attempt a decision about what `body` declares."""
-    return await attempt(api, body, moves.kind(decided), move(api, rest, lease, decided))
+    """Attempt a decision about what `body` declares; `jobs` are for words."""
+    return await attempt(api, body, moves.kind(decided), move(api, rest, lease, decided, jobs))
 
 
-async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: moves.Move) -> str:
+async def move(
+    api: KubernetesApi,
+    rest: SlurmRest,
+    lease: Lease,
+    decided: moves.Move,
+    jobs: tuple[SlurmJob, ...] | Unknown = (),
+) -> str:
     """Carry out one decision about a node set, or slurmctld.
+
+    Args:
+        api: the API server.
+        rest: the cluster's slurmrestd.
+        lease: ours.
+        decided: what to do.
+        jobs: what is known of jobs that have processes, to say what becomes of those that a node loses.
 
     Returns:
         A sentence about what was done, empty if there was nothing to do any more.
@@ -105,10 +123,9 @@ async def move(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: moves
             now = await rest.node(name)
             if now is None or not slurm_nodes.is_our_drain(now, *slurm_nodes.WAITING_REASONS):
                 return ""
-            taken = [job for job in await rest.jobs() if name in slurm_nodes.busy_nodes([job])]
             lease.check()
             await rest.take_down(name, f"{now.reason}{names.DEADLINE_PASSED}")
-            return f"took the jobs of {name}, its deadline has passed: {deletion.fates(taken)}"
+            return f"took the jobs of {name}, its deadline has passed: {deletion.fates(jobs, name)}"
         case moves.Comment(node=name):
             now = await rest.node(name)
             if now is None or (now.comment and not now.comment.startswith(names.NODE_REASON)):

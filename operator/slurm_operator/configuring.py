@@ -10,6 +10,7 @@ import time
 from slurm_operator import actions, metrics, rehearsal
 from slurm_operator.decisions import config, daemons
 from slurm_operator.decisions.findings import Finding, Findings, shown
+from slurm_operator.job_listing import JobListing
 from slurm_operator.kubernetes_api import KubernetesApi, Object
 from slurm_operator.lease import Lease
 from slurm_operator.seen import Kubernetes, Nodes, Running, SlurmJob, Unknown
@@ -151,6 +152,20 @@ class Configuration:
         grown = min(pause * 2, _LONGEST_PAUSE_SECONDS) if known == content else _FIRST_PAUSE_SECONDS
         self._told = (content, now, grown)
         return True
+
+
+async def jobs(
+    rest: SlurmRest, listing: JobListing, seen: Kubernetes, running: Running | Unknown
+) -> tuple[SlurmJob, ...] | Unknown:
+    """The jobs that wait or run, if a decision about the configuration hangs on them; none if it does not."""
+    wanted, active = seen.wanted_config, seen.active_config
+    if wanted is None or active is None or isinstance(running, Unknown):
+        return ()
+    try:
+        known = frozenset() if config.is_read(active, running) else await rest.partitions()
+    except SlurmError as error:
+        return Unknown(error.reason, str(error))
+    return await listing.alive(rest) if config.jobs_needed(wanted, active, known) else ()
 
 
 async def running(rest: SlurmRest) -> Running | Unknown:

@@ -10,13 +10,35 @@ import time
 from collections.abc import Iterable, Mapping
 
 from slurm_operator import actions, metrics, names, report
-from slurm_operator.decisions import deletion, machines, reactions, records, replicas, serving, status, updates
-from slurm_operator.decisions import nodes as slurm_nodes
+from slurm_operator.decisions import (
+    deletion,
+    evidence,
+    machines,
+    reactions,
+    records,
+    replicas,
+    serving,
+    status,
+    updates,
+)
 from slurm_operator.decisions.findings import Finding, Findings
-from slurm_operator.decisions.moves import Move, SetReplicas, without_conflicts
+from slurm_operator.decisions.moves import Move, SetReplicas, TakeJobs, without_conflicts
+from slurm_operator.job_listing import JobListing
 from slurm_operator.kubernetes_api import KubernetesApi, Object
 from slurm_operator.lease import Lease
-from slurm_operator.seen import Evidence, Machines, Nodes, NodeSet, Pod, SlurmJob, Unknown, Workload
+from slurm_operator.seen import (
+    Evidence,
+    Jobs,
+    Machines,
+    Nodes,
+    NodeSet,
+    Pod,
+    Running,
+    SlurmJob,
+    TooDeep,
+    Unknown,
+    Workload,
+)
 from slurm_operator.slurm_rest import SlurmError, SlurmRest
 
 log = logging.getLogger(__name__)
@@ -25,13 +47,13 @@ MOVES_PER_PASS = 50
 """A pass stays short; the next one goes on."""
 
 RECORDS_SECONDS = 10.0
-"""Between looks whether a record may go that a job names, perhaps for days: each look lists all jobs."""
+"""Between looks whether a record may go that a job names, perhaps for days."""
 _NOT_ASKED = Unknown("NotAsked", "jobs were not listed")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Slurm:
-    """What one pass knows of Slurm."""
+    """What one pass knows of Slurm; `jobs` are those that may have processes."""
 
     nodes: Nodes | Unknown
     jobs: tuple[SlurmJob, ...] | Unknown = _NOT_ASKED
@@ -53,9 +75,10 @@ class Served:
 class NodeSets:
     """The node sets of one namespace."""
 
-    def __init__(self, api: KubernetesApi, lease: Lease) -> None:
+    def __init__(self, api: KubernetesApi, lease: Lease, listing: JobListing) -> None:
         self._api = api
         self._lease = lease
+        self._listing = listing
         self._told: dict[str, dict[tuple[str, str], Finding]] = {}
         self._looked = -math.inf
 
@@ -67,7 +90,7 @@ class NodeSets:
         workloads: Mapping[str, Workload],
         pods: Mapping[str, Pod],
         *,
-        jobs_needed: bool,
+        running: Running | Unknown,
         cluster_stays: bool,
         hold: str = "",
         repairs_held: bool = True,
@@ -81,7 +104,7 @@ class NodeSets:
             bodies: at least their resources, by name.
             workloads: the namespace's StatefulSets.
             pods: the cluster's pods.
-            jobs_needed: whether somebody else needs the listing of jobs.
+            running: what slurmctld runs with.
             cluster_stays: whether their SlurmCluster is there.
             hold: why no pod may be restarted for an update; empty if it may.
             repairs_held: whether that holds up repairs, too; else pods of the current template are repaired.
@@ -90,8 +113,8 @@ class NodeSets:
         found = list(node_sets)
         now = datetime.datetime.now(datetime.UTC)
         scales = {each.name: serving.scale(each, workloads, pods, now, known_machines) for each in found}
-        jobs_needed = jobs_needed or any(each.deleting for each in found)
-        slurm = await self._look(rest, [scale for scale in scales.values() if scale], jobs_needed=jobs_needed)
+        shown = [scale for scale in scales.values() if scale]
+        slurm = await self._look(rest, shown, running, hold, jobs_told=any(each.deleting for each in found))
         problems: list[Finding] = []
         waits: dict[str, Finding] = {}
         plans: dict[str, reactions.Plan] = {}
@@ -185,6 +208,31 @@ class NodeSets:
         subject = f"{what.reason}.{what.node}".rstrip(".")
         await report.standing_event(self._api, self._lease, body, subject, what.reason, message, warning=warning)
 
+    async def _look(
+        self, rest: SlurmRest, scales: list[replicas.Scale], running: Running | Unknown, hold: str, *, jobs_told: bool
+    ) -> Slurm:
+        """See Slurm: one listing of nodes, and more only if a decision hangs on it; what was seen of nodes stays."""
+        try:
+            nodes = await rest.nodes(full=False)
+        except SlurmError as error:
+            return Slurm(Unknown(error.reason, str(error)))
+        due = time.monotonic() >= self._looked + RECORDS_SECONDS
+        if not any(evidence.is_needed(scale, nodes, hold, records_due=due) for scale in scales):
+            return Slurm(nodes, _known(await self._listing.with_processes(rest)) if jobs_told else _NOT_ASKED)
+        try:
+            full = await rest.nodes(full=True)
+        except SlurmError as error:
+            log.warning("no full listing of nodes, so that nothing is removed: %s", error)
+            return Slurm(nodes, Unknown(error.reason, str(error)))
+        # Jobs after nodes: none can slip between them.
+        jobs = await self._listing.with_processes(rest)
+        names_needed = any(records.needs_names(scale, nodes) for scale in scales)
+        named = await self._listing.named(rest) if names_needed else None
+        self._looked = time.monotonic()
+        memory = isinstance(running, Running) and running.counts_memory
+        built = evidence.build(full, jobs, counts_memory=memory, named=named)
+        return Slurm(nodes if built is None else evidence.seen_with(nodes, built), _known(jobs), built)
+
     async def _move(
         self,
         rest: SlurmRest,
@@ -206,11 +254,14 @@ class NodeSets:
                 *(plan.moves if plan else ()),
             ]
         problems: list[Finding] = []
+        jobs = slurm.jobs
+        if jobs is _NOT_ASKED and any(isinstance(each, TakeJobs) for each in moves):
+            jobs = _known(await self._listing.with_processes(rest))
         for done, decided in enumerate(without_conflicts(machines.without_early_undrains(scale, moves))):
             # Refusals cost little and may last: they take no other move's place.
             if done - len(problems) >= MOVES_PER_PASS:
                 break
-            failed = await actions.carry_out(self._api, rest, self._lease, body, decided)
+            failed = await actions.carry_out(self._api, rest, self._lease, body, decided, jobs)
             problems += failed
             if any(each.reason != actions.REFUSED for each in failed):
                 break  # Nobody answers; to ask for every move would cost a deadline each.
@@ -219,17 +270,9 @@ class NodeSets:
                 metrics.REPLICA_MOVES.labels(direction).inc(abs(decided.replicas - decided.was))
         return problems
 
-    async def _look(self, rest: SlurmRest, scales: list[replicas.Scale], *, jobs_needed: bool) -> Slurm:
-        """See Slurm: one listing of nodes, and the expensive listings only if a decision hangs on them."""
-        parts = [replicas, updates, machines, reactions]
-        parts += [records] if time.monotonic() >= self._looked + RECORDS_SECONDS else []
-        try:
-            nodes = await rest.nodes(full=False)
-            if any(part.needs_evidence(scale, nodes) for scale in scales for part in parts):
-                full, jobs = await rest.nodes(full=True), await rest.jobs()
-                evidence = Evidence(full, jobs, records.named(jobs, await rest.reserved()))
-                self._looked = time.monotonic()
-                return Slurm(slurm_nodes.with_jobs(nodes, evidence.jobs), evidence.jobs, evidence)
-            return Slurm(nodes, await rest.jobs() if jobs_needed else _NOT_ASKED)
-        except SlurmError as error:
-            return Slurm(Unknown(error.reason, str(error)))
+
+def _known(jobs: Jobs | Unknown) -> tuple[SlurmJob, ...] | Unknown:
+    """Jobs as far as they are all there; what lacks some names none."""
+    if isinstance(jobs, Unknown) or jobs.complete:
+        return jobs if isinstance(jobs, Unknown) else jobs.jobs
+    return TooDeep("TooManyJobs", "too many jobs run to look at each")

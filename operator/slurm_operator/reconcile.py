@@ -12,6 +12,7 @@ from slurm_operator.decisions import accounting, config, daemons, deletion, serv
 from slurm_operator.decisions.findings import Finding, Findings
 from slurm_operator.decisions.pace import Pace
 from slurm_operator.healing import Healer
+from slurm_operator.job_listing import JobListing
 from slurm_operator.kubernetes_api import KubernetesApi, Object
 from slurm_operator.lease import Lease
 from slurm_operator.mirror import Mirror, Watch
@@ -43,7 +44,8 @@ class Reconciler:
         self._image = image
         self._authority_file = authority_file
         self._rest: SlurmRest | None = None
-        self._node_sets = node_sets.NodeSets(api, lease)
+        self._jobs = JobListing()
+        self._node_sets = node_sets.NodeSets(api, lease, self._jobs)
         self._configuration = configuring.Configuration(api, lease)
         self._administrators = administrators.Administrators(api, lease)
         self._mirror = Mirror(api, wake, observe.machine_shape)
@@ -76,13 +78,12 @@ class Reconciler:
         rest = await self._client(seen.cluster.rest_url)
         moved = await self._move_controller(rest, body, seen)
         running = await configuring.running(rest)
-        jobs_needed = config.jobs_needed(seen.wanted_config, seen.active_config, running)
         mine = [each for each in seen.node_sets if serving.refusal(seen, each) is None]
         healing = self._healer.condition
         died = healing.message if healing and healing.reason in ("UpdateFailed", "LedgerMissing") else ""
         served = await self._node_sets.serve(
             *(rest, mine, set_bodies, seen.workloads, seen.pods),
-            jobs_needed=jobs_needed,
+            running=running,
             cluster_stays=True,
             hold=daemons.holds_workers(seen, running, died),
             repairs_held=not died,
@@ -93,7 +94,9 @@ class Reconciler:
         # A slurmctld of the declared template comes first: it may know keys, or accounting, that the old one does not.
         old = daemons.is_controller_old(seen)
         declared = seen.ledger_revision == seen.cluster.revision and not drifted and not old
-        jobs = slurm.nodes if isinstance(slurm.nodes, Unknown) else slurm.jobs
+        jobs = (
+            slurm.nodes if isinstance(slurm.nodes, Unknown) else await configuring.jobs(rest, self._jobs, seen, running)
+        )
         found, closed = await self._configuration.bring(rest, body, seen, running, jobs, declared=declared)
         found.add(self._configuration.judge_nodes(slurm.nodes, running))
         found.wrong += moved
@@ -133,7 +136,7 @@ class Reconciler:
             workloads, pods = await observe.workloads(self._api, cluster)
             rest = await self._client(url)
             done = await self._node_sets.serve(
-                rest, group, bodies, workloads, pods, jobs_needed=False, cluster_stays=False
+                *(rest, group, bodies, workloads, pods), running=await configuring.running(rest), cluster_stays=False
             )
             for each in group:
                 if each.name in done.waits:

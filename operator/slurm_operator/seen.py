@@ -4,7 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
+
+
+class EveryNode(frozenset[str]):
+    """The nodes of a job of which nobody can read which they are: it may be on any."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __and__(self, other: Set[object]) -> frozenset[str]:
+        return frozenset(str(name) for name in other)
+
+    __rand__ = __and__
+
+
+EVERY_NODE = EveryNode()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,7 +36,8 @@ class SlurmNode:
     """A node record of slurmctld; `states` is the base state with its flags, as slurmrestd lists them.
 
     `started` is when its slurmd did, by the node's clock; None before it ever registered. `reason_set`: when its reason
-    was set. `busy`: a job that may have processes names it, as far as jobs were listed. `facts`: what its record says.
+    was set. `busy`: a job that may have processes is there, as far as jobs were looked at. `facts`: what its record
+    says. `allocated_memory` (MiB) is that of running and suspended jobs.
     """
 
     name: str
@@ -34,11 +50,12 @@ class SlurmNode:
     comment: str = ""
     busy: bool = False
     facts: Facts | None = None
+    allocated_memory: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SlurmJob:
-    """A job of slurmctld's listing; `nodes` are those that it was given; one that `requeues` outlives their loss.
+    """A job as slurmctld has it; `nodes` are those that it was given; one that `requeues` outlives their loss.
 
     `names` are nodes that its user asked for or excluded: it can't do without their records.
     """
@@ -55,12 +72,13 @@ class SlurmJob:
 class Running:
     """What slurmctld runs with, and since when it has, by its own clock; `parameters` are its SlurmctldParameters.
 
-    `communication` are the words of its CommunicationParameters.
+    `communication` are the words of its CommunicationParameters. `counts_memory`: each job takes memory of its nodes.
     """
 
     parameters: str
     started: datetime.datetime
     communication: frozenset[str] = frozenset()
+    counts_memory: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,15 +101,31 @@ class Named:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Evidence:
-    """Full listings made after the pass had seen a drain: nodes first, then jobs, so no job can slip between them.
+class TooDeep(Unknown):
+    """The queue is too deep for its jobs to be asked for: that is no failure, and lasts."""
 
-    `named` is None as long as not all jobs and reservations were listed: then no record may go.
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Jobs:
+    """Jobs that were looked at one by one; `complete`: all that were asked for, and not only the odd ones of many."""
+
+    jobs: tuple[SlurmJob, ...]
+    complete: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Evidence:
+    """A full listing of nodes, made after the pass had seen a drain, and after it one of jobs.
+
+    `named` is None as long as not all jobs and reservations were looked at: then no record may go. `complete`: all
+    jobs that may have processes are among `jobs`. If not, the records of nodes have to tell; decisions/evidence.py says
+    why they do.
     """
 
     nodes: Mapping[str, SlurmNode]
     jobs: tuple[SlurmJob, ...]
     named: Named | None = None
+    complete: bool = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -47,6 +47,13 @@ class FakeSlurm:
         self.calls: list[tuple[str, str]] = []
         self.not_modified = 0
         self.killed: list[int] = []
+        self.deep = 0
+        """So many more jobs wait, which nobody may list."""
+        self.jobs_fail = False
+        self.kept: set[str] = set()
+        """Nodes whose records are not deleted."""
+        self.memory = False
+        """Whether memory is a consumable resource, which a suspended job keeps."""
         self._released = threading.Event()
 
     def register(self, name: str, *, features: tuple[str, ...] = (), new: bool = False) -> None:
@@ -62,6 +69,7 @@ class FakeSlurm:
                 "reason": ("" if down else known["reason"]) if known else "pulumi-slurm:new" * new,
                 "reason_set_by_user": ("" if down else known["reason_set_by_user"]) if known else "root" * new,
                 "alloc_cpus": 0,
+                "alloc_memory": 0,
                 "comment": known["comment"] if known else "",
                 "features": list(features),
                 "partitions": ["main"],
@@ -115,6 +123,7 @@ class FakeSlurm:
                     self.killed += [] if job["requeue"] else [job["job_id"]]
             record = self.nodes[name]
             record["alloc_cpus"], record["state"] = 0, ["DOWN", *record["state"][1:]]
+            record["alloc_memory"] = 0
             record["reason"], record["reason_set_by_user"] = reason, user
             record["reason_changed_at"] = {"set": True, "infinite": False, "number": int(time.time())}
             self._changed()
@@ -156,6 +165,7 @@ class FakeSlurm:
             if node:
                 record = self.nodes[node]
                 record["alloc_cpus"] = 1 if state == "RUNNING" else 0
+                record["alloc_memory"] = 100 * (self.memory and state in ("RUNNING", "SUSPENDED", "CONFIGURING"))
                 record["state"] = ["MIXED" if state == "RUNNING" else "IDLE", *record["state"][1:]]
             self._changed()
             return number
@@ -168,6 +178,7 @@ class FakeSlurm:
             if job["nodes"]:
                 record = self.nodes[job["nodes"]]
                 record["alloc_cpus"], record["state"] = 0, ["IDLE", *record["state"][1:]]
+                record["alloc_memory"] = 0
             self._changed()
 
     def changes(self) -> list[tuple[str, str]]:
@@ -272,6 +283,7 @@ class _Handler(BaseHTTPRequestHandler):
             return 200, fine
         if (method, path) == ("GET", "/conf"):
             shown = {"SlurmctldParameters": slurm.parameters, "CommunicationParameters": slurm.communication}
+            shown["SelectTypeParameters"] = ["CR_CORE_MEMORY"] if slurm.memory else ["CR_CORE"]
             return 200, {"slurm_conf": shown, "slurm_conf_meta": {"BOOT_TIME": slurm.started}, **fine}
         if path == "/slurmdb/v0.0.45/users/":
             slurm.levels |= {each["name"]: each["administrator_level"][0] for each in (body or {"users": []})["users"]}
@@ -279,12 +291,27 @@ class _Handler(BaseHTTPRequestHandler):
             return 200, {**({} if body else {"users": users}), **fine}
         if path.startswith("/partition"):
             return self._partition(path, body)
-        if (method, path) == ("GET", "/jobs/"):
-            backfill = {"set": True, "infinite": False, "number": 0}
-            return 200, {"jobs": list(slurm.jobs.values()), "last_backfill": backfill, "last_update": stamp, **fine}
         if (method, path) == ("GET", "/reservations/"):
             listed = [{"name": name, "node_list": nodes} for name, nodes in slurm.reservations.items()]
             return 200, {"reservations": listed, "last_update": stamp, **fine}
+        if (method, path) == ("GET", "/diag/"):
+            pending = sum(job["job_state"] == ["PENDING"] for job in slurm.jobs.values())
+            counts = {
+                "jobs_pending": pending + slurm.deep,
+                "jobs_running": len(slurm.jobs) - pending,
+                "job_states_ts": stamp,
+            }
+            return 200, {"statistics": counts, **fine}
+        if slurm.jobs_fail and path.startswith("/jobs/"):
+            return 500, error("Failure to query jobs", 9000, "Something odd")
+        if (method, path) == ("GET", "/jobs/state/"):
+            states = [{"job_id": str(job["job_id"]), "state": job["job_state"]} for job in slurm.jobs.values()]
+            return 200, {"jobs": states, **fine}
+        if path.startswith("/job/"):
+            job = slurm.jobs.get(int(path.removeprefix("/job/")))
+            if job is None:
+                return 404, error("Unable to query JobId=" + path[5:], 2017, "Invalid job id specified")
+            return 200, {"jobs": [job], "last_backfill": _NEVER, "last_update": stamp, **fine}
         if (method, path) == ("GET", "/nodes/"):
             # slurmctld's own test, with its resolution of a second.
             if "update_time" in query and int(query["update_time"][0]) - 1 >= slurm.last_update:
@@ -301,7 +328,7 @@ class _Handler(BaseHTTPRequestHandler):
         if record is None:
             return 422, error(f"Failure to {verb} node {name}", 2018, "Invalid node name specified")
         if method == "DELETE":
-            reserved = "RESERVED" in record["state"]
+            reserved = name in slurm.kept or "RESERVED" in record["state"]
             if reserved or record["alloc_cpus"] or record["state"][0] in ("MIXED", "ALLOCATED"):
                 return 422, error(f"Failure to delete node {name}", 2016, "Requested nodes are busy")
             del slurm.nodes[name]
@@ -326,11 +353,14 @@ class _Handler(BaseHTTPRequestHandler):
             for each in body["partitions"]:
                 slurm.partitions[each["name"]] = each["partition"]["state"][0]
             return 200, fine
+        stamp = {"set": True, "infinite": False, "number": slurm.last_update}
+        if path == "/partitions/":
+            listed = [{"name": name, "partition": {"state": [state]}} for name, state in slurm.partitions.items()]
+            return 200, {"partitions": listed, "last_update": stamp, **fine}
         name = path.removeprefix("/partition/")
         if name not in slurm.partitions:
             warning = {"description": f"Unable to find partition {name}", "source": "_partition_get"}
             return 200, {**fine, "warnings": [warning]}
-        stamp = {"set": True, "infinite": False, "number": slurm.last_update}
         found = {"name": name, "partition": {"state": [slurm.partitions[name]]}}
         return 200, {"partitions": [found], "last_update": stamp, **fine}
 

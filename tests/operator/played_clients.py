@@ -12,7 +12,7 @@ import httpx
 from slurm_operator import lease, names
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
-from slurm_operator.seen import SlurmJob, SlurmNode
+from slurm_operator.seen import SlurmNode
 from slurm_operator.slurm_rest import SlurmRest
 
 from tests.operator.played_cluster import MAINTENANCE, TOO_LARGE, UNFIT, PlayedCluster
@@ -93,9 +93,6 @@ class PlayedRest(SlurmRest):
 
     async def nodes(self, *, full: bool) -> Mapping[str, SlurmNode]:
         return self.cluster.listing(set())
-
-    async def jobs(self) -> tuple[SlurmJob, ...]:
-        return self.cluster.job_listing()
 
     async def node(self, name: str) -> SlurmNode | None:
         return self.cluster.seen(name) if name in self.cluster.records else None

@@ -6,10 +6,12 @@ import dataclasses
 import datetime
 
 from slurm_operator import names
-from slurm_operator.decisions import replicas, updates
+from slurm_operator.decisions import records, replicas, updates
 from slurm_operator.seen import (
     Facts,
+    Jobs,
     Machine,
+    Named,
     Pod,
     ReactionPolicy,
     RemovalPolicy,
@@ -17,6 +19,8 @@ from slurm_operator.seen import (
     SlurmJob,
     SlurmNode,
     Taint,
+    TooDeep,
+    Unknown,
     UpdatePolicy,
 )
 
@@ -68,13 +72,35 @@ class Record:
         return self.drained or self.failing
 
 
+JOB_STATES = {
+    "PENDING": "PENDING",
+    "RUNNING": "RUNNING",
+    "CONFIGURING": "RUNNING CONFIGURING",
+    "SUSPENDED": "SUSPENDED",
+    "preempted": "SUSPENDED",
+    "stopped": "RUNNING STOPPED",
+    "COMPLETING": "COMPLETED COMPLETING",
+    "requeuing": "PENDING COMPLETING",
+}
+"""How slurmctld lists each."""
+WITH_PROCESSES = [state for state in JOB_STATES if state != "PENDING"]
+
+
 @dataclasses.dataclass
 class Job:
-    """A job that has a node, or waits for one; `names` is a node that its user asked for, or excluded."""
+    """A job, a task of an array, or a component of a heterogeneous job, that has a node, or waits for one.
+
+    `names` is a node that its user asked for, or excluded.
+    """
 
     node: str
     state: str = "RUNNING"
     names: str = ""
+
+    @property
+    def has_cpus(self) -> bool:
+        """A job that an administrator suspends gives its processors up."""
+        return self.state in ("RUNNING", "CONFIGURING", "preempted", "stopped")
 
 
 @dataclasses.dataclass
@@ -100,6 +126,7 @@ class PlayedCluster:
     """One node set with its StatefulSet.
 
     Attributes:
+        is_queue_deep: so many jobs wait that they are not listed.
         foreign: node → reason for which somebody else took it out of service.
         reserved: node → the flags that a reservation of it shows now; none if it begins later.
         restarts: what NodeSet.status remembers.
@@ -112,6 +139,7 @@ class PlayedCluster:
         self.pods: dict[str, Worker] = {}
         self.records: dict[str, Record] = {}
         self.jobs: list[Job] = []
+        self.is_queue_deep = False
         self.foreign: dict[str, str] = {}
         self.reserved: dict[str, frozenset[str]] = {}
         self.memory = 1
@@ -289,24 +317,33 @@ class PlayedCluster:
 
     def seen(self, name: str) -> SlurmNode:
         record = self.records[name]
-        # A suspended job's node reads IDLE without processors allocated.
-        running = sum(job.node == name and job.state in ("RUNNING", "CONFIGURING") for job in self.jobs)
-        states = {"MIXED" if running else record.base, "DYNAMIC_NORM"} | self.reserved.get(name, frozenset())
+        there = [job for job in self.jobs if job.node == name]
+        # A suspended job's node reads IDLE.
+        works = any(job.has_cpus and job.state != "preempted" for job in there)
+        states = {"MIXED" if works else record.base, "DYNAMIC_NORM"} | self.reserved.get(name, frozenset())
         flags = {"DRAIN": record.drained, "FAIL": record.failing, "INVALID_REG": record.refused}
-        states |= {flag for flag, there in flags.items() if there}
-        states |= {"COMPLETING"} if any(job.node == name and job.state == "COMPLETING" for job in self.jobs) else set()
-        words = (record.reason, record.user, running, record.started, record.since, record.comment)
-        return SlurmNode(name, frozenset(states), *words, facts=Facts(1, record.memory))
+        states |= {flag for flag, set_now in flags.items() if set_now}
+        states |= {"COMPLETING"} if any(job.state in ("COMPLETING", "requeuing") for job in there) else set()
+        cpus = sum(job.has_cpus for job in there)
+        words = (record.reason, record.user, cpus, record.started, record.since, record.comment)
+        memory = 100 * sum(job.has_cpus or job.state == "SUSPENDED" for job in there)
+        return SlurmNode(name, frozenset(states), *words, facts=Facts(1, record.memory), allocated_memory=memory)
 
-    def job_listing(self) -> tuple[SlurmJob, ...]:
-        rows = enumerate(self.jobs)
+    def all_jobs(self) -> tuple[SlurmJob, ...]:
+        """Every job, with what it names."""
+        rows = [(frozenset(JOB_STATES[job.state].split()), frozenset({job.node} - {""})) for job in self.jobs]
+        named = [frozenset({job.names} - {""}) for job in self.jobs]
         return tuple(
-            SlurmJob(
-                *(n, frozenset({job.state}), frozenset({"main"}), frozenset({job.node} - {""})),
-                names=frozenset({job.names} - {""}),
-            )
-            for n, job in rows
+            SlurmJob(n, states, frozenset({"main"}), nodes, names=named[n]) for n, (states, nodes) in enumerate(rows)
         )
+
+    def job_listing(self) -> Jobs | Unknown:
+        """What jobs there are, unless too many wait."""
+        return TooDeep("TooManyJobs", "") if self.is_queue_deep else Jobs(self.all_jobs())
+
+    def named(self) -> Named | None:
+        """What jobs and reservations name, unless too many jobs wait."""
+        return None if self.is_queue_deep else records.named(self.all_jobs(), frozenset(self.reserved))
 
     def waited(self, name: str) -> float:
         """Seconds since a node was drained."""

@@ -135,7 +135,7 @@ def test_a_key_that_costs_jobs_waits_until_there_is_none() -> None:
     assert held.message.endswith("there are 7, 8")
     assert is_held(promotion(other, TWO, jobs=BLIND))
     assert promotion(other, TWO, jobs=[job(7, "main", "COMPLETED")]) == Promote(other)
-    assert config.jobs_needed(other, TWO, WITH_TWO)
+    assert config.jobs_needed(other, TWO, frozenset())
 
 
 @pytest.mark.parametrize("key", sorted(effects.COSTS))
@@ -161,20 +161,17 @@ def test_a_job_that_came_after_the_copy_holds_the_reconfigure() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "active", "running", "needed"),
+    ("wanted", "active", "known", "needed"),
     [
-        (ONE, TWO, WITH_TWO, True),
-        (TWO, TWO, WITH_ONE, True),
-        (TWO, ONE, WITH_ONE, False),
-        (TWO, TWO, WITH_TWO, False),
-        (ONE, TWO, BLIND, False),
-        (None, None, WITH_ONE, False),
+        (ONE, TWO, [], True),
+        (TWO, TWO, ["main", "Side"], False),
+        (TWO, TWO, ["main", "Side", "by-hand"], True),
+        (TWO, ONE, ["main"], False),
+        (TWO, TWO, [], False),
     ],
 )
-def test_jobs_are_listed_only_when_something_hangs_on_them(
-    wanted: Any, active: Any, running: Any, needed: bool
-) -> None:
-    assert config.jobs_needed(wanted, active, running) is needed
+def test_jobs_are_listed_only_when_some_could_be_lost(wanted: Any, active: Any, known: list[str], needed: bool) -> None:
+    assert config.jobs_needed(wanted, active, frozenset(known)) is needed
 
 
 def node(name: str, seconds: float, *states: str) -> SlurmNode:

@@ -25,7 +25,7 @@ def judge(
     size: int,
     pods: list[Pod],
     nodes: list[SlurmNode] | Unknown,
-    jobs: list[SlurmJob] | None = None,
+    jobs: list[SlurmJob] | Unknown | None = None,
     *,
     node_set: NodeSet = GOING,
     exists: bool = True,
@@ -96,7 +96,18 @@ def test_what_a_deadline_does_and_when_is_said() -> None:
 
 def test_what_became_of_jobs_is_said() -> None:
     again, ended = dataclasses.replace(job(7, "RUNNING", "cpu-0"), requeues=True), job(8, "RUNNING", "cpu-0")
-    assert deletion.fates([again, ended]) == "requeued 7; ended 8, which may not be requeued"
+    elsewhere = job(9, "RUNNING", "cpu-1")
+    assert deletion.fates([again, ended, elsewhere], "cpu-0") == "requeued 7; ended 8, which may not be requeued"
+    unknown = deletion.fates(Unknown("TooManyJobs", "there are too many"), "cpu-0")
+    assert unknown == "those that may be are requeued, the others ended (there are too many)"
+
+
+def test_nodes_are_named_when_their_jobs_are_not_known() -> None:
+    unknown = Unknown("TooManyJobs", "there are too many")
+    found = judge(1, [pod("cpu-0")], [node("cpu-0", "MIXED", cpus=1)], unknown)
+    assert isinstance(found, Finding)
+    assert found.reason == "WaitingForJobs"
+    assert "waits for the end of the jobs on cpu-0" in found.message
 
 
 @pytest.mark.parametrize(("jobs", "forced"), [("wait", False), ("deadline", False), ("force", True)])

@@ -22,15 +22,15 @@ import pytest
 from hypothesis import stateful
 from hypothesis import strategies as st
 from slurm_operator import actions, lease, names
-from slurm_operator.decisions import machines, reactions, records, replicas, updates
+from slurm_operator.decisions import evidence, machines, reactions, records, replicas, updates
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.findings import Finding
 from slurm_operator.decisions.moves import DeletePod, Drain, Move, Purpose, without_conflicts
 from slurm_operator.kubernetes_api import KubernetesError
-from slurm_operator.seen import Evidence, ReactionPolicy, RemovalPolicy, Restart, UpdatePolicy
+from slurm_operator.seen import ReactionPolicy, RemovalPolicy, Restart, UpdatePolicy
 
 from tests.operator.played_clients import LeaseFor, PlayedApi, PlayedRest, finished
-from tests.operator.played_cluster import MOST, UNFIT, Host, Job, PlayedCluster
+from tests.operator.played_cluster import MOST, UNFIT, WITH_PROCESSES, Host, Job, PlayedCluster
 
 LEAST_STEPS = 10_000
 DAY = datetime.timedelta(days=1)
@@ -158,8 +158,17 @@ class Model(stateful.RuleBasedStateMachine):
         if self.cluster.reserved.pop(name, None) is None:
             self.cluster.reserved[name] = frozenset(flags)
 
+    @stateful.precondition(lambda self: self.cluster.usable())
+    @stateful.rule()
+    def an_array_or_a_heterogeneous_job_starts(self) -> None:
+        self.cluster.jobs += [Job(name) for name in self.cluster.usable()[:3]]
+
+    @stateful.rule()
+    def many_jobs_are_submitted_or_end(self) -> None:
+        self.cluster.is_queue_deep ^= True
+
     @stateful.precondition(lambda self: self.cluster.jobs)
-    @stateful.rule(data=st.data(), state=st.sampled_from(["RUNNING", "SUSPENDED", "COMPLETING", "gone", "gone"]))
+    @stateful.rule(data=st.data(), state=st.sampled_from([*WITH_PROCESSES, "gone", "gone"]))
     def a_job_goes_on(self, data: st.DataObject, state: str) -> None:
         job = data.draw(st.sampled_from(self.cluster.jobs))
         job.state = state if job.node else "gone"
@@ -296,13 +305,13 @@ class Model(stateful.RuleBasedStateMachine):
             meanwhile: what others do once all is decided.
         """
         cluster, scale = self.cluster, self.cluster.scale()
-        listing, evidence = cluster.listing(lost or set()), None
-        if any(part.needs_evidence(scale, listing) for part in (replicas, updates, machines, reactions, records)):
-            jobs = cluster.job_listing()
-            named = records.named(jobs, frozenset(cluster.reserved))
-            evidence = Evidence(cluster.listing(lost_later or set()), jobs, named)
-            listing = {**slurm_nodes.with_jobs(listing, evidence.jobs)}
-        plan = reactions.plan(scale, listing, evidence, self.hold)
+        listing, found = cluster.listing(lost or set()), None
+        if evidence.is_needed(scale, listing, self.hold):
+            full = cluster.listing(lost_later or set())
+            found = evidence.build(full, cluster.job_listing(), counts_memory=True, named=cluster.named())
+            assert found
+            listing = {**evidence.seen_with(listing, found)}
+        plan = reactions.plan(scale, listing, found, self.hold)
         self.told, noted = plan.findings, {*plan.restarts} - {*cluster.restarts}
         lately = {each.node for each in plan.restarts if each.at > cluster.now - reactions.SETTLING}
         away = sorted(lately & {*scale.members()} - {*cluster.working()})
@@ -313,10 +322,10 @@ class Model(stateful.RuleBasedStateMachine):
         for each in noted:
             self.the_ladder_is_climbed(each, plan.restarts)
         moves: list[Move] = [
-            *replicas.moves(scale, listing, evidence),
-            *updates.moves(scale, listing, evidence, self.hold),
-            *machines.moves(scale, listing, evidence),
-            *records.moves(scale, evidence),
+            *replicas.moves(scale, listing, found),
+            *updates.moves(scale, listing, found, self.hold),
+            *machines.moves(scale, listing, found),
+            *records.moves(scale, found),
             *plan.moves,
         ]
         meanwhile()
@@ -395,13 +404,14 @@ class Model(stateful.RuleBasedStateMachine):
         for name in [name for name, reason in cluster.foreign.items() if reason.startswith(names.REASON_PREFIX)]:
             del cluster.foreign[name]
             cluster.records[name].undrain()
-        for _ in range(8 * MOST):
-            self.the_operator_passes()
-            cluster.kubernetes_steps()
-            for host in cluster.hosts.values():
-                host.ours = False  # Given back, also those of a repair that was noted before all was well.
-            self.time_passes(60)
-            self.drains_of_others_stay()
+        if cluster.is_queue_deep:
+            self.all_settles()
+            wanted = {f"cpu-{ordinal}" for ordinal in range(cluster.wanted)}
+            assert (cluster.size, set(cluster.pods)) == (cluster.wanted, wanted), "records alone wait for the queue"
+            held = [name for name in wanted - cluster.foreign.keys() if cluster.records[name].is_held]
+            assert not held, f"held in a deep queue: {held}"
+            cluster.is_queue_deep = False
+        self.all_settles()
         wanted = {f"cpu-{ordinal}" for ordinal in range(cluster.wanted)}
         # What somebody said of a node that was removed is there when it comes back.
         kept = cluster.foreign.keys() - wanted
@@ -414,11 +424,22 @@ class Model(stateful.RuleBasedStateMachine):
         drained = {name: cluster.records[name] for name in ours if cluster.records[name].is_held}
         assert not drained, f"still drained: {drained}"
 
+    def all_settles(self) -> None:
+        """Passes and Kubernetes' steps, until nothing has more to do."""
+        cluster = self.cluster
+        for _ in range(8 * MOST):
+            self.the_operator_passes()
+            cluster.kubernetes_steps()
+            for host in cluster.hosts.values():
+                host.ours = False  # Given back, also those of a repair that was noted before all was well.
+            self.time_passes(60)
+            self.drains_of_others_stay()
+
 
 @pytest.mark.usefixtures("examples_of_its_own")
 def test_nothing_that_happens_costs_a_job_and_all_converges() -> None:
     settings = hypothesis.settings(
-        max_examples=250,
+        max_examples=600,
         deadline=None,
         stateful_step_count=50,
         derandomize=True,

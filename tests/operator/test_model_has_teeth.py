@@ -20,6 +20,7 @@ from tests.operator.test_model import Model
 REAL_MOVE, REAL_UPDATES = actions.move, updates.moves
 REAL_PLAN, REAL_RUNG = reactions.plan, reactions._rung
 REAL_MAY_BECOME = slurm_nodes.may_become
+REAL_WORK = slurm_nodes.has_work
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -53,8 +54,16 @@ def a_drain_is_lifted_without_another_look(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(actions, "move", hasty)
 
 
-def suspended_jobs_are_not_waited_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(slurm_nodes, "busy_nodes", lambda _: frozenset())
+def suspended_jobs_are_not_waited_for_in_a_deep_queue(patch: pytest.MonkeyPatch) -> None:
+    def without_memory(node: SlurmNode) -> bool:
+        return REAL_WORK(dataclasses.replace(node, allocated_memory=0))
+
+    patch.setattr(slurm_nodes, "has_work", without_memory)
+
+
+def records_of_nodes_do_not_count(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(slurm_nodes, "has_work", lambda node: node.busy)
+    patch.setattr(slurm_nodes, "_IDLE_STATES", slurm_nodes._IDLE_STATES | {"ALLOCATED", "MIXED", "COMPLETING"})
 
 
 def a_pod_goes_without_its_drain(patch: pytest.MonkeyPatch) -> None:
@@ -137,7 +146,8 @@ def records_never_go_for_another_size(patch: pytest.MonkeyPatch) -> None:
         repairs_ignore_their_budget,
         nobody_looks_at_who_drained,
         a_drain_is_lifted_without_another_look,
-        suspended_jobs_are_not_waited_for,
+        suspended_jobs_are_not_waited_for_in_a_deep_queue,
+        records_of_nodes_do_not_count,
         a_pod_goes_without_its_drain,
         a_node_serves_while_its_pod_may_be_evicted,
         deadlines_have_always_passed,

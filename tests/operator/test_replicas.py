@@ -220,6 +220,10 @@ def test_a_pod_that_may_be_about_to_register_stays_for_a_while() -> None:
     assert decide(scale(0, 1, [starting]), []) == []
     old = dataclasses.replace(starting, created=NOW - replicas.UNREGISTERED_PATIENCE)
     assert decide(scale(0, 1, [old]), []) == [lowered(0, 1)]
+    unlisted = Evidence({}, (), complete=False)
+    assert replicas.moves(scale(0, 1, [old]), {}, unlisted) == [], "only a job itself tells that it is there"
+    pending = dataclasses.replace(old, running=False)
+    assert replicas.moves(scale(0, 1, [pending]), {}, unlisted) == [lowered(0, 1)]
 
 
 def test_half_a_listing_removes_nothing() -> None:

@@ -92,6 +92,70 @@ def test_scaling_in_waits_for_the_job(running_operator: World, state: str) -> No
     assert world.slurm.killed == []
 
 
+@pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED"])
+def test_a_deep_queue_is_not_listed_and_a_node_goes_when_its_record_says_that_it_is_free(
+    running_operator: World, state: str
+) -> None:
+    world = running_operator
+    with world.slurm.lock:
+        world.slurm.memory, world.slurm.deep = True, 100_000
+    world.wait("Available", "True")
+    job = world.slurm.run_job("cpu-1", state=state)
+    world.scale(1)
+    until(lambda: "DRAIN" in world.slurm.nodes["cpu-1"]["state"], "cpu-1 is drained")
+    passes(world, 2)
+    assert world.size() == 2
+    world.slurm.end_job(job)
+    until(lambda: world.size() == 1, "the set shrinks")
+    passes(world, 2)
+    assert "cpu-1" in world.slurm.nodes, "a job may name it"
+    assert world.slurm.killed == []
+    assert not [path for _, path in world.slurm.calls if path.startswith("/job")], "no job is asked for"
+    world.slurm.deep = 0
+    until(lambda: "cpu-1" not in world.slurm.nodes, "the record goes")
+
+
+def test_without_memory_as_a_resource_a_deep_queue_keeps_nodes(running_operator: World) -> None:
+    world = running_operator
+    with world.slurm.lock:
+        world.slurm.deep = 100_000
+    world.wait("Available", "True")
+    world.scale(1)
+    until(lambda: "DRAIN" in world.slurm.nodes["cpu-1"]["state"], "cpu-1 is drained")
+    passes(world, 2)
+    assert world.size() == 2, "a suspended job would not show"
+    world.slurm.deep = 0
+    until(lambda: world.size() == 1, "the set shrinks")
+
+
+def test_a_listing_of_jobs_that_fails_leaves_the_nodes_known(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    with world.slurm.lock:
+        world.slurm.memory, world.slurm.jobs_fail = True, True
+    world.scale(1)
+    until(lambda: "DRAIN" in world.slurm.nodes["cpu-1"]["state"], "cpu-1 is drained")
+    passes(world, 2)
+    assert world.size() == 2
+    assert world.condition("Available")["status"] == "True"
+    world.slurm.jobs_fail = False
+    until(lambda: world.size() == 1, "the set shrinks")
+
+
+def test_a_job_whose_nodes_nobody_can_read_is_on_every_node_and_blinds_nothing(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    job = world.slurm.run_job("cpu-0", state="SUSPENDED")
+    world.slurm.jobs[job]["nodes"] = "cpu-[0-"
+    world.scale(1)
+    until(lambda: "DRAIN" in world.slurm.nodes["cpu-1"]["state"], "cpu-1 is drained")
+    passes(world, 2)
+    assert world.size() == 2
+    assert world.condition("Available")["status"] == "True"
+    world.slurm.jobs[job]["nodes"] = "cpu-0"
+    until(lambda: world.size() == 1, "the set shrinks")
+
+
 def test_scaling_out_again_in_the_middle_undrains(running_operator: World) -> None:
     world = running_operator
     world.wait("Available", "True")
@@ -114,9 +178,9 @@ def test_a_record_that_slurm_does_not_delete_stops_no_other_move(running_operato
     world = running_operator
     world.wait("Available", "True")
     with world.slurm.lock:
+        world.slurm.kept.add("cpu-7")
         world.slurm.register("cpu-7")
         world.slurm.drain("cpu-7", names.SCALE_IN_REASON, names.SLURM_USER)
-        world.slurm.nodes["cpu-7"]["state"].append("RESERVED")
     told = world.wait("Degraded", "True", "ActionRefused")["message"]
     assert "DeleteRecord: Failure to delete node cpu-7" in told
     change_template(world, "newer")
@@ -264,7 +328,7 @@ class OneLateJob(list[tuple[str, str]]):
         self._slurm = slurm
 
     def append(self, call: tuple[str, str]) -> None:
-        if self[-1] == ("GET", "/jobs/") and not self._slurm.jobs:
+        if self[-1] == ("GET", "/jobs/state/") and not self._slurm.jobs:
             self._slurm.run_job("cpu-0", partition="side")
         super().append(call)
 
@@ -428,7 +492,7 @@ def test_a_steady_cluster_costs_slurm_nothing(running_operator: World) -> None:
     version = world.get("slurmclusters", "test")["metadata"]["resourceVersion"]
     passes(world, 1)
     assert world.get("slurmclusters", "test")["metadata"]["resourceVersion"] == version, "nothing new, nothing written"
-    assert ("GET", "/jobs/") not in world.slurm.calls
+    assert not [path for _, path in world.slurm.calls if path.startswith(("/job", "/diag"))]
 
 
 def metrics(port: int) -> str:

@@ -27,6 +27,7 @@ DOCUMENT = json.loads((RECORDED / "openapi-v0.0.45.json").read_text())
 ANSWERS = json.loads((RECORDED / "answers.json").read_text())
 T = TypeVar("T")
 KEY = b"k" * 32
+STATE = ANSWERS["job-states"]["body"]["jobs"][0].keys()
 
 
 @pytest.fixture
@@ -57,11 +58,16 @@ def ask(fake: FakeSlurmrestd, key_file: Path, work: Callable[[slurm_rest.SlurmRe
 
 def template(path: str) -> str:
     kind = path.split("/")[1]
+    if kind == "job":
+        return f"{API}/job/{{job_id}}"
     return f"{API}/{kind}/{{{kind}_name}}" if kind in ("node", "partition") else f"{API}{path}"
 
 
 def check(method: str, path: str, status: int, body: dict[str, Any]) -> None:
     """Hold an answer against the real slurmrestd's document; answers with errors leave the payload out in reality."""
+    if path == "/jobs/state/":  # The document promises full records, which it does not give.
+        assert all({*map(type, job.values())} == {str, list} and job.keys() == STATE for job in body["jobs"])
+        return
     operation = DOCUMENT["paths"][template(path)][method.lower()]
     schema = copy.deepcopy(operation["response" if status == 200 else "default"])
     schema |= {"components": DOCUMENT["components"]}
@@ -81,8 +87,11 @@ def test_recorded_answers_fit_the_document(name: str) -> None:
     ("method", "path", "body"),
     [
         ("GET", "/nodes/", None),
-        ("GET", "/jobs/", None),
         ("GET", "/reservations/", None),
+        ("GET", "/job/777", None),
+        ("GET", "/jobs/state/", None),
+        ("GET", "/diag/", None),
+        ("GET", "/partitions/", None),
         ("GET", "/node/cpu-0", None),
         ("GET", "/node/zz-0", None),
         ("POST", "/node/cpu-0", {"state": ["DRAIN"], "reason": "x"}),
@@ -150,10 +159,12 @@ def test_the_fakes_states_are_slurms() -> None:
 def test_nodes_and_jobs_are_read(fake: FakeSlurmrestd, key_file: Path) -> None:
     number = fake.slurm.run_job("cpu-1")
 
-    async def work(rest: slurm_rest.SlurmRest) -> tuple[Any, Any, Any]:
-        return await rest.nodes(full=False), await rest.jobs(), await rest.node("zz-0")
+    async def work(rest: slurm_rest.SlurmRest) -> tuple[Any, ...]:
+        states = await rest.job_states()
+        return await rest.nodes(full=False), states, await rest.job(states[0][0]), await rest.node("zz-0")
 
-    nodes, jobs, missing = ask(fake, key_file, work)
+    nodes, states, jobs, missing = ask(fake, key_file, work)
+    assert states == [(str(number), frozenset({"RUNNING"}))]
     since = nodes["cpu-0"].started
     assert since is not None
     assert nodes["cpu-0"] == SlurmNode("cpu-0", frozenset({"IDLE", "DYNAMIC_NORM"}), started=since)
@@ -172,7 +183,7 @@ def test_what_keeps_a_record_is_read_and_its_size(fake: FakeSlurmrestd, key_file
     fake.slurm.nodes["cpu-1"].update(cpus=8, real_memory=2000, gres="(null)")
 
     async def work(rest: slurm_rest.SlurmRest) -> tuple[Any, Any, Any]:
-        return await rest.nodes(full=True), await rest.jobs(), await rest.reserved()
+        return await rest.nodes(full=True), await rest.job("1"), await rest.reserved()
 
     nodes, (job,), reserved = ask(fake, key_file, work)
     assert job.names == {"cpu-0", "cpu-1", "cpu-7"}
@@ -226,7 +237,7 @@ def test_each_fault_is_its_own_error(fake: FakeSlurmrestd, key_file: Path, fault
     with raises(expected):
         ask(fake, key_file, lambda rest: rest.nodes(full=False))
     with raises(expected):
-        ask(fake, key_file, lambda rest: rest.jobs())
+        ask(fake, key_file, lambda rest: rest.job_states())
 
 
 @pytest.mark.parametrize("fault", ["hang", "drip"])
@@ -242,6 +253,38 @@ def test_a_server_that_never_ends_its_answer_meets_the_deadline(
     with raises(Trouble.UNREACHABLE, match="no answer in time"):
         ask(fake, key_file, asked)
     fake.slurm.fail("")
+
+
+def test_only_slurms_own_word_for_an_unknown_node_is_taken_for_none(fake: FakeSlurmrestd, key_file: Path) -> None:
+    assert ask(fake, key_file, lambda rest: rest.node("zz-0")) is None
+    fake.slurm.fail("errors in 200")
+    with raises(Trouble.REFUSED):
+        ask(fake, key_file, lambda rest: rest.node("zz-0"))
+
+
+def test_a_job_that_slurmctld_has_forgotten_is_none(fake: FakeSlurmrestd, key_file: Path) -> None:
+    assert ask(fake, key_file, lambda rest: rest.job("777")) == ()
+    fake.slurm.fail("errors in 200")
+    with raises(Trouble.REFUSED):
+        ask(fake, key_file, lambda rest: rest.job("777"))
+
+
+def test_a_job_whose_nodes_cannot_be_read_is_on_every_node(fake: FakeSlurmrestd, key_file: Path) -> None:
+    fake.slurm.jobs[fake.slurm.run_job("cpu-1", state="SUSPENDED")]["nodes"] = "cpu-[0-"
+    jobs = ask(fake, key_file, lambda rest: rest.job("1"))
+    everywhere = nodes.busy_nodes(jobs)
+    assert "gpu-7" in everywhere
+    assert everywhere & {"cpu-0": 1}.keys() == {"cpu-0"}
+    seen = ask(fake, key_file, lambda rest: rest.nodes(full=True))
+    assert [node.busy for node in nodes.with_jobs(seen, jobs).values()] == [True, True]
+
+
+def test_a_suspended_job_shows_in_the_memory_of_its_node(fake: FakeSlurmrestd, key_file: Path) -> None:
+    fake.slurm.memory = True
+    fake.slurm.run_job("cpu-1", state="SUSPENDED")
+    seen = ask(fake, key_file, lambda rest: rest.nodes(full=True))
+    assert [nodes.has_work(node) for node in seen.values()] == [False, True]
+    assert ask(fake, key_file, lambda rest: rest.running()).counts_memory
 
 
 def test_a_refused_connection_is_unreachable(fake: FakeSlurmrestd, key_file: Path) -> None:

@@ -91,12 +91,16 @@ def partitions(files: Mapping[str, str]) -> frozenset[str]:
     return frozenset(name for line in found for name in line.split(",") if name.upper() != "DEFAULT")
 
 
-def jobs_needed(wanted: Mapping[str, str] | None, active: Mapping[str, str] | None, running: Running | Unknown) -> bool:
-    """Whether a decision now depends on which jobs there are."""
-    if wanted is None or active is None or isinstance(running, Unknown):
-        return False
+def jobs_needed(wanted: Mapping[str, str], active: Mapping[str, str], known: frozenset[str]) -> bool:
+    """Whether a decision now depends on which jobs there are: one that can lose none asks for none.
+
+    Args:
+        wanted: files that Pulumi declared.
+        active: files that are mounted.
+        known: partitions that slurmctld has, if it has not read the active files.
+    """
     lost = partitions(active) - partitions(wanted)
-    return bool(lost or effects.costly(active, wanted)) or not is_read(active, running)
+    return bool(lost or effects.costly(active, wanted) or known - partitions(active))
 
 
 def promotion(

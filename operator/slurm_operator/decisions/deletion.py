@@ -47,6 +47,9 @@ def judge(
         return Finding("DeletionHeld", f"{title}: held, since its jobs cannot be seen ({nodes.message}); {way_out}")
     if scale.current:
         working = _working(scale, jobs)
+        if not working and not isinstance(nodes, Unknown):
+            busy = [name for name in sorted(scale.leaving()) if name in nodes and slurm_nodes.has_work(nodes[name])]
+            working = f"the jobs on {shown(busy)}" if busy else ""
         if working:
             waits = f"waits for the end of {working}{replicas.until(scale, nodes)}"
             return Finding("WaitingForJobs", f"{title}: {waits}; {way_out}")
@@ -75,9 +78,11 @@ def _working(scale: replicas.Scale, jobs: Iterable[SlurmJob] | Unknown) -> str:
     return f"{'job' if len(rows) == 1 else 'jobs'} {shown(rows)}" if rows else ""
 
 
-def fates(taken: Iterable[SlurmJob]) -> str:
-    """What becomes of jobs whose node goes, as words."""
-    rows = [*taken]
+def fates(jobs: Iterable[SlurmJob] | Unknown, node: str) -> str:
+    """What becomes of the jobs of a node that goes, as words."""
+    if isinstance(jobs, Unknown):
+        return f"those that may be are requeued, the others ended ({jobs.message})"
+    rows = [job for job in jobs if node in slurm_nodes.busy_nodes([job])]
     again = shown([str(job.job_id) for job in rows if job.requeues])
     ended = shown([str(job.job_id) for job in rows if not job.requeues])
     return "; ".join([f"requeued {again}"] * bool(again) + [f"ended {ended}, which may not be requeued"] * bool(ended))

@@ -8,7 +8,7 @@ import enum
 from collections.abc import Iterable
 
 from slurm_operator import names
-from slurm_operator.seen import Nodes, SlurmJob, SlurmNode
+from slurm_operator.seen import EVERY_NODE, Nodes, SlurmJob, SlurmNode
 
 REMOVAL_REASONS = (names.SCALE_IN_REASON, f"{names.SCALE_IN_REASON}{names.DEADLINE_PASSED}")
 WAITING_REASONS = (names.SCALE_IN_REASON, names.UPDATE_REASON)
@@ -130,13 +130,17 @@ def is_usable(node: SlurmNode) -> bool:
 
 
 def has_work(node: SlurmNode) -> bool:
-    """Whether the node has work as far as was seen; without a listing of jobs a suspended one does not show."""
-    return node.busy or node.allocated_cpus > 0 or bool(node.states & {"ALLOCATED", "MIXED", "COMPLETING"})
+    """Whether the node has work as far as was seen; a suspended job keeps its memory (decisions/evidence.py)."""
+    allocated = node.allocated_cpus > 0 or node.allocated_memory > 0
+    return node.busy or allocated or bool(node.states & {"ALLOCATED", "MIXED", "COMPLETING"})
 
 
 def busy_nodes(jobs: Iterable[SlurmJob]) -> frozenset[str]:
     """Nodes named by any job that may have processes: running, suspended, completing, configuring, or unheard of."""
-    return frozenset(name for job in jobs if not job.states <= _WORKLESS_JOB_STATES for name in job.nodes)
+    working = [job for job in jobs if may_have_processes(job.states)]
+    if any(job.nodes is EVERY_NODE for job in working):
+        return EVERY_NODE
+    return frozenset(name for job in working for name in job.nodes)
 
 
 def with_jobs(nodes: Nodes, jobs: Iterable[SlurmJob]) -> Nodes:
@@ -152,9 +156,29 @@ def kept(nodes: Iterable[SlurmNode]) -> list[str]:
     return [f"{name} ({words})" for name, words in flags if words]
 
 
+def may_have_processes(states: frozenset[str]) -> bool:
+    """Whether a job in such a state runs, is suspended or completing, is being started, or is unheard of."""
+    return not states <= _WORKLESS_JOB_STATES
+
+
+def is_out_of_the_ordinary(states: frozenset[str]) -> bool:
+    """Whether such a job may have processes, and does more than to run."""
+    return may_have_processes(states) and not states <= {"RUNNING", "CONFIGURING"}
+
+
+def has_not_ended(states: frozenset[str]) -> bool:
+    """Whether such a job waits or runs."""
+    return not states <= _ENDED_JOB_STATES
+
+
 def is_alive(job: SlurmJob) -> bool:
     """Whether the job still has something to lose: it waits or runs."""
-    return not job.states <= _ENDED_JOB_STATES
+    return has_not_ended(job.states)
+
+
+def is_deletable(node: SlurmNode) -> bool:
+    """Whether Slurm would delete the record: it refuses while the node has work or is in a reservation."""
+    return not has_work(node) and "RESERVED" not in node.states
 
 
 def looks_idle(node: SlurmNode) -> bool:

@@ -14,12 +14,14 @@ from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.findings import Finding, shown
 from slurm_operator.decisions.moves import DeleteRecord, Drain, Move
 from slurm_operator.decisions.replicas import Scale
-from slurm_operator.seen import Evidence, Facts, Named, Nodes, SlurmJob, SlurmNode
+from slurm_operator.seen import EVERY_NODE, Evidence, Facts, Named, Nodes, SlurmJob, SlurmNode
 
 
 def named(jobs: Iterable[SlurmJob], reserved: frozenset[str]) -> Named:
     """Sum up what names nodes, given all jobs and the nodes of all reservations."""
     alive = [job for job in jobs if slurm_nodes.is_alive(job)]
+    if any(job.names is EVERY_NODE for job in alive):
+        return Named(EVERY_NODE, EVERY_NODE)
     by_jobs, awaited = (
         (name for job in alive for name in job.names),
         (n for job in alive for n in job.names - job.nodes),
@@ -49,7 +51,15 @@ def is_misread(scale: Scale, node: SlurmNode) -> bool:
 
 def needs_evidence(scale: Scale, nodes: Nodes) -> bool:
     """Whether full listings could let a record go; what is asked for may stay so for as long as a job waits."""
-    return bool(scale.ghosts(nodes)) or any(is_misread(scale, nodes[name]) for name in scale.members() if name in nodes)
+    there = [nodes[name] for name in scale.members() if name in nodes]
+    gone = [nodes[name] for name in scale.ghosts(nodes)]
+    return any(map(slurm_nodes.is_deletable, gone)) or any(is_misread(scale, node) for node in there)
+
+
+def needs_names(scale: Scale, nodes: Nodes) -> bool:
+    """Whether a decision hangs on which nodes jobs and reservations name: most updates change no size."""
+    there = [nodes[name] for name in scale.members() if name in nodes]
+    return bool(scale.ghosts(nodes)) or any(has_other_size(scale, node) for node in there)
 
 
 def moves(scale: Scale, evidence: Evidence | None) -> list[Move]:

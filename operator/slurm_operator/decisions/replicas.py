@@ -208,4 +208,7 @@ def _is_free(scale: Scale, name: str, nodes: Nodes, evidence: Evidence, busy: fr
     pod = scale.pods.get(name)
     if name in busy or name in nodes or (pod is not None and pod.ready):
         return False
-    return pod is None or not pod.running or (pod.created or scale.now) <= scale.now - UNREGISTERED_PATIENCE
+    if pod is None or not pod.running:
+        return True
+    # Without a record only jobs themselves tell that none of them is there.
+    return evidence.complete and (pod.created or scale.now) <= scale.now - UNREGISTERED_PATIENCE

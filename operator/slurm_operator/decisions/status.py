@@ -58,7 +58,7 @@ def node_set(
         if name in nodes and slurm_nodes.has_work(nodes[name]):
             until = replicas.until(scale, nodes)
             found.moving.append(Finding("WaitingForJobs", f"{name} leaves when its jobs have ended{until}"))
-    kept = slurm_nodes.kept(nodes[name] for name in [*members, *scale.leaving()] if name in nodes)
+    kept = slurm_nodes.kept(nodes[name] for name in [*members, *scale.leaving(), *scale.ghosts(nodes)] if name in nodes)
     if kept:
         waits = f"drained and without jobs, but kept by Slurm: {shown(kept, _SHOWN)}; see scontrol show reservation"
         found.moving.append(Finding("NodesKept", waits))

@@ -46,9 +46,11 @@ def is_outdated(scale: Scale, name: str) -> bool:
     return scale.revision not in ("", scale.pods[name].revision)
 
 
-def needs_evidence(scale: Scale, nodes: Nodes) -> bool:
+def needs_evidence(scale: Scale, nodes: Nodes, hold: str = "") -> bool:
     """Whether full listings could lead to the restart of a pod."""
-    old = [nodes.get(name) for name in outdated(scale)]
+    if hold:
+        return False
+    old = [nodes.get(name) for name in _to_move(scale)]
     if any(node is None or _looks_free(node) or records.is_too_large(scale, node) for node in old):
         return True
     there = [nodes[name] for name in _there(scale) if name in nodes]
@@ -103,9 +105,8 @@ def wanted_back(scale: Scale, nodes: Nodes, evidence: Evidence | None = None) ->
         return []
     # Whether one may get another record shows in full listings alone.
     leave = {*_to_move(scale)} - {*_awaited_and_too_large(scale, nodes, evidence)}
-    leave |= {
-        *(_misread(scale, nodes, evidence) if evidence and evidence.named else _with_misread_records(scale, nodes))
-    }
+    # In a deep queue nobody tells: such a node serves with its old record.
+    leave |= {*(_misread(scale, nodes, evidence) if evidence else _with_misread_records(scale, nodes))}
     there = [name for name in _there(scale) if name in nodes and name not in leave and is_updating(nodes[name])]
     return [name for name in there if is_record_of(nodes[name], scale.pods[name])]
 
@@ -154,10 +155,11 @@ def _turn(scale: Scale, node: SlurmNode) -> int:
 
 
 def _awaited_and_too_large(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[str]:
-    """Nodes that can't move yet: their records would have to go, and somebody waits for them."""
-    awaited = evidence.named.awaited if evidence and evidence.named else frozenset()
-    there = [name for name in _to_move(scale) if name in awaited and name in nodes]
-    return [name for name in there if records.is_too_large(scale, nodes[name])]
+    """Nodes that can't move yet: their records would have to go, and somebody waits for them, or nobody can tell."""
+    if evidence is None:
+        return []
+    there = [name for name in _to_move(scale) if name in nodes and records.is_too_large(scale, nodes[name])]
+    return [name for name in there if evidence.named is None or name in evidence.named.awaited]
 
 
 def _misread(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[str]:

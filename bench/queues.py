@@ -1,0 +1,194 @@
+"""The operator with 0, 10,000 and 100,000 waiting jobs: a real API server, a real slurmctld, a real slurmrestd.
+
+A tenth as many jobs have just ended. The ten nodes have no slurmd, so that no job runs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from bench import many_nodes
+from bench.measurement import Measurement
+from bench.real_slurm import RealSlurm
+from devcluster import toolchain
+from devcluster.bootstrap import CHECKOUT
+from devcluster.control_plane import ApiServer, free_ports
+from devcluster.up import Cluster
+from tests.image.unpacked import unpack_image
+from tests.operator import fake_rehearsal
+from tests.operator.fake_slurmrestd import FakeSlurm
+from tests.operator.fake_workloads import FakeWorkloads
+from tests.operator.world import KEY, Admin, World, operator, until
+
+SIZES = (0, 10_000)
+DEEPEST = 100_000
+NODES = 10
+LISTINGS = 5
+OPTIONS = "MaxJobCount=200000\nMinJobAge=3600\nSlurmdTimeout=65533\n"
+"""Nodes that no slurmd speaks for stay idle for so long."""
+PLOT = CHECKOUT / "docs" / "benchmarks-queues.svg"
+VALUES = CHECKOUT / "docs" / "benchmarks.json"
+BOUNDS = {
+    "longest pass": (3, "s"),
+    "memory": (150, "MiB"),
+    "slurmrestd's memory": (256, "MiB"),
+    "slurmctld's memory": (None, "MiB"),
+    "scale-in of an idle node": (30, "s"),
+    "reaction to a drain p99": (5, "s"),
+    "looks at a status that is Unknown": (0, ""),
+}
+
+Values = dict[str, tuple[float, dict[str, float]]]
+
+
+def measure(_: Cluster) -> list[Measurement]:
+    """The usual depths."""
+    return _measured(SIZES)
+
+
+def deepest(_: Cluster) -> list[Measurement]:
+    """A depth that takes minutes to make."""
+    return _measured((DEEPEST,))
+
+
+def _measured(sizes: tuple[int, ...]) -> list[Measurement]:
+    with tempfile.TemporaryDirectory() as folder:
+        image = Path(folder) / "image"
+        image.mkdir()
+        unpack_image(image)
+        found = {size: _at(size, Path(folder) / str(size), image) for size in sizes}
+    rows = [
+        Measurement(f"{_title(size)}: {name}", values[name][0], bound, unit, values[name][1])
+        for size, values in found.items()
+        for name, (bound, unit) in BOUNDS.items()
+    ]
+    _plot(rows)
+    return rows
+
+
+def _title(size: int) -> str:
+    return f"operator, {size:,} jobs wait"
+
+
+def _at(size: int, folder: Path, image: Path) -> Values:
+    folder.mkdir()
+    port = free_ports(1)[0]
+    with (
+        ApiServer(folder / "api", Path(toolchain.binaries())) as server,
+        RealSlurm(image, folder / "slurm", KEY, OPTIONS) as slurm,
+        fake_rehearsal.running() as rehearsal_url,
+    ):
+        admin = Admin(server.kubeconfig)
+        admin.install_crds()
+        world = World(admin, "bench", FakeSlurm(KEY), slurm.url, rehearsal_url)
+        world.declare(replicas=NODES)
+        world.patch("configmaps", "slurm-config-wanted", {"data": slurm.files})
+        world.patch("statefulsets", "cpu", {"spec": {"replicas": NODES}})
+        world.ledger("r1")
+        workloads = FakeWorkloads(world)
+        for _ in range(3):
+            workloads._step()
+        many_nodes.give_machines(world, [f"cpu-{ordinal}" for ordinal in range(NODES)])
+        slurm.register_nodes("cpu", NODES)
+        slurm.submit(size // 10, "ended")
+        slurm.command("scancel --ctld --name=ended || true")
+        slurm.submit(size, "waiting")
+        slurm.forget_peaks()
+        with operator(world, folder, server.kubeconfig, port) as process:
+            world.wait("Available", "True", seconds=300)
+            world.wait("Progressing", "False", seconds=300)
+            watch = _Watch(world, port)
+            with watch:
+                drains = sorted(
+                    each
+                    for _ in range(many_nodes.DRAINS // many_nodes.DRAINED_AT_ONCE)
+                    for each in many_nodes.drains_told(world, slurm)
+                )
+                scaled = [_scale_in(world, slurm, workloads, NODES - turn) for turn in range(1, LISTINGS + 1)]
+            status = Path(f"/proc/{process.pid}/status").read_text()
+        rest, controller = slurm.memory("slurmrestd"), slurm.memory("slurmctld")
+    most = int(re.findall(r"VmHWM:\s+(\d+)", status)[0]) / 1024
+    return {
+        "longest pass": (watch.longest, {}),
+        "memory": (most, {}),
+        "slurmrestd's memory": (rest[1], {"now": rest[0]}),
+        "slurmctld's memory": (controller[1], {"now": controller[0]}),
+        "scale-in of an idle node": (max(scaled), {"fastest": min(scaled), "n": len(scaled)}),
+        "reaction to a drain p99": many_nodes.percentile(drains),
+        "looks at a status that is Unknown": (watch.untold, {"looks": watch.looks}),
+    }
+
+
+def _scale_in(world: World, slurm: RealSlurm, workloads: FakeWorkloads, size: int) -> float:
+    """Seconds from the wish for fewer nodes until the StatefulSet has them; then its record goes."""
+    began = time.monotonic()
+    world.scale(size)
+    until(lambda: world.size() == size, "replicas are lowered", 120)
+    taken = time.monotonic() - began
+    # As its kubelet would tell that it has ended.
+    world.admin.call("DELETE", world.path("pods", f"cpu-{size}"), params={"gracePeriodSeconds": "0"})
+    workloads._step()
+    until(lambda: f"cpu-{size}" not in slurm.command("sinfo -hN -o %N").split(), "Slurm's record goes", 120)
+    return taken
+
+
+class _Watch(threading.Thread):
+    """Looks twice a second, while it is a context, what the status says and how long passes take."""
+
+    def __init__(self, world: World, port: int) -> None:
+        super().__init__(daemon=True)
+        self._world, self._port, self._end = world, port, threading.Event()
+        self.longest = 0.0
+        self.untold = self.looks = 0
+
+    def run(self) -> None:
+        """Look until it is told to end."""
+        before = many_nodes.passes(self._port)
+        while not self._end.wait(0.5):
+            self.looks += 1
+            self.untold += self._world.condition("Available")["status"] == "Unknown"
+            now = many_nodes.passes(self._port)
+            if now[0] > before[0]:
+                self.longest = max(self.longest, (now[1] - before[1]) / (now[0] - before[0]))
+            before = now
+
+    def __enter__(self) -> None:
+        self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self.join()
+
+
+def _plot(rows: list[Measurement]) -> None:
+    """What was measured now, and before at other depths."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    from matplotlib import pyplot
+
+    mpl.rcParams["svg.hashsalt"] = "pulumi-slurm"
+    before = json.loads(VALUES.read_text()) if VALUES.exists() else {}
+    values = {row["name"]: row["value"] for part in ("queues", "deepest-queue") for row in before.get(part, [])}
+    values |= {row.name: row.value for row in rows}
+    figure, grid = pyplot.subplots(2, 3, figsize=(10, 5))
+    shown = [name for name in BOUNDS if name != "looks at a status that is Unknown"]
+    for axes, name in zip(grid.flat, shown, strict=True):
+        bound, unit = BOUNDS[name]
+        there = {
+            size: values[f"{_title(size)}: {name}"] for size in (*SIZES, DEEPEST) if f"{_title(size)}: {name}" in values
+        }
+        axes.plot([*there], [*there.values()], marker="o", color="#2f6f4f")
+        if bound is not None:
+            axes.axhline(bound, color="black", linewidth=1)
+        axes.set(
+            xscale="symlog", xlim=(-1, 2 * DEEPEST), ylim=(0, None), xlabel="waiting jobs", ylabel=unit, title=name
+        )
+        axes.title.set_fontsize(9)
+    figure.tight_layout()
+    figure.savefig(PLOT, metadata={"Date": None})

@@ -1,0 +1,62 @@
+"""Promises about what a removal rests on, and about not asking for it when nothing can come of it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from slurm_operator import names
+from slurm_operator.decisions import evidence, status
+from slurm_operator.seen import EVERY_NODE, Evidence, Jobs, NodeSet, SlurmNode, TooDeep, Unknown, UpdatePolicy
+
+from tests.operator.test_replicas import job, leaving, pod
+from tests.operator.test_replicas import scale as sized
+
+NODES = {"cpu-0": leaving("cpu-0")}
+DEEP = TooDeep("TooManyJobs", "there are too many")
+
+
+def test_records_suffice_in_a_deep_queue_if_memory_counts() -> None:
+    assert evidence.build(NODES, DEEP, counts_memory=True) == Evidence(NODES, (), complete=False)
+    assert evidence.build(NODES, DEEP, counts_memory=False) is None
+    some = Jobs((job(7, "SUSPENDED", "cpu-0"),), complete=False)
+    assert evidence.build(NODES, some, counts_memory=True) == Evidence(NODES, some.jobs, complete=False)
+    assert evidence.build(NODES, some, counts_memory=False) is None
+
+
+def test_a_listing_that_fails_is_no_evidence() -> None:
+    assert evidence.build(NODES, Unknown("RestUnreachable", ""), counts_memory=True) is None
+    assert evidence.build(NODES, Jobs(()), counts_memory=False) == Evidence(NODES, ())
+
+
+def test_a_job_of_unreadable_nodes_is_seen_on_each() -> None:
+    lost = dataclasses.replace(job(7, "SUSPENDED", "cpu-0"), nodes=EVERY_NODE)
+    seen = evidence.seen_with(NODES, Evidence(NODES, (lost,)))
+    assert seen["cpu-0"].busy
+
+
+def updating(name: str) -> SlurmNode:
+    return dataclasses.replace(leaving(name), reason=names.UPDATE_REASON)
+
+
+@pytest.mark.parametrize(
+    ("paused", "hold", "needed"), [(False, "", True), (True, "", False), (False, "pulumi up is under way", False)]
+)
+def test_nothing_is_asked_for_an_update_that_waits(paused: bool, hold: str, needed: bool) -> None:
+    old = dataclasses.replace(pod("cpu-0"), revision="old")
+    scale = dataclasses.replace(sized(1, 1, [old]), revision="new", update=UpdatePolicy(paused=paused))
+    assert evidence.is_needed(scale, {"cpu-0": updating("cpu-0")}, hold) is needed
+
+
+@pytest.mark.parametrize(("flags", "needed"), [((), True), (("RESERVED",), False), (("MIXED",), False)])
+def test_nothing_is_asked_for_a_record_that_slurm_would_keep(flags: tuple[str, ...], needed: bool) -> None:
+    left = leaving("cpu-0")
+    left = dataclasses.replace(left, states=left.states | {*flags})
+    assert evidence.is_needed(sized(0, 0), {"cpu-0": left}) is needed
+
+
+def test_a_record_that_a_reservation_keeps_is_told() -> None:
+    left = leaving("cpu-0")
+    kept = {"cpu-0": dataclasses.replace(left, states=left.states | {"RESERVED"})}
+    _, found = status.node_set(NodeSet("cpu", "test", "cpu", 0), sized(0, 0), kept)
+    assert [each.reason for each in found.moving] == ["NodesKept"]

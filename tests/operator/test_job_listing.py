@@ -1,0 +1,176 @@
+"""Promises about looking at jobs: what a question is about is found, and a deep queue is left alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from slurm_operator import job_listing
+from slurm_operator.seen import Jobs, Named, SlurmJob, TooDeep, Unknown
+from slurm_operator.slurm_rest import SlurmError, SlurmRest, Trouble
+
+
+class PlayedRest(SlurmRest):
+    """Jobs by id, as the listing of states names them, and what was asked."""
+
+    def __init__(self, states: dict[str, str], waiting: int | None = 0) -> None:
+        self.states, self.waiting = states, waiting
+        self.asked: list[str] = []
+        self.names: dict[str, str] = {}
+        """Job → the node that it asks for."""
+
+    async def job_count(self) -> int | None:
+        return self.waiting
+
+    async def job_states(self) -> list[tuple[str, frozenset[str]]]:
+        self.asked.append("states")
+        return [(number, frozenset(states.split())) for number, states in self.states.items()]
+
+    async def job(self, number: str) -> Sequence[SlurmJob]:
+        self.asked.append(number)
+        if number == "13":
+            raise SlurmError(Trouble.UNREACHABLE, "away")
+        named = frozenset({self.names.get(number, "")} - {""})
+        state = frozenset(self.states.get(number, "RUNNING").split())
+        nodes = frozenset() if "PENDING" in state else frozenset({"cpu-0"})
+        return [SlurmJob(int(number), state, frozenset({"main"}), nodes, names=named)]
+
+    async def reserved(self) -> frozenset[str]:
+        return frozenset({"cpu-9"})
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def with_processes(rest: PlayedRest, listing: job_listing.JobListing | None = None) -> Jobs | Unknown:
+    return asyncio.run((listing or job_listing.JobListing()).with_processes(rest))
+
+
+def looked_at(rest: PlayedRest) -> set[str]:
+    return {*rest.asked} - {"states"}
+
+
+@pytest.mark.parametrize(
+    "states", ["RUNNING", "RUNNING CONFIGURING", "SUSPENDED", "COMPLETED COMPLETING", "RUNNING STOPPED", "UNHEARD_OF"]
+)
+def test_a_job_that_may_have_processes_is_looked_at(states: str) -> None:
+    rest = PlayedRest({"7": states, "8": "PENDING", "9": "COMPLETED"})
+    found = with_processes(rest)
+    assert isinstance(found, Jobs)
+    assert found.complete
+    assert looked_at(rest) == {"7"}
+
+
+def test_tasks_and_components_are_asked_for_as_one() -> None:
+    rest = PlayedRest({"7_1": "RUNNING", "7_2": "SUSPENDED", "7_3": "PENDING", "20": "RUNNING", "20+1": "RUNNING"})
+    with_processes(rest)
+    assert sorted(looked_at(rest)) == ["20", "7"]
+
+
+def test_of_very_many_only_those_out_of_the_ordinary_are_looked_at() -> None:
+    many = {str(number): "RUNNING" for number in range(1000, 1001 + job_listing.MOST_LOOKED_AT)}
+    rest = PlayedRest({**many, "7": "SUSPENDED"})
+    found = with_processes(rest)
+    assert isinstance(found, Jobs)
+    assert not found.complete
+    assert looked_at(rest) == {"7"}
+
+
+def test_a_task_of_an_array_of_very_many_records_is_not_looked_at() -> None:
+    ended = {f"7_{number}": "COMPLETED" for number in range(job_listing.MOST_LOOKED_AT)}
+    rest = PlayedRest({**ended, "7_9999": "SUSPENDED"})
+    assert isinstance(with_processes(rest), Unknown)
+    assert looked_at(rest) == set()
+    waiting = PlayedRest({**dict.fromkeys(ended, "PENDING"), "7_9999": "SUSPENDED"})
+    assert isinstance(with_processes(waiting), Jobs), "tasks that wait share one record"
+
+
+@pytest.mark.parametrize("waiting", [job_listing.MOST_LISTED + 1, None])
+def test_a_deep_queue_and_one_that_was_not_counted_yet_are_not_listed(waiting: int | None) -> None:
+    rest = PlayedRest({"7": "RUNNING"}, waiting)
+    found = with_processes(rest)
+    assert isinstance(found, TooDeep)
+    assert rest.asked == []
+
+
+def test_a_list_that_was_too_long_is_left_for_a_while() -> None:
+    clock = Clock()
+    listing = job_listing.JobListing(clock)
+    rest = PlayedRest({str(number): "COMPLETED" for number in range(job_listing.MOST_LISTED + 1)})
+    assert isinstance(with_processes(rest, listing), Jobs), "it was made, so it is used"
+    assert isinstance(with_processes(rest, listing), Unknown)
+    clock.now += job_listing.REST_SECONDS
+    with_processes(rest, listing)
+    assert rest.asked == ["states", "states"]
+
+
+def test_a_refused_look_leaves_all_unknown() -> None:
+    found = with_processes(PlayedRest({"7": "RUNNING", "13": "RUNNING"}))
+    assert found == Unknown(Trouble.UNREACHABLE, "away")
+
+
+def test_all_that_wait_or_run_are_looked_at_or_none() -> None:
+    rest = PlayedRest({"7": "PENDING", "8": "RUNNING", "9": "COMPLETED"})
+    alive = asyncio.run(job_listing.JobListing().alive(rest))
+    assert not isinstance(alive, Unknown)
+    assert sorted(job.job_id for job in alive) == [7, 8]
+    many = PlayedRest({str(number): "PENDING" for number in range(job_listing.MOST_ALIVE + 1)})
+    assert isinstance(asyncio.run(job_listing.JobListing().alive(many)), Unknown)
+
+
+def named(rest: PlayedRest, listing: job_listing.JobListing) -> Named | None:
+    rest.asked.clear()
+    return asyncio.run(listing.named(rest))
+
+
+def test_what_waits_or_runs_tells_which_nodes_it_names_and_is_asked_once_an_hour() -> None:
+    clock, rest = Clock(), PlayedRest({"7": "PENDING", "8": "RUNNING", "9": "COMPLETED"})
+    rest.names = {"7": "cpu-1", "8": "cpu-0", "9": "cpu-5"}
+    listing = job_listing.JobListing(clock)
+    assert named(rest, listing) == Named(frozenset({"cpu-0", "cpu-1", "cpu-9"}), frozenset({"cpu-1", "cpu-9"}))
+    assert looked_at(rest) == {"7", "8"}
+    rest.states |= {"10": "PENDING"}
+    rest.names["10"] = "cpu-2"
+    assert named(rest, listing) == Named(
+        frozenset({"cpu-0", "cpu-1", "cpu-2", "cpu-9"}), frozenset({"cpu-1", "cpu-2", "cpu-9"})
+    )
+    assert looked_at(rest) == {"10"}
+    clock.now += job_listing.NAMES_SECONDS
+    named(rest, listing)
+    assert looked_at(rest) == {"7", "8", "10"}
+
+
+def test_a_job_that_was_requeued_waits_for_the_node_that_it_had() -> None:
+    rest, listing = PlayedRest({"8": "RUNNING"}), job_listing.JobListing()
+    rest.names = {"8": "cpu-0"}
+    assert named(rest, listing) == Named(frozenset({"cpu-0", "cpu-9"}), frozenset({"cpu-9"}))
+    rest.states["8"] = "PENDING"
+    assert named(rest, listing) == Named(frozenset({"cpu-0", "cpu-9"}), frozenset({"cpu-0", "cpu-9"}))
+
+
+def test_many_jobs_are_looked_at_in_several_passes_and_nothing_is_known_before() -> None:
+    rest = PlayedRest({str(number): "PENDING" for number in range(1000, 1000 + 2 * job_listing.MOST_LOOKED_AT)})
+    listing = job_listing.JobListing()
+    assert named(rest, listing) is None
+    assert len(looked_at(rest)) == job_listing.MOST_LOOKED_AT
+    assert named(rest, listing) == Named(frozenset({"cpu-9"}), frozenset({"cpu-9"}))
+
+
+def test_an_array_of_very_many_records_leaves_names_unknown() -> None:
+    tasks = {f"7_{number}": "RUNNING" for number in range(job_listing.MOST_ALIVE + 1)}
+    rest = PlayedRest(tasks)
+    assert named(rest, job_listing.JobListing()) is None
+    assert looked_at(rest) == set()
+
+
+def test_a_deep_queue_and_a_refused_look_leave_names_unknown() -> None:
+    assert named(PlayedRest({"7": "PENDING"}, job_listing.MOST_LISTED + 1), job_listing.JobListing()) is None
+    assert named(PlayedRest({"13": "PENDING"}), job_listing.JobListing()) is None
