@@ -148,7 +148,7 @@ def build(mounts: Sequence[Mount], tree: Path = paths.TREE) -> None:
         for wanted in mounts:
             carry_out(wanted, tree)
             if wanted.target == "/":
-                # What is mounted in it again reaches the jobs' slurmstepd (jail.c); their tasks it does not (view.c).
+                # What is mounted in it again reaches jobs' slurmstepd (jail.c), and not their tasks (job_mounts.c).
                 mount("none", tree, flags=MountFlag.SHARED)
         _fill_run(tree)
         _mark(mounts, tree)
