@@ -4,7 +4,7 @@ NAME ?=
 DEVCLUSTER = $(PYTHON) -m devcluster $(if $(NAME),--name $(NAME))
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test test-vm test-gpu check bench images push clean preview-gpu
+.PHONY: help up down test test-vm test-gpu check bench images push release clean preview-gpu
 
 help:
 	@echo "make up      from a bare Debian machine to a Slurm cluster in Kubernetes, and one real job"
@@ -16,6 +16,7 @@ help:
 	@echo "make preview-gpu   what Pulumi.gpu.example.yaml would make, without any Kubernetes; OUT=FILE writes it as JSON"
 	@echo "make bench   the measurements of docs/benchmarks.md"
 	@echo "make images  build all images; make push REGISTRY=registry.example/team copies them there"
+	@echo "make release  the version of pyproject.toml in build/release/; DRY_RUN=1 only tells, REGISTRY=... pushes the images"
 	@echo "make clean   down, and the virtual environment; the build cache stays (make clean-cache drops it)"
 
 up:
@@ -47,6 +48,9 @@ images:
 
 push:
 	$(PYTHON) -m devcluster push $(REGISTRY)
+
+release:
+	$(DEVCLUSTER) release $(if $(DRY_RUN),--dry-run) $(REGISTRY)
 
 clean: down
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build

@@ -5,7 +5,7 @@ import sys
 
 import pulumi
 
-from components import cluster_checks, ownership
+from components import cluster_checks, ownership, release
 from components import config as configuration
 from components.provider import kubernetes_provider
 from components.slurm_cluster import SlurmCluster
@@ -21,6 +21,7 @@ def main() -> None:
     pulumi.export("loginAddress", cluster.login_address)
     pulumi.export("restAddress", cluster.rest_address)
     pulumi.export("conditionCommand", cluster.condition_command)
+    pulumi.export("version", release.version())
 
 
 # So Pulumi ends this program when a resource has failed: its error says why, and a traceback from here would hide it.

@@ -25,7 +25,7 @@ FAULT_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 1.0
 _ASK_SECONDS: Final = 30.0
 REFUSED: Final = "ConfigurationRefused"
-"""The operator's reason for a configuration with which slurmctld would not start: waiting does not mend it."""
+"""The operator's reason for a configuration with which slurmctld would not start: waiting does not repair it."""
 _NO_IMAGE: Final = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
 _COMPARED: Final = ("revision", "operatorImage")
 """Inputs with which the cluster is another one to wait for."""
@@ -72,8 +72,8 @@ class Verdict:
     Attributes:
         ready: Jobs can run.
         lacking: What is missing, in a sentence.
-        final: Waiting does not mend it.
-        faults: What has to be mended unless it passes within FAULT_SECONDS: its object → Kubernetes' words.
+        final: Waiting does not repair it.
+        faults: What has to be repaired unless it passes within FAULT_SECONDS: its object → Kubernetes' words.
     """
 
     ready: bool

@@ -24,11 +24,26 @@ EXAMPLES = """examples:
 
 # Commands that set up what is missing before they start; the others only use what is there.
 SETS_UP = frozenset(
-    {"up", "test", "check", "bench", "images", "push", "toolchain", "preview", "test-vm", "test-gpu", "guest"}
+    {
+        "up",
+        "test",
+        "check",
+        "bench",
+        "images",
+        "push",
+        "toolchain",
+        "preview",
+        "test-vm",
+        "test-gpu",
+        "guest",
+        "release",
+    }
 )
 # They do what they can with the packages that are there.
 WITHOUT_ROOT = frozenset({"check", "preview", "test-gpu"})
-NEEDS_ROOT = frozenset({"up", "down", "test", "bench", "images", "push", "load", "enter", "test-vm", "guest"})
+NEEDS_ROOT = frozenset(
+    {"up", "down", "test", "bench", "images", "push", "load", "enter", "test-vm", "guest", "release"}
+)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -81,6 +96,9 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("images", help="build all images and print their references")
     push = commands.add_parser("push", help="copy all images to a registry")
     push.add_argument("registry", nargs="?", help="such as registry.example/team")
+    release = commands.add_parser("release", help="images by digest, SBOMs, sources and notes in build/release/")
+    release.add_argument("registry", nargs="?", help="push the images there, such as registry.example/team")
+    release.add_argument("--dry-run", action="store_true", help="say what would be made and what stands against it")
     preview = commands.add_parser("preview", help="preview a stack file by Pulumi's engine, without any Kubernetes")
     preview.add_argument("file", type=Path, nargs="?", default=Path("Pulumi.gpu.example.yaml"))
     preview.add_argument("--out", type=Path, metavar="FILE", help="write Pulumi's JSON there")

@@ -18,6 +18,7 @@ from devcluster import check, gpu, gpu_bundle, images, node_cli, preview, testin
 from devcluster.bootstrap import CHECKOUT, cache_folder
 from devcluster.instance import Instance, InvalidNameError
 from devcluster.progress import StepFailed, say
+from devcluster.release import make as releases
 from devcluster.vm import guest, kernel
 from devcluster.vm import tests as vm_tests
 
@@ -207,6 +208,15 @@ def _push(options: argparse.Namespace) -> int:
     return 0
 
 
+def _release(options: argparse.Namespace) -> int:
+    registry = (options.registry or "").rstrip("/") or None
+    if options.dry_run:
+        releases.dry_run(cache_folder(), registry)
+    else:
+        releases.tell(releases.release(cache_folder(), registry))
+    return 0
+
+
 def _preview(options: argparse.Namespace) -> int:
     preview.preview(options.file, options.out)
     return 0
@@ -266,4 +276,5 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "run": _run, "cp": _cp, "kubectl": _kubectl, "pulumi": _pulumi, "enter": _enter, "logs": _logs, "load": _load,
     "toolchain": _toolchain, "images": _images, "push": _push, "test": _test, "check": _check, "bench": _bench,
     "clean-cache": _clean_cache, "preview": _preview, "test-vm": _test_vm, "test-gpu": _test_gpu, "guest": _guest,
+    "release": _release,
 }  # fmt: skip

@@ -12,7 +12,7 @@ from pathlib import Path
 from devcluster.image_builder import Builder, run_step
 from devcluster.image_recipe import NAMES, ImageError, Recipe, read_recipe, root_reference
 
-__all__ = ["NAMES", "Image", "ImageError", "build_all", "push"]
+__all__ = ["NAMES", "Image", "ImageError", "build_all", "planned", "push"]
 
 ARCHIVES_KEPT = 3
 
@@ -40,13 +40,17 @@ def build_all(cache: Path, names: Iterable[str] = NAMES) -> dict[str, Image]:
     """
     folder = cache / "images"
     (folder / "logs").mkdir(parents=True, exist_ok=True)
-    recipes = {name: read_recipe(name) for name in names}
-    images = {name: _image(recipe, folder) for name, recipe in recipes.items()}
+    images = planned(cache, names)
     # What is there already need not wait for another checkout's build.
     if not all(image.archive.exists() for image in images.values()):
         with _locked(folder / ".lock"):
-            return {name: _build(recipe, Builder(folder)) for name, recipe in recipes.items()}
+            return {name: _build(read_recipe(name), Builder(folder)) for name in images}
     return images
+
+
+def planned(cache: Path, names: Iterable[str] = NAMES) -> dict[str, Image]:
+    """The images of this checkout, whether their archives are there yet or not; nothing is built."""
+    return {name: _image(read_recipe(name), cache / "images") for name in names}
 
 
 def push(registry: str, images: Mapping[str, Image]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from devcluster import mirror
+from devcluster import informer
 
 SERVICES = "/api/v1/services"
 NODE_PORTS = frozenset({6443, 10250})
@@ -75,24 +75,24 @@ class Balancer:
     """Carries out the actions."""
 
     def __init__(self, kubeconfig: Path, address: str) -> None:
-        self._api = mirror.client(kubeconfig)
-        self._mirror = mirror.Mirror(self._api, (SERVICES,))
+        self._api = informer.client(kubeconfig)
+        self._informer = informer.Informer(self._api, (SERVICES,))
         self._address = address
         self._told: set[tuple[str, str]] = set()
 
     async def run(self) -> None:
         """Publish for ever."""
-        await self._mirror.follow(self._pass)
+        await self._informer.follow(self._pass)
 
     async def _pass(self) -> None:
-        publishes, conflicts = actions(self._mirror.objects(SERVICES), self._address)
+        publishes, conflicts = actions(self._informer.objects(SERVICES), self._address)
         for each in publishes:
             await self._publish(each)
         for conflict in conflicts:
             key = (conflict.service["metadata"]["uid"], conflict.reason)
             if key not in self._told:
                 message = f"no address: {conflict.reason}"
-                await mirror.warn(self._api, "v1", "Service", conflict.service, "devcluster-load-balancer", message)
+                await informer.warn(self._api, "v1", "Service", conflict.service, "devcluster-load-balancer", message)
                 self._told.add(key)
 
     async def _publish(self, each: Publish) -> None:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from devcluster import mirror, policy_rules
+from devcluster import informer, policy_rules
 from devcluster.policy_rules import Refusal, World
 
 PODS = "/api/v1/pods"
@@ -26,18 +26,18 @@ class Enforcer:
     """Keeps the ruleset as the objects want it."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        self._api = mirror.client(kubeconfig)
-        self._mirror = mirror.Mirror(self._api, (PODS, NAMESPACES, POLICIES))
+        self._api = informer.client(kubeconfig)
+        self._informer = informer.Informer(self._api, (PODS, NAMESPACES, POLICIES))
         self._applied = ""
         self._told: set[tuple[str, int]] = set()
 
     async def run(self) -> None:
         """Enforce for ever."""
-        await self._mirror.follow(self._pass)
+        await self._informer.follow(self._pass)
 
     async def _pass(self) -> None:
-        world = World.of(self._mirror.objects(PODS), self._mirror.objects(NAMESPACES))
-        wanted, refusals = policy_rules.ruleset(world, self._mirror.objects(POLICIES))
+        world = World.of(self._informer.objects(PODS), self._informer.objects(NAMESPACES))
+        wanted, refusals = policy_rules.ruleset(world, self._informer.objects(POLICIES))
         if wanted != self._applied:
             await asyncio.to_thread(_apply, wanted)
             self._applied = wanted
@@ -51,7 +51,7 @@ class Enforcer:
         if key in self._told:
             return
         message = f"{refusal.reason} is not enforced by this dev cluster: the pods that it selects are closed"
-        await mirror.warn(self._api, "networking.k8s.io/v1", "NetworkPolicy", refusal.policy, NAME, message)
+        await informer.warn(self._api, "networking.k8s.io/v1", "NetworkPolicy", refusal.policy, NAME, message)
         self._told.add(key)
 
 

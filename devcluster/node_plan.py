@@ -24,7 +24,7 @@ CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 PAUSE_IMAGE = "localhost/pulumi-slurm-pause:1"
 OWN_FILES = (
-    "storage.py", "network_policy.py", "policy_rules.py", "load_balancer.py", "mirror.py",
+    "storage.py", "network_policy.py", "policy_rules.py", "load_balancer.py", "informer.py",
     "fakes/gpus.py", "fakes/device_plugin_api.py", "fakes/nvidia_smi",
 )  # fmt: skip
 CLIENTS = {

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from devcluster import mirror
+from devcluster import informer
 from devcluster.addons import PROVISIONER
 
 CLAIMS = "/api/v1/persistentvolumeclaims"
@@ -134,17 +134,17 @@ class Provisioner:
     """Carries out the actions."""
 
     def __init__(self, kubeconfig: Path, root: Path, node: str) -> None:
-        self._api = mirror.client(kubeconfig)
-        self._mirror = mirror.Mirror(self._api, (CLAIMS, VOLUMES, CLASSES))
+        self._api = informer.client(kubeconfig)
+        self._informer = informer.Informer(self._api, (CLAIMS, VOLUMES, CLASSES))
         self._root = root
         self._node = node
 
     async def run(self) -> None:
         """Provision for ever."""
-        await self._mirror.follow(self._pass)
+        await self._informer.follow(self._pass)
 
     async def _pass(self) -> None:
-        claims, volumes, classes = (self._mirror.objects(path) for path in (CLAIMS, VOLUMES, CLASSES))
+        claims, volumes, classes = (self._informer.objects(path) for path in (CLAIMS, VOLUMES, CLASSES))
         for action in actions(claims, volumes, classes, self._root, self._node):
             if isinstance(action, Provision):
                 await self._provision(action)

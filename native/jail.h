@@ -2,7 +2,7 @@
  *
  * The pod's entry point builds the node's view of it once, as a tree of mounts (slurm_node/tree.py). This library only
  * enters that tree, and gives up what a user's process must never hold. It is used by the SPANK plugin, the PAM module,
- * the su replacement and the keeper of a job's namespaces, so a job and a login see the same thing. */
+ * the su replacement and job_init of a job's namespaces, so a job and a login see the same thing. */
 #ifndef PULUMI_SLURM_JAIL_H
 #define PULUMI_SLURM_JAIL_H
 
@@ -57,7 +57,7 @@ int jail_drop_capabilities(struct jail *jail);
 
 /* Loads what glibc would otherwise load by path later, when that path belongs to the users' root. It reads
  * nsswitch.conf too, which glibc does not again once "/" is another folder. */
-void jail_preload_system_code(void);
+void jail_preload_nss(void);
 
 /* From now on users are looked up in the files of whatever root there is, by code that is in the C library itself, so
  * that no module is loaded for it. */

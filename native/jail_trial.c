@@ -91,7 +91,7 @@ static _Noreturn void step(const char *root, int channel) {
     int status = 0;
     jail_init(&jail, root);
     job_init(&job, TRIAL_JOB);
-    jail_preload_system_code();
+    jail_preload_nss();
     jail_look_users_up_in_files();
     if (job_join_trial(&jail, &job, TRIAL_SECONDS) || job_fork_inside(&jail, &job))
         say(channel, jail.why);

@@ -1,5 +1,5 @@
 #include "job.h"
-#include "view.h"
+#include "job_mounts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,34 +48,34 @@ struct start {
 /* On cgroup v2 slurmstepd lives in its step's own group, and waits at the job's end for every other process in it. On
  * version 1 there is no such leaf, and slurmstepd in no group that it waits for. */
 static int join_pod_group(struct start *start) {
-    start->failed = JOB_KEEPER_GROUP;
-    int group = open(JOB_KEEPER_GROUP, O_WRONLY | O_CLOEXEC);
+    start->failed = JOB_INIT_GROUP;
+    int group = open(JOB_INIT_GROUP, O_WRONLY | O_CLOEXEC);
     if (group < 0 && errno != ENOENT)
         return -1;
     if (group >= 0 && write(group, "0", 1) != 1)
         return -1;
-    start->failed = JOB_KEEPER;
+    start->failed = JOB_INIT;
     return 0;
 }
 
 /* Has the caller's memory until it is another program, and nothing of its descriptors. Its frames leave marks of the
  * address sanitizer in the caller's stack, so it makes none. */
-__attribute__((no_sanitize("address"))) static int become_keeper(void *argument) {
+__attribute__((no_sanitize("address"))) static int become_init(void *argument) {
     struct start *start = argument;
     sem_post(start->born);
     struct flock ours = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = JOB_LIVES, .l_len = 2};
-    /* The lock comes last: closing any descriptor of its file would give it up. The keeper asks again to end with its
+    /* The lock comes last: closing any descriptor of its file would give it up. job_init asks again to end with its
      * parent, but the parent may end before. */
     if (!prctl(PR_SET_PDEATHSIG, SIGKILL) && !join_pod_group(start) &&
         !syscall(SYS_close_range, 0, JOB_LOCK_DESCRIPTOR, 0) &&
         fcntl(start->lock, F_DUPFD, JOB_LOCK_DESCRIPTOR) == JOB_LOCK_DESCRIPTOR &&
         !syscall(SYS_close_range, JOB_LOCK_DESCRIPTOR + 1, ~0U, 0) && !fcntl(JOB_LOCK_DESCRIPTOR, F_SETLK, &ours))
-        execl(JOB_KEEPER, "job_keeper", start->root, start->script, (char *)NULL);
+        execl(JOB_INIT, "job_init", start->root, start->script, (char *)NULL);
     start->error = errno;
     _exit(EXIT_FAILURE);
 }
 
-/* Clear of the number that it takes in the keeper, where it must not be closed at exec. */
+/* Clear of the number that it takes in job_init, where it must not be closed at exec. */
 static int open_lock(struct jail *jail, const char *path) {
     struct flock starts = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = JOB_STARTS, .l_len = 1};
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -90,22 +90,22 @@ static int open_lock(struct jail *jail, const char *path) {
     return -1;
 }
 
-/* Not by fork: copying the tables of slurmstepd's memory takes longer than all that the keeper does until its exec. */
-static int start_keeper(struct jail *jail, struct job *job) {
+/* Not by fork: copying the tables of slurmstepd's memory takes longer than all that job_init does until its exec. */
+static int start_init(struct jail *jail, struct job *job) {
     char script[64];
     _Alignas(16) char stack[16384];
     struct start start = {.root = jail->root, .script = script, .born = &job->born, .lock = job->lock};
     snprintf(script, sizeof(script), VIEW_SPOOL "/job%05u", job->id);
-    job->keeper = clone(become_keeper, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_NEWPID | SIGCHLD, &start);
-    if (job->keeper > 0 && !start.error)
+    job->init = clone(become_init, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_NEWPID | SIGCHLD, &start);
+    if (job->init > 0 && !start.error)
         return 0;
-    if (job->keeper > 0) {
-        jail_end_child(job->keeper, END_MILLISECONDS);
+    if (job->init > 0) {
+        jail_end_child(job->init, END_MILLISECONDS);
         jail_fail(jail, "%s: %s", start.failed, strerror(start.error));
     } else {
         jail_fail_errno(jail, "make a process namespace (is SYS_ADMIN among the pod's capabilities?)");
     }
-    job->keeper = 0;
+    job->init = 0;
     return -1;
 }
 
@@ -115,14 +115,14 @@ static _Noreturn void *keep(void *argument) {
     char path[sizeof(JOB_FOLDER) + 16];
     jail_init(&jail, job->root);
     lock_path(job, path, sizeof(path));
-    if (start_keeper(&jail, job)) {
+    if (start_init(&jail, job)) {
         leave_reason(&jail, path);
         sem_post(&job->born);
     }
-    /* Gives up JOB_STARTS as well: who does not find the keeper now finds the reason. */
+    /* Gives up JOB_STARTS as well: who does not find job_init now finds the reason. */
     close(job->lock);
     sem_post(&job->started);
-    /* The kernel ends the keeper with the thread that started it. */
+    /* The kernel ends job_init with the thread that started it. */
     for (;;)
         pause();
 }
@@ -132,14 +132,14 @@ static void await(sem_t *event) {
         ;
 }
 
-/* slurmd, and the user with it, waits for the extern step, which so need not wait until the keeper is another program.
- * But until it is there: slurmstepd goes on to enter groups and users in which the keeper must not be born. */
+/* slurmd, and the user with it, waits for the extern step, which so need not wait until job_init is another program.
+ * But until it is there: slurmstepd goes on to enter groups and users in which job_init must not be born. */
 static int start_thread(struct jail *jail, struct job *job, const char *path) {
     sigset_t all, before;
     pthread_t thread;
     if ((job->lock = open_lock(jail, path)) < 0)
         return -1;
-    /* A handler would run in the memory that the keeper has as well until it is another program. */
+    /* A handler would run in the memory that job_init has as well until it is another program. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int error = pthread_create(&thread, NULL, keep, job);
@@ -179,12 +179,12 @@ void job_end(struct job *job) {
     if (!job->kept)
         return;
     await_start(job);
-    if (job->keeper > 0)
-        jail_end_child(job->keeper, END_MILLISECONDS);
+    if (job->init > 0)
+        jail_end_child(job->init, END_MILLISECONDS);
     lock_path(job, path, sizeof(path));
     unlink(path);
     job->kept = false;
-    job->keeper = 0;
+    job->init = 0;
 }
 
 /* The process that has locked a byte, as this process namespace numbers it; 0 for none, -1 for no file. */
@@ -195,32 +195,32 @@ static pid_t holder(int file, off_t byte) {
     return lock.l_type == F_UNLCK ? 0 : lock.l_pid;
 }
 
-static int no_keeper(struct jail *jail, int file) {
+static int no_init(struct jail *jail, int file) {
     char reason[sizeof(jail->why)];
     ssize_t length = file < 0 ? 0 : pread(file, reason, sizeof(reason) - 1, 0);
     reason[length < 0 ? 0 : length] = '\0';
     return jail_fail(jail, "%s", length > 0 ? reason : "the job has no namespaces on this node: its extern step ended");
 }
 
-static int open_namespace(struct jail *jail, pid_t keeper, const char *name) {
+static int open_namespace(struct jail *jail, pid_t init, const char *name) {
     char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/%s", keeper, name);
+    snprintf(path, sizeof(path), "/proc/%d/%s", init, name);
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
         jail_fail(jail, "the job's namespace %s: %s", path, strerror(errno));
     return file;
 }
 
-/* The keeper once it has made the namespaces, or -1. There is no call that waits for a lock with a deadline. */
-static pid_t await_keeper(struct jail *jail, int file, int seconds) {
+/* job_init once it has made the namespaces, or -1. There is no call that waits for a lock with a deadline. */
+static pid_t await_init(struct jail *jail, int file, int seconds) {
     for (int waited = 0; waited < seconds * 1000; waited++) {
-        /* In this order, since who starts the keeper lets go when it is there. */
+        /* In this order, since who starts job_init lets go when it is there. */
         bool starts = file >= 0 && holder(file, JOB_STARTS) > 0;
-        pid_t keeper = file < 0 ? 0 : holder(file, JOB_LIVES);
-        if (keeper < 0 || (keeper == 0 && !starts))
-            return no_keeper(jail, file);
-        if (keeper > 0 && holder(file, JOB_MAKES) == 0)
-            return keeper;
+        pid_t init = file < 0 ? 0 : holder(file, JOB_LIVES);
+        if (init < 0 || (init == 0 && !starts))
+            return no_init(jail, file);
+        if (init > 0 && holder(file, JOB_MAKES) == 0)
+            return init;
         usleep(1000);
     }
     return jail_fail(jail, "%s did not answer within %d s: the shared storage hangs", jail->root, seconds);
@@ -228,18 +228,18 @@ static pid_t await_keeper(struct jail *jail, int file, int seconds) {
 
 static int find(struct jail *jail, struct job *job, int file, int seconds) {
     char outer[16];
-    pid_t keeper = await_keeper(jail, file, seconds);
-    if (keeper < 0)
+    pid_t init = await_init(jail, file, seconds);
+    if (init < 0)
         return -1;
     snprintf(outer, sizeof(outer), "fd/%d", JOB_OUTER_DESCRIPTOR);
-    if ((job->outer = open_namespace(jail, keeper, outer)) < 0 ||
-        (job->inner = open_namespace(jail, keeper, "ns/mnt")) < 0 ||
-        (job->processes = open_namespace(jail, keeper, "ns/pid")) < 0 ||
-        (job->ipc = open_namespace(jail, keeper, "ns/ipc")) < 0 ||
+    if ((job->outer = open_namespace(jail, init, outer)) < 0 ||
+        (job->inner = open_namespace(jail, init, "ns/mnt")) < 0 ||
+        (job->processes = open_namespace(jail, init, "ns/pid")) < 0 ||
+        (job->ipc = open_namespace(jail, init, "ns/ipc")) < 0 ||
         (job->own_processes = open("/proc/thread-self/ns/pid", O_RDONLY | O_CLOEXEC)) < 0)
         return -1;
     /* Still the same process: what was opened is not another's that got its number. */
-    return holder(file, JOB_LIVES) == keeper ? 0 : no_keeper(jail, file);
+    return holder(file, JOB_LIVES) == init ? 0 : no_init(jail, file);
 }
 
 int job_await(struct jail *jail, struct job *job, int seconds) {
@@ -247,8 +247,8 @@ int job_await(struct jail *jail, struct job *job, int seconds) {
     lock_path(job, path, sizeof(path));
     await_start(job);
     int file = open(path, O_RDWR | O_CLOEXEC);
-    pid_t keeper = await_keeper(jail, file, seconds);
-    int failed = keeper < 0 || (holder(file, JOB_LIVES) != keeper && no_keeper(jail, file));
+    pid_t init = await_init(jail, file, seconds);
+    int failed = init < 0 || (holder(file, JOB_LIVES) != init && no_init(jail, file));
     if (file >= 0)
         close(file);
     return failed ? -1 : 0;
@@ -274,7 +274,7 @@ int job_join_trial(struct jail *jail, struct job *job, int seconds) {
     char path[sizeof(JOB_FOLDER) + 16];
     lock_path(job, path, sizeof(path));
     int file = open(path, O_RDWR | O_CLOEXEC);
-    /* slurmstepd keeps the user's group after it has set a container up, and the kernel shows the keeper's namespaces
+    /* slurmstepd keeps the user's group after it has set a container up, and the kernel shows job_init's namespaces
      * to its own user and group alone. */
     int group = setfsgid(getgid());
     int found = find(jail, job, file, seconds);
@@ -330,12 +330,12 @@ static int born_inside(struct jail *jail, const struct job *job) {
 }
 
 int job_enter_task(struct jail *jail, const struct job *job, const char *script) {
-    int scripts = script ? view_pick_up(jail, script) : -1;
+    int scripts = script ? job_mounts_pick_up(jail, script) : -1;
     if (script && scripts < 0)
         return -1;
     if (setns(job->inner, CLONE_NEWNS) || setns(job->ipc, CLONE_NEWIPC))
         return jail_fail_errno(jail, "join the job's namespaces");
-    if (scripts >= 0 && view_place(jail, scripts, script))
+    if (scripts >= 0 && job_mounts_place(jail, scripts, script))
         return -1;
     return born_inside(jail, job);
 }

@@ -1,8 +1,8 @@
-/* The namespaces of a job on this node: mount (two, see view.h), process and IPC, shared by all its steps.
+/* The namespaces of a job on this node: mount (two, see job_mounts.h), process and IPC, shared by all its steps.
  *
- * The job's extern step starts the keeper (job_keeper.c), which is process 1 of the job's process namespace and ends
+ * The job's extern step starts job_init (job_init.c), which is process 1 of the job's process namespace and ends
  * with the extern step: then the kernel ends what is left of the job, and its /tmp, /dev/shm and mounts are gone. The
- * keeper holds locks on a file named after the job; they say which process it is and vanish with it, so a stale file
+ * init holds locks on a file named after the job; they say which process it is and vanish with it, so a stale file
  * misleads nobody. Nobody waits while it starts and makes the namespaces but a step that comes before they are made. */
 #ifndef PULUMI_SLURM_JOB_H
 #define PULUMI_SLURM_JOB_H
@@ -16,12 +16,12 @@
 #ifndef JOB_FOLDER
 #define JOB_FOLDER "/run/slurm-node/jobs"
 #endif
-#ifndef JOB_KEEPER
-#define JOB_KEEPER "/opt/slurm/libexec/job_keeper"
+#ifndef JOB_INIT
+#define JOB_INIT "/opt/slurm/libexec/job_init"
 #endif
 /* The leaf of the pod's own processes on cgroup v2 (slurm_node/cgroups.py). */
-#ifndef JOB_KEEPER_GROUP
-#define JOB_KEEPER_GROUP "/sys/fs/cgroup/pod/cgroup.procs"
+#ifndef JOB_INIT_GROUP
+#define JOB_INIT_GROUP "/sys/fs/cgroup/pod/cgroup.procs"
 #endif
 /* Written by slurm_node/jail_watch.py while trials fail: why. */
 #ifndef JOB_BROKEN
@@ -31,12 +31,12 @@
 #ifndef JOB_REFUSED
 #define JOB_REFUSED "/run/slurm-node/prolog-refused"
 #endif
-/* The keeper's descriptors of the outer mount namespace and of the job's file. */
+/* job_init's descriptors of the outer mount namespace and of the job's file. */
 #define JOB_OUTER_DESCRIPTOR 3
 #define JOB_LOCK_DESCRIPTOR 4
-/* Bytes of the job's file that are locked: by the extern step until the keeper is there; by the keeper since it was
+/* Bytes of the job's file that are locked: by the extern step until job_init is there; by job_init since it was
  * born, for as long as it lives, and until the namespaces are made. If they can't be made, the file says why and the
- * keeper ends. */
+ * init ends. */
 #define JOB_STARTS 0
 #define JOB_LIVES 1
 #define JOB_MAKES 2
@@ -46,9 +46,9 @@ struct job {
     bool kept; /* by job_keep: what follows */
     const char *root;
     int lock;
-    sem_t born;                       /* the keeper is there, or cannot be */
+    sem_t born;                       /* job_init is there, or cannot be */
     sem_t started;                    /* whether it could be made another program is known */
-    pid_t keeper;                     /* then: the keeper, or 0 */
+    pid_t init;                       /* then: job_init, or 0 */
     int outer, inner, processes, ipc; /* descriptors of the namespaces, or -1 */
     int own_processes;
 };
@@ -57,14 +57,14 @@ struct job {
 
 void job_init(struct job *job, uint32_t id);
 
-/* Lets a thread of this process start the keeper, which makes the namespaces. Any reason is left for the steps that
+/* Lets a thread of this process start job_init, which makes the namespaces. Any reason is left for the steps that
  * will look for them, so what fails after the return is theirs to tell. Both arguments must stay until job_end. */
 int job_keep(struct jail *jail, struct job *job);
 
 /* For who called job_keep: waits until the namespaces are made. */
 int job_await(struct jail *jail, struct job *job, int seconds);
 
-/* Ends the keeper, and with it all that runs in the namespaces; without job_keep nothing. */
+/* Ends job_init, and with it all that runs in the namespaces; without job_keep nothing. */
 void job_end(struct job *job);
 
 /* Fails while the node's trials of the jail do. Asks the storage nothing. */

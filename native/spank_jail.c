@@ -14,10 +14,10 @@
 #include "container_log.h"
 #include "jail.h"
 #include "job.h"
+#include "job_mounts.h"
 #include "late_program.h"
 #include "stepd_filter.h"
 #include "stepd_guard.h"
-#include "view.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -180,7 +180,7 @@ int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[]) {
     job_init(&context.job, job);
     if (keeps_namespaces())
         return keep_namespaces();
-    jail_preload_system_code();
+    jail_preload_nss();
     if (job_heed_trials(&context.jail))
         return refuse();
     jail_look_users_up_in_files();

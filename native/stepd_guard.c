@@ -196,7 +196,7 @@ static int give_up_sight(struct guard *guard) {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
     struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
     const unsigned given_up = 1U << CAP_NET_BIND_SERVICE | 1U << CAP_SYS_PTRACE;
-    /* What root executes has all of the bounding set: a job's keeper would see more than the steps that look for it. */
+    /* What root executes has all of the bounding set: a job's init would see more than the steps that look for it. */
     if (prctl(PR_CAPBSET_DROP, CAP_NET_BIND_SERVICE, 0, 0, 0) || prctl(PR_CAPBSET_DROP, CAP_SYS_PTRACE, 0, 0, 0))
         return refuse(guard, "drop from the bounding set (is SETPCAP among the pod's capabilities?): %s",
                       strerror(errno));

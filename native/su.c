@@ -3,8 +3,8 @@
  * others' jobs, and use the jail's su. No job's control group holds it, so it joins one of the user's own. */
 #include "confine.h"
 #include "jail.h"
+#include "job_mounts.h"
 #include "user_limits.h"
-#include "view.h"
 
 #include <errno.h>
 #include <pwd.h>
@@ -20,9 +20,9 @@
 #define PROFILE_LIMITS "/run/slurm-node/profile-limits"
 
 static _Noreturn void run(struct jail *jail, char *argv[]) {
-    struct view view;
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || view_make_outer(jail, &view) || view_hide_node(jail, NULL) ||
-        view_make_proc(jail) || view_verify_outer(jail, &view) || jail_verify(jail) || confine(jail)) {
+    struct job_mounts mounts;
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || job_mounts_make_outer(jail, &mounts) || job_mounts_hide_node(jail, NULL) ||
+        job_mounts_make_proc(jail) || job_mounts_verify_outer(jail, &mounts) || jail_verify(jail) || confine(jail)) {
         fprintf(stderr, "su: refusing to run outside the jail: %s\n", jail->why);
         _exit(1);
     }

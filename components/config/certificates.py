@@ -60,7 +60,7 @@ class Certificates(Model):
         return self.mode is not CertificatesMode.OFF
 
 
-def certificates_disagreements(config: Mapping[str, Any]) -> Iterator[Problem]:
+def certificate_problems(config: Mapping[str, Any]) -> Iterator[Problem]:
     """In what the configuration of certificates does not fit itself or those who would use them."""
     certificates = mapping(config.get("certificates"))
     mode = certificates.get("mode", CertificatesMode.OFF)

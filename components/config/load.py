@@ -10,7 +10,7 @@ from pulumi.runtime import config as pulumi_config
 from pydantic import ValidationError
 
 from components import names
-from components.config.agreement import disagreements
+from components.config.cross_field import cross_field_problems
 from components.config.problems import Problem, from_validation
 from components.config.program import Config
 
@@ -41,7 +41,7 @@ def parse(raw: Mapping[str, Any], secret_keys: Collection[str] = ()) -> Config:
         config = Config.model_validate(dict(raw))
     except ValidationError as failure:
         problems = from_validation(failure, Config)
-    problems += disagreements(raw)
+    problems += cross_field_problems(raw)
     if problems or config is None:
         hidden = (
             replace(problem, got="[secret]") if problem.path[0] in secret_keys else problem for problem in problems

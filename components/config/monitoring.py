@@ -42,7 +42,7 @@ class Monitoring(Model):
     cidrs: list[Cidr] = setting("Addresses outside Kubernetes that may scrape.", factory=list)
 
 
-def monitoring_disagreements(config: Mapping[str, Any]) -> Iterator[Problem]:
+def monitoring_problems(config: Mapping[str, Any]) -> Iterator[Problem]:
     """In what the configuration of monitoring does not fit itself or Slurm's options."""
     monitoring = mapping(config.get("monitoring"))
     mode = monitoring.get("mode", MonitoringMode.ANNOTATIONS)

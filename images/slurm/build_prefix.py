@@ -65,7 +65,7 @@ def main(staging: Path, native: Path, more: Path) -> None:
             patch(staging / target.relative_to("/"))
     redirect_loader_files(staging / loader.relative_to("/"))
     copy(native / "sbcast", staging / (PREFIX / "bin" / "sbcast").relative_to("/"))
-    for name in ("pause", "job_keeper", "late_runner", "jail_trial", "sack_door"):
+    for name in ("pause", "job_init", "late_runner", "jail_trial", "sack_door"):
         copy(native / name, staging / (PREFIX / "libexec" / name).relative_to("/"))
     # Not among Slurm's own libraries: it runs with the jail's libc.
     copy(native / "no_driver.so", staging / (PREFIX / "driver" / "no_driver.so").relative_to("/"))
@@ -73,7 +73,27 @@ def main(staging: Path, native: Path, more: Path) -> None:
     copy(native / "slurmd_start", staging / "usr/libexec/slurm-node/slurmd")
     copy(native / "pam_jail.so", staging / system_libraries.relative_to("/") / "security" / "pam_jail.so")
     link_compiled_in_paths(staging, [*programs, PREFIX / "bin" / "sbcast"], compiled_in_plugins)
+    copied = [*programs.values(), *plugins.values(), *libraries.values(), interpreter]
+    note_packages(staging / "var/lib/dpkg/status.d", packages_of(copied))
     (staging / "opt/slurm/VERSION").write_text(output("dpkg-query", "-W", "-f", "${Version}", "slurmd") + "\n")
+
+
+def packages_of(files: Iterable[Path]) -> set[str]:
+    """Returns Debian's packages that files come from; files of no package, such as ours, are left out."""
+    paths = {str(file.resolve()) for file in files}
+    # Packages that were built before /usr was merged list /lib/… and /bin/… still.
+    asked = {*paths, *(path.removeprefix("/usr") for path in paths)}
+    # Its status says only whether every path is a package's.
+    answer = subprocess.run(["dpkg-query", "-S", *asked], check=False, capture_output=True, text=True, timeout=60)
+    listed = [line.rpartition(": ")[0] for line in answer.stdout.splitlines() if not line.startswith("diversion ")]
+    return {package for packages in listed for package in packages.split(", ")}
+
+
+def note_packages(status: Path, packages: Iterable[str]) -> None:
+    """Writes each package's entry to dpkg's ``status.d``: there scanners and the SBOM find what was copied."""
+    status.mkdir(parents=True)
+    for package in packages:
+        (status / package.partition(":")[0]).write_text(output("dpkg-query", "-s", package) + "\n")
 
 
 def needed_by(program: Path) -> str:

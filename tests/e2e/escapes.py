@@ -157,10 +157,10 @@ ESCAPES = [
     Escape("memory map of process 1", "grep -q . /proc/1/maps", SAME),
     Escape("descriptors of process 1", "readlink /proc/1/fd/*", SAME),
     Escape(
-        "outer mounts through the keeper's descriptor",
+        "outer mounts through job_init's descriptor",
         "nsenter --mount=/proc/1/fd/3 true",
-        # A trial's keeper may be gone by now; the victim's is not.
-        "for one in $(grep -lx job_keeper /proc/[0-9]*/comm); do nsenter --mount=${one%/comm}/fd/3 true && exit; done;"
+        # A trial's job_init may be gone by now; the victim's is not.
+        "for one in $(grep -lx job_init /proc/[0-9]*/comm); do nsenter --mount=${one%/comm}/fd/3 true && exit; done;"
         " exit 1",
     ),
     Escape("mount namespace of process 1", "nsenter -t 1 -m true", SAME),

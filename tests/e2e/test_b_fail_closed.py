@@ -142,17 +142,17 @@ def test_a_node_whose_jail_breaks_says_why_is_drained_and_recovers_by_itself(slu
 
 
 def test_a_job_for_which_no_namespaces_are_to_be_had_runs_nothing(slurm):
-    keeper = "/opt/slurm/libexec/job_keeper"
-    slurm.on_pod("cpu-1", f"mount --bind /dev/null {keeper}").ok()
+    job_init = "/opt/slurm/libexec/job_init"
+    slurm.on_pod("cpu-1", f"mount --bind /dev/null {job_init}").ok()
     try:
         ran = slurm.sh("srun --immediate=10 -w cpu-1 -n1 echo ran outside", seconds=40)
         reason = slurm.wait("a drain", lambda: slurm.sh("sinfo -h -n cpu-1 -o %E | grep pulumi-slurm:jail").stdout, 60)
     finally:
-        slurm.on_pod("cpu-1", f"umount {keeper}").ok()
+        slurm.on_pod("cpu-1", f"umount {job_init}").ok()
     assert ran.status != 0
     assert "ran outside" not in ran.stdout
-    assert f"{keeper}: Permission denied" in reason
+    assert f"{job_init}: Permission denied" in reason
     # The node may have been drained before the job came.
-    assert f"{keeper}: Permission denied" in ran.stderr or "allocate resources" in ran.stderr, ran.stderr
+    assert f"{job_init}: Permission denied" in ran.stderr or "allocate resources" in ran.stderr, ran.stderr
     slurm.wait("the drain is lifted", slurm.all_idle, 120)
     assert slurm.sh("srun -w cpu-1 -n1 echo works again").ok() == "works again"

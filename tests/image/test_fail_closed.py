@@ -64,9 +64,9 @@ BREAKS = {
         "bin/sh is missing",
     ),
     "no namespaces": Break(
-        "mount --bind /dev/null /opt/slurm/libexec/job_keeper",
-        "umount /opt/slurm/libexec/job_keeper",
-        "job_keeper: Permission denied",
+        "mount --bind /dev/null /opt/slurm/libexec/job_init",
+        "umount /opt/slurm/libexec/job_init",
+        "job_init: Permission denied",
     ),
     "a root of another revision": Break(
         "mkdir -p /mnt/jail/roots/r0/run; mount --bind /mnt/jail/roots/r0 /run/jail",

@@ -34,7 +34,7 @@ def test_a_task_epilog_runs_as_the_task_did(cluster: SmallCluster) -> None:
     program = put(cluster, "epilog", WITNESS)
     inside = cluster.jail(f"srun -Q -n1 --task-epilog={program} sh -c '{SPACES}; cd /tmp'", user=ALICE)
     first, bounds, seccomp, *rest = cluster.jail("cat witness", user=ALICE).stdout.splitlines()
-    assert first.startswith("job_keeper ")
+    assert first.startswith("job_init ")
     assert int(bounds.split()[1], 16) & 1 << 21 == 0, "it could gain SYS_ADMIN"
     assert seccomp == "Seccomp:\t2"
     assert rest == [*inside.stdout.splitlines(), "/home/alice", str(ALICE)]

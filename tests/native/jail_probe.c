@@ -1,7 +1,7 @@
 /* Calls the jail library step by step, as named on the command line, and prints what each step said.
  * Usage: jail_probe ROOT STEP... */
 #include "jail.h"
-#include "view.h"
+#include "job_mounts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -69,7 +69,7 @@ static void step(struct jail *jail, const char *name) {
     else if (!strncmp(name, "within=", 7))
         said = outcome(jail, jail_check_within(jail, (int)strtol(path, NULL, 10)));
     else if (!strcmp(name, "hide"))
-        said = unshare(CLONE_NEWNS) ? strerror(errno) : outcome(jail, view_hide_node(jail, NULL));
+        said = unshare(CLONE_NEWNS) ? strerror(errno) : outcome(jail, job_mounts_hide_node(jail, NULL));
     else if (!strcmp(name, "drop"))
         said = outcome(jail, jail_drop_capabilities(jail));
     else if (!strcmp(name, "climb"))

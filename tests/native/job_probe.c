@@ -1,6 +1,6 @@
 /* A job without Slurm: keeps its namespaces as the extern step does, joins them as slurmstepd does, and runs a shell
  * line as its task. Each further argument is one more step, the word "ordinary" before it runs it as an ordinary user;
- * the word "census" tells what this process and the keeper hold. After the word "early", which comes first, the first
+ * the word "census" tells what this process and job_init hold. After the word "early", which comes first, the first
  * step comes before the namespaces are made.
  * Usage: job_probe ROOT [early] LINE... */
 #include "confine.h"
@@ -82,13 +82,12 @@ static int lines(const char *path) {
     return count;
 }
 
-/* Mounts of the keeper alone: what the machine has mounted comes and goes by itself. */
-static void census(pid_t keeper) {
+/* Mounts of job_init alone: what the machine has mounted comes and goes by itself. */
+static void census(pid_t init) {
     char descriptors[64], mounts[64];
-    snprintf(descriptors, sizeof(descriptors), "/proc/%d/fd", keeper);
-    snprintf(mounts, sizeof(mounts), "/proc/%d/mountinfo", keeper);
-    printf("descriptors %d, the keeper's %d; mounts %d\n", entries("/proc/self/fd"), entries(descriptors),
-           lines(mounts));
+    snprintf(descriptors, sizeof(descriptors), "/proc/%d/fd", init);
+    snprintf(mounts, sizeof(mounts), "/proc/%d/mountinfo", init);
+    printf("descriptors %d, job_init's %d; mounts %d\n", entries("/proc/self/fd"), entries(descriptors), lines(mounts));
 }
 
 int main(int argc, char *argv[]) {
@@ -108,7 +107,7 @@ int main(int argc, char *argv[]) {
             continue;
         }
         if (!strcmp(argv[i], "census")) {
-            census(job.keeper);
+            census(job.init);
             continue;
         }
         fflush(stdout);

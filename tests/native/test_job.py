@@ -107,7 +107,7 @@ def test_the_keeper_leaves_the_steps_group_for_the_pods_where_there_is_one(trial
 def test_a_task_sees_the_jobs_processes_alone(trial: Trial) -> None:
     said = trial.run("ls /proc | grep -c '^[0-9]'; cat /proc/1/comm")
     assert int(said.lines[0]) <= 5
-    assert said.lines[1].startswith("job_keeper")
+    assert said.lines[1].startswith("job_init")
 
 
 def test_temporary_files_are_the_jobs_own_and_shared_by_its_steps(trial: Trial) -> None:
@@ -125,8 +125,8 @@ def test_what_the_node_mounts_again_comes_to_slurmstepd_and_not_to_tasks(trial: 
             until [ -e "$JAIL/waits" ]; do sleep 0.05; done
             mount -t tmpfs late "$JAIL/late"
             touch "$JAIL/late/came"
-            keeper=$(pgrep --parent "$(pgrep -d, -f "^$PROBE ")" job_keeper)
-            nsenter --mount="/proc/$keeper/fd/3" sh -c 'echo slurmstepd: $(ls /late)'
+            init=$(pgrep --parent "$(pgrep -d, -f "^$PROBE ")" job_init)
+            nsenter --mount="/proc/$init/fd/3" sh -c 'echo slurmstepd: $(ls /late)'
             touch "$JAIL/go-on"
         ) &
     """

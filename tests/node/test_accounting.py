@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from slurm_node import accounting, unaccounted
+from slurm_node import accounting, slurmdbd_fallback
 from slurm_node.log import NodeError
-from slurm_node.unaccounted import Mode
+from slurm_node.slurmdbd_fallback import Mode
 
 SCRIPTED = b"StoragePassScript=/run/slurmdbd/password\n"
 
@@ -79,7 +79,7 @@ def test_files_with_secrets_are_the_owners_alone_whatever_was_there(tmp_path: Pa
 def test_slurmctld_runs_without_accounting_only_while_slurmdbd_was_never_there(
     now: Mode, known: bool, answers: bool, waited: float, expected: Mode
 ) -> None:
-    assert unaccounted.mode(now, known=known, answers=answers, waited_seconds=waited) is expected
+    assert slurmdbd_fallback.mode(now, known=known, answers=answers, waited_seconds=waited) is expected
 
 
 def test_everything_that_needs_slurmdbd_is_left_out_and_nothing_else() -> None:
@@ -88,7 +88,7 @@ def test_everything_that_needs_slurmdbd_is_left_out_and_nothing_else() -> None:
         "AccountingStorageEnforce=limits\nPriorityType=priority/multifactor\nPriorityWeightAge=5\n"
         "PriorityWeightFairshare=7\nPriorityWeightQOS=7\nJobAcctGatherType=jobacct_gather/linux\n"
     )
-    assert unaccounted.without_accounting(conf) == (
+    assert slurmdbd_fallback.without_accounting(conf) == (
         "ClusterName=dev\nPriorityType=priority/multifactor\nPriorityWeightAge=5\n"
         "JobAcctGatherType=jobacct_gather/linux\n"
     )
@@ -99,9 +99,9 @@ def test_the_configuration_without_accounting_follows_the_active_one(tmp_path: P
     source.mkdir()
     (source / "slurm.conf").write_text("A=1\nAccountingStorageType=x\n")
     (source / "gres.conf").write_text("AutoDetect=off\n")
-    unaccounted.write_scratch(source, target)
+    slurmdbd_fallback.write_scratch(source, target)
     (source / "slurm.conf").write_text("A=2\nAccountingStorageType=x\n")
-    unaccounted.write_scratch(source, target)
+    slurmdbd_fallback.write_scratch(source, target)
     assert {file.name: file.read_text() for file in target.iterdir()} == {
         "slurm.conf": "A=2\n",
         "gres.conf": "AutoDetect=off\n",
@@ -109,7 +109,7 @@ def test_the_configuration_without_accounting_follows_the_active_one(tmp_path: P
 
 
 def test_a_cluster_that_slurmdbd_never_saw_takes_its_number_from_there() -> None:
-    assert unaccounted.without_id("dev|1234") == "dev"
+    assert slurmdbd_fallback.without_id("dev|1234") == "dev"
 
 
 @pytest.mark.parametrize(
@@ -123,4 +123,4 @@ def test_a_cluster_that_slurmdbd_never_saw_takes_its_number_from_there() -> None
     ids=["known", "another database", "empty database", "never started"],
 )
 def test_an_empty_database_is_one_that_does_not_know_the_cluster(clusters: str, state: str, forgotten: bool) -> None:
-    assert unaccounted.is_forgotten(clusters, state) is forgotten
+    assert slurmdbd_fallback.is_forgotten(clusters, state) is forgotten

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from slurm_node import configuration, fetched, slurmd_port
+from slurm_node import configless_cache, configuration, slurmd_port
 from slurm_node.config_renewal import ANSWER_SECONDS, EVERY_SECONDS, ConfigRenewal
 
 FILES = {"slurm.conf": "ClusterName=x\n", "plugstack.conf": "required x\n"}
@@ -86,9 +86,9 @@ def test_what_is_there_becomes_what_was_fetched(tmp_path: Path) -> None:
     (folder / "slurm.conf").write_text("spoiled")
     before = (folder / "plugstack.conf").stat().st_ino
     assert configuration.put(FILES, folder)
-    assert fetched.read(folder) == FILES
+    assert configless_cache.read(folder) == FILES
     assert sorted(each.name for each in folder.iterdir()) == sorted(FILES)
-    assert (folder / "plugstack.conf").stat().st_ino != before, "fetched.Judge sees that it was fetched again"
+    assert (folder / "plugstack.conf").stat().st_ino != before, "configless_cache.Judge sees that it was fetched again"
     assert not configuration.put(FILES, folder)
 
 
@@ -100,7 +100,7 @@ def test_a_link_that_somebody_planted_is_not_followed(tmp_path: Path) -> None:
         (folder / name).symlink_to(victim)
     configuration.put(FILES, folder)
     assert victim.read_text() == "mine"
-    assert fetched.read(folder) == FILES
+    assert configless_cache.read(folder) == FILES
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (tmp_path / "link").symlink_to(elsewhere)
@@ -121,7 +121,7 @@ def test_sackd_is_told_of_other_files_alone(tmp_path: Path) -> None:
         renewed.tick(start)
         renewed.tick(start + 0.5)
     assert told == ["changed", "changed"]
-    assert (fetched.read(tmp_path / "conf") or {})["slurm.conf"] == "ClusterName=y\n"
+    assert (configless_cache.read(tmp_path / "conf") or {})["slurm.conf"] == "ClusterName=y\n"
 
 
 def test_a_question_without_an_answer_ends_and_is_asked_again(

@@ -49,12 +49,12 @@ def test_the_native_programs_name_the_same_paths() -> None:
     assert f'#define JAIL_DEFAULT_ROOT "{paths.TREE}"' in header
     assert f'#define JAIL_MARKER "{paths.MARKER.relative_to(paths.TREE)}"' in header
     assert f'#define GUARD_PLUGIN "{paths.PLUGIN}"' in (REPOSITORY / "native/stepd_guard.c").read_text()
-    assert f'#define VIEW_SPOOL "{paths.SPOOL}"' in (REPOSITORY / "native/view.h").read_text()
+    assert f'#define VIEW_SPOOL "{paths.SPOOL}"' in (REPOSITORY / "native/job_mounts.h").read_text()
     assert f'#define JOB_FOLDER "{paths.JOBS}"' in (REPOSITORY / "native/job.h").read_text()
     assert f"#define TRIAL_JOB {jail_watch.TRIAL_JOB}\n" in (REPOSITORY / "native/jail_trial.c").read_text()
     assert f'#define JOB_BROKEN "{paths.JAIL_BROKEN}"' in (REPOSITORY / "native/job.h").read_text()
     assert f'#define JOB_REFUSED "{paths.PROLOG_REFUSED}"' in (REPOSITORY / "native/job.h").read_text()
-    view = (REPOSITORY / "native/view.c").read_text()
+    view = (REPOSITORY / "native/job_mounts.c").read_text()
     assert f'#define SOCKETS "{paths.SLURM_RUN}"\n#define DOOR SOCKETS "/{paths.DOOR.name}"\n' in view
     assert f'#define CONFIGURATION SOCKETS "/{paths.FETCHED.name}"\n' in view
     guard = (REPOSITORY / "native/root_guard.c").read_text()
@@ -62,8 +62,8 @@ def test_the_native_programs_name_the_same_paths() -> None:
     door_c = (REPOSITORY / "native/sack_door.c").read_text()
     assert f"#define SLURM_ID {names.SLURM_UID}\n#define SLURMREST_ID {names.SLURMREST_UID}\n" in door_c
     leaf = cgroups.CGROUPS / cgroups.PROCESSES_FOLDER
-    assert f'#define JOB_KEEPER_GROUP "{leaf}/cgroup.procs"' in (REPOSITORY / "native/job.h").read_text()
-    assert f'#define JOB_KEEPER "{paths.JAIL_TRIAL.parent}/' in (REPOSITORY / "native/job.h").read_text()
+    assert f'#define JOB_INIT_GROUP "{leaf}/cgroup.procs"' in (REPOSITORY / "native/job.h").read_text()
+    assert f'#define JOB_INIT "{paths.JAIL_TRIAL.parent}/' in (REPOSITORY / "native/job.h").read_text()
 
 
 def test_the_images_files_name_the_same_paths_and_ids() -> None:

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from slurm_node import account_sync, keeper, old_roots, paths, settings
+from slurm_node import account_sync, old_roots, paths, roots_controller, settings
 from slurm_node.old_roots import OldRoot, surplus
 
 from tests.node.nested_folders import nest
@@ -165,9 +165,9 @@ def test_people_that_can_not_be_synchronized_hold_up_no_collection(monkeypatch: 
     monkeypatch.setattr(settings, "read_jail", lambda: settings.Jail("r1", ()))
     monkeypatch.setattr(account_sync, "signature", fail)
     monkeypatch.setattr(old_roots, "collect", lambda _, keep, *__: collected.append(keep))
-    monkeypatch.setattr(keeper.driver.Links, "tick", lambda _: None)
-    monkeypatch.setattr(keeper.time, "sleep", pause)
+    monkeypatch.setattr(roots_controller.driver.Links, "tick", lambda _: None)
+    monkeypatch.setattr(roots_controller.time, "sleep", pause)
     monkeypatch.setattr(old_roots.Use, "tick", lambda *_: None)
     with pytest.raises(Paused):
-        keeper.main()
+        roots_controller.main()
     assert collected == [settings.Jail("r1", ()).keep_roots]

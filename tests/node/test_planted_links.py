@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from slurm_node import accounts, below, driver, paths, populate
+from slurm_node import accounts, driver, paths, populate, resolve_beneath
 from slurm_node.log import NodeError
 from slurm_node.settings import Jail, User
 
@@ -199,9 +199,9 @@ def test_a_persistent_path_has_links_as_links_and_nothing_but_files_and_folders(
 
 
 def test_a_folder_that_becomes_a_link_after_it_was_opened_changes_nothing(root: Path, outside: Path) -> None:
-    with below.folder(root, "/opt/slurm") as opened:
+    with resolve_beneath.folder(root, "/opt/slurm") as opened:
         plant(root / "opt", "{outside}", outside)
-        below.put_link(opened, "srun", Path("/x"))
+        resolve_beneath.put_link(opened, "srun", Path("/x"))
         (opened / "lib").mkdir()
     assert untouched(outside)
     assert sorted(path.name for path in (root / "opt.away/slurm").iterdir()) == ["lib", "srun"]

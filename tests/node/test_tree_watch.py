@@ -171,7 +171,7 @@ def test_what_comes_back_in_parts_is_mended_whole(tmp_path: Path) -> None:
 
         def mend():
             try:
-                return tree.mend(plan, view)
+                return tree.remount(plan, view)
             except NodeError as error:
                 return error
 
@@ -284,10 +284,10 @@ def test_a_view_is_mended_once_there_is_a_process_for_it(tmp_path: Path) -> None
 
 def test_what_is_too_long_to_tell_holds_up_no_mending(tmp_path: Path) -> None:
     script = """
-        real, tree.mend = tree.mend, lambda *_: "x" * (1 << 20)
+        real, tree.remount = tree.remount, lambda *_: "x" * (1 << 20)
         elsewhere("rmdir scratch")
         tick()
-        tree.mend = real
+        tree.remount = real
         tick()
         print(*lost())
     """
@@ -296,7 +296,7 @@ def test_what_is_too_long_to_tell_holds_up_no_mending(tmp_path: Path) -> None:
 
 def test_storage_that_hangs_holds_up_nobody(tmp_path: Path) -> None:
     script = """
-        tree.mend = lambda *_: time.sleep(3600)  # As one does whose storage is silent; this script ends long before.
+        tree.remount = lambda *_: time.sleep(3600)  # As one does whose storage is silent; this script ends long before.
         elsewhere("rmdir scratch")
         for _ in range(5):
             now += 10

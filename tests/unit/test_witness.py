@@ -11,7 +11,7 @@ LOGIN = judge.Node("pid:[2]", "ipc:[2]", is_login=True)
 ROOT = "65024:77"
 KEPT = f"{judge.KEPT_MASK:016x}"
 INSIDE = {
-    "label": "1-srun", "as": "program", "uid": "1000:1000", "pid": "pid:[9]", "ipc": "ipc:[9]", "first": "job_keeper",
+    "label": "1-srun", "as": "program", "uid": "1000:1000", "pid": "pid:[9]", "ipc": "ipc:[9]", "first": "job_init",
     "CapInh": "0", "CapPrm": "0", "CapEff": "0", "CapBnd": KEPT, "CapAmb": "0", "Seccomp": "2", "NSpid": "5",
     "root": f"{ROOT}:no", "thread": f"{ROOT}:no", "descriptor": "1:2:no", "mount": "/sys/fs/cgroup:tmpfs:ro",
 }  # fmt: skip

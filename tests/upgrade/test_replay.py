@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
 
 import pytest
 
+from devcluster.bootstrap import CHECKOUT
 from tests.upgrade.recorded_stack import STATES, RecordedStack
 
 NEVER_REPLACED = ("Keys", "PersistentVolumeClaim", "StatefulSet", "Namespace", "NodeSet", "SlurmCluster")
@@ -27,3 +30,10 @@ def test_an_update_of_the_program_replaces_nothing_that_users_would_miss(binarie
     assert len(stack.recorded) > 20
     assert lost == []
     assert any(step["op"] == "update" and step["urn"].endswith("StatefulSet::cpu") for step in plan["steps"])
+
+
+def test_a_stack_says_which_release_declared_it(binaries, tmp_path):
+    stack = RecordedStack(tmp_path, binaries, STATES[0])
+    shown = stack.pulumi("preview", "--color", "never", "--config-file", str(stack.config_file))
+    version = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["version"]
+    assert re.search(rf'^\s*\+ version *: "{re.escape(version)}"$', shown, re.MULTILINE), shown

@@ -84,7 +84,7 @@ def _namespaces(line: Line, nodes: Iterable[Node]) -> Iterable[str]:
         if line.one("ipc") == node.ipc:
             yield "has the IPC of the worker pod"
     logins = {node.pid for node in nodes if node.is_login}
-    if line.one("pid") not in logins and line.one("first") != "job_keeper":
+    if line.one("pid") not in logins and line.one("first") != "job_init":
         yield f"process 1 is {line.one('first') or 'not to be seen'}, not the job's"
     if len(line.one("NSpid").split("?")) > 1:
         yield f"has a /proc of other processes ({line.one('NSpid')})"

@@ -40,7 +40,7 @@ class Step:
 
 
 def data_folders(mountinfo: str) -> list[str]:
-    """Returns where people's data is mounted in a job: persistent paths and submounts (proc(5): field 5)."""
+    """Returns where users' data is mounted in a job: persistent paths and submounts (proc(5): field 5)."""
     points = {line.split(" ")[4].replace("\\040", " ") for line in mountinfo.split("\n") if line}
     return sorted(point for point in points if point != "/" and not is_below(point, OF_THE_NODE))
 
@@ -104,7 +104,7 @@ def command(step: Step, in_image: Callable[[str], bool]) -> list[str]:
 
 
 def mounts(of_bundle: Iterable[Mapping[str, Any]], data: Iterable[str]) -> list[dict[str, Any]]:
-    """Returns the mounts: the node's own, people's data, then those that the bundle asks for besides."""
+    """Returns the mounts: the node's own, users' data, then those that the bundle asks for besides."""
     ours = [
         *(bind(path, "rbind") for path in ("/proc", "/dev", TMP)),
         bind("/sys", "rbind", "ro"),

@@ -129,14 +129,14 @@ def look(name: str, *, with_accounts: bool) -> Seen:
     Raises:
         Refused: sacctmgr does not answer.
     """
-    people = pwd.getpwall()
-    uid = next((each.pw_uid for each in people if each.pw_name == name), None)
+    users = pwd.getpwall()
+    uid = next((each.pw_uid for each in users if each.pw_name == name), None)
     groups = grp.getgrall()
     owners = [entry.stat(follow_symlinks=False).st_uid for entry in os.scandir(HOMES)] if HOMES.is_dir() else []
     home = HOMES / name
     return Seen(
         uid=uid,
-        taken=frozenset([each.pw_uid for each in people] + [each.gr_gid for each in groups] + owners),
+        taken=frozenset([each.pw_uid for each in users] + [each.gr_gid for each in groups] + owners),
         home_owner=home.lstat().st_uid if home.is_dir() and not home.is_symlink() else None,
         keys=tuple(as_user(name, existing_keys)) if uid is not None and home.is_dir() else (),
         groups=frozenset(each.gr_name for each in groups if name in each.gr_mem),

@@ -12,7 +12,7 @@ from jail_commands.running import Refused
 
 FIRST_ID = 1000
 LAST_ID = 59999
-"""Debian's range for people; images/slurm/slurm_node/accounts.py has the same."""
+"""Debian's range for users; images/slurm/slurm_node/accounts.py has the same."""
 FIRST_FOREIGN_ID = 65_536
 """From here on ids are a directory's to give; nobody gets one here."""
 LEVELS = {
@@ -27,7 +27,7 @@ _KEY = re.compile(r"(?P<type>(ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+) (?P<blob>
 
 
 def is_ordinary(number: int) -> bool:
-    """Tells whether an id is one of people, not of a system account."""
+    """Tells whether an id is an ordinary user's, not a system account's."""
     return FIRST_ID <= number <= LAST_ID or number >= FIRST_FOREIGN_ID
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from slurm_node.accounts import FILES, Accounts
-from slurm_node.people import SUDOERS
+from slurm_node.users import SUDOERS
 
 LOCK_SECONDS = 15.0
 """As long as useradd and its like wait for each other (lckpwdf(3))."""

@@ -1,4 +1,4 @@
-"""Keeps people the same in all roots of the volume: what is changed in one is in the others about a second later.
+"""Keeps users the same in all roots of the volume: what is changed in one is in the others about a second later.
 
 Login nodes run it, and so does the pod that follows a directory. What all roots agree on is kept beside them, and so is
 what each of them said then, so that it may be ended at any moment. Roots are the users' to write, so no link in one of
@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from slurm_node import account_files, directory_people, inventory, paths, people
+from slurm_node import account_files, inventory, ldap_users, paths, users
 from slurm_node.accounts import FILES, Accounts
 from slurm_node.durable import write_durably
 from slurm_node.log import say
@@ -22,7 +22,7 @@ from slurm_node.log import say
 DIRECTORY = ".directory.json"
 """What was taken from a directory last; no revision begins with a dot."""
 MAY_BE_EMPTY = ("gshadow", "subuid", "subgid")
-"""Files that have lines of ordinary people only, in some images: the last of them leaves an empty one behind."""
+"""Files that have lines of ordinary users only, in some images: the last of them leaves an empty one behind."""
 NO_ROOT = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO)
 """What opening a root's /etc or its lock fails with where users have put something else in its place."""
 
@@ -36,14 +36,14 @@ class Held:
     accounts: Accounts
     sudoers: Mapping[str, str]
 
-    def people(self, of_image: frozenset[str] | None) -> dict[people.Entry, str]:
-        """Returns what the root says of people; files of sudoers.d that the image brought are its own."""
+    def entries(self, of_image: frozenset[str] | None) -> dict[users.Entry, str]:
+        """Returns what the root says of users; files of sudoers.d that the image brought are its own."""
         own = {} if of_image is None else {name: self.sudoers[name] for name in self.sudoers.keys() - of_image}
-        return people.people_of(self.accounts) | {(people.SUDOERS, name): text for name, text in own.items()}
+        return users.users_of(self.accounts) | {(users.SUDOERS, name): text for name, text in own.items()}
 
 
 class BrokenRoot(OSError):
-    """A root's account files can't be believed: what they say would remove people from the other roots."""
+    """A root's account files can't be believed: what they say would remove users from the other roots."""
 
 
 def complete_roots(volume: Path) -> list[str]:
@@ -55,10 +55,10 @@ def complete_roots(volume: Path) -> list[str]:
 def synchronize(
     volume: Path,
     joining: str | None = None,
-    directory: directory_people.Found | None = None,
+    directory: ldap_users.Found | None = None,
     needed: str | None = None,
-) -> directory_people.Found | None:
-    """Makes people the same in all complete roots, and in one that is about to be.
+) -> ldap_users.Found | None:
+    """Makes users the same in all complete roots, and in one that is about to be.
 
     A root whose files are plainly broken is left out, so that it holds up no other one and removes nobody there.
 
@@ -92,29 +92,29 @@ def synchronize(
                     raise
                 say(f"accounts: the root {revision} is left out: {error}")
         images = {each.revision: _image_sudoers(volume, each.revision) for each in held}
-        said = {each.revision: each.people(images[each.revision]) for each in held}
+        said = {each.revision: each.entries(images[each.revision]) for each in held}
         agreed = _load(state / "people.json") or {}
         # A stable sort: those that never agreed come last, the newest of them first.
         order = sorted(held, key=lambda each: before[each.revision] is None)
-        after = people.merged(agreed, [people.Root(said[each.revision], before[each.revision]) for each in order])
+        after = users.merged(agreed, [users.Root(said[each.revision], before[each.revision]) for each in order])
         if directory is not None:
             taken = _load(state / DIRECTORY) or {}
-            directory = directory_people.acceptable(directory, taken, tuple(each.accounts for each in held))
-            after = directory_people.with_directory(after, taken, directory.people)
+            directory = ldap_users.acceptable(directory, taken, tuple(each.accounts for each in held))
+            after = ldap_users.with_directory(after, taken, directory.users)
             # Before the roots: who is there and was not taken from a directory would be taken for the jail's own.
-            if directory.people.keys() - taken.keys():
-                _save(state / DIRECTORY, {**taken, **directory.people})
+            if directory.users.keys() - taken.keys():
+                _save(state / DIRECTORY, {**taken, **directory.users})
         if after != agreed:
             _save(state / "people.json", after)
-            for sentence in people.clashes(after):
+            for sentence in users.clashes(after):
                 say(f"accounts: {sentence}: delete one of them and make it anew")
         for each in held:
             _write(each, after, images[each.revision])
-            now = _read(each.revision, each.folder).people(images[each.revision])
+            now = _read(each.revision, each.folder).entries(images[each.revision])
             if now != before[each.revision]:
                 _save(state / f"{each.revision}.json", now)
-        if directory is not None and directory.people != taken:
-            _save(state / DIRECTORY, directory.people)
+        if directory is not None and directory.users != taken:
+            _save(state / DIRECTORY, directory.users)
     return directory
 
 
@@ -145,7 +145,7 @@ def _facts(folder: int, name: str) -> tuple[int, int, int] | None:
         os.close(file)
 
 
-def _hold(stack: ExitStack, volume: Path, revision: str, before: Mapping[people.Entry, str] | None) -> Held:
+def _hold(stack: ExitStack, volume: Path, revision: str, before: Mapping[users.Entry, str] | None) -> Held:
     """Opens a root's files under their lock.
 
     Raises:
@@ -168,7 +168,7 @@ def _hold(stack: ExitStack, volume: Path, revision: str, before: Mapping[people.
     return found
 
 
-def _may_be_empty(root: Held, file: str, before: Iterable[people.Entry]) -> bool:
+def _may_be_empty(root: Held, file: str, before: Iterable[users.Entry]) -> bool:
     """Whether the file is there, and nobody who had a line in it is."""
     if file not in MAY_BE_EMPTY or account_files.text(root.folder, file) is None:
         return False
@@ -185,12 +185,12 @@ def _read(revision: str, etc: int) -> Held:
     return Held(revision, etc, account_files.read(etc), known)
 
 
-def _write(root: Held, wanted: Mapping[people.Entry, str], of_image: frozenset[str] | None) -> None:
-    account_files.write(root.folder, root.accounts, people.with_people(root.accounts, wanted))
+def _write(root: Held, wanted: Mapping[users.Entry, str], of_image: frozenset[str] | None) -> None:
+    account_files.write(root.folder, root.accounts, users.with_users(root.accounts, wanted))
     with account_files.sudoers(root.folder) as folder:
         if folder is None or of_image is None:
             return
-        files = {name: text for (kind, name), text in wanted.items() if kind == people.SUDOERS and name not in of_image}
+        files = {name: text for (kind, name), text in wanted.items() if kind == users.SUDOERS and name not in of_image}
         for name, text in files.items():
             if root.sudoers.get(name) != text:
                 account_files.replace(folder, name, text, 0o440)
@@ -204,11 +204,11 @@ def _image_sudoers(volume: Path, revision: str) -> frozenset[str] | None:
     return None if noted is None else frozenset(noted.sudoers)
 
 
-def _load(path: Path) -> dict[people.Entry, str] | None:
+def _load(path: Path) -> dict[users.Entry, str] | None:
     if not path.exists():
         return None
     return {(kind, name): text for kind, name, text in json.loads(path.read_text())}
 
 
-def _save(path: Path, entries: Mapping[people.Entry, str]) -> None:
+def _save(path: Path, entries: Mapping[users.Entry, str]) -> None:
     write_durably(path, json.dumps([[*entry, text] for entry, text in sorted(entries.items())]) + "\n", 0o600)

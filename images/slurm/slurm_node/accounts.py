@@ -1,6 +1,6 @@
 """Accounts of a jail's root: pure functions over the text of its /etc files.
 
-A root's system accounts are its image's; ordinary people are those of all roots (people.py). Lines that are there
+A root's system accounts are its image's; ordinary users are those of all roots (users.py). Lines that are there
 already are never changed here.
 """
 
@@ -14,20 +14,20 @@ from slurm_node.settings import User
 SLURM_ID = 64030
 FIRST_ORDINARY_ID = 1000
 LAST_ORDINARY_ID = 59999
-"""Debian's ranges (adduser.conf): people get ids from 1000 to 59999."""
+"""Debian's ranges (adduser.conf): users get ids from 1000 to 59999."""
 FIRST_FOREIGN_ID = 65_536
 LAST_FOREIGN_ID = 2**32 - 2
-"""Ids that no system account has (Debian policy, 9.2.2); directories like to give them to people."""
+"""Ids that no system account has (Debian policy, 9.2.2); directories like to give them to users."""
 FIRST_SUBORDINATE_ID = 100_000
 SUBORDINATE_IDS = 65_536
 FILES = ("passwd", "shadow", "group", "gshadow", "subuid", "subgid")
 NAME = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
 NUMBER = re.compile(r"[0-9]{1,10}")
-"""An id in a file that people write: all that Python calls a digit would be more than it can count with."""
+"""An id in a file that users write: all that Python calls a digit would be more than it can count with."""
 
 
 def is_ordinary(number: int) -> bool:
-    """Tells whether an id is one of people, not of a system account."""
+    """Tells whether an id is an ordinary user's, not a system account's."""
     return FIRST_ORDINARY_ID <= number <= LAST_ORDINARY_ID or FIRST_FOREIGN_ID <= number <= LAST_FOREIGN_ID
 
 
@@ -122,12 +122,12 @@ def with_user(accounts: Accounts, user: User, shell: str) -> Accounts:
 
 
 def _next_id(accounts: Accounts, name: str) -> int:
-    people = set(accounts.ids("passwd").values())
+    user_ids = set(accounts.ids("passwd").values())
     # His group is there already where writing these files was cut short: passwd comes last.
     group = accounts.ids("group").get(name)
-    if group is not None and is_ordinary(group) and group not in people:
+    if group is not None and is_ordinary(group) and group not in user_ids:
         return group
-    taken = people | set(accounts.ids("group").values())
+    taken = user_ids | set(accounts.ids("group").values())
     return next(each for each in range(FIRST_ORDINARY_ID, LAST_ORDINARY_ID + 1) if each not in taken)
 
 

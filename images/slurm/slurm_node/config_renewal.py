@@ -7,7 +7,7 @@ of the jail may become; and slurmctld forgets a sackd that it did not reach once
 from collections.abc import Callable
 from pathlib import Path
 
-from slurm_node import configuration, fetched, paths
+from slurm_node import configless_cache, configuration, paths
 from slurm_node.log import say
 
 EVERY_SECONDS = 10.0
@@ -51,7 +51,7 @@ class ConfigRenewal:
         if bool(files) != self._answered:
             say("slurmctld answers again" if files else f"slurmctld gave no configuration in {ANSWER_SECONDS:.0f} s")
         self._answered = bool(files)
-        if files and files != fetched.read(self._target):
+        if files and files != configless_cache.read(self._target):
             configuration.put(files, self._target)
             say("took slurmctld's newest configuration")
             self._changed()

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from slurm_node import fetched, paths, settings
+from slurm_node import configless_cache, paths, settings
 from slurm_node.log import say
 
 ATTEMPT_SECONDS = 5.0
@@ -71,7 +71,7 @@ class Fetch:
         # The link is made after the last file, before slurmd reads any.
         if not (self._work / "run/conf").is_symlink():
             return None
-        return fetched.read(self._work / "spool/conf-cache")
+        return configless_cache.read(self._work / "spool/conf-cache")
 
     def is_over(self) -> bool:
         """Tells whether nothing more comes."""
@@ -99,7 +99,7 @@ def put(files: Mapping[str, str], target: Path = paths.FETCHED) -> bool:
     folder = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         os.fchown(folder, 0, 0)
-        different = files != fetched.read(target)
+        different = files != configless_cache.read(target)
         for name, text in files.items():
             _write(folder, name, text)
         for name in set(os.listdir(folder)) - set(files):  # noqa: PTH208 - a descriptor
@@ -168,7 +168,7 @@ def wait(tell: Callable[[str], object] = lambda _: None) -> Mapping[str, str]:
         return Fetch(controller, paths.SLURM_KEY, paths.OWN_RUN / "fetch")
 
     while (files := fetch(begin)) is None:
-        if (before := fetched.read()) is not None:
+        if (before := configless_cache.read()) is not None:
             say("slurmctld does not answer: slurmd starts with the configuration that it gave last")
             return before
         tell(WAITING)

@@ -2,7 +2,7 @@
 
 import os
 
-from slurm_node import keys, paths, settings, unaccounted
+from slurm_node import keys, paths, settings, slurmdbd_fallback
 
 
 def main() -> int:
@@ -12,5 +12,5 @@ def main() -> int:
     environment = {"SLURM_SACK_KEY": str(slurm_key), "RUNTIME_DIRECTORY": str(paths.CONTROLLER_RUN)}
     accounting = settings.read_accounting()
     if accounting is not None:
-        return unaccounted.run(accounting, environment)
-    return os.execve(unaccounted.SLURMCTLD, ["slurmctld", "-D"], os.environ | environment)  # noqa: S606 - no shell
+        return slurmdbd_fallback.run(accounting, environment)
+    return os.execve(slurmdbd_fallback.SLURMCTLD, ["slurmctld", "-D"], os.environ | environment)  # noqa: S606 - no shell

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from slurm_node import below, paths
+from slurm_node import paths, resolve_beneath
 from slurm_node.log import NodeError, say
 from slurm_node.system import MountFlag, mount, opened_inside, points_of
 
@@ -118,11 +118,11 @@ def main() -> int:
 def _link_into(root: Path, folder: str, wanted: Mapping[str, Path], tell: Callable[[str], None]) -> bool:
     """Links into a folder of the root; tells whether there is one."""
     try:
-        with below.in_words(f"/{folder}"), opened_inside(root, f"/{folder}/.") as opened:
+        with resolve_beneath.in_words(f"/{folder}"), opened_inside(root, f"/{folder}/.") as opened:
             for name, target in wanted.items():
                 there = _entry(opened / name)
                 if there is None or there not in (target, opened / name):
-                    below.put_link(opened, name, target)
+                    resolve_beneath.put_link(opened, name, target)
                     if there is not None:
                         say(f"/{folder}/{name} led to {str(there)!r}: now it leads to each node's own driver")
                 elif there != target:
@@ -153,7 +153,7 @@ def bring(tree: Path, mountinfo: str) -> None:
         mountinfo: the mount table, from before or after the tree was built.
     """
     files = put_by_toolkit(mountinfo)
-    with below.folder(tree, str(paths.DRIVER)) as folder:
+    with resolve_beneath.folder(tree, str(paths.DRIVER)) as folder:
         _fill(folder, files)
     link(tree)
     if files:

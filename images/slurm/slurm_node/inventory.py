@@ -24,7 +24,7 @@ Facts = tuple[int, int, int, int, int, str]
 SAMPLED_FILES, SAMPLED_BYTES = 1000, 1 << 16
 PASSED_OVER = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE, errno.EINVAL, errno.ENAMETOOLONG)
 """What a path of a directory's listing fails with when it is gone, or another kind of file, by then; the last: when it
-is longer than a path may be, as people can nest folders."""
+is longer than a path may be, as users can nest folders."""
 DPKG_STATUS = "var/lib/dpkg/status"
 DPKG_LISTS = "var/lib/dpkg/info"
 
@@ -198,7 +198,7 @@ def packages(root: Path) -> dict[str, str]:
 
 
 def system_accounts(root: Path) -> set[str]:
-    """Returns the users and groups that are no ordinary people, each with its kind: such as "user sshd"."""
+    """Returns the users and groups that are no ordinary users, each with its kind: such as "user sshd"."""
     found = accounts.Accounts({})
     with _in_use(), account_files.etc(root) as folder:
         found = account_files.read(folder)
@@ -214,7 +214,7 @@ def conffiles(root: Path) -> dict[str, str]:
 
 
 def _text(root: Path, path: Path | None) -> str:
-    """Reads a plain file; "" for anything else, which people may have put in its place: a link, a pipe."""
+    """Reads a plain file; "" for anything else, which users may have put in its place: a link, a pipe."""
     if path is not None:
         with _in_use(), opened_inside(root, f"/{path.relative_to(root)}") as opened:
             if opened.is_file():

@@ -1,4 +1,4 @@
-"""The login pod: the jail's tree, limits of each user, sackd for Slurm's commands, sshd for people."""
+"""The login pod: the jail's tree, limits of each user, sackd for Slurm's commands, sshd for users."""
 
 import os
 import signal
@@ -6,15 +6,15 @@ import sys
 import time
 
 from slurm_node import (
+    configless_cache,
     configuration,
     door,
-    farewell,
-    fetched,
     keys,
     login_limits,
     node_state,
     paths,
     pod_root,
+    prestop,
     settings,
     tree,
     user_namespaces,
@@ -79,8 +79,8 @@ def main() -> int:
     sackd = Daemon("sackd", [*AS_SLURM, "/opt/slurm/sbin/sackd", "-D"], environment)
     more = [*(WITH_PASSWORDS if login.passwords else ()), *(WITH_DIRECTORY if login.directory else ())]
     sshd = Daemon("sshd", ["/usr/sbin/sshd", "-D", "-e", *more])
-    keeper = Daemon("keeper", [sys.executable, "-m", "slurm_node", "keeper"])
-    daemons, mends = [door.daemon(), keeper], TreeWatch(mounts)
+    roots = Daemon("roots-controller", [sys.executable, "-m", "slurm_node", "roots-controller"])
+    daemons, tree_watch = [door.daemon(), roots], TreeWatch(mounts)
     renewal = ConfigRenewal(
         lambda: configuration.Fetch(node.controller, key, paths.OWN_RUN / "fetch"),
         lambda: sackd.send(signal.SIGHUP),
@@ -88,17 +88,17 @@ def main() -> int:
     watch = JailWatch(TRIAL, paths.SSH_BANNER, words=REFUSAL)
 
     def look() -> None:
-        mends.tick(time.monotonic(), doubted=watch.sentence is not None)
+        tree_watch.tick(time.monotonic(), doubted=watch.sentence is not None)
         renewal.tick(time.monotonic())
         watch.tick(time.monotonic())
-        if sshd not in daemons and fetched.read() is not None:
+        if sshd not in daemons and configless_cache.read() is not None:
             say("Slurm's commands have their configuration: logins are open")
             daemons.extend((sackd, sshd))
         node_state.write(state_of(watch) if sshd in daemons else configuration.WAITING)
 
     def take_leave() -> None:
         listener = sshd.process.pid if sshd.process else 0
-        farewell.wait(node.grace_seconds, lambda: farewell.sessions_of(listener), sleep=mends.pause)
+        prestop.wait(node.grace_seconds, lambda: prestop.sessions_of(listener), sleep=tree_watch.pause)
 
     return run(daemons, look, take_leave)
 

@@ -103,7 +103,7 @@ def _read(volume: Path, revision: str) -> OldRoot:
 
 
 def collect(volume: Path, keep: int, persistent: Iterable[str], named: Collection[str]) -> None:
-    """Deletes roots that are unused, not named and too many. What people had changed in them stays in their report.
+    """Deletes roots that are unused, not named and too many. What users had changed in them stays in their report.
 
     Under the lock of populate, so that none is deleted while it is made the newest again; while a root is being made,
     nothing is deleted.
@@ -135,7 +135,7 @@ def _collect(volume: Path, keep: int, persistent: Iterable[str], named: Collecti
 
 
 def _delete(root: Path) -> bool:
-    """Deletes a root, in which people may have nested folders deeper than Python's own way can go.
+    """Deletes a root, in which users may have nested folders deeper than Python's own way can go.
 
     What stays, such as a file that a process of this node still has open on NFS, is tried again with the next look.
     """

@@ -18,13 +18,13 @@ from slurm_node import (
     account_files,
     account_sync,
     accounts,
-    below,
     driver,
     durable,
     image_root,
     inventory,
     old_roots,
     paths,
+    resolve_beneath,
     root_report,
     settings,
     volume_probe,
@@ -86,7 +86,7 @@ def _populate(jail: settings.Jail, users: tuple[settings.User, ...], volume: Pat
         # A root without its marker is taken for whole: what it names has to be on the disk.
         durable.move_root(building, root)
     seed_persistent(root, jail, volume)
-    # The people first: an initial user who was made before keeps his id.
+    # The users first: an initial user who was made before keeps his id.
     account_sync.synchronize(volume, joining=jail.revision)
     add_users(root, users, volume)
     inventory.note_files(root, volume, jail.revision)
@@ -105,7 +105,7 @@ def _to_tell(volume: Path, jail: settings.Jail) -> Path:
 
 
 def _tell_changes(volume: Path, jail: settings.Jail, *, last: bool = False) -> None:
-    """Tells what people changed in the roots that were in use when this one was made, unless that is done.
+    """Tells what users changed in the roots that were in use when this one was made, unless that is done.
 
     Args:
         volume: the shared volume.
@@ -203,14 +203,14 @@ def complete_root(root: Path) -> None:
         NodeError: the image has a symbolic link where something is to be mounted.
     """
     for name in MOUNT_POINTS:
-        with below.folder(root, f"/{name}"):
+        with resolve_beneath.folder(root, f"/{name}"):
             pass
-    with below.folder(root, "/tmp") as tmp:  # noqa: S108 - of the root
+    with resolve_beneath.folder(root, "/tmp") as tmp:  # noqa: S108 - of the root
         tmp.chmod(0o1777)
     for name in EMPTY_FILES:
-        with below.in_words(f"/{name}"):
-            below.make_folder(root, f"/{name.rpartition('/')[0]}")
-            below.make_file(root, f"/{name}")
+        with resolve_beneath.in_words(f"/{name}"):
+            resolve_beneath.make_folder(root, f"/{name.rpartition('/')[0]}")
+            resolve_beneath.make_file(root, f"/{name}")
     link_commands(root)
     driver.link(root)
     with account_files.etc(root) as etc:
@@ -231,7 +231,7 @@ def _link_into(root: Path, folder: str, wanted: Mapping[str, Path]) -> None:
     # Some distributions' /usr/sbin is a link to bin.
     there = image_root.inside(root, folder)
     try:
-        with below.folder(root, f"/{there.relative_to(root)}" if there else folder) as opened:
+        with resolve_beneath.folder(root, f"/{there.relative_to(root)}" if there else folder) as opened:
             for name, target in wanted.items():
                 if not os.path.lexists(opened / name):
                     (opened / name).symlink_to(target)
@@ -243,7 +243,7 @@ def seed_persistent(root: Path, jail: settings.Jail, volume: Path) -> None:
     """Gives each persistent path, once, what the root has there; the root may be in use."""
     for path in sorted(jail.persistent):
         target = paths.persistent_of(volume, path)
-        with below.folder(root, path) as inside:
+        with resolve_beneath.folder(root, path) as inside:
             if target.exists():
                 tell_hidden(inside, target, path)
                 continue
@@ -252,7 +252,7 @@ def seed_persistent(root: Path, jail: settings.Jail, volume: Path) -> None:
             aside.parent.mkdir(parents=True, exist_ok=True)
             if aside.exists():  # ours, of an attempt that was ended
                 shutil.rmtree(aside)
-            below.copy_out(inside, aside)
+            resolve_beneath.copy_out(inside, aside)
         durable.move(aside, target)
 
 
@@ -293,7 +293,7 @@ def _allow_sudo(etc: int) -> None:
 def make_home(root: Path, volume: Path, user: settings.User, number: int) -> None:
     """Makes an initial user's home, with the skeleton and the keys that open it; an existing home is left alone."""
     persistent = paths.persistent_of(volume, "/home")
-    with opened_inside(persistent, "/") if persistent.is_dir() else below.folder(root, "/home") as homes:
+    with opened_inside(persistent, "/") if persistent.is_dir() else resolve_beneath.folder(root, "/home") as homes:
         if os.path.lexists(homes / user.name):
             return
         # Made where users see nothing of it, since /home is theirs to change, and renamed when it is whole.
@@ -311,8 +311,8 @@ def make_home(root: Path, volume: Path, user: settings.User, number: int) -> Non
 def copy_skeleton(root: Path, home: Path) -> None:
     """Begins a home with what the root has for each, if it has anything."""
     try:
-        with below.in_words("/etc/skel"), opened_inside(root, "/etc/skel/.") as skeleton:
-            below.copy_out(skeleton, home)
+        with resolve_beneath.in_words("/etc/skel"), opened_inside(root, "/etc/skel/.") as skeleton:
+            resolve_beneath.copy_out(skeleton, home)
     except FileNotFoundError:
         return
     except NodeError as error:

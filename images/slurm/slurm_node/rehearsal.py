@@ -20,7 +20,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from slurm_node import fetched, paths, unaccounted
+from slurm_node import configless_cache, paths, slurmdbd_fallback
 from slurm_node.log import NodeError, say
 
 PORT = 6821
@@ -97,7 +97,7 @@ def rehearse(files: dict[str, str]) -> Verdict:
     if "slurm.conf" not in files:
         return Verdict(False, "there is no slurm.conf")
     # slurmctld hands these files on without a look; nodes that find this in them take no jobs.
-    if sentence := fetched.refusal(files):
+    if sentence := configless_cache.refusal(files):
         return Verdict(False, sentence)
     # slurmctld insists on that folder for its socket.
     scratch = Path(tempfile.mkdtemp(dir=paths.CONTROLLER_RUN))
@@ -148,7 +148,7 @@ def alone(slurm_conf: str, scratch: Path) -> str:
 
 def unaccounted_lines(slurm_conf: str) -> list[str]:
     """Returns the lines without what needs slurmdbd, which are left empty: slurmctld names lines by their numbers."""
-    return [unaccounted.without_accounting(f"{line}\n").rstrip("\n") for line in slurm_conf.splitlines()]
+    return [slurmdbd_fallback.without_accounting(f"{line}\n").rstrip("\n") for line in slurm_conf.splitlines()]
 
 
 def _start(scratch: Path) -> tuple[list[str], bool]:
@@ -163,7 +163,7 @@ def _start(scratch: Path) -> tuple[list[str], bool]:
     with log.open("wb") as output:
         process = subprocess.Popen(
             # -v: it says that it is up, whatever the configuration says about its log.
-            [unaccounted.SLURMCTLD, "-D", "-v", "-c"],
+            [slurmdbd_fallback.SLURMCTLD, "-D", "-v", "-c"],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -1,4 +1,4 @@
-"""What people changed in a root since it was made from its image, so that nothing is lost unseen with it."""
+"""What users changed in a root since it was made from its image, so that nothing is lost unseen with it."""
 
 import stat
 import sys
@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from slurm_node import accounts, inventory, paths, people, settings
+from slurm_node import accounts, inventory, paths, settings, users
 from slurm_node.durable import write_durably
 from slurm_node.log import NodeError, say
 
 CARRIED = tuple(f"etc/{name}" for name in accounts.FILES)
-"""People are the same in all roots."""
+"""Users are the same in all roots."""
 VOLATILE = (
     *("var/log", "var/cache", "var/tmp", "var/lib/dpkg", "var/lib/apt", "var/spool/slurmd"),
     *("etc/ld.so.cache", "etc/.pwd.lock"),
 )
 """What programs write by themselves."""
-SUDOERS = f"etc/{people.SUDOERS}/"
+SUDOERS = f"etc/{users.SUDOERS}/"
 SHOWN = 200
 
 

@@ -111,7 +111,7 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """SLURM_DIRECTORY: the LDAP directory whose people are the cluster's.
+    """SLURM_DIRECTORY: the LDAP directory whose users are the cluster's.
 
     Attributes:
         uri: ldaps://, or ldap:// for StartTLS.

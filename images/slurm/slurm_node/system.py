@@ -143,7 +143,7 @@ def sync_file_system(path: Path) -> None:
 
 
 def mount_table() -> str:
-    """This process's mount table; people may have renamed a folder above a mount to what is no text."""
+    """This process's mount table; users may have renamed a folder above a mount to what is no text."""
     return os.fsdecode(Path("/proc/self/mountinfo").read_bytes())
 
 

@@ -4,7 +4,7 @@ The shared root and the persistent paths come from the volume; everything that b
 /run, /tmp, names) comes from the pod, so nothing of a node is ever written to the shared file system.
 
 A mount point that the root lacks is made there, as an empty folder of root's: it is the same for every node and tells
-of none, unlike what would be mounted on it. A tmpfs over its parent would hide what people keep beside it. Where the
+of none, unlike what would be mounted on it. A tmpfs over its parent would hide what users keep beside it. Where the
 submount is missing, on another node set, nobody but root can write into the folder, so that no job fills the shared
 volume with what was meant for a local disk.
 
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from slurm_node import below, driver, paths
+from slurm_node import driver, paths, resolve_beneath
 from slurm_node.log import NodeError, say
 from slurm_node.settings import Jail, Submount
 from slurm_node.system import MountFlag, bind, detach, is_mount_point, mount, mount_points, mount_table, opened_inside
@@ -148,7 +148,7 @@ def build(mounts: Sequence[Mount], tree: Path = paths.TREE) -> None:
         for wanted in mounts:
             carry_out(wanted, tree)
             if wanted.target == "/":
-                # What is mounted in it again reaches the jobs' slurmstepd (jail.c); their tasks it does not (view.c).
+                # What is mounted in it again reaches jobs' slurmstepd (jail.c), and not their tasks (job_mounts.c).
                 mount("none", tree, flags=MountFlag.SHARED)
         _fill_run(tree)
         _mark(mounts, tree)
@@ -203,7 +203,7 @@ def _is_below(wanted: Mount, targets: Iterable[str]) -> bool:
     return wanted.target.startswith(tuple(f"{target}/" for target in targets))
 
 
-def mend(mounts: Sequence[Mount], tree: Path = paths.TREE) -> str:
+def remount(mounts: Sequence[Mount], tree: Path = paths.TREE) -> str:
     """Mounts again what is missing, each as far as nothing is in its way; hangs with the storage.
 
     No job or login starts meanwhile: the marker names what they look for, and is away while something else could pass
@@ -279,7 +279,7 @@ def carry_out(wanted: Mount, tree: Path) -> None:
     if wanted.everybodys:
         Path(wanted.source).chmod(0o1777)
     try:
-        with below.in_words(wanted.target):
+        with resolve_beneath.in_words(wanted.target):
             _ensure_mount_point(wanted, tree)
             with opened_inside(tree, wanted.target) as target:
                 _mount(wanted, target)
@@ -295,10 +295,10 @@ def _ensure_mount_point(wanted: Mount, tree: Path) -> None:
     except FileNotFoundError:
         pass
     if wanted.kind is Kind.FILE:
-        below.make_folder(tree, str(Path(wanted.target).parent))
-        below.make_file(tree, wanted.target)
+        resolve_beneath.make_folder(tree, str(Path(wanted.target).parent))
+        resolve_beneath.make_file(tree, wanted.target)
     else:
-        below.make_folder(tree, wanted.target)
+        resolve_beneath.make_folder(tree, wanted.target)
 
 
 def _mount(wanted: Mount, target: Path) -> None:

@@ -75,7 +75,7 @@ class TreeWatch:
 
     def _mend(self) -> tuple[str, int]:
         try:
-            return tree.mend(self._mounts, self._view), 0
+            return tree.remount(self._mounts, self._view), 0
         except Exception as error:  # This process has nobody else to tell.
             return f"the jail's view is not whole: {error}", 1
 

@@ -11,11 +11,11 @@ import node_health.node
 
 from slurm_node import (
     cgroups,
+    configless_cache,
     configuration,
     container_leftovers,
     door,
     driver,
-    fetched,
     gpus,
     keys,
     nccl,
@@ -34,13 +34,13 @@ from slurm_node import (
 from slurm_node.drains import JAIL, OwnDrain
 from slurm_node.health_watch import HealthWatch
 from slurm_node.jail_watch import UNTRIED, JailWatch
+from slurm_node.job_notify import JobNotifier
 from slurm_node.log import NodeError, say
-from slurm_node.notices import Notices
+from slurm_node.node_extra import NodeExtra
 from slurm_node.slurmd_port import HeldPort
 from slurm_node.supervise import Daemon, run
 from slurm_node.system import mount_table
 from slurm_node.tree_watch import TreeWatch
-from slurm_node.warning_note import WarningNote
 
 AS_BOOTED = ("-b",)
 """Has slurmctld take the node for one that has just booted (slurmd(8)): no job lives in a new container. Else jobs of
@@ -76,8 +76,8 @@ def main() -> int:
         in_foreground = [word for word in command if word != "-D"]
         gpus.wait(node.gres, lambda: gpus.ask_slurmd(in_foreground, environment), node_state.write)
     watch, health, drain = JailWatch(), HealthWatch(), OwnDrain(socket.gethostname())
-    notices = Notices()
-    note, judge = WarningNote(socket.gethostname()), fetched.Judge()
+    notices = JobNotifier()
+    note, judge = NodeExtra(socket.gethostname()), configless_cache.Judge()
 
     def refuse() -> str | None:
         sentence = judge.refusal(time.monotonic() - slurmd.started)
@@ -92,14 +92,14 @@ def main() -> int:
     daemons = [slurmd, door.daemon()]
     if driver.put_by_toolkit(mount_table()):
         daemons.append(Daemon("driver", [sys.executable, "-m", "slurm_node", "driver"]))
-    mends = TreeWatch(mounts)
+    tree_watch = TreeWatch(mounts)
     use = old_roots.Use(jail.revision, socket.gethostname())
 
     def look() -> None:
-        mends.tick(time.monotonic(), doubted=watch.sentence is not None)
+        tree_watch.tick(time.monotonic(), doubted=watch.sentence is not None)
         use.tick(time.monotonic())
         # Before slurmd has its configuration, there is no slurmctld to tell.
-        if slurmd.process is not None and fetched.read() is not None:
+        if slurmd.process is not None and configless_cache.read() is not None:
             watch.tick(time.monotonic())
             health.tick()
             plugin = plugin_version.refusal()
@@ -112,7 +112,7 @@ def main() -> int:
         node_state.write(state_of(slurmd, watch, health))
 
     def end() -> None:
-        wait_for_jobs(node.grace_seconds, sleep=mends.pause)
+        wait_for_jobs(node.grace_seconds, sleep=tree_watch.pause)
 
     return run(daemons, look, end)
 
@@ -162,15 +162,15 @@ def slurmd_command(node: settings.Node, hostname: str) -> list[str]:
 
 def refusal() -> str | None:
     """Returns why the fetched configuration must not be used; None while it is right, or not there yet."""
-    files = fetched.read()
-    return fetched.refusal(files) if files is not None else None
+    files = configless_cache.read()
+    return configless_cache.refusal(files) if files is not None else None
 
 
 def state_of(slurmd: Daemon, watch: JailWatch, health: HealthWatch) -> str:
     """Returns what the readiness probe reads: "ready", or why not."""
     if slurmd.process is None:
         return refusal() or "slurmd is not running"
-    if fetched.read() is None:
+    if configless_cache.read() is None:
         return configuration.WAITING
     return (
         refusal()

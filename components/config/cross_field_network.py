@@ -105,7 +105,7 @@ def _node_set(index: int, network: Mapping[str, Any], operator: Mapping[str, Any
             yield Problem((*path, "secondary", position), name, want)
 
 
-def disagreements(config: Mapping[str, Any]) -> Iterator[Problem]:
+def cross_field_problems(config: Mapping[str, Any]) -> Iterator[Problem]:
     """Everything in which networks, pools and node sets do not fit together."""
     operator = _map(config.get("networkOperator"))
     yield from _operator(operator)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from slurm_node.notices import ROUND_SECONDS, WORDS, Notices
+from slurm_node.job_notify import ROUND_SECONDS, WORDS, JobNotifier
 
 WHY = "plugstack.conf has no line 'required"
 
@@ -13,7 +13,7 @@ class Node:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.asked, self.now, self.takes = folder, list[tuple[str, ...]](), 0.0, 0.0
-        self.notices = Notices(self.scontrol, folder, lambda: self.now)
+        self.notices = JobNotifier(self.scontrol, folder, lambda: self.now)
 
     def scontrol(self, *words: str) -> str | None:
         self.asked.append(words)

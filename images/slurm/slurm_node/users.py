@@ -1,4 +1,4 @@
-"""The people of a cluster, who are the same in every root: pure functions that merge what roots say of them.
+"""The users of a cluster, who are the same in every root: pure functions that merge what roots say of them.
 
 Each root has account files of its own, since programs like useradd replace them by renaming. What they say of ordinary
 users and groups is taken as entries, each root's changes since it last agreed are applied to what all agree on, and the
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from slurm_node.accounts import FILES, Accounts, is_ordinary
 
 Entry = tuple[str, str]
-People = Mapping[Entry, str]
+Users = Mapping[Entry, str]
 """(file, name) → its lines; ("member", "GROUP:USER") for each member of a group. Lines of groups are without members.
 
 ("sudoers.d", NAME) is a file of that folder which the image did not bring.
@@ -23,11 +23,11 @@ SUDOERS = "sudoers.d"
 class Root:
     """What one root says now, and said when it last agreed with the others; None if it never did."""
 
-    now: People
-    before: People | None
+    now: Users
+    before: Users | None
 
 
-def people_of(accounts: Accounts) -> dict[Entry, str]:
+def users_of(accounts: Accounts) -> dict[Entry, str]:
     """Returns what a root says of ordinary users and groups, and of ordinary users in system groups."""
     users, groups = _ordinary(accounts, "passwd"), _ordinary(accounts, "group")
     wanted = {"group": groups, "gshadow": groups}
@@ -44,7 +44,7 @@ def people_of(accounts: Accounts) -> dict[Entry, str]:
     return found
 
 
-def merged(agreed: People, roots: Iterable[Root]) -> dict[Entry, str]:
+def merged(agreed: Users, roots: Iterable[Root]) -> dict[Entry, str]:
     """Returns what all roots are to say.
 
     Args:
@@ -67,13 +67,13 @@ def merged(agreed: People, roots: Iterable[Root]) -> dict[Entry, str]:
     return result
 
 
-def with_people(accounts: Accounts, people: People) -> Accounts:
-    """Returns a root's accounts with exactly these people, in the groups that the root has."""
-    mine = people_of(accounts)
-    users = {name for file, name in {**mine, **people} if file == "passwd"}
+def with_users(accounts: Accounts, entries: Users) -> Accounts:
+    """Returns a root's accounts with exactly these users, in the groups that the root has."""
+    mine = users_of(accounts)
+    users = {name for file, name in {**mine, **entries} if file == "passwd"}
     lines: dict[str, tuple[str, ...]] = {}
     for file in FILES:
-        wanted = {name: text for (kind, name), text in people.items() if kind == file}
+        wanted = {name: text for (kind, name), text in entries.items() if kind == file}
         old = {name for kind, name in mine if kind == file}
         kept: list[str] = []
         for line in accounts.lines.get(file, ()):
@@ -86,14 +86,14 @@ def with_people(accounts: Accounts, people: People) -> Accounts:
                 kept += wanted.pop(name).split("\n")
         kept += [line for text in wanted.values() for line in text.split("\n")]
         is_group = file in ("group", "gshadow")
-        lines[file] = tuple(_joined(line, people, users) for line in kept) if is_group else tuple(kept)
+        lines[file] = tuple(_joined(line, entries, users) for line in kept) if is_group else tuple(kept)
     return Accounts(lines)
 
 
-def clashes(people: People) -> list[str]:
+def clashes(entries: Users) -> list[str]:
     """Returns a sentence for each id that two users share: they were made in two roots at the same moment."""
     by_id: dict[str, list[str]] = {}
-    for (file, name), line in people.items():
+    for (file, name), line in entries.items():
         if file == "passwd":
             by_id.setdefault(line.split(":")[2], []).append(name)
     return [
@@ -101,7 +101,7 @@ def clashes(people: People) -> list[str]:
     ]
 
 
-def _joining(agreed: People, now: People) -> dict[Entry, str]:
+def _joining(agreed: Users, now: Users) -> dict[Entry, str]:
     """What a root brings that is new here: who is known, and whose id is taken, is the others' to say."""
     taken = {(file, line.split(":")[2]) for (file, _), line in agreed.items() if file in ("passwd", "group")}
     known = {name for file, name in agreed if file in ("passwd", "group")}
@@ -128,10 +128,10 @@ def _without_members(line: str) -> str:
     return f"{line.rpartition(':')[0]}:"
 
 
-def _joined(line: str, people: People, users: set[str]) -> str:
+def _joined(line: str, entries: Users, users: set[str]) -> str:
     """A line of group or gshadow with the members that it is to have; system users in it stay."""
     group = line.partition(":")[0]
-    wanted = [name.partition(":")[2] for kind, name in people if kind == "member" and name.partition(":")[0] == group]
+    wanted = [name.partition(":")[2] for kind, name in entries if kind == "member" and name.partition(":")[0] == group]
     there = _members(line)
     members = [name for name in there if name not in users or name in wanted]
     members += [name for name in wanted if name not in members]

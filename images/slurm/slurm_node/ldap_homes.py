@@ -5,8 +5,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from slurm_node import account_sync, below, durable, paths, populate
-from slurm_node.directory_people import Found
+from slurm_node import account_sync, durable, paths, populate, resolve_beneath
+from slurm_node.ldap_users import Found
 from slurm_node.log import NodeError, say
 from slurm_node.settings import Jail
 from slurm_node.system import opened_inside
@@ -26,13 +26,13 @@ def make(found: Found, jail: Jail, volume: Path) -> None:
         if outer is None:
             continue
         folder, inside = paths.persistent_of(volume, outer), home.removeprefix(outer)
-        user, group = (int(number) for number in found.people["passwd", name].split(":")[2:4])
+        user, group = (int(number) for number in found.users["passwd", name].split(":")[2:4])
         try:
             if _is_there(folder, inside):
                 continue
             aside = volume / "accounts" / f"home-{name}"
             _begin(aside, root, user, group)
-            with below.folder(folder, str(Path(inside).parent)) as homes:
+            with resolve_beneath.folder(folder, str(Path(inside).parent)) as homes:
                 durable.move(aside, homes / Path(inside).name)
         except (NodeError, OSError) as error:
             say(f"the home {home} of {name} is not made: {error}")

@@ -1,6 +1,6 @@
 """Checks between several parts of a configuration.
 
-They read the raw values, so that a disagreement is told together with errors inside a single value, not only once
+They read the raw values, so that a problem is told together with errors inside a single value, not only once
 those are repaired.
 """
 
@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from components import names
-from components.config import gpu_agreement, network_agreement, submount_agreement
-from components.config.certificates import certificates_disagreements
-from components.config.monitoring import monitoring_disagreements
+from components.config import cross_field_gpus, cross_field_network, cross_field_submounts
+from components.config.certificates import certificate_problems
+from components.config.monitoring import monitoring_problems
 from components.config.pods import login_resources
 from components.config.problems import NOTHING, Problem
 from components.config.raw import mapping as _map
@@ -20,7 +20,7 @@ from components.config.values import memory_bytes
 
 _SLURMS = ("/opt/slurm", names.SPOOL_DIR)
 """What every node brings by itself, over whatever the volume has there."""
-_SYSTEM = tuple(path for path in submount_agreement.SYSTEM if path != "/var")
+_SYSTEM = tuple(path for path in cross_field_submounts.SYSTEM if path != "/var")
 """In /var people may have folders of their own."""
 _PYXIS, _PYXIS_EPILOG = "spank_pyxis.so", "container_scope=job"
 """Its epilog fails outside of the jail, and Slurm drains the node for that (Pyxis 0.24, pyxis_slurmd.c)."""
@@ -112,13 +112,13 @@ def _jail(config: Mapping[str, Any]) -> Iterator[Problem]:
 def _login(config: Mapping[str, Any]) -> Iterator[Problem]:
     login = _map(config.get("login"))
     yield from _duplicates("name", _rows(login.get("users")), ("login", "users"))
-    unaccounted = _map(config.get("accounting")).get("mode", "off") == "off"
+    without_accounting = _map(config.get("accounting")).get("mode", "off") == "off"
     for index, row in _rows(login.get("users")):
         levels = [key for key in ("admin", "operator") if row.get(key) is True]
         if len(levels) > 1:
             want = "one of admin and operator: Slurm gives a person one AdminLevel"
             yield Problem(("login", "users", index, "operator"), True, want)
-        for key in levels if unaccounted else []:
+        for key in levels if without_accounting else []:
             want = (
                 "accounting.mode mariadb or external: Slurm keeps its administrators there; without it, administer by "
                 f"`kubectl exec {names.CONTROLLER}-0 -- scontrol`"
@@ -223,7 +223,7 @@ def _options(config: Mapping[str, Any]) -> Iterator[Problem]:
             yield Problem(("slurm", "options", name), options[name], want)
 
 
-def disagreements(config: Mapping[str, Any]) -> list[Problem]:
+def cross_field_problems(config: Mapping[str, Any]) -> list[Problem]:
     """Everything in which the parts of a configuration do not fit together."""
     checks = (
         _node_sets,
@@ -235,10 +235,10 @@ def disagreements(config: Mapping[str, Any]) -> list[Problem]:
         _accounting,
         _options,
         _spank_plugins,
-        monitoring_disagreements,
-        certificates_disagreements,
-        network_agreement.disagreements,
-        gpu_agreement.disagreements,
-        submount_agreement.disagreements,
+        monitoring_problems,
+        certificate_problems,
+        cross_field_network.cross_field_problems,
+        cross_field_gpus.cross_field_problems,
+        cross_field_submounts.cross_field_problems,
     )
     return [problem for check in checks for problem in check(config)]

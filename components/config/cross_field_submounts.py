@@ -96,7 +96,7 @@ def _host_paths(allowed: Sequence[str]) -> Iterator[Problem]:
             yield Problem(("jail", "allowedHostPaths", index), path, want)
 
 
-def disagreements(config: Mapping[str, Any]) -> Iterator[Problem]:
+def cross_field_problems(config: Mapping[str, Any]) -> Iterator[Problem]:
     """Everything in which submounts do not fit together with each other and the rest."""
     jail = _map(config.get("jail"))
     allowed = _texts(jail.get("allowedHostPaths"))

@@ -1,4 +1,4 @@
-"""A login node's care for the shared volume: people the same in all roots, links to drivers, an end for old roots."""
+"""A login node's care for the shared volume: users the same in all roots, links to drivers, an end for old roots."""
 
 import socket
 import time
@@ -23,7 +23,7 @@ def main() -> int:
         use.tick(now)
         links.tick()
         try:
-            # Before people, whom trouble with one root's files could hold up for long.
+            # Before users, whom trouble with one root's files could hold up for long.
             if now >= collecting:
                 collecting = now + old_roots.COLLECT_SECONDS
                 old_roots.collect(volume, jail.keep_roots, jail.persistent, old_roots.named())

@@ -65,7 +65,7 @@ def _checks(config: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem(("checks", "cluster"), True, want)
 
 
-def disagreements(config: Mapping[str, Any]) -> Iterator[Problem]:
+def cross_field_problems(config: Mapping[str, Any]) -> Iterator[Problem]:
     """Everything in which node sets with GPUs, gpuOperator and checks do not fit together."""
     yield from _gpus(config)
     yield from _gpu_operator(config)

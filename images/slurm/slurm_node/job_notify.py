@@ -17,7 +17,7 @@ ROUND_SECONDS = 10.0
 """A slurmctld that is away holds up no longer what else the node does."""
 
 
-class Notices:
+class JobNotifier:
     """Sends a sentence to each job of the node once.
 
     Args:

@@ -1,4 +1,4 @@
-#include "view.h"
+#include "job_mounts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +55,7 @@ static int set_read_only(struct jail *jail, const char *path, unsigned depth) {
     return 0;
 }
 
-int view_pick_up(struct jail *jail, const char *path) {
+int job_mounts_pick_up(struct jail *jail, const char *path) {
     struct mount_attr attributes = {.attr_set = MOUNT_ATTR_RDONLY};
     unsigned how = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE, all = AT_EMPTY_PATH | AT_RECURSIVE;
     int folder = (int)syscall(SYS_open_tree, AT_FDCWD, path, how);
@@ -67,7 +67,7 @@ int view_pick_up(struct jail *jail, const char *path) {
     return -1;
 }
 
-int view_place(struct jail *jail, int folder, const char *path) {
+int job_mounts_place(struct jail *jail, int folder, const char *path) {
     if (syscall(SYS_move_mount, folder, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH))
         return jail_fail_errno(jail, path);
     return 0;
@@ -76,17 +76,17 @@ int view_place(struct jail *jail, int folder, const char *path) {
 /* What a job keeps of the node's /run: Slurm's sockets, and the driver of this node where there is one. */
 static int own_run(struct jail *jail) {
     int outcome = -1, node_files = -1, has_node_files = !access(NODE_FILES, F_OK);
-    int sockets = view_pick_up(jail, SOCKETS);
+    int sockets = job_mounts_pick_up(jail, SOCKETS);
     if (sockets < 0)
         return -1;
     if (has_node_files)
-        node_files = view_pick_up(jail, NODE_FILES);
+        node_files = job_mounts_pick_up(jail, NODE_FILES);
     if (has_node_files == (node_files >= 0) && !over_memory(jail, "/run", 0755, 0) &&
         !make_folder(jail, "/run/lock", 01777) && !make_folder(jail, "/run/user", 0755) &&
         !make_folder(jail, SOCKETS, 0755))
-        outcome = view_place(jail, sockets, SOCKETS);
+        outcome = job_mounts_place(jail, sockets, SOCKETS);
     if (!outcome && node_files >= 0)
-        outcome = make_folder(jail, NODE_FILES, 0755) || view_place(jail, node_files, NODE_FILES) ? -1 : 0;
+        outcome = make_folder(jail, NODE_FILES, 0755) || job_mounts_place(jail, node_files, NODE_FILES) ? -1 : 0;
     if (node_files >= 0)
         close(node_files);
     close(sockets);
@@ -94,7 +94,8 @@ static int own_run(struct jail *jail) {
 }
 
 static const char *const own[] = {"/tmp", "/dev/shm", "/dev/pts", "/run"};
-_Static_assert(sizeof(own) / sizeof(own[0]) == sizeof(((struct view *)0)->own) / sizeof(dev_t), "one device for each");
+_Static_assert(sizeof(own) / sizeof(own[0]) == sizeof(((struct job_mounts *)0)->own) / sizeof(dev_t),
+               "one device for each");
 
 static int identify(struct jail *jail, const char *path, dev_t *device) {
     struct stat facts;
@@ -104,7 +105,7 @@ static int identify(struct jail *jail, const char *path, dev_t *device) {
     return 0;
 }
 
-int view_make_outer(struct jail *jail, struct view *view) {
+int job_mounts_make_outer(struct jail *jail, struct job_mounts *mounts) {
     if (over_memory(jail, "/tmp", 01777, 0) || over_memory(jail, "/dev/shm", 01777, 0))
         return -1;
     /* Else root in one job could read and write the terminals of another. */
@@ -113,17 +114,17 @@ int view_make_outer(struct jail *jail, struct view *view) {
     if (own_run(jail))
         return -1;
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
-        if (identify(jail, own[i], &view->own[i]))
+        if (identify(jail, own[i], &mounts->own[i]))
             return -1;
     return 0;
 }
 
-int view_verify_outer(struct jail *jail, const struct view *view) {
+int job_mounts_verify_outer(struct jail *jail, const struct job_mounts *mounts) {
     dev_t device = 0;
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
         if (identify(jail, own[i], &device))
             return -1;
-        if (device != view->own[i])
+        if (device != mounts->own[i])
             return jail_fail(jail, "%s is not the job's own any more: the shared storage failed meanwhile", own[i]);
     }
     return 0;
@@ -150,7 +151,7 @@ static int freeze(struct jail *jail, const char *path) {
     return 0;
 }
 
-int view_make_proc(struct jail *jail) {
+int job_mounts_make_proc(struct jail *jail) {
     if (mount("proc", "/proc", "proc", PROC_FLAGS, NULL))
         return jail_fail_errno(jail, "mount the job's /proc");
     for (size_t i = 0; masked[i]; i++)
@@ -230,23 +231,23 @@ static int hide_spool(struct jail *jail, const char *script) {
  * trials of the jail come here, too. */
 static int show_door(struct jail *jail) {
     struct stat facts;
-    int outcome = -1, configuration = -1, door = view_pick_up(jail, DOOR);
+    int outcome = -1, configuration = -1, door = job_mounts_pick_up(jail, DOOR);
     if (door < 0)
         return -1;
     bool has_folder = !lstat(CONFIGURATION, &facts) && S_ISDIR(facts.st_mode);
     if (has_folder)
-        configuration = view_pick_up(jail, CONFIGURATION);
+        configuration = job_mounts_pick_up(jail, CONFIGURATION);
     if (has_folder == (configuration >= 0))
-        outcome = view_place(jail, door, SOCKETS);
+        outcome = job_mounts_place(jail, door, SOCKETS);
     if (!outcome && has_folder)
-        outcome = view_place(jail, configuration, CONFIGURATION);
+        outcome = job_mounts_place(jail, configuration, CONFIGURATION);
     if (configuration >= 0)
         close(configuration);
     close(door);
     return outcome;
 }
 
-int view_hide_node(struct jail *jail, const char *script) {
+int job_mounts_hide_node(struct jail *jail, const char *script) {
     /* What the entry point mounts again in the tree shows what is hidden here: it must not come after. */
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
         return jail_fail_errno(jail, "close the tasks' mounts to those of the node");

@@ -1,7 +1,7 @@
 """A note on the Slurm node for what health checks warn of."""
 
 import pytest
-from slurm_node.warning_note import WarningNote
+from slurm_node.node_extra import NodeExtra
 
 HOT = {"gpus": "5 GPUs, 4 declared"}
 NOTE = "pulumi-slurm:warning gpus: 5 GPUs, 4 declared"
@@ -29,7 +29,7 @@ def slurmctld() -> Slurmctld:
 
 
 def test_a_warning_is_noted_once_whatever_its_numbers_do_and_taken_back_and_never_drains(slurmctld: Slurmctld) -> None:
-    note = WarningNote("n", slurmctld)
+    note = NodeExtra("n", slurmctld)
     note.tick(0.0, None)
     assert slurmctld.changes == []
     for second in range(20, 200):
@@ -40,19 +40,19 @@ def test_a_warning_is_noted_once_whatever_its_numbers_do_and_taken_back_and_neve
 
 
 def test_without_warnings_nothing_is_written(slurmctld: Slurmctld) -> None:
-    WarningNote("n", slurmctld).tick(20.0, {})
+    NodeExtra("n", slurmctld).tick(20.0, {})
     assert slurmctld.changes == []
 
 
 def test_a_note_left_by_the_pod_before_goes(slurmctld: Slurmctld) -> None:
     slurmctld.extra = NOTE
-    WarningNote("n", slurmctld).tick(20.0, {})
+    NodeExtra("n", slurmctld).tick(20.0, {})
     assert slurmctld.extra == ""
 
 
 def test_what_somebody_else_wrote_there_stays(slurmctld: Slurmctld) -> None:
     slurmctld.extra = "rack 7"
-    note = WarningNote("n", slurmctld)
+    note = NodeExtra("n", slurmctld)
     note.tick(20.0, HOT)
     note.tick(40.0, {})
     assert (slurmctld.extra, slurmctld.changes) == ("rack 7", [])
@@ -60,7 +60,7 @@ def test_what_somebody_else_wrote_there_stays(slurmctld: Slurmctld) -> None:
 
 def test_it_is_told_when_slurmctld_answers_again(slurmctld: Slurmctld) -> None:
     slurmctld.up = False
-    note = WarningNote("n", slurmctld)
+    note = NodeExtra("n", slurmctld)
     note.tick(20.0, HOT)
     slurmctld.up = True
     note.tick(21.0, HOT)

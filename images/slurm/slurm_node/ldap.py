@@ -1,4 +1,4 @@
-"""The pod that follows an LDAP directory: its people become people of every root, as if somebody had made them there.
+"""The pod that follows an LDAP directory: its users become users of every root, as if somebody had made them there.
 
 So neither a worker nor a login asks the directory anything, no code of a directory's client runs with the pods' rights
 or in the jail, and jobs and logins go on while the directory is away.
@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from slurm_node import account_sync, directory_homes, directory_people, keys, node_state, paths, settings
+from slurm_node import account_sync, keys, ldap_homes, ldap_users, node_state, paths, settings
 from slurm_node.log import NodeError, say
 from slurm_node.settings import Directory, Jail
 from slurm_node.system import is_mount_point
@@ -56,7 +56,7 @@ def follow(wanted: Directory, jail: Jail, volume: Path = paths.VOLUME) -> tuple[
         OSError: accounts, homes or keys can't be written.
     """
     try:
-        found = directory_people.read(
+        found = ldap_users.read(
             ask(wanted, wanted.user_filter, USER_ATTRIBUTES), ask(wanted, wanted.group_filter, GROUP_ATTRIBUTES)
         )
     except ValueError as error:
@@ -69,8 +69,8 @@ def follow(wanted: Directory, jail: Jail, volume: Path = paths.VOLUME) -> tuple[
     taken = account_sync.synchronize(volume, directory=found)
     assert taken is not None
     # A home before the key that opens it.
-    directory_homes.make(taken, jail, volume)
-    directory_homes.write_keys(taken.keys, volume / paths.DIRECTORY_KEYS.relative_to(paths.VOLUME))
+    ldap_homes.make(taken, jail, volume)
+    ldap_homes.write_keys(taken.keys, volume / paths.DIRECTORY_KEYS.relative_to(paths.VOLUME))
     return taken.refused
 
 

@@ -1,4 +1,4 @@
-"""The people that an LDAP directory names, as entries of account files: pure functions over the LDIF of its answers.
+"""The users that an LDAP directory names, as entries of account files: pure functions over the LDIF of its answers.
 
 Attributes are those of RFC 2307 (posixAccount, posixGroup), ``sshPublicKey``, and ``member`` with distinguished names
 (RFC 2307bis). A directory is another machine's to write: whatever could make somebody of the system's own is left out.
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from slurm_node.accounts import NAME, Accounts, is_ordinary
-from slurm_node.people import Entry, People
+from slurm_node.users import Entry, Users
 
 MOST_KEYS = 50
 _PATH = re.compile(r"(/[A-Za-z0-9._+-]+)+")
@@ -27,13 +27,13 @@ class Found:
     """What a directory says.
 
     Attributes:
-        people: entries for account files.
+        users: entries for account files.
         homes: user → absolute path of the home.
         keys: user → lines of authorized_keys.
         refused: a sentence for each object that is not taken.
     """
 
-    people: Mapping[Entry, str] = field(default_factory=dict)
+    users: Mapping[Entry, str] = field(default_factory=dict)
     homes: Mapping[str, str] = field(default_factory=dict)
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     refused: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ def read(users: str, groups: str) -> Found:
     Raises:
         ValueError: an answer is no LDIF.
     """
-    people: dict[Entry, str] = {}
+    entries: dict[Entry, str] = {}
     homes: dict[str, str] = {}
     keys: dict[str, tuple[str, ...]] = {}
     refused: list[str] = []
@@ -79,7 +79,7 @@ def read(users: str, groups: str) -> Found:
         except _NotTakenError as error:
             refused.append(f"user {each['dn'][0]}: {error}")
             continue
-        people["passwd", name], people["shadow", name] = line, f"{name}:*:1::::::"
+        entries["passwd", name], entries["shadow", name] = line, f"{name}:*:1::::::"
         homes[name] = line.split(":")[5]
         keys[name] = tuple(key for key in each.get("sshpublickey", ()) if _KEY.fullmatch(key))[:MOST_KEYS]
         by_name[_plain_dn(each["dn"][0])] = name
@@ -90,13 +90,13 @@ def read(users: str, groups: str) -> Found:
         except _NotTakenError as error:
             refused.append(f"group {each['dn'][0]}: {error}")
             continue
-        people["group", name], people["gshadow", name] = line, f"{name}:!::"
+        entries["group", name], entries["gshadow", name] = line, f"{name}:!::"
         members = {*each.get("memberuid", ()), *(by_name.get(_plain_dn(dn), "") for dn in each.get("member", ()))}
-        people |= {("member", f"{name}:{user}"): "" for user in sorted(members & homes.keys())}
-    return Found(people, homes, keys, tuple(refused))
+        entries |= {("member", f"{name}:{user}"): "" for user in sorted(members & homes.keys())}
+    return Found(entries, homes, keys, tuple(refused))
 
 
-def acceptable(found: Found, before: People, others: tuple[Accounts, ...]) -> Found:
+def acceptable(found: Found, before: Users, others: tuple[Accounts, ...]) -> Found:
     """Returns what may be taken over: nobody gets the name or id of somebody who is there already.
 
     Args:
@@ -111,7 +111,7 @@ def acceptable(found: Found, before: People, others: tuple[Accounts, ...]) -> Fo
         for each in others:
             known |= {name: number for name, number in each.ids(file).items() if (file, name) not in before}
         numbers = {number: name for name, number in known.items()}
-        for (kind, name), line in found.people.items():
+        for (kind, name), line in found.users.items():
             number = int(line.split(":")[2]) if kind == file else -1
             if kind == file and (name in known or number in numbers):
                 has = f"the name {name}" if name in known else f"the id {number}"
@@ -125,14 +125,14 @@ def acceptable(found: Found, before: People, others: tuple[Accounts, ...]) -> Fo
         return entry not in left_out and not (entry[0] == "member" and (group in groups or user in users))
 
     return Found(
-        {entry: line for entry, line in found.people.items() if stays(entry)},
+        {entry: line for entry, line in found.users.items() if stays(entry)},
         {name: home for name, home in found.homes.items() if name not in users},
         {name: keys for name, keys in found.keys.items() if name not in users},
         tuple(refused),
     )
 
 
-def with_directory(agreed: People, before: People, now: People) -> dict[Entry, str]:
+def with_directory(agreed: Users, before: Users, now: Users) -> dict[Entry, str]:
     """Returns what all roots are to say once the directory is followed.
 
     It decides who is there, ids, names, homes and its own groups' members. Passwords that were set in the jail stay,

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-void jail_preload_system_code(void) {
+void jail_preload_nss(void) {
     /* The resolver reads its files once: /etc/host.conf, /etc/resolv.conf. */
     const struct addrinfo one_answer = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;

@@ -5,7 +5,7 @@ import pty
 from pathlib import Path
 
 import pytest
-from slurm_node import farewell
+from slurm_node import prestop
 
 
 class Clock:
@@ -24,7 +24,7 @@ class Clock:
 @pytest.mark.parametrize(("sessions_end", "waited"), [(0.0, 0.0), (7.0, 7.0), (1000.0, 300.0)])
 def test_the_wait_ends_with_the_sessions_or_with_the_grace(tmp_path: Path, sessions_end: float, waited: float) -> None:
     clock = Clock(sessions_end)
-    farewell.wait(300, clock.sessions, tmp_path, lambda: clock.now, clock.sleep)
+    prestop.wait(300, clock.sessions, tmp_path, lambda: clock.now, clock.sleep)
     assert clock.now == waited
 
 
@@ -32,9 +32,9 @@ def test_each_terminal_reads_it_at_once_and_again_later(tmp_path: Path, monkeypa
     (tmp_path / "0").touch()
     (tmp_path / "ptmx").touch()
     written: list[tuple[str, str]] = []
-    monkeypatch.setattr(farewell, "write", lambda terminal, text: written.append((terminal.name, text)))
+    monkeypatch.setattr(prestop, "write", lambda terminal, text: written.append((terminal.name, text)))
     clock = Clock(100.0)
-    farewell.wait(130, clock.sessions, tmp_path, lambda: clock.now, clock.sleep)
+    prestop.wait(130, clock.sessions, tmp_path, lambda: clock.now, clock.sleep)
     assert [name for name, _ in written] == ["0", "0"]
     assert "your session here ends in 2 minutes" in written[0][1]
     assert "your session here ends in 70 seconds" in written[1][1]
@@ -42,18 +42,18 @@ def test_each_terminal_reads_it_at_once_and_again_later(tmp_path: Path, monkeypa
 
 def test_a_terminal_is_written_and_nothing_else(tmp_path: Path) -> None:
     master, slave = pty.openpty()
-    farewell.write(Path(os.ttyname(slave)), "hello")
+    prestop.write(Path(os.ttyname(slave)), "hello")
     assert os.read(master, 100) == b"hello"
     (tmp_path / "0").touch()
-    farewell.write(tmp_path / "0", "hello")
+    prestop.write(tmp_path / "0", "hello")
     assert (tmp_path / "0").read_text() == ""
     (tmp_path / "1").symlink_to(os.ttyname(slave))
-    farewell.write(tmp_path / "1", "hello")
+    prestop.write(tmp_path / "1", "hello")
     os.set_blocking(master, False)
     with pytest.raises(BlockingIOError):
         os.read(master, 100)
 
 
 def test_nobody_logged_in_is_a_count_of_none() -> None:
-    assert farewell.sessions_of(0) == 0
-    assert farewell.sessions_of(2**22 + 1) == 0
+    assert prestop.sessions_of(0) == 0
+    assert prestop.sessions_of(2**22 + 1) == 0

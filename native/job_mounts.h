@@ -15,25 +15,25 @@
 /* Each is called in the jail, in a mount namespace that the caller made for it, and returns 0, or -1 with a reason. */
 
 /* The file systems of the job's own, by their devices. */
-struct view {
+struct job_mounts {
     dev_t own[4];
 };
 
-int view_make_outer(struct jail *jail, struct view *view);
+int job_mounts_make_outer(struct jail *jail, struct job_mounts *mounts);
 
 /* Are those still there? The kernel may have taken one away with what it stood on, and the node's may have come in its
  * place: to be asked when nothing more can come. */
-int view_verify_outer(struct jail *jail, const struct view *view);
+int job_mounts_verify_outer(struct jail *jail, const struct job_mounts *mounts);
 
 /* Takes what belongs to the node out of a user's reach: cgroups, Slurm's own sockets, slurmd's spool.
- * script: a folder below the spool that is to be kept free for view_place, or NULL. */
-int view_hide_node(struct jail *jail, const char *script);
+ * script: a folder below the spool that is to be kept free for job_mounts_place, or NULL. */
+int job_mounts_hide_node(struct jail *jail, const char *script);
 
 /* A /proc of the caller's process namespace, with what container runtimes mask, and message queues of its own. */
-int view_make_proc(struct jail *jail);
+int job_mounts_make_proc(struct jail *jail);
 
 /* Picks a folder of this namespace up, read-only, to be placed in another one; returns a descriptor, or -1. */
-int view_pick_up(struct jail *jail, const char *path);
-int view_place(struct jail *jail, int folder, const char *path);
+int job_mounts_pick_up(struct jail *jail, const char *path);
+int job_mounts_place(struct jail *jail, int folder, const char *path);
 
 #endif

@@ -1,6 +1,6 @@
 """What health checks warn of, on the Slurm node where its administrator looks: a note has no effect on jobs or drains.
 
-It stands in the node's field Extra (`scontrol show node`), not in Comment, which is the operator's and people's.
+It stands in the node's field Extra (`scontrol show node`), not in Comment, which is the operator's and users'.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from slurm_node.log import say
 PREFIX = "pulumi-slurm:warning "
 
 
-class WarningNote:
+class NodeExtra:
     """Keeps the note as the last run of the checks has it.
 
     Args:

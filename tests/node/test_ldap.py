@@ -6,9 +6,9 @@ import base64
 from pathlib import Path
 
 import pytest
-from slurm_node import account_sync, directory, directory_homes, directory_people, inventory
+from slurm_node import account_sync, inventory, ldap, ldap_homes, ldap_users
 from slurm_node.accounts import Accounts
-from slurm_node.directory_people import Found
+from slurm_node.ldap_users import Found
 from slurm_node.log import NodeError
 from slurm_node.settings import Directory, Jail
 
@@ -31,20 +31,20 @@ def test_an_answer_is_read_as_ldapsearch_prints_it() -> None:
     text = (
         f"# comment\ndn: uid=a,dc=b\nuid: a\ngecos:: {encoded}\nsshPublicKey;x: one\n  two\nempty:\n\ndn: cn=c\ncn: c\n"
     )
-    first, second = directory_people.objects(text)
+    first, second = ldap_users.objects(text)
     assert (first["gecos"], first["sshpublickey"], first["empty"]) == (("Jörg: der Große",), ("one two",), ("",))
     assert second == {"dn": ("cn=c",), "cn": ("c",)}
 
 
 def test_users_and_groups_become_lines_of_account_files() -> None:
-    found = directory_people.read(
+    found = ldap_users.read(
         user(gecos="Bob: the\tBuilder", loginShell="/bin/zsh", sshPublicKey=KEY),
         group("lab", 70100, "memberUid: bob", "memberUid: stranger")
         + group("net", 70101, "member: UID=Bob, OU=People,dc=example"),
     )
-    assert found.people["passwd", "bob"] == "bob:x:70001:70001:Bob theBuilder:/home/bob:/bin/zsh"
-    assert found.people["shadow", "bob"] == "bob:*:1::::::"
-    assert {name for kind, name in found.people if kind == "member"} == {"lab:bob", "net:bob"}
+    assert found.users["passwd", "bob"] == "bob:x:70001:70001:Bob theBuilder:/home/bob:/bin/zsh"
+    assert found.users["shadow", "bob"] == "bob:*:1::::::"
+    assert {name for kind, name in found.users if kind == "member"} == {"lab:bob", "net:bob"}
     assert (found.homes, found.keys, found.refused) == ({"bob": "/home/bob"}, {"bob": (KEY,)}, ())
 
 
@@ -65,33 +65,33 @@ def test_users_and_groups_become_lines_of_account_files() -> None:
     ],
 )
 def test_what_no_person_may_have_is_not_taken(facts: dict[str, str], why: str) -> None:
-    found = directory_people.read(user(**facts), "")
-    assert not found.people
+    found = ldap_users.read(user(**facts), "")
+    assert not found.users
     assert why in found.refused[0]
 
 
 def test_a_name_or_an_id_that_comes_twice_is_taken_once() -> None:
-    found = directory_people.read(user("bob") + user("carl") + user("bob", uidNumber="70002"), "")
+    found = ldap_users.read(user("bob") + user("carl") + user("bob", uidNumber="70002"), "")
     assert set(found.homes) == {"bob"}
     assert len(found.refused) == 2
 
 
 def test_a_key_with_options_opens_nothing() -> None:
-    found = directory_people.read(user(sshPublicKey=f'command="x" {KEY}'), "")
+    found = ldap_users.read(user(sshPublicKey=f'command="x" {KEY}'), "")
     assert found.keys == {"bob": ()}
 
 
 def test_nobody_gets_the_name_or_id_of_somebody_who_is_there() -> None:
     there = Accounts({"passwd": ("carl:x:70001:70001::/:/bin/sh",), "group": ("sudo:x:27:", "bob:x:1000:")})
-    found = directory_people.read(
+    found = ldap_users.read(
         user("bob") + user("carl", uidNumber="70009") + user("dora", uidNumber="70010"),
         group("sudo", 70200, "memberUid: dora") + group("lab", 70100, "memberUid: bob", "memberUid: dora"),
     )
-    taken = directory_people.acceptable(found, {}, (there,))
+    taken = ldap_users.acceptable(found, {}, (there,))
     assert set(taken.homes) == {"dora"}
-    assert [name for kind, name in taken.people if kind == "member"] == ["lab:dora"]
+    assert [name for kind, name in taken.users if kind == "member"] == ["lab:dora"]
     assert len(taken.refused) == 3
-    again = directory_people.acceptable(found, {("passwd", "carl"): ""}, (there,))
+    again = ldap_users.acceptable(found, {("passwd", "carl"): ""}, (there,))
     assert set(again.homes) == {"bob", "carl", "dora"}, "who came from the directory does not stand in its way"
 
 
@@ -113,7 +113,7 @@ def volume(tmp_path: Path) -> Path:
 
 
 def follow(volume: Path, users: str, groups: str = "") -> Found:
-    taken = account_sync.synchronize(volume, directory=directory_people.read(users, groups))
+    taken = account_sync.synchronize(volume, directory=ldap_users.read(users, groups))
     assert taken is not None
     return taken
 
@@ -168,7 +168,7 @@ def test_homes_are_made_once_and_follow_no_link(volume: Path, monkeypatch: pytes
     (volume / "persistent/home/team").symlink_to(outside)
     people = user() + user("eva", uidNumber="70002", homeDirectory="/home/team/eva")
     people += user("far", uidNumber="70003", homeDirectory="/elsewhere/far")
-    directory_homes.make(directory_people.read(people, ""), Jail("r1", ("/home",)), volume)
+    ldap_homes.make(ldap_users.read(people, ""), Jail("r1", ("/home",)), volume)
     home = volume / "persistent/home/bob"
     assert sorted(each.name for each in home.iterdir()) == [".link", ".profile"]
     assert (home / ".link").is_symlink()
@@ -176,23 +176,23 @@ def test_homes_are_made_once_and_follow_no_link(volume: Path, monkeypatch: pytes
     assert owners["home-bob"] == owners[".profile"] == owners[".link"] == (70001, 70001)
     assert not list(outside.iterdir())
     (home / ".profile").write_text("mine")
-    directory_homes.make(directory_people.read(people, ""), Jail("r1", ("/home",)), volume)
+    ldap_homes.make(ldap_users.read(people, ""), Jail("r1", ("/home",)), volume)
     assert (home / ".profile").read_text() == "mine"
 
 
 def test_keys_are_those_of_the_directory_alone(tmp_path: Path) -> None:
-    directory_homes.write_keys({"bob": (KEY,), "carl": ()}, tmp_path / "keys")
+    ldap_homes.write_keys({"bob": (KEY,), "carl": ()}, tmp_path / "keys")
     assert (tmp_path / "keys/bob").read_text() == f"{KEY}\n"
-    directory_homes.write_keys({"dora": (KEY,)}, tmp_path / "keys")
+    ldap_homes.write_keys({"dora": (KEY,)}, tmp_path / "keys")
     assert [each.name for each in (tmp_path / "keys").iterdir()] == ["dora"]
 
 
 def test_a_directory_that_names_nobody_removes_nobody(volume: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     follow(volume, user())
-    monkeypatch.setattr(directory, "ask", lambda *_: "")
+    monkeypatch.setattr(ldap, "ask", lambda *_: "")
     with pytest.raises(NodeError, match=r"names no user in dc=example for .* nothing was changed"):
-        directory.follow(FOLLOWED, Jail("r1"), volume)
-    monkeypatch.setattr(directory, "ask", lambda *_: "dn: uid=bob\nuid:: %%%\n")
+        ldap.follow(FOLLOWED, Jail("r1"), volume)
+    monkeypatch.setattr(ldap, "ask", lambda *_: "dn: uid=bob\nuid:: %%%\n")
     with pytest.raises(NodeError, match="no LDIF"):
-        directory.follow(FOLLOWED, Jail("r1"), volume)
+        ldap.follow(FOLLOWED, Jail("r1"), volume)
     assert "bob" in (volume / "roots/r1/etc/passwd").read_text()

@@ -67,7 +67,7 @@ async def warn(api: httpx.AsyncClient, version: str, kind: str, about: Resource,
     answer.raise_for_status()
 
 
-class Mirror:
+class Informer:
     """Copies of collections, by their API path, kept up to date by watches.
 
     Attributes:

@@ -14,7 +14,7 @@ REMIND_SECONDS = 60.0
 
 
 def message(node: str, seconds: float) -> str:
-    """What people read."""
+    """What users read."""
     left = f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
     return (
         f"\r\n*** {node} is being replaced: your session here ends in {left}.\r\n"

@@ -1,14 +1,14 @@
 /* Process 1 of a job's process namespace on a node; see job.h. Static: when it starts it is in the pod's root, and then
  * in the users', and it takes nothing from either.
  *
- *   job_keeper ROOT SCRIPT
+ *   job_init ROOT SCRIPT
  *
- * Open is the job's file alone, on JOB_LOCK_DESCRIPTOR, and locked: see become_keeper in job.c.
+ * Open is the job's file alone, on JOB_LOCK_DESCRIPTOR, and locked: see become_init in job.c.
  *
  * It keeps its capabilities: the kernel lets nobody with fewer look at it, so root in the job finds no way through
  * /proc/1 to the outer mounts. */
 #include "job.h"
-#include "view.h"
+#include "job_mounts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,14 +37,15 @@ static int hold_outer(struct jail *jail) {
 }
 
 static int make(struct jail *jail, const char *script) {
-    struct view view;
+    struct job_mounts mounts;
     if (unshare(CLONE_NEWIPC))
         return jail_fail_errno(jail, "make an IPC namespace");
-    if (jail_enter(jail) || view_make_outer(jail, &view) || hold_outer(jail))
+    if (jail_enter(jail) || job_mounts_make_outer(jail, &mounts) || hold_outer(jail))
         return -1;
     if (unshare(CLONE_NEWNS))
         return jail_fail_errno(jail, "make the tasks' mount namespace");
-    if (view_hide_node(jail, script) || view_make_proc(jail) || view_verify_outer(jail, &view) || jail_verify(jail))
+    if (job_mounts_hide_node(jail, script) || job_mounts_make_proc(jail) || job_mounts_verify_outer(jail, &mounts) ||
+        jail_verify(jail))
         return -1;
     return 0;
 }

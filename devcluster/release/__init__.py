@@ -1,0 +1,1 @@
+"""`make release`: images by digest, their SBOMs, the sources and the notes of one version, in build/release/."""

@@ -1,0 +1,57 @@
+"""The docs name files and headings that are there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from devcluster.bootstrap import CHECKOUT
+
+PAGES = sorted([*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/**/*.md")])
+MAPS = [CHECKOUT / "CONTRIBUTING.md", CHECKOUT / "docs/architecture.md"]
+CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+PATH = re.compile(r"`((?:[\w.-]+/)+(?:[\w.-]+\.\w+)?)`")
+
+
+def anchors(page: Path) -> set[str]:
+    """Anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken(page: Path) -> list[str]:
+    found = []
+    for target, anchor in LINK.findall(CODE.sub("", page.read_text())):
+        file = (page.parent / target).resolve() if target else page
+        if target.startswith(("http:", "https:", "mailto:")):
+            continue
+        if not file.exists() or (anchor and anchor not in anchors(file)):
+            found.append(f"{target}#{anchor}")
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_every_link_leads_to_a_page_and_its_heading(page: Path) -> None:
+    assert broken(page) == []
+
+
+@pytest.mark.parametrize("page", MAPS, ids=lambda page: page.name)
+def test_the_map_names_files_that_are_there(page: Path) -> None:
+    named = set(PATH.findall(page.read_text()))
+    assert len(named) > 10
+    made_later = {"build/release/"}
+    assert {path for path in named - made_later if not (CHECKOUT / path).exists()} == set()
+
+
+def test_each_limit_is_in_a_group_and_says_one_thing() -> None:
+    """Two sentences at most: what is more is another limit, or belongs on the page of its subject."""
+    text = (CHECKOUT / "docs/limits.md").read_text()
+    groups = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert groups == ["By design", "Not tried here", "Not built yet"]
+    limits = re.findall(r"^\* (.+?)(?=^\* |^#|^$|\Z)", text, re.MULTILINE | re.DOTALL)
+    plain = [re.sub(r"`[^`]*`|\([^)]*\)", "x", " ".join(limit.split())) for limit in limits]
+    assert len(plain) > 100
+    assert [limit for limit in plain if len(re.findall(r"\.\**(?= |$)", limit)) > 2] == []
