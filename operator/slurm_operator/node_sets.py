@@ -21,8 +21,9 @@ from slurm_operator.decisions import (
     status,
     updates,
 )
+from slurm_operator.decisions.decide import decide
 from slurm_operator.decisions.findings import Finding, Findings
-from slurm_operator.decisions.moves import Move, SetReplicas, TakeJobs, without_conflicts
+from slurm_operator.decisions.moves import Move, SetReplicas, TakeJobs
 from slurm_operator.job_listing import JobListing
 from slurm_operator.kubernetes_api import KubernetesApi, Object
 from slurm_operator.lease import Lease
@@ -125,14 +126,14 @@ class NodeSets:
                 problems += await actions.attempt(self._api, body, "Guard", guarding)
             if scale is None:
                 continue
-            if not isinstance(slurm.nodes, Unknown):
-                repairable = scale if repairs_held else updates.without_outdated(scale)
-                plans[each.name] = reactions.plan(repairable, slurm.nodes, slurm.evidence, hold if repairs_held else "")
-            problems += await self._move(rest, body, scale, slurm, hold, plans.get(each.name))
+            decided = decide(scale, slurm.nodes, slurm.evidence, hold, repairs_held=repairs_held)
+            if decided.plan:
+                plans[each.name] = decided.plan
+            problems += await self._move(rest, body, decided.moves, slurm.jobs)
             if each.deleting and each.guard is not None:
                 workload = workloads.get(each.stateful_set)
-                decided = deletion.judge(each, scale, workload, slurm.nodes, slurm.jobs, cluster_stays=cluster_stays)
-                waiting = await self.release(body, decided) if isinstance(decided, deletion.Release) else [decided]
+                judged = deletion.judge(each, scale, workload, slurm.nodes, slurm.jobs, cluster_stays=cluster_stays)
+                waiting = await self.release(body, judged) if isinstance(judged, deletion.Release) else [judged]
                 if waiting:
                     waits[each.name] = waiting[0]
         return Served(slurm, scales, waits, problems, hold, plans)
@@ -234,30 +235,12 @@ class NodeSets:
         return Slurm(nodes if built is None else evidence.seen_with(nodes, built), _known(jobs), built)
 
     async def _move(
-        self,
-        rest: SlurmRest,
-        body: Object,
-        scale: replicas.Scale,
-        slurm: Slurm,
-        hold: str,
-        plan: reactions.Plan | None,
+        self, rest: SlurmRest, body: Object, moves: list[Move], jobs: tuple[SlurmJob, ...] | Unknown
     ) -> list[Finding]:
-        moves: list[Move]
-        if isinstance(slurm.nodes, Unknown):
-            moves = [*replicas.moves_unseen(scale)]
-        else:
-            moves = [
-                *replicas.moves(scale, slurm.nodes, slurm.evidence),
-                *updates.moves(scale, slurm.nodes, slurm.evidence, hold),
-                *machines.moves(scale, slurm.nodes, slurm.evidence),
-                *records.moves(scale, slurm.evidence),
-                *(plan.moves if plan else ()),
-            ]
         problems: list[Finding] = []
-        jobs = slurm.jobs
         if jobs is _NOT_ASKED and any(isinstance(each, TakeJobs) for each in moves):
             jobs = _known(await self._listing.with_processes(rest))
-        for done, decided in enumerate(without_conflicts(machines.without_early_undrains(scale, moves))):
+        for done, decided in enumerate(moves):
             # Refusals cost little and may last: they take no other move's place.
             if done - len(problems) >= MOVES_PER_PASS:
                 break

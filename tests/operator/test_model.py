@@ -22,10 +22,11 @@ import pytest
 from hypothesis import stateful
 from hypothesis import strategies as st
 from slurm_operator import actions, lease, names
-from slurm_operator.decisions import evidence, machines, reactions, records, replicas, updates
+from slurm_operator.decisions import evidence, reactions, replicas
 from slurm_operator.decisions import nodes as slurm_nodes
+from slurm_operator.decisions.decide import decide
 from slurm_operator.decisions.findings import Finding
-from slurm_operator.decisions.moves import DeletePod, Drain, Move, Purpose, without_conflicts
+from slurm_operator.decisions.moves import DeletePod, Drain, Move, Purpose
 from slurm_operator.kubernetes_api import KubernetesError
 from slurm_operator.seen import ReactionPolicy, RemovalPolicy, Restart, UpdatePolicy
 
@@ -311,7 +312,9 @@ class Model(stateful.RuleBasedStateMachine):
             found = evidence.build(full, cluster.job_listing(), counts_memory=True, named=cluster.named())
             assert found
             listing = {**evidence.seen_with(listing, found)}
-        plan = reactions.plan(scale, listing, found, self.hold)
+        decision = decide(scale, listing, found, self.hold)
+        plan = decision.plan
+        assert plan
         self.told, noted = plan.findings, {*plan.restarts} - {*cluster.restarts}
         lately = {each.node for each in plan.restarts if each.at > cluster.now - reactions.SETTLING}
         away = sorted(lately & {*scale.members()} - {*cluster.working()})
@@ -321,17 +324,10 @@ class Model(stateful.RuleBasedStateMachine):
         assert not (noted and shared), f"{noted} are repaired while {unfit} are unfit together"
         for each in noted:
             self.the_ladder_is_climbed(each, plan.restarts)
-        moves: list[Move] = [
-            *replicas.moves(scale, listing, found),
-            *updates.moves(scale, listing, found, self.hold),
-            *machines.moves(scale, listing, found),
-            *records.moves(scale, found),
-            *plan.moves,
-        ]
         meanwhile()
         ours = LeaseFor(checks)
         try:
-            for decided in without_conflicts(machines.without_early_undrains(scale, moves)):
+            for decided in decision.moves:
                 self.carry_out(decided, ours, scale)
             ours.check()
             cluster.restarts = plan.restarts
