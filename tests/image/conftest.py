@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.image import roots
-from tests.image.small_cluster import SmallCluster
+from tests.image.small_cluster import NewCluster, SmallCluster
 from tests.image.unpacked import unpack_image
 
 
@@ -23,10 +25,22 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
+def new_cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> NewCluster:
+    """Starts slurmctld and a worker on a root of that name; the end of the `with` ends them."""
+
+    @contextmanager
+    def started(root: str = "bookworm", **options: Any) -> Iterator[SmallCluster]:
+        folder = tmp_path_factory.mktemp("cluster")
+        with SmallCluster(image, roots.make(root, folder / "root"), folder, **options) as cluster:
+            cluster.start()
+            yield cluster
+
+    return started
+
+
+@pytest.fixture(scope="module")
+def cluster(new_cluster: NewCluster) -> Iterator[SmallCluster]:
     """slurmctld, a worker and a login node; a module that needs others has a fixture of this name."""
-    folder = tmp_path_factory.mktemp("cluster")
-    with SmallCluster(image, roots.make("bookworm", folder / "root"), folder) as started:
-        started.start()
+    with new_cluster() as started:
         started.start_login()
         yield started

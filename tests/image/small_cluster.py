@@ -15,7 +15,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -372,3 +372,7 @@ class SmallCluster:
 
 def _run(command: list[str], seconds: int, given: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, input=given, capture_output=True, text=True, timeout=seconds, check=False)
+
+
+NewCluster = Callable[..., AbstractContextManager[SmallCluster]]
+"""What the fixture new_cluster gives: called with the name of a root and options of SmallCluster."""

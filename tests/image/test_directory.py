@@ -10,7 +10,7 @@ import pytest
 
 from devcluster.pki import Authority, Subject
 from tests.image import roots
-from tests.image.small_cluster import ADDRESS, DIRECTORY, LOGIN, WORKER, SmallCluster
+from tests.image.small_cluster import ADDRESS, DIRECTORY, LOGIN, WORKER, NewCluster, SmallCluster
 
 BASE, ADMIN, READER, PASSWORD = "dc=example", "cn=admin,dc=example", "cn=reader,dc=example", "of the reader"
 FOLLOWED = {
@@ -118,10 +118,8 @@ class Directory:
 
 
 @pytest.fixture(scope="module")
-def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
-    folder = tmp_path_factory.mktemp("followed")
-    with SmallCluster(image, roots.make("bookworm", folder / "root"), folder) as started:
-        started.start()
+def cluster(new_cluster: NewCluster) -> Iterator[SmallCluster]:
+    with new_cluster() as started:
         started.start_login(directory=True)
         yield started
 

@@ -4,12 +4,9 @@ Slurm by itself gives such a node one job after the other, and each fails at onc
 """
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.image import roots
 from tests.image.entries import at_rest
 from tests.image.small_cluster import LOGIN, WORKER, SmallCluster
 
@@ -18,15 +15,6 @@ REASON = "/run/jail is read-only"
 ASK = "/opt/slurm/bin/sinfo -h -o '%T %E'"
 TRIALS_SAY = f"printf '{REASON}: told by a trial' > /run/slurm-node/broken"
 """As the entry would write it in the moment before it drains (slurm_node/jail_watch.py)."""
-
-
-@pytest.fixture(scope="module")
-def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
-    folder = tmp_path_factory.mktemp("fresh")
-    with SmallCluster(image, roots.make("bookworm", folder / "root"), folder) as started:
-        started.start()
-        started.start_login()
-        yield started
 
 
 def states(cluster: SmallCluster) -> list[str]:

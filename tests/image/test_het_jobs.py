@@ -1,24 +1,20 @@
 """Heterogeneous jobs: slurmctld, which knows no user, starts their components on two nodes as their user."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.image import roots
-from tests.image.small_cluster import ALICE, SECOND, WORKER, SmallCluster
+from tests.image.small_cluster import ALICE, SECOND, WORKER, NewCluster, SmallCluster
 
 BOTH = f"-n1 -w {WORKER} {{0}} : -n1 -w {SECOND} {{0}}"
 WHO = "sh -c 'echo $(hostname) $(id -u) $(id -g) $(id -G) $HOME'"
 
 
 @pytest.fixture(scope="module")
-def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
-    folder = tmp_path_factory.mktemp("het")
+def cluster(new_cluster: NewCluster) -> Iterator[SmallCluster]:
     # Slurm starts such jobs in its backfill cycles alone.
     often = {"options": {"SchedulerParameters": "bf_interval=1"}}
-    with SmallCluster(image, roots.make("bookworm", folder / "root"), folder, slurm=often) as started:
-        started.start()
+    with new_cluster(slurm=often) as started:
         started.start_second_worker()
         started.jail("groupadd -g 3000 lab && usermod -aG lab alice")
         yield started

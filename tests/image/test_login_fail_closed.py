@@ -5,11 +5,9 @@ First the PAM module is alone: the entry, which tries the jail every few seconds
 
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.image import roots
 from tests.image.entries import at_rest
 from tests.image.small_cluster import ADDRESS, LOGIN, SmallCluster
 from tests.image.test_fail_closed import BREAKS, Break
@@ -26,15 +24,6 @@ LOGIN_BREAKS: dict[str, Break] = {
 }
 WITHOUT_USERS = "not mounted"
 """The users and their keys are away with the jail: sshd itself refuses."""
-
-
-@pytest.fixture(scope="module")
-def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
-    folder = tmp_path_factory.mktemp("login-closed")
-    with SmallCluster(image, roots.make("bookworm", folder / "root"), folder) as started:
-        started.start()
-        started.start_login()
-        yield started
 
 
 def client(cluster: SmallCluster, program: str) -> list[str]:

@@ -1,21 +1,15 @@
 """The jail may be another distribution: Debian with an older glibc, and a root with busybox and no glibc at all."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.image import roots
-from tests.image.small_cluster import ALICE, SmallCluster
+from tests.image.small_cluster import ALICE, NewCluster, SmallCluster
 
 
 @pytest.fixture(scope="module", params=["bookworm", "busybox"])
-def cluster(
-    request: pytest.FixtureRequest, image: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[SmallCluster]:
-    folder = tmp_path_factory.mktemp(request.param)
-    with SmallCluster(image, roots.make(request.param, folder / "root"), folder) as started:
-        started.start()
+def cluster(request: pytest.FixtureRequest, new_cluster: NewCluster) -> Iterator[SmallCluster]:
+    with new_cluster(request.param) as started:
         yield started
 
 

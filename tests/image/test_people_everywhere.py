@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.image import roots
-from tests.image.small_cluster import ADDRESS, ALICE, LOGIN, WORKER, SmallCluster
+from tests.image.small_cluster import ADDRESS, ALICE, LOGIN, WORKER, NewCluster, SmallCluster
 
 EACH = 12
 PROMISED_SECONDS = 2.0
@@ -21,10 +20,8 @@ FILES = ("passwd", "shadow", "group", "gshadow")
 
 
 @pytest.fixture(scope="module")
-def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
-    folder = tmp_path_factory.mktemp("people")
-    with SmallCluster(image, roots.make("bookworm", folder / "root"), folder) as started:
-        started.start()
+def cluster(new_cluster: NewCluster) -> Iterator[SmallCluster]:
+    with new_cluster() as started:
         started.start_login(passwords=True)
         yield started
 

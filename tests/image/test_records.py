@@ -12,18 +12,15 @@ from slurm_operator import slurm_rest
 from slurm_operator.seen import Facts, SlurmNode
 
 from bench.real_slurm import RealSlurm
-from tests.image import roots
-from tests.image.small_cluster import CONTROLLER, REVISION, SECOND, WORKER, SmallCluster
+from tests.image.small_cluster import CONTROLLER, REVISION, SECOND, WORKER, NewCluster, SmallCluster
 
 SCONTROL = "/opt/slurm/bin/scontrol"
 SECONDS = 90
 
 
 @pytest.fixture(scope="module")
-def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
-    folder = tmp_path_factory.mktemp("records")
-    with SmallCluster(image, roots.make("busybox", folder / "root"), folder) as started:
-        started.start()
+def cluster(new_cluster: NewCluster) -> Iterator[SmallCluster]:
+    with new_cluster("busybox") as started:
         started.start_second_worker()
         yield started
 
