@@ -1,7 +1,7 @@
 """What submounts cost who enters the jail: a job's namespaces, a step in them, a login; with 5 submounts and with 200.
 
 Without Slurm and Kubernetes: the library's own code on a tree of mounts in memory, driven by tests/native/job_probe.c,
-and for logins by a login node's own trial (native/jail_trial.c).
+and for logins by a login node's own jail probe (native/jail_probe.c).
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ for number in $(seq "$SUBMOUNTS"); do
     mount -t tmpfs submount "$JAIL/mnt/$number"
     echo "/mnt/$number"
 done > "$JAIL/run/.jail-ready"
-exec python3 -c "$TIMER" "$PROBE" "$TRIAL" "$JAIL"
+exec python3 -c "$TIMER" "$JOB_PROBE" "$JAIL_PROBE" "$JAIL"
 """
 
 TIMER = f"""
 import json, subprocess, sys, time
-probe, trial, jail = sys.argv[1:]
+job_probe, jail_probe, jail = sys.argv[1:]
 def timed(expected, *command):
     began = time.perf_counter()
     done = subprocess.run(command, check=True, timeout=120, capture_output=True, text=True)
     assert done.stdout == expected, done.stdout
     return time.perf_counter() - began
 def job(*steps):
-    return timed("-> 0\\n" * len(steps), probe, jail, *steps)
+    return timed("-> 0\\n" * len(steps), job_probe, jail, *steps)
 job("true")
 jobs, steps, logins = [], [], []
 for _ in range({REPETITIONS}):
     jobs.append(job())
     steps.append((job(*["true"] * {STEPS}) - jobs[-1]) / {STEPS})
-    logins += [timed("", trial, jail, "login") for _ in range({LOGINS})]
+    logins += [timed("", jail_probe, jail, "login") for _ in range({LOGINS})]
 print(json.dumps([jobs, steps, logins]))
 """
 
@@ -68,7 +68,7 @@ def measure(_cluster: Cluster) -> list[Measurement]:
     logins: dict[int, list[float]] = {FEW: [], MANY: []}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        programs = [str(folder / name) for name in ("job_probe", "jail_trial_probe")]
+        programs = [str(folder / name) for name in ("job_probe", "jail_probe_tested")]
         made = ["make", "-s", "-C", str(CHECKOUT / "native"), f"OUT={folder}", "SANITIZERS=", *programs]
         subprocess.run(made, check=True, timeout=120)
         for _ in range(ROUNDS):
@@ -84,7 +84,7 @@ def measure(_cluster: Cluster) -> list[Measurement]:
 
 
 def _run(folder: Path, count: int) -> list[list[float]]:
-    programs = {"PROBE": str(folder / "job_probe"), "TRIAL": str(folder / "jail_trial_probe"), "TIMER": TIMER}
+    programs = {"JOB_PROBE": str(folder / "job_probe"), "JAIL_PROBE": str(folder / "jail_probe_tested"), "TIMER": TIMER}
     with tempfile.TemporaryDirectory(dir=folder) as own:
         ours = {**programs, "JAIL": f"{own}/jail", "SUBMOUNTS": str(count)}
         done = subprocess.run(

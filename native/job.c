@@ -19,7 +19,7 @@
 
 #define END_MILLISECONDS 5000
 
-void job_init(struct job *job, uint32_t id) {
+void job_prepare(struct job *job, uint32_t id) {
     *job = (struct job){.id = id, .outer = -1, .inner = -1, .processes = -1, .ipc = -1, .own_processes = -1};
 }
 
@@ -254,8 +254,8 @@ int job_await(struct jail *jail, struct job *job, int seconds) {
     return failed ? -1 : 0;
 }
 
-/* The node's own trials (jail_trial.c) ask the storage, which may hang; a step asks only what they found. */
-int job_heed_trials(struct jail *jail) {
+/* The node's own probes (jail_probe.c) ask the storage, which may hang; a step asks only what they found. */
+int job_heed_probes(struct jail *jail) {
     char sentence[sizeof(jail->why)];
     int file = open(JOB_BROKEN, O_RDONLY | O_CLOEXEC);
     if (file < 0)
@@ -267,10 +267,10 @@ int job_heed_trials(struct jail *jail) {
 }
 
 int job_join(struct jail *jail, struct job *job, int seconds) {
-    return job_heed_trials(jail) ? -1 : job_join_trial(jail, job, seconds);
+    return job_heed_probes(jail) ? -1 : job_join_probe(jail, job, seconds);
 }
 
-int job_join_trial(struct jail *jail, struct job *job, int seconds) {
+int job_join_probe(struct jail *jail, struct job *job, int seconds) {
     char path[sizeof(JOB_FOLDER) + 16];
     lock_path(job, path, sizeof(path));
     int file = open(path, O_RDWR | O_CLOEXEC);

@@ -23,7 +23,7 @@
 #ifndef JOB_INIT_GROUP
 #define JOB_INIT_GROUP "/sys/fs/cgroup/pod/cgroup.procs"
 #endif
-/* Written by slurm_node/jail_watch.py while trials fail: why. */
+/* Written by slurm_node/jail_watch.py while probes fail: why. */
 #ifndef JOB_BROKEN
 #define JOB_BROKEN "/run/slurm-node/broken"
 #endif
@@ -55,7 +55,7 @@ struct job {
 
 /* Each returns 0, or -1 with the reason in jail->why. */
 
-void job_init(struct job *job, uint32_t id);
+void job_prepare(struct job *job, uint32_t id);
 
 /* Lets a thread of this process start job_init, which makes the namespaces. Any reason is left for the steps that
  * will look for them, so what fails after the return is theirs to tell. Both arguments must stay until job_end. */
@@ -67,15 +67,15 @@ int job_await(struct jail *jail, struct job *job, int seconds);
 /* Ends job_init, and with it all that runs in the namespaces; without job_keep nothing. */
 void job_end(struct job *job);
 
-/* Fails while the node's trials of the jail do. Asks the storage nothing. */
-int job_heed_trials(struct jail *jail);
+/* Fails while the node's jail probes do. Asks the storage nothing. */
+int job_heed_probes(struct jail *jail);
 
-/* Finds the job's namespaces, once they are made, unless this node's trials fail, and makes the outer mount namespace
+/* Finds the job's namespaces, once they are made, unless this node's probes fail, and makes the outer mount namespace
  * the calling thread's, whose root is then the jail. */
 int job_join(struct jail *jail, struct job *job, int seconds);
 
-/* The same for a trial, which is not to fail for the one before it. */
-int job_join_trial(struct jail *jail, struct job *job, int seconds);
+/* The same for a probe, which is not to fail for the one before it. */
+int job_join_probe(struct jail *jail, struct job *job, int seconds);
 
 /* From now on, or until job_fork_outside, children of the calling thread are born into the job's process namespace. The
  * effective user may be another than root, as long as root is the real or saved one. */

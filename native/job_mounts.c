@@ -228,7 +228,7 @@ static int hide_spool(struct jail *jail, const char *script) {
 }
 
 /* The door (sack_door.c) stands in the place of the daemon's socket, beside the configuration. Before a node has one,
- * trials of the jail come here, too. */
+ * jail probes come here, too. */
 static int show_door(struct jail *jail) {
     struct stat facts;
     int outcome = -1, configuration = -1, door = job_mounts_pick_up(jail, DOOR);

@@ -1,4 +1,4 @@
-/* How a login session gets into the jail: one way for sessions (pam_jail.c) and for trials of it (jail_trial.c). */
+/* How a login session gets into the jail: one way for sessions (pam_jail.c) and for jail probes (jail_probe.c). */
 #ifndef PULUMI_SLURM_LOGIN_H
 #define PULUMI_SLURM_LOGIN_H
 

@@ -122,7 +122,7 @@ static int keep_namespaces(void) {
 }
 
 /* slurmctld drains the node for a batch job that did not start, also where the cause is gone before the node's own
- * trials find it: by this the node knows that the drain is its own to lift. In the pod's root alone. */
+ * probes find it: by this the node knows that the drain is its own to lift. In the pod's root alone. */
 static void leave_word(void) {
     static const char aside[] = JOB_REFUSED ".new";
     size_t length = strlen(context.jail.why);
@@ -177,11 +177,11 @@ int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[]) {
         return ESPANK_ERROR;
     }
     jail_init(&context.jail, jail_root(argc, argv));
-    job_init(&context.job, job);
+    job_prepare(&context.job, job);
     if (keeps_namespaces())
         return keep_namespaces();
     jail_preload_nss();
-    if (job_heed_trials(&context.jail))
+    if (job_heed_probes(&context.jail))
         return refuse();
     jail_look_users_up_in_files();
     if (job_join(&context.jail, &context.job, DEADLINE_SECONDS))

@@ -13,9 +13,9 @@ UNFIT = FOLDER / "unfit"
 LOCK = FOLDER / "health.lock"
 HANGING = FOLDER / "hanging"
 JAIL_BROKEN = FOLDER / "broken"
-"""Why no job can run in the jail; written by the entry's trials of it (native/jail_trial.c)."""
+"""Why no job can run in the jail; written by the entry's jail probes (native/jail_probe.c)."""
 JAIL_WORKED = FOLDER / "jail-worked"
-"""Touched after each trial that worked."""
+"""Touched after each probe that worked."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

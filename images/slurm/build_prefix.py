@@ -65,7 +65,7 @@ def main(staging: Path, native: Path, more: Path) -> None:
             patch(staging / target.relative_to("/"))
     redirect_loader_files(staging / loader.relative_to("/"))
     copy(native / "sbcast", staging / (PREFIX / "bin" / "sbcast").relative_to("/"))
-    for name in ("pause", "job_init", "late_runner", "jail_trial", "sack_door"):
+    for name in ("pause", "job_init", "late_runner", "jail_probe", "sack_door"):
         copy(native / name, staging / (PREFIX / "libexec" / name).relative_to("/"))
     # Not among Slurm's own libraries: it runs with the jail's libc.
     copy(native / "no_driver.so", staging / (PREFIX / "driver" / "no_driver.so").relative_to("/"))

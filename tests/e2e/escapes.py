@@ -159,7 +159,7 @@ ESCAPES = [
     Escape(
         "outer mounts through job_init's descriptor",
         "nsenter --mount=/proc/1/fd/3 true",
-        # A trial's job_init may be gone by now; the victim's is not.
+        # A probe's job_init may be gone by now; the victim's is not.
         "for one in $(grep -lx job_init /proc/[0-9]*/comm); do nsenter --mount=${one%/comm}/fd/3 true && exit; done;"
         " exit 1",
     ),

@@ -23,24 +23,24 @@ def test_there_are_seven_checks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trials", "verdict", "evidence"),
+    ("probes", "verdict", "evidence"),
     [
-        (jail.Trials("it is stale", None), FAIL, "it is stale"),
-        (jail.Trials("it is stale", 1.0), FAIL, "it is stale"),
-        (jail.Trials(None, 3.0), PASS, "can be made"),
-        (jail.Trials(None, None), UNKNOWN, "no trial of the jail is done yet"),
-        (jail.Trials(None, 300.0), UNKNOWN, "the last trial of the jail was 300 s ago"),
+        (jail.Probes("it is stale", None), FAIL, "it is stale"),
+        (jail.Probes("it is stale", 1.0), FAIL, "it is stale"),
+        (jail.Probes(None, 3.0), PASS, "can be made"),
+        (jail.Probes(None, None), UNKNOWN, "no jail probe is done yet"),
+        (jail.Probes(None, 300.0), UNKNOWN, "the last jail probe was 300 s ago"),
     ],
 )
-def test_jail(trials: jail.Trials, verdict: Verdict, evidence: str) -> None:
-    found = jail.judge(trials)
+def test_jail(probes: jail.Probes, verdict: Verdict, evidence: str) -> None:
+    found = jail.judge(probes)
     assert found.verdict is verdict
     assert evidence in found.evidence
 
 
 def test_jail_is_read_from_what_the_trials_left(tmp_path: Path) -> None:
     broken, worked = tmp_path / "broken", tmp_path / "worked"
-    assert jail.look(broken, worked) == jail.Trials(None, None)
+    assert jail.look(broken, worked) == jail.Probes(None, None)
     worked.touch()
     broken.write_text("why")
     seen = jail.look(broken, worked)
@@ -266,9 +266,9 @@ def test_refused_user_namespaces_are_a_warning_that_names_what_to_change(
         file.parent.mkdir(exist_ok=True)
         file.write_text(f"{value}\n")
     refusing = ("sh", "-c", "echo 'unshare failed: Operation not permitted' >&2; exit 1")
-    trial = user_namespaces.look(refusing, tmp_path, user=None)
-    assert trial == user_namespaces.Trial("unshare failed: Operation not permitted", sysctls)
-    found = user_namespaces.judge(trial)
+    attempt = user_namespaces.look(refusing, tmp_path, user=None)
+    assert attempt == user_namespaces.Attempt("unshare failed: Operation not permitted", sysctls)
+    found = user_namespaces.judge(attempt)
     assert found.verdict is WARNING
     assert "containers won't start (unshare failed: Operation not permitted)" in found.evidence
     assert all(words in found.evidence for words in evidence), found.evidence

@@ -13,7 +13,7 @@ from tests.image.small_cluster import LOGIN, WORKER, SmallCluster
 BREAK, MEND = (f"mount -o remount,bind,{how} /run/jail" for how in ("ro", "rw"))
 REASON = "/run/jail is read-only"
 ASK = "/opt/slurm/bin/sinfo -h -o '%T %E'"
-TRIALS_SAY = f"printf '{REASON}: told by a trial' > /run/slurm-node/broken"
+PROBES_SAY = f"printf '{REASON}: told by a probe' > /run/slurm-node/broken"
 """As the entry would write it in the moment before it drains (slurm_node/jail_watch.py)."""
 
 
@@ -22,7 +22,7 @@ def states(cluster: SmallCluster) -> list[str]:
     return cluster.ssh("squeue -h -o '%T %r'").stdout.splitlines()
 
 
-@pytest.mark.parametrize("told", ["", TRIALS_SAY], ids=["nobody knows yet", "the trials know"])
+@pytest.mark.parametrize("told", ["", PROBES_SAY], ids=["nobody knows yet", "the trials know"])
 def test_who_waits_reads_why_and_batch_jobs_are_requeued_not_held(cluster: SmallCluster, told: str) -> None:
     home = cluster.root.parents[1] / "persistent/home/alice"
     cluster.ssh("scancel --me")  # What a first try left.

@@ -28,8 +28,8 @@ counts = {"processes": len(names), "descriptors": descriptors, "mounts": sum(mou
 counts["kept jobs"] = len(os.listdir("/run/slurm-node/jobs"))
 print(json.dumps([counts, sorted(names)]))
 """
-BUSY = {"slurmstepd", "job_init", "jail_trial", "scontrol", "sh", "touch"}
-"""Of a step, of a trial of the jail, or of what tells slurmctld: they come and go."""
+BUSY = {"slurmstepd", "job_init", "jail_probe", "scontrol", "sh", "touch"}
+"""Of a step, of a jail probe, or of what tells slurmctld: they come and go."""
 
 
 def held(cluster: SmallCluster) -> dict[str, int]:

@@ -24,5 +24,5 @@ def make() -> Make:
 
 
 @pytest.fixture(scope="session")
-def jail_probe(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _make("jail_probe", tmp_path_factory.mktemp("native"))
+def jail_steps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _make("jail_steps", tmp_path_factory.mktemp("native"))

@@ -42,7 +42,7 @@ static _Noreturn void step(const char *root, uid_t user, const char *line) {
     struct jail jail;
     struct job job;
     jail_init(&jail, root);
-    job_init(&job, JOB);
+    job_prepare(&job, JOB);
     /* slurmstepd forks tasks with its effective user set to the job's. */
     if (job_join(&jail, &job, DEADLINE_SECONDS) || (user && seteuid(user)) || job_fork_inside(&jail, &job)) {
         printf("refused: %s\n", jail.why);
@@ -97,7 +97,7 @@ int main(int argc, char *argv[]) {
     if (argc < 2)
         return EXIT_FAILURE;
     jail_init(&jail, argv[1]);
-    job_init(&job, JOB);
+    job_prepare(&job, JOB);
     bool early = argc > 2 && !strcmp(argv[2], "early");
     if (job_keep(&jail, &job) || (!early && job_await(&jail, &job, DEADLINE_SECONDS)))
         printf("not kept: %s\n", jail.why);

@@ -47,17 +47,17 @@ class Trial:
 
 
 @pytest.fixture
-def trial(jail_probe: Path, tmp_path: Path) -> Trial:
-    return Trial(jail_probe, tmp_path)
+def trial(jail_steps: Path, tmp_path: Path) -> Trial:
+    return Trial(jail_steps, tmp_path)
 
 
-def test_after_entering_the_root_is_the_jail_and_nothing_of_the_pod_is_left(trial: Trial, jail_probe: Path) -> None:
-    said = trial.run("enter", "verify", "exists=/inside", f"exists={jail_probe}")
+def test_after_entering_the_root_is_the_jail_and_nothing_of_the_pod_is_left(trial: Trial, jail_steps: Path) -> None:
+    said = trial.run("enter", "verify", "exists=/inside", f"exists={jail_steps}")
     assert said == {
         "enter": "ok",
         "verify": "ok",
         "exists=/inside": "ok",
-        f"exists={jail_probe}": "No such file or directory",
+        f"exists={jail_steps}": "No such file or directory",
     }
 
 

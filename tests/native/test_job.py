@@ -287,7 +287,7 @@ def test_a_step_heeds_what_the_nodes_trials_found(trial: Trial) -> None:
 @pytest.fixture(scope="module")
 def node_trial(tmp_path_factory: pytest.TempPathFactory, make: Callable[..., Path]) -> Trial:
     """What a node asks itself before it takes jobs: a step of its own."""
-    return Trial(tmp_path_factory.mktemp("trial"), make, program="jail_trial_probe")
+    return Trial(tmp_path_factory.mktemp("trial"), make, program="jail_probe_tested")
 
 
 def shell(content: str, mode: str = "755") -> str:

@@ -57,7 +57,7 @@ def test_a_trial_that_can_not_be_started_speaks_against_the_node(trial: Trial, m
     with monkeypatch.context() as patched:
         patched.setattr(subprocess, "Popen", fail)
         trial.until(lambda: bool(trial.watch.sentence))
-    assert trial.broken.read_text() == "no trial can be started: Resource temporarily unavailable"
+    assert trial.broken.read_text() == "no probe can be started: Resource temporarily unavailable"
     trial.until(lambda: trial.watch.causes == {JAIL: None})
 
 

@@ -37,7 +37,7 @@ def notice(job: str, why: str = WHY) -> tuple[str, ...]:
 
 
 def test_each_job_is_told_once_and_one_that_comes_later_too(node: Node) -> None:
-    node.has("0", "7", "8")  # 0 is a trial's
+    node.has("0", "7", "8")  # 0 is a jail probe's
     for _ in range(3):
         node.notices.tick(WHY)
     assert node.asked == [notice("7"), notice("8")]

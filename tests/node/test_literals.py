@@ -51,7 +51,7 @@ def test_the_native_programs_name_the_same_paths() -> None:
     assert f'#define GUARD_PLUGIN "{paths.PLUGIN}"' in (REPOSITORY / "native/stepd_guard.c").read_text()
     assert f'#define VIEW_SPOOL "{paths.SPOOL}"' in (REPOSITORY / "native/job_mounts.h").read_text()
     assert f'#define JOB_FOLDER "{paths.JOBS}"' in (REPOSITORY / "native/job.h").read_text()
-    assert f"#define TRIAL_JOB {jail_watch.TRIAL_JOB}\n" in (REPOSITORY / "native/jail_trial.c").read_text()
+    assert f"#define PROBE_JOB {jail_watch.PROBE_JOB}\n" in (REPOSITORY / "native/jail_probe.c").read_text()
     assert f'#define JOB_BROKEN "{paths.JAIL_BROKEN}"' in (REPOSITORY / "native/job.h").read_text()
     assert f'#define JOB_REFUSED "{paths.PROLOG_REFUSED}"' in (REPOSITORY / "native/job.h").read_text()
     view = (REPOSITORY / "native/job_mounts.c").read_text()
@@ -63,7 +63,7 @@ def test_the_native_programs_name_the_same_paths() -> None:
     assert f"#define SLURM_ID {names.SLURM_UID}\n#define SLURMREST_ID {names.SLURMREST_UID}\n" in door_c
     leaf = cgroups.CGROUPS / cgroups.PROCESSES_FOLDER
     assert f'#define JOB_INIT_GROUP "{leaf}/cgroup.procs"' in (REPOSITORY / "native/job.h").read_text()
-    assert f'#define JOB_INIT "{paths.JAIL_TRIAL.parent}/' in (REPOSITORY / "native/job.h").read_text()
+    assert f'#define JOB_INIT "{paths.JAIL_PROBE.parent}/' in (REPOSITORY / "native/job.h").read_text()
 
 
 def test_the_images_files_name_the_same_paths_and_ids() -> None:

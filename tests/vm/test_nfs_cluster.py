@@ -26,7 +26,7 @@ NEW_ROOT = "r2"
 # In the pod's own root, since the jail is what hangs.
 ASK = "/opt/slurm/bin/sinfo -h -n {} -o '%T %E'"
 SILENCE = re.compile("hangs|takes longer than 40 s")
-"""A trial says itself that it hangs, unless its own start hangs."""
+"""A jail probe says itself that it hangs, unless its own start hangs."""
 LOCK = """exec perl -MFcntl -e 'open(F,"+<","/etc/.pwd.lock") or die $!;
 $l=pack("s s x4 l! l! i",F_WRLCK,0,0,0,0);fcntl(F,{},$l) or die "refused: $!";$|=1;print "locked\\n";sleep {}'"""
 

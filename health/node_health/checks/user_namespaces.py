@@ -25,8 +25,8 @@ CLOSED: Mapping[str, tuple[int, int]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """What came of the trial: why it was refused, None if it was not, and the sysctls that this machine has."""
+class Attempt:
+    """What came of the attempt: why it was refused, None if it was not, and the sysctls that this machine has."""
 
     refused: str | None
     sysctls: Mapping[str, int] = field(default_factory=dict)
@@ -37,7 +37,7 @@ def look(
     sysctls: Path = Path("/proc/sys"),
     user: int | None = NOBODY,
     seconds: float = SECONDS,
-) -> Trial:
+) -> Attempt:
     """Tries it as an ordinary user.
 
     Args:
@@ -53,28 +53,29 @@ def look(
             capture_output=True, text=True, errors="replace", timeout=seconds, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return Trial(f"no answer within {seconds:g} s")
+        return Attempt(f"no answer within {seconds:g} s")
     except OSError as error:
-        return Trial(f"{program[0]}: {error.strerror}")
+        return Attempt(f"{program[0]}: {error.strerror}")
     if tried.returncode == 0:
-        return Trial(None)
+        return Attempt(None)
     files = {name: sysctls / name.replace(".", "/") for name in CLOSED}
-    return Trial(
+    return Attempt(
         " ".join(tried.stderr.split()) or f"{program[0]} ended with {tried.returncode}",
         {name: int(file.read_text()) for name, file in files.items() if file.exists()},
     )
 
 
-def judge(trial: Trial) -> Finding:
+def judge(attempt: Attempt) -> Finding:
     """WARNING when it was refused, with the sysctl at fault and what to do on the machine."""
-    if trial.refused is None:
+    if attempt.refused is None:
         return Finding(Verdict.PASS, "an ordinary user can make a user namespace")
     fixes = [
         f"this machine has {name}={closed}: run `sysctl -w {name}={opened}` there and put it into /etc/sysctl.d"
         for name, (closed, opened) in CLOSED.items()
-        if trial.sysctls.get(name) == closed
+        if attempt.sysctls.get(name) == closed
     ]
     known = "; ".join(fixes) or f"no known sysctl forbids it: {', '.join(CLOSED)}"
     return Finding(
-        Verdict.WARNING, f"users can make no user namespaces, so that containers won't start ({trial.refused}); {known}"
+        Verdict.WARNING,
+        f"users can make no user namespaces, so that containers won't start ({attempt.refused}); {known}",
     )

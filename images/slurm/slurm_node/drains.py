@@ -1,4 +1,4 @@
-"""The node's own say about its drain: causes come from trials of the jail and from health checks.
+"""The node's own say about its drain: causes come from jail probes and from health checks.
 
 When one speaks against the node, it is drained with that reason; when it no longer does, and a test step ran in the
 jail, the drain is lifted, if it is still ours. Reasons of others stay as they are.
@@ -17,7 +17,7 @@ from slurm_node.log import say
 from slurm_node.settings import NEW_REASON
 
 JAIL = "pulumi-slurm:jail"
-"""The cause of what trials of the jail find; known as soon as one was made in this pod (jail_watch.py)."""
+"""The cause of what jail probes find; known as soon as one was made in this pod (jail_watch.py)."""
 PREFIXES = (JAIL, "pulumi-slurm:health ")
 """What this node's drains begin with; only such a drain is changed or lifted here."""
 OF_PROLOG = "Prolog error"
@@ -36,7 +36,7 @@ REPEAT_SECONDS = 30.0
 REFUSAL_SECONDS = 300.0
 """So long after a job was refused slurmctld may still drain for it, also when the cause is gone."""
 SETTLE_SECONDS = 20.0
-"""So long after a job was refused its drain stays: time for a trial of the jail that began later."""
+"""So long after a job was refused its drain stays: time for a jail probe that began later."""
 SCONTROL_SECONDS = 10
 LONGEST_REASON = 200
 

@@ -1,8 +1,8 @@
 """Does the jail work on this node? Asked before a job is: a node that fails every step at once would swallow the queue.
 
-A trial makes a job's namespaces, runs a step in them and ends them, every few seconds; drains.py drains for it, and in
-a new pod lifts no drain before one went well. A login node's trial enters the jail as a session would; while it fails,
-the node takes no logins. A trial that hangs with the storage is left alone and no second one is started beside it.
+A probe makes a job's namespaces, runs a step in them and ends them, every few seconds; drains.py drains for it, and in
+a new pod lifts no drain before one went well. A login node's probe enters the jail as a session would; while it fails,
+the node takes no logins. A probe that hangs with the storage is left alone and no second one is started beside it.
 """
 
 import os
@@ -15,25 +15,25 @@ from slurm_node.log import say
 
 PERIOD_SECONDS = 5.0
 PATIENCE_SECONDS = 40.0
-"""The trial's own deadlines, three of 10 s, end before."""
-TRIAL_JOB = "0"
-"""What a trial's namespaces are named after (native/jail_trial.c); no job has this number."""
-UNTRIED = "no trial of the jail is done yet"
+"""The probe's own deadlines, three of 10 s, end before."""
+PROBE_JOB = "0"
+"""What a probe's namespaces are named after (native/jail_probe.c); no job has this number."""
+UNTRIED = "no jail probe is done yet"
 
 
 class JailWatch:
-    """Runs trials, one at a time.
+    """Runs probes, one at a time.
 
     Args:
-        trial: the command that tries, and prints why it failed.
+        probe: the command that tries, and prints why it failed.
         broken: the file that says why: to steps of jobs that run already (native/job.h), or to who logs in.
-        worked: touched after each trial that worked.
-        words: what the file says, with the trial's own words for {}.
+        worked: touched after each probe that worked.
+        words: what the file says, with the probe's own words for {}.
     """
 
     def __init__(
         self,
-        trial: tuple[str, ...] = (str(paths.JAIL_TRIAL), str(paths.TREE)),
+        probe: tuple[str, ...] = (str(paths.JAIL_PROBE), str(paths.TREE)),
         broken: Path = paths.JAIL_BROKEN,
         worked: Path = paths.JAIL_WORKED,
         words: str = "{}",
@@ -43,7 +43,7 @@ class JailWatch:
         self._worked = worked
         broken.unlink(missing_ok=True)
         worked.unlink(missing_ok=True)
-        self._trial = trial
+        self._probe = probe
         self._process: subprocess.Popen[bytes] | None = None
         self._started = 0.0
         self._next = 0.0
@@ -61,15 +61,15 @@ class JailWatch:
 
     @property
     def causes(self) -> Causes:
-        """What speaks for or against the node; nothing before the first trial is done."""
+        """What speaks for or against the node; nothing before the first probe is done."""
         return {JAIL: self.sentence} if self.tried else {}
 
     def _start(self, now: float) -> None:
         self._started, self._next = now, now + PERIOD_SECONDS
         try:
-            self._process = subprocess.Popen(self._trial, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+            self._process = subprocess.Popen(self._probe, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
         except OSError as error:
-            self._conclude(f"no trial can be started: {error.strerror}")
+            self._conclude(f"no probe can be started: {error.strerror}")
             return
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
@@ -81,7 +81,7 @@ class JailWatch:
         if said:
             self._conclude(said)
         elif code is not None and not (code and self.sentence):
-            self._conclude(None if code == 0 else f"the trial ended with {code} and no word")
+            self._conclude(None if code == 0 else f"the probe ended with {code} and no word")
         elif code is None and now - self._started > PATIENCE_SECONDS and not self.sentence:
             self._conclude(f"a step in the jail takes longer than {PATIENCE_SECONDS:.0f} s")
         if code is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from slurm_node import paths
 from slurm_node.drains import plain, run_scontrol
-from slurm_node.jail_watch import TRIAL_JOB
+from slurm_node.jail_watch import PROBE_JOB
 
 WORDS = "this node can't run your job inside the jail: {}. No further step of it starts here; tell your administrator."
 ROUND_SECONDS = 10.0
@@ -45,7 +45,7 @@ class JobNotifier:
         """
         if sentence is None:
             return
-        here = {each.name for each in self._jobs.glob("[0-9]*")} - {TRIAL_JOB}
+        here = {each.name for each in self._jobs.glob("[0-9]*")} - {PROBE_JOB}
         self._told = {(job, said) for job, said in self._told if job in here}
         end = self._clock() + ROUND_SECONDS
         for job in sorted(here - {job for job, said in self._told if said == sentence}):

@@ -46,7 +46,7 @@ WITH_PASSWORDS = (
 )
 WITH_DIRECTORY = ("-o", f"AuthorizedKeysFile=/run/jail%h/.ssh/authorized_keys {paths.SSH_DIRECTORY_KEYS}/%u")
 
-TRIAL = (str(paths.JAIL_TRIAL), str(paths.TREE), "login")
+PROBE = (str(paths.JAIL_PROBE), str(paths.TREE), "login")
 REFUSAL = "This login node can't enter the jail: {}. Tell your administrator.\n"
 """As pam_jail.c says it, where a login comes that far: with the jail away, so are its users and their keys."""
 
@@ -85,7 +85,7 @@ def main() -> int:
         lambda: configuration.Fetch(node.controller, key, paths.OWN_RUN / "fetch"),
         lambda: sackd.send(signal.SIGHUP),
     )
-    watch = JailWatch(TRIAL, paths.SSH_BANNER, words=REFUSAL)
+    watch = JailWatch(PROBE, paths.SSH_BANNER, words=REFUSAL)
 
     def look() -> None:
         tree_watch.tick(time.monotonic(), doubted=watch.sentence is not None)

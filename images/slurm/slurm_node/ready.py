@@ -12,12 +12,12 @@ SSH_PORT = 22
 
 
 def worker() -> int:
-    """Ready when slurmd runs with a configuration that keeps jobs in the jail, and trials of the jail work."""
+    """Ready when slurmd runs with a configuration that keeps jobs in the jail, and jail probes work."""
     return _said("starting")
 
 
 def login() -> int:
-    """Ready when trials of the jail work, sshd listens and Slurm's commands find their socket."""
+    """Ready when jail probes work, sshd listens and Slurm's commands find their socket."""
     _said("starting")
     if not (paths.SLURM_RUN / "sack.socket").exists():
         raise NodeError("not ready: sackd does not listen")

@@ -41,7 +41,7 @@ class TreeWatch:
 
         Args:
             now: seconds.
-            doubted: whether trials of the jail fail: root in a login session may have deleted the view's marker.
+            doubted: whether jail probes fail: root in a login session may have deleted the view's marker.
         """
         if self._process:
             self._look()

@@ -1,5 +1,5 @@
 /* Calls the jail library step by step, as named on the command line, and prints what each step said.
- * Usage: jail_probe ROOT STEP... */
+ * Usage: jail_steps ROOT STEP... */
 #include "jail.h"
 #include "job_mounts.h"
 

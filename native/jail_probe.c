@@ -2,10 +2,10 @@
  * knows before a job whether one could run. A node that was repaired takes no job before this went well.
  * On a login node it enters the jail as a session does.
  *
- *   jail_trial ROOT [login]
+ *   jail_probe ROOT [login]
  *
  * Prints nothing and ends with 0, or prints why not. A process that hangs with the storage is waited for after the
- * sentence: who starts no second trial while this one lives never piles them up. */
+ * sentence: who starts no second probe while this one lives never piles them up. */
 #include "confine.h"
 #include "jail.h"
 #include "job.h"
@@ -22,14 +22,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#ifndef TRIAL_SECONDS
-#define TRIAL_SECONDS 10
+#ifndef PROBE_SECONDS
+#define PROBE_SECONDS 10
 #endif
 /* No job has it: Slurm counts from 1. */
-#define TRIAL_JOB 0
+#define PROBE_JOB 0
 /* nobody, which owns nothing: the shell is the users' root's to change. */
-#define TRIAL_USER 65534
-#define TRIAL_MEMORY (64 << 20)
+#define PROBE_USER 65534
+#define PROBE_MEMORY (64 << 20)
 #define RAN "ran"
 
 /* What comes first counts: who waits for a process that told its fault adds how that ended. */
@@ -45,7 +45,7 @@ static int limit(struct jail *jail) {
         rlim_t most;
     } limits[] = {
         {RLIMIT_NPROC, 0},           {RLIMIT_FSIZE, 0},           {RLIMIT_CORE, 0},
-        {RLIMIT_CPU, TRIAL_SECONDS}, {RLIMIT_DATA, TRIAL_MEMORY},
+        {RLIMIT_CPU, PROBE_SECONDS}, {RLIMIT_DATA, PROBE_MEMORY},
     };
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
         struct rlimit both = {.rlim_cur = limits[i].most, .rlim_max = limits[i].most};
@@ -57,8 +57,8 @@ static int limit(struct jail *jail) {
 }
 
 static int become_nobody(struct jail *jail) {
-    if (setgroups(0, NULL) || setresgid(TRIAL_USER, TRIAL_USER, TRIAL_USER) ||
-        setresuid(TRIAL_USER, TRIAL_USER, TRIAL_USER))
+    if (setgroups(0, NULL) || setresgid(PROBE_USER, PROBE_USER, PROBE_USER) ||
+        setresuid(PROBE_USER, PROBE_USER, PROBE_USER))
         return jail_fail_errno(jail, "run a test step as an ordinary user");
     return 0;
 }
@@ -90,10 +90,10 @@ static _Noreturn void step(const char *root, int channel) {
     struct job job;
     int status = 0;
     jail_init(&jail, root);
-    job_init(&job, TRIAL_JOB);
+    job_prepare(&job, PROBE_JOB);
     jail_preload_nss();
     jail_look_users_up_in_files();
-    if (job_join_trial(&jail, &job, TRIAL_SECONDS) || job_fork_inside(&jail, &job))
+    if (job_join_probe(&jail, &job, PROBE_SECONDS) || job_fork_inside(&jail, &job))
         say(channel, jail.why);
     pid_t child = fork();
     if (child == 0)
@@ -112,8 +112,8 @@ static _Noreturn void step(const char *root, int channel) {
 static int hear(struct jail *jail, int channel) {
     struct pollfd wait = {.fd = channel, .events = POLLIN};
     char said[sizeof(jail->why)];
-    if (poll(&wait, 1, TRIAL_SECONDS * 1000) == 0)
-        return jail_fail(jail, "a test step did not end within %d s", TRIAL_SECONDS);
+    if (poll(&wait, 1, PROBE_SECONDS * 1000) == 0)
+        return jail_fail(jail, "a test step did not end within %d s", PROBE_SECONDS);
     ssize_t length = read(channel, said, sizeof(said) - 1);
     if (length <= 0)
         return jail_fail(jail, "a test step ended without a word");
@@ -141,9 +141,9 @@ int main(int argc, char *argv[]) {
     struct job job;
     bool login = argc > 2 && strcmp(argv[2], "login") == 0;
     jail_init(&jail, argc > 1 ? argv[1] : JAIL_DEFAULT_ROOT);
-    job_init(&job, TRIAL_JOB);
+    job_prepare(&job, PROBE_JOB);
     int failed =
-        login ? login_enter(&jail) : job_keep(&jail, &job) || job_await(&jail, &job, TRIAL_SECONDS) || run_step(&jail);
+        login ? login_enter(&jail) : job_keep(&jail, &job) || job_await(&jail, &job, PROBE_SECONDS) || run_step(&jail);
     if (failed)
         puts(jail.why);
     /* Before the end of one that hangs is waited for. */
