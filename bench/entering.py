@@ -29,7 +29,7 @@ mount -t tmpfs -o size=64m jail "$JAIL"
 for folder in run dev proc sys bin usr lib lib64 etc tmp var/spool/slurmd; do mkdir -p "$JAIL/$folder"; done
 for folder in bin usr lib lib64 etc; do [ ! -d /$folder ] || mount --rbind /$folder "$JAIL/$folder"; done
 mount -t tmpfs run "$JAIL/run"
-mkdir "$JAIL/run/slurm"
+mkdir -p "$JAIL/run/slurm/door/conf" "$JAIL/run/slurm/conf"
 mount --bind "$JAIL/run/slurm" "$JAIL/run/slurm"
 for folder in tmp var/spool/slurmd; do mount --bind "$JAIL/$folder" "$JAIL/$folder"; done
 for folder in dev proc sys; do mount --rbind /$folder "$JAIL/$folder"; done
