@@ -70,9 +70,9 @@ def test_files_with_secrets_are_the_owners_alone_whatever_was_there(tmp_path: Pa
         (Mode.NOT_YET, False, False, 5, Mode.NOT_YET),
         (Mode.NOT_YET, False, True, 5, Mode.ACCOUNTED),
         (Mode.NOT_YET, True, False, 0, Mode.ACCOUNTED),
-        (Mode.NOT_YET, False, False, 60, Mode.UNACCOUNTED),
-        (Mode.UNACCOUNTED, False, False, 3600, Mode.UNACCOUNTED),
-        (Mode.UNACCOUNTED, False, True, 3600, Mode.ACCOUNTED),
+        (Mode.NOT_YET, False, False, 60, Mode.WITHOUT_ACCOUNTING),
+        (Mode.WITHOUT_ACCOUNTING, False, False, 3600, Mode.WITHOUT_ACCOUNTING),
+        (Mode.WITHOUT_ACCOUNTING, False, True, 3600, Mode.ACCOUNTED),
         (Mode.ACCOUNTED, False, False, 3600, Mode.ACCOUNTED),
     ],
 )

@@ -140,13 +140,13 @@ def alone(slurm_conf: str, scratch: Path) -> str:
     }
     own = {key.lower(): f"{key}={value}" for key, value in values.items()}
     lines = []
-    for line in unaccounted_lines(slurm_conf):
+    for line in lines_without_accounting(slurm_conf):
         key = line.partition("=")[0].strip().lower()
         lines.append(own.pop(key) if key in own else line)
     return "\n".join([*lines, *own.values()]) + "\n"
 
 
-def unaccounted_lines(slurm_conf: str) -> list[str]:
+def lines_without_accounting(slurm_conf: str) -> list[str]:
     """Returns the lines without what needs slurmdbd, which are left empty: slurmctld names lines by their numbers."""
     return [slurmdbd_fallback.without_accounting(f"{line}\n").rstrip("\n") for line in slurm_conf.splitlines()]
 

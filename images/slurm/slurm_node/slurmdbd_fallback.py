@@ -25,7 +25,7 @@ from slurm_node.ready import SECONDS
 from slurm_node.settings import Accounting
 
 SLURMCTLD = "/opt/slurm/sbin/slurmctld"
-SCRATCH = paths.CONTROLLER_RUN / "unaccounted"
+SCRATCH = paths.CONTROLLER_RUN / "without-accounting"
 MARKER = paths.STATE / "accounting-was-there"
 ASSOCIATIONS = paths.STATE / "assoc_mgr_state"
 CLUSTER_NAME = paths.STATE / "clustername"
@@ -43,7 +43,7 @@ class Mode(Enum):
     """How slurmctld runs."""
 
     NOT_YET = auto()
-    UNACCOUNTED = auto()
+    WITHOUT_ACCOUNTING = auto()
     ACCOUNTED = auto()
 
 
@@ -58,7 +58,7 @@ def mode(now: Mode, *, known: bool, answers: bool, waited_seconds: float) -> Mod
     """
     if known or answers or now is Mode.ACCOUNTED:
         return Mode.ACCOUNTED
-    return Mode.UNACCOUNTED if waited_seconds >= PATIENCE_SECONDS else now
+    return Mode.WITHOUT_ACCOUNTING if waited_seconds >= PATIENCE_SECONDS else now
 
 
 def without_accounting(slurm_conf: str) -> str:
@@ -119,7 +119,7 @@ class _Controller:
             return self.process.returncode if self.process.returncode >= 0 else 128 - self.process.returncode
         if self.mode is not Mode.ACCOUNTED:
             self._choose()
-        if self.mode is Mode.UNACCOUNTED:
+        if self.mode is Mode.WITHOUT_ACCOUNTING:
             write_scratch()
         if self.mode is Mode.ACCOUNTED:
             self._remember()
@@ -146,12 +146,12 @@ class _Controller:
         chosen = mode(self.mode, known=known, answers=answers, waited_seconds=time.monotonic() - self.began)
         if chosen is self.mode:
             return
-        if self.mode is Mode.UNACCOUNTED:
+        if self.mode is Mode.WITHOUT_ACCOUNTING:
             say("slurmdbd answers: slurmctld starts again, with accounting")
             self.stop()
             self.untold = True
         self.mode = chosen
-        if chosen is Mode.UNACCOUNTED:
+        if chosen is Mode.WITHOUT_ACCOUNTING:
             say(f"no slurmdbd in {PATIENCE_SECONDS:.0f} s: slurmctld starts without accounting until there is one")
             write_scratch()
         elif not known and CLUSTER_NAME.exists():
@@ -159,7 +159,7 @@ class _Controller:
         self._start()
 
     def _start(self) -> None:
-        more = {"SLURM_CONF": str(SCRATCH / "slurm.conf")} if self.mode is Mode.UNACCOUNTED else {}
+        more = {"SLURM_CONF": str(SCRATCH / "slurm.conf")} if self.mode is Mode.WITHOUT_ACCOUNTING else {}
         self.started = time.time()
         self.look_at = time.monotonic() + KNOWN_EVERY_SECONDS
         self.process = subprocess.Popen(

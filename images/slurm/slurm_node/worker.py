@@ -76,15 +76,15 @@ def main() -> int:
         in_foreground = [word for word in command if word != "-D"]
         gpus.wait(node.gres, lambda: gpus.ask_slurmd(in_foreground, environment), node_state.write)
     watch, health, drain = JailWatch(), HealthWatch(), OwnDrain(socket.gethostname())
-    notices = JobNotifier()
+    notifier = JobNotifier()
     note, judge = NodeExtra(socket.gethostname()), configless_cache.Judge()
 
     def refuse() -> str | None:
         sentence = judge.refusal(time.monotonic() - slurmd.started)
         if sentence and slurmd.process is not None:
-            # Told while slurmd, which is stopped for it, still answers for scontrol's identity, and hands notices on.
+            # Told while slurmd, which is stopped for it, still answers for scontrol's identity and hands messages on.
             drain.tick(time.monotonic(), {JAIL: sentence})
-            notices.tick(sentence)
+            notifier.tick(sentence)
         return sentence
 
     port = HeldPort(*slurmd_port.address(configuration.wait(node_state.write)["slurm.conf"], socket.gethostname()))
@@ -106,7 +106,7 @@ def main() -> int:
             plugin_version.tell_guard(plugin)
             unloaded = refusal() or plugin
             drain.tick(time.monotonic(), {**watch.causes, **health.causes, **({JAIL: unloaded} if unloaded else {})})
-            notices.tick(unloaded)
+            notifier.tick(unloaded)
             note.tick(time.monotonic(), health.warnings)
         container_leftovers.sweep()
         node_state.write(state_of(slurmd, watch, health))
