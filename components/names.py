@@ -125,6 +125,7 @@ SUBMOUNTS: Final = "/run/submounts"
 TOOLS: Final = "/run/slurm-tools"
 """Below /run, of which nothing is taken from a jail image."""
 PLUGIN_DIR: Final = "/opt/slurm/lib/slurm-wlm"
+MPI_PLUGIN_DIRS: Final = {"pmi2": "/opt/slurm/lib/slurm-pmi2"}
 CONTAINER_STEP: Final = "/opt/slurm/libexec/container_step"
 CONTAINER_FOLDERS: Final = "/tmp/.slurm-"  # noqa: S108 - a job's own, one for each user
 SPANK_PLUGIN: Final = f"{PLUGIN_DIR}/spank_jail.so"

@@ -64,7 +64,7 @@ def _settings(config: Config) -> dict[str, str]:
         "CommunicationParameters": "block_null_hash,block_zero_hash",
         "AuthAltTypes": "auth/jwt",
         "AuthAltParameters": f"jwt_key={names.CONTROLLER_RUN}/{names.JWT_KEY}",
-        "PluginDir": names.PLUGIN_DIR,
+        "PluginDir": ":".join([names.PLUGIN_DIR, *(names.MPI_PLUGIN_DIRS[each] for each in config.slurm.mpi_plugins)]),
         "StateSaveLocation": names.STATE_DIR,
         "SlurmdSpoolDir": names.SPOOL_DIR,
         "SlurmctldPidFile": f"{names.CONTROLLER_RUN}/slurmctld.pid",
@@ -92,7 +92,7 @@ def _settings(config: Config) -> dict[str, str]:
         "Epilog": names.HEALTH_EPILOG,
         # slurmctld keeps no identity for heterogeneous allocations (26.05): their nodes look their users up themselves.
         "LaunchParameters": "use_interactive_step,disable_send_gids",
-        # Debian's Slurm brings pmi2 and no pmix. A default of pmi2 would cost every step of every job.
+        # A default of pmi2 would cost every step of every job.
         "MpiDefault": "none",
         "MailProg": "/bin/true",
         "SlurmctldSyslogDebug": "quiet",

@@ -21,6 +21,12 @@ class CgroupPlugin(StrEnum):
     DISABLED = "disabled"
 
 
+class MpiPlugin(StrEnum):
+    """A plugin that `srun --mpi=` takes."""
+
+    PMI2 = "pmi2"
+
+
 def _text(value: Any) -> Any:
     # YAML reads an unquoted YES or NO as true or false, and the file would get neither.
     if isinstance(value, bool):
@@ -71,6 +77,11 @@ class Slurm(Model):
         "Whether a job's processes keep to its cores. Only for worker pods that own their CPUs: by Kubernetes' static "
         "CPU manager, or as the only one of their machine; others would all crowd on the machine's first cores.",
         default=False,
+    )
+    mpi_plugins: list[MpiPlugin] = setting(
+        "What srun --mpi= offers besides none. pmi2 has root's slurmstepd read messages of tasks without checks: for "
+        "clusters whose users may become root on the nodes.",
+        factory=list,
     )
     spank_plugins: list[SpankPlugin] = setting("More SPANK plugins, in their order.", factory=list)
 

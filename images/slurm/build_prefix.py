@@ -14,6 +14,8 @@ from pathlib import Path
 
 PREFIX = Path("/opt/slurm")
 PLUGINS = PREFIX / "lib" / "slurm-wlm"
+ASIDE = {"mpi_pmi2.so": PREFIX / "lib" / "slurm-pmi2"}
+"""Plugins that Slurm loads only where the configuration names their folder (docs/adr/0022)."""
 LIBRARIES = PREFIX / "lib"
 STEPD = PREFIX / "sbin" / "slurmstepd"
 GUARD = "stepd_guard.so"
@@ -41,7 +43,7 @@ def main(staging: Path, native: Path, more: Path) -> None:
     programs = {PREFIX / "bin" / path.name: path for path in client_programs()}
     del programs[PREFIX / "bin" / "sbcast"]  # ours is in its place
     programs |= {PREFIX / "sbin" / name: Path("/usr/sbin") / name for name in DAEMONS}
-    plugins = {PLUGINS / path.name: path for path in compiled_in_plugins.glob("*.so*")}
+    plugins = {ASIDE.get(path.name, PLUGINS) / path.name: path for path in compiled_in_plugins.glob("*.so*")}
     plugins[PLUGINS / "spank_jail.so"] = native / "spank_jail.so"
     for file in sorted(more.glob("*.so")):
         if PLUGINS / file.name in plugins:

@@ -127,9 +127,11 @@ def test_openmpi_runs_over_both_nodes_in_a_batch_job(slurm):
     assert ranks_and_hosts(printed) == ({"0", "1"}, {"cpu-0", "cpu-1"}), printed
 
 
-def test_mpich_runs_over_both_nodes_by_pmi2(slurm):
+def test_mpich_runs_over_both_nodes_in_a_batch_job(slurm):
     slurm.sh(f"cat > ~/hello.c <<'C'\n{HELLO_MPI}\nC\nmpicc.mpich -o ~/hello-mpich ~/hello.c").ok()
-    printed = slurm.sh("srun --mpi=pmi2 -N2 -n2 ~/hello-mpich", seconds=120).ok()
+    script = "mpiexec.mpich -n 2 -ppn 1 ~/hello-mpich"
+    slurm.sh(f"sbatch --quiet --wait -N2 -n2 -o ~/mpich.out --wrap '{script}'", seconds=120)
+    printed = slurm.sh("cat ~/mpich.out").ok()
     assert ranks_and_hosts(printed) == ({"0", "1"}, {"cpu-0", "cpu-1"}), printed
 
 

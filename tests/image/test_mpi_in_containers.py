@@ -1,4 +1,4 @@
-"""MPICH in containers of a job: srun starts the ranks, which find each other through Slurm's PMI-2."""
+"""MPICH in a job and in its containers: by mpiexec, and by Slurm's PMI-2 where the configuration has it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ mpi.MPI_Finalize()
 @pytest.fixture(scope="module")
 def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
     folder = tmp_path_factory.mktemp("mpi")
-    with SmallCluster(image, roots.make("mpich", folder / "root"), folder) as started:
+    with SmallCluster(image, roots.make("mpich", folder / "root"), folder, slurm={"mpiPlugins": ["pmi2"]}) as started:
         started.start()
         home = folder / "volume/persistent/home/alice"
         (home / "mpi.py").write_text(PROGRAM)
@@ -51,8 +51,16 @@ def make_bundle(jail: Path, bundle: Path) -> None:
     subprocess.run(["cp", "-al", jail / "usr", root], check=True)
 
 
-@pytest.mark.parametrize("where", ["", "--container=bundle"], ids=["jail", "container"])
-def test_ranks_of_a_step_find_each_other(cluster: SmallCluster, where: str) -> None:
-    done = cluster.jail(f"srun -Q -n2 --overcommit --mpi=pmi2 {where} python3 mpi.py", user=ALICE, seconds=90)
-    inside = str(bool(where))
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        "srun -Q -n2 --overcommit --mpi=pmi2",
+        "srun -Q -n2 --overcommit --mpi=pmi2 --container=bundle",
+        "salloc -Q -n2 --overcommit mpiexec -n 2",
+    ],
+    ids=["jail", "container", "mpiexec"],
+)
+def test_ranks_find_each_other(cluster: SmallCluster, launcher: str) -> None:
+    done = cluster.jail(f"timeout 80 {launcher} python3 mpi.py", user=ALICE, seconds=90)
+    inside = str("--container" in launcher)
     assert sorted(done.stdout.splitlines()) == [f"0 2 3 {inside}", f"1 2 3 {inside}"], done.stderr

@@ -71,6 +71,25 @@ def test_no_process_lives_longer_than_its_job(walked: Stage) -> None:
     assert not walked.alive_after(KILL_SECONDS), f"PULUMI_SLURM_SEED={SEED}"
 
 
+OWN_CONFIGURATION = """
+conf=/run/slurm/conf/slurm.conf
+sed 's#^PluginDir=.*#&:/opt/slurm/lib/slurm-pmi2#' "$conf" > ~/own.conf
+cp /run/slurm/conf/plugstack.conf ~/
+grep -q slurm-pmi2 ~/own.conf && export SLURM_CONF=$HOME/own.conf
+"""
+
+
+def test_no_task_speaks_to_pmi2_unless_the_configuration_has_it(stage: Stage) -> None:
+    """Its parser corrupts slurmstepd's memory on a user's message (docs/adr/0022)."""
+    ask = "timeout 50 srun -Q -n1 --mpi=pmi2 sh -c 'echo started; env' 2>&1"
+    plain = stage.cluster.jail(ask, user=ALICE)
+    assert "started" not in plain.stdout
+    assert "mpi/pmi2" in plain.stdout
+    forged = stage.cluster.jail(OWN_CONFIGURATION + ask, user=ALICE)
+    assert "own.conf" not in forged.stderr
+    assert "PMI_FD" not in forged.stdout, "slurmstepd has no such plugin, whatever the client has"
+
+
 Answers = dict[tuple[int, bool], dict[str, str]]
 
 

@@ -437,6 +437,7 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
     ("health.leastFreePercent", 7, worker("leastFreePercent"), 7),
     ("slurm.cgroupPlugin", "disabled", lambda c: slurm_conf.cgroup_conf(c), "CgroupPlugin=disabled\n"),
     ("slurm.constrainCores", True, lambda c: slurm_conf.cgroup_conf(c).splitlines()[-1], "ConstrainCores=yes"),
+    ("slurm.mpiPlugins", ["pmi2"], has("PluginDir=/opt/slurm/lib/slurm-wlm:/opt/slurm/lib/slurm-pmi2"), True),
     ("credentials.existingSecret", "mine", lambda c: body(c, "Secret", "slurm-keys"), None),
     (
         "credentials.existingSecret",
