@@ -10,6 +10,7 @@
  * slurmd talks to slurmstepd over stdin and stdout, so both are left alone until a refusal. */
 #include "stepd_guard.h"
 #include "container_log.h"
+#include "stepd_open.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -214,6 +215,7 @@ static int give_up_sight(struct guard *guard) {
 __attribute__((constructor)) static void stand_guard(int argc, char *argv[]) {
     struct guard guard = {.code = ESLURM_PLUGIN_NOT_LOADED};
     (void)argv;
+    stepd_open_init();
     /* Only without arguments is it asked for a step; getenv, infinity and spank run no user code. */
     if (argc == 1 && (check(&guard) || give_up_sight(&guard))) {
         tell_the_log(guard.why);

@@ -64,3 +64,20 @@ def test_ranks_find_each_other(cluster: SmallCluster, launcher: str) -> None:
     done = cluster.jail(f"timeout 80 {launcher} python3 mpi.py", user=ALICE, seconds=90)
     inside = str("--container" in launcher)
     assert sorted(done.stdout.splitlines()) == [f"0 2 3 {inside}", f"1 2 3 {inside}"], done.stderr
+
+
+LINKED = """
+srun -Q --container=bundle sh -c 'until [ -e go ]; do sleep 0.1; done' &
+until made=$(find /tmp/.slurm-* -name environment 2>/dev/null | grep .); do sleep 0.1; done
+folder=$(dirname $made)
+mv $folder $folder.was && ln -s /srv/kept $folder && echo linked
+touch go
+wait
+"""
+
+
+def test_slurmstepd_clears_a_containers_folder_through_no_link(cluster: SmallCluster) -> None:
+    assert cluster.jail("mkdir -p /srv/kept && touch /srv/kept/environment").returncode == 0
+    cluster.jail("rm -f go", user=ALICE)
+    assert cluster.batch(LINKED) == "linked\n"
+    assert cluster.jail("ls /srv/kept").stdout == "environment\n"

@@ -1,0 +1,121 @@
+/* What slurmstepd opens for a job, it opens as the job would: -i, -o, -e, files of single tasks, --chdir.
+ *
+ * Slurm does that in slurmstepd's own view, whose /proc is the pod's, whose control groups can be written and which has
+ * slurmd's spool; each is beyond a job's reach. So a path of a user is followed through no magic link, such as
+ * /proc/self/task/N/root, and what lies in one of those is given back. The descriptor that was judged is the one that
+ * is used.
+ *
+ * Slurm's program makes those calls, and no library of it, with the user's effective id, which all threads have
+ * meanwhile. */
+#include "stepd_open.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define SPOOL "/var/spool/slurmd"
+
+static uintptr_t program_begin, program_end;
+
+/* The program itself comes first. */
+static int find_program(struct dl_phdr_info *info, size_t size, void *unused) {
+    (void)size;
+    (void)unused;
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type == PT_LOAD && segment->p_flags & PF_X) {
+            program_begin = info->dlpi_addr + segment->p_vaddr;
+            program_end = program_begin + segment->p_memsz;
+        }
+    }
+    return 1;
+}
+
+void stepd_open_init(void) {
+    dl_iterate_phdr(find_program, NULL);
+}
+
+static int is_for_a_user(const void *caller) {
+    uintptr_t address = (uintptr_t)caller;
+    return address >= program_begin && address < program_end && geteuid() != 0;
+}
+
+/* Of a path that is no mount of its own, as on a login node, the mount is the jail's. */
+static int is_in_spool(const struct statx *facts) {
+    struct statx spool;
+    return !statx(AT_FDCWD, SPOOL, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_MNT_ID, &spool) &&
+           spool.stx_attributes & STATX_ATTR_MOUNT_ROOT && spool.stx_mnt_id == facts->stx_mnt_id;
+}
+
+static int is_the_nodes(int file) {
+    struct statfs system;
+    struct statx facts;
+    if (fstatfs(file, &system) || statx(file, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &facts))
+        return 1;
+    switch (system.f_type) {
+    case PROC_SUPER_MAGIC:
+    case CGROUP_SUPER_MAGIC:
+    case CGROUP2_SUPER_MAGIC:
+    case SYSFS_MAGIC:
+    case DEBUGFS_MAGIC:
+    case TRACEFS_MAGIC:
+    case SECURITYFS_MAGIC:
+    case BPF_FS_MAGIC:
+        return 1;
+    default:
+        return is_in_spool(&facts);
+    }
+}
+
+static int open_for_user(const char *path, int flags, mode_t mode) {
+    struct open_how how = {.flags = (unsigned)flags, .mode = mode, .resolve = RESOLVE_NO_MAGICLINKS};
+    struct open_how look = {.flags = O_PATH | O_CLOEXEC};
+    int file = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+    if (file < 0 && errno == ELOOP) {
+        /* A loop of links stays one; a magic link is a door that is closed. */
+        int there = (int)syscall(SYS_openat2, AT_FDCWD, path, &look, sizeof(look));
+        if (there >= 0)
+            close(there);
+        errno = there >= 0 ? EACCES : errno;
+    }
+    if (file >= 0 && is_the_nodes(file)) {
+        close(file);
+        errno = EACCES;
+        return -1;
+    }
+    return file;
+}
+
+/* Before the C library's for slurmstepd and the libraries that it loads. */
+int open(const char *file, int oflag, ...) {
+    mode_t mode = 0;
+    if (oflag & O_CREAT || (oflag & O_TMPFILE) == O_TMPFILE) {
+        va_list arguments;
+        va_start(arguments, oflag);
+        mode = va_arg(arguments, mode_t) & 07777;
+        va_end(arguments);
+    }
+    return is_for_a_user(__builtin_return_address(0)) ? open_for_user(file, oflag, mode)
+                                                      : openat(AT_FDCWD, file, oflag, mode);
+}
+
+int chdir(const char *path) {
+    if (!is_for_a_user(__builtin_return_address(0)))
+        return (int)syscall(SYS_chdir, path);
+    int folder = open_for_user(path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+    if (folder < 0)
+        return -1;
+    int failed = fchdir(folder), why = errno;
+    close(folder);
+    errno = why;
+    return failed;
+}

@@ -1,0 +1,73 @@
+"""slurmstepd opens -i, -o, -e and --chdir as the job would: nothing of the node, all that is the user's."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.image.small_cluster import ALICE, SmallCluster
+
+BATCH = "rm -rf out err; timeout 50 sbatch -Q --wait {} --wrap 'cat; echo ran; pwd'; cat out err 2>/dev/null"
+
+
+def batch(cluster: SmallCluster, options: str) -> str:
+    """What a batch job of alice's wrote, to `out` and `err` in her home."""
+    return cluster.jail(BATCH.format(options), user=ALICE, seconds=70).stdout
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/proc/self/maps",
+        "/proc/thread-self/environ",
+        "/proc/1/cmdline",
+        "/proc/self/root/etc/passwd",
+        "/proc/self/task/../cwd/mine",
+        "/dev/stdin",
+        "/sys/fs/cgroup/cgroup.procs",
+        "/sys/kernel/uevent_helper",
+        "link",
+        "linked/self/maps",
+    ],
+)
+def test_a_job_reads_nothing_of_the_node_through_slurmstepd(cluster: SmallCluster, path: str) -> None:
+    made = "echo mine > mine; ln -sfn /proc/self/maps link; ln -sfn /proc linked"
+    cluster.jail(made, user=ALICE)
+    assert "ran" not in batch(cluster, f"-i {path} -o out -e err"), "its input was opened"
+
+
+def test_a_task_of_a_step_writes_nothing_of_the_node_through_slurmstepd(cluster: SmallCluster) -> None:
+    cluster.jail("ln -sfn /proc/self/comm name.0", user=ALICE)
+    done = cluster.jail("timeout 40 srun -Q -n1 -o name.%t echo renamed", user=ALICE)
+    assert done.returncode == 1
+    names = cluster.pod("cat /proc/[0-9]*/comm").stdout
+    assert "renamed" not in names
+
+
+def test_a_job_starts_in_no_folder_of_the_node(cluster: SmallCluster) -> None:
+    for folder in ("/proc/1", "/proc/self/task", "/sys/kernel"):
+        done = cluster.jail(f"timeout 40 srun -Q -n1 --chdir={folder} pwd", user=ALICE)
+        assert done.stdout == "/tmp\n", done
+        assert "Permission denied" in done.stderr
+
+
+def test_what_is_the_users_is_opened(cluster: SmallCluster) -> None:
+    made = "mkdir -p sub; echo given > sub/in; ln -sfn sub/in in; mkfifo -m 600 pipe 2>/dev/null; rm -f many.*"
+    cluster.jail(made, user=ALICE)
+    assert batch(cluster, "-i in -o out -e err") == "given\nran\n/home/alice\n"
+    assert batch(cluster, "-i /dev/null -o out -e err --chdir=sub") == ""
+    assert cluster.jail("cat sub/out", user=ALICE).stdout == "ran\n/home/alice/sub\n"
+    assert cluster.jail("cat sub/out >> kept; cat kept", user=ALICE).stdout == "ran\n/home/alice/sub\n"
+    assert batch(cluster, "-i in -o kept -e err --open-mode=append") == ""
+    assert cluster.jail("cat kept", user=ALICE).stdout == "ran\n/home/alice/sub\ngiven\nran\n/home/alice\n"
+    assert batch(cluster, "-i in -o kept -e err --open-mode=truncate") == ""
+    assert cluster.jail("cat kept", user=ALICE).stdout == "given\nran\n/home/alice\n"
+    assert batch(cluster, "-i in -o /tmp/of-the-job -e err") == ""
+    printed = cluster.jail("(sleep 1; echo piped > pipe) & timeout 40 srun -Q -n1 -i pipe cat", user=ALICE).stdout
+    assert printed == "piped\n"
+    steps = "timeout 40 srun -Q -n2 --overcommit -o many.%t sh -c 'echo $SLURM_PROCID'; cat many.0 many.1"
+    assert cluster.jail(steps, user=ALICE).stdout == "0\n1\n"
+
+
+def test_a_folder_of_somebody_else_is_still_his(cluster: SmallCluster) -> None:
+    assert "ran" not in batch(cluster, "-o /root/out -e err")
+    assert cluster.jail("ls /root/out").returncode != 0
