@@ -22,6 +22,7 @@ _LIST_KEYS: Final = (
     "PropagateResourceLimitsExcept",
     "AccountingStorageTRES",
     "CommunicationParameters",
+    "JobSubmitPlugins",
 )
 LIST_KEYS: Final = frozenset(key.lower() for key in _LIST_KEYS)
 """Comma lists to which a user's items are added, since ours must stay."""
@@ -137,6 +138,7 @@ _NOT: Final = {
     },
     "SlurmctldParameters": {
         "allow_user_triggers": "slurmctld would run users' programs in its own pod",
+        "enable_stepmgr": "slurmstepd would hold slurm.key on the job's node, and answer users",
     },
     "SlurmdParameters": {
         "contain_spank": "the jail's SPANK plugin enters a job's namespaces itself",

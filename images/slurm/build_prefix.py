@@ -22,6 +22,8 @@ GUARD = "stepd_guard.so"
 """What slurmstepd is made to need, so that it starts no step without it (native/stepd_guard.c)."""
 ROOT_GUARD = "root_guard.so"
 """What Slurm's commands are made to need: root of the jail reads whom Slurm listens to (native/root_guard.c)."""
+OURS = ("spank_jail.so", "job_submit_jail.so")
+"""Plugins of native/, put beside Slurm's."""
 DAEMONS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "sackd", "slurmstepd")
 LOADED_BY_NAME = ("libgcc_s.so.1", "libnss_extrausers.so.2")
 """Libraries that glibc opens at run time, so that no dependency names them."""
@@ -44,7 +46,7 @@ def main(staging: Path, native: Path, more: Path) -> None:
     del programs[PREFIX / "bin" / "sbcast"]  # ours is in its place
     programs |= {PREFIX / "sbin" / name: Path("/usr/sbin") / name for name in DAEMONS}
     plugins = {ASIDE.get(path.name, PLUGINS) / path.name: path for path in compiled_in_plugins.glob("*.so*")}
-    plugins[PLUGINS / "spank_jail.so"] = native / "spank_jail.so"
+    plugins |= {PLUGINS / name: native / name for name in OURS}
     for file in sorted(more.glob("*.so")):
         if PLUGINS / file.name in plugins:
             sys.exit(f"images/slurm/plugins/{file.name}: Slurm has a plugin of this name")

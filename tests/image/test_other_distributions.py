@@ -71,3 +71,21 @@ def test_srun_refuses_to_send_its_program_outside_of_the_jail(cluster: SmallClus
         assert "--bcast does not reach the jail: send the program first, with sbcast" in asked.stderr
     assert cluster.jail("srun -n1 echo --bcast", user=ALICE).stdout == "--bcast\n"
     assert cluster.pod("ls /tmp").stdout == ""
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        "srun --stepmgr -n1 true",
+        "salloc --stepmgr -n1 true",
+        "sbatch --stepmgr --wrap true",
+        "printf '#!/bin/sh\\n#SBATCH --stepmgr\\n' | sbatch",
+        # Of the user's own: slurmctld decides, whatever the client has loaded.
+        "cp /run/slurm/conf/slurm.conf ~/; SLURM_CONF=$HOME/slurm.conf sbatch --stepmgr --wrap true",
+    ],
+)
+def test_no_slurmstepd_becomes_a_jobs_step_manager(cluster: SmallCluster, asks: str) -> None:
+    """It would hold slurm.key on the job's node, and answer users."""
+    asked = cluster.jail(asks, user=ALICE)
+    assert asked.returncode != 0
+    assert "--stepmgr is refused: it would bring the cluster's key to the job's node; leave it out" in asked.stderr

@@ -171,6 +171,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("slurm.options", {"PrologFlags": "X11"}, "want PrologFlags without x11: slurmstepd would run the users' xauth"),
     ("slurm.options", {"PrologFlags": "Alloc,RunInJob"}, "want PrologFlags without runinjob"),
     ("slurm.options", {"SlurmctldParameters": "allow_user_triggers"}, "slurmctld would run users' programs"),
+    ("slurm.options", {"SlurmctldParameters": "Enable_Stepmgr"}, "slurmstepd would hold slurm.key on the job's node"),
     ("slurm.options", {"SlurmdParameters": "contain_spank"}, "want SlurmdParameters without contain_spank"),
     ("slurm.options", {"JobSubmitPlugins": "throttle,lua"}, "want all_partitions or defaults or logging or pbs or"),
     (

@@ -79,6 +79,7 @@ def test_every_key_that_we_write_is_ours_or_may_be_set() -> None:
     replaceable = {key for key in lines(config) if key.lower() not in OWNED and key != "NodeSet"}
     assert replaceable == {
         "CommunicationParameters",
+        "JobSubmitPlugins",
         "SlurmctldParameters",
         "TaskPlugin",
         "AccountingStorageTRES",
