@@ -114,7 +114,11 @@ class Stage:
         assert submitted.returncode == 0, submitted
         at_login = self.cluster.ssh("sh", f"{runs.FOLDER}/login.sh", seconds=seconds)
         assert at_login.returncode == 0, at_login
-        self.cluster.wait("the walk's end", self.is_idle, seconds)
+        try:
+            self.cluster.wait("the walk's end", self.is_idle, seconds)
+        except AssertionError as error:
+            shown = self.cluster.jail("squeue -a -o '%i %j %T %r %M'; scontrol -o show job; scontrol show steps").stdout
+            raise AssertionError(f"jobs are left: {shown}") from error
 
     def is_idle(self) -> bool:
         """Whether no job is left."""
