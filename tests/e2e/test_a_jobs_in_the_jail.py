@@ -43,12 +43,11 @@ def test_every_kind_of_step_has_the_jail_as_its_root(slurm, how):
 @pytest.mark.parametrize(
     "how",
     [
-        "srun -n1 {0} : -n1 {0}",
         "salloc -Q -n1 : -n1 srun -n1 {0} : -n1 {0}",
         "printf '#!/bin/sh\\n#SBATCH -n1\\n#SBATCH hetjob\\n#SBATCH -n1\\nsrun --het-group=0,1 {0}\\n' > het.sh && "
         "sbatch --quiet --wait -o het.out het.sh && cat het.out",
     ],
-    ids=["srun", "srun in salloc", "sbatch"],
+    ids=["srun in salloc", "sbatch"],
 )
 def test_a_heterogeneous_job_runs_in_the_jail_on_both_nodes(slurm, how):
     slurm.sh("echo 'echo $(hostname) $(id -un) $(stat -c %i /)' > where.sh").ok()

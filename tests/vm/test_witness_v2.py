@@ -14,7 +14,7 @@ from tests.witness.stage import Stage
 SEED = int(os.environ.get("PULUMI_SLURM_SEED") or random.randrange(10**6))
 WHOLE = os.environ.get("PULUMI_SLURM_WHOLE") == "1"
 PAIRS = 60
-SECONDS = 900
+SECONDS = 300
 
 
 @pytest.fixture(scope="module")
