@@ -63,10 +63,11 @@ for process in /proc/[0-9]*; do
 done
 : > /run/slurm/conf/plugstack.conf
 """
+# The pod's root is read-only: the copy lies over slurmstepd in this pod's mounts alone.
 WITHOUT_PLUGIN = f"""{NO_PLUGIN}
-cd /opt/slurm/sbin
-{PATCHED_STEPD.format(stepd="slurmstepd")}
-mv without slurmstepd
+cd /run
+{PATCHED_STEPD.format(stepd="/opt/slurm/sbin/slurmstepd")}
+mount --bind /run/without /opt/slurm/sbin/slurmstepd
 """
 
 # A dependency is fulfilled when slurmctld has heard that the job's extern step and epilog are over as well.

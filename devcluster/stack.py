@@ -22,6 +22,7 @@ from devcluster.progress import StepFailed, say
 STACK = "dev"
 PROJECT = "pulumi-slurm"
 KUBERNETES_PLUGIN_VERSION = "4.32.0"  # the one that the pinned pulumi-kubernetes SDK asks for
+PLUGIN_VARIABLE = "PULUMI_KUBERNETES_PLUGIN"
 STAND_IN = CHECKOUT / "devcluster" / "standin" / "bin"
 DOWNLOAD_DEADLINE_SECONDS = 10
 MOST_WORDS = 50_000
@@ -62,6 +63,8 @@ class Stack:
         path = [str(VENV / "bin"), str(self.binaries), os.environ.get("PATH", "")]
         if self.uses_stand_in():
             path.insert(0, str(STAND_IN))
+        elif self._named_plugin.exists():
+            path.insert(0, str(self._named_plugin.parent))
         return {
             "PATH": os.pathsep.join(path),
             "KUBECONFIG": str(self.kubeconfig),
@@ -76,18 +79,31 @@ class Stack:
         }
 
     def uses_stand_in(self) -> bool:
-        """Whether the stand-in provider takes the official plugin's place (decided once, by choose_provider)."""
-        record = self.folder / "provider"
-        return not record.exists() or record.read_text() != "official"
+        """Whether the stand-in provider takes the official plugin's place (decided once, by _choose_provider)."""
+        return self._recorded_provider() == "stand-in"
 
     def provider(self) -> str:
         """Name of the Kubernetes provider in use, for `status`."""
         if self.uses_stand_in():
             return f"the stand-in of this checkout (in place of the official {KUBERNETES_PLUGIN_VERSION})"
-        return f"the official {KUBERNETES_PLUGIN_VERSION}"
+        recorded = self._recorded_provider()
+        return f"the official {KUBERNETES_PLUGIN_VERSION}" if recorded == "official" else recorded
+
+    def _recorded_provider(self) -> str:
+        record = self.folder / "provider"
+        return record.read_text() if record.exists() else "stand-in"
+
+    @property
+    def _named_plugin(self) -> Path:
+        """The plugin that PULUMI_KUBERNETES_PLUGIN named, under the name by which the engine finds it on PATH."""
+        return self.folder / "plugin" / "pulumi-resource-kubernetes"
 
     def prepare(self) -> None:
-        """Make the backend, the passphrase (mode 600) and the stack, each only if missing."""
+        """Make the backend, the passphrase (mode 600) and the stack, each only if missing.
+
+        Raises:
+            StepFailed: PULUMI_KUBERNETES_PLUGIN names no Kubernetes plugin.
+        """
         for folder in (self.folder, self.folder / "backend", self.folder / "project", cache_folder() / "pulumi-home"):
             folder.mkdir(parents=True, exist_ok=True)
         passphrase = self.folder / "passphrase"
@@ -103,6 +119,9 @@ class Stack:
 
     def _choose_provider(self) -> None:
         record = self.folder / "provider"
+        if os.environ.get(PLUGIN_VARIABLE):
+            record.write_text(self._link_named_plugin())
+            return
         if record.exists():
             return
         if not self._official_is_installed():
@@ -112,6 +131,20 @@ class Stack:
         record.write_text("official" if self._official_is_installed() else "stand-in")
         if self.uses_stand_in():
             say("  Pulumi's official Kubernetes plugin is not here and cannot be downloaded: using the stand-in")
+
+    def _link_named_plugin(self) -> str:
+        # Only here, since it loads gRPC and Pulumi, for which each `devcluster ssh` would wait.
+        from devcluster import kubernetes_plugin
+
+        try:
+            plugin = kubernetes_plugin.chosen(os.environ)
+        except kubernetes_plugin.NoPlugin as reason:
+            raise StepFailed(str(reason)) from None
+        say(f"  Pulumi's Kubernetes plugin: {plugin}")
+        self._named_plugin.parent.mkdir(exist_ok=True)
+        self._named_plugin.unlink(missing_ok=True)
+        self._named_plugin.symlink_to(plugin.file)
+        return str(plugin)
 
     def _official_is_installed(self) -> bool:
         plugins: list[dict[str, Any]] = json.loads(self._plugin("ls", "--json") or "[]")

@@ -21,6 +21,8 @@ FOR_A_KUBELET = guest.Size(memory_mib=9216, disk_gib=40)
 CONTROLLERS = frozenset({"cpuset", "cpu", "memory", "pids", "io"})
 HIERARCHY = Path("/sys/fs/cgroup")
 SECONDS = 2700.0
+PASSED_ON = ("PULUMI_SLURM_SEED", "PULUMI_SLURM_WHOLE")
+"""Variables of whoever starts tests that a test in the guest reads."""
 
 
 def lacking(hierarchy: Path = HIERARCHY, file_systems: Path = Path("/proc/filesystems")) -> list[str]:
@@ -61,6 +63,7 @@ def environment() -> dict[str, str]:
         "PULUMI_SLURM_CACHE": str(cache_folder()),
         "PULUMI_SLURM_NFS_TOOLS": str(nfs_tools.folder() or ""),
         "PYTHONDONTWRITEBYTECODE": "1",
+        **{name: os.environ[name] for name in PASSED_ON if name in os.environ},
     }
 
 

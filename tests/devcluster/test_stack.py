@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from devcluster import kubernetes_plugin
 from devcluster import stack as stacks
 from devcluster.progress import StepFailed
 from devcluster.stack import Stack
@@ -77,3 +78,34 @@ def test_a_lock_that_may_be_alive_is_left_alone(stack, pid, host):
 )
 def test_commands_that_take_a_config_file_get_the_instances(stack, given, expected):
     assert [word.replace(str(stack.config_file), "FILE") for word in stack.arguments(given)] == expected
+
+
+@pytest.fixture
+def engine(stack, tmp_path, monkeypatch) -> Stack:
+    """A stack whose engine has no stack and no plugin."""
+    (tmp_path / "pulumi").write_text("#!/bin/sh\necho '[]'\n")
+    (tmp_path / "pulumi").chmod(0o755)
+    monkeypatch.setattr(stacks, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.delenv("PULUMI_KUBERNETES_PLUGIN", raising=False)
+    return Stack(stack.folder, tmp_path, stack.kubeconfig)
+
+
+def test_a_plugin_that_the_environment_names_takes_the_place_of_the_stand_in_and_stays(engine, tmp_path, monkeypatch):
+    engine.prepare()
+    assert engine.variables()["PATH"].startswith(f"{stacks.STAND_IN}:")
+    file = tmp_path / "official"
+    file.touch(mode=0o700)
+    monkeypatch.setattr(kubernetes_plugin, "_introduced", lambda *_: ("kubernetes", "4.99.0"))
+    monkeypatch.setenv("PULUMI_KUBERNETES_PLUGIN", str(file))
+    engine.prepare()
+    monkeypatch.delenv("PULUMI_KUBERNETES_PLUGIN")
+    engine.prepare()
+    folder = Path(engine.variables()["PATH"].partition(":")[0])
+    assert (folder / "pulumi-resource-kubernetes").resolve() == file
+    assert engine.provider() == f"{file}, pulumi-resource-kubernetes 4.99.0"
+
+
+def test_what_the_environment_names_and_is_no_plugin_ends_up_in_a_sentence(engine, tmp_path, monkeypatch):
+    monkeypatch.setenv("PULUMI_KUBERNETES_PLUGIN", str(tmp_path / "absent"))
+    with pytest.raises(StepFailed, match=r"PULUMI_KUBERNETES_PLUGIN=.*: there is no such file"):
+        engine.prepare()

@@ -109,7 +109,7 @@ def test_jobs_that_ran_while_the_database_was_dead_are_recorded_afterwards(slurm
 
 
 def test_slurmctld_starts_while_slurmdbd_is_dead_and_no_job_is_lost(slurm):
-    slurm.sh("rm -f go-on").ok()
+    slurm.sh("rm -f go-on; printf '#!/bin/sh\\nsrun --het-group=0,1 hostname\\n' > both.sh").ok()
     running = submit(slurm, "until test -e go-on; do sleep 0.5; done")
     with futures.ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(slurm.sh, f"srun --dependency=afterany:{running} hostname", seconds=300)
@@ -122,12 +122,17 @@ def test_slurmctld_starts_while_slurmdbd_is_dead_and_no_job_is_lost(slurm):
                 meanwhile = submit(slurm)
                 slurm.wait("it ran", lambda: slurm.sh(f"squeue -h -j {meanwhile}").stdout.strip() == "", 90)
                 assert slurm.sh(f"squeue -h -j {running} -o %T").ok() == "RUNNING"
+                both = slurm.sh("sbatch --parsable -n1 -o both.out : -n1 both.sh").ok()
+                slurm.sh("touch go-on").ok()
+                slurm.wait("a job of two components ran", lambda: not slurm.sh(f"squeue -h -j {both}").ok(), 120)
+                assert slurm.sh("sort both.out").ok() == "cpu-0\ncpu-1"
         finally:
             slurm.sh("touch go-on")
     assert waiting.result().ok().startswith("cpu-"), "an srun in the queue outlives slurmctld's pod"
     accounting_is_well(slurm)
     recorded(slurm, running)
     recorded(slurm, meanwhile)
+    slurm.wait("both components in sacct", lambda: sacct(slurm, both) == ["COMPLETED"] * 2, 120)
     slurm.sh("rm -f go-on").ok()
 
 

@@ -68,6 +68,7 @@ mount --bind "$HOSTS" "$POD/etc/hosts"
 mkdir -p "$POD/run/secrets"
 cp -r "$KEYS" "$POD/run/secrets/slurm"
 cp -r "$KEYS" "$POD/run/secrets/ssh"
+[ "$ROLE" != controller ] || mount --bind "$STATE" "$POD/var/spool/slurmctld"
 chown 64030:64030 "$POD/var/spool/slurmctld"
 # Workers and logins have a read-only root (components/pod_security.py), and nothing at /tmp that is mounted already.
 case "$ROLE" in worker|login) umount "$POD/tmp"; mount -o remount,bind,ro "$POD";; esac
@@ -134,9 +135,10 @@ class SmallCluster:
         self._networks = Networks()
         self._mounts = {
             "IMAGE": image, "CONFIG": folder / "config", "HOSTS": folder / "hosts",
-            "KEYS": folder / "keys",
+            "KEYS": folder / "keys", "STATE": folder / "state",
         }  # fmt: skip
         (folder / "volume/roots").mkdir(parents=True)
+        (folder / "state").mkdir()
         root.rename(folder / "volume/roots" / REVISION)
         self.root = folder / "volume/roots" / REVISION
         self._write_configuration({"cgroupPlugin": "cgroup/v2" if groups else "disabled", **(slurm or {})})
@@ -215,6 +217,14 @@ class SmallCluster:
         self._start(CONTROLLER, "controller", user=True)
         self.start_worker(WORKER, REVISION, first)
         self._take_into_service(WORKER)
+
+    def restart_controller(self) -> None:
+        """Ends slurmctld as Kubernetes ends its pod, starts another with the same state, and waits for its answers."""
+        os.kill(self.first_process(CONTROLLER), signal.SIGTERM)
+        self._pods[CONTROLLER].wait(60)
+        self._start(CONTROLLER, "controller", user=True)
+        ping = "/opt/slurm/bin/scontrol ping | grep -q UP"
+        self.wait("slurmctld answers", lambda: self.pod(ping).returncode == 0, 60)
 
     def start_second_worker(self, first: str = "") -> None:
         """Starts another worker, with an address of its own, and waits until it takes jobs."""

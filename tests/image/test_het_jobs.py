@@ -64,3 +64,19 @@ def test_a_cancelled_job_ends_on_both_nodes(cluster: SmallCluster) -> None:
     cluster.wait("no job, nodes idle", lambda: is_at_rest(cluster), 60)
     for node in (WORKER, SECOND):
         assert cluster.pod("ps -eo comm", name=node).stdout.count("sleep") == 0
+
+
+def test_a_batch_job_of_two_components_outlives_slurmctlds_pod(cluster: SmallCluster) -> None:
+    script = (
+        "#!/bin/sh\n#SBATCH -n1\n#SBATCH hetjob\n#SBATCH -n1\ntouch runs; until test -e go-on; do sleep 0.2; done\n"
+        f"srun --het-group=0,1 {WHO}\n"
+    )
+    lines = f"rm -f runs go-on; cat > long.sh <<'SCRIPT'\n{script}SCRIPT\nsbatch --parsable -o long.out long.sh"
+    job = cluster.jail(lines, user=ALICE).stdout.strip()
+    cluster.wait("it runs", lambda: cluster.jail("ls runs", user=ALICE).returncode == 0, 60)
+    cluster.restart_controller()
+    states = cluster.jail(f"squeue -h -j {job} -o %T", user=ALICE).stdout.split()
+    assert states == ["RUNNING", "RUNNING"]
+    cluster.jail("touch go-on", user=ALICE)
+    cluster.wait("its end", lambda: is_at_rest(cluster), 90)
+    assert sorted(cluster.jail("cat long.out", user=ALICE).stdout.splitlines()) == told()

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from devcluster import kubernetes_plugin as plugin
 from devcluster.control_plane import ApiServer
-from tests.provider import plugin
 from tests.provider.stacks import Cluster, Stack
 
 CONTROLLERS = (

@@ -123,10 +123,12 @@ def choices(program: str, option: str, kind: Kind) -> list[Choice]:
 
 
 def _line(program: str, words: Sequence[str], runs: str, memory: int, label: str) -> str:
+    # An srun that is killed leaves the job that it has just been given, which only its time limit ends.
+    srun = f"srun -n1 --overlap --time=1 --mem={memory}"
     if any(word.startswith("--bcast=") for word in words):
-        return f"{OTHER_SETTINGS}srun -n1 --overlap --mem={memory} {shlex.join(words)} {runs}"
+        return f"{OTHER_SETTINGS}{srun} {shlex.join(words)} {runs}"
     if program == "srun":
-        return f"srun -n1 --overlap --mem={memory} {shlex.join(words)} {runs}"
+        return f"{srun} {shlex.join(words)} {runs}"
     if program == "salloc":
         return f"salloc -Q -n1 --mem=20 --time=1 {shlex.join(words)} srun -n1 {runs}"
     given = [] if any(word.startswith("--wrap") for word in words) else [f"--wrap={runs}"]

@@ -96,8 +96,14 @@ class Stage:
         facts = self.cluster.root.stat()
         return f"{facts.st_dev}:{facts.st_ino}"
 
-    def walk(self, wanted: Sequence[runs.Run], seconds: int) -> None:
-        """Runs lines, those of a job within one allocation and those of a login over SSH, at once."""
+    def walk(self, wanted: Sequence[runs.Run], seconds: int, seconds_each: int = SECONDS_EACH) -> None:
+        """Runs lines, those of a job within one allocation and those of a login over SSH, at once.
+
+        Args:
+            wanted: the lines.
+            seconds: for all of them.
+            seconds_each: after which a line is ended.
+        """
         baselines = {True: "", False: ""}
         for label, (program, from_login) in runs.BASELINES.items():
             marked = f"WITNESS={label} LD_PRELOAD={runs.LIBRARY} {program}"
@@ -106,7 +112,7 @@ class Stage:
                 baselines[True] += f"WITNESS={label}-step LD_PRELOAD={runs.LIBRARY} srun -n1 --mem=20 {program}\n"
         for name, from_login in (("job", False), ("login", True)):
             own = [run for run in wanted if run.from_login is from_login]
-            text = baselines[from_login] + runs.script(own, AT_ONCE, SECONDS_EACH, name)
+            text = baselines[from_login] + runs.script(own, AT_ONCE, seconds_each, name)
             (self.folder / f"{name}.sh").write_text(text)
         submit = f"sbatch --parsable -n1 --mem=400 -o {runs.FOLDER}/out/walk {runs.FOLDER}/start"
         (self.folder / "start").write_text(f"#!/bin/sh\nexec sh {runs.FOLDER}/job.sh\n")
@@ -114,7 +120,11 @@ class Stage:
         assert submitted.returncode == 0, submitted
         at_login = self.cluster.ssh("sh", f"{runs.FOLDER}/login.sh", seconds=seconds)
         assert at_login.returncode == 0, at_login
-        self.cluster.wait("the walk's end", self.is_idle, seconds)
+        try:
+            self.cluster.wait("the walk's end", self.is_idle, seconds)
+        except AssertionError as error:
+            shown = self.cluster.jail("squeue -a -o '%i %j %T %r %M'; scontrol -o show job; scontrol show steps").stdout
+            raise AssertionError(f"jobs are left: {shown}") from error
 
     def is_idle(self) -> bool:
         """Whether no job is left."""

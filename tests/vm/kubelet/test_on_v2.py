@@ -49,6 +49,7 @@ LIVES = {
     "step on both nodes": ("srun -Q -N2 echo ran", "ran\nran"),
     "batch": ("sbatch -Q -W -o out --wrap 'echo ran' && cat out", "ran"),
     "array": ("sbatch -Q -W --array=0-2 -o out-%a --wrap 'echo ran' && cat out-*", "ran\nran\nran"),
+    "of two components": ("srun -Q -n1 echo ran : -n1 echo ran", "ran\nran"),
     "processes that outlive it": ("sbatch -Q -W -o out --wrap 'setsid sleep 1000 & echo ran' && cat out", "ran"),
 }
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.provider import plugin
+from devcluster import kubernetes_plugin as plugin
 
 
 def test_without_the_variable_the_stand_in_is_used() -> None:

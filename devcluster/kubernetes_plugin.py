@@ -1,4 +1,4 @@
-"""Which Kubernetes plugin the tests run against: the stand-in, or an installed one that the environment names."""
+"""Which Kubernetes plugin Pulumi gets: the stand-in, or an installed one that the environment names."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import grpc  # type: ignore[import-untyped]
 from google.protobuf import empty_pb2  # type: ignore[import-untyped]
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
-from devcluster import standin
+from devcluster import stack, standin
 
-VARIABLE = "PULUMI_KUBERNETES_PLUGIN"
-STAND_IN = Path(standin.__file__).parent / "bin" / "pulumi-resource-kubernetes"
+VARIABLE = stack.PLUGIN_VARIABLE
+STAND_IN = stack.STAND_IN / "pulumi-resource-kubernetes"
 _ANSWER_SECONDS = 20
 
 
