@@ -24,8 +24,11 @@ BY_HAND = [
     node("cpu-0", "DOWN", "DRAIN", reason="bad DIMM", reason_user="alice"),
     node("cpu-0", "IDLE", "FAIL", reason="pulumi-slurm:update", reason_user="slurm"),
     node("cpu-0", "IDLE", "DRAIN", reason="pulumi-slurm:scale-in", reason_user="root"),
+    node("cpu-0", "IDLE", "DRAIN", reason="pulumi-slurm:health gpus: 3 of 4 GPUs answer", reason_user="alice"),
+    node("cpu-0", "IDLE", "DRAIN", reason="pulumi-slurm:new", reason_user="alice"),
 ]
 IDS = ["drained", "failing", "down", "down and drained", "failing under our words", "drained with our words"]
+IDS += ["unfit says a person", "new says a person"]
 for_each_state = pytest.mark.parametrize("theirs", BY_HAND, ids=IDS)
 
 

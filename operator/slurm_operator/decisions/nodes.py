@@ -15,6 +15,8 @@ WAITING_REASONS = (names.SCALE_IN_REASON, names.UPDATE_REASON)
 OUR_REASONS = (*WAITING_REASONS, *(f"{reason}{names.DEADLINE_PASSED}" for reason in WAITING_REASONS))
 NOT_RESPONDING = "Not responding"
 """Slurm's own reason of a node that went DOWN since it was silent: nobody's word."""
+_NODES_OWN = frozenset({"root", names.SLURM_USER})
+"""As whom a node's pod speaks; an administrator speaks as himself, and root of the jail is nobody to Slurm."""
 _IDLE_STATES = frozenset({"IDLE", "DOWN", "DRAIN", "FAIL", "DYNAMIC_NORM", "CLOUD", "NOT_RESPONDING", "INVALID_REG"})
 """Everything that a node without work may show. Another flag (COMPLETING, RESERVED, PLANNED …) means: not yet."""
 
@@ -91,12 +93,12 @@ def is_machine_drain(node: SlurmNode) -> bool:
 
 def is_new(node: SlurmNode) -> bool:
     """Whether the node is as it first registered: drained by its own slurmd until it is seen to work."""
-    return _may_be_ours(node) and node.reason == names.NEW_REASON
+    return _may_be_ours(node) and node.reason == names.NEW_REASON and node.reason_user in _NODES_OWN
 
 
 def is_unfit(node: SlurmNode) -> bool:
     """Whether the node drained itself, which it may also take back at any moment."""
-    return _may_be_ours(node) and node.reason.startswith(names.UNFIT_REASONS)
+    return _may_be_ours(node) and node.reason.startswith(names.UNFIT_REASONS) and node.reason_user in _NODES_OWN
 
 
 def is_refused(node: SlurmNode) -> bool:

@@ -62,7 +62,7 @@ def cause(node: SlurmNode) -> Cause | None:
     """Whose drain a node carries; None if it carries none."""
     if not slurm_nodes.is_drained(node):
         return None
-    if node.reason.startswith(names.UNFIT_REASONS):
+    if slurm_nodes.is_unfit(node):
         return Cause.UNFIT
     if slurm_nodes.is_machine_drain(node):
         return Cause.MACHINE
