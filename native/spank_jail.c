@@ -160,6 +160,11 @@ static int refuse_broadcast(void) {
     return ESPANK_ERROR;
 }
 
+/* The guard is a library of slurmstepd's own, so its names are everybody's. */
+static void *of_guard(const char *name) {
+    return dlsym(RTLD_DEFAULT, name);
+}
+
 int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[]) {
     uint32_t job = 0;
     if (spank_context() == S_CTX_LOCAL) {
@@ -169,6 +174,9 @@ int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[]) {
     }
     if (spank_context() != S_CTX_REMOTE)
         return ESPANK_SUCCESS;
+    timer_t *timer = (timer_t *)of_guard(STEPD_GUARD_TIMER);
+    if (timer)
+        timer_delete(*timer);
     spank_err_t asked = spank_get_item(spank, S_JOB_STEPID, &context.step);
     if (asked == ESPANK_SUCCESS)
         asked = spank_get_item(spank, S_JOB_ID, &job);
@@ -237,11 +245,6 @@ static int run_late(const char *path, char *const arguments[], char *const envir
     slurm_error(PLUGIN ": the task epilog %s (--task-epilog, or TaskEpilog of slurm.conf) did not run in the job: %s",
                 path, errno ? strerror(errno) : context.jail.why);
     _exit(127);
-}
-
-/* The guard is a library of slurmstepd's own, so its names are everybody's. */
-static void *of_guard(const char *name) {
-    return dlsym(RTLD_DEFAULT, name);
 }
 
 static bool wants_epilog(spank_t spank) {

@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/capability.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -36,12 +37,15 @@
 #endif
 #define DEFAULT_CONFIGURATION "/run/slurm/conf/slurm.conf"
 #define DEEPEST_INCLUDE 8
+/* slurmd sends all of a step at once. */
+#define STEP_SECONDS 20
 /* slurm_errno.h; srun says them in words. */
 #define ESLURM_PLUGIN_NOT_LOADED 8004
 #define ESLURM_PLUGIN_BAD_VERSION 8010
 
 stepd_execve *stepd_guard_execve;
 bool stepd_guard_epilog;
+timer_t stepd_guard_timer;
 
 /* Before the C library's for slurmstepd and the libraries that it loads. */
 int execve(const char *path, char *const argv[], char *const envp[]) {
@@ -211,13 +215,24 @@ static int give_up_sight(struct guard *guard) {
     return 0;
 }
 
+/* slurmd may stop in the middle of a step's description, and then waits for an answer: of a step with an MPI plugin that
+ * it does not have, which any client can ask for (mpi_conf_send_stepd, 26.05). Both would wait for ever, and the job's
+ * node with them. When slurmstepd ends, slurmd tells its client. Not by alarm(2): Slurm blocks that signal. */
+static int limit_wait(struct guard *guard) {
+    struct sigevent end = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
+    struct itimerspec when = {.it_value.tv_sec = STEP_SECONDS};
+    if (timer_create(CLOCK_MONOTONIC, &end, &stepd_guard_timer) || timer_settime(stepd_guard_timer, 0, &when, NULL))
+        return refuse(guard, "limit the wait for a step: %s", strerror(errno));
+    return 0;
+}
+
 /* The loader gives a library's constructor what it gives main. */
 __attribute__((constructor)) static void stand_guard(int argc, char *argv[]) {
     struct guard guard = {.code = ESLURM_PLUGIN_NOT_LOADED};
     (void)argv;
     stepd_open_init();
     /* Only without arguments is it asked for a step; getenv, infinity and spank run no user code. */
-    if (argc == 1 && (check(&guard) || give_up_sight(&guard))) {
+    if (argc == 1 && (check(&guard) || give_up_sight(&guard) || limit_wait(&guard))) {
         tell_the_log(guard.why);
         answer_slurmd(guard.code);
         _exit(EXIT_FAILURE);

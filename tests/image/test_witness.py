@@ -88,6 +88,8 @@ def test_no_task_speaks_to_pmi2_unless_the_configuration_has_it(stage: Stage) ->
     forged = stage.cluster.jail(OWN_CONFIGURATION + ask, user=ALICE)
     assert "own.conf" not in forged.stderr
     assert "PMI_FD" not in forged.stdout, "slurmstepd has no such plugin, whatever the client has"
+    # slurmd and slurmstepd wait for each other then (26.05), and the node would keep the job.
+    assert stage.cluster.jail("timeout 50 srun -Q -n1 --mem=20 echo next", user=ALICE).stdout == "next\n"
 
 
 Answers = dict[tuple[int, bool], dict[str, str]]
