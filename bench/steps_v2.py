@@ -101,7 +101,8 @@ def _batches(cluster: SmallCluster) -> dict[str, list[float]]:
         ours.add(job)
         cluster.wait("nothing is left of it", partial(is_over, job), 60)
     taken = batch_seconds(cluster.log(CONTROLLER), ours)
-    assert {node: len(seconds) for node, seconds in taken.items()} == {WITH: REPETITIONS, WITHOUT: REPETITIONS}
+    counts = {node: len(seconds) for node, seconds in taken.items()}
+    assert counts == {WITH: REPETITIONS, WITHOUT: REPETITIONS}, f"{counts}: {cluster.log(CONTROLLER)[-4000:]}"
     return taken
 
 
