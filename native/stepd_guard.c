@@ -215,9 +215,9 @@ static int give_up_sight(struct guard *guard) {
     return 0;
 }
 
-/* slurmd may stop in the middle of a step's description, and then waits for an answer: of a step with an MPI plugin that
- * it does not have, which any client can ask for (mpi_conf_send_stepd, 26.05). Both would wait for ever, and the job's
- * node with them. When slurmstepd ends, slurmd tells its client. Not by alarm(2): Slurm blocks that signal. */
+/* slurmd may stop in the middle of a step's description, and then waits for an answer: of a step with an MPI plugin
+ * that it does not have, which any client can ask for (mpi_conf_send_stepd, 26.05). Both would wait for ever, and the
+ * job's node with them. When slurmstepd ends, slurmd tells its client. Not by alarm(2): Slurm blocks that signal. */
 static int limit_wait(struct guard *guard) {
     struct sigevent end = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
     struct itimerspec when = {.it_value.tv_sec = STEP_SECONDS};
