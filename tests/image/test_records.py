@@ -38,6 +38,12 @@ def record(cluster: SmallCluster) -> dict[str, str]:
     return dict(re.findall(r"(State|RealMemory|Reason)=(.*?)(?= \w+=| \[|$)", shown))
 
 
+def writer(cluster: SmallCluster) -> str:
+    """Who gave the second node's reason."""
+    shown = slurm(cluster, f"scontrol -o show node {SECOND}")
+    return "".join(re.findall(r"Reason=.* \[([^\s@]+)@", shown))
+
+
 def restarted(cluster: SmallCluster, memory_mib: int = 1024) -> None:
     """Another pod under the same name, whose slurmd runs and is heard of."""
     cluster.start_worker(SECOND, REVISION, memory_mib=memory_mib)
@@ -73,6 +79,14 @@ def test_what_somebody_said_of_a_node_outlives_its_pod_and_slurmctlds_restart(cl
         assert state.upper() in kept["State"].split("+"), kept
         assert kept["Reason"] == reason
         slurm(cluster, f"scontrol update nodename={SECOND} state=resume")
+
+
+def test_slurm_tells_a_nodes_own_drain_from_a_persons_with_the_same_words(cluster: SmallCluster) -> None:
+    words = "pulumi-slurm:jail: it is stale"
+    in_its_pod = f"{SCONTROL} update nodename={SECOND} state=drain reason='{words}'"
+    assert cluster.pod(in_its_pod, name=SECOND).returncode == 0
+    assert writer(cluster) == "root"
+    slurm(cluster, f"scontrol update nodename={SECOND} state=undrain")
 
 
 def test_the_operator_keeps_a_node_out_that_somebody_set_down_and_reads_what_keeps_a_record(
@@ -129,6 +143,6 @@ def test_a_record_keeps_the_size_that_it_was_made_with_and_slurm_refuses_less(cl
     slurm(cluster, f"scontrol delete nodename={SECOND}")
     cluster.start_worker(SECOND, REVISION, memory_mib=512)
     cluster.wait("its own record", lambda: record(cluster).get("RealMemory") == "512", SECONDS)
-    assert record(cluster)["Reason"] == "pulumi-slurm:new"
+    assert (record(cluster)["Reason"], writer(cluster)) == ("pulumi-slurm:new", "slurm")
     assert "INVALID_REG" not in record(cluster)["State"]
     assert WORKER in slurm(cluster, "sinfo -h -N -o %N")

@@ -12,38 +12,44 @@ OURS = "pulumi-slurm:jail: /run/jail is read-only"
 WELL: Causes = {JAIL: None, GPUS: None, SPACE: None}
 
 
+def by_root(drained: bool, reason: str) -> NodeRecord:
+    return NodeRecord(drained, reason, "root")
+
+
 @pytest.mark.parametrize(
     ("causes", "node", "wanted"),
     [
-        (BROKEN, NodeRecord(False, ""), Drain(OURS)),
-        (BROKEN, NodeRecord(False, "an old reason"), Drain(OURS)),
-        (BROKEN, NodeRecord(True, OURS), None),
-        (BROKEN, NodeRecord(True, "pulumi-slurm:jail: another cause"), Drain(OURS)),
-        (BROKEN, NodeRecord(True, "a fan is broken"), None),
-        (BROKEN, NodeRecord(True, "pulumi-slurm:scale-in"), None),
-        (BROKEN, NodeRecord(True, "batch job complete failure"), Drain(OURS)),
-        (BROKEN, NodeRecord(True, "Prolog error"), Drain(OURS)),
-        (BROKEN, NodeRecord(True, "pulumi-slurm:new"), Drain(OURS)),
-        (WELL, NodeRecord(True, "pulumi-slurm:new"), None),
-        (WELL, NodeRecord(True, OURS), Undrain()),
-        (WELL, NodeRecord(False, OURS), None),
-        (WELL, NodeRecord(True, "a fan is broken"), None),
-        (WELL, NodeRecord(True, "pulumi-slurm:scale-in"), None),
-        (WELL, NodeRecord(True, "pulumi-slurm:healthy"), None),
-        (WELL, NodeRecord(True, "batch job complete failure"), None),
+        (BROKEN, by_root(False, ""), Drain(OURS)),
+        (BROKEN, by_root(False, "an old reason"), Drain(OURS)),
+        (BROKEN, by_root(True, OURS), None),
+        (BROKEN, by_root(True, "pulumi-slurm:jail: another cause"), Drain(OURS)),
+        (BROKEN, by_root(True, "a fan is broken"), None),
+        (BROKEN, by_root(True, "pulumi-slurm:scale-in"), None),
+        (BROKEN, by_root(True, "batch job complete failure"), Drain(OURS)),
+        (BROKEN, by_root(True, "Prolog error"), Drain(OURS)),
+        (BROKEN, by_root(True, "pulumi-slurm:new"), Drain(OURS)),
+        (WELL, by_root(True, "pulumi-slurm:new"), None),
+        (WELL, by_root(True, OURS), Undrain()),
+        (WELL, NodeRecord(True, OURS, "alice"), None),
+        (BROKEN, NodeRecord(True, "pulumi-slurm:jail: another cause", "alice"), None),
+        (WELL, by_root(False, OURS), None),
+        (WELL, by_root(True, "a fan is broken"), None),
+        (WELL, by_root(True, "pulumi-slurm:scale-in"), None),
+        (WELL, by_root(True, "pulumi-slurm:healthy"), None),
+        (WELL, by_root(True, "batch job complete failure"), None),
         # The first that speaks against the node gives the reason; when it is mended, the next one does.
-        ({JAIL: None, GPUS: "3 of 4", SPACE: "full"}, NodeRecord(False, ""), Drain(f"{GPUS}: 3 of 4")),
-        ({JAIL: None, GPUS: None, SPACE: "full"}, NodeRecord(True, f"{GPUS}: 3 of 4"), Drain(f"{SPACE}: full")),
-        ({JAIL: None, GPUS: "3 of 4"}, NodeRecord(True, f"{GPUS}: 3 of 4"), None),
-        (WELL, NodeRecord(True, f"{GPUS}: 3 of 4"), Undrain()),
+        ({JAIL: None, GPUS: "3 of 4", SPACE: "full"}, by_root(False, ""), Drain(f"{GPUS}: 3 of 4")),
+        ({JAIL: None, GPUS: None, SPACE: "full"}, by_root(True, f"{GPUS}: 3 of 4"), Drain(f"{SPACE}: full")),
+        ({JAIL: None, GPUS: "3 of 4"}, by_root(True, f"{GPUS}: 3 of 4"), None),
+        (WELL, by_root(True, f"{GPUS}: 3 of 4"), Undrain()),
         # A check of which nothing is known is no reason to drain, and none to lift a drain.
-        ({JAIL: None}, NodeRecord(False, ""), None),
-        ({JAIL: None}, NodeRecord(True, f"{GPUS}: 3 of 4"), None),
-        ({JAIL: None, SPACE: "full"}, NodeRecord(True, f"{GPUS}: 3 of 4"), None),
-        ({}, NodeRecord(True, OURS), None),
+        ({JAIL: None}, by_root(False, ""), None),
+        ({JAIL: None}, by_root(True, f"{GPUS}: 3 of 4"), None),
+        ({JAIL: None, SPACE: "full"}, by_root(True, f"{GPUS}: 3 of 4"), None),
+        ({}, by_root(True, OURS), None),
         # In a new pod a check that passes again does not show that a job could run: a test step does.
-        ({GPUS: None, SPACE: None}, NodeRecord(True, f"{GPUS}: 3 of 4"), None),
-        ({GPUS: "2 of 4"}, NodeRecord(False, ""), Drain(f"{GPUS}: 2 of 4")),
+        ({GPUS: None, SPACE: None}, by_root(True, f"{GPUS}: 3 of 4"), None),
+        ({GPUS: "2 of 4"}, by_root(False, ""), Drain(f"{GPUS}: 2 of 4")),
     ],
 )
 def test_a_drain_is_set_once_and_only_ours_is_lifted(
@@ -56,9 +62,9 @@ def test_a_record_is_read_as_scontrol_prints_it() -> None:
     line = (
         "NodeName=cpu-0 State=IDLE+DRAIN+DYNAMIC_NORM Weight=1 Reason=pulumi-slurm:jail: a b [root@2026-11-21T15:00:00]"
     )
-    assert parse_record(line + " \n") == NodeRecord(True, "pulumi-slurm:jail: a b")
-    assert parse_record(f"{line} Comment=rack 7 Extra=a [b@c] \n") == NodeRecord(True, "pulumi-slurm:jail: a b")
-    assert parse_record("NodeName=cpu-0 State=IDLE Weight=1 \n") == NodeRecord(False, "")
+    assert parse_record(line + " \n") == by_root(True, "pulumi-slurm:jail: a b")
+    assert parse_record(f"{line} Comment=rack 7 Extra=a [b@c] \n") == by_root(True, "pulumi-slurm:jail: a b")
+    assert parse_record("NodeName=cpu-0 State=IDLE Weight=1 \n") == NodeRecord(False, "", "")
 
 
 @pytest.mark.parametrize("state", ["IDLE+FAIL+DYNAMIC_NORM", "DOWN+DYNAMIC_NORM", "DOWN*+DRAIN+DYNAMIC_NORM"])

@@ -26,9 +26,10 @@ BY_HAND = [
     node("cpu-0", "IDLE", "DRAIN", reason="pulumi-slurm:scale-in", reason_user="root"),
     node("cpu-0", "IDLE", "DRAIN", reason="pulumi-slurm:health gpus: 3 of 4 GPUs answer", reason_user="alice"),
     node("cpu-0", "IDLE", "DRAIN", reason="pulumi-slurm:new", reason_user="alice"),
+    node("cpu-0", "DOWN", reason="pulumi-slurm:health gpus: 3 of 4 GPUs answer", reason_user="alice"),
 ]
 IDS = ["drained", "failing", "down", "down and drained", "failing under our words", "drained with our words"]
-IDS += ["unfit says a person", "new says a person"]
+IDS += ["unfit says a person", "new says a person", "down and unfit says a person"]
 for_each_state = pytest.mark.parametrize("theirs", BY_HAND, ids=IDS)
 
 
@@ -55,7 +56,7 @@ def test_the_record_of_a_removed_node_keeps_it_until_its_set_goes(theirs: SlurmN
 
 
 @pytest.mark.parametrize(
-    "theirs", [each for each in BY_HAND if each.states & {"DRAIN", "FAIL"}], ids=[IDS[0], IDS[1], *IDS[3:]]
+    "theirs", [each for each in BY_HAND if each.states & {"DRAIN", "FAIL"}], ids=[IDS[0], IDS[1], *IDS[3:-1]]
 )
 def test_it_takes_no_jobs_so_its_idle_node_may_go(theirs: SlurmNode) -> None:
     assert decide(scale(0, 1), [theirs]) == [lowered(0, 1)]

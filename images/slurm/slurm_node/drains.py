@@ -19,7 +19,11 @@ from slurm_node.settings import NEW_REASON
 JAIL = "pulumi-slurm:jail"
 """The cause of what jail probes find; known as soon as one was made in this pod (jail_watch.py)."""
 PREFIXES = (JAIL, "pulumi-slurm:health ")
-"""What this node's drains begin with; only such a drain is changed or lifted here."""
+"""What this node's drains begin with; only such a drain is changed or lifted here, and none that a person wrote."""
+OWN_USER = "root"
+"""As whom this pod speaks to Slurm."""
+OWN_USERS = (OWN_USER, "slurm")
+"""Who is no person: an administrator speaks as himself, and root of the jail is nobody to Slurm."""
 OF_PROLOG = "Prolog error"
 """What slurmctld drains with when the prolog refused a job; ours, if this node's own prolog did."""
 OF_BATCH = "batch job complete failure"
@@ -59,10 +63,14 @@ class Undrain:
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """This node as slurmctld sees it; `drained` is also whether somebody set it to FAIL, or DOWN for a reason."""
+    """This node as slurmctld sees it; `drained` is also whether somebody set it to FAIL, or DOWN for a reason.
+
+    `user` wrote the reason.
+    """
 
     drained: bool
     reason: str
+    user: str
 
 
 def reaction(causes: Causes, node: NodeRecord) -> Drain | Undrain | None:
@@ -73,7 +81,7 @@ def reaction(causes: Causes, node: NodeRecord) -> Drain | Undrain | None:
         node: the node's record.
     """
     cause = node.reason.partition(": ")[0]
-    ours = node.drained and node.reason.startswith(PREFIXES)
+    ours = node.drained and node.user in OWN_USERS and node.reason.startswith(PREFIXES)
     speaking = [f"{begin}: {plain(why)}" for begin, why in causes.items() if why is not None]
     if ours and not {cause, JAIL} <= causes.keys():
         return None  # Nobody knows whether it is still so, or whether a job could run.
@@ -90,10 +98,11 @@ def parse_record(text: str) -> NodeRecord:
     """Reads what ``scontrol -o show node NAME`` prints."""
     state = re.search(r"\bState=(\S+)", text)
     # After who set it and when, further fields may follow: Comment, Extra, InstanceId (slurm, src/api/node_info.c).
-    reason = re.search(r"\bReason=(.*?)(?: \[[^\s@]+@\S+\](?: .*)?)?\s*$", text)
-    flags, why = {*re.findall("[A-Z_]+", state[1] if state else "")}, reason[1] if reason else ""
+    reason = re.search(r"\bReason=(.*?)(?: \[([^\s@]+)@\S+\](?: .*)?)?\s*$", text)
+    flags = {*re.findall("[A-Z_]+", state[1] if state else "")}
+    why, user = (reason[1], reason[2] or "") if reason else ("", "")
     out = flags & {"DRAIN", "FAIL"} or ("DOWN" in flags and why not in ("", NOT_RESPONDING))
-    return NodeRecord(bool(out), why)
+    return NodeRecord(bool(out), why, user)
 
 
 def plain(sentence: str) -> str:
@@ -155,7 +164,7 @@ class OwnDrain:
             return False
         record = parse_record(printed)
         if refusal and record.reason.startswith((OF_PROLOG, OF_BATCH)):
-            record = replace(record, reason=refusal)
+            record = replace(record, reason=refusal, user=OWN_USER)
         match reaction(causes, record):
             case Drain(reason):
                 say(f"draining this node: {reason}")

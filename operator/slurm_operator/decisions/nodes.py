@@ -58,7 +58,8 @@ def is_anothers(node: SlurmNode) -> bool:
     if is_drained(node):
         ours = is_our_drain(node) or is_machine_drain(node) or is_new(node) or is_unfit(node)
         return not (ours or is_refused(node))
-    silent = node.reason in ("", NOT_RESPONDING) or node.reason.startswith(names.REASON_PREFIX)
+    by_us = node.reason.startswith(names.REASON_PREFIX) and node.reason_user in _NODES_OWN
+    silent = node.reason in ("", NOT_RESPONDING) or by_us
     return "DOWN" in node.states and not silent
 
 
