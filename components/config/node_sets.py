@@ -1,7 +1,7 @@
 """Configuration of node sets: groups of equal Slurm nodes, each a pod."""
 
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from components.config.model import Model, setting
 from components.config.network import NodeNetwork
@@ -23,6 +23,7 @@ from components.config.values import (
     cpu_millis,
     duration_seconds,
     memory_mib,
+    nodes_or_percentage,
 )
 
 CPU_WEIGHT = 100
@@ -106,8 +107,11 @@ class JobsOfRemoved(StrEnum):
 class Update(Model):
     """How nodes of a set move to a changed image, root or size of their pods: each when its jobs have ended."""
 
-    max_unavailable: WholeNumber = setting(
-        "Nodes that may be out of service for an update at once.", unit="nodes", default=1, ge=1, le=LARGEST_SET
+    max_unavailable: Annotated[int | str, nodes_or_percentage(LARGEST_SET)] = setting(
+        "Nodes that an update may take out of service at once, or their percentage of the set's wanted size, such as "
+        "25%, rounded up. Nodes that health checks, machines or people hold don't count.",
+        unit="nodes or percent",
+        default=1,
     )
     deadline: Duration | None = setting(
         "How long an update waits for a node's jobs; then they are taken from it, and requeued if they may be. Left "

@@ -25,7 +25,7 @@ class Reactions(Model):
         le=20,
     )
     at_once: WholeNumber = setting(
-        "Nodes of the set that are being restarted or replaced at a time. Those that an update has taken count.",
+        "Nodes of the set that are being restarted or replaced at a time. Those that an update has taken don't count.",
         unit="nodes",
         default=1,
         ge=1,

@@ -20,6 +20,7 @@ _FACTOR: Final[dict[str, int]] = {
 }
 _CPU = re.compile(r"(\d+(?:\.\d{1,3})?)(m?)")
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_PERCENTAGE = re.compile(r"([1-9]\d?|100)%")
 _DURATION = re.compile(r"[1-9]\d*[smh]")
 _SLURM_TIME = re.compile(r"\d+|\d+:[0-5]\d|\d+:[0-5]\d:[0-5]\d|\d+-\d{1,2}(:[0-5]\d(:[0-5]\d)?)?|UNLIMITED")
 _CONTENT_TAG = re.compile(r"(?:[a-z0-9._-]*[._-])?[0-9a-f]{8,64}")
@@ -118,6 +119,18 @@ def _whole_number(value: Any) -> Any:
     if isinstance(value, bool | float):
         raise wrong("a whole number")
     return value
+
+
+def nodes_or_percentage(most: int) -> BeforeValidator:
+    """A check for a number of nodes from 1 to `most`, or a percentage such as 25%."""
+
+    def check(value: Any) -> Any:
+        counts = type(value) is int and 1 <= value <= most
+        if counts or (isinstance(value, str) and _PERCENTAGE.fullmatch(value)):
+            return value
+        raise wrong(f"1 or more nodes, {most} at most, or a percentage from 1% to 100%")
+
+    return BeforeValidator(check)
 
 
 def _image(value: str) -> str:

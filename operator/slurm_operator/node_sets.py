@@ -21,7 +21,7 @@ from slurm_operator.decisions import (
     status,
     updates,
 )
-from slurm_operator.decisions.decide import decide
+from slurm_operator.decisions.decide import Decision, decide
 from slurm_operator.decisions.findings import Finding, Findings
 from slurm_operator.decisions.moves import Move, SetReplicas, TakeJobs
 from slurm_operator.job_listing import JobListing
@@ -70,7 +70,7 @@ class Served:
     waits: Mapping[str, Finding]
     problems: list[Finding]
     hold: str = ""
-    plans: Mapping[str, reactions.Plan] = dataclasses.field(default_factory=dict)
+    decisions: Mapping[str, Decision] = dataclasses.field(default_factory=dict)
 
 
 class NodeSets:
@@ -118,7 +118,7 @@ class NodeSets:
         slurm = await self._look(rest, shown, running, hold, jobs_told=any(each.deleting for each in found))
         problems: list[Finding] = []
         waits: dict[str, Finding] = {}
-        plans: dict[str, reactions.Plan] = {}
+        decisions: dict[str, Decision] = {}
         for each in found:
             body, scale = bodies[each.name], scales[each.name]
             if not each.deleting and each.guard != rest.url:
@@ -127,8 +127,7 @@ class NodeSets:
             if scale is None:
                 continue
             decided = decide(scale, slurm.nodes, slurm.evidence, hold, repairs_held=repairs_held)
-            if decided.plan:
-                plans[each.name] = decided.plan
+            decisions[each.name] = decided
             problems += await self._move(rest, body, decided.moves, slurm.jobs)
             if each.deleting and each.guard is not None:
                 workload = workloads.get(each.stateful_set)
@@ -136,7 +135,7 @@ class NodeSets:
                 waiting = await self.release(body, judged) if isinstance(judged, deletion.Release) else [judged]
                 if waiting:
                     waits[each.name] = waiting[0]
-        return Served(slurm, scales, waits, problems, hold, plans)
+        return Served(slurm, scales, waits, problems, hold, decisions)
 
     async def release(self, body: Object, decided: deletion.Release) -> list[Finding]:
         """Let a NodeSet go; returned is why it could not be."""
@@ -162,7 +161,8 @@ class NodeSets:
         scale = None if found else served.scales[node_set.name]
         if found is None:
             counts, found = status.node_set(node_set, scale, nodes, served.hold)
-        plan = served.plans.get(node_set.name, reactions.Plan(restarts=node_set.restarts))
+        decided = served.decisions.get(node_set.name, Decision([], node_set.updating))
+        plan = decided.plan or reactions.Plan(restarts=node_set.restarts)
         found.moving += [waiting] if waiting else []
         moving, held = machines.findings(scale, nodes) if scale and not isinstance(nodes, Unknown) else ([], [])
         held += plan.findings
@@ -181,6 +181,7 @@ class NodeSets:
             "allocated": counts.allocated,
             "drained": counts.drained,
             "updated": None if scale is None else updates.updated(scale),
+            "updating": sorted(decided.updating) or None,
             "restarts": [report.restart(each) for each in plan.restarts] or None,
             "selector": ",".join(f"{key}={value}" for key, value in labels.items()),
         }

@@ -234,16 +234,24 @@ def node_set(body: Object) -> NodeSet:
         deleting=deleting,
         forced=annotations.get(names.FORCE_ANNOTATION) == "true" or removal.force,
         removal=removal,
-        update=_policy(UpdatePolicy, spec.get("update", {})),
+        update=_update_policy(spec.get("update", {})),
         reactions=_policy(ReactionPolicy, spec.get("reactions", {})),
         restarts=tuple(
             Restart(each["node"], datetime.datetime.fromisoformat(each["at"]), each.get("replace", False))
             for each in body.get("status", {}).get("restarts", [])
         ),
+        updating=frozenset(body.get("status", {}).get("updating", [])),
         approved=frozenset(annotations.get(names.APPROVE_ANNOTATION, "").split(",")),
         declared=int(declared) if declared.isdecimal() and not deleting else None,
         scaled_by=tuple(ownership.writers(body, ("f:spec", "f:replicas"))),
     )
+
+
+def _update_policy(spec: Object) -> UpdatePolicy:
+    room = spec.get("maxUnavailable")
+    if isinstance(room, str):
+        spec = {**spec, "maxUnavailable": 1, "percent": int(room.removesuffix("%"))}
+    return _policy(UpdatePolicy, spec)
 
 
 def _removal_policy(spec: Object) -> RemovalPolicy:

@@ -176,6 +176,11 @@ class Pod:
     tolerations: tuple[Toleration, ...] = ()
     evictable: bool = False
 
+    @property
+    def is_scheduled(self) -> bool:
+        """Whether Kubernetes has found a machine for it."""
+        return bool(self.machine) or self.running
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Workload:
@@ -203,11 +208,19 @@ class Workload:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UpdatePolicy:
-    """How nodes move to a changed template; `deadline_seconds` counts from a node's drain, None waits for ever."""
+    """How nodes move to a changed template; `deadline_seconds` counts from a node's drain, None waits for ever.
+
+    `percent` of the wanted nodes may be out of service for it in place of a number.
+    """
 
     max_unavailable: int = 1
     deadline_seconds: int | None = None
     paused: bool = False
+    percent: int | None = None
+
+    def room(self, wanted: int) -> int:
+        """How many of so many nodes may be out of service at once, rounded up as a DaemonSet's maxUnavailable is."""
+        return self.max_unavailable if self.percent is None else max(1, -(-wanted * self.percent // 100))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -248,6 +261,7 @@ class NodeSet:
 
     `guard` is the slurmrestd that was noted when our finalizer was set; None without the finalizer. `declared` is the
     program's number, None if it leaves that to others; `scaled_by` are those others who wrote the number that counts.
+    `updating` are nodes that an update had taken and that did not work since, as its status remembers.
     """
 
     name: str
@@ -261,6 +275,7 @@ class NodeSet:
     update: UpdatePolicy = dataclasses.field(default_factory=UpdatePolicy)
     reactions: ReactionPolicy = dataclasses.field(default_factory=ReactionPolicy)
     restarts: tuple[Restart, ...] = ()
+    updating: frozenset[str] = frozenset()
     approved: frozenset[str] = frozenset()
     declared: int | None = None
     scaled_by: tuple[str, ...] = ()

@@ -81,10 +81,10 @@ def test_what_somebody_said_of_a_node_outlives_its_pod_and_slurmctlds_restart(cl
         slurm(cluster, f"scontrol update nodename={SECOND} state=resume")
 
 
-def test_slurm_tells_a_nodes_own_drain_from_a_persons_with_the_same_words(cluster: SmallCluster) -> None:
+def test_what_a_node_says_of_itself_is_roots_word_to_slurm(cluster: SmallCluster) -> None:
     words = "pulumi-slurm:jail: it is stale"
     in_its_pod = f"{SCONTROL} update nodename={SECOND} state=drain reason='{words}'"
-    assert cluster.pod(in_its_pod, name=SECOND).returncode == 0
+    cluster.wait("the node is drained", lambda: cluster.pod(in_its_pod, name=SECOND).returncode == 0, SECONDS)
     assert writer(cluster) == "root"
     slurm(cluster, f"scontrol update nodename={SECOND} state=undrain")
 

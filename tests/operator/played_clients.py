@@ -15,7 +15,7 @@ from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.seen import SlurmNode
 from slurm_operator.slurm_rest import SlurmRest
 
-from tests.operator.played_cluster import MAINTENANCE, TOO_LARGE, UNFIT, PlayedCluster
+from tests.operator.played_cluster import BROKEN, MAINTENANCE, TOO_LARGE, UNFIT, PlayedCluster
 
 
 class LeaseFor(lease.Lease):
@@ -100,13 +100,13 @@ class PlayedRest(SlurmRest):
     async def drain(self, name: str, reason: str) -> None:
         record = self.cluster.records[name]
         assert name not in self.cluster.foreign, f"the drain of {name} is another's"
-        own = (UNFIT, TOO_LARGE, names.NEW_REASON, *slurm_nodes.REMOVAL_REASONS)
+        own = (UNFIT, BROKEN, TOO_LARGE, names.NEW_REASON, *slurm_nodes.REMOVAL_REASONS)
         over = {names.UPDATE_REASON: own, names.NEW_REASON: slurm_nodes.OUR_REASONS}
-        over[names.SCALE_IN_REASON] = (names.UPDATE_REASON, UNFIT, TOO_LARGE, names.NEW_REASON)
+        over[names.SCALE_IN_REASON] = (names.UPDATE_REASON, UNFIT, BROKEN, TOO_LARGE, names.NEW_REASON)
         if reason in (names.NEW_REASON, names.SCALE_IN_REASON) and record.reason.startswith(names.NODE_REASON):
             over[reason] = (record.reason,)
         machines = (names.NEW_REASON, *slurm_nodes.OUR_REASONS) if reason.startswith(names.NODE_REASON) else ()
-        machines += (UNFIT,) if reason.endswith("is cordoned") or " is tainted " in reason else ()
+        machines += (UNFIT, BROKEN) if reason.endswith("is cordoned") or " is tainted " in reason else ()
         assert not record.is_held or record.reason in (*over.get(reason, ()), *machines), (
             f"{name} was drained already: {record.reason}"
         )
@@ -123,7 +123,7 @@ class PlayedRest(SlurmRest):
         cluster, pod = self.cluster, self.cluster.pods[name]
         assert name not in cluster.foreign, f"the drain of {name} is another's"
         assert pod.phase == "up", f"{name} is to serve and its pod is {pod.phase}"
-        assert not cluster.is_sick(name), f"{name} is to serve and is unfit"
+        assert not cluster.lacks(name), f"{name} is to serve and is unfit"
         assert not pod.evictable, f"{name} is to serve and its pod may be evicted"
         cluster.records[name].undrain()
 

@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 
 from slurm_operator import names
-from slurm_operator.decisions import records, replicas, updates
+from slurm_operator.decisions import records, replicas
 from slurm_operator.seen import (
     Facts,
     Jobs,
@@ -27,6 +27,8 @@ from slurm_operator.seen import (
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 MOST = 6
 UNFIT = "pulumi-slurm:health gpus: 3 of 4 GPUs answer"
+BROKEN = "pulumi-slurm:jail: it does not start"
+ADMINISTRATOR = "alice"
 TOO_LARGE = "Low RealMemory"
 MAINTENANCE = "maintenance"
 
@@ -128,6 +130,8 @@ class PlayedCluster:
     Attributes:
         is_queue_deep: so many jobs wait that they are not listed.
         foreign: node → reason for which somebody else took it out of service.
+        broken: templates under which no node works.
+        updating: what NodeSet.status remembers of an update.
         reserved: node → the flags that a reservation of it shows now; none if it begins later.
         restarts: what NodeSet.status remembers.
     """
@@ -144,7 +148,9 @@ class PlayedCluster:
         self.reserved: dict[str, frozenset[str]] = {}
         self.memory = 1
         self.hosts = {f"m-{n}": Host() for n in range(2 * MOST)}
+        self.broken: set[int] = set()
         self.restarts: tuple[Restart, ...] = ()
+        self.updating: frozenset[str] = frozenset()
         self.update = UpdatePolicy()
         self.removal = RemovalPolicy()
         self.reactions = ReactionPolicy()
@@ -185,7 +191,12 @@ class PlayedCluster:
             if name not in self.pods:
                 self.pods[name] = Worker(self.another_version(), self.revision, self.now, "", memory=self.memory)
             pod = self.pods[name]
-            pod.machine = pod.machine or next((host for host, each in self.hosts.items() if each.takes_pods), "")
+            pod.machine = pod.machine or self._emptiest()
+
+    def _emptiest(self) -> str:
+        """The machine for a pod; none if nobody takes it."""
+        pods = [pod.machine for pod in self.pods.values()]
+        return min((host for host, each in self.hosts.items() if each.takes_pods), key=pods.count, default="")
 
     def kubectl_drain_goes_on(self) -> None:
         """Pods that may be evicted are, from machines that somebody empties."""
@@ -200,20 +211,20 @@ class PlayedCluster:
         pod, record = self.pods[name], self.records.get(name)
         if pod.phase != "up" or record is None or self.hosts[pod.machine].dead:
             return
-        if (
-            self.is_sick(name)
-            and name not in self.foreign
-            and (not record.drained or record.reason == names.NEW_REASON)
-        ):
-            record.drain(UNFIT, "root", self.now)
-        if not self.is_sick(name) and record.drained and record.reason == UNFIT:
+        why = self.lacks(name)
+        if name in self.foreign:
+            return
+        own = record.drained and record.reason in (UNFIT, BROKEN)
+        if why and record.reason != why and (own or not record.drained or record.reason == names.NEW_REASON):
+            record.drain(why, "root", self.now)
+        if not why and own:
             record.undrain()
 
     def _register(self, name: str) -> None:
         pod = self.pods[name]
         if name not in self.records:
             self.records[name] = Record(self.now, pod.memory)
-            self.records[name].drain(names.NEW_REASON, "root", self.now)
+            self.records[name].drain(names.NEW_REASON, names.SLURM_USER, self.now)
         record = self.records[name]
         record.started, record.refused = self.now, pod.memory < record.memory
         if record.refused and name not in self.foreign:
@@ -260,11 +271,16 @@ class PlayedCluster:
     def is_sick(self, name: str) -> bool:
         return bool(self.pods[name].machine) and self.hosts[self.pods[name].machine].sick
 
+    def lacks(self, name: str) -> str:
+        """What a node would say of itself; empty if it is well."""
+        return UNFIT if self.is_sick(name) else BROKEN * (self.pods[name].revision in self.broken)
+
     def is_unfit_and_idle(self, name: str) -> bool:
         """Whether a running node has drained itself and has no work."""
         record, pod = self.records.get(name), self.pods.get(name)
         is_up = pod is not None and pod.phase == "up" and not self.is_away(pod)
-        return is_up and record is not None and record.reason == UNFIT and all(job.node != name for job in self.jobs)
+        own = record is not None and record.reason == UNFIT and name not in self.foreign
+        return is_up and own and all(job.node != name for job in self.jobs)
 
     def usable(self) -> list[str]:
         """Nodes that take jobs."""
@@ -280,16 +296,19 @@ class PlayedCluster:
         """Whether a node may go."""
         assert not [job for job in self.jobs if job.node == name], f"{name} goes under a job"
 
-    def updating(self, of: list[str]) -> list[str]:
-        """Nodes that are drained for an update."""
-        return [name for name in of if name in self.records and updates.is_updating(self.seen(name))]
+    def is_well_but_for_us(self, name: str) -> bool:
+        """Whether neither a person, nor the node's machine, nor its repair keeps it from work."""
+        pod, record = self.pods.get(name), self.records.get(name)
+        bad = pod is not None and (self.is_sick(name) or self.is_away(pod))
+        by_machine = record is not None and record.reason.startswith(names.NODE_REASON)
+        return not (bad or by_machine or name in self.foreign)
 
     # How the operator sees them.
 
     def scale(self) -> replicas.Scale:
         pods = {
             name: Pod(
-                *(name, "worker", pod.phase == "up" and not self.is_sick(name) and not self.is_away(pod)),
+                *(name, "worker", pod.phase == "up" and not self.lacks(name) and not self.is_away(pod)),
                 running=pod.phase != "starting",
                 terminating=pod.phase == "ending",
                 created=pod.created,
@@ -307,6 +326,7 @@ class PlayedCluster:
             removal=self.removal,
             reactions=self.reactions,
             restarts=self.restarts,
+            updating=self.updating,
             machines={name: _machine(host) for name, host in self.hosts.items()},
             facts=Facts(1, self.memory),
         )

@@ -34,6 +34,10 @@ CLUSTER: dict[str, Any] = {"revision": "r1"}
         ("NodeSet", "cpu", NODE_SET | {"replicas": "two"}, "spec.replicas"),
         ("NodeSet", "cpu", NODE_SET | {"reactions": {"replace": True, "atOnce": 0}}, "spec.reactions.atOnce"),
         ("NodeSet", "cpu", NODE_SET | {"reactions": {"replace": True, "perHour": 0}}, "spec.reactions.perHour"),
+        *(
+            ("NodeSet", "cpu", NODE_SET | {"update": {"maxUnavailable": wrong}}, "spec.update.maxUnavailable")
+            for wrong in (0, -1, 10001, "0%", "150%", "x", "3", "025%")
+        ),
         ("NodeSet", "cpu", NODE_SET | {"statefulSet": "CPU"}, "spec.statefulSet"),
         ("NodeSet", "cpu", NODE_SET | {"removal": {"jobs": "never"}}, "spec.removal.jobs"),
         ("NodeSet", "cpu", NODE_SET | {"removal": {"jobs": "deadline"}}, "deadlineSeconds belongs to jobs deadline"),
@@ -86,6 +90,12 @@ def test_defaults_are_the_fixed_names(empty: World) -> None:
         "restDeployment": "slurm-rest",
         "login": "slurm-login",
     }
+
+
+@pytest.mark.parametrize("room", [1, 10000, "1%", "25%", "100%"])
+def test_an_update_may_take_a_number_or_a_percentage_of_nodes(empty: World, room: int | str) -> None:
+    made = empty.create("nodesets", custom("NodeSet", "cpu", NODE_SET | {"update": {"maxUnavailable": room}}))
+    assert made["spec"]["update"]["maxUnavailable"] == room
 
 
 def test_a_node_set_can_be_scaled_by_number(empty: World) -> None:
@@ -149,5 +159,5 @@ def test_an_older_program_takes_nothing_from_a_crd_and_is_told_so(admin: Admin) 
 
     for crd in crds:
         words = until(functools.partial(answer, crd, None), "the policy is in force", 60)
-        assert "this is edition 0 of the CRD, and a newer release of the program has brought edition 3" in words
+        assert "this is edition 0 of the CRD, and a newer release of the program has brought edition 4" in words
         assert answer(crd, "3") == answer(crd, "10") == ""

@@ -31,12 +31,20 @@ from slurm_operator.kubernetes_api import KubernetesError
 from slurm_operator.seen import ReactionPolicy, RemovalPolicy, Restart, UpdatePolicy
 
 from tests.operator.played_clients import LeaseFor, PlayedApi, PlayedRest, finished
-from tests.operator.played_cluster import MOST, UNFIT, WITH_PROCESSES, Host, Job, PlayedCluster
+from tests.operator.played_cluster import (
+    ADMINISTRATOR,
+    MOST,
+    UNFIT,
+    WITH_PROCESSES,
+    Host,
+    Job,
+    PlayedCluster,
+)
 
 LEAST_STEPS = 10_000
 DAY = datetime.timedelta(days=1)
 ORDINALS = st.integers(0, MOST - 1)
-REASONS = st.sampled_from(["bad disk", names.SCALE_IN_REASON, names.UPDATE_REASON])
+REASONS = st.sampled_from(["bad disk", names.SCALE_IN_REASON, names.UPDATE_REASON, names.NEW_REASON, UNFIT])
 DEADLINES = st.sampled_from([None, None, 0, 300])
 REACTIONS = ReactionPolicy(restart=True, after_seconds=60, attempts=2, at_once=1, per_hour=2, breaker_percent=60)
 
@@ -54,20 +62,23 @@ class Model(stateful.RuleBasedStateMachine):
         self.api, self.rest = PlayedApi(self.cluster), PlayedRest(self.cluster)
         self.hold = ""
         self.done: list[Restart] = []
+        self.taken: set[str] = set()
+        """Nodes that an update took out of service, and that have not worked since."""
         self.told: tuple[Finding, ...] = ()
 
     @stateful.initialize(
         size=st.integers(1, MOST),
-        room=st.integers(1, 3),
+        room=st.sampled_from([1, 2, 3, "25%", "60%"]),
         update=DEADLINES,
         removal=DEADLINES,
         rungs=st.sampled_from([(True, False), (True, True), (False, True)]),
     )
     def a_set_runs(
-        self, size: int, room: int, update: int | None, removal: int | None, rungs: tuple[bool, bool]
+        self, size: int, room: int | str, update: int | None, removal: int | None, rungs: tuple[bool, bool]
     ) -> None:
         self.cluster.reactions = dataclasses.replace(REACTIONS, restart=rungs[0], replace=rungs[1])
-        self.cluster.update = UpdatePolicy(room, update)
+        percent = int(room.removesuffix("%")) if isinstance(room, str) else None
+        self.cluster.update = UpdatePolicy(1 if isinstance(room, str) else room, update, percent=percent)
         self.cluster.removal = RemovalPolicy(removal)
         self.cluster.run(size)
 
@@ -80,6 +91,11 @@ class Model(stateful.RuleBasedStateMachine):
     @stateful.rule(by=st.sampled_from([-1, 1]))
     def change_the_template(self, by: int) -> None:
         self.cluster.revision = max(0, self.cluster.revision + by)
+
+    @stateful.rule()
+    def change_the_template_to_one_that_does_not_work(self) -> None:
+        self.cluster.revision += 1
+        self.cluster.broken.add(self.cluster.revision)
 
     @stateful.rule(paused=st.booleans(), hold=st.sampled_from(["", "pulumi up is under way"]))
     def pause_or_go_on(self, paused: bool, hold: str) -> None:
@@ -179,7 +195,7 @@ class Model(stateful.RuleBasedStateMachine):
     def an_administrator_drains(self, ordinal: int, reason: str) -> None:
         name = f"cpu-{ordinal}"
         if name in self.cluster.records:
-            self.cluster.records[name].drain(reason, "root", self.cluster.now)
+            self.cluster.records[name].drain(reason, ADMINISTRATOR, self.cluster.now)
             self.cluster.foreign[name] = reason
 
     @stateful.rule(ordinal=ORDINALS)
@@ -187,7 +203,7 @@ class Model(stateful.RuleBasedStateMachine):
         name = f"cpu-{ordinal}"
         if name in self.cluster.records:
             record = self.cluster.records[name]
-            record.drain("rma-123", "root", self.cluster.now)
+            record.drain("rma-123", ADMINISTRATOR, self.cluster.now)
             record.drained, record.failing = False, True
             self.cluster.foreign[name] = "rma-123"
 
@@ -197,7 +213,7 @@ class Model(stateful.RuleBasedStateMachine):
         name = f"cpu-{ordinal}"
         if name in self.cluster.records:
             record = self.cluster.records[name]
-            record.base, record.reason, record.user = "DOWN", "bad DIMM", "root"
+            record.base, record.reason, record.user = "DOWN", "bad DIMM", ADMINISTRATOR
             self.cluster.foreign[name] = "bad DIMM"
             self.cluster.jobs = [job for job in self.cluster.jobs if job.node != name]
 
@@ -320,6 +336,7 @@ class Model(stateful.RuleBasedStateMachine):
         away = sorted(lately & {*scale.members()} - {*cluster.working()})
         assert not noted or len(away) <= cluster.reactions.at_once, f"too many under repair at once: {away}"
         unfit = [name for name in scale.members() if name in listing and listing[name].reason == UNFIT]
+        unfit = [name for name in unfit if name not in cluster.foreign]
         shared = len(unfit) > 1 and len(unfit) * 100 > cluster.reactions.breaker_percent * len(scale.members())
         assert not (noted and shared), f"{noted} are repaired while {unfit} are unfit together"
         for each in noted:
@@ -330,7 +347,7 @@ class Model(stateful.RuleBasedStateMachine):
             for decided in decision.moves:
                 self.carry_out(decided, ours, scale)
             ours.check()
-            cluster.restarts = plan.restarts
+            cluster.restarts, cluster.updating = plan.restarts, decision.updating
         except (lease.NotLeading, KubernetesError):
             pass  # The next pass decides anew.
         cluster.now += datetime.timedelta(seconds=2)
@@ -344,8 +361,15 @@ class Model(stateful.RuleBasedStateMachine):
             self.done.append(noted[-1])
         done = finished(actions.move(self.api, self.rest, ours, decided))
         if done and isinstance(decided, Drain) and decided.reason == names.UPDATE_REASON:
-            updating = self.cluster.updating(scale.members())
-            assert len(updating) <= self.cluster.update.max_unavailable, f"too many at once: {updating}"
+            pod = self.cluster.pods.get(decided.node)
+            self.taken |= {decided.node} if pod and pod.machine else set()
+            self.what_works_again_is_taken_no_more()
+            out = [name for name in self.taken if self.cluster.is_well_but_for_us(name)]
+            assert len(out) <= scale.update.room(scale.wanted), f"too many at once: {out}"
+
+    @stateful.invariant()
+    def what_works_again_is_taken_no_more(self) -> None:
+        self.taken &= {*self.cluster.scale().members()} - {*self.cluster.working()} - self.cluster.foreign.keys()
 
     def the_ladder_is_climbed(self, noted: Restart, restarts: tuple[Restart, ...]) -> None:
         """Restarts first, so many as the policy has; then one other machine; then nothing for the rest of a day."""
@@ -372,7 +396,7 @@ class Model(stateful.RuleBasedStateMachine):
         Model.steps += 1
         for record, reason in ((self.cluster.records[name], reason) for name, reason in self.cluster.foreign.items()):
             assert record.is_held or record.base == "DOWN"
-            assert (record.reason, record.user) == (reason, "root")
+            assert (record.reason, record.user) == (reason, ADMINISTRATOR)
 
     @stateful.invariant()
     def no_node_serves_while_it_is_removed(self) -> None:
@@ -395,8 +419,10 @@ class Model(stateful.RuleBasedStateMachine):
         cluster, self.hold = self.cluster, ""
         cluster.jobs.clear()
         cluster.reserved.clear()
-        cluster.hosts = {name: Host() for name in cluster.hosts}
+        cluster.broken.clear()
         cluster.update = dataclasses.replace(cluster.update, paused=False)
+        self.one_bad_machine_holds_up_no_other()
+        cluster.hosts = {name: Host() for name in cluster.hosts}
         for name in [name for name, reason in cluster.foreign.items() if reason.startswith(names.REASON_PREFIX)]:
             del cluster.foreign[name]
             cluster.records[name].undrain()
@@ -419,6 +445,18 @@ class Model(stateful.RuleBasedStateMachine):
         assert set(sizes.values()) <= {cluster.memory}, f"of another size than {cluster.memory}: {sizes}"
         drained = {name: cluster.records[name] for name in ours if cluster.records[name].is_held}
         assert not drained, f"still drained: {drained}"
+
+    def one_bad_machine_holds_up_no_other(self) -> None:
+        """With one bad machine, on which there is one node at most, all others move to the newest template."""
+        cluster = self.cluster
+        bad = next((name for name, host in cluster.hosts.items() if host.sick or not host.takes_pods), "")
+        if not bad or sum(pod.machine == bad for pod in cluster.pods.values()) > 1:
+            return
+        cluster.hosts = {name: host if name == bad else Host() for name, host in cluster.hosts.items()}
+        self.all_settles()
+        well = [name for name in cluster.scale().members() if cluster.pods[name].machine != bad]
+        old = [name for name in well if cluster.pods[name].revision != cluster.revision]
+        assert not [name for name in old if name not in cluster.foreign], f"{bad} holds up {old}"
 
     def all_settles(self) -> None:
         """Passes and Kubernetes' steps, until nothing has more to do."""

@@ -15,6 +15,7 @@ from slurm_operator.decisions import machines, moves, reactions, records, replic
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.seen import Evidence, Named, Nodes, SlurmNode
 
+from tests.operator.played_cluster import ADMINISTRATOR
 from tests.operator.test_model import Model
 
 REAL_MOVE, REAL_UPDATES = actions.move, updates.moves
@@ -27,10 +28,27 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 def updates_ignore_their_budget(patch: pytest.MonkeyPatch) -> None:
     def generous(scale: replicas.Scale, *rest: Any) -> list[moves.Move]:
         return REAL_UPDATES(
-            dataclasses.replace(scale, update=dataclasses.replace(scale.update, max_unavailable=9)), *rest
+            dataclasses.replace(scale, update=dataclasses.replace(scale.update, max_unavailable=9, percent=None)), *rest
         )
 
     patch.setattr(updates, "moves", generous)
+
+
+def updates_forget_what_came_back_and_does_not_work(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(updates, "_is_taken", lambda _, __, node: node is not None and updates.is_updating(node))
+
+
+def a_bad_machine_takes_an_updates_slot(patch: pytest.MonkeyPatch) -> None:
+    def all_that_are_away(scale: replicas.Scale, nodes: Nodes) -> frozenset[str]:
+        return frozenset(
+            name for name in scale.members() if name not in nodes or not slurm_nodes.is_usable(nodes[name])
+        )
+
+    patch.setattr(updates, "holding_slots", all_that_are_away)
+
+
+def anybody_may_call_a_node_unfit(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(slurm_nodes, "_NODES_OWN", slurm_nodes._NODES_OWN | {ADMINISTRATOR})
 
 
 def repairs_ignore_their_budget(patch: pytest.MonkeyPatch) -> None:
@@ -143,6 +161,9 @@ def records_never_go_for_another_size(patch: pytest.MonkeyPatch) -> None:
     "spoil",
     [
         updates_ignore_their_budget,
+        updates_forget_what_came_back_and_does_not_work,
+        a_bad_machine_takes_an_updates_slot,
+        anybody_may_call_a_node_unfit,
         repairs_ignore_their_budget,
         nobody_looks_at_who_drained,
         a_drain_is_lifted_without_another_look,

@@ -50,19 +50,22 @@ def test_a_changed_template_rolls_and_spares_the_running_job(running_operator: W
     assert "deleted the idle pod cpu-1: a new one has the current template" in told
 
 
-def test_as_many_nodes_as_may_be_away_are_drained_together(running_operator: World) -> None:
+@pytest.mark.parametrize("room", [2, "100%"])
+def test_as_many_nodes_as_may_be_away_are_drained_together(running_operator: World, room: int | str) -> None:
     world = running_operator
     world.wait("Available", "True")
     jobs = [world.slurm.run_job(name) for name in ("cpu-0", "cpu-1")]
-    world.patch("nodesets", "cpu", {"spec": {"update": {"maxUnavailable": 2}}})
+    world.patch("nodesets", "cpu", {"spec": {"update": {"maxUnavailable": room}}})
     change_template(world, "newer")
     both = ("cpu-0", "cpu-1")
     until(lambda: all("DRAIN" in world.slurm.nodes[name]["state"] for name in both), "both are drained at once")
     assert images(world) == ["none", "none"]
+    until(lambda: status(world).get("updating") == [*both], "what was taken is remembered")
     for job in jobs:
         world.slurm.end_job(job)
     until(lambda: images(world) == ["newer", "newer"], "both move")
     until(lambda: status(world)["updated"] == 2, "and it is told")
+    until(lambda: "updating" not in status(world), "both work again")
     assert world.slurm.killed == []
 
 

@@ -7,6 +7,7 @@ import datetime
 from typing import Any
 
 import pytest
+from slurm_operator import observe
 from slurm_operator.decisions import daemons, replicas, status, updates
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.findings import Finding, Findings
@@ -56,6 +57,11 @@ def decide(
     return updates.moves(size, listing, Evidence(listing, tuple(jobs or [])), hold)
 
 
+def remembering(size: replicas.Scale, *names: str) -> replicas.Scale:
+    """The same set when an update was seen to take those nodes, which did not work since."""
+    return dataclasses.replace(size, updating=frozenset(names))
+
+
 def restarted(name: str) -> DeletePod:
     return DeletePod(name, "7", Purpose.UPDATE, "a new one has the current template")
 
@@ -73,10 +79,10 @@ def test_a_set_of_the_newest_template_is_left_alone() -> None:
     assert not updates.needs_evidence(current, {"cpu-0": node("cpu-0")})
 
 
-def test_a_repair_that_was_noted_takes_room() -> None:
+def test_a_repair_that_was_noted_takes_no_room_and_brings_the_template() -> None:
     noted = dataclasses.replace(scale([pod("cpu-0"), pod("cpu-1")]), restarts=(Restart("cpu-1", NOW),))
     unfit = node("cpu-1", "IDLE", "DRAIN", reason="pulumi-slurm:health gpus: 3 of 4", reason_user="root")
-    assert decide(noted, [node("cpu-0"), unfit]) == []
+    assert decide(noted, [node("cpu-0"), unfit]) == [Drain("cpu-0", REASON)]
 
 
 def test_as_long_as_the_newest_template_is_unknown_nothing_moves() -> None:
@@ -89,6 +95,105 @@ def test_as_many_nodes_are_drained_as_may_be_out_of_service() -> None:
     assert decide(three(), ALL_IDLE) == [Drain("cpu-2", REASON)]
     assert decide(three(max_unavailable=2), ALL_IDLE) == [Drain("cpu-2", REASON), Drain("cpu-1", REASON)]
     assert decide(three(max_unavailable=9), ALL_IDLE) == [Drain(f"cpu-{n}", REASON) for n in (2, 1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("percent", "size", "room"), [(25, 10, 3), (25, 8, 2), (1, 3, 1), (34, 3, 2), (100, 3, 3), (7, 10_000, 700)]
+)
+def test_a_percentage_is_one_of_the_wanted_nodes_rounded_up(percent: int, size: int, room: int) -> None:
+    pods = [pod(f"cpu-{n}") for n in range(size)]
+    found = decide(scale(pods, percent=percent), [node(each.name) for each in pods])
+    assert len(found) == room
+
+
+def test_a_percentage_is_read_from_the_resource() -> None:
+    spec = {"cluster": "test", "statefulSet": "cpu", "update": {"maxUnavailable": "25%", "paused": True}}
+    body = {"metadata": {"name": "cpu"}, "spec": spec, "status": {"updating": ["cpu-1"]}}
+    read = observe.node_set(body)
+    assert read.update == UpdatePolicy(percent=25, paused=True)
+    assert read.updating == {"cpu-1"}
+    assert observe.node_set({**body, "spec": {**spec, "update": {"maxUnavailable": 3}}}).update == UpdatePolicy(3)
+
+
+UNFIT = {"reason": "pulumi-slurm:health gpus: 3 of 4", "reason_user": "root"}
+BY_MACHINE = {"reason": "pulumi-slurm:node k8s-2 is tainted a", "reason_user": "slurm"}
+LOST = Machine(away_since=NOW - datetime.timedelta(hours=1))
+
+
+@pytest.mark.parametrize(
+    ("bad", "seen", "memory"),
+    [
+        (pod("cpu-2", NEW), node("cpu-2", "IDLE", "DRAIN", **UNFIT), []),
+        (pod("cpu-2", NEW), node("cpu-2", "IDLE", "DRAIN", **UNFIT), ["cpu-2"]),
+        (pod("cpu-2", NEW), node("cpu-2", "IDLE", "DRAIN", reason="pulumi-slurm:jail: x", reason_user="root"), []),
+        (pod("cpu-2", NEW), node("cpu-2", "IDLE", "DRAIN", **BY_MACHINE), ["cpu-2"]),
+        (pod("cpu-2", NEW), node("cpu-2", "IDLE", "DRAIN", reason="bad disk", reason_user="alice"), ["cpu-2"]),
+        (pod("cpu-2", NEW), node("cpu-2", "DOWN"), []),
+        (pod("cpu-2", NEW, ready=False, running=False), None, []),
+        (pod("cpu-2", machine="k8s-2", ready=False), updating("cpu-2", "DOWN"), ["cpu-2"]),
+        (pod("cpu-2", NEW, machine="k8s-2", ready=False), node("cpu-2", "DOWN"), ["cpu-2"]),
+        (pod("cpu-2", machine="k8s-2", ready=False), node("cpu-2", "DOWN", reason="Not responding"), []),
+    ],
+    ids=[
+        *("unfit", "its machine is at fault", "its jail fails later", "its machine is emptied", "drained by somebody"),
+        *("down later", "never scheduled", "drained and lost", "updated and lost", "lost"),
+    ],
+)
+def test_what_an_update_has_not_taken_or_does_not_keep_out_holds_up_no_other(
+    bad: Pod, seen: SlurmNode | None, memory: list[str]
+) -> None:
+    size = remembering(scale([pod("cpu-0"), pod("cpu-1"), bad]), *memory)
+    size = dataclasses.replace(size, machines={"k8s-2": LOST})
+    there = [node("cpu-0"), node("cpu-1"), *([seen] if seen else [])]
+    assert [move for move in decide(size, there) if isinstance(move, Drain)] == [Drain("cpu-1", REASON)]
+
+
+def test_nodes_that_break_together_under_a_new_template_hold_their_slots() -> None:
+    pods = [pod("cpu-0"), *(pod(f"cpu-{n}", NEW) for n in (1, 2))]
+    size = remembering(scale(pods), "cpu-1", "cpu-2")
+    assert decide(size, [node("cpu-0"), *(node(f"cpu-{n}", "IDLE", "DRAIN", **UNFIT) for n in (1, 2))]) == []
+
+
+def test_a_pod_that_the_update_deleted_and_that_finds_no_machine_holds_its_slot() -> None:
+    pending = pod("cpu-2", NEW, ready=False, running=False)
+    size = scale([pod("cpu-0"), pod("cpu-1"), pending])
+    assert decide(remembering(size, "cpu-2"), [*ALL_IDLE[:2], updating("cpu-2", "DOWN")]) == []
+    assert decide(remembering(size, "cpu-2"), ALL_IDLE[:2]) == [], "its record went, for it had another size"
+
+
+def test_a_pod_without_a_machine_moves_to_the_template_beside_the_others() -> None:
+    size = scale([pod("cpu-0"), pod("cpu-1"), pod("cpu-2", ready=False, running=False)])
+    found = decide(size, [*ALL_IDLE[:2], node("cpu-2", "DOWN", reason="Not responding", reason_user="slurm")])
+    assert found == [Drain("cpu-2", REASON), Drain("cpu-1", REASON)]
+    assert updates.begun(size, found) == {"cpu-1"}
+
+
+def test_a_node_is_taken_from_its_drain_until_it_works() -> None:
+    def taken(there: Pod, *seen: SlurmNode, before: bool = True) -> bool:
+        size = remembering(scale([there]), *["cpu-0"] * before)
+        return updates.taken(size, {each.name: each for each in seen}) == {"cpu-0"}
+
+    new = node("cpu-0", "IDLE", "DRAIN", reason="pulumi-slurm:new", reason_user="slurm")
+    broken = node("cpu-0", "IDLE", "DRAIN", reason="pulumi-slurm:jail: x", reason_user="root")
+    assert not taken(pod("cpu-0"), node("cpu-0"), before=False)
+    assert taken(pod("cpu-0"), updating("cpu-0"), before=False)
+    assert taken(pod("cpu-0", NEW, ready=False, running=False))
+    assert taken(pod("cpu-0", NEW, ready=False), new)
+    assert taken(pod("cpu-0", NEW, ready=False), broken)
+    assert taken(pod("cpu-0", NEW, ready=False), node("cpu-0"))
+    assert not taken(pod("cpu-0", NEW), node("cpu-0"))
+    assert not taken(pod("cpu-0", NEW, ready=False), broken, before=False)
+
+
+def test_whom_an_update_passes_by_is_told() -> None:
+    pending = pod("cpu-1", ready=False, running=False, trouble="Unschedulable: 0/9 nodes are available")
+    size = scale([pod("cpu-0"), pending, pod("cpu-2", machine="k8s-2", ready=False)])
+    size = dataclasses.replace(size, machines={"k8s-2": LOST})
+    said = "cpu-1 (Pending: Unschedulable: 0/9 nodes are available), cpu-2 (k8s-2 is lost)"
+    told = Finding("UpdatePassesBy", f"node set cpu: the update passes by {said} and goes on with the others")
+    assert judge(size, [node("cpu-0"), node("cpu-2", "DOWN")])[1].moving[1] == told
+    paused = dataclasses.replace(size, update=UpdatePolicy(paused=True))
+    assert told not in judge(paused, [node("cpu-0"), node("cpu-2", "DOWN")])[1].moving
 
 
 def test_idle_nodes_move_before_those_with_work() -> None:
@@ -144,17 +249,18 @@ def test_a_node_that_somebody_drained_keeps_pod_and_drain_and_holds_up_no_other(
 )
 def test_the_next_node_waits_until_the_one_before_works(there: list[Pod], record: list[SlurmNode]) -> None:
     size = scale([pod("cpu-0"), pod("cpu-1"), *there], current=3)
-    assert decide(size, [node("cpu-0"), node("cpu-1"), *record]) == []
+    assert decide(remembering(size, "cpu-2"), [node("cpu-0"), node("cpu-1"), *record]) == []
 
 
 def test_the_next_node_moves_when_the_one_before_works() -> None:
-    size = scale([pod("cpu-0"), pod("cpu-1"), pod("cpu-2", NEW)])
+    size = remembering(scale([pod("cpu-0"), pod("cpu-1"), pod("cpu-2", NEW)]), "cpu-2")
+    assert not updates.taken(size, {each.name: each for each in ALL_IDLE})
     assert decide(size, ALL_IDLE) == [Drain("cpu-1", REASON)]
 
 
 def test_a_broken_template_that_is_repaired_replaces_the_pods_that_never_came_up() -> None:
     broken = pod("cpu-1", "cpu-broken", ready=False, running=False)
-    size = scale([pod("cpu-0", "cpu-broken"), broken])
+    size = remembering(scale([pod("cpu-0", "cpu-broken"), broken]), "cpu-1")
     assert updates.needs_evidence(size, {"cpu-0": node("cpu-0")})
     assert decide(size, [node("cpu-0")]) == [restarted("cpu-1")]
 

@@ -417,7 +417,15 @@ BAD: list[tuple[str, Any, str]] = [
         {"deadline": "1h"},
         "nodeSets[0].removal.deadline: got '1h'; want a duration such as 24h wi",
     ),
-    ("nodeSets.0.update", {"maxUnavailable": 0}, "nodeSets[0].update.maxUnavailable: got 0; want 1 or more"),
+    *(
+        (
+            "nodeSets.0.update",
+            {"maxUnavailable": got},
+            f"nodeSets[0].update.maxUnavailable: got {got!r}; want 1 or more nodes, 10000 at most, or a percentage",
+        )
+        for got in (0, -1, 10001, "0%", "150%", "-5%", "x", "3", "2.5%", 1.5)
+    ),
+    ("nodeSets.0.update", {"maxUnavailable": True}, "nodeSets[0].update.maxUnavailable: got true; want 1 or more"),
     ("nodeSets.0.update", {"deadline": "a day"}, "nodeSets[0].update.deadline: got 'a day'; want a duration such as"),
     ("accounting.retention", {"jobs": "0days"}, "want a number of hours, days or months"),
     ("accounting.enforce", ["everything"], "pulumi-slurm:accounting.enforce[0]: got 'everything'; want one of 'assoc"),

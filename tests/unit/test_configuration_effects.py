@@ -288,6 +288,7 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
         "cdcdcdcdcdcdcdcd",
     ),
     ("nodeSets.0.update.maxUnavailable", 3, update("maxUnavailable"), 3),
+    ("nodeSets.0.update.maxUnavailable", "25%", update("maxUnavailable"), "25%"),
     ("nodeSets.0.update.deadline", "12h", update("deadlineSeconds"), 43200),
     ("nodeSets.0.update.paused", True, update("paused"), True),
     ("nodeSets.0.removal.jobs", "force", removal("jobs"), "force"),

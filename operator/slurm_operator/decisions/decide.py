@@ -11,9 +11,13 @@ from slurm_operator.seen import Evidence, Nodes, Unknown
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do, in that order, and the repairs that are part of it; None as long as Slurm can't be seen."""
+    """What to do, in that order, and the repairs that are part of it; None as long as Slurm can't be seen.
+
+    `updating` is to be remembered of the update: the nodes that it has taken and that have not worked since.
+    """
 
     moves: list[Move]
+    updating: frozenset[str]
     plan: reactions.Plan | None = None
 
 
@@ -35,14 +39,16 @@ def decide(
         repairs_held: whether that holds up repairs, too; else pods of the current template are repaired.
     """
     if isinstance(nodes, Unknown):
-        return Decision([*replicas.moves_unseen(scale)])
+        return Decision([*replicas.moves_unseen(scale)], scale.updating)
     repairable = scale if repairs_held else updates.without_outdated(scale)
     plan = reactions.plan(repairable, nodes, evidence, hold if repairs_held else "")
+    update = updates.moves(scale, nodes, evidence, hold)
     found: list[Move] = [
         *replicas.moves(scale, nodes, evidence),
-        *updates.moves(scale, nodes, evidence, hold),
+        *update,
         *machines.moves(scale, nodes, evidence),
         *records.moves(scale, evidence),
         *plan.moves,
     ]
-    return Decision(without_conflicts(machines.without_early_undrains(scale, found)), plan)
+    moves = without_conflicts(machines.without_early_undrains(scale, found))
+    return Decision(moves, updates.taken(scale, nodes) | updates.begun(scale, update), plan)

@@ -18,8 +18,6 @@ from slurm_operator.decisions.moves import Comment, Drain, Move, SetEvictable, U
 from slurm_operator.decisions.replicas import Scale, free_to_leave
 from slurm_operator.seen import Evidence, Nodes, Pod, Taint
 
-_PATIENCE = datetime.timedelta(minutes=1)
-"""A new machine may be unknown to our watch for a moment after a pod was given to it."""
 _LIFECYCLE = "node.kubernetes.io/"
 """Kubernetes' own taints begin so; but for one they repeat what the node's fields tell."""
 FENCED = "node.kubernetes.io/out-of-service"
@@ -50,8 +48,7 @@ def case(scale: Scale, name: str) -> tuple[Case, str]:
     if not pod.machine:
         return Case.WELL, ""
     if machine is None:
-        known = scale.machines is not None and (pod.created or scale.now) < scale.now - _PATIENCE
-        return (Case.GONE, f"{pod.machine} is gone") if known else (Case.UNKNOWN, "")
+        return (Case.GONE, f"{pod.machine} is gone") if scale.is_lost(name) else (Case.UNKNOWN, "")
     if machine.cordoned:
         return Case.CORDONED, f"{pod.machine} is cordoned"
     if hostile := [taint.key for taint in machine.taints if _empties(taint) and not _is_tolerated(taint, pod)]:

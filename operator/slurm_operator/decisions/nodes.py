@@ -102,6 +102,11 @@ def is_unfit(node: SlurmNode) -> bool:
     return _may_be_ours(node) and node.reason.startswith(names.UNFIT_REASONS) and node.reason_user in _NODES_OWN
 
 
+def is_at_fault(node: SlurmNode) -> bool:
+    """Whether the node drained itself for its machine's sake."""
+    return is_unfit(node) and node.reason.startswith(names.HARDWARE_REASONS)
+
+
 def is_refused(node: SlurmNode) -> bool:
     """Whether Slurm itself drained the node, since its slurmd has less than the record promises."""
     by_slurm = node.reason_user == names.SLURM_USER and not node.reason.startswith(names.REASON_PREFIX)

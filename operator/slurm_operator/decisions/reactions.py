@@ -16,7 +16,7 @@ import enum
 from collections.abc import Sequence
 
 from slurm_operator import names
-from slurm_operator.decisions import machines, updates
+from slurm_operator.decisions import machines
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.findings import Finding
 from slurm_operator.decisions.moves import DeletePod, Purpose
@@ -112,7 +112,7 @@ def plan(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "") 
         chosen, later = [], []
     noted = (Restart(name, scale.now, replace=rungs[name] is Rung.REPLACE) for name in chosen)
     after = dataclasses.replace(scale, restarts=(*scale.restarts, *noted))
-    findings += [_waits(after, later, _out_of_service(after, nodes))] if later else []
+    findings += [_waits(after, later, sorted(_taken(after, nodes)))] if later else []
     return Plan(tuple(_moves(scale, nodes, evidence)), after.restarts, tuple(findings))
 
 
@@ -153,7 +153,7 @@ def _tried(scale: Scale, node: SlurmNode) -> list[bool]:
 
 def _may_be_replaced(scale: Scale, node: SlurmNode) -> bool:
     """Whether another machine would help, and the one that the pod is on is known."""
-    at_fault = cause(node) is Cause.MACHINE or node.reason.startswith(names.HARDWARE_REASONS)
+    at_fault = cause(node) is Cause.MACHINE or slurm_nodes.is_at_fault(node)
     return scale.reactions.replace and at_fault and scale.machine(node.name) is not None
 
 
@@ -193,14 +193,8 @@ def _is_due(scale: Scale, node: SlurmNode) -> bool:
 
 def _room(scale: Scale, nodes: Nodes) -> int:
     """How many more repairs the budgets allow now."""
-    at_once = scale.reactions.at_once - len(_out_of_service(scale, nodes))
+    at_once = scale.reactions.at_once - len(_taken(scale, nodes))
     return max(0, min(at_once, scale.reactions.per_hour - len(_within_the_hour(scale))))
-
-
-def _out_of_service(scale: Scale, nodes: Nodes) -> list[str]:
-    """Nodes that a repair or an update has taken."""
-    taken = _taken(scale, nodes)
-    return [name for name in scale.members() if name in taken or (name in nodes and updates.is_updating(nodes[name]))]
 
 
 def _taken(scale: Scale, nodes: Nodes) -> frozenset[str]:

@@ -30,6 +30,8 @@ from slurm_operator.seen import (
     UpdatePolicy,
 )
 
+MACHINE_PATIENCE = datetime.timedelta(minutes=1)
+"""A new machine may be unknown to our watch for a moment after a pod was given to it."""
 UNREGISTERED_PATIENCE = datetime.timedelta(minutes=5)
 """A running pod that never registers may be removed after this; younger, it may be about to take its first job."""
 
@@ -39,7 +41,8 @@ class Scale:
     """A node set's wanted size, its StatefulSet's size and newest template, and the pods that there are.
 
     `machines` are those of its pods that exist; None if nobody knows. `ending`: the set is being deleted. `facts`: the
-    size that its newest template declares for a node.
+    size that its newest template declares for a node. `updating`: nodes that an update was seen to have taken and that
+    did not work since.
     """
 
     stateful_set: str
@@ -53,6 +56,7 @@ class Scale:
     update: UpdatePolicy = dataclasses.field(default_factory=UpdatePolicy)
     reactions: ReactionPolicy = dataclasses.field(default_factory=ReactionPolicy)
     restarts: tuple[Restart, ...] = ()
+    updating: frozenset[str] = frozenset()
     approved: frozenset[str] = frozenset()
     machines: Machines | None = None
     ending: bool = False
@@ -67,6 +71,16 @@ class Scale:
     def machine(self, name: str) -> Machine | None:
         """The Kubernetes node of a pod, None if it is unknown or gone."""
         return (self.machines or {}).get(self.pods[name].machine)
+
+    def is_lost(self, name: str) -> bool:
+        """Whether a pod's machine was deleted, or is not ready and had its time to come back."""
+        pod, machine = self.pods.get(name), self.machine(name) if name in self.pods else None
+        if pod is None or not pod.machine or self.machines is None:
+            return False
+        if machine is None:
+            return (pod.created or self.now) < self.now - MACHINE_PATIENCE
+        patience = datetime.timedelta(seconds=self.reactions.after_seconds)
+        return machine.away_since is not None and self.now - machine.away_since >= patience
 
     def have_one_cause(self, failed: int, of: int) -> bool:
         """Whether so many fail together that the policy's breaker opens: what they share is to be looked for."""

@@ -54,6 +54,7 @@ def scale(
         update=node_set.update,
         reactions=node_set.reactions,
         restarts=node_set.restarts,
+        updating=node_set.updating,
         approved=node_set.approved,
         machines=machines,
         ending=node_set.deleting,

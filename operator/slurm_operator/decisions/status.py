@@ -64,7 +64,7 @@ def node_set(
         found.moving.append(Finding("NodesKept", waits))
     outdated = updates.outdated(scale)
     if outdated and not wanted.deleting:
-        found.moving.append(_updating(wanted, scale, nodes, outdated, hold))
+        found.moving += [_updating(wanted, scale, nodes, outdated, hold), *updates.findings(scale, nodes)]
     waiting = [
         name
         for name in members
@@ -73,7 +73,7 @@ def node_set(
     if waiting:
         message = f"node set {wanted.name}: {shown(waiting, _SHOWN)} not yet registered and usable"
         message += _why(scale.pods[name] for name in waiting if name in scale.pods)
-        if not outdated or len(waiting) > scale.update.max_unavailable:
+        if not outdated or len(waiting) > scale.update.room(scale.wanted):
             found.blocking.append(Finding("NodesNotReady", message))
         found.moving.append(Finding("NodesStarting", message))
     down = [nodes[name] for name in members if standings[name] is slurm_nodes.Standing.DOWN]
@@ -111,6 +111,9 @@ def _updating(wanted: NodeSet, scale: replicas.Scale, nodes: Nodes, outdated: Se
         return Finding("UpdateHeld", f"{message}; the others wait: {hold}")
     if working:
         return Finding("UpdateWaitsForJobs", f"{message}; {shown(working, _SHOWN)} when its jobs have ended")
+    if stuck := updates.not_up(scale, nodes):
+        slots = f"{shown(stuck, _SHOWN)} must work again first (update.maxUnavailable)"
+        return Finding("Updating", f"{message}; {slots}")
     return Finding("Updating", message)
 
 

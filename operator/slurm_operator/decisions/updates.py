@@ -2,17 +2,21 @@
 
 A node is drained; when it is strictly idle its pod is deleted. The new slurmd takes Slurm's record of the node over,
 still drained. Only if the size changed does the record go (records.py), since it would keep the old one. A node that
-has such a record already moves like one of an older template. Nothing is remembered: a template that is changed back,
-a pause or a new operator all act on what is seen.
+has such a record already moves like one of an older template. A template that is changed back, a
+pause or a new operator all act on what is seen. Remembered is one thing, in the NodeSet's status: which nodes were
+taken and have not worked since. They hold the update's slots, so that a template that does not work stops; what health
+checks, machines and people hold on their own account does not.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 from slurm_operator import names
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions import records
+from slurm_operator.decisions.findings import Finding, shown
 from slurm_operator.decisions.moves import DeletePod, Drain, Move, Purpose, TakeJobs
 from slurm_operator.decisions.replicas import Scale, free, given_back, is_record_of
 from slurm_operator.seen import Evidence, Named, Nodes, SlurmNode
@@ -73,13 +77,17 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "")
         return found
     limit = (scale.update.deadline_seconds, scale.now, names.UPDATE_REASON)
     found += [TakeJobs(name) for name in old if name in nodes and slurm_nodes.is_overdue(nodes[name], *limit)]
-    room = scale.update.max_unavailable - sum(_is_moving(scale, name, nodes) for name in scale.members())
     waiting = [name for name in old if name in nodes and _may_begin(scale, nodes[name])]
     # A record that promises more than the new pod has must go with the old one: jobs that wait for the node run first.
     kept = named.awaited if named else frozenset(waiting)
     waiting = [name for name in waiting if name not in kept or not records.is_too_large(scale, nodes[name])]
     waiting.sort(key=lambda name: _turn(scale, nodes[name]))
-    found += [Drain(name, names.UPDATE_REASON) for name in waiting[: max(0, room)]]
+    holding = holding_slots(scale, nodes)
+    # Neither costs a slot: the one has it, the other was out of service before.
+    free_of_charge = [name for name in waiting if name in holding or not scale.pods[name].is_scheduled]
+    charged = [name for name in waiting if name not in free_of_charge]
+    room = max(0, scale.update.room(scale.wanted) - len(holding))
+    found += [Drain(name, names.UPDATE_REASON) for name in (*free_of_charge, *charged[:room])]
     listings = (nodes, evidence.nodes) if evidence else ()
     going = free(scale, nodes, evidence)
     found += [
@@ -97,6 +105,58 @@ def _restart(scale: Scale, node: SlurmNode | None, name: str, named: Named | Non
     forget = has_use and named is not None and name not in named.by_any
     why = "a new one has the current template"
     return DeletePod(name, scale.pods[name].resource_version, Purpose.UPDATE, why, forget=forget)
+
+
+def taken(scale: Scale, nodes: Nodes) -> frozenset[str]:
+    """Nodes that stay, that an update has taken, and that have not worked since."""
+    return frozenset(name for name in scale.members() if _is_taken(scale, name, nodes.get(name)))
+
+
+def begun(scale: Scale, moves: Iterable[Move]) -> frozenset[str]:
+    """Nodes that an update takes by those moves; one whose pod has no machine was out of service before."""
+    drained = {move.node for move in moves if isinstance(move, Drain) and move.reason == names.UPDATE_REASON}
+    return frozenset(name for name in drained if scale.pods[name].is_scheduled)
+
+
+def holding_slots(scale: Scale, nodes: Nodes) -> frozenset[str]:
+    """Nodes that count as out of service for an update: those that it has taken and that only it holds up."""
+    found = {name for name in taken(scale, nodes) if not scale.is_lost(name)}
+    found -= {name for name in found if name in nodes and slurm_nodes.is_machine_drain(nodes[name])}
+    faulty = {name for name in found if name in nodes and slurm_nodes.is_at_fault(nodes[name])}
+    newest = [name for name in scale.members() if name in scale.pods and not is_outdated(scale, name)]
+    # One machine may break at any time; many that break under the newest template are that template's work.
+    return frozenset(found if scale.have_one_cause(len(faulty), len(newest)) else found - faulty)
+
+
+def findings(scale: Scale, nodes: Nodes) -> list[Finding]:
+    """Nodes that an update passes by, since they have no machine or a lost one."""
+    if scale.update.paused or not outdated(scale):
+        return []
+    holding = holding_slots(scale, nodes)
+    there = [(name, scale.pods[name]) for name in scale.members() if name in scale.pods and name not in holding]
+    pending = [name for name, pod in there if not (pod.is_scheduled or pod.terminating)]
+    lost = [f"{name} ({pod.machine} is lost)" for name, pod in there if scale.is_lost(name)]
+    words = [*(f"{name} (Pending: {scale.pods[name].trouble or 'not scheduled'})" for name in pending), *lost]
+    passed = f"node set {scale.stateful_set}: the update passes by {shown(words)} and goes on with the others"
+    return [Finding("UpdatePassesBy", passed)] if words else []
+
+
+def not_up(scale: Scale, nodes: Nodes) -> list[str]:
+    """Nodes that hold slots with a pod of the newest template."""
+    there = [name for name in sorted(holding_slots(scale, nodes)) if name in scale.pods]
+    return [name for name in there if not is_outdated(scale, name)]
+
+
+def _is_taken(scale: Scale, name: str, node: SlurmNode | None) -> bool:
+    pod, before = scale.pods.get(name), name in scale.updating
+    if node is None:
+        return before or (pod is not None and pod.ready)  # Half a listing, or its record went with the old pod.
+    if is_updating(node):
+        return before or pod is None or pod.is_scheduled
+    if not before or slurm_nodes.is_anothers(node):
+        return False
+    up = pod is not None and pod.ready and not pod.terminating
+    return slurm_nodes.standing(node, pod_ready=up) is not slurm_nodes.Standing.USABLE
 
 
 def wanted_back(scale: Scale, nodes: Nodes, evidence: Evidence | None = None) -> list[str]:
@@ -138,6 +198,9 @@ def _looks_free(node: SlurmNode) -> bool:
 
 def _may_begin(scale: Scale, node: SlurmNode) -> bool:
     """Whether a node serves, or drained itself: it may be the old template that is broken."""
+    machine = scale.machine(node.name)
+    if scale.is_lost(node.name) or (machine and machine.away_since):
+        return False
     if not slurm_nodes.is_drained(node):
         return slurm_nodes.may_be_drained(node, names.UPDATE_REASON) and not slurm_nodes.is_kept_for_others(node)
     own = slurm_nodes.may_become(node, names.UPDATE_REASON) and slurm_nodes.may_restart(node)
@@ -146,12 +209,11 @@ def _may_begin(scale: Scale, node: SlurmNode) -> bool:
 
 def _turn(scale: Scale, node: SlurmNode) -> int:
     """Nodes that never served come first, and one with a long job does not keep the others on the old template."""
-    machine, drained = scale.machine(node.name), slurm_nodes.is_drained(node)
     # What a machine lacks, as an unfit node's may, no template mends, and until that one works the next one waits.
-    if (machine and machine.away_since) or slurm_nodes.is_unfit(node):
+    if slurm_nodes.is_unfit(node):
         return 3
     # A reservation for maintenance is for that, and ends.
-    return 0 if drained or "MAINTENANCE" in node.states else 1 + slurm_nodes.has_work(node)
+    return 0 if slurm_nodes.is_drained(node) or "MAINTENANCE" in node.states else 1 + slurm_nodes.has_work(node)
 
 
 def _awaited_and_too_large(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[str]:
@@ -172,16 +234,3 @@ def _misread(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[str]
 def _with_misread_records(scale: Scale, nodes: Nodes) -> list[str]:
     current = [name for name in reversed(_there(scale)) if name in nodes and not is_outdated(scale, name)]
     return [name for name in current if scale.revision and records.is_misread(scale, nodes[name])]
-
-
-def _is_moving(scale: Scale, name: str, nodes: Nodes) -> bool:
-    """Whether a node is out of service on account of an update or a repair, or came back from one and does not work."""
-    pod, node = scale.pods.get(name), nodes.get(name)
-    if pod is None or pod.terminating or node is None or is_updating(node) or name in scale.under_repair():
-        return True
-    if is_outdated(scale, name):
-        return False
-    if slurm_nodes.is_drained(node):
-        # Its own slurmd's, for it is new, or because its jail does not work.
-        return node.reason.startswith(names.REASON_PREFIX)
-    return slurm_nodes.standing(node, pod_ready=pod.ready) is not slurm_nodes.Standing.USABLE
