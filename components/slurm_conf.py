@@ -106,6 +106,10 @@ def _settings(config: Config) -> dict[str, str]:
     }
     if config.monitoring.mode is not MonitoringMode.OFF:
         settings["MetricsType"] = "metrics/openmetrics"
+        # Without it Slurm asks a Prometheus for a token where anything is private. Network policies say who scrapes.
+        settings["MetricsParameters"] = "ignore_private_data"
+    if config.slurm.private_data:
+        settings["PrivateData"] = ",".join(config.slurm.private_data)
     if "PropagateResourceLimits" not in config.slurm.options:  # Slurm takes one of the two keys.
         # What limits a user on a login node without cgroups is not a job's limit (slurm_node/login_limits.py).
         # RDMA pins memory: jobs get the nodes' own limit of it, which has no end, not that of the login node.

@@ -47,6 +47,7 @@ def slurmdbd_conf(config: Config) -> str:
     """slurmdbd.conf. The pod's entry adds how to get the password, which stands in no ConfigMap."""
     database = connection(config)
     parameters = ",".join(f"{key}={value}" for key, value in storage_parameters(config).items())
+    private = config.slurm.private_data
     settings = {
         # slurmdbd insists on its own host name; clients come by the Service.
         "DbdHost": f"{names.ACCOUNTING}-0",
@@ -71,6 +72,8 @@ def slurmdbd_conf(config: Config) -> str:
         "StorageUser": database.user,
         "StorageLoc": database.database,
         **({"StorageParameters": parameters} if parameters else {}),
+        # What sacct and sreport show is slurmdbd's to keep, and it reads no slurm.conf.
+        **({"PrivateData": ",".join(private)} if private else {}),
         **_purges(config.accounting.retention),
     }
     return "".join(f"{key}={value}\n" for key, value in settings.items())

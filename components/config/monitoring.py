@@ -43,7 +43,7 @@ class Monitoring(Model):
 
 
 def monitoring_problems(config: Mapping[str, Any]) -> Iterator[Problem]:
-    """In what the configuration of monitoring does not fit itself or Slurm's options."""
+    """In what the configuration of monitoring does not fit itself."""
     monitoring = mapping(config.get("monitoring"))
     mode = monitoring.get("mode", MonitoringMode.ANNOTATIONS)
     if mode == MonitoringMode.OFF:
@@ -53,8 +53,3 @@ def monitoring_problems(config: Mapping[str, Any]) -> Iterator[Problem]:
     if mode == MonitoringMode.ANNOTATIONS and monitoring.get("interval") is not None:
         want = "nothing: with annotations Prometheus's own interval counts; or monitoring.mode: prometheusOperator"
         yield Problem(("monitoring", "interval"), monitoring["interval"], want)
-    options = mapping(mapping(config.get("slurm")).get("options"))
-    for name, value in options.items():
-        if isinstance(name, str) and name.lower() == "privatedata":
-            want = "nothing, or monitoring.mode: off: Slurm serves no metrics while PrivateData is set"
-            yield Problem(("slurm", "options", name), value, want)

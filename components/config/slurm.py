@@ -27,6 +27,19 @@ class MpiPlugin(StrEnum):
     PMI2 = "pmi2"
 
 
+class PrivateData(StrEnum):
+    """What a user sees of his own alone; the values are those of PrivateData in slurm.conf and slurmdbd.conf."""
+
+    ACCOUNTS = "accounts"
+    EVENTS = "events"
+    JOBS = "jobs"
+    NODES = "nodes"
+    PARTITIONS = "partitions"
+    RESERVATIONS = "reservations"
+    USAGE = "usage"
+    USERS = "users"
+
+
 def _text(value: Any) -> Any:
     # YAML reads an unquoted YES or NO as true or false, and the file would get neither.
     if isinstance(value, bool):
@@ -82,6 +95,11 @@ class Slurm(Model):
         "What srun --mpi= offers besides none. pmi2 has root's slurmstepd read messages of tasks without checks: for "
         "clusters whose users may become root on the nodes.",
         factory=list,
+    )
+    private_data: list[PrivateData] = setting(
+        "What users see of their own alone; operators and administrators see all. With an empty list everybody sees "
+        "everybody's jobs, their names and command lines among them.",
+        factory=lambda: [PrivateData.JOBS, PrivateData.USAGE],
     )
     spank_plugins: list[SpankPlugin] = setting("More SPANK plugins, in their order.", factory=list)
 

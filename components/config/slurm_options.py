@@ -81,7 +81,8 @@ _OWNED_FOR: Final = {
     "it comes from nodeSets and partitions": ("NodeName", "NodeSet", "PartitionName", "DownNodes", "FrontendName"),
     "it would read a file that is not declared": ("Include",),
     "it comes from health": ("HealthCheckInterval", "HealthCheckNodeState", "HealthCheckTimeout"),
-    "the operator and dashboards read these metrics": ("MetricsType",),
+    "the operator and dashboards read these metrics": ("MetricsType", "MetricsParameters"),
+    "it comes from slurm.privateData": ("PrivateData",),
     "the image of the controller has no program that sends mail": ("MailProg", "MailDomain"),
 }
 OWNED: Final = {key.lower(): reason for reason, keys in _OWNED_FOR.items() for key in keys}

@@ -28,7 +28,7 @@ def person(slurm, name: str, more: str = "") -> Iterator[str]:
         yield name
     finally:
         slurm.sh(f"scancel --user={name}; sudo pkill -KILL -u {name}; true").ok()
-        slurm.wait(f"{name} has no jobs", lambda: slurm.sh(f"squeue -h -u {name}").ok() == "", 60)
+        slurm.wait(f"{name} has no jobs", lambda: slurm.sh(f"squeue -h -u {name}", user="admin").ok() == "", 60)
         removed = slurm.sh(f"sudo slurm-user remove {name} --delete-home", user="admin")
         slurm.wait(f"{name} is gone", lambda: removed.status == 0 or slurm.sh(f"id {name}").status != 0, 30)
 
@@ -41,9 +41,15 @@ def test_a_user_made_in_a_job_is_everywhere_at_once(slurm, alice):
     job = slurm.sh("sbatch --wait --parsable -o /dev/null --wrap true", user=alice).ok()
     slurm.wait(
         "the job is recorded for her and her account",
-        lambda: slurm.sh(f"sacct -nPX -j {job} -o user,account").ok() == "alice|team",
+        lambda: slurm.sh(f"sacct -nPX -j {job} -o user,account", user=alice).ok() == "alice|team",
         120,
     )
+    assert slurm.sh(f"sacct -nPX -j {job} -o user,account").ok() == ""
+    held = slurm.sh("sbatch --hold --parsable -o /dev/null --wrap true", user=alice).ok()
+    seen_by = {
+        each: slurm.sh(f"squeue -h -j {held} -o %u", user=each).stdout.strip() for each in (alice, "dev", "admin")
+    }
+    assert seen_by == {alice: alice, "dev": "", "admin": alice}
     assert slurm.sh("sudo -n true", user=alice).status != 0
 
 

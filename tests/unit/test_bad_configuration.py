@@ -323,6 +323,11 @@ BAD: list[tuple[str, Any, str]] = [
     ("health.nodeStates", ["NONDRAINED_IDLE"], "want one of 'ANY', 'IDLE', 'MIXED', 'ALLOC' or 'CYCLE'"),
     ("health.nodeStates", [], "pulumi-slurm:health.nodeStates: got []; want at least 1 of them"),
     ("health.leastFreePercent", 80, "pulumi-slurm:health.leastFreePercent: got 80; want 50 or less"),
+    (
+        "slurm.privateData",
+        ["job"],
+        "pulumi-slurm:slurm.privateData[0]: got 'job'; want one of 'accounts', 'events', 'jobs'",
+    ),
     ("slurm.options", {"HealthCheckInterval": 5}, "HealthCheckInterval is set by this program, it comes from health"),
     ("monitoring.mode", "on", "want one of 'annotations', 'prometheusOperator' or 'off'"),
     (
@@ -338,7 +343,7 @@ BAD: list[tuple[str, Any, str]] = [
     (
         "slurm.options",
         {"PrivateData": "jobs"},
-        "pulumi-slurm:slurm.options.PrivateData: got 'jobs'; want nothing, or monitoring.mode: off",
+        "PrivateData is set by this program, it comes from slurm.privateData",
     ),
     # Accounting.
     ("accounting.mode", "mysql", "want one of 'mariadb', 'external' or 'off'"),
