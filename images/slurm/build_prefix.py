@@ -22,10 +22,12 @@ GUARD = "stepd_guard.so"
 """What slurmstepd is made to need, so that it starts no step without it (native/stepd_guard.c)."""
 ROOT_GUARD = "root_guard.so"
 """What Slurm's commands are made to need: root of the jail reads whom Slurm listens to (native/root_guard.c)."""
+NSS = "libnss_jail.so.2"
+"""How daemons and sshd know the jail's users (native/nss_jail.c)."""
 OURS = ("spank_jail.so", "job_submit_jail.so")
 """Plugins of native/, put beside Slurm's."""
 DAEMONS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "sackd", "slurmstepd")
-LOADED_BY_NAME = ("libgcc_s.so.1", "libnss_extrausers.so.2")
+LOADED_BY_NAME = ("libgcc_s.so.1",)
 """Libraries that glibc opens at run time, so that no dependency names them."""
 LOADER_FILES = {b"/etc/ld.so.cache\0": b"/opt/slurm/cache\0", b"/etc/ld.so.preload\0": b"/opt/slurm/preload\0"}
 """The loader's two lists are the users' once their root is entered; names of equal length inside the prefix are not."""
@@ -56,7 +58,7 @@ def main(staging: Path, native: Path, more: Path) -> None:
     interpreter = Path(output("patchelf", "--print-interpreter", "/usr/sbin/slurmd"))
     loader = LIBRARIES / interpreter.name
     libraries = {LIBRARIES / path.name: path for path in [*closure, *loaded_by_name] if path.name != interpreter.name}
-    for name in (GUARD, ROOT_GUARD):
+    for name in (GUARD, ROOT_GUARD, NSS):
         libraries[LIBRARIES / name] = native / name
 
     for target, source in (programs | plugins | libraries | {loader: interpreter}).items():
@@ -75,6 +77,7 @@ def main(staging: Path, native: Path, more: Path) -> None:
     copy(native / "no_driver.so", staging / (PREFIX / "driver" / "no_driver.so").relative_to("/"))
     copy(native / "su", staging / "usr/bin/su")
     copy(native / "slurmd_start", staging / "usr/libexec/slurm-node/slurmd")
+    copy(native / NSS, staging / system_libraries.relative_to("/") / NSS)
     copy(native / "pam_jail.so", staging / system_libraries.relative_to("/") / "security" / "pam_jail.so")
     link_compiled_in_paths(staging, [*programs, PREFIX / "bin" / "sbcast"], compiled_in_plugins)
     copied = [*programs.values(), *plugins.values(), *libraries.values(), interpreter]

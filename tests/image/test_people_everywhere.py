@@ -65,6 +65,38 @@ def test_a_password_opens_ssh_and_a_wrong_one_or_roots_does_not(cluster: SmallCl
     assert cluster.ssh("id -un").stdout == "alice\n", "her key goes on opening"
 
 
+@pytest.mark.parametrize(
+    ("file", "instead"),
+    [
+        *((file, "mkfifo -m 644 {}") for file in ("passwd", "group", "shadow")),
+        ("passwd", "truncate -s 1T {}"),
+    ],
+)
+def test_what_stands_in_the_place_of_an_account_file_holds_up_no_daemon(
+    cluster: SmallCluster, file: str, instead: str
+) -> None:
+    held = cluster.jail("sbatch --hold --parsable -D /tmp -o /dev/null --wrap true", user=ALICE).stdout.strip()
+
+    def state() -> str:
+        return cluster.pod(f"timeout 10 /opt/slurm/bin/scontrol -o show job {held}").stdout
+
+    try:
+        cluster.jail(f"cd /etc; mv {file} {file}.kept; {instead.format(file)}")
+        for pod in (WORKER, LOGIN):
+            asked = "getent passwd root alice; getent group sys alice; getent shadow alice; id slurm"
+            known = cluster.pod(f"timeout 10 sh -c '{asked}'; echo ended with $?", name=pod).stdout
+            assert "ended with 0" in known
+            assert ("alice:x:1000" in known.partition("sys:")[0]) == (file != "passwd")
+        if file != "group":  # A pipe there holds up this one session, which asks the jail for its groups.
+            refused = cluster.ssh("echo there")
+            assert (refused.returncode, refused.stdout) == (255, ""), refused
+        cluster.pod(f"/opt/slurm/bin/scontrol release {held}")
+        cluster.wait("slurmd was asked for it", lambda: "PENDING" not in state(), 30)
+    finally:
+        cluster.jail(f"cd /etc; rm -rf {file}; mv {file}.kept {file}")
+    cluster.wait("jobs run as before", lambda: cluster.ssh("srun -n1 id -un").stdout == "alice\n", 30)
+
+
 READ_MONITOR = """
 for each in /proc/[0-9]*; do
     if tr '\\0' ' ' < $each/cmdline | grep -q '^sshd-session: alice \\['; then

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,18 @@ def test_a_broken_file_in_one_root_removes_nobody_in_another_and_holds_up_nobody
     replace(etc(volume, "r2") / "passwd", PASSWD + ALICE)
     account_sync.synchronize(volume)
     assert (etc(volume, "r2") / "passwd").read_text() == PASSWD + ALICE + BOB
+
+
+@pytest.mark.parametrize("instead", ["mkfifo", "mkdir", "truncate -s 1T", "ln -s /etc/passwd"])
+def test_what_is_no_account_file_counts_as_a_lost_one(
+    volume: Path, instead: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (etc(volume, "r2") / "passwd").unlink()
+    subprocess.run([*instead.split(), etc(volume, "r2") / "passwd"], check=True, timeout=20)
+    replace(etc(volume, "r1") / "passwd", PASSWD + ALICE)
+    account_sync.synchronize(volume)
+    assert "the root r2 is left out: /etc/passwd of root r2 is gone or has lost its lines" in capfd.readouterr().err
+    assert (etc(volume, "r1") / "passwd").read_text() == PASSWD + ALICE
 
 
 @pytest.mark.parametrize(

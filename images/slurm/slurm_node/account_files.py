@@ -16,6 +16,8 @@ from slurm_node.users import SUDOERS
 
 LOCK_SECONDS = 15.0
 """As long as useradd and its like wait for each other (lckpwdf(3))."""
+LARGEST = 32 << 20
+"""Bytes of a file that is read; what looks users up takes no more of one either (native/nss_jail.c)."""
 SECRET = ("shadow", "gshadow")
 NEW = ".pulumi-slurm.new"
 """Suffix of a file in the making; sudo ignores names with a dot in sudoers.d."""
@@ -77,13 +79,17 @@ def names(folder: int) -> list[str]:
 
 
 def text(folder: int, name: str) -> str | None:
-    """Returns a plain file's text as it is; None for anything else."""
+    """Returns a plain file's text as it is; None for anything else, and for one that nobody means as such a file."""
     try:
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError:
         return None
+    facts = os.fstat(file)
+    if not stat.S_ISREG(facts.st_mode) or facts.st_size > LARGEST:
+        os.close(file)
+        return None
     with os.fdopen(file, encoding="utf-8", errors="surrogateescape", newline="") as opened:
-        return opened.read() if stat.S_ISREG(os.fstat(file).st_mode) else None
+        return opened.read(LARGEST)
 
 
 def read(folder: int) -> Accounts:

@@ -25,6 +25,7 @@ SAMPLED_FILES, SAMPLED_BYTES = 1000, 1 << 16
 PASSED_OVER = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE, errno.EINVAL, errno.ENAMETOOLONG)
 """What a path of a directory's listing fails with when it is gone, or another kind of file, by then; the last: when it
 is longer than a path may be, as users can nest folders."""
+_LARGEST_LIST = 256 << 20  # dpkg's own of 5,000 packages has 8 MiB.
 DPKG_STATUS = "var/lib/dpkg/status"
 DPKG_LISTS = "var/lib/dpkg/info"
 
@@ -214,10 +215,10 @@ def conffiles(root: Path) -> dict[str, str]:
 
 
 def _text(root: Path, path: Path | None) -> str:
-    """Reads a plain file; "" for anything else, which users may have put in its place: a link, a pipe."""
+    """Reads a plain file; "" for anything else, which users may have put in its place: a link, a pipe, one without end."""
     if path is not None:
         with _in_use(), opened_inside(root, f"/{path.relative_to(root)}") as opened:
-            if opened.is_file():
+            if opened.is_file() and opened.stat().st_size <= _LARGEST_LIST:
                 return opened.read_text(errors="replace")
     return ""
 

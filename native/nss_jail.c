@@ -1,0 +1,136 @@
+/* The name service of the pods' own programs for the jail's users: "jail" in nsswitch.conf.
+ *
+ * It reads the account files of /run/jail/etc at each look-up, as libnss-extrausers does. Root of the jail writes them,
+ * so it waits for none and takes no more of one than MOST: a pipe, a device or an endless file in their place is as a
+ * missing file. Links end inside of the jail. Ids of a system are the pod's own to say, and are passed over. */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/openat2.h>
+#include <nss.h>
+#include <pwd.h>
+#include <shadow.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#ifndef JAIL
+#define JAIL "/run/jail"
+#endif
+#define MOST ((off_t)32 << 20)
+#define FIRST_ID 500
+#define USERS 100 /* Debian's group of all users. */
+#define EXPORTED __attribute__((visibility("default")))
+
+static FILE *open_file(const char *name) {
+    int root = open(JAIL, O_PATH | O_DIRECTORY | O_CLOEXEC), file = -1;
+    struct stat facts;
+    if (root >= 0) {
+        struct open_how how = {.flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+                               .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+        /* Opened for its kind first: a device does something when it is opened. */
+        struct open_how look = {.flags = O_PATH | O_CLOEXEC, .resolve = how.resolve};
+        int seen = (int)syscall(SYS_openat2, root, name, &look, sizeof(look));
+        if (seen >= 0 && !fstat(seen, &facts) && S_ISREG(facts.st_mode))
+            file = (int)syscall(SYS_openat2, root, name, &how, sizeof(how));
+        if (seen >= 0)
+            close(seen);
+        close(root);
+    }
+    if (file >= 0 && !fstat(file, &facts) && S_ISREG(facts.st_mode) && facts.st_size <= MOST) {
+        FILE *lines = fdopen(file, "r");
+        if (lines)
+            return lines;
+    }
+    if (file >= 0)
+        close(file);
+    return NULL;
+}
+
+static int is_users(const char *name, unsigned int group) {
+    return name[0] != '+' && name[0] != '-' && (group >= FIRST_ID || group == USERS);
+}
+
+static int passwd_counts(const struct passwd *entry) {
+    return entry->pw_uid >= FIRST_ID && is_users(entry->pw_name, entry->pw_gid);
+}
+
+static int group_counts(const struct group *entry) {
+    return is_users(entry->gr_name, entry->gr_gid);
+}
+
+/* Its password alone counts here; whose name it is, say the other files. */
+static int shadow_counts(const struct spwd *entry) {
+    return entry->sp_namp[0] != '+' && entry->sp_namp[0] != '-';
+}
+
+/* One entry that counts, from where the file is read. */
+#define NEXT(type, read_next)                                                                                          \
+    static enum nss_status next_##type(FILE *lines, struct type *entry, char *buffer, size_t length, int *error) {     \
+        struct type *found;                                                                                            \
+        int failed;                                                                                                    \
+        do                                                                                                             \
+            failed = read_next(lines, entry, buffer, length, &found);                                                  \
+        while (!failed && !type##_counts(entry));                                                                      \
+        if (!failed)                                                                                                   \
+            return NSS_STATUS_SUCCESS;                                                                                 \
+        *error = failed;                                                                                               \
+        return failed == ERANGE ? NSS_STATUS_TRYAGAIN : NSS_STATUS_NOTFOUND;                                           \
+    }
+
+#define LOOK_UP(type, file, function, parameter, is_it)                                                                \
+    EXPORTED enum nss_status _nss_jail_##function(parameter, struct type *entry, char *buffer, size_t length,          \
+                                                  int *error);                                                         \
+    enum nss_status _nss_jail_##function(parameter, struct type *entry, char *buffer, size_t length, int *error) {     \
+        FILE *lines = open_file(file);                                                                                 \
+        enum nss_status outcome = NSS_STATUS_UNAVAIL;                                                                  \
+        *error = ENOENT;                                                                                               \
+        if (!lines)                                                                                                    \
+            return outcome;                                                                                            \
+        do                                                                                                             \
+            outcome = next_##type(lines, entry, buffer, length, error);                                                \
+        while (outcome == NSS_STATUS_SUCCESS && !(is_it));                                                             \
+        fclose(lines);                                                                                                 \
+        return outcome;                                                                                                \
+    }
+
+/* glibc takes turns at these itself: one list at a time. */
+#define LIST(type, file, suffix)                                                                                       \
+    static FILE *list_of_##type;                                                                                       \
+    EXPORTED enum nss_status _nss_jail_end##suffix(void);                                                              \
+    EXPORTED enum nss_status _nss_jail_set##suffix(int stay_open);                                                     \
+    EXPORTED enum nss_status _nss_jail_get##suffix##_r(struct type *entry, char *buffer, size_t length, int *error);   \
+    enum nss_status _nss_jail_end##suffix(void) {                                                                      \
+        if (list_of_##type)                                                                                            \
+            fclose(list_of_##type);                                                                                    \
+        list_of_##type = NULL;                                                                                         \
+        return NSS_STATUS_SUCCESS;                                                                                     \
+    }                                                                                                                  \
+    enum nss_status _nss_jail_set##suffix(int stay_open) {                                                             \
+        (void)stay_open;                                                                                               \
+        _nss_jail_end##suffix();                                                                                       \
+        list_of_##type = open_file(file);                                                                              \
+        return list_of_##type ? NSS_STATUS_SUCCESS : NSS_STATUS_UNAVAIL;                                               \
+    }                                                                                                                  \
+    enum nss_status _nss_jail_get##suffix##_r(struct type *entry, char *buffer, size_t length, int *error) {           \
+        *error = ENOENT;                                                                                               \
+        if (!list_of_##type && _nss_jail_set##suffix(0) != NSS_STATUS_SUCCESS)                                         \
+            return NSS_STATUS_UNAVAIL;                                                                                 \
+        return next_##type(list_of_##type, entry, buffer, length, error);                                              \
+    }
+
+NEXT(passwd, fgetpwent_r)
+NEXT(group, fgetgrent_r)
+#define spwd_counts shadow_counts
+NEXT(spwd, fgetspent_r)
+
+LOOK_UP(passwd, "etc/passwd", getpwnam_r, const char *name, strcmp(entry->pw_name, name) == 0)
+LOOK_UP(passwd, "etc/passwd", getpwuid_r, uid_t id, entry->pw_uid == id)
+LOOK_UP(group, "etc/group", getgrnam_r, const char *name, strcmp(entry->gr_name, name) == 0)
+LOOK_UP(group, "etc/group", getgrgid_r, gid_t id, entry->gr_gid == id)
+LOOK_UP(spwd, "etc/shadow", getspnam_r, const char *name, strcmp(entry->sp_namp, name) == 0)
+LIST(passwd, "etc/passwd", pwent)
+LIST(group, "etc/group", grent)

@@ -1,0 +1,93 @@
+"""Who the pods' programs take for the jail's users (native/nss_jail.c), asked by getent as those programs ask."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from devcluster.bootstrap import CHECKOUT
+
+PASSWD = """root:x:0:0::/root:/bin/sh
+slurm:x:64030:0::/:/bin/sh
++::::::
+odd
+alice:x:1000:1000:Alice:/home/alice:/bin/bash
+low:x:1001:27::/:/bin/sh
+sys:x:499:1000::/:/bin/sh
+bob:x:1002:100::/home/bob:/bin/sh
+"""
+MANY = ",".join(f"somebody{n}" for n in range(20_000))
+GROUP = f"sudo:x:27:alice\nusers:x:100:alice\nmany:x:2000:{MANY},alice\nlab:x:2001:alice,bob\n"
+
+Ask = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("nss")
+    flags = f"-O1 -g -DJAIL='\"{folder}/jail\"'"
+    command = ["make", "-s", "-C", CHECKOUT / "native", f"OUT={folder}", f"CFLAGS={flags}", folder / "libnss_jail.so.2"]
+    subprocess.run(command, check=True, timeout=120)
+    return folder
+
+
+@pytest.fixture
+def etc(module: Path) -> Path:
+    folder = module / "jail" / "etc"
+    subprocess.run(["rm", "-rf", folder], check=True, timeout=30)
+    folder.mkdir(parents=True)
+    for name, content in (("passwd", PASSWD), ("group", GROUP), ("shadow", "alice:*:1::::::\n")):
+        (folder / name).write_text(content)
+    return folder
+
+
+@pytest.fixture
+def ask(module: Path, etc: Path) -> Ask:
+    def asked(*words: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(module)}
+        command = ["getent", "-s", "jail", *words]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=20, check=False)
+
+    return asked
+
+
+def test_users_and_groups_are_found_by_name_and_number_and_systems_are_not(ask: Ask) -> None:
+    alice = "alice:x:1000:1000:Alice:/home/alice:/bin/bash\n"
+    bob = "bob:x:1002:100::/home/bob:/bin/sh\n"
+    assert ask("passwd", "alice").stdout == ask("passwd", "1000").stdout == alice
+    assert ask("passwd").stdout == alice + bob
+    assert {ask("passwd", name).returncode for name in ("root", "0", "slurm", "64030", "low", "sys", "odd", "+")} == {2}
+    assert ask("group", "lab").stdout == ask("group", "2001").stdout == "lab:x:2001:alice,bob\n"
+    assert ask("group", "sudo").returncode == ask("group", "27").returncode == 2
+    assert ask("shadow", "alice").stdout.startswith("alice:*:")
+
+
+def test_a_line_that_is_longer_than_a_buffer_is_read_whole(ask: Ask) -> None:
+    assert len(ask("group", "many").stdout) > len(MANY)
+    assert ask("initgroups", "alice").stdout.split() == ["alice", "100", "2000", "2001"]
+
+
+@pytest.mark.parametrize("file", ["passwd", "group", "shadow"])
+@pytest.mark.parametrize(
+    "instead",
+    ["mkfifo {}", "mkdir {}", "mknod {} c 1 5", "truncate -s 1T {}", "ln -s {} {}", "ln -s {}/../../../outside {}"],
+    ids=["pipe", "folder", "device", "endless", "loop", "link out"],
+)
+def test_what_is_no_account_file_counts_as_none_and_is_not_waited_for(
+    ask: Ask, etc: Path, module: Path, file: str, instead: str
+) -> None:
+    (module / "outside").write_text(PASSWD)
+    (etc / file).unlink()
+    subprocess.run(["sh", "-c", instead.replace("{}", str(etc / file))], check=True, timeout=20)
+    asked = [ask(file, "alice" if file != "group" else "lab"), *([ask(file)] if file != "shadow" else [])]
+    assert [(each.stdout, each.stderr) for each in asked] == [("", "")] * len(asked)
+
+
+def test_a_link_leads_to_the_jails_own_file(ask: Ask, etc: Path) -> None:
+    (etc / "passwd").rename(etc / "real")
+    (etc / "passwd").symlink_to("/etc/real")
+    assert ask("passwd", "alice").returncode == 0
