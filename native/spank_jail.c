@@ -18,6 +18,7 @@
 #include "late_program.h"
 #include "stepd_filter.h"
 #include "stepd_guard.h"
+#include "stepd_rights.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -227,7 +228,7 @@ static void in_child(void) {
     context.forks_tasks = false;
     if (task || context.is_task || context.confined || forks_for_plugin)
         return;
-    if (stepd_filter(&context.jail)) {
+    if (stepd_filter(&context.jail) || stepd_rights_reduce_here(&context.jail)) {
         tell_the_node();
         _exit(EXIT_FAILURE);
     }
@@ -329,7 +330,9 @@ int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[]) {
         *instead = run_late;
     /* For such a plugin children must still be led inside, which the filter would not let them be. */
     context.confined = !context.expects_forks;
-    return outcome_of(context.confined ? stepd_filter(&context.jail) : 0);
+    if (!context.confined)
+        return ESPANK_SUCCESS;
+    return outcome_of(stepd_filter(&context.jail) ? -1 : stepd_rights_reduce(&context.jail));
 }
 
 /* As the user, in the task's groups, before it becomes the user's program. */

@@ -1,0 +1,14 @@
+/* The capabilities that slurmstepd has once its tasks run. */
+#ifndef PULUMI_SLURM_STEPD_RIGHTS_H
+#define PULUMI_SLURM_STEPD_RIGHTS_H
+
+#include "jail.h"
+
+/* Takes from all threads of this process every capability but those that ending a job takes; each thread does so in a
+ * signal's handler. Returns 0, or -1 with the reason in jail->why: then some threads may have lost theirs. */
+int stepd_rights_reduce(struct jail *jail);
+
+/* The same for this thread alone: in a child that has no other. */
+int stepd_rights_reduce_here(struct jail *jail);
+
+#endif
