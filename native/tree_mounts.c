@@ -32,10 +32,16 @@ static int check_mount(struct jail *jail, int tree, const char *path) {
 
 int mounts_check(struct jail *jail, int tree) {
     char path[PATH_MAX];
-    int outcome = 0, marker = openat(tree, JAIL_MARKER, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    FILE *lines = marker < 0 ? NULL : fdopen(marker, "r");
+    struct stat facts;
+    /* Root in a login may have put a pipe there since it was looked at: nobody waits for its other end. */
+    int outcome = 0, marker = openat(tree, JAIL_MARKER, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int is_file = marker >= 0 && !fstat(marker, &facts) && S_ISREG(facts.st_mode);
+    FILE *lines = is_file ? fdopen(marker, "r") : NULL;
     if (!lines) {
-        jail_fail_errno(jail, JAIL_MARKER);
+        if (marker >= 0 && !is_file)
+            jail_fail(jail, "%s is not a regular file", JAIL_MARKER);
+        else
+            jail_fail_errno(jail, JAIL_MARKER);
         if (marker >= 0)
             close(marker);
         return -1;

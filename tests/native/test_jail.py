@@ -79,6 +79,7 @@ def test_no_system_call_is_used_that_runtimes_forbid() -> None:
         ('umount -R "$JAIL/run"; touch "$JAIL/run/.jail-ready"', "run is not a mount"),
         ('rm "$JAIL/run/.jail-ready"', "is missing"),
         ('chown 1000 "$JAIL/run/.jail-ready"', "is not root's"),
+        ('rm "$JAIL/run/.jail-ready"; mkfifo "$JAIL/run/.jail-ready"', "is not root's regular file"),
         ('rm "$JAIL/run/.jail-ready"; ln -s /etc/passwd "$JAIL/run/.jail-ready"', "is not root's regular file"),
         ('umount -R "$JAIL/dev"; mknod -m 666 "$JAIL/dev/null" c 1 3', "dev is not a mount"),
         ('umount -R "$JAIL/dev"; mount -t tmpfs dev "$JAIL/dev"; touch "$JAIL/dev/null"', "dev/null is not a device"),
