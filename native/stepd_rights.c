@@ -43,8 +43,8 @@ static void on_signal(int signal) {
 }
 
 /* Whether a thread has no more than what is kept; one that is gone has nothing. */
-static int is_reduced(const char *thread) {
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = atoi(thread)};
+static int is_reduced(int thread) {
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = thread};
     struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
     if (syscall(SYS_capget, &header, sets))
         return errno == ESRCH;
@@ -59,10 +59,11 @@ static int ask_threads(void) {
     if (!threads)
         return -1;
     for (struct dirent *each = readdir(threads); each; each = readdir(threads)) {
-        if (each->d_name[0] == '.' || is_reduced(each->d_name))
+        int thread = (int)strtol(each->d_name, NULL, 10);
+        if (thread <= 0 || is_reduced(thread))
             continue;
         left++;
-        syscall(SYS_tgkill, getpid(), atoi(each->d_name), SIGNAL);
+        syscall(SYS_tgkill, getpid(), thread, SIGNAL);
     }
     closedir(threads);
     return left;

@@ -215,7 +215,7 @@ def conffiles(root: Path) -> dict[str, str]:
 
 
 def _text(root: Path, path: Path | None) -> str:
-    """Reads a plain file; "" for anything else, which users may have put in its place: a link, a pipe, one without end."""
+    """Reads a plain file; "" for what users may have put in its place: a link, a pipe, a file without end."""
     if path is not None:
         with _in_use(), opened_inside(root, f"/{path.relative_to(root)}") as opened:
             if opened.is_file() and opened.stat().st_size <= _LARGEST_LIST:
