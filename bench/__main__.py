@@ -5,7 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from bench import entering, logins, many_nodes, populate, program, queues, small_files, steps, steps_v2, weights
+from bench import (
+    arrays,
+    door,
+    entering,
+    logins,
+    many_nodes,
+    populate,
+    program,
+    queues,
+    small_files,
+    steps,
+    steps_v2,
+    weights,
+)
 from bench.measurement import Measurement, read_report, write_report
 from devcluster import up
 from devcluster.bootstrap import CHECKOUT
@@ -15,6 +28,8 @@ from devcluster.up import Cluster
 MEASUREMENTS: dict[str, Callable[[Cluster], list[Measurement]]] = {
     "warm-up": program.warm_up,
     "steps": steps.measure,
+    "arrays": arrays.measure,
+    "door": door.measure,
     "steps-v2": steps_v2.measure,
     "entering": entering.measure,
     "memory": program.memory,

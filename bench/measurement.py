@@ -46,11 +46,16 @@ def median_milliseconds(seconds: list[float]) -> float:
 
 
 def run(
-    command: list[str], *, deadline_seconds: float, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    command: list[str],
+    *,
+    deadline_seconds: float,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    given: str = "",
 ) -> str:
-    """Run a command that must succeed and return its output."""
+    """Run a command that must succeed, with something to read, and return its output."""
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=deadline_seconds, check=False, env=env, cwd=cwd
+        command, capture_output=True, text=True, timeout=deadline_seconds, check=False, env=env, cwd=cwd, input=given
     )
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command[:4])} … ended with {done.returncode}: {done.stderr[-1000:]}")

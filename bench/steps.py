@@ -10,7 +10,8 @@ import math
 import random
 import re
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 
 from bench.measurement import Measurement, median_milliseconds, run
@@ -88,15 +89,35 @@ $job --wait -d afterany:$previous --wrap true > /dev/null
 
 def measure(cluster: Cluster) -> list[Measurement]:
     """Medians of 500 single steps each way, of 8 rounds of 64 steps at once, and of 500 batch jobs."""
-    kubectl = [str(cluster.binaries / "kubectl"), "--kubeconfig", str(cluster.kubeconfig), "-n", "slurm"]
-    run([*kubectl, "exec", WITHOUT, "--", "sh", "-c", WITHOUT_PLUGIN], deadline_seconds=30)
-    try:
+    with without_plugin(cluster):
         one = _ratio(cluster, "srun true with the plugin ÷ without", 1, REPETITIONS)
         many = _ratio(cluster, f"{AT_ONCE} steps at once with the plugin ÷ without", AT_ONCE, ROUNDS)
-        batch = _batch_ratio(cluster, kubectl)
+        batch = _batch_ratio(cluster)
+    return [one, many, batch]
+
+
+@contextmanager
+def without_plugin(cluster: Cluster) -> Iterator[None]:
+    """One node has no plugin while this is a context; then another pod takes its place."""
+    kubectl = in_slurm(cluster)
+    run([*kubectl, "exec", WITHOUT, "--", "sh", "-c", WITHOUT_PLUGIN], deadline_seconds=30)
+    try:
+        yield
     finally:
         run([*kubectl, "delete", "pod", WITHOUT], deadline_seconds=180)
-    return [one, many, batch]
+        for state in ("create", "condition=Ready"):
+            run([*kubectl, "wait", f"--for={state}", f"pod/{WITHOUT}", "--timeout=120s"], deadline_seconds=150)
+
+
+def in_slurm(cluster: Cluster) -> list[str]:
+    """The beginning of a command line of kubectl, in the namespace of the stack."""
+    return [str(cluster.binaries / "kubectl"), "--kubeconfig", str(cluster.kubeconfig), "-n", "slurm"]
+
+
+def log_since(cluster: Cluster, began: float) -> str:
+    """What slurmctld has logged since some time of the monotonic clock."""
+    since = f"--since={math.ceil(time.monotonic() - began) + 1}s"
+    return run([*in_slurm(cluster), "logs", since, "slurm-controller-0"], deadline_seconds=60)
 
 
 def _ratio(cluster: Cluster, name: str, at_once: int, repetitions: int) -> Measurement:
@@ -106,15 +127,13 @@ def _ratio(cluster: Cluster, name: str, at_once: int, repetitions: int) -> Measu
     return _compared(name, json.loads(run(cluster.login.run_command([script]), deadline_seconds=1200)))
 
 
-def _batch_ratio(cluster: Cluster, kubectl: list[str]) -> Measurement:
+def _batch_ratio(cluster: Cluster) -> Measurement:
     """One job at a time, in an order drawn by chance: each waits until nothing is left of the one before it."""
     order = [node for _ in range(BATCH_JOBS) for node in random.sample([WITH, WITHOUT], 2)]
     began = time.monotonic()
     submit = CHAIN.format(nodes=" ".join(order))
     ours = set(run(cluster.login.run_command([submit]), deadline_seconds=3600).split())
-    since = f"--since={math.ceil(time.monotonic() - began) + 1}s"
-    log = run([*kubectl, "logs", since, "slurm-controller-0"], deadline_seconds=60)
-    taken = batch_seconds(log, ours)
+    taken = batch_seconds(log_since(cluster, began), ours)
     counts = {node: len(seconds) for node, seconds in taken.items()}
     if counts != {WITH: BATCH_JOBS, WITHOUT: BATCH_JOBS}:
         raise RuntimeError(f"slurmctld's log has the times of {counts} batch jobs, not of {BATCH_JOBS} on each node")
