@@ -115,8 +115,8 @@ def test_a_percentage_is_read_from_the_resource() -> None:
     assert observe.node_set({**body, "spec": {**spec, "update": {"maxUnavailable": 3}}}).update == UpdatePolicy(3)
 
 
-UNFIT = {"reason": "pulumi-slurm:health gpus: 3 of 4", "reason_user": "root"}
-BY_MACHINE = {"reason": "pulumi-slurm:node k8s-2 is tainted a", "reason_user": "slurm"}
+UNFIT: dict[str, Any] = {"reason": "pulumi-slurm:health gpus: 3 of 4", "reason_user": "root"}
+BY_MACHINE: dict[str, Any] = {"reason": "pulumi-slurm:node k8s-2 is tainted a", "reason_user": "slurm"}
 LOST = Machine(away_since=NOW - datetime.timedelta(hours=1))
 
 
