@@ -2,7 +2,8 @@
  *
  * It reads the account files of /run/jail/etc at each look-up, as libnss-extrausers does. Root of the jail writes them,
  * so it waits for none and takes no more of one than MOST: a pipe, a device or an endless file in their place is as a
- * missing file. Links end inside of the jail. Ids of a system are the pod's own to say, and are passed over. */
+ * missing file. Links end inside of the jail. Users of a system are the pod's own to say, and are passed over; groups
+ * count, as members of sudo or video do, all but root's. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -50,21 +51,24 @@ static FILE *open_file(const char *name) {
     return NULL;
 }
 
-static int is_users(const char *name, unsigned int group) {
-    return name[0] != '+' && name[0] != '-' && (group >= FIRST_ID || group == USERS);
+/* No line of NIS, which glibc reads too. */
+static int is_name(const char *name) {
+    return name[0] != '+' && name[0] != '-';
 }
 
 static int passwd_counts(const struct passwd *entry) {
-    return entry->pw_uid >= FIRST_ID && is_users(entry->pw_name, entry->pw_gid);
+    return is_name(entry->pw_name) && entry->pw_uid >= FIRST_ID &&
+           (entry->pw_gid >= FIRST_ID || entry->pw_gid == USERS);
 }
 
+/* Names and numbers that the pod has itself are found there first. */
 static int group_counts(const struct group *entry) {
-    return is_users(entry->gr_name, entry->gr_gid);
+    return is_name(entry->gr_name) && entry->gr_gid != 0;
 }
 
 /* Its password alone counts here; whose name it is, say the other files. */
 static int shadow_counts(const struct spwd *entry) {
-    return entry->sp_namp[0] != '+' && entry->sp_namp[0] != '-';
+    return is_name(entry->sp_namp);
 }
 
 /* One entry that counts, from where the file is read. */

@@ -158,10 +158,11 @@ def test_a_user_a_group_and_a_key_made_on_one_node_are_the_others_next(cluster: 
     put = cluster.jail(f"cd /home/bob && echo '{public}' | HOME=/home/bob srun -n1 sh -c '{keys}'", user=int(number))
     assert put.returncode == 0, put.stderr
     assert cluster.ssh("id -un; srun -n1 id -un", user="bob").stdout == "bob\nbob\n"
-    assert cluster.jail("groupadd lab && usermod -aG lab bob", name=LOGIN).returncode == 0
-    assert "lab" in cluster.ssh("id -nG", user="bob").stdout.split()
+    given = {"lab", "sudo", "video"}  # One of the users' own, and two that the system has.
+    assert cluster.jail("groupadd lab && usermod -aG lab,sudo,video bob", name=LOGIN).returncode == 0
+    assert given <= set(cluster.ssh("id -nG", user="bob").stdout.split())
     cluster.wait(
-        "a step has the new group", lambda: "lab" in cluster.ssh("srun -n1 id -nG", user="bob").stdout.split(), 60
+        "a step has the new groups", lambda: given <= set(cluster.ssh("srun -n1 id -nG", user="bob").stdout.split()), 60
     )
     assert cluster.jail("userdel bob", name=LOGIN).returncode == 0
     assert cluster.pod("id bob").returncode != 0

@@ -21,7 +21,7 @@ sys:x:499:1000::/:/bin/sh
 bob:x:1002:100::/home/bob:/bin/sh
 """
 MANY = ",".join(f"somebody{n}" for n in range(20_000))
-GROUP = f"sudo:x:27:alice\nusers:x:100:alice\nmany:x:2000:{MANY},alice\nlab:x:2001:alice,bob\n"
+GROUP = f"root:x:0:alice\nsudo:x:27:alice\nusers:x:100:alice\nmany:x:2000:{MANY},alice\nlab:x:2001:alice,bob\n"
 
 Ask = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -55,20 +55,21 @@ def ask(module: Path, etc: Path) -> Ask:
     return asked
 
 
-def test_users_and_groups_are_found_by_name_and_number_and_systems_are_not(ask: Ask) -> None:
+def test_users_and_groups_are_found_by_name_and_number_and_a_systems_users_are_not(ask: Ask) -> None:
     alice = "alice:x:1000:1000:Alice:/home/alice:/bin/bash\n"
     bob = "bob:x:1002:100::/home/bob:/bin/sh\n"
     assert ask("passwd", "alice").stdout == ask("passwd", "1000").stdout == alice
     assert ask("passwd").stdout == alice + bob
     assert {ask("passwd", name).returncode for name in ("root", "0", "slurm", "64030", "low", "sys", "odd", "+")} == {2}
     assert ask("group", "lab").stdout == ask("group", "2001").stdout == "lab:x:2001:alice,bob\n"
-    assert ask("group", "sudo").returncode == ask("group", "27").returncode == 2
+    assert ask("group", "sudo").stdout == ask("group", "27").stdout == "sudo:x:27:alice\n"
+    assert ask("group", "root").returncode == ask("group", "0").returncode == 2
     assert ask("shadow", "alice").stdout.startswith("alice:*:")
 
 
 def test_a_line_that_is_longer_than_a_buffer_is_read_whole(ask: Ask) -> None:
     assert len(ask("group", "many").stdout) > len(MANY)
-    assert ask("initgroups", "alice").stdout.split() == ["alice", "100", "2000", "2001"]
+    assert ask("initgroups", "alice").stdout.split() == ["alice", "27", "100", "2000", "2001"]
 
 
 @pytest.mark.parametrize("file", ["passwd", "group", "shadow"])
