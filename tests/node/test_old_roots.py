@@ -3,6 +3,7 @@
 import os
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -151,23 +152,56 @@ def test_a_pod_says_that_it_uses_its_root(volume: Path) -> None:
     assert old_roots._read(volume, "r1").used
 
 
-def test_people_that_can_not_be_synchronized_hold_up_no_collection(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Paused(Exception):
-        pass
+class Ended(Exception):
+    """The looks that a test wants are done."""
 
+
+@pytest.fixture
+def look(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """The controller's loop for so many looks, without its waits and its other cares."""
+    monkeypatch.setattr(settings, "read_jail", lambda: settings.Jail("r1", ()))
+    monkeypatch.setattr(old_roots, "collect", lambda *_: None)
+    monkeypatch.setattr(roots_controller.driver.Links, "tick", lambda _: None)
+    monkeypatch.setattr(old_roots.Use, "tick", lambda *_: None)
+
+    def looks(number: int) -> None:
+        left = iter(range(1, number))
+
+        def pause(_: float) -> None:
+            if next(left, None) is None:
+                raise Ended
+
+        monkeypatch.setattr(roots_controller.time, "sleep", pause)
+        with pytest.raises(Ended):
+            roots_controller.main()
+
+    return looks
+
+
+def test_people_that_can_not_be_synchronized_hold_up_no_collection(
+    monkeypatch: pytest.MonkeyPatch, look: Callable[[int], None]
+) -> None:
     def fail(*_: object) -> None:
         raise OSError("somebody has held the account files for long")
 
-    def pause(_: float) -> None:
-        raise Paused
-
     collected: list[int] = []
-    monkeypatch.setattr(settings, "read_jail", lambda: settings.Jail("r1", ()))
     monkeypatch.setattr(account_sync, "signature", fail)
     monkeypatch.setattr(old_roots, "collect", lambda _, keep, *__: collected.append(keep))
-    monkeypatch.setattr(roots_controller.driver.Links, "tick", lambda _: None)
-    monkeypatch.setattr(roots_controller.time, "sleep", pause)
-    monkeypatch.setattr(old_roots.Use, "tick", lambda *_: None)
-    with pytest.raises(Paused):
-        roots_controller.main()
+    look(1)
     assert collected == [settings.Jail("r1", ()).keep_roots]
+
+
+def test_a_change_that_falls_into_a_synchronization_is_seen_at_the_next_look(
+    monkeypatch: pytest.MonkeyPatch, look: Callable[[int], None]
+) -> None:
+    said, taken = ["alice"], list[tuple[str, ...]]()
+
+    def synchronize(_: object) -> None:
+        taken.append(tuple(said))
+        if len(taken) == 1:
+            said.append("dora")  # By useradd, which waited for the lock.
+
+    monkeypatch.setattr(account_sync, "signature", lambda _: tuple(said))
+    monkeypatch.setattr(account_sync, "synchronize", synchronize)
+    look(3)
+    assert taken == [("alice",), ("alice", "dora")]

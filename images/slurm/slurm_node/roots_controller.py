@@ -30,7 +30,8 @@ def main() -> int:
             found = account_sync.signature(volume)
             if found != seen:
                 account_sync.synchronize(volume)
-                seen = account_sync.signature(volume)
+                # As it was before, for what others wrote meanwhile: what was written here costs one more look.
+                seen = found
             trouble = ""
         except OSError as error:
             if str(error) != trouble:
