@@ -7,6 +7,7 @@ from components import names
 from components.config.accounting import Retention
 from components.config.connection import DEFAULT_DATABASE, DEFAULT_USER, Connection
 from components.config.program import Config
+from components.config.slurm import PrivateData
 
 _PURGES: Final = {
     "PurgeJobAfter": "jobs",
@@ -43,11 +44,20 @@ def _purges(retention: Retention) -> dict[str, str]:
     return {key: age for key, age in ages.items() if age is not None}
 
 
+def _private_data(config: Config) -> list[PrivateData]:
+    """What sacct and sreport show of a user's own alone: slurmdbd reads no slurm.conf.
+
+    It knows jobs and usage of a user by his associations: one without any would miss his own jobs.
+    """
+    by_association = () if config.accounting.has_associations else (PrivateData.JOBS, PrivateData.USAGE)
+    return [each for each in config.slurm.private_data if each not in by_association]
+
+
 def slurmdbd_conf(config: Config) -> str:
     """slurmdbd.conf. The pod's entry adds how to get the password, which stands in no ConfigMap."""
     database = connection(config)
     parameters = ",".join(f"{key}={value}" for key, value in storage_parameters(config).items())
-    private = config.slurm.private_data
+    private = _private_data(config)
     settings = {
         # slurmdbd insists on its own host name; clients come by the Service.
         "DbdHost": f"{names.ACCOUNTING}-0",
@@ -72,7 +82,6 @@ def slurmdbd_conf(config: Config) -> str:
         "StorageUser": database.user,
         "StorageLoc": database.database,
         **({"StorageParameters": parameters} if parameters else {}),
-        # What sacct and sreport show is slurmdbd's to keep, and it reads no slurm.conf.
         **({"PrivateData": ",".join(private)} if private else {}),
         **_purges(config.accounting.retention),
     }

@@ -37,6 +37,11 @@ class Enforcement(StrEnum):
     NOJOBS = "nojobs"
     NOSTEPS = "nosteps"
 
+    @property
+    def asks_for_associations(self) -> bool:
+        """Whether it makes Slurm ask for associations too (AccountingStorageEnforce in slurm.conf's manual)."""
+        return self not in (Enforcement.NOJOBS, Enforcement.NOSTEPS)
+
 
 class PasswordSecret(Model):
     """A Secret of the namespace that holds a password."""
@@ -144,6 +149,11 @@ class Accounting(Model):
     def is_on(self) -> bool:
         """Whether anything is recorded."""
         return self.mode is not AccountingMode.OFF
+
+    @property
+    def has_associations(self) -> bool:
+        """Whether every user who runs jobs has an association in accounting."""
+        return any(each.asks_for_associations for each in self.enforce)
 
     @property
     def has_own_database(self) -> bool:

@@ -97,8 +97,9 @@ class Slurm(Model):
         factory=list,
     )
     private_data: list[PrivateData] = setting(
-        "What users see of their own alone; operators and administrators see all. With an empty list everybody sees "
-        "everybody's jobs, their names and command lines among them.",
+        "What users see of their own alone; operators and administrators see all. Accounting keeps jobs and usage "
+        "private only where accounting.enforce asks for associations. With an empty list everybody sees everybody's "
+        "jobs, their names and command lines among them.",
         factory=lambda: [PrivateData.JOBS, PrivateData.USAGE],
     )
     spank_plugins: list[SpankPlugin] = setting("More SPANK plugins, in their order.", factory=list)

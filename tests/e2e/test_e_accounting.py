@@ -86,7 +86,8 @@ def test_an_ordinary_user_gets_answers_from_sacct_sreport_and_sshare(slurm):
     assert sacct(slurm, job, "user,cluster,partition") == ["dev|dev|main"]
     assert {f"{job}.batch", f"{job}.0"} <= set(slurm.sh(f"sacct -nP -j {job} -o jobid").ok().split())
     assert "Cluster Utilization" in slurm.sh("sreport cluster utilization").ok()
-    assert "root" in slurm.sh("sshare -a").ok()
+    assert "RawShares" in slurm.sh("sshare -a").ok()
+    assert "root" in slurm.sh("sshare -a", user="admin").ok()
     assert slurm.sh("sacctmgr -nP show cluster format=cluster").ok() == "dev"
 
 

@@ -441,7 +441,7 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
     ("slurm.mpiPlugins", ["pmi2"], has("PluginDir=/opt/slurm/lib/slurm-wlm:/opt/slurm/lib/slurm-pmi2"), True),
     ("slurm.privateData", [], has("PrivateData=jobs,usage"), False),
     ("slurm.privateData", ["jobs", "users"], has("PrivateData=jobs,users"), True),
-    ("slurm.privateData", ["users"], lambda c: "PrivateData=users\n" in slurmdbd_conf.slurmdbd_conf(c), True),
+    ("slurm.privateData", ["jobs", "users"], lambda c: "PrivateData=users\n" in slurmdbd_conf.slurmdbd_conf(c), True),
     ("credentials.existingSecret", "mine", lambda c: body(c, "Secret", "slurm-keys"), None),
     (
         "credentials.existingSecret",

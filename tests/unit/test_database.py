@@ -84,6 +84,7 @@ FULL = {
         "database": "books",
         "passwordSecret": {"name": "s"},
     },
+    "enforce": ["nosteps", "limits"],
     "retention": {
         "jobs": "24months",
         "steps": "6months",
