@@ -23,6 +23,8 @@ SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the kernel maps its memory from
 SCRATCH = Path("/scratch")
 """The guest's own disk: what needs an ordinary file system, above which an overlay can lie, goes here."""
 TIMED_OUT = 124
+DISK_BYTES = 4 << 30
+"""What must be free for the guest's disk, which is sparse: a run of tests/vm writes less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +72,11 @@ def run(
     size = size or Size()
     _require_room(size, folder)
     disk = folder / "disk.img"
-    _make_disk(disk, size.disk_gib)
-    _write_script(folder, command, directory, environment)
     status = folder / "status"
     status.unlink(missing_ok=True)
     try:
+        _make_disk(disk, size.disk_gib)
+        _write_script(folder, command, directory, environment)
         ended = _boot(folder, disk, size, seconds)
     finally:
         disk.unlink(missing_ok=True)
@@ -90,7 +92,7 @@ def _require_room(size: Size, folder: Path) -> None:
     place = memory_folder()
     for what, wanted, where in (
         ("memory", size.memory_mib << 20, place),
-        ("disk", 4 << 30, folder),
+        ("disk", DISK_BYTES, folder),
     ):
         free = shutil.disk_usage(where).free
         if free < wanted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,37 +13,24 @@ from pathlib import Path
 from devcluster import images
 from devcluster.bootstrap import CHECKOUT, cache_folder
 from devcluster.progress import say
-from devcluster.vm import guest, kernel, nfs_tools
+from devcluster.vm import guest, kernel, nfs_tools, own_kernel
 
 FOLDER = "tests/vm"
 KUBELET = "tests/vm/kubelet"
 """The whole dev cluster in the guest: only when its path is given, since its start alone takes ten minutes."""
 FOR_A_KUBELET = guest.Size(memory_mib=9216, disk_gib=40)
-CONTROLLERS = frozenset({"cpuset", "cpu", "memory", "pids", "io"})
-HIERARCHY = Path("/sys/fs/cgroup")
 SECONDS = 2700.0
+INTERRUPT_GRACE_SECONDS = 90.0
+"""What fixtures have to end what they started, after the time of their tests is over."""
 PASSED_ON = ("PULUMI_SLURM_SEED", "PULUMI_SLURM_WHOLE")
 """Variables of whoever starts tests that a test in the guest reads."""
-
-
-def lacking(hierarchy: Path = HIERARCHY, file_systems: Path = Path("/proc/filesystems")) -> list[str]:
-    """What this machine's kernel lacks of what the tests need; empty where they run without a guest."""
-    listed = hierarchy / "cgroup.controllers"
-    controllers = set(listed.read_text().split()) if listed.exists() else set()
-    known = {line.split()[-1] for line in file_systems.read_text().splitlines()}
-    without = sorted(CONTROLLERS - controllers)
-    away = [name for name in ("nfs", "nfs4", "nfsd") if name not in known]
-    return [
-        *([f"cgroup v2 with the controllers {', '.join(without)}"] if without else []),
-        *([f"the file systems {', '.join(away)}"] if away else []),
-    ]
 
 
 def prepare() -> None:
     """Make what the guest cannot fetch, since it has no network: images and the kernel."""
     images.build_all(cache_folder())
     nfs_tools.unpack()
-    if lacking():
+    if own_kernel.lacking():
         kernel.build()
 
 
@@ -73,16 +61,12 @@ def run(paths: Sequence[str], report: Path, seconds: float = SECONDS) -> int:
     Raises:
         StepFailed: the guest could not be started.
     """
-    missing = lacking()
+    if FOLDER in (path.rstrip("/") for path in paths or [FOLDER]):
+        say(f"  left out: {KUBELET}, which takes half an hour: make test-vm TESTS={KUBELET}")
+    missing = own_kernel.lacking()
     if not missing:
         say("tests of cgroup v2 and NFS: on this machine's own kernel")
-        own = {**os.environ, "PULUMI_SLURM_NFS_TOOLS": str(nfs_tools.folder() or "")}
-        try:
-            return subprocess.run(
-                command(paths, report, _only_named(paths)), cwd=CHECKOUT, env=own, timeout=seconds, check=False
-            ).returncode
-        except subprocess.TimeoutExpired:
-            return guest.TIMED_OUT
+        return _run_here(command(paths, report, _only_named(paths)), seconds)
     say(f"tests of cgroup v2 and NFS: in a guest, since this machine's kernel lacks {', '.join(missing)}")
     with guest.shared_folder() as folder:
         inside = folder / "report.xml"
@@ -94,3 +78,26 @@ def run(paths: Sequence[str], report: Path, seconds: float = SECONDS) -> int:
         if inside.exists():
             shutil.copy(inside, report)
     return status
+
+
+def _run_here(pytest: Sequence[str], seconds: float) -> int:
+    environment = {**os.environ, "PULUMI_SLURM_NFS_TOOLS": str(nfs_tools.folder() or "")}
+    process = subprocess.Popen(pytest, cwd=CHECKOUT, env=environment)
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return guest.TIMED_OUT
+    finally:
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Interrupt pytest if it runs: here no guest ends with what its fixtures mounted and started."""
+    if process.poll() is not None:
+        return
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(INTERRUPT_GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,107 @@
+"""Whether this machine's own kernel can do what tests/vm needs.
+
+The kernel is asked for each thing, in namespaces that end with the question: so it loads the modules that it has on
+disk, as it does for a mount. /proc/filesystems alone would not tell of nfsd on a machine that has never used it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import subprocess
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+HIERARCHY = Path("/sys/fs/cgroup")
+CONTROLLERS = frozenset({"cpuset", "cpu", "memory", "pids", "io"})
+FILE_SYSTEMS = ("nfs", "nfs4", "nfsd", "rpc_pipefs", "overlay", "fuse", "ext4")
+_IN_NAMESPACES = ("unshare", "--net", "--mount", "--propagation", "private", "sh", "-ec")
+_ANSWER_SECONDS = 20
+_LIBC = ctypes.CDLL(None, use_errno=True)
+# Of Linux on x86-64, the one machine that the tests' programs are unpacked for (asm/unistd_64.h).
+_SYS_BPF, _SYS_FSOPEN = 321, 430
+_FSOPEN_CLOEXEC = 1
+_BPF_PROG_LOAD, _BPF_PROG_TYPE_CGROUP_DEVICE = 5, 15
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What tests need of a kernel: its name in a sentence, and whether the kernel does it when it is asked."""
+
+    words: str
+    is_met: Callable[[], bool]
+
+
+def lacking(hierarchy: Path = HIERARCHY, needs: Iterable[Need] | None = None) -> list[str]:
+    """What this machine's kernel lacks of what the tests need; empty where they run without a guest."""
+    asked = NEEDS if needs is None else needs
+    return [*_control_groups(hierarchy), *(need.words for need in asked if not need.is_met())]
+
+
+def _control_groups(hierarchy: Path) -> list[str]:
+    listed = hierarchy / "cgroup.controllers"
+    controllers = set(listed.read_text().split()) if listed.exists() else set()
+    if without := sorted(CONTROLLERS - controllers):
+        return [f"cgroup v2 with the controllers {', '.join(without)}"]
+    # Every group but the first has this file; below a container's own, controllers are not the container's to give.
+    if (hierarchy / "cgroup.type").exists() or not os.access(hierarchy, os.W_OK):
+        return ["a cgroup v2 hierarchy that is the machine's (this is a container's part of one)"]
+    return []
+
+
+def has_file_system(name: str) -> bool:
+    """Whether the kernel knows a file system, after it has looked for a module (fsopen(2))."""
+    return _opens(_SYS_FSOPEN, name.encode(), _FSOPEN_CLOEXEC)
+
+
+def takes_device_programs() -> bool:
+    """Whether it takes an eBPF program that decides about a control group's devices: one that allows all."""
+    allow_and_exit = struct.pack("<BBhiBBhi", 0xB7, 0, 0, 1, 0x95, 0, 0, 0)
+    program, license_ = ctypes.create_string_buffer(allow_and_exit), ctypes.create_string_buffer(b"GPL")
+    places = ctypes.addressof(program), ctypes.addressof(license_)
+    attributes = struct.pack("<IIQQIIQI", _BPF_PROG_TYPE_CGROUP_DEVICE, len(allow_and_exit) // 8, *places, 0, 0, 0, 0)
+    return _opens(_SYS_BPF, _BPF_PROG_LOAD, attributes, len(attributes))
+
+
+def _opens(number: int, *arguments: object) -> bool:
+    descriptor: int = _LIBC.syscall(number, *arguments)
+    if descriptor < 0:
+        return False
+    os.close(descriptor)
+    return True
+
+
+def can(script: str) -> bool:
+    """Whether a shell script ends well in a network and mounts of its own."""
+    try:
+        done = subprocess.run(
+            [*_IN_NAMESPACES, script],
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=_ANSWER_SECONDS, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
+def _file_system(name: str) -> Need:
+    return Need(f"the file system {name}", lambda: has_file_system(name))
+
+
+def _script(words: str, script: str) -> Need:
+    return Need(words, lambda: can(script))
+
+
+NEEDS = (
+    *map(_file_system, FILE_SYSTEMS),
+    _script("bridges", "ip link add name bridge0 type bridge"),
+    _script("network links between namespaces (veth)", "ip link add name veth0 type veth peer name veth1"),
+    _script("delays and losses in a network (netem)", "tc qdisc add dev lo root netem delay 1ms"),
+    _script("loop devices", "losetup --find"),
+    _script("the device of FUSE", "mount -t tmpfs devices /mnt; mknod /mnt/fuse c 10 229; : <> /mnt/fuse"),
+    _script("the device of tunnels", "mount -t tmpfs devices /mnt; mknod /mnt/tun c 10 200; : <> /mnt/tun"),
+    _script("user namespaces", "unshare --user true"),
+    Need("eBPF programs for the devices of control groups", takes_device_programs),
+)
+"""What tests/vm uses of a kernel besides control groups."""
