@@ -18,7 +18,7 @@ from devcluster import images, node_cli, toolchain
 from devcluster.bootstrap import CHECKOUT, cache_folder
 from devcluster.progress import say
 from devcluster.tally import Tally, Test, Watch
-from devcluster.vm import kernel
+from devcluster.vm import kernel, own_kernel
 from devcluster.vm import tests as vm_tests
 
 
@@ -29,6 +29,7 @@ class Phase:
     `workers` run side by side, each with an API server, a cluster and an instance of its own.
     `by_file`: a worker takes whole files, in their order, since the tests of one share what is dear to make.
     `in_guest`: on a kernel with cgroup v2 and NFS (devcluster/vm).
+    `without`: files of its folders that another phase has.
     `retries`: how often files with failed tests are run again, in a run of their own (docs/adr/0008).
     """
 
@@ -37,10 +38,13 @@ class Phase:
     folders: tuple[str, ...]
     workers: int = 1
     by_file: bool = False
+    without: tuple[str, ...] = ()
     retries: int = 0
     in_guest: bool = False
 
 
+THE_GUEST_ITSELF = Phase("the guest itself", 3, ("tests/devcluster/test_guest.py",), retries=1)
+"""Needs the guest's kernel, which is built when all else has run."""
 PHASES = (
     Phase("unit and native", 8, ("tests/unit", "tests/node", "tests/health", "tests/native"), 2, True, retries=1),
     Phase("image", 10, ("tests/image",), 2, True, retries=1),
@@ -48,7 +52,7 @@ PHASES = (
     Phase(
         "operator", 10, ("tests/operator", "tests/provider", "tests/upgrade", "tests/manifests"), workers=3, retries=1
     ),
-    Phase("dev cluster", 10, ("tests/devcluster",), retries=1),
+    Phase("dev cluster", 10, ("tests/devcluster",), without=THE_GUEST_ITSELF.folders, retries=1),
     # Two clusters: tests wait for Slurm's and Kubernetes' own intervals most of the time.
     Phase("e2e", 25, ("tests/e2e",), 2, True, retries=2),
 )
@@ -81,7 +85,7 @@ def run(paths: list[str]) -> int:
         for phase in PHASES if not paths else (Phase("tests", 60, tuple(paths)),):
             status |= _phase(tally, phase, binaries)
         if not paths:
-            status |= _life_on_v2(tally, binaries)
+            status |= _with_a_guest(tally, binaries)
     except KeyboardInterrupt:
         say("interrupted: ending what the tests started")
         status = 130
@@ -97,14 +101,21 @@ def clean_up_when_killed() -> None:
         signal.signal(number, signal.default_int_handler)
 
 
-def _life_on_v2(tally: Tally, binaries: Path) -> int:
-    """Run what `make test` has of the tests in a guest, unless its kernel would have to be built and time is short."""
+def _with_a_guest(tally: Tally, binaries: Path) -> int:
+    """Run the tests that need the guest, unless its kernel would have to be built and time is short."""
     spent = sum(part.minutes for part in tally.parts.values())
-    if vm_tests.lacking() and not kernel.is_built() and spent > WITHOUT_KERNEL_MINUTES:
-        say(f"left out after {spent:.0f} minutes, run make test-vm: a job's life on cgroup v2 (no kernel in the cache)")
+    if own_kernel.lacking() and not kernel.is_built() and spent > WITHOUT_KERNEL_MINUTES:
+        say(
+            f"left out after {spent:.0f} minutes, run make test-vm: a job's life on cgroup v2 (no kernel in the "
+            f"cache), and then {', '.join(THE_GUEST_ITSELF.folders)}"
+        )
         return 0
     _timed(tally, "guest", vm_tests.prepare)
-    return _phase(tally, A_JOBS_LIFE_ON_V2, binaries)
+    status = _phase(tally, A_JOBS_LIFE_ON_V2, binaries)
+    if kernel.is_built():
+        return status | _phase(tally, THE_GUEST_ITSELF, binaries)
+    say(f"left out, since this machine needs no guest: {', '.join(THE_GUEST_ITSELF.folders)}")
+    return status
 
 
 def run_in_guest(paths: list[str], junit: Path | None) -> int:
@@ -171,13 +182,14 @@ def _pytest(
             if junit and report.exists():
                 shutil.copy(report, junit)
             return status, tally.add_report(report) if report.exists() else set()
+        left_out = [f"--ignore={path}" for path in phase.without]
         environment = {**os.environ, "PULUMI_SLURM_BINARIES": str(binaries)}
         how = ["--dist", "loadfile", "--no-loadscope-reorder"] if phase.by_file else ["--dist", "worksteal"]
         side_by_side = ["-n", str(phase.workers), *how] if phase.workers > 1 else []
         # Of the two forms of a report, it is the first that names files.
         reported = [f"--junit-xml={report}", "-o", "junit_family=xunit1"]
         process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", "-q", "-rfE", *reported, *side_by_side, *paths],
+            [sys.executable, "-m", "pytest", "-q", "-rfE", *reported, *side_by_side, *left_out, *paths],
             cwd=CHECKOUT,
             env=environment,
         )

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from devcluster import testing
+from devcluster.tally import Spent
+from devcluster.vm import kernel, own_kernel
+from devcluster.vm import tests as vm_tests
 
 ONCE = """
 import pathlib
@@ -114,3 +117,69 @@ def test_a_skipped_test_is_counted_as_such(checkout: Path) -> None:
     status, tally = run(checkout)
 
     assert (status, tally.count("passed"), tally.count("skipped")) == (0, 1, 1)
+
+
+@pytest.fixture
+def phases(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the phases that a run comes to, in place of their tests."""
+    begun: list[str] = []
+
+    def phase(_: testing.Tally, phase: testing.Phase, *__: object) -> int:
+        begun.append(phase.name)
+        return 0
+
+    monkeypatch.setattr(testing, "_phase", phase)
+    return begun
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A cache without a kernel: not empty once it was built."""
+    kernels: list[int] = []
+    monkeypatch.setattr(kernel, "is_built", lambda: bool(kernels))
+    monkeypatch.setattr(vm_tests, "prepare", lambda: kernels.append(1))
+    monkeypatch.setattr(own_kernel, "lacking", lambda: ["cgroup v2"])
+    return kernels
+
+
+def after(minutes: float) -> testing.Tally:
+    return testing.Tally(parts={"e2e": Spent(minutes, 40)})
+
+
+def test_without_a_kernel_and_without_time_make_test_says_what_it_leaves_out(
+    phases: list[str], built: list[int], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert testing._with_a_guest(after(testing.WITHOUT_KERNEL_MINUTES + 1), tmp_path) == 0
+    said = capsys.readouterr().err
+    assert "left out after 56 minutes, run make test-vm: a job's life on cgroup v2" in said
+    assert "tests/devcluster/test_guest.py" in said
+    assert (phases, built) == ([], [])
+
+
+def test_with_time_make_test_builds_the_kernel_before_the_tests_that_need_it(
+    phases: list[str], built: list[int], tmp_path: Path
+) -> None:
+    assert testing._with_a_guest(after(testing.WITHOUT_KERNEL_MINUTES - 1), tmp_path) == 0
+    assert built
+    assert phases == [testing.A_JOBS_LIFE_ON_V2.name, testing.THE_GUEST_ITSELF.name]
+
+
+def test_a_machine_that_needs_no_guest_says_that_the_guests_own_tests_are_left_out(
+    phases: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(kernel, "is_built", lambda: False)
+    monkeypatch.setattr(own_kernel, "lacking", list)
+    monkeypatch.setattr(vm_tests, "prepare", lambda: None)
+    assert testing._with_a_guest(after(testing.WITHOUT_KERNEL_MINUTES + 1), tmp_path) == 0
+    assert phases == [testing.A_JOBS_LIFE_ON_V2.name]
+    assert "left out, since this machine needs no guest: tests/devcluster/test_guest.py" in capsys.readouterr().err
+
+
+def test_a_file_of_another_phase_is_run_there_alone(checkout: Path) -> None:
+    tally = testing.Tally()
+    (checkout / "tests" / "test_bad.py").write_text(f"{TRIED}def test_bad():\n    tried()\n")
+    phase = testing.Phase("played", 1, ("tests",), without=("tests/test_bad.py",))
+    assert testing._phase(tally, phase, checkout) == 0
+    assert tally.count("passed") == 1
+    (left_out,) = (each.without for each in testing.PHASES if each.without)
+    assert left_out == testing.THE_GUEST_ITSELF.folders
