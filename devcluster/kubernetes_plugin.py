@@ -71,7 +71,7 @@ def _introduced(named: str, file: Path, remedy: str) -> tuple[str, str]:
                 schema = asked.GetSchema(provider_pb2.GetSchemaRequest(), timeout=_ANSWER_SECONDS).schema
                 return str(json.loads(schema)["name"]), str(version)
     except (OSError, ValueError, KeyError, grpc.RpcError):
-        raise NoPlugin(f"{VARIABLE}={named}: it does not answer as a Pulumi plugin does; {remedy}") from None
+        raise NoPlugin(f"{VARIABLE}={named}: it does not answer as Pulumi's Kubernetes plugin does; {remedy}") from None
 
 
 @contextlib.contextmanager
