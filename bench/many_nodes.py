@@ -21,7 +21,6 @@ from bench.real_slurm import RealSlurm
 from devcluster import toolchain
 from devcluster.bootstrap import CHECKOUT
 from devcluster.control_plane import ApiServer, free_ports
-from devcluster.up import Cluster
 from tests.image.unpacked import unpack_image
 from tests.operator import fake_rehearsal
 from tests.operator.fake_slurmrestd import FakeSlurm
@@ -49,7 +48,7 @@ BOUNDS = {
 }
 
 
-def measure(_: Cluster) -> list[Measurement]:
+def measure(_: None) -> list[Measurement]:
     """All sizes, and the plot over them."""
     with tempfile.TemporaryDirectory() as folder:
         image = Path(folder) / "image"

@@ -18,7 +18,6 @@ from bench.real_slurm import RealSlurm
 from devcluster import toolchain
 from devcluster.bootstrap import CHECKOUT
 from devcluster.control_plane import ApiServer, free_ports
-from devcluster.up import Cluster
 from tests.image.unpacked import unpack_image
 from tests.operator import fake_rehearsal
 from tests.operator.fake_slurmrestd import FakeSlurm
@@ -46,12 +45,12 @@ BOUNDS = {
 Values = dict[str, tuple[float, dict[str, float]]]
 
 
-def measure(_: Cluster) -> list[Measurement]:
+def measure(_: None) -> list[Measurement]:
     """The usual depths."""
     return _measured(SIZES)
 
 
-def deepest(_: Cluster) -> list[Measurement]:
+def deepest(_: None) -> list[Measurement]:
     """A depth that takes minutes to make."""
     return _measured((DEEPEST,))
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from bench.measurement import Measurement, median_milliseconds
 from bench.steps import WITH, WITHOUT, WITHOUT_PLUGIN, batch_seconds
 from devcluster.bootstrap import CHECKOUT
-from devcluster.up import Cluster
 from devcluster.vm import guest
 from devcluster.vm import tests as vm_tests
 from tests.image import roots
@@ -29,7 +28,7 @@ STEP = "srun -n1 -N1 -w {node} --overlap --mem=1M -D /tmp true < /dev/null"
 BATCH = "sbatch --parsable -w {node} -D /tmp -o /dev/null --wrap true"
 
 
-def measure(_: Cluster) -> list[Measurement]:
+def measure(_: None) -> list[Measurement]:
     """Medians of 40 steps in an allocation, and of 40 batch jobs, each way, alternately and in an order of chance."""
     vm_tests.prepare()
     with guest.shared_folder() as folder:

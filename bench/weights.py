@@ -14,7 +14,6 @@ from pathlib import Path
 
 from bench.measurement import Measurement
 from bench.real_slurm import RealSlurm
-from devcluster.up import Cluster
 from tests.image.unpacked import unpack_image
 from tests.operator.world import KEY
 
@@ -23,7 +22,7 @@ ROUNDS, QUESTIONS = 8, 25
 RPC = re.compile(r"REQUEST_JOB_WILL_RUN +\(.*?\) +count:(\d+) +ave_time:(\d+)")
 
 
-def measure(_: Cluster) -> list[Measurement]:
+def measure(_: None) -> list[Measurement]:
     """Alternately with one weight and with as many as a node set has at most."""
     taken: dict[int, list[float]] = {1: [], WEIGHTS: []}
     with tempfile.TemporaryDirectory() as folder:

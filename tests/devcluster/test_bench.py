@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
+
+from bench import __main__ as bench
+from bench.measurement import Measurement, read_report
 from devcluster import commands
 from devcluster.bootstrap import CHECKOUT
 
@@ -17,3 +23,34 @@ def test_an_unknown_measurement_is_answered_with_the_known_ones():
     assert done.returncode == 2
     assert "unknown: no-such" in done.stderr
     assert "many-nodes" in done.stderr
+
+
+def test_what_needs_no_cluster_starts_none_and_its_row_joins_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {
+        "warm-up": [{"name": "warm make up", "value": 5, "bound": 120}],
+        "weights": [{"name": "w", "value": 1, "bound": 2}],
+    }
+    (tmp_path / "benchmarks.json").write_text(json.dumps(before))
+    row = Measurement("srun on cgroup v2 with the plugin ÷ without", 1.02, 1.05, detail={"with, ms": 300.0})
+    monkeypatch.setattr(bench, "DOCS", tmp_path)
+    monkeypatch.setitem(bench.MEASUREMENTS, "steps-v2", lambda _: [row])
+    monkeypatch.setattr(bench.up, "up", lambda *_: pytest.fail("a dev cluster was started"))
+
+    assert bench.main(["steps-v2"]) == 0
+
+    rows = [line for line in (tmp_path / "benchmarks.md").read_text().splitlines() if line.startswith("| ")]
+    assert rows[1:] == [
+        "| warm make up | 5 x | ≤ 120 x |  |",
+        "| srun on cgroup v2 with the plugin ÷ without | 1.02 x | ≤ 1.05 x | with, ms 300 |",
+        "| w | 1 x | ≤ 2 x |  |",
+    ]
+    assert list(read_report(tmp_path)) == ["warm-up", "steps-v2", "weights"]
+    assert row.name in (tmp_path / "benchmarks.svg").read_text()
+
+
+def test_a_bound_that_was_not_kept_is_an_exit_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "DOCS", tmp_path)
+    monkeypatch.setitem(bench.MEASUREMENTS, "steps-v2", lambda _: [Measurement("slow", 2, 1.05)])
+    assert bench.main(["steps-v2"]) == 1
