@@ -7,46 +7,23 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import dataclasses
 import json
 import os
+import re
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from devcluster import node_cli
 from devcluster.node_plan import CONTAINERD_SOCKET
 from devcluster.progress import StepFailed
-from devcluster.stack import Stack
 from tests.e2e import external_database, submount_sources
+from tests.e2e.second_stack import NAMESPACE, SSH_PORT, SecondStack, accounting
 
-NAMESPACE = "second"
-SSH_PORT = 30023
 SMALL = {"cpu": 1, "cpuRequest": "100m", "memory": "512Mi", "reservedMemory": "256Mi"}
-
-
-@dataclasses.dataclass(frozen=True)
-class SecondStack:
-    """The second stack and what its config starts from."""
-
-    stack: Stack
-    facts: dict
-
-    def up(self, **changes: object) -> str:
-        """`pulumi up` with changed config keys; the engine's whole output."""
-        self.stack.write_config({})
-        written = yaml.safe_load(self.stack.config_file.read_text())
-        # Written whole: what the tracked config says of the first stack's own database is not to be in it.
-        written["config"] |= {f"pulumi-slurm:{key}": value for key, value in {**self.facts, **changes}.items()}
-        self.stack.config_file.write_text(yaml.safe_dump(written, sort_keys=False))
-        return self.stack.run("up", "--yes", "--skip-preview", "--non-interactive", capture=True, deadline_seconds=600)
-
-    def destroy(self) -> None:
-        """`pulumi destroy`."""
-        self.stack.run("destroy", "--yes", "--skip-preview", "--non-interactive", capture=True, deadline_seconds=600)
 
 
 @contextlib.contextmanager
@@ -63,30 +40,14 @@ def while_pulumi_works(work: Callable[[], object], let_it_end: Callable[[], obje
 
 @pytest.fixture(scope="module")
 def second(slurm) -> Iterator[SecondStack]:
-    first = slurm.cluster
-    stack = Stack(first.instance.state / "second-stack", first.binaries, first.kubeconfig)
-    stack.prepare()
-    config = json.loads(slurm.pulumi("config", "--json", "--show-secrets").ok())
-    facts = {key.partition(":")[2]: item.get("objectValue", item["value"]) for key, item in config.items()}
-    facts["cluster"] = {"name": "second", "namespace": NAMESPACE}
-    facts["login"]["service"] = {"type": "NodePort", "nodePort": SSH_PORT}
-    facts["nodeSets"] = [{**facts["nodeSets"][0], "name": "tiny", "replicas": 1}]
-    facts["partitions"] = [{"name": "main", "nodeSets": ["tiny"], "default": True}]
-    facts["accounting"] = accounting(external_database.DATABASES[0])
+    made = SecondStack.beside(slurm)
     external_database.start(slurm)
-    submount_sources.declare(slurm, facts)
-    made = SecondStack(stack, facts)
+    submount_sources.declare(slurm, made.facts)
     yield made
     try:
         made.destroy()
     finally:
         external_database.stop(slurm)
-
-
-def accounting(database: str) -> dict:
-    """The config of accounting in a database of the server that is not ours."""
-    external = {"connection": external_database.connection(database)}
-    return {"mode": "external", "resources": {"cpu": "20m", "memory": "128Mi"}, "external": external}
 
 
 def test_a_jail_image_that_cannot_be_pulled_is_named(second):
@@ -210,6 +171,25 @@ def test_an_empty_database_takes_over_while_jobs_run(second, slurm):
     )
 
 
+def live_keys(slurm) -> dict[str, dict[str, str]]:
+    """What the second cluster's Secrets with generated keys hold."""
+    secrets = ("slurm-keys", "slurm-ssh-host-keys")
+    return {name: slurm.get("secret", name, "-n", NAMESPACE)["data"] for name in secrets}
+
+
+def test_a_stack_that_lost_its_state_adopts_the_cluster_whose_slurmctld_starts_with_the_live_keys(second, slurm):
+    before = live_keys(slurm)
+    with second.state_lost():
+        with pytest.raises(StepFailed) as refused:
+            second.up()
+        (consent,) = set(re.findall(r"'pulumi-slurm:cluster\.adopt' (\S+)", " ".join(str(refused.value).split())))
+        second.up(cluster={**second.facts["cluster"], "adopt": consent})
+    assert live_keys(slurm) == before
+    slurm.kubectl("delete", "pod", "slurm-controller-0", "-n", NAMESPACE, seconds=120).ok()
+    # Its key is the one that the node and the login node have had all the time.
+    slurm.wait("a job runs", lambda: in_second(slurm, "srun", "-n1", "hostname") == "tiny-0", 120)
+
+
 def test_what_is_retained_survives_destroy_and_is_found_again(second, slurm):
     retained = {**second.facts["jail"], "storage": {**second.facts["jail"]["storage"], "retain": True}}
     login = ("exec", "-n", NAMESPACE, "slurm-login-0", "--", "sh", "-c")
@@ -250,6 +230,21 @@ def pods_left(slurm) -> list[str]:
     return slurm.kubectl("get", "pods", "-n", NAMESPACE, "-o", "name").ok().split()
 
 
+NOT_TO_BE_HAD = "localhost/operator:0000000000000000"
+
+
+def test_an_operator_image_that_cannot_be_pulled_ends_up_with_kubernetes_words(second):
+    """It leaves the operator so; the next test wants it broken."""
+    began = time.monotonic()
+    with pytest.raises(StepFailed) as failed:
+        second.up(images={**second.facts["images"], "operator": NOT_TO_BE_HAD})
+    taken = time.monotonic() - began
+    words = " ".join(str(failed.value).split())
+    told = rf"pod slurm-operator-\S+, container operator: (ErrImagePull|ImagePullBackOff): .{{,200}}{NOT_TO_BE_HAD}"
+    assert re.search(told, words), words
+    assert taken < 80, "half of it is FAULT_SECONDS of components/availability.py"
+
+
 def break_operator(slurm) -> None:
     """An operator whose image cannot be had; it is ended first, since it would heal its own Deployment."""
 
@@ -260,7 +255,7 @@ def break_operator(slurm) -> None:
 
     slurm.kubectl("scale", "deployment/slurm-operator", "-n", NAMESPACE, "--replicas=0").ok()
     slurm.wait("the operator ends", lambda: not operators(), 120)
-    image = {"name": "operator", "image": "localhost/operator:0000000000000000"}
+    image = {"name": "operator", "image": NOT_TO_BE_HAD}
     change = {"spec": {"replicas": 1, "template": {"spec": {"containers": [image]}}}}
     slurm.kubectl("patch", "deployment", "slurm-operator", "-n", NAMESPACE, "-p", json.dumps(change)).ok()
 
