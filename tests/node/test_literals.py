@@ -3,42 +3,24 @@
 import re
 from pathlib import Path
 
-from node_health import node, report
-from node_health.checks import space
-from slurm_node import accounts, cgroups, door, drains, image_root, jail_watch, paths, rehearsal
+from node_health import node
+from slurm_node import cgroups, door, image_root, jail_watch, paths
 
-from components import names
+from contract import names
+from contract import paths as shared
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-def test_paths_agree_with_what_is_declared() -> None:
-    assert str(paths.VOLUME) == names.JAIL_VOLUME
-    assert str(paths.TREE) == names.JAIL_TREE
-    assert str(paths.SPOOL) == names.SPOOL_DIR
-    assert str(paths.ETC_ROOTS) == names.ETC_ROOTS
-    assert str(paths.SLURM_SECRETS) == names.SECRETS_SLURM
-    assert str(paths.SSH_SECRETS) == names.SECRETS_SSH
-    assert str(paths.CONTROLLER_RUN) == names.CONTROLLER_RUN
-    assert str(paths.TOOLS) == names.TOOLS
-    assert paths.TOOLS.parts[1] in image_root.LEFT_OUT, "what an image has is copied"
-    assert str(paths.PLUGIN.parent) == names.PLUGIN_DIR
-    assert accounts.SLURM_ID == names.SLURM_UID
-    assert rehearsal.PORT == names.REHEARSAL_PORT
-
-
-def test_health_checks_and_the_entry_meet_in_the_same_files() -> None:
-    assert (node.FOLDER, node.JAIL_BROKEN, node.JAIL_WORKED) == (paths.OWN_RUN, paths.JAIL_BROKEN, paths.JAIL_WORKED)
-    assert space.SHARED["the jail"] == paths.TREE
-    assert space.OWN == {"/tmp": paths.TREE / "tmp", "slurmd's spool": paths.SPOOL}
-    assert f"{report.REASON_PREFIX} " in drains.PREFIXES
+def test_nothing_of_an_image_is_copied_over_the_tools() -> None:
+    assert paths.TOOLS.parts[1] in image_root.LEFT_OUT
 
 
 def test_slurm_starts_the_programs_that_the_image_brings() -> None:
     prolog = (REPOSITORY / "health/bin/node-health-prolog").read_text()
     assert f" {paths.PROLOG_REFUSED}\n" in prolog
     assert f" {paths.PLUGIN_REFUSED};" in prolog
-    for program in (names.HEALTH_PROGRAM, names.HEALTH_PROLOG, names.HEALTH_EPILOG):
+    for program in (shared.HEALTH_PROGRAM, shared.HEALTH_PROLOG, shared.HEALTH_EPILOG):
         script = (REPOSITORY / "health/bin" / Path(program).name).read_text()
         assert Path(program).parent == Path("/usr/sbin")
         assert "/usr/sbin/node-health --record" in script or f"{node.JAIL_BROKEN} {node.UNFIT} " in script
@@ -74,4 +56,4 @@ def test_the_images_files_name_the_same_paths_and_ids() -> None:
     assert f"Banner {paths.SSH_BANNER}\n" in sshd
     assert all(f"HostKey {paths.SSH_KEYS}/" in line for line in re.findall(r"^HostKey .*$", sshd, re.MULTILINE))
     for name in ("slurm", "jail"):
-        assert f"slurm:x:{accounts.SLURM_ID}:" in (REPOSITORY / "images" / name / "Containerfile").read_text()
+        assert f"slurm:x:{names.SLURM_UID}:" in (REPOSITORY / "images" / name / "Containerfile").read_text()
