@@ -6,13 +6,14 @@ from typing import Final
 
 import pulumi
 
-from components import names, pod_security, slurmdbd_conf
+from components import pod_security, slurmdbd_conf
 from components.component import Component
 from components.config import Config
 from components.controller import keys_secret
 from components.database import authority_volume, password_volume
 from components.manifest import REPLACEABLE, Manifest, declared, selector
 from components.slurm_pod import pod_template, resources, slurm_container, slurm_pod_spec, standing_service
+from contract import names, paths
 
 CONFIG_HASH: Final = "pulumi-slurm.dev/slurmdbd-conf"
 
@@ -24,7 +25,7 @@ def _config_map(config: Config) -> Manifest:
 
 def _stateful_set(config: Config) -> Manifest:
     authority = authority_volume(config)
-    mount = {"name": "database-authority", "mountPath": names.SECRETS_DATABASE_AUTHORITY, "readOnly": True}
+    mount = {"name": "database-authority", "mountPath": paths.SECRETS_DATABASE_AUTHORITY, "readOnly": True}
     container = slurm_container(
         config,
         "accounting",
@@ -39,11 +40,11 @@ def _stateful_set(config: Config) -> Manifest:
         resources=resources(config.accounting.resources),
         securityContext=pod_security.unprivileged_container(),
         volumeMounts=[
-            {"name": "slurmdbd-conf", "mountPath": names.ETC_ACCOUNTING, "readOnly": True},
-            {"name": "config", "mountPath": names.ETC_SLURM, "readOnly": True},
-            {"name": "keys", "mountPath": names.SECRETS_SLURM, "readOnly": True},
-            {"name": "password", "mountPath": names.SECRETS_DATABASE, "readOnly": True},
-            {"name": "run", "mountPath": names.ACCOUNTING_RUN},
+            {"name": "slurmdbd-conf", "mountPath": paths.ETC_ACCOUNTING, "readOnly": True},
+            {"name": "config", "mountPath": paths.ETC_SLURM, "readOnly": True},
+            {"name": "keys", "mountPath": paths.SECRETS_SLURM, "readOnly": True},
+            {"name": "password", "mountPath": paths.SECRETS_DATABASE, "readOnly": True},
+            {"name": "run", "mountPath": paths.ACCOUNTING_RUN},
             *([mount] if authority else []),
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the container's own, empty at start
         ],

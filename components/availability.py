@@ -15,8 +15,9 @@ import httpx
 import pulumi
 import pulumi.dynamic as dynamic
 
-from components import kubeconfig, kubernetes_reader, names
+from components import kubeconfig, kubernetes_reader
 from components.kubernetes_reader import UnreachableError
+from contract import names, reasons
 
 Object = Mapping[str, Any]
 
@@ -24,8 +25,6 @@ FAULT_SECONDS: Final = 30.0
 """For so long a pod's image or its quota may be at fault: a registry may be away for a moment."""
 _PAUSE_SECONDS: Final = 1.0
 _ASK_SECONDS: Final = 30.0
-REFUSED: Final = "ConfigurationRefused"
-"""The operator's reason for a configuration with which slurmctld would not start: waiting does not repair it."""
 _NO_IMAGE: Final = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
 _COMPARED: Final = ("revision", "operatorImage")
 """Inputs with which the cluster is another one to wait for."""
@@ -99,7 +98,7 @@ def judge(wanted: Wanted, seen: Seen) -> Verdict:
     if available["status"] == "True":
         return Verdict(True)
     words = f"{available['reason']}: {available['message']}"
-    return Verdict(False, words, final=available["reason"] == REFUSED, faults=faults)
+    return Verdict(False, words, final=available["reason"] == reasons.CONFIGURATION_REFUSED, faults=faults)
 
 
 def _images(pods: Iterable[Object]) -> Mapping[str, str]:
@@ -153,10 +152,12 @@ def read(connection: httpx.Client, namespace: str, cluster: str) -> Seen:
     Raises:
         UnreachableError: It refuses.
     """
-    labels = f"{names.LABEL_NAME}=slurm,{names.LABEL_INSTANCE}={cluster}"
+    labels = f"{names.LABEL_NAME}={names.APPLICATION},{names.LABEL_INSTANCE}={cluster}"
     core, apps = f"/api/v1/namespaces/{namespace}", f"/apis/apps/v1/namespaces/{namespace}"
     return Seen(
-        kubernetes_reader.item(connection, f"/apis/{names.API_VERSION}/namespaces/{namespace}/slurmclusters/{cluster}"),
+        kubernetes_reader.item(
+            connection, f"/apis/{names.API_VERSION}/namespaces/{namespace}/{names.SLURM_CLUSTERS}/{cluster}"
+        ),
         kubernetes_reader.items(connection, f"{core}/pods", labelSelector=labels),
         [
             *kubernetes_reader.items(connection, f"{apps}/statefulsets", labelSelector=labels),

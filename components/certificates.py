@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import pulumi
 
-from components import names
 from components.component import Component
 from components.config import Config
 from components.config.certificates import CertificatesMode
 from components.config.values import duration_seconds
 from components.manifest import Manifest, declared
+from contract import names
 
 CERT_MANAGER: Final = "cert-manager.io/v1"
 

@@ -12,7 +12,7 @@ from typing import Any
 import pulumi
 import pulumi.dynamic as dynamic
 
-from components import names
+from contract import names
 
 
 def refusal(before: Mapping[str, Any], after: Mapping[str, Any]) -> str | None:

@@ -6,8 +6,8 @@ from typing import Any, Final
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components import names
 from components.manifest import Manifest
+from contract import names
 
 _CLASSES: Final[Mapping[tuple[str, str], Any]] = {
     ("v1", "ConfigMap"): kubernetes.core.v1.ConfigMap,

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import pulumi
 
-from components import names, slurm_conf
+from components import slurm_conf
 from components.component import Component
 from components.config import Config
 from components.manifest import Manifest, declared
+from contract import names
 
 
 def manifests(config: Config) -> list[Manifest]:

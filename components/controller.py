@@ -5,7 +5,7 @@ from typing import Any
 
 import pulumi
 
-from components import names, pod_security
+from components import pod_security
 from components.claim_guard import ClaimGuard, class_source
 from components.component import Component
 from components.config import Config
@@ -20,6 +20,7 @@ from components.slurm_pod import (
     slurm_container,
     slurm_pod_spec,
 )
+from contract import names, paths, pod_variables
 
 _GRACE_SECONDS = 120
 """slurmctld writes its state when it ends; killed, it forgets what happened last."""
@@ -57,15 +58,15 @@ def _stateful_set(config: Config) -> Manifest:
         "controller",
         ports=[{"name": "slurmctld", "containerPort": names.SLURMCTLD_PORT}],
         # With accounting, the entry starts slurmctld without it as long as slurmdbd has never been there.
-        **({"env": environment({"SLURM_ACCOUNTING": _accounting(config)})} if config.accounting.is_on else {}),
+        **({"env": environment({pod_variables.ACCOUNTING: _accounting(config)})} if config.accounting.is_on else {}),
         readinessProbe=ready_probe("controller"),
         resources=resources(config.controller.resources),
         securityContext=pod_security.unprivileged_container(),
         volumeMounts=[
-            {"name": "config", "mountPath": names.ETC_SLURM, "readOnly": True},
-            {"name": "keys", "mountPath": names.SECRETS_SLURM, "readOnly": True},
-            {"name": "state", "mountPath": names.STATE_DIR},
-            {"name": "run", "mountPath": names.CONTROLLER_RUN},
+            {"name": "config", "mountPath": paths.ETC_SLURM, "readOnly": True},
+            {"name": "keys", "mountPath": paths.SECRETS_SLURM, "readOnly": True},
+            {"name": "state", "mountPath": paths.STATE_DIR},
+            {"name": "run", "mountPath": paths.CONTROLLER_RUN},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the container's own, empty at start
         ],
     )

@@ -6,8 +6,8 @@ it drops from all resources at their next write.
 
 from typing import Any, Final
 
-from components import names
 from components.manifest import Manifest
+from contract import names
 
 EDITION: Final = f"{names.API_GROUP}/edition"
 """Annotation of a CRD: a number that grows with each change of a CRD; one without it is of edition 0."""

@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 
 import pulumi
 
-from components import keys, names
+from components import keys
 from components.component import Component, Payloads
 from components.config import Config
 from components.manifest import Manifest, declared
+from contract import names
 
 
 def manifests(config: Config) -> list[Manifest]:

@@ -5,13 +5,14 @@ from typing import Any, Final
 
 import pulumi
 
-from components import names, pod_security, slurmdbd_conf
+from components import pod_security, slurmdbd_conf
 from components.claim_guard import ClaimGuard, class_source
 from components.component import Component
 from components.config import Config
 from components.config.values import memory_bytes
 from components.manifest import REPLACEABLE, SKIP_AWAIT, Manifest, declared, selector
 from components.slurm_pod import pod_template, resources, slurm_pod_spec, standing_service
+from contract import names, paths, pod_variables
 
 _GRACE_SECONDS: Final = 120
 """InnoDB writes its changed pages when it ends; killed, it recovers from its log at the next start."""
@@ -25,13 +26,13 @@ _QUERY: Final = "SELECT COUNT(*) FROM mysql.innodb_table_stats"
 
 
 _TLS_OPTIONS: Final = (
-    f"--ssl-ca={names.SECRETS_DATABASE_TLS}/{names.TLS_AUTHORITY}",
-    f"--ssl-cert={names.SECRETS_DATABASE_TLS}/{names.TLS_CERTIFICATE}",
-    f"--ssl-key={names.SECRETS_DATABASE_TLS}/{names.TLS_KEY}",
+    f"--ssl-ca={paths.SECRETS_DATABASE_TLS}/{names.TLS_AUTHORITY}",
+    f"--ssl-cert={paths.SECRETS_DATABASE_TLS}/{names.TLS_CERTIFICATE}",
+    f"--ssl-key={paths.SECRETS_DATABASE_TLS}/{names.TLS_KEY}",
     # Who does not encrypt is refused; the pod's own socket counts as safe.
     "--require-secure-transport=ON",
 )
-_TLS_MOUNT: Final = {"name": "tls", "mountPath": names.SECRETS_DATABASE_TLS, "readOnly": True}
+_TLS_MOUNT: Final = {"name": "tls", "mountPath": paths.SECRETS_DATABASE_TLS, "readOnly": True}
 
 
 def _tls_volume() -> dict[str, Any]:
@@ -88,7 +89,7 @@ def _claim(config: Config) -> Manifest:
 
 
 def _probe(period: int, failures: int) -> dict[str, Any]:
-    socket = f"{names.DATABASE_RUN}/mariadb.sock"
+    socket = f"{paths.DATABASE_RUN}/mariadb.sock"
     client = ["mariadb", "--no-defaults", f"--socket={socket}", f"--user={names.DATABASE_OS_USER}"]
     return {
         "exec": {"command": [*client, "--connect-timeout=5", f"--execute={_QUERY}"]},
@@ -108,8 +109,8 @@ def _container(config: Config) -> dict[str, Any]:
         "imagePullPolicy": str(config.images.pull_policy),
         "args": [f"--innodb-buffer-pool-size={pool}", *(_TLS_OPTIONS if config.database_tls else [])],
         "env": [
-            {"name": "DATABASE_NAME", "value": database.database},
-            {"name": "DATABASE_USER", "value": database.user},
+            {"name": pod_variables.DATABASE_NAME, "value": database.database},
+            {"name": pod_variables.DATABASE_USER, "value": database.user},
         ],
         "ports": [{"name": "mariadb", "containerPort": names.DATABASE_PORT}],
         # A start after a crash replays the log, which may take minutes.
@@ -120,9 +121,9 @@ def _container(config: Config) -> dict[str, Any]:
         "resources": resources(config.accounting.database_resources),
         "securityContext": pod_security.unprivileged_container(),
         "volumeMounts": [
-            {"name": "data", "mountPath": names.DATABASE_VOLUME},
-            {"name": "password", "mountPath": names.SECRETS_DATABASE, "readOnly": True},
-            {"name": "run", "mountPath": names.DATABASE_RUN},
+            {"name": "data", "mountPath": paths.DATABASE_VOLUME},
+            {"name": "password", "mountPath": paths.SECRETS_DATABASE, "readOnly": True},
+            {"name": "run", "mountPath": paths.DATABASE_RUN},
             *([_TLS_MOUNT] if config.database_tls else []),
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the container's own, empty at start
         ],

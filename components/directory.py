@@ -5,7 +5,7 @@ from typing import Any
 
 import pulumi
 
-from components import names, pod_security
+from components import pod_security
 from components.component import Component
 from components.config import Config
 from components.config.directory import Directory as DirectoryConfig
@@ -22,6 +22,7 @@ from components.slurm_pod import (
     slurm_container,
     slurm_pod_spec,
 )
+from contract import names, paths, pod_variables
 
 
 def _variable(directory: DirectoryConfig) -> dict[str, Any]:
@@ -54,11 +55,11 @@ def _secrets(directory: DirectoryConfig) -> dict[str, Any] | None:
 def _deployment(config: Config) -> Manifest:
     directory = config.directory
     secrets = _secrets(directory)
-    mount = {"name": "secrets", "mountPath": names.SECRETS_DIRECTORY, "readOnly": True}
+    mount = {"name": "secrets", "mountPath": paths.SECRETS_DIRECTORY, "readOnly": True}
     container = slurm_container(
         config,
         "directory",
-        env=environment({"SLURM_DIRECTORY": _variable(directory), "SLURM_JAIL": jail_variable(config)}),
+        env=environment({pod_variables.DIRECTORY: _variable(directory), pod_variables.JAIL: jail_variable(config)}),
         readinessProbe=ready_probe("directory"),
         resources=resources(directory.resources),
         securityContext={
@@ -67,7 +68,7 @@ def _deployment(config: Config) -> Manifest:
             "readOnlyRootFilesystem": True,
         },
         volumeMounts=[
-            {"name": "jail", "mountPath": names.JAIL_VOLUME},
+            {"name": "jail", "mountPath": paths.JAIL_VOLUME},
             {"name": "run", "mountPath": "/run"},
             *([mount] if secrets else []),
         ],

@@ -5,16 +5,16 @@ from typing import Any
 
 import pulumi
 
-from components import names, pod_security
+from components import pod_security
 from components.component import Component
 from components.config import Config
 from components.config.values import duration_seconds, image_revision
 from components.manifest import Manifest, declared
 from components.slurm_pod import environment, jail_variable, jail_volume, pod_template, slurm_container, slurm_pod_spec
+from contract import names, paths, pod_variables
 
-_SOURCE = "/opt/slurm/libexec/pause"
-_PAUSE = f"{names.TOOLS}/pause"
-_TOOLS_MOUNT = {"name": "tools", "mountPath": names.TOOLS}
+_PAUSE = f"{paths.TOOLS}/pause"
+_TOOLS_MOUNT = {"name": "tools", "mountPath": paths.TOOLS}
 _SMALL = {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "32Mi"}}
 _COPY = {"requests": {"cpu": "250m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}}
 _RETRIES = 3
@@ -36,7 +36,7 @@ def _tools(config: Config) -> dict[str, Any]:
     return slurm_container(
         config,
         "tools",
-        command=["/bin/cp", _SOURCE, _PAUSE],
+        command=["/bin/cp", paths.PAUSE, _PAUSE],
         args=[],
         resources=_SMALL,
         securityContext=pod_security.root_container({}),
@@ -50,7 +50,7 @@ def _image(config: Config, image: str) -> dict[str, Any]:
         "name": "image",
         "image": config.images.reference(image),
         "imagePullPolicy": str(config.images.pull_policy),
-        "command": [_PAUSE, f"{names.TOOLS}/pid"],
+        "command": [_PAUSE, f"{paths.TOOLS}/pid"],
         "restartPolicy": "Always",
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "resources": _SMALL,
@@ -63,11 +63,21 @@ def _populate(config: Config, image: str) -> dict[str, Any]:
     return slurm_container(
         config,
         "populate",
-        env=environment({"SLURM_JAIL": _jail_variable(config, image), "SLURM_USERS": users_variable(config)}),
+        env=environment(
+            {
+                pod_variables.JAIL: _jail_variable(config, image),
+                pod_variables.USERS: users_variable(config),
+            }
+        ),
         resources=_COPY,
         securityContext=pod_security.mounting_container(pod_security.POPULATE_CAPABILITIES),
-        volumeMounts=[{"name": "jail", "mountPath": names.JAIL_VOLUME}, _TOOLS_MOUNT],
+        volumeMounts=[{"name": "jail", "mountPath": paths.JAIL_VOLUME}, _TOOLS_MOUNT],
     )
+
+
+def job_name(revision: str) -> str:
+    """The name of the Job that populates one root of the jail."""
+    return f"{names.JAIL}-{revision}"
 
 
 def images(config: Config) -> list[str]:
@@ -81,7 +91,7 @@ def manifests(config: Config) -> list[Manifest]:
 
 
 def _job(config: Config, image: str) -> Manifest:
-    name = names.jail_job(image_revision(image))
+    name = job_name(image_revision(image))
     seconds = duration_seconds(config.timeouts.populate)
     pod = slurm_pod_spec(
         config,

@@ -5,11 +5,11 @@ from typing import Any
 
 import pulumi
 
-from components import names
 from components.claim_guard import ClaimGuard, class_source
 from components.component import Component
 from components.config import Config
 from components.manifest import SKIP_AWAIT, Manifest, declared
+from contract import names
 
 _ACCESS = ["ReadWriteMany"]
 

@@ -13,6 +13,8 @@ import pulumi.dynamic as dynamic
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 
+from contract import names
+
 _SLURM_KEY_BYTES: Final = 1024
 _JWT_KEY_BYTES: Final = 64
 _RSA_BITS: Final = 3072
@@ -38,7 +40,7 @@ def _ssh_pair(key: ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey, name: str) -> 
 
 
 def _slurm() -> dict[str, bytes]:
-    return {"slurm.key": _random_text(_SLURM_KEY_BYTES), "jwt.key": _random_text(_JWT_KEY_BYTES)}
+    return {names.SLURM_KEY: _random_text(_SLURM_KEY_BYTES), names.JWT_KEY: _random_text(_JWT_KEY_BYTES)}
 
 
 def _ssh() -> dict[str, bytes]:
@@ -53,7 +55,7 @@ def _revision() -> dict[str, bytes]:
 
 
 def _database() -> dict[str, bytes]:
-    return {"password": secrets.token_urlsafe(_PASSWORD_BYTES).encode()}
+    return {names.DATABASE_PASSWORD: secrets.token_urlsafe(_PASSWORD_BYTES).encode()}
 
 
 _MAKERS: Final[Mapping[str, Callable[[], dict[str, bytes]]]] = {

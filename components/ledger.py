@@ -21,10 +21,10 @@ from typing import Any, Final
 
 import pulumi
 
-from components import names
 from components.component import Component, Payloads
 from components.config import Config
 from components.manifest import Manifest, declared
+from contract import names
 
 _LARGEST_BYTES: Final = 900 * 1024
 """Kubernetes takes 1 MiB in a Secret; a ledger of 30 node sets has about 5 KiB."""

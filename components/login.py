@@ -6,7 +6,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components import names, pod_security
+from components import pod_security
 from components.component import Component
 from components.config import Config
 from components.config.login import ServiceType
@@ -27,6 +27,7 @@ from components.slurm_pod import (
     slurm_pod_spec,
 )
 from components.submounts import in_pod
+from contract import names, paths, pod_variables
 
 _GRACE_SECONDS = 30
 """For the daemons, after the sessions."""
@@ -80,22 +81,22 @@ def _stateful_set(config: Config) -> Manifest:
         ports=[{"name": "ssh", "containerPort": names.SSH_PORT}],
         env=environment(
             {
-                "SLURM_NODE": {
+                pod_variables.NODE: {
                     "controller": f"{names.CONTROLLER}:{names.SLURMCTLD_PORT}",
                     "graceSeconds": duration_seconds(config.login.grace),
                 },
-                "SLURM_JAIL": {**jail_variable(config, submounts), "keepRoots": config.jail.keep_roots},
-                "SLURM_LOGIN": _login_variable(config),
+                pod_variables.JAIL: {**jail_variable(config, submounts), "keepRoots": config.jail.keep_roots},
+                pod_variables.LOGIN: _login_variable(config),
             }
         ),
         readinessProbe=ready_probe("login"),
         resources=resources(config.login.resources),
         securityContext=pod_security.node_container(pod_security.LOGIN_CAPABILITIES),
         volumeMounts=[
-            {"name": "jail", "mountPath": names.JAIL_VOLUME},
-            {"name": "keys", "mountPath": names.SECRETS_SLURM, "readOnly": True},
-            {"name": "ssh", "mountPath": names.SECRETS_SSH, "readOnly": True},
-            {"name": "roots", "mountPath": names.ETC_ROOTS, "readOnly": True},
+            {"name": "jail", "mountPath": paths.JAIL_VOLUME},
+            {"name": "keys", "mountPath": paths.SECRETS_SLURM, "readOnly": True},
+            {"name": "ssh", "mountPath": paths.SECRETS_SSH, "readOnly": True},
+            {"name": "roots", "mountPath": paths.ETC_ROOTS, "readOnly": True},
             {"name": "run", "mountPath": "/run"},
             *submounts.mounts,
         ],

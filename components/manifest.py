@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from components import names
 from components.config import Config
+from contract import names
 
 SKIP_AWAIT: Final = {"pulumi.com/skipAwait": "true"}
 """For objects whose readiness the SlurmCluster resource answers for: it knows what Slurm says."""

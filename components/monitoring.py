@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import pulumi
 
-from components import names
 from components.component import Component
 from components.config import Config
 from components.config.monitoring import MonitoringMode
 from components.config.program import OperatorMode
 from components.manifest import SKIP_AWAIT, Manifest, declared, selector
+from contract import names
 
 POD_MONITOR: Final = "monitoring.coreos.com/v1"
 """API of the Prometheus operator's PodMonitor."""

@@ -12,10 +12,11 @@ from typing import Any, Final
 
 import pulumi
 
-from components import monitoring, names
+from components import monitoring
 from components.component import Component
 from components.config import Config
 from components.manifest import Manifest, declared, selector
+from contract import names
 
 _WITH_USERS: Final = ("worker", "login")
 

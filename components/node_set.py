@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pulumi
 
-from components import names, pod_security
+from components import pod_security
 from components.component import Component
 from components.config import Config
 from components.config.node_sets import NVIDIA_PREFIX
@@ -27,6 +27,7 @@ from components.slurm_pod import (
     slurm_pod_spec,
 )
 from components.submounts import Submounts, in_pod
+from contract import names, paths, pod_variables
 
 _GRACE_SECONDS = 60
 """What slurmd gets to end after the last job step."""
@@ -108,16 +109,21 @@ def _container(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
         "worker",
         ports=[{"name": "slurmd", "containerPort": names.SLURMD_PORT}],
         env=[
-            *environment({"SLURM_NODE": node_variable(config, node_set), "SLURM_JAIL": jail_of_node(config, node_set)}),
+            *environment(
+                {
+                    pod_variables.NODE: node_variable(config, node_set),
+                    pod_variables.JAIL: jail_of_node(config, node_set),
+                }
+            ),
             *_gpu_environment(config, node_set),
         ],
         readinessProbe=ready_probe("worker"),
         resources=_resources(node_set),
         securityContext=pod_security.node_container(_capabilities(node_set)),
         volumeMounts=[
-            {"name": "jail", "mountPath": names.JAIL_VOLUME},
-            {"name": "keys", "mountPath": names.SECRETS_SLURM, "readOnly": True},
-            {"name": "spool", "mountPath": names.SPOOL_DIR},
+            {"name": "jail", "mountPath": paths.JAIL_VOLUME},
+            {"name": "keys", "mountPath": paths.SECRETS_SLURM, "readOnly": True},
+            {"name": "spool", "mountPath": paths.SPOOL_DIR},
             {"name": "run", "mountPath": "/run"},
             *submounts_of_node(config, node_set).mounts,
         ],

@@ -7,13 +7,14 @@ from typing import Any
 import pulumi
 import yaml
 
-from components import crd_policy, names, pod_security
+from components import crd_policy, pod_security
 from components.component import Component
 from components.config import Config
 from components.config.program import OperatorMode
 from components.controller import keys_secret
 from components.manifest import SKIP_AWAIT, Manifest, declared, selector
 from components.slurm_pod import pod_template, resources, slurm_pod_spec
+from contract import names, paths, pod_variables
 
 CRD_FOLDER = Path(__file__).parent.parent / "operator" / "crds"
 
@@ -144,7 +145,7 @@ def _rbac(config: Config, others: Iterable[Manifest]) -> list[Manifest]:
     ]
 
 
-_AUTHORITY_MOUNT = {"name": "rest-authority", "mountPath": names.SECRETS_REST_AUTHORITY, "readOnly": True}
+_AUTHORITY_MOUNT = {"name": "rest-authority", "mountPath": paths.SECRETS_REST_AUTHORITY, "readOnly": True}
 
 
 def _authority_volume() -> dict[str, Any]:
@@ -168,10 +169,10 @@ def _deployment(config: Config) -> Manifest:
         "image": image(config),
         "imagePullPolicy": str(config.images.pull_policy),
         "env": [
-            {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+            {"name": pod_variables.POD_NAMESPACE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
             # Said in SlurmCluster.status, where an update waits for the operator that it declares.
-            {"name": "OPERATOR_IMAGE", "value": image(config)},
-            {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"name": pod_variables.OPERATOR_IMAGE, "value": image(config)},
+            {"name": pod_variables.POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         ],
         "ports": [{"name": "health", "containerPort": names.OPERATOR_HEALTH_PORT}],
         "readinessProbe": {"httpGet": health, "periodSeconds": 2, "timeoutSeconds": 5, "failureThreshold": 5},
@@ -180,7 +181,7 @@ def _deployment(config: Config) -> Manifest:
         "resources": resources(config.operator.resources),
         "securityContext": pod_security.unprivileged_container(),
         "volumeMounts": [
-            {"name": "jwt", "mountPath": names.SECRETS_SLURM, "readOnly": True},
+            {"name": "jwt", "mountPath": paths.SECRETS_SLURM, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the container's own, empty at start
             *([_AUTHORITY_MOUNT] if config.rest_tls else []),
         ],

@@ -13,9 +13,10 @@ from typing import Any, Final
 import httpx
 import pulumi
 
-from components import credentials, kubeconfig, kubernetes_reader, ledger, names
+from components import credentials, kubeconfig, kubernetes_reader, ledger
 from components.config import Config
 from components.kubernetes_reader import UnreachableError
+from contract import names
 
 Data = Mapping[str, str]
 """A Secret's data, base64-encoded."""

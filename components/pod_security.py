@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from components import names
+from contract import names
 
 ENTER_JAIL: Final = {
     "SYS_ADMIN": "mount the jail's tree; make and join the namespaces of jobs; writable cgroups for memory limits",

@@ -5,12 +5,13 @@ from typing import Final
 
 import pulumi
 
-from components import names, pod_security
+from components import pod_security
 from components.component import Component
 from components.config import Config
 from components.config.pods import PodResources
 from components.manifest import SKIP_AWAIT, Manifest, declared, selector
 from components.slurm_pod import pod_template, resources, slurm_container, slurm_pod_spec
+from contract import names, paths
 
 _RESOURCES: Final = PodResources(cpu="10m", memory="192Mi")
 """Idle it holds 20 MiB; slurmctld without jobs and nodes takes 25 MiB more, and more the larger MaxNodeCount is."""
@@ -37,7 +38,7 @@ def _deployment(config: Config) -> Manifest:
         resources=resources(_RESOURCES),
         securityContext=pod_security.unprivileged_container(),
         volumeMounts=[
-            {"name": "run", "mountPath": names.CONTROLLER_RUN},
+            {"name": "run", "mountPath": paths.CONTROLLER_RUN},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the container's own, empty at start
         ],
     )

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pulumi
 
-from components import names, pod_security
+from components import pod_security
 from components.component import Component
 from components.config import Config
 from components.config.pods import PodResources
@@ -18,6 +18,7 @@ from components.slurm_pod import (
     slurm_container,
     slurm_pod_spec,
 )
+from contract import names, paths, pod_variables
 
 _PROXY: Final = PodResources(cpu="10m", memory="128Mi")
 """haproxy's worker held 24 MiB; there are two for a while when the certificate changes, and their master."""
@@ -58,12 +59,12 @@ _LISTENS: Final[Mapping[str, Any]] = {
     # Whether it may speak to slurmctld is the operator's to find out; here only that it listens.
     "readinessProbe": {"tcpSocket": {"port": names.SLURMRESTD_PORT}, "periodSeconds": 5},
 }
-_SOCKET_MOUNT: Final = {"name": "socket", "mountPath": names.REST_RUN}
+_SOCKET_MOUNT: Final = {"name": "socket", "mountPath": paths.REST_RUN}
 
 
 def _container(config: Config) -> dict[str, Any]:
     # Behind the proxy it listens on a socket that only this pod has, so that nobody speaks to it in clear.
-    hidden = {"env": environment({"SLURM_REST": {"socket": True}}), "readinessProbe": ready_probe("rest")}
+    hidden = {"env": environment({pod_variables.REST: {"socket": True}}), "readinessProbe": ready_probe("rest")}
     return slurm_container(
         config,
         "rest",
@@ -71,7 +72,7 @@ def _container(config: Config) -> dict[str, Any]:
         resources=resources(config.rest.resources),
         securityContext=pod_security.unprivileged_container(),
         volumeMounts=[
-            {"name": "config", "mountPath": names.ETC_SLURM, "readOnly": True},
+            {"name": "config", "mountPath": paths.ETC_SLURM, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the container's own, empty at start
             *([_SOCKET_MOUNT] if config.rest_tls else []),
         ],
@@ -87,7 +88,7 @@ def _proxy(config: Config) -> dict[str, Any]:
         resources=resources(_PROXY),
         securityContext=pod_security.unprivileged_container(),
         volumeMounts=[
-            {"name": "tls", "mountPath": names.SECRETS_REST_TLS, "readOnly": True},
+            {"name": "tls", "mountPath": paths.SECRETS_REST_TLS, "readOnly": True},
             {**_SOCKET_MOUNT, "readOnly": True},
         ],
     )

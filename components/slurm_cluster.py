@@ -20,7 +20,6 @@ from components import (
     jail_storage,
     login,
     monitoring,
-    names,
     network_operator,
     network_policies,
     node_set,
@@ -37,6 +36,7 @@ from components.config.node_sets import NodeSet as NodeSetConfig
 from components.config.values import duration_seconds
 from components.ledger import LedgerSecrets
 from components.manifest import Manifest, declared
+from contract import names
 
 _SPARE_SECONDS: Final = 30
 """Pulumi waits longer than the operator's own deadlines, so that the reason is there before the wait ends."""

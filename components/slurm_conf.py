@@ -5,16 +5,25 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from components import names
 from components.config.health import HEALTH_SECONDS
 from components.config.monitoring import MonitoringMode
 from components.config.node_sets import LARGEST_SET, Gpus, NodeSet
 from components.config.program import Config
 from components.config.slurm import CgroupPlugin, Partition
 from components.config.slurm_options import LIST_KEYS
+from contract import names, paths
 
 _SMALLEST_NODE_TABLE: Final = 1024
 _LARGEST_NODE_TABLE: Final = 65536  # slurm.conf(5), MaxNodeCount.
+
+
+def slurm_node_set(node_set: str) -> str:
+    """The Slurm-side NodeSet name of a node set.
+
+    The underscore keeps it apart from every node name (a pod name is a DNS label): slurmctld refuses to start when a
+    NodeSet has the name of a node.
+    """
+    return f"ns_{node_set.replace('-', '_')}"
 
 
 def max_node_count(wanted: int) -> int:
@@ -36,7 +45,7 @@ def _memory_per_cpu_mib(config: Config, partition: Partition) -> int:
 
 
 def _partition(config: Config, partition: Partition) -> str:
-    nodes = ",".join(names.slurm_node_set(name) for name in partition.node_sets)
+    nodes = ",".join(slurm_node_set(name) for name in partition.node_sets)
     default = "YES" if partition.default else "NO"
     memory = _memory_per_cpu_mib(config, partition)
     return (
@@ -63,11 +72,11 @@ def _settings(config: Config) -> dict[str, str]:
         # A token counts for the message that it was made for, and for no other that somebody sends with it.
         "CommunicationParameters": "block_null_hash,block_zero_hash",
         "AuthAltTypes": "auth/jwt",
-        "AuthAltParameters": f"jwt_key={names.CONTROLLER_RUN}/{names.JWT_KEY}",
-        "PluginDir": ":".join([names.PLUGIN_DIR, *(names.MPI_PLUGIN_DIRS[each] for each in config.slurm.mpi_plugins)]),
-        "StateSaveLocation": names.STATE_DIR,
-        "SlurmdSpoolDir": names.SPOOL_DIR,
-        "SlurmctldPidFile": f"{names.CONTROLLER_RUN}/slurmctld.pid",
+        "AuthAltParameters": f"jwt_key={paths.CONTROLLER_RUN}/{names.JWT_KEY}",
+        "PluginDir": ":".join([paths.PLUGIN_DIR, *(paths.MPI_PLUGIN_DIRS[each] for each in config.slurm.mpi_plugins)]),
+        "StateSaveLocation": paths.STATE_DIR,
+        "SlurmdSpoolDir": paths.SPOOL_DIR,
+        "SlurmctldPidFile": f"{paths.CONTROLLER_RUN}/slurmctld.pid",
         "SlurmdPidFile": "/run/slurmd.pid",
         # A slurmctld that starts anew has its nodes read what it read (configless_slurm.html).
         "SlurmctldParameters": "enable_configless,reconfig_on_restart",
@@ -86,12 +95,12 @@ def _settings(config: Config) -> dict[str, str]:
         "JobSubmitPlugins": "jail",
         # A prolog that fails drains the node; the job goes elsewhere instead of being held.
         "SchedulerParameters": "nohold_on_prolog_fail",
-        "HealthCheckProgram": names.HEALTH_PROGRAM,
+        "HealthCheckProgram": paths.HEALTH_PROGRAM,
         "HealthCheckInterval": str(config.health.interval_seconds),
         "HealthCheckTimeout": str(HEALTH_SECONDS),
         "HealthCheckNodeState": ",".join(config.health.node_states),
-        "Prolog": names.HEALTH_PROLOG,
-        "Epilog": names.HEALTH_EPILOG,
+        "Prolog": paths.HEALTH_PROLOG,
+        "Epilog": paths.HEALTH_EPILOG,
         # slurmctld keeps no identity for heterogeneous allocations (26.05): their nodes look their users up themselves.
         "LaunchParameters": "use_interactive_step,disable_send_gids",
         # A default of pmi2 would cost every step of every job.
@@ -159,7 +168,7 @@ def _with_options(settings: Mapping[str, str], options: Mapping[str, str]) -> di
 def slurm_conf(config: Config) -> str:
     """slurm.conf. Nodes are dynamic: each slurmd registers itself, and its feature puts it into its node set."""
     lines = [f"{key}={value}" for key, value in _with_options(_settings(config), config.slurm.options).items()]
-    lines += [f"NodeSet={names.slurm_node_set(each.name)} Feature={each.name}" for each in config.node_sets]
+    lines += [f"NodeSet={slurm_node_set(each.name)} Feature={each.name}" for each in config.node_sets]
     lines += [_partition(config, partition) for partition in config.effective_partitions]
     return "\n".join(lines) + "\n"
 
@@ -202,10 +211,10 @@ def plugstack_conf(config: Config) -> str:
 
     With `optional`, or a path that is not found, Slurm runs jobs outside the jail without a word.
     """
-    lines = [f"required {names.SPANK_PLUGIN} jail={names.JAIL_TREE}"]
+    lines = [f"required {paths.SPANK_PLUGIN} jail={paths.JAIL_TREE}"]
     for each in config.slurm.spank_plugins:
         kind = "required" if each.required else "optional"
-        lines.append(" ".join([kind, f"{names.PLUGIN_DIR}/{each.file}", *each.arguments]))
+        lines.append(" ".join([kind, f"{paths.PLUGIN_DIR}/{each.file}", *each.arguments]))
     return "\n".join(lines) + "\n"
 
 
@@ -216,10 +225,10 @@ def oci_conf() -> str:
     runtime as root to ask how containers are.
     """
     return (
-        f"ContainerPath={names.CONTAINER_FOLDERS}%U\n"
+        f"ContainerPath={paths.CONTAINER_FOLDERS}%U\n"
         "CreateEnvFile=null\n"
         "IgnoreFileConfigJson=true\n"
-        f"RunTimeRun=\"exec {names.CONTAINER_STEP} '%b' '%e' '%Z' %n-%j-%s-%t %@\"\n"
+        f"RunTimeRun=\"exec {paths.CONTAINER_STEP} '%b' '%e' '%Z' %n-%j-%s-%t %@\"\n"
     )
 
 

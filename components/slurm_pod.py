@@ -4,12 +4,12 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from components import names
 from components.config import Config
 from components.config.pods import PodResources
 from components.config.values import image_revision
 from components.manifest import SKIP_AWAIT, Manifest, declared, labels, selector
 from components.submounts import Submounts
+from contract import names
 
 ENTRY: Final = ("/usr/bin/python3", "-m", "slurm_node")
 """The image's entry without its init; probes call it by themselves."""

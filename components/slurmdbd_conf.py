@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Final
 
-from components import names
 from components.config.accounting import Retention
 from components.config.connection import DEFAULT_DATABASE, DEFAULT_USER, Connection
 from components.config.program import Config
 from components.config.slurm import PrivateData
+from contract import names, paths
 
 _PURGES: Final = {
     "PurgeJobAfter": "jobs",
@@ -36,7 +36,7 @@ def storage_parameters(config: Config) -> Mapping[str, str]:
     """
     external = config.accounting.external
     has_authority = config.database_tls or (external is not None and external.ca_secret is not None)
-    return {"SSL_CA": f"{names.SECRETS_DATABASE_AUTHORITY}/{names.TLS_AUTHORITY}"} if has_authority else {}
+    return {"SSL_CA": f"{paths.SECRETS_DATABASE_AUTHORITY}/{names.TLS_AUTHORITY}"} if has_authority else {}
 
 
 def _purges(retention: Retention) -> dict[str, str]:
@@ -70,10 +70,10 @@ def slurmdbd_conf(config: Config) -> str:
         # A token counts for the message that it was made for, and for no other.
         "CommunicationParameters": "block_null_hash,block_zero_hash",
         "AuthAltTypes": "auth/jwt",
-        "AuthAltParameters": f"jwt_key={names.ACCOUNTING_RUN}/{names.JWT_KEY}",
-        "PluginDir": names.PLUGIN_DIR,
-        "PidFile": f"{names.ACCOUNTING_RUN}/slurmdbd.pid",
-        "ArchiveDir": names.ACCOUNTING_RUN,
+        "AuthAltParameters": f"jwt_key={paths.ACCOUNTING_RUN}/{names.JWT_KEY}",
+        "PluginDir": paths.PLUGIN_DIR,
+        "PidFile": f"{paths.ACCOUNTING_RUN}/slurmdbd.pid",
+        "ArchiveDir": paths.ACCOUNTING_RUN,
         "DebugLevel": "info",
         "DebugLevelSyslog": "quiet",
         "StorageType": "accounting_storage/mysql",

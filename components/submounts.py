@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from components import names
 from components.config import Config
 from components.config.submounts import LocalVolume, Submount
 from components.config.values import memory_mib
 from components.manifest import labels
+from contract import paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Submounts:
 
     Args:
         volumes: Volumes of the pod.
-        mounts: Mounts of its container, below names.SUBMOUNTS, where no job or login sees them.
+        mounts: Mounts of its container, below paths.SUBMOUNTS, where no job or login sees them.
         variable: What SLURM_JAIL says of them, by position in the configuration.
     """
 
@@ -42,7 +42,7 @@ def in_pod(config: Config, component: str, submounts: Sequence[Submount]) -> Sub
         volumes.setdefault(volume, source)
         read_only = {"readOnly": True} if submount.claim and submount.claim.read_only else {}
         sub_path = {"subPath": submount.claim.sub_path} if submount.claim and submount.claim.sub_path else {}
-        place = f"{names.SUBMOUNTS}/{number}"
+        place = f"{paths.SUBMOUNTS}/{number}"
         mounts.append({"name": volume, "mountPath": place, **sub_path, **read_only})
         everybodys = {"everybodys": True} if submount.local or submount.empty_dir else {}
         variable.append({"path": submount.path, "source": place, **everybodys, **read_only})

@@ -21,7 +21,7 @@ from devcluster.progress import StepFailed
 FOLDER = "tests/gpu"
 SECONDS = 600
 TIMED_OUT = 124
-SOURCES = (FOLDER, "devcluster/fakes/nvidia_smi", "health/node_health", "images/slurm/slurm_node")
+SOURCES = (FOLDER, "contract", "devcluster/fakes/nvidia_smi", "health/node_health", "images/slurm/slurm_node")
 """What the tests import or read of a checkout."""
 IMPORTED_FROM = (".", "health", "images/slurm", "packages")
 PREFIX = "opt/slurm"

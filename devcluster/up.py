@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from contract import reasons
 from devcluster import first_job, images, node_cli, toolchain
 from devcluster.bootstrap import CHECKOUT, cache_folder
 from devcluster.instance import Instance
@@ -193,7 +194,11 @@ def wait_for_updates(cluster: Cluster) -> None:
             listed = json.loads(cluster.kubectl("get", "nodesets", "-n", namespace, "-o", "json"))["items"]
             rows = [row for item in listed for row in item.get("status", {}).get("conditions", [])]
             moving = [row for row in rows if row["type"] == "Progressing" and row["status"] == "True"]
-            waits = [row["message"] for row in moving if row["reason"] in ("UpdateWaitsForJobs", "UpdatePaused")]
+            waits = [
+                row["message"]
+                for row in moving
+                if row["reason"] in (reasons.UPDATE_WAITS_FOR_JOBS, reasons.UPDATE_PAUSED)
+            ]
             if not moving or waits or time.monotonic() > deadline:
                 for message in waits or [row["message"] for row in moving]:
                     step.note(message)

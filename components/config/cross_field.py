@@ -7,7 +7,6 @@ those are repaired.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from components import names
 from components.config import cross_field_gpus, cross_field_network, cross_field_submounts
 from components.config.certificates import certificate_problems
 from components.config.monitoring import monitoring_problems
@@ -17,8 +16,9 @@ from components.config.raw import mapping as _map
 from components.config.raw import rows as _rows
 from components.config.slurm_options import refusal
 from components.config.values import memory_bytes
+from contract import names, paths
 
-_SLURMS = ("/opt/slurm", names.SPOOL_DIR)
+_SLURMS = (paths.PREFIX, paths.SPOOL_DIR)
 """What every node brings by itself, over whatever the volume has there."""
 _SYSTEM = tuple(path for path in cross_field_submounts.SYSTEM if path != "/var")
 """In /var people may have folders of their own."""
@@ -92,12 +92,12 @@ def _jail(config: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem(("jail", "storage"), modes, "one of them: each says where the volume comes from")
     given = jail.get("persistent")
     given = given if isinstance(given, list) else []
-    paths = {index: path for index, path in enumerate(given) if isinstance(path, str) and path.startswith("/")}
-    for index, path in paths.items():
+    folders = {index: path for index, path in enumerate(given) if isinstance(path, str) and path.startswith("/")}
+    for index, path in folders.items():
         where = ("jail", "persistent", index)
         if path in given[:index]:
             yield Problem(where, path, "each path once")
-        elif outer := next((other for other in paths.values() if path.startswith(f"{other}/")), None):
+        elif outer := next((other for other in folders.values() if path.startswith(f"{other}/")), None):
             yield Problem(where, path, f"no path inside another one: {outer} holds it already")
         elif own := next((own for own in _SLURMS if f"{path}/".startswith(f"{own}/")), None):
             yield Problem(where, path, f"a path outside of {own}, which is Slurm's own")

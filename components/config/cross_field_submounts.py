@@ -3,16 +3,16 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from components import names
 from components.config.problems import NOTHING, Problem
 from components.config.raw import mapping as _map
 from components.config.raw import rows as _rows
 from components.config.values import memory_bytes
+from contract import names, paths
 
 SOURCES: Final = ("local", "emptyDir", "memory", "claim", "hostPath")
 
 SYSTEM: Final = (
-    *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/opt/slurm", "/proc", "/run", "/sbin"),
+    *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", paths.PREFIX, "/proc", "/run", "/sbin"),
     *("/sys", "/tmp", "/usr", "/var"),  # noqa: S108 - nothing is written there
 )
 """What the image, the node or Slurm brings; /var has the packages' records and slurmd's spool."""

@@ -4,6 +4,7 @@ from components.config.accounting import AuthoritySecret, PasswordSecret
 from components.config.model import Model, setting
 from components.config.pods import PodResources, directory_resources
 from components.config.values import DistinguishedName, Duration, LdapFilter, LdapUri
+from contract import policies
 
 
 class Directory(Model):
@@ -33,7 +34,9 @@ class Directory(Model):
         "Which entries are groups; they need cn and gidNumber.", default="(objectClass=posixGroup)"
     )
     interval: Duration = setting(
-        "How often the directory is asked: so long may somebody who left still get in.", unit="s, m or h", default="5m"
+        "How often the directory is asked: so long may somebody who left still get in.",
+        unit="s, m or h",
+        default=f"{policies.DIRECTORY_SECONDS // 60}m",
     )
     resources: PodResources = setting("What the pod that asks needs.", factory=directory_resources)
 

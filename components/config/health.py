@@ -7,6 +7,7 @@ from pydantic import AfterValidator
 
 from components.config.model import Model, setting
 from components.config.values import Duration, WholeNumber, duration_seconds, wrong
+from contract import policies
 
 HEALTH_SECONDS: Final = 12
 """After which Slurm ends a check (HealthCheckTimeout); node-health takes at most 10 s by itself."""
@@ -49,7 +50,7 @@ class Health(Model):
         "Space that must be free: less in a node's /tmp or slurmd's spool drains the node, less in the jail is a "
         "warning.",
         unit="percent",
-        default=2,
+        default=policies.LEAST_FREE_PERCENT,
         ge=0,
         le=50,
     )

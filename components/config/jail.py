@@ -3,6 +3,7 @@
 from components.config.model import Model, setting
 from components.config.storage import JailStorage
 from components.config.values import AbsolutePath, ImmutableImage, Memory, WholeNumber, image_revision, memory_mib
+from contract import policies
 
 
 def _persistent() -> list[str]:
@@ -20,14 +21,14 @@ class Jail(Model):
     keep_roots: WholeNumber = setting(
         "Roots that stay on the volume, those in use among them. More are deleted an hour after their last use, but "
         "for those that the configuration names.",
-        default=3,
+        default=policies.KEEP_ROOTS,
         ge=1,
         le=100,
     )
     tmp_size: Memory = setting(
         "Size of /tmp, in memory: of each job on a node, and of each login node.",
         unit="Kubernetes quantity",
-        default="1Gi",
+        default=f"{policies.TMP_MIB // 1024}Gi",
     )
     allowed_host_paths: list[AbsolutePath] = setting(
         "Folders of the Kubernetes nodes that submounts may show, each with all that is below it.", factory=list

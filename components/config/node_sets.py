@@ -25,6 +25,7 @@ from components.config.values import (
     memory_mib,
     nodes_or_percentage,
 )
+from contract import policies
 
 CPU_WEIGHT = 100
 GPU_WEIGHT = 1000
@@ -111,7 +112,7 @@ class Update(Model):
         "Nodes that an update may take out of service at once, or their percentage of the set's wanted size, such as "
         "25%, rounded up. Nodes that health checks, machines or people hold don't count.",
         unit="nodes or percent",
-        default=1,
+        default=policies.MAX_UNAVAILABLE,
     )
     deadline: Duration | None = setting(
         "How long an update waits for a node's jobs; then they are taken from it, and requeued if they may be. Left "

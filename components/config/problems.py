@@ -9,9 +9,9 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
-from components import names
 from components.config.model import model_of
 from components.config.values import WANT
+from contract import names
 
 NOTHING: Final = object()
 """What was got where a key is missing."""

@@ -9,9 +9,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from components import names
 from components.config.model import model_of
 from components.config.program import Config
+from contract import names
 
 _HEAD = f"""# Every configuration key
 

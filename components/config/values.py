@@ -10,6 +10,8 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BeforeValidator
 from pydantic_core import PydanticCustomError
 
+from contract import names
+
 WANT: Final = "want"
 """Type of the validation errors raised here; their message completes "want …"."""
 
@@ -263,7 +265,7 @@ GresType = Annotated[str, matching(r"[a-z0-9][a-z0-9_]{0,62}", "a GPU type such 
 UserName = Annotated[
     str,
     matching(
-        r"(?!(root|slurm|slurmrest|sshd|nobody|daemon|bin|sys)$)[a-z_][a-z0-9_-]{0,30}",
+        r"(?!(root|slurm|slurmrest|sshd|nobody|daemon|bin|sys)$)" + names.USER_NAME,
         "a login name of an ordinary user: lower-case letters, digits, `_`, `-`, not a system user",
     ),
 ]

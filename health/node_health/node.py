@@ -4,17 +4,19 @@ import dataclasses
 import json
 from pathlib import Path
 
-FOLDER = Path("/run/slurm-node")
-"""The pod's own, outside of the jail's view. What its entry writes here, images/slurm/slurm_node/paths.py names too."""
+from contract import paths, policies
+
+FOLDER = Path(paths.NODE_RUN)
+"""The pod's own, outside of the jail's view."""
 DECLARED = FOLDER / "declared.json"
 RESULTS = FOLDER / "health.json"
 UNFIT = FOLDER / "unfit"
 """Why the node must take no job; there only while a check fails. The prolog reads it."""
 LOCK = FOLDER / "health.lock"
 HANGING = FOLDER / "hanging"
-JAIL_BROKEN = FOLDER / "broken"
+JAIL_BROKEN = Path(paths.JAIL_BROKEN)
 """Why no job can run in the jail; written by the entry's jail probes (native/jail_probe.c)."""
-JAIL_WORKED = FOLDER / "jail-worked"
+JAIL_WORKED = Path(paths.JAIL_WORKED)
 """Touched after each probe that worked."""
 
 
@@ -34,7 +36,7 @@ class Declared:
     shares_cpus: bool = False
     memory_mib: int = 0
     gpus: int = 0
-    least_free_percent: int = 2
+    least_free_percent: int = policies.LEAST_FREE_PERCENT
 
 
 def write(declared: Declared, file: Path = DECLARED) -> None:

@@ -5,12 +5,11 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from contract import reasons
 from node_health import node
 from node_health.verdict import Finding, Result, Verdict, worst
 
-REASON_PREFIX = "pulumi-slurm:health"
-"""What drains for a failed check begin with; then a space and the check's name, a colon and the evidence."""
-ENTRYS_OWN = "jail"
+ENTRYS_OWN = reasons.Check.JAIL
 """The entry drains for it by itself, and knows sooner than the next run when it works again."""
 
 
@@ -49,7 +48,7 @@ def drain_causes(results: Sequence[Result]) -> Mapping[str, str | None]:
     A check of which nothing is known is missing: it neither drains nor lifts a drain.
     """
     return {
-        f"{REASON_PREFIX} {each.check}": each.finding.evidence if each.finding.verdict is Verdict.FAIL else None
+        f"{reasons.HEALTH} {each.check}": each.finding.evidence if each.finding.verdict is Verdict.FAIL else None
         for each in results
         if each.check != ENTRYS_OWN and each.finding.verdict is not Verdict.UNKNOWN
     }

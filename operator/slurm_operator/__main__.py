@@ -6,12 +6,13 @@ import sys
 
 import kopf
 
+from contract import pod_variables
 from slurm_operator import handlers
 
 
 def main() -> int:
     """Run until a signal ends it."""
-    namespace = os.environ.get("POD_NAMESPACE", "")
+    namespace = os.environ.get(pod_variables.POD_NAMESPACE, "")
     if not namespace:
         print("POD_NAMESPACE is not set: name the namespace of the Slurm cluster", file=sys.stderr)
         return 2

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Mapping
 
 import httpx
 
-from slurm_operator import metrics, names, report
+from contract import names, reasons
+from slurm_operator import metrics, report
 from slurm_operator.decisions import config, deletion, moves, updates
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.findings import Finding
@@ -92,13 +93,13 @@ async def move(
                 return ""
             lease.check()
             await rest.drain(name, decided.reason)
-            metrics.DRAINS.labels(decided.reason.removeprefix(names.REASON_PREFIX).partition(" ")[0]).inc()
+            metrics.DRAINS.labels(decided.reason.removeprefix(reasons.PREFIX).partition(" ")[0]).inc()
             purposes = {
-                names.SCALE_IN_REASON: "it is to be removed",
-                names.UPDATE_REASON: "it is to be updated",
-                names.NEW_REASON: "it stays, and is to be seen to work",
+                reasons.SCALE_IN: "it is to be removed",
+                reasons.UPDATE: "it is to be updated",
+                reasons.NEW: "it stays, and is to be seen to work",
             }
-            return f"drained {name}: {purposes.get(decided.reason) or decided.reason.removeprefix(names.REASON_PREFIX)}"
+            return f"drained {name}: {purposes.get(decided.reason) or decided.reason.removeprefix(reasons.PREFIX)}"
         case moves.KeepOut(node=name):
             now = await rest.node(name)
             if now is None or not slurm_nodes.may_return_by_itself(now):
@@ -124,11 +125,11 @@ async def move(
             if now is None or not slurm_nodes.is_our_drain(now, *slurm_nodes.WAITING_REASONS):
                 return ""
             lease.check()
-            await rest.take_down(name, f"{now.reason}{names.DEADLINE_PASSED}")
+            await rest.take_down(name, f"{now.reason}{reasons.DEADLINE_PASSED}")
             return f"took the jobs of {name}, its deadline has passed: {deletion.fates(jobs, name)}"
         case moves.Comment(node=name):
             now = await rest.node(name)
-            if now is None or (now.comment and not now.comment.startswith(names.NODE_REASON)):
+            if now is None or (now.comment and not now.comment.startswith(reasons.NODE)):
                 return ""
             lease.check()
             await rest.comment(name, decided.text)
@@ -138,11 +139,11 @@ async def move(
                 return ""
             lease.check()
             metadata = {"name": name, "resourceVersion": decided.resource_version}
-            labels = {"labels": {names.EVICTABLE_LABEL: "true"}}
+            labels = {"labels": {names.LABEL_EVICTABLE: "true"}}
             await api.apply("v1", "pods", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata | labels})
             return f"let {name} be evicted: it is drained and idle, and its machine is to be emptied"
         case moves.SetEvictable(node=name):
-            label = names.EVICTABLE_LABEL.replace("/", "~1")
+            label = names.LABEL_EVICTABLE.replace("/", "~1")
             await api.patch("v1", "pods", name, [{"op": "remove", "path": f"/metadata/labels/{label}"}])
             return f"protected {name} from eviction again"
         case moves.TakeOver(stateful_set=name):
@@ -222,7 +223,7 @@ async def guard(api: KubernetesApi, lease: Lease, node_set: Object, rest_url: st
     lease.check()
     metadata = node_set["metadata"]
     finalizers = sorted({*metadata.get("finalizers", []), names.FINALIZER})
-    annotations = {**metadata.get("annotations", {}), names.REST_ANNOTATION: rest_url}
+    annotations = {**metadata.get("annotations", {}), names.ANNOTATION_REST: rest_url}
     changed = {**metadata, "finalizers": finalizers, "annotations": annotations}
     await api.replace(CUSTOM_API, names.NODE_SETS, {**node_set, "metadata": changed})
     return f"a deletion of {metadata['name']} waits for its jobs from now on"
@@ -259,7 +260,7 @@ async def show(api: KubernetesApi, lease: Lease, cluster: Cluster) -> None:
     """Have kubelet bring the active files to slurmctld's pod now: it looks when a pod changes, else once a minute."""
     value = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
     pod = f"{cluster.controller}-0"
-    metadata = {"name": pod, "annotations": {names.CONFIG_ANNOTATION: value}}
+    metadata = {"name": pod, "annotations": {names.ANNOTATION_CONFIG: value}}
     if await api.get("v1", "pods", pod) is not None:
         lease.check()
         await api.apply("v1", "pods", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata})

@@ -7,6 +7,7 @@ import functools
 import logging
 import time
 
+from contract import reasons
 from slurm_operator import actions, metrics, rehearsal
 from slurm_operator.decisions import config, daemons
 from slurm_operator.decisions.findings import Finding, Findings, shown
@@ -84,7 +85,7 @@ class Configuration:
             case Finding(reason=config.CLOSING):
                 found.moving.append(decided)
             case Finding():
-                found.blocking += [decided] if decided.reason == config.REFUSED else []
+                found.blocking += [decided] if decided.reason == reasons.CONFIGURATION_REFUSED else []
                 found.wrong.append(decided)
         closing = config.closing(wanted, active, decided, running, seen.cluster.closed)
         closed = seen.cluster.closed

@@ -15,7 +15,8 @@ from typing import Any
 
 import kopf
 
-from slurm_operator import access, health, metrics, names
+from contract import names, paths, pod_variables
+from slurm_operator import access, health, metrics
 from slurm_operator.decisions.pace import Pace, pause_seconds
 from slurm_operator.healing import Healer
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
@@ -44,17 +45,19 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
     settings.watching.server_timeout = 300
     settings.watching.connect_timeout = 10
     identity = f"{os.environ.get('POD_NAME', socket.gethostname())}-{uuid.uuid4().hex[:8]}"
-    memo.api = KubernetesApi(access.find, os.environ["POD_NAMESPACE"])
+    memo.api = KubernetesApi(access.find, os.environ[pod_variables.POD_NAMESPACE])
     memo.lease = Lease(memo.api, identity)
     metrics.LEADER.set_function(memo.lease.held)
-    key_file = Path(os.environ.get("JWT_KEY_FILE", names.JWT_KEY_FILE))
+    key_file = Path(os.environ.get("JWT_KEY_FILE", paths.JWT_KEY_FILE))
     memo.wake, memo.wake_healer = asyncio.Event(), asyncio.Event()
     memo.healer = Healer(memo.api, memo.lease, memo.wake_healer.set, memo.wake.set)
     memo.reconciler = Reconciler(
-        *(memo.api, memo.lease, key_file, memo.healer), wake=memo.wake.set, image=os.environ.get("OPERATOR_IMAGE", "")
+        *(memo.api, memo.lease, key_file, memo.healer),
+        wake=memo.wake.set,
+        image=os.environ.get(pod_variables.OPERATOR_IMAGE, ""),
     )
     progress = {"lease": health.Progress(), "slurm": health.Progress(), "healing": health.Progress()}
-    memo.stop_health = health.serve(progress, int(os.environ.get("HEALTH_PORT", names.HEALTH_PORT)))
+    memo.stop_health = health.serve(progress, int(os.environ.get("HEALTH_PORT", names.OPERATOR_HEALTH_PORT)))
     memo.tasks = [
         asyncio.create_task(_keep_lease(memo.lease, progress["lease"]), name="lease"),
         asyncio.create_task(_keep_passing("slurm", memo.reconciler.run, memo.wake, progress["slurm"])),
@@ -77,8 +80,8 @@ async def stop(memo: kopf.Memo, **_: Any) -> None:
 
 
 # Plain event handlers: kopf then adds no finalizer of its own; the only one is that which guards a NodeSet's jobs.
-@kopf.on.event(names.GROUP, names.VERSION, names.SLURM_CLUSTERS)
-@kopf.on.event(names.GROUP, names.VERSION, names.NODE_SETS)
+@kopf.on.event(names.API_GROUP, names.CRD_VERSION, names.SLURM_CLUSTERS)
+@kopf.on.event(names.API_GROUP, names.CRD_VERSION, names.NODE_SETS)
 async def changed(memo: kopf.Memo, **_: Any) -> None:
     """Wake the next passes at once."""
     memo.wake.set()

@@ -18,7 +18,8 @@ from typing import Any
 
 import httpx
 
-from slurm_operator import actions, metrics, names, observe
+from contract import names
+from slurm_operator import actions, metrics, observe
 from slurm_operator.decisions import drift
 from slurm_operator.decisions.findings import Condition, Finding
 from slurm_operator.decisions.pace import Pace
@@ -121,7 +122,7 @@ class Healer:
             self._tell()
 
     async def _read_ledger(self) -> None:
-        ledger = await self._api.get("v1", "secrets", names.LEDGER_SECRET)
+        ledger = await self._api.get("v1", "secrets", names.LEDGER)
         payloads = await self._api.get("v1", "secrets", names.LEDGER_PAYLOADS)
         versions = tuple(each["metadata"]["resourceVersion"] if each else "" for each in (ledger, payloads))
         if versions == self._ledger_versions:
@@ -173,7 +174,7 @@ class Healer:
             apart = before and await self._hand_over(declared, before)
             body = drift.body(drift.Check(declared, apart))
             self._lease.check()
-            after = await self._api.apply(api, kinds, body, manager=names.DECLARING_MANAGER)
+            after = await self._api.apply(api, kinds, body, manager=names.FIELD_MANAGER)
             if sized and drift.gives_back(after):
                 own = {"metadata": {"name": name}, "spec": {"replicas": after["spec"]["replicas"]}}
                 after = await self._api.apply(api, kinds, {"apiVersion": api, "kind": declared["kind"], **own})
@@ -224,8 +225,8 @@ def _selector(declared: drift.Object) -> str:
 def _ledger(data: Mapping[str, str], payloads: Mapping[str, str]) -> drift.Ledger | None:
     """Read the ledger as components/ledger.py writes it; None if that cannot be done."""
     try:
-        revision = base64.b64decode(data[names.LEDGER_REVISION_KEY]).decode().strip()
-        document: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(data[names.LEDGER_DATA_KEY])))
+        revision = base64.b64decode(data[names.LEDGER_REVISION]).decode().strip()
+        document: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(data[names.LEDGER_DATA])))
     except (KeyError, ValueError, OSError, EOFError, binascii.Error) as error:
         log.warning("ledger not readable: error=%s", type(error).__name__)
         return None

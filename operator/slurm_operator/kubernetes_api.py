@@ -14,7 +14,8 @@ from typing import Any
 import httpx
 import kopf
 
-from slurm_operator import access, names
+from contract import names
+from slurm_operator import access
 
 Object = dict[str, Any]
 DEADLINE_SECONDS = 5.0
@@ -22,7 +23,7 @@ DEADLINE_SECONDS = 5.0
 LISTING_SECONDS = 30.0
 """For a listing in all, which may be long (thousands of Kubernetes nodes) and changes nothing."""
 WATCH_SECONDS = 240
-_MANAGER = {"fieldManager": names.FIELD_MANAGER}
+_MANAGER = {"fieldManager": names.OPERATOR_FIELD_MANAGER}
 _APPLY = "application/apply-patch+yaml"
 _MERGE_PATCH = "application/merge-patch+json"
 _JSON_PATCH = "application/json-patch+json"
@@ -109,7 +110,7 @@ class KubernetesApi:
         return await self._call("PUT", self._path(api, plural, body["metadata"]["name"]), body, params=_MANAGER)
 
     async def apply(
-        self, api: str, plural: str, body: Object, subresource: str = "", manager: str = names.FIELD_MANAGER
+        self, api: str, plural: str, body: Object, subresource: str = "", manager: str = names.OPERATOR_FIELD_MANAGER
     ) -> Object:
         """Server-side apply the fields of `body` as ours; a resourceVersion in it that is not the current one: 409."""
         path = self._path(api, plural, body["metadata"]["name"]) + (f"/{subresource}" if subresource else "")

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from slurm_operator import names
+from contract import names
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
 
 DURATION_SECONDS = 15.0

@@ -9,7 +9,8 @@ import math
 import time
 from collections.abc import Iterable, Mapping
 
-from slurm_operator import actions, metrics, names, report
+from contract import names
+from slurm_operator import actions, metrics, report
 from slurm_operator.decisions import (
     deletion,
     evidence,
@@ -173,7 +174,7 @@ class NodeSets:
         own = dataclasses.replace(found, blocking=[*([waiting] if waiting else []), *found.blocking])
         if isinstance(nodes, Unknown):
             own.unknown = [*found.unknown, Finding(nodes.reason, nodes.message)]
-        labels = {names.INSTANCE_LABEL: node_set.cluster, names.NODE_SET_LABEL: node_set.name}
+        labels = {names.LABEL_INSTANCE: node_set.cluster, names.LABEL_NODE_SET: node_set.name}
         fields: dict[str, object] = {
             "replicas": workload.created if workload else 0,
             "readyReplicas": counts.ready,

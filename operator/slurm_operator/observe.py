@@ -11,7 +11,8 @@ import json
 from collections.abc import Mapping
 from typing import TypeVar
 
-from slurm_operator import names
+from contract import names, pod_variables
+from contract.policies import ReactionPolicy
 from slurm_operator.decisions import accounting, ownership
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.seen import (
@@ -21,7 +22,6 @@ from slurm_operator.seen import (
     Machine,
     NodeSet,
     Pod,
-    ReactionPolicy,
     RemovalPolicy,
     Restart,
     Taint,
@@ -30,7 +30,7 @@ from slurm_operator.seen import (
     Workload,
 )
 
-CUSTOM_API = f"{names.GROUP}/{names.VERSION}"
+CUSTOM_API = names.API_VERSION
 _LOG_LINES = 100
 _Policy = TypeVar("_Policy", UpdatePolicy, ReactionPolicy)
 _NOT_STARTING = frozenset(
@@ -59,7 +59,7 @@ async def node_sets(api: KubernetesApi) -> dict[str, Object]:
 async def workloads(api: KubernetesApi, cluster: str) -> tuple[dict[str, Workload], dict[str, Pod]]:
     """Read the namespace's StatefulSets, and the pods of a cluster; pods last, so that no set seems without its own."""
     stateful_sets = await api.list("apps/v1", "statefulsets")
-    pods = await api.list("v1", "pods", f"{names.NAME_LABEL}={names.APPLICATION},{names.INSTANCE_LABEL}={cluster}")
+    pods = await api.list("v1", "pods", f"{names.LABEL_NAME}={names.APPLICATION},{names.LABEL_INSTANCE}={cluster}")
     return {item["metadata"]["name"]: workload(item) for item in stateful_sets}, {
         item["metadata"]["name"]: pod(item) for item in pods
     }
@@ -72,7 +72,7 @@ async def kubernetes(api: KubernetesApi, body: Object) -> tuple[Kubernetes, Mapp
         node_sets(api),
         workloads(api, cluster.name),
         asyncio.gather(files(api, cluster.wanted_config), files(api, cluster.active_config)),
-        asyncio.gather(api.get("apps/v1", "deployments", cluster.rest), api.get("v1", "secrets", names.LEDGER_SECRET)),
+        asyncio.gather(api.get("apps/v1", "deployments", cluster.rest), api.get("v1", "secrets", names.LEDGER)),
     )
     seen = Kubernetes(
         cluster=cluster,
@@ -142,7 +142,7 @@ def workload(body: Object) -> Workload:
 def _facts(pod_spec: Object) -> Facts | None:
     """What a worker's SLURM_NODE (components/node_set.py) says of its size; None where there is no such thing."""
     variables = [each for item in pod_spec.get("containers", []) for each in item.get("env", [])]
-    said = next((each.get("value", "") for each in variables if each["name"] == names.NODE_VARIABLE), "")
+    said = next((each.get("value", "") for each in variables if each["name"] == pod_variables.NODE), "")
     with contextlib.suppress(ValueError, KeyError, TypeError):
         node = json.loads(said)
         return Facts(int(node["cpus"]), int(node["memoryMib"]), node.get("gres") or "")
@@ -157,17 +157,17 @@ def pod(body: Object) -> Pod:
     created = metadata.get("creationTimestamp")
     return Pod(
         name=metadata["name"],
-        component=metadata.get("labels", {}).get(names.COMPONENT_LABEL, ""),
+        component=metadata.get("labels", {}).get(names.LABEL_COMPONENT, ""),
         ready=conditions.get("Ready", {}).get("status") == "True",
         running=any("running" in item.get("state", {}) for item in containers),
         terminating="deletionTimestamp" in metadata,
         created=None if created is None else datetime.datetime.fromisoformat(created),
         trouble=_trouble(status, conditions, containers),
-        revision=metadata.get("labels", {}).get(names.REVISION_LABEL, ""),
+        revision=metadata.get("labels", {}).get(names.LABEL_REVISION, ""),
         resource_version=metadata.get("resourceVersion", ""),
         machine=body.get("spec", {}).get("nodeName", ""),
         tolerations=tuple(_toleration(item) for item in body.get("spec", {}).get("tolerations", [])),
-        evictable=names.EVICTABLE_LABEL in metadata.get("labels", {}),
+        evictable=names.LABEL_EVICTABLE in metadata.get("labels", {}),
     )
 
 
@@ -224,15 +224,15 @@ def node_set(body: Object) -> NodeSet:
     deleting = "deletionTimestamp" in metadata
     guarded = names.FINALIZER in metadata.get("finalizers", [])
     removal = _removal_policy(spec.get("removal", {}))
-    declared = annotations.get(names.REPLICAS_ANNOTATION, "")
+    declared = annotations.get(names.ANNOTATION_REPLICAS, "")
     return NodeSet(
         name=metadata["name"],
         cluster=spec["cluster"],
         stateful_set=spec["statefulSet"],
         replicas=0 if deleting else spec.get("replicas"),
-        guard=annotations.get(names.REST_ANNOTATION, "") if guarded else None,
+        guard=annotations.get(names.ANNOTATION_REST, "") if guarded else None,
         deleting=deleting,
-        forced=annotations.get(names.FORCE_ANNOTATION) == "true" or removal.force,
+        forced=annotations.get(names.ANNOTATION_FORCE) == "true" or removal.force,
         removal=removal,
         update=_update_policy(spec.get("update", {})),
         reactions=_policy(ReactionPolicy, spec.get("reactions", {})),
@@ -241,7 +241,7 @@ def node_set(body: Object) -> NodeSet:
             for each in body.get("status", {}).get("restarts", [])
         ),
         updating=frozenset(body.get("status", {}).get("updating", [])),
-        approved=frozenset(annotations.get(names.APPROVE_ANNOTATION, "").split(",")),
+        approved=frozenset(annotations.get(names.ANNOTATION_APPROVE, "").split(",")),
         declared=int(declared) if declared.isdecimal() and not deleting else None,
         scaled_by=tuple(ownership.writers(body, ("f:spec", "f:replicas"))),
     )
@@ -269,5 +269,5 @@ def _policy(kind: type[_Policy], spec: Object) -> _Policy:
 def _ledger_revision(secret: Object | None) -> str | None:
     if secret is None:
         return None
-    encoded = (secret.get("data") or {}).get(names.LEDGER_REVISION_KEY)
+    encoded = (secret.get("data") or {}).get(names.LEDGER_REVISION)
     return None if encoded is None else base64.b64decode(encoded).decode(errors="replace").strip()

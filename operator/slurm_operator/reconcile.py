@@ -7,7 +7,8 @@ import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from slurm_operator import actions, administrators, configuring, names, node_sets, observe, report
+from contract import names, paths, reasons
+from slurm_operator import actions, administrators, configuring, node_sets, observe, report
 from slurm_operator.decisions import accounting, config, daemons, deletion, serving, status
 from slurm_operator.decisions.findings import Finding, Findings
 from slurm_operator.decisions.pace import Pace
@@ -33,7 +34,7 @@ class Reconciler:
         lease: Lease,
         key_file: Path,
         healer: Healer,
-        authority_file: Path = Path(names.REST_AUTHORITY_FILE),
+        authority_file: Path = Path(paths.REST_AUTHORITY_FILE),
         wake: Callable[[], None] = lambda: None,
         image: str = "",
     ) -> None:
@@ -80,7 +81,7 @@ class Reconciler:
         running = await configuring.running(rest)
         mine = [each for each in seen.node_sets if serving.refusal(seen, each) is None]
         healing = self._healer.condition
-        died = healing.message if healing and healing.reason in ("UpdateFailed", "LedgerMissing") else ""
+        died = healing.message if healing and healing.reason in (reasons.UPDATE_FAILED, reasons.LEDGER_MISSING) else ""
         served = await self._node_sets.serve(
             *(rest, mine, set_bodies, seen.workloads, seen.pods),
             running=running,
@@ -186,9 +187,9 @@ class Reconciler:
 
     async def _first_configuration(self) -> None:
         """Without active configuration slurmctld cannot start, and Pulumi may wait for it before it writes the CR."""
-        wanted = await observe.files(self._api, names.WANTED_CONFIG)
-        if wanted is not None and await observe.files(self._api, names.ACTIVE_CONFIG) is None:
-            copying = actions.copy(self._api, self._lease, names.WANTED_CONFIG, names.ACTIVE_CONFIG, wanted)
+        wanted = await observe.files(self._api, names.CONFIG_WANTED)
+        if wanted is not None and await observe.files(self._api, names.CONFIG_ACTIVE) is None:
+            copying = actions.copy(self._api, self._lease, names.CONFIG_WANTED, names.CONFIG_ACTIVE, wanted)
             log.info("PromoteConfiguration: %s", await copying)
 
     async def _refuse(self, body: Object, served: str) -> None:

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 
-from slurm_operator import names
+from contract import names
 from slurm_operator.decisions.findings import MAX_MESSAGE, Condition
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.lease import Lease
@@ -114,7 +114,7 @@ async def standing_event(
         "kind": "Event",
         "metadata": {"name": name},
         "involvedObject": _reference(body),
-        "source": {"component": names.FIELD_MANAGER},
+        "source": {"component": names.OPERATOR_FIELD_MANAGER},
         "firstTimestamp": told,
         "count": 1,
         **words,
@@ -148,8 +148,8 @@ async def event(api: KubernetesApi, body: Object, reason: str, note: str) -> Non
         "kind": "Event",
         "metadata": {"name": f"{metadata['name']}.{now:x}"},
         "eventTime": moment.replace("+00:00", "Z"),
-        "reportingController": names.FIELD_MANAGER,
-        "reportingInstance": names.FIELD_MANAGER,
+        "reportingController": names.OPERATOR_FIELD_MANAGER,
+        "reportingInstance": names.OPERATOR_FIELD_MANAGER,
         "action": reason,
         "reason": reason,
         "regarding": _reference(body),

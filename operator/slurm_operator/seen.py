@@ -6,6 +6,9 @@ import dataclasses
 import datetime
 from collections.abc import Mapping, Set
 
+from contract import policies
+from contract.policies import ReactionPolicy
+
 
 class EveryNode(frozenset[str]):
     """The nodes of a job of which nobody can read which they are: it may be on any."""
@@ -213,7 +216,7 @@ class UpdatePolicy:
     `percent` of the wanted nodes may be out of service for it in place of a number.
     """
 
-    max_unavailable: int = 1
+    max_unavailable: int = policies.MAX_UNAVAILABLE
     deadline_seconds: int | None = None
     paused: bool = False
     percent: int | None = None
@@ -229,21 +232,6 @@ class RemovalPolicy:
 
     deadline_seconds: int | None = None
     force: bool = False
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ReactionPolicy:
-    """What is done about unfit nodes, after how long, and how much of it; see components/config/reactions.py."""
-
-    restart: bool = False
-    replace: bool = False
-    after_seconds: int = 300
-    attempts: int = 2
-    at_once: int = 1
-    per_hour: int = 4
-    breaker_percent: int = 50
-    dry_run: bool = False
-    approval: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

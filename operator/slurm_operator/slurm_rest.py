@@ -23,7 +23,8 @@ import httpx
 import jwt
 import msgspec
 
-from slurm_operator import hostlist, metrics, names
+from contract import names, paths, reasons
+from slurm_operator import hostlist, metrics
 from slurm_operator.seen import EVERY_NODE, Facts, Running, SlurmJob, SlurmNode
 
 DEADLINE_SECONDS = 5.0
@@ -40,7 +41,7 @@ _UNKNOWN_NODE = frozenset({0, 2018})
 """GET node/NAME of no such node (slurmctld's answer has no record, and no error), and ESLURM_INVALID_NODE_NAME."""
 _UNKNOWN_JOB = 2017
 """ESLURM_INVALID_JOB_ID."""
-_FELL_SILENT = " : Not responding"
+_FELL_SILENT = f" : {reasons.NOT_RESPONDING}"
 """What slurmctld adds, for good, to the reason of a drained node that it heard nothing of for SlurmdTimeout."""
 
 
@@ -411,7 +412,7 @@ class SlurmRest:
 
     def _whose_fault(self, distrust: ssl.SSLCertVerificationError) -> str:
         if self.authority is None:
-            return f"there is no CA in {names.REST_AUTHORITY_FILE} to trust; is the Secret with the certificate there?"
+            return f"there is no CA in {paths.REST_AUTHORITY_FILE} to trust; is the Secret with the certificate there?"
         return f"its certificate is not trusted: {distrust.verify_message}"
 
     def _user_token(self) -> str:

@@ -4,7 +4,7 @@ import shlex
 
 from slurm_node import profile_limits
 
-from components import names
+from contract import names
 from tests.image.entries import at_rest
 from tests.image.small_cluster import ADDRESS, ALICE, CONTROLLER, LOGIN, WORKER, SmallCluster
 

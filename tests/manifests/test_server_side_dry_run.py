@@ -11,7 +11,8 @@ import httpx
 import pytest
 import yaml
 
-from components import names, operator
+from components import operator
+from contract import names
 from devcluster.control_plane import ApiServer
 from devcluster.standin import kubeconfig
 from tests.operator.world import until

@@ -14,7 +14,7 @@ def run(folder: Path, script: str) -> tuple[list[str], list[str]]:
     """Lines that a script prints and logs; ``folder`` is its argument."""
     done = subprocess.run(
         ["unshare", "--mount", sys.executable, "-c", script, str(folder)],
-        env={**os.environ, "PYTHONPATH": str(CHECKOUT / "images/slurm"), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONPATH": f"{CHECKOUT}/images/slurm:{CHECKOUT}", "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

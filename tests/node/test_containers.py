@@ -13,9 +13,10 @@ import pytest
 from jail_commands import container_plan, container_step, image
 from jail_commands.container_plan import Step
 from jail_commands.running import Refused, outcome
-from slurm_node import container_leftovers, paths
+from slurm_node import container_leftovers
 
-from components import names, slurm_conf
+from components import slurm_conf
+from contract import paths
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUNDLE = {
@@ -317,9 +318,7 @@ def test_what_a_client_had_slurmd_write_is_swept(tmp_path: Path) -> None:
 
 
 def test_every_place_is_named_alike() -> None:
-    assert str(paths.SPOOL) == container_plan.SPOOL
-    assert f"{paths.CONTAINER_FOLDERS}/.slurm-" == names.CONTAINER_FOLDERS
-    assert f"exec {names.CONTAINER_STEP} '%b' '%e' '%Z' " in slurm_conf.oci_conf()
-    stub = REPOSITORY / "images/slurm/rootfs" / names.CONTAINER_STEP.lstrip("/")
+    assert f"exec {paths.CONTAINER_STEP} '%b' '%e' '%Z' " in slurm_conf.oci_conf()
+    stub = REPOSITORY / "images/slurm/rootfs" / paths.CONTAINER_STEP.lstrip("/")
     assert stub.stat().st_mode & 0o111
     assert "python3 -IBc" in stub.read_text()

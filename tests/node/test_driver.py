@@ -234,7 +234,7 @@ def run_nodes(script: str, folder: Path, *versions: str) -> str:
             subprocess.run([*command, str(drivers / f"{name}.so.{version}")], input=source, text=True, check=True)
     done = subprocess.run(
         ["unshare", "--mount", shutil.which("python3") or "python3", "-c", script, str(folder), *versions],
-        env={**os.environ, "PYTHONPATH": str(CHECKOUT / "images/slurm"), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONPATH": f"{CHECKOUT}/images/slurm:{CHECKOUT}", "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True, text=True, check=False, timeout=240,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from slurm_node.drains import JAIL
 from slurm_node.jail_watch import PERIOD_SECONDS, JailWatch
+
+from contract.reasons import JAIL
 
 
 class Trial:

@@ -3,67 +3,70 @@
 import re
 from pathlib import Path
 
-from node_health import node, report
-from node_health.checks import space
-from slurm_node import accounts, cgroups, door, drains, image_root, jail_watch, paths, rehearsal
+import pytest
+from node_health import node
+from slurm_node import cgroups, configuration, door, image_root, jail_watch, paths
 
-from components import names
+from contract import names
+from contract import paths as shared
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-def test_paths_agree_with_what_is_declared() -> None:
-    assert str(paths.VOLUME) == names.JAIL_VOLUME
-    assert str(paths.TREE) == names.JAIL_TREE
-    assert str(paths.SPOOL) == names.SPOOL_DIR
-    assert str(paths.ETC_ROOTS) == names.ETC_ROOTS
-    assert str(paths.SLURM_SECRETS) == names.SECRETS_SLURM
-    assert str(paths.SSH_SECRETS) == names.SECRETS_SSH
-    assert str(paths.CONTROLLER_RUN) == names.CONTROLLER_RUN
-    assert str(paths.TOOLS) == names.TOOLS
-    assert paths.TOOLS.parts[1] in image_root.LEFT_OUT, "what an image has is copied"
-    assert str(paths.PLUGIN.parent) == names.PLUGIN_DIR
-    assert accounts.SLURM_ID == names.SLURM_UID
-    assert rehearsal.PORT == names.REHEARSAL_PORT
-
-
-def test_health_checks_and_the_entry_meet_in_the_same_files() -> None:
-    assert (node.FOLDER, node.JAIL_BROKEN, node.JAIL_WORKED) == (paths.OWN_RUN, paths.JAIL_BROKEN, paths.JAIL_WORKED)
-    assert space.SHARED["the jail"] == paths.TREE
-    assert space.OWN == {"/tmp": paths.TREE / "tmp", "slurmd's spool": paths.SPOOL}
-    assert f"{report.REASON_PREFIX} " in drains.PREFIXES
+def test_nothing_of_an_image_is_copied_over_the_tools() -> None:
+    assert paths.TOOLS.parts[1] in image_root.LEFT_OUT
 
 
 def test_slurm_starts_the_programs_that_the_image_brings() -> None:
     prolog = (REPOSITORY / "health/bin/node-health-prolog").read_text()
     assert f" {paths.PROLOG_REFUSED}\n" in prolog
     assert f" {paths.PLUGIN_REFUSED};" in prolog
-    for program in (names.HEALTH_PROGRAM, names.HEALTH_PROLOG, names.HEALTH_EPILOG):
+    for program in (shared.HEALTH_PROGRAM, shared.HEALTH_PROLOG, shared.HEALTH_EPILOG):
         script = (REPOSITORY / "health/bin" / Path(program).name).read_text()
         assert Path(program).parent == Path("/usr/sbin")
         assert "/usr/sbin/node-health --record" in script or f"{node.JAIL_BROKEN} {node.UNFIT} " in script
 
 
-def test_the_native_programs_name_the_same_paths() -> None:
-    header = (REPOSITORY / "native/jail.h").read_text()
-    assert f'#define JAIL_DEFAULT_ROOT "{paths.TREE}"' in header
-    assert f'#define JAIL_MARKER "{paths.MARKER.relative_to(paths.TREE)}"' in header
-    assert f'#define GUARD_PLUGIN "{paths.PLUGIN}"' in (REPOSITORY / "native/stepd_guard.c").read_text()
-    assert f'#define VIEW_SPOOL "{paths.SPOOL}"' in (REPOSITORY / "native/job_mounts.h").read_text()
-    assert f'#define JOB_FOLDER "{paths.JOBS}"' in (REPOSITORY / "native/job.h").read_text()
-    assert f"#define PROBE_JOB {jail_watch.PROBE_JOB}\n" in (REPOSITORY / "native/jail_probe.c").read_text()
-    assert f'#define JOB_BROKEN "{paths.JAIL_BROKEN}"' in (REPOSITORY / "native/job.h").read_text()
-    assert f'#define JOB_REFUSED "{paths.PROLOG_REFUSED}"' in (REPOSITORY / "native/job.h").read_text()
+@pytest.mark.parametrize(
+    ("file", "name", "value"),
+    [
+        ("jail.h", "JAIL_DEFAULT_ROOT", paths.TREE),
+        ("jail.h", "JAIL_MARKER", paths.MARKER.relative_to(paths.TREE)),
+        ("nss_jail.c", "JAIL", paths.TREE),
+        ("spank_jail.h", "SPANK_JAIL", paths.PLUGIN),
+        ("stepd_guard.c", "GUARD_PLUGIN", paths.PLUGIN),
+        ("stepd_guard.c", "GUARD_REFUSED", paths.PLUGIN_REFUSED),
+        ("stepd_guard.c", "DEFAULT_CONFIGURATION", paths.FETCHED / names.SLURM_CONF),
+        ("stepd_open.c", "SPOOL", paths.SPOOL),
+        ("job_mounts.h", "VIEW_SPOOL", paths.SPOOL),
+        ("job_mounts.h", "VIEW_CGROUPS", cgroups.CGROUPS),
+        ("job_mounts.c", "SOCKETS", paths.SLURM_RUN),
+        ("job_mounts.c", "NODE_FILES", paths.DRIVER.parent),
+        ("job.h", "JOB_FOLDER", paths.JOBS),
+        ("job.h", "JOB_INIT", paths.JAIL_PROBE.parent / "job_init"),
+        ("job.h", "JOB_INIT_GROUP", cgroups.CGROUPS / cgroups.PROCESSES_FOLDER / "cgroup.procs"),
+        ("job.h", "JOB_BROKEN", paths.JAIL_BROKEN),
+        ("job.h", "JOB_REFUSED", paths.PROLOG_REFUSED),
+        ("late_program.h", "LATE_RUNNER", paths.JAIL_PROBE.parent / "late_runner"),
+        ("user_limits.h", "USER_LIMITS", paths.LOGIN_LIMITS),
+        ("su.c", "PROFILE_LIMITS", paths.PROFILE_LIMITS),
+        ("sbcast.c", "SBCAST_SRUN", paths.PREFIX / "bin/srun"),
+        ("slurmd_start.c", "START_SLURMD", configuration.ASK[0]),
+        ("root_guard.c", "ROOT_GUARD_DOOR", paths.SLURM_RUN / door.MARK),
+        ("sack_door.c", "SLURM_ID", names.SLURM_UID),
+        ("sack_door.c", "SLURMREST_ID", names.SLURMREST_UID),
+        ("jail_probe.c", "PROBE_JOB", int(jail_watch.PROBE_JOB)),
+    ],
+)
+def test_the_native_programs_name_the_same_paths_and_ids(file: str, name: str, value: Path | str | int) -> None:
+    written = str(value) if isinstance(value, int) else f'"{value}"'
+    assert f"\n#define {name} {written}\n" in (REPOSITORY / "native" / file).read_text()
+
+
+def test_jobs_see_the_door_and_the_configuration_beside_each_other() -> None:
     view = (REPOSITORY / "native/job_mounts.c").read_text()
-    assert f'#define SOCKETS "{paths.SLURM_RUN}"\n#define DOOR SOCKETS "/{paths.DOOR.name}"\n' in view
+    assert f'#define DOOR SOCKETS "/{paths.DOOR.name}"\n' in view
     assert f'#define CONFIGURATION SOCKETS "/{paths.FETCHED.name}"\n' in view
-    guard = (REPOSITORY / "native/root_guard.c").read_text()
-    assert f'#define ROOT_GUARD_DOOR "{paths.SLURM_RUN}/{door.MARK}"\n' in guard
-    door_c = (REPOSITORY / "native/sack_door.c").read_text()
-    assert f"#define SLURM_ID {names.SLURM_UID}\n#define SLURMREST_ID {names.SLURMREST_UID}\n" in door_c
-    leaf = cgroups.CGROUPS / cgroups.PROCESSES_FOLDER
-    assert f'#define JOB_INIT_GROUP "{leaf}/cgroup.procs"' in (REPOSITORY / "native/job.h").read_text()
-    assert f'#define JOB_INIT "{paths.JAIL_PROBE.parent}/' in (REPOSITORY / "native/job.h").read_text()
 
 
 def test_the_images_files_name_the_same_paths_and_ids() -> None:
@@ -74,4 +77,4 @@ def test_the_images_files_name_the_same_paths_and_ids() -> None:
     assert f"Banner {paths.SSH_BANNER}\n" in sshd
     assert all(f"HostKey {paths.SSH_KEYS}/" in line for line in re.findall(r"^HostKey .*$", sshd, re.MULTILINE))
     for name in ("slurm", "jail"):
-        assert f"slurm:x:{accounts.SLURM_ID}:" in (REPOSITORY / "images" / name / "Containerfile").read_text()
+        assert f"slurm:x:{names.SLURM_UID}:" in (REPOSITORY / "images" / name / "Containerfile").read_text()

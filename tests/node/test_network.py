@@ -52,7 +52,7 @@ def test_the_nodes_file_lies_over_the_shared_root_and_leaves_nothing_of_it_there
         text=True,
         timeout=30,
         check=False,
-        env={"PYTHONPATH": "images/slurm", "PATH": "/usr/bin:/bin:/sbin:/usr/sbin"},
+        env={"PYTHONPATH": ".:images/slurm", "PATH": "/usr/bin:/bin:/sbin:/usr/sbin"},
         cwd=Path(__file__).parents[2],
     )
     assert done.returncode == 0, done.stderr
@@ -82,7 +82,7 @@ def limit(hard: str, *command: str) -> tuple[str, str]:
         text=True,
         timeout=30,
         check=True,
-        env={"PYTHONPATH": "images/slurm", "PATH": "/usr/bin:/bin:/sbin:/usr/sbin"},
+        env={"PYTHONPATH": ".:images/slurm", "PATH": "/usr/bin:/bin:/sbin:/usr/sbin"},
         cwd=Path(__file__).parents[2],
     )
     return done.stdout.strip(), done.stderr + done.stdout

@@ -11,6 +11,8 @@ from slurm_database import renewal
 from slurm_node import paths, proxy, ready, rest
 from slurm_node.log import NodeError
 
+from contract import names
+
 CONFIG = Path(__file__).parents[2] / "images/slurm/rootfs" / str(proxy.CONFIG).lstrip("/")
 
 
@@ -63,7 +65,9 @@ def test_slurmrestd_listens_for_the_proxy_alone_or_for_everybody():
 
 def test_haproxy_is_told_the_same_paths_and_port():
     text = CONFIG.read_text()
-    assert re.search(rf"^    bind \*:{rest.PORT} ssl crt {paths.REST_TLS}/{proxy.PAIR[0]} ", text, re.MULTILINE)
+    assert re.search(
+        rf"^    bind \*:{names.SLURMRESTD_PORT} ssl crt {paths.REST_TLS}/{proxy.PAIR[0]} ", text, re.MULTILINE
+    )
     assert f"unix@{paths.REST_SOCKET}\n" in text
     assert len(re.findall(r"^ +(?:bind|listen) ", text, re.MULTILINE)) == 1, "no way in besides TLS"
 

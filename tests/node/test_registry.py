@@ -106,7 +106,7 @@ def pull(tmp_path: Path, home: Path) -> Pull:
     (tmp_path / "bin/umoci").chmod(0o755)
     environment = {
         "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
-        "PYTHONPATH": str(CHECKOUT / "images/slurm"),
+        "PYTHONPATH": f"{CHECKOUT}/images/slurm:{CHECKOUT}",
         "HOME": str(home),
         "XDG_RUNTIME_DIR": str(tmp_path),
     }

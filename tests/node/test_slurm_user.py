@@ -183,7 +183,7 @@ class Jail:
         variables = {
             "PATH": f"{self.folder}/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "PLAY": str(self.folder / "play"),
-            "PYTHONPATH": str(REPOSITORY / "images/slurm"),
+            "PYTHONPATH": f"{REPOSITORY}/images/slurm:{REPOSITORY}",
             "SUDO_UID": str(BOSS),
         }
         return subprocess.run(

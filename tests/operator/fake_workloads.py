@@ -9,8 +9,8 @@ import threading
 from typing import Any
 
 import httpx
-from slurm_operator import names
 
+from contract import names
 from tests.operator.world import World
 
 
@@ -56,13 +56,13 @@ class FakeWorkloads:
     def _follow(self, plural: str, workload: dict[str, Any], pods: dict[str, Any]) -> None:
         world, name = self.world, workload["metadata"]["name"]
         size = workload["spec"]["replicas"]
-        worker = workload["metadata"]["labels"][names.COMPONENT_LABEL] == "worker"
+        worker = workload["metadata"]["labels"][names.LABEL_COMPONENT] == "worker"
         revision = f"{name}-{hashlib.sha256(json.dumps(workload['spec']['template']).encode()).hexdigest()[:8]}"
         wanted = [f"{name}-{ordinal}" for ordinal in range(size)]
         for pod in wanted:
             if pod not in pods:
                 template = workload["spec"]["template"]
-                metadata = {"name": pod, "labels": template["metadata"]["labels"] | {names.REVISION_LABEL: revision}}
+                metadata = {"name": pod, "labels": template["metadata"]["labels"] | {names.LABEL_REVISION: revision}}
                 if worker and pod in self._told:
                     world.slurm.lose(pod)
                 world.create("pods", {"metadata": metadata, "spec": template["spec"]})

@@ -9,12 +9,13 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, cast
 
 import httpx
-from slurm_operator import lease, names
+from slurm_operator import lease
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.seen import SlurmNode
 from slurm_operator.slurm_rest import SlurmRest
 
+from contract import names, reasons
 from tests.operator.played_cluster import BROKEN, MAINTENANCE, TOO_LARGE, UNFIT, PlayedCluster
 
 
@@ -52,7 +53,7 @@ class PlayedApi(KubernetesApi):
         return change
 
     async def apply(
-        self, api: str, plural: str, body: Object, subresource: str = "", manager: str = names.FIELD_MANAGER
+        self, api: str, plural: str, body: Object, subresource: str = "", manager: str = names.OPERATOR_FIELD_MANAGER
     ) -> Object:
         cluster, metadata = self.cluster, body["metadata"]
         if plural == "statefulsets":
@@ -61,7 +62,7 @@ class PlayedApi(KubernetesApi):
         else:
             pod = cluster.pods[metadata["name"]]
             _expect(metadata["resourceVersion"], pod.version)
-            assert metadata["labels"] == {names.EVICTABLE_LABEL: "true"}
+            assert metadata["labels"] == {names.LABEL_EVICTABLE: "true"}
             pod.evictable, pod.version = True, cluster.another_version()
         return body
 
@@ -100,12 +101,12 @@ class PlayedRest(SlurmRest):
     async def drain(self, name: str, reason: str) -> None:
         record = self.cluster.records[name]
         assert name not in self.cluster.foreign, f"the drain of {name} is another's"
-        own = (UNFIT, BROKEN, TOO_LARGE, names.NEW_REASON, *slurm_nodes.REMOVAL_REASONS)
-        over = {names.UPDATE_REASON: own, names.NEW_REASON: slurm_nodes.OUR_REASONS}
-        over[names.SCALE_IN_REASON] = (names.UPDATE_REASON, UNFIT, BROKEN, TOO_LARGE, names.NEW_REASON)
-        if reason in (names.NEW_REASON, names.SCALE_IN_REASON) and record.reason.startswith(names.NODE_REASON):
+        own = (UNFIT, BROKEN, TOO_LARGE, reasons.NEW, *slurm_nodes.REMOVAL_REASONS)
+        over = {reasons.UPDATE: own, reasons.NEW: slurm_nodes.OUR_REASONS}
+        over[reasons.SCALE_IN] = (reasons.UPDATE, UNFIT, BROKEN, TOO_LARGE, reasons.NEW)
+        if reason in (reasons.NEW, reasons.SCALE_IN) and record.reason.startswith(reasons.NODE):
             over[reason] = (record.reason,)
-        machines = (names.NEW_REASON, *slurm_nodes.OUR_REASONS) if reason.startswith(names.NODE_REASON) else ()
+        machines = (reasons.NEW, *slurm_nodes.OUR_REASONS) if reason.startswith(reasons.NODE) else ()
         machines += (UNFIT, BROKEN) if reason.endswith("is cordoned") or " is tainted " in reason else ()
         assert not record.is_held or record.reason in (*over.get(reason, ()), *machines), (
             f"{name} was drained already: {record.reason}"

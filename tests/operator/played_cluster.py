@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 
-from slurm_operator import names
 from slurm_operator.decisions import records, replicas
 from slurm_operator.seen import (
     Facts,
@@ -13,7 +12,6 @@ from slurm_operator.seen import (
     Machine,
     Named,
     Pod,
-    ReactionPolicy,
     RemovalPolicy,
     Restart,
     SlurmJob,
@@ -23,6 +21,9 @@ from slurm_operator.seen import (
     Unknown,
     UpdatePolicy,
 )
+
+from contract import names, reasons
+from contract.policies import ReactionPolicy
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 MOST = 6
@@ -215,7 +216,7 @@ class PlayedCluster:
         if name in self.foreign:
             return
         own = record.drained and record.reason in (UNFIT, BROKEN)
-        if why and record.reason != why and (own or not record.drained or record.reason == names.NEW_REASON):
+        if why and record.reason != why and (own or not record.drained or record.reason == reasons.NEW):
             record.drain(why, "root", self.now)
         if not why and own:
             record.undrain()
@@ -224,7 +225,7 @@ class PlayedCluster:
         pod = self.pods[name]
         if name not in self.records:
             self.records[name] = Record(self.now, pod.memory)
-            self.records[name].drain(names.NEW_REASON, names.SLURM_USER, self.now)
+            self.records[name].drain(reasons.NEW, names.SLURM_USER, self.now)
         record = self.records[name]
         record.started, record.refused = self.now, pod.memory < record.memory
         if record.refused and name not in self.foreign:
@@ -300,7 +301,7 @@ class PlayedCluster:
         """Whether neither a person, nor the node's machine, nor its repair keeps it from work."""
         pod, record = self.pods.get(name), self.records.get(name)
         bad = pod is not None and (self.is_sick(name) or self.is_away(pod))
-        by_machine = record is not None and record.reason.startswith(names.NODE_REASON)
+        by_machine = record is not None and record.reason.startswith(reasons.NODE)
         return not (bad or by_machine or name in self.foreign)
 
     # How the operator sees them.
@@ -372,8 +373,8 @@ class PlayedCluster:
     def may_lose_jobs(self, name: str) -> bool:
         """Whether a drain of ours had its deadline."""
         deadlines = {
-            names.SCALE_IN_REASON: self.removal.deadline_seconds,
-            names.UPDATE_REASON: self.update.deadline_seconds,
+            reasons.SCALE_IN: self.removal.deadline_seconds,
+            reasons.UPDATE: self.update.deadline_seconds,
         }
         seconds = deadlines.get(self.records[name].reason)
         return self.records[name].user == names.SLURM_USER and seconds is not None and self.waited(name) > seconds

@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from slurm_operator import actions, lease, names, slurm_rest
+from slurm_operator import actions, lease, slurm_rest
 from slurm_operator.decisions import moves
 from slurm_operator.kubernetes_api import KubernetesApi
 
+from contract import names, reasons
 from tests.operator.fake_slurmrestd import FakeSlurm, FakeSlurmrestd
 from tests.operator.played_clients import LeaseFor
 from tests.operator.world import KEY
 
 NODE = "cpu-0"
-NOTE = f"{names.NODE_REASON}m is not ready"
+NOTE = f"{reasons.NODE}m is not ready"
 Meanwhile = Callable[[FakeSlurm], None]
 
 MOVES: dict[str, moves.Move] = {
@@ -37,7 +38,7 @@ def prepare(slurm: FakeSlurm, move: moves.Move) -> None:
     if isinstance(move, moves.KeepOut):
         slurm.take_down(NODE, "bad DIMM", "root")
     if isinstance(move, moves.Undrain | moves.TakeJobs):
-        slurm.drain(NODE, names.SCALE_IN_REASON, names.SLURM_USER)
+        slurm.drain(NODE, reasons.SCALE_IN, names.SLURM_USER)
     if isinstance(move, moves.TakeJobs):
         slurm.run_job(NODE)
         slurm.nodes[NODE]["state"].append("DRAIN")
@@ -93,7 +94,7 @@ def set_down(slurm: FakeSlurm) -> None:
 
 
 def in_our_words(slurm: FakeSlurm) -> None:
-    slurm.drain(NODE, names.SCALE_IN_REASON, "root")
+    slurm.drain(NODE, reasons.SCALE_IN, "root")
 
 
 def gone(slurm: FakeSlurm) -> None:
@@ -157,7 +158,7 @@ def test_a_pod_stays_whose_node_is_no_longer_idle_under_the_same_drain(
     slurm: FakeSlurmrestd, carry_out: Callable[[moves.Move, int], str], purpose: moves.Purpose, meanwhile: Meanwhile
 ) -> None:
     slurm.slurm.register(NODE)
-    reason, by = (names.UPDATE_REASON, names.SLURM_USER) if purpose is moves.Purpose.UPDATE else (UNFIT, "root")
+    reason, by = (reasons.UPDATE, names.SLURM_USER) if purpose is moves.Purpose.UPDATE else (UNFIT, "root")
     slurm.slurm.drain(NODE, reason, by)
     meanwhile(slurm.slurm)
     # There is no API server here, so that a deletion would fail.
@@ -171,7 +172,7 @@ class NoServer(KubernetesApi):
         self.applied: list[str] = []
 
     async def apply(
-        self, api: str, plural: str, body: Any, subresource: str = "", manager: str = names.FIELD_MANAGER
+        self, api: str, plural: str, body: Any, subresource: str = "", manager: str = names.OPERATOR_FIELD_MANAGER
     ) -> Any:
         self.applied.append(plural)
         return body
@@ -207,12 +208,12 @@ def test_a_node_that_is_let_go_is_looked_at_once_more(
             await rest.close()
 
     slurm.slurm.register(NODE)
-    slurm.slurm.drain(NODE, names.SCALE_IN_REASON, names.SLURM_USER)
+    slurm.slurm.drain(NODE, reasons.SCALE_IN, names.SLURM_USER)
     meanwhile(slurm.slurm)
     asyncio.run(work())
     assert api.applied == ([kind] if meanwhile is gone else []), "only one that Slurm does not know may go"
     slurm.slurm.register(NODE)
-    slurm.slurm.drain(NODE, names.SCALE_IN_REASON, names.SLURM_USER)
+    slurm.slurm.drain(NODE, reasons.SCALE_IN, names.SLURM_USER)
     slurm.slurm.nodes[NODE].update(alloc_cpus=0, state=["IDLE", "DRAIN"])
     asyncio.run(work())
     assert api.applied[-1:] == [kind]
@@ -255,7 +256,7 @@ def test_only_another_size_takes_the_record_along_and_never_that_of_the_next_slu
     slurm: FakeSlurmrestd, tmp_path: Path, forget: bool, meanwhile: Meanwhile, stays: bool
 ) -> None:
     slurm.slurm.register(NODE)
-    slurm.slurm.drain(NODE, names.UPDATE_REASON, names.SLURM_USER)
+    slurm.slurm.drain(NODE, reasons.UPDATE, names.SLURM_USER)
     move = moves.DeletePod(NODE, "7", moves.Purpose.UPDATE, "why", forget=forget)
     deleted(slurm, tmp_path / "jwt.key", move, lambda: meanwhile(slurm.slurm))
     assert (NODE in slurm.slurm.nodes) == stays
@@ -270,29 +271,29 @@ def test_a_pod_stays_whose_repair_was_for_a_node_that_slurm_no_longer_tells_of(
 @pytest.mark.parametrize(
     ("reason", "user", "wanted", "becomes"),
     [
-        (names.NEW_REASON, "root", names.UPDATE_REASON, True),
-        (UNFIT, "root", names.UPDATE_REASON, True),
-        ("bad disk", "root", names.UPDATE_REASON, False),
-        (names.UPDATE_REASON, names.SLURM_USER, names.SCALE_IN_REASON, True),
-        (names.UPDATE_REASON, "root", names.SCALE_IN_REASON, False),
-        (names.SCALE_IN_REASON, names.SLURM_USER, names.UPDATE_REASON, True),
-        (f"{names.SCALE_IN_REASON}{names.DEADLINE_PASSED}", names.SLURM_USER, names.UPDATE_REASON, True),
-        (names.SCALE_IN_REASON, "root", names.UPDATE_REASON, False),
-        (UNFIT, "root", names.SCALE_IN_REASON, True),
-        (NOTE, names.SLURM_USER, names.SCALE_IN_REASON, True),
-        (NOTE, "root", names.SCALE_IN_REASON, False),
-        (f"{names.SCALE_IN_REASON}{names.DEADLINE_PASSED}", names.SLURM_USER, names.SCALE_IN_REASON, False),
-        ("bad disk", "root", names.SCALE_IN_REASON, False),
+        (reasons.NEW, "root", reasons.UPDATE, True),
+        (UNFIT, "root", reasons.UPDATE, True),
+        ("bad disk", "root", reasons.UPDATE, False),
+        (reasons.UPDATE, names.SLURM_USER, reasons.SCALE_IN, True),
+        (reasons.UPDATE, "root", reasons.SCALE_IN, False),
+        (reasons.SCALE_IN, names.SLURM_USER, reasons.UPDATE, True),
+        (f"{reasons.SCALE_IN}{reasons.DEADLINE_PASSED}", names.SLURM_USER, reasons.UPDATE, True),
+        (reasons.SCALE_IN, "root", reasons.UPDATE, False),
+        (UNFIT, "root", reasons.SCALE_IN, True),
+        (NOTE, names.SLURM_USER, reasons.SCALE_IN, True),
+        (NOTE, "root", reasons.SCALE_IN, False),
+        (f"{reasons.SCALE_IN}{reasons.DEADLINE_PASSED}", names.SLURM_USER, reasons.SCALE_IN, False),
+        ("bad disk", "root", reasons.SCALE_IN, False),
         (UNFIT, "root", NOTE, True),
         ("bad disk", "root", NOTE, False),
-        (names.NEW_REASON, "root", NOTE, True),
-        (names.SCALE_IN_REASON, names.SLURM_USER, NOTE, True),
-        (f"{names.UPDATE_REASON}{names.DEADLINE_PASSED}", names.SLURM_USER, NOTE, True),
-        (names.UPDATE_REASON, "root", NOTE, False),
-        (names.UPDATE_REASON, names.SLURM_USER, names.NEW_REASON, True),
-        (NOTE, names.SLURM_USER, names.NEW_REASON, True),
-        (NOTE, "root", names.NEW_REASON, False),
-        (UNFIT, "root", names.NEW_REASON, False),
+        (reasons.NEW, "root", NOTE, True),
+        (reasons.SCALE_IN, names.SLURM_USER, NOTE, True),
+        (f"{reasons.UPDATE}{reasons.DEADLINE_PASSED}", names.SLURM_USER, NOTE, True),
+        (reasons.UPDATE, "root", NOTE, False),
+        (reasons.UPDATE, names.SLURM_USER, reasons.NEW, True),
+        (NOTE, names.SLURM_USER, reasons.NEW, True),
+        (NOTE, "root", reasons.NEW, False),
+        (UNFIT, "root", reasons.NEW, False),
     ],
 )
 def test_a_drain_of_ours_and_an_unfit_nodes_own_may_get_another_reason_of_ours(

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 from slurm_operator.decisions import config, effects
-from slurm_operator.decisions.config import CLOSING, HELD, REFUSED, Promote, Reconfigure, Rehearse, Verdict
+from slurm_operator.decisions.config import CLOSING, HELD, Promote, Reconfigure, Rehearse, Verdict
 from slurm_operator.decisions.findings import Finding
 from slurm_operator.seen import Running, SlurmJob, SlurmNode, Unknown
 
 from components.config import slurm_options
+from contract.reasons import CONFIGURATION_REFUSED
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 PARAMETERS = "SlurmctldParameters=enable_configless,pulumi_slurm={}\n"
@@ -70,7 +71,7 @@ def test_nothing_is_used_that_a_slurmctld_has_not_tried() -> None:
 def test_a_refused_configuration_is_not_used_and_slurmctlds_words_are_told() -> None:
     refused = promotion(TWO, ONE, verdict=Verdict(False, "Bad value"))
     assert isinstance(refused, Finding)
-    assert refused.reason == REFUSED
+    assert refused.reason == CONFIGURATION_REFUSED
     assert refused.message.endswith("slurmctld refuses it: Bad value")
 
 

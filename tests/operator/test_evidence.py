@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from slurm_operator import names
 from slurm_operator.decisions import evidence, status
 from slurm_operator.seen import EVERY_NODE, Evidence, Jobs, NodeSet, SlurmNode, TooDeep, Unknown, UpdatePolicy
 
+from contract import reasons
 from tests.operator.test_replicas import job, leaving, pod
 from tests.operator.test_replicas import scale as sized
 
@@ -36,7 +36,7 @@ def test_a_job_of_unreadable_nodes_is_seen_on_each() -> None:
 
 
 def updating(name: str) -> SlurmNode:
-    return dataclasses.replace(leaving(name), reason=names.UPDATE_REASON)
+    return dataclasses.replace(leaving(name), reason=reasons.UPDATE)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from typing import Any
 
 import httpx
 import pytest
-from slurm_operator import names
 
 from components import operator as program
+from contract import names
 from devcluster.control_plane import free_ports
 from tests.operator import fake_slurmrestd
 from tests.operator.fake_workloads import FakeWorkloads
@@ -48,7 +48,7 @@ def pod_template(*containers: Body, **fields: Any) -> Body:
 
 
 def workload(kind: str, name: str, component: str, **spec: Any) -> Body:
-    labels = {names.NAME_LABEL: "slurm", names.INSTANCE_LABEL: "test", names.COMPONENT_LABEL: component, "set": name}
+    labels = {names.LABEL_NAME: "slurm", names.LABEL_INSTANCE: "test", names.LABEL_COMPONENT: component, "set": name}
     pod = {"containers": [container(env=[{"name": "A", "value": "1"}], resources={"limits": {"cpu": "0.5"}})]}
     spec |= {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}}
     return {**declared("apps/v1", kind, name, spec=spec), "metadata": {"name": name, "labels": labels}}
@@ -118,7 +118,7 @@ def begin(world: World, revision: str, objects: list[Body] = HELD) -> None:
 
 def finish(world: World, revision: str) -> None:
     """Its second half: the resources that the operator works from."""
-    api = f"{names.GROUP}/{names.VERSION}"
+    api = f"{names.API_GROUP}/{names.CRD_VERSION}"
     nodes = {"cluster": "test", "statefulSet": "cpu", "replicas": 2}
     cluster = {"revision": revision, "rest": world.rest}
     for kind, name, spec in (("NodeSet", "cpu", nodes), ("SlurmCluster", "test", cluster)):

@@ -1,46 +1,39 @@
-"""Literals that the operator repeats, since it may not import the program, are those of the program."""
+"""What CRDs and templates say is what the program declares and the operator reads."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import yaml
-from slurm_node import drains, settings
-from slurm_operator import names, observe
+from slurm_operator import observe
 from slurm_operator.seen import Facts
 
-from components import names as program
 from components import node_set, rehearsal
 from components.config import parse
+from components.config.reactions import Reactions
+from contract import names, policies, reasons
 from tests.unit.samples import SMALL, changed
 
 REPOSITORY = Path(__file__).parents[2]
 
 
-def test_names_are_the_programs() -> None:
-    assert f"{names.GROUP}/{names.VERSION}" == program.API_VERSION
-    assert names.WANTED_CONFIG == program.CONFIG_WANTED
-    assert names.ACTIVE_CONFIG == program.CONFIG_ACTIVE
-    assert names.SLURM_CONF == program.SLURM_CONF
-    assert names.CONFIG_MARK == program.CONFIG_MARK
-    assert names.LEDGER_SECRET == program.LEDGER
-    assert names.LEDGER_REVISION_KEY == program.LEDGER_REVISION
-    assert names.LEDGER_DATA_KEY == program.LEDGER_DATA
-    assert names.LEDGER_PAYLOADS == program.LEDGER_PAYLOADS
-    assert names.DECLARING_MANAGER == program.FIELD_MANAGER
-    assert f"{program.SECRETS_SLURM}/{program.JWT_KEY}" == names.JWT_KEY_FILE
-    assert names.HEALTH_PORT == program.OPERATOR_HEALTH_PORT
-    assert names.EVICTABLE_LABEL == program.LABEL_EVICTABLE
-    assert names.REPLICAS_ANNOTATION == program.ANNOTATION_REPLICAS
-    labels = [names.NAME_LABEL, names.INSTANCE_LABEL, names.COMPONENT_LABEL, names.NODE_SET_LABEL]
-    expected = [program.LABEL_NAME, program.LABEL_INSTANCE, program.LABEL_COMPONENT, program.LABEL_NODE_SET]
-    assert labels == expected
+def test_reasons_stay_what_earlier_releases_wrote() -> None:
+    """A drain outlives the release that set it: another spelling would leave it to people."""
+    assert f"{reasons.UPDATE}{reasons.DEADLINE_PASSED}" == "pulumi-slurm:update, its deadline has passed"
+    assert (reasons.SCALE_IN, reasons.NEW, reasons.NODE) == (
+        "pulumi-slurm:scale-in",
+        "pulumi-slurm:new",
+        "pulumi-slurm:node ",
+    )
+    assert reasons.UNFIT == ("pulumi-slurm:jail", "pulumi-slurm:health ")
 
 
-def test_reasons_are_those_that_nodes_write_and_read() -> None:
-    assert settings.NEW_REASON == names.NEW_REASON
-    assert all(reason.startswith(drains.PREFIXES) for reason in names.UNFIT_REASONS)
-    assert f"{names.UPDATE_REASON}{names.DEADLINE_PASSED}" == "pulumi-slurm:update, its deadline has passed"
+def test_the_crd_has_the_defaults_of_the_policies() -> None:
+    body = yaml.safe_load((REPOSITORY / "operator/crds/nodesets.yaml").read_text())
+    spec = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    reactions = {name: field["default"] for name, field in spec["reactions"]["properties"].items()}
+    assert reactions == Reactions().policy
+    assert spec["update"]["properties"]["maxUnavailable"]["default"] == policies.MAX_UNAVAILABLE
 
 
 def test_the_size_of_nodes_is_read_from_the_programs_template() -> None:
@@ -60,16 +53,16 @@ def test_the_resources_have_the_programs_names() -> None:
     properties = schema["properties"]["spec"]["properties"]
     defaults = {name: field["default"] for name, field in properties.items() if field.get("default")}
     assert defaults == {
-        "wantedConfig": program.CONFIG_WANTED,
-        "activeConfig": program.CONFIG_ACTIVE,
-        "controller": program.CONTROLLER,
-        "restDeployment": program.REST,
-        "login": program.LOGIN,
+        "wantedConfig": names.CONFIG_WANTED,
+        "activeConfig": names.CONFIG_ACTIVE,
+        "controller": names.CONTROLLER,
+        "restDeployment": names.REST,
+        "login": names.LOGIN,
     }
-    assert properties["rest"]["properties"]["url"]["default"] == f"http://{program.REST}:{program.SLURMRESTD_PORT}"
+    assert properties["rest"]["properties"]["url"]["default"] == f"http://{names.REST}:{names.SLURMRESTD_PORT}"
     assert properties["rehearsal"]["properties"]["url"]["default"] == rehearsal.url()
     node_set = (REPOSITORY / "operator/crds/nodesets.yaml").read_text()
-    assert f"startsWith('{program.RESERVED_PREFIX}')" in node_set
+    assert f"startsWith('{names.RESERVED_PREFIX}')" in node_set
 
 
 def pins(path: Path) -> set[str]:

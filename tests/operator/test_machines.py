@@ -19,8 +19,9 @@ from slurm_operator.decisions.moves import (
     Undrain,
     without_conflicts,
 )
-from slurm_operator.seen import Evidence, Machine, Pod, ReactionPolicy, Restart, SlurmJob, SlurmNode, Taint, Toleration
+from slurm_operator.seen import Evidence, Machine, Pod, Restart, SlurmJob, SlurmNode, Taint, Toleration
 
+from contract.policies import ReactionPolicy
 from tests.operator.test_replicas import NOW, job, node, pod
 
 LONG_AGO = NOW - datetime.timedelta(hours=10)

@@ -21,15 +21,17 @@ import hypothesis
 import pytest
 from hypothesis import stateful
 from hypothesis import strategies as st
-from slurm_operator import actions, lease, names
+from slurm_operator import actions, lease
 from slurm_operator.decisions import evidence, reactions, replicas
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.decide import decide
 from slurm_operator.decisions.findings import Finding
 from slurm_operator.decisions.moves import DeletePod, Drain, Move, Purpose
 from slurm_operator.kubernetes_api import KubernetesError
-from slurm_operator.seen import ReactionPolicy, RemovalPolicy, Restart, UpdatePolicy
+from slurm_operator.seen import RemovalPolicy, Restart, UpdatePolicy
 
+from contract import names, reasons
+from contract.policies import ReactionPolicy
 from tests.operator.played_clients import LeaseFor, PlayedApi, PlayedRest, finished
 from tests.operator.played_cluster import (
     ADMINISTRATOR,
@@ -44,7 +46,7 @@ from tests.operator.played_cluster import (
 LEAST_STEPS = 10_000
 DAY = datetime.timedelta(days=1)
 ORDINALS = st.integers(0, MOST - 1)
-REASONS = st.sampled_from(["bad disk", names.SCALE_IN_REASON, names.UPDATE_REASON, names.NEW_REASON, UNFIT])
+REASONS = st.sampled_from(["bad disk", reasons.SCALE_IN, reasons.UPDATE, reasons.NEW, UNFIT])
 DEADLINES = st.sampled_from([None, None, 0, 300])
 REACTIONS = ReactionPolicy(restart=True, after_seconds=60, attempts=2, at_once=1, per_hour=2, breaker_percent=60)
 
@@ -265,7 +267,7 @@ class Model(stateful.RuleBasedStateMachine):
             self.the_operator_passes()
             self.time_passes(seconds)
 
-    @stateful.rule(ordinal=ORDINALS, reason=st.sampled_from([names.NEW_REASON, *slurm_nodes.OUR_REASONS]))
+    @stateful.rule(ordinal=ORDINALS, reason=st.sampled_from([reasons.NEW, *slurm_nodes.OUR_REASONS]))
     def a_machine_is_tainted_while_its_node_is_to_serve_again(self, ordinal: int, reason: str) -> None:
         name = f"cpu-{ordinal}"
         if name not in {*self.cluster.working()} & {*self.cluster.scale().members()}:
@@ -276,7 +278,7 @@ class Model(stateful.RuleBasedStateMachine):
         self.cluster.pods[name].memory = self.cluster.records[name].memory = self.cluster.memory
         self.the_operator_passes()
         words = self.cluster.records[name].reason
-        assert words.startswith(names.NODE_REASON), f"{name} never leaves its machine, for its drain says {words}"
+        assert words.startswith(reasons.NODE), f"{name} never leaves its machine, for its drain says {words}"
 
     # What the operator does, with faults.
 
@@ -360,7 +362,7 @@ class Model(stateful.RuleBasedStateMachine):
             Model.repairs[replaces] = Model.repairs.get(replaces, 0) + 1
             self.done.append(noted[-1])
         done = finished(actions.move(self.api, self.rest, ours, decided))
-        if done and isinstance(decided, Drain) and decided.reason == names.UPDATE_REASON:
+        if done and isinstance(decided, Drain) and decided.reason == reasons.UPDATE:
             pod = self.cluster.pods.get(decided.node)
             self.taken |= {decided.node} if pod and pod.machine else set()
             self.what_works_again_is_taken_no_more()
@@ -423,7 +425,7 @@ class Model(stateful.RuleBasedStateMachine):
         cluster.update = dataclasses.replace(cluster.update, paused=False)
         self.one_bad_machine_holds_up_no_other()
         cluster.hosts = {name: Host() for name in cluster.hosts}
-        for name in [name for name, reason in cluster.foreign.items() if reason.startswith(names.REASON_PREFIX)]:
+        for name in [name for name, reason in cluster.foreign.items() if reason.startswith(reasons.PREFIX)]:
             del cluster.foreign[name]
             cluster.records[name].undrain()
         if cluster.is_queue_deep:

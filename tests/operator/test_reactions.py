@@ -13,8 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from slurm_operator.decisions import reactions, replicas
 from slurm_operator.decisions.moves import DeletePod, Purpose
 from slurm_operator.decisions.reactions import Cause
-from slurm_operator.seen import Evidence, Machine, Pod, ReactionPolicy, Restart, SlurmJob, SlurmNode, Taint
+from slurm_operator.seen import Evidence, Machine, Pod, Restart, SlurmJob, SlurmNode, Taint
 
+from contract.policies import ReactionPolicy
 from tests.operator.test_replicas import NOW, job, node
 
 UNFIT = "pulumi-slurm:health gpus: 3 of 4 GPUs answer"

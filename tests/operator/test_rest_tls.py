@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slurm_operator import names, reconcile, slurm_rest
+from slurm_operator import reconcile, slurm_rest
 from slurm_operator.slurm_rest import Trouble
 
+from contract import paths
 from devcluster.fakes import cert_manager
 from tests.operator.fake_slurmrestd import FakeSlurmrestd, raises, running
 
@@ -65,7 +66,7 @@ def test_a_certificate_that_our_ca_signed_is_trusted(fake: FakeSlurmrestd, key_f
         (ANOTHER.certificate, "its certificate is not trusted: unable to get local issuer certificate"),
         (b"", "its certificate is not trusted"),
         (b"no PEM \xff", "its certificate is not trusted"),
-        (None, f"there is no CA in {names.REST_AUTHORITY_FILE} to trust"),
+        (None, f"there is no CA in {paths.REST_AUTHORITY_FILE} to trust"),
     ],
     ids=["another", "empty", "no certificate", "no file"],
 )

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from slurm_operator import health, names
+from slurm_operator import health
 from slurm_operator.lease import RENEW_SECONDS
 
+from contract import names, reasons
 from devcluster.control_plane import free_ports
 from tests.operator import fake_rehearsal
 from tests.operator.cuttable_proxy import CuttableProxy
@@ -180,7 +181,7 @@ def test_a_record_that_slurm_does_not_delete_stops_no_other_move(running_operato
     with world.slurm.lock:
         world.slurm.kept.add("cpu-7")
         world.slurm.register("cpu-7")
-        world.slurm.drain("cpu-7", names.SCALE_IN_REASON, names.SLURM_USER)
+        world.slurm.drain("cpu-7", reasons.SCALE_IN, names.SLURM_USER)
     told = world.wait("Degraded", "True", "ActionRefused")["message"]
     assert "DeleteRecord: Failure to delete node cpu-7" in told
     change_template(world, "newer")
@@ -216,7 +217,7 @@ def test_a_number_of_nodes_by_hand_is_told_beside_the_programs_and_stays_when_th
     wait = functools.partial(world.wait, plural="nodesets", name="cpu")
     spec = {"cluster": "test", "statefulSet": "cpu"}
     declared = custom("NodeSet", "cpu", {**spec, "replicas": 2})
-    declared["metadata"]["annotations"] = {names.REPLICAS_ANNOTATION: "2"}
+    declared["metadata"]["annotations"] = {names.ANNOTATION_REPLICAS: "2"}
     world.apply(declared)
     wait("ScaledOutsidePulumi", "False", "AsDeclared")
     world.scale(3)

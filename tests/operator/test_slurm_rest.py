@@ -15,11 +15,12 @@ import httpx
 import jsonschema
 import jwt
 import pytest
-from slurm_operator import hostlist, names, rehearsal, slurm_rest
+from slurm_operator import hostlist, rehearsal, slurm_rest
 from slurm_operator.decisions import nodes
 from slurm_operator.seen import Facts, Running, SlurmNode
 from slurm_operator.slurm_rest import Trouble
 
+from contract import names, reasons
 from tests.operator.fake_slurmrestd import API, FakeSlurmrestd, Fault, raises, running
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -215,9 +216,9 @@ def test_an_unchanged_listing_is_not_sent_again_and_a_change_in_the_same_second_
 
 def test_a_drain_of_ours_stays_ours_when_its_node_falls_silent(fake: FakeSlurmrestd, key_file: Path) -> None:
     # slurmctld's set_node_reason (src/slurmctld/node_mgr.c, slurm-26-05-3-1) adds it after SlurmdTimeout.
-    fake.slurm.drain("cpu-0", f"{names.UPDATE_REASON} : Not responding", names.SLURM_USER)
+    fake.slurm.drain("cpu-0", f"{reasons.UPDATE} : Not responding", names.SLURM_USER)
     node = ask(fake, key_file, lambda rest: rest.nodes(full=False))["cpu-0"]
-    assert nodes.is_our_drain(node, names.UPDATE_REASON)
+    assert nodes.is_our_drain(node, reasons.UPDATE)
 
 
 FAULTS: list[tuple[Fault, Trouble]] = [

@@ -9,12 +9,13 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
 import pytest
-from slurm_operator import healing, names
+from slurm_operator import healing
 from slurm_operator.decisions.drift import Key
 from slurm_operator.healing import Healer
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.mirror import Mirror
 
+from contract import names
 from tests.operator import fake_slurmrestd
 from tests.operator.fake_workloads import FakeWorkloads
 from tests.operator.played_clients import LeaseFor
@@ -136,7 +137,7 @@ class RefusingApi(KubernetesApi):
     asked = 0
 
     async def apply(
-        self, api: str, plural: str, body: Object, subresource: str = "", manager: str = names.FIELD_MANAGER
+        self, api: str, plural: str, body: Object, subresource: str = "", manager: str = names.OPERATOR_FIELD_MANAGER
     ) -> Object:
         if body["metadata"]["name"] == RefusingApi.name:
             RefusingApi.asked += 1

@@ -24,14 +24,15 @@ from unittest import mock
 import httpx
 import kopf
 import yaml
-from slurm_operator import access, mirror, names
+from slurm_operator import access, mirror
 
 from components import operator as program
+from contract import names
 from tests.operator.fake_slurmrestd import FakeSlurm
 
 REPOSITORY = Path(__file__).parents[2]
 CRDS = REPOSITORY / "operator" / "crds"
-CUSTOM = f"/apis/{names.GROUP}/{names.VERSION}"
+CUSTOM = f"/apis/{names.API_GROUP}/{names.CRD_VERSION}"
 STRATEGIC = {"Content-Type": "application/merge-patch+json"}
 KEY = b"k" * 32
 CONF = "ClusterName=test\nPartitionName=main Nodes=ns_cpu Default=YES\nPartitionName=side Nodes=ns_cpu\n"
@@ -138,7 +139,7 @@ class World:
             "coordination.k8s.io/v1": ("leases",),
             "rbac.authorization.k8s.io/v1": ("roles", "rolebindings"),
             "networking.k8s.io/v1": ("networkpolicies",),
-            f"{names.GROUP}/{names.VERSION}": (names.SLURM_CLUSTERS, names.NODE_SETS),
+            names.API_VERSION: (names.SLURM_CLUSTERS, names.NODE_SETS),
         }
         group = next((group for group, kinds in groups.items() if plural in kinds), "")
         prefix = f"/apis/{group}" if group else "/api/v1"
@@ -255,12 +256,17 @@ class World:
 
 def custom(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
     """A resource of ours."""
-    return {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": kind, "metadata": {"name": name}, "spec": spec}
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
 
 
 def stateful_set(name: str, component: str) -> dict[str, Any]:
     """A StatefulSet without replicas, as the program declares worker sets."""
-    labels = {names.NAME_LABEL: "slurm", names.INSTANCE_LABEL: "test", names.COMPONENT_LABEL: component}
+    labels = {names.LABEL_NAME: "slurm", names.LABEL_INSTANCE: "test", names.LABEL_COMPONENT: component}
     container = {"name": "slurm", "image": "none"}
     return {
         "metadata": {"name": name, "labels": labels},
@@ -311,7 +317,7 @@ def operator(
     key.write_bytes(KEY)
     environment = {
         "PATH": os.environ["PATH"],
-        "PYTHONPATH": str(REPOSITORY / "operator"),
+        "PYTHONPATH": f"{REPOSITORY}/operator:{REPOSITORY}",
         "KUBECONFIG": str(kubeconfig),
         "POD_NAMESPACE": world.namespace,
         "POD_NAME": f"slurm-operator-{name}",

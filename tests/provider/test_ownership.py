@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from components import keys, names
+from components import keys
+from contract import names
 from tests.provider.stacks import Stack
 from tests.unit.samples import SMALL
 

@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from components import names, slurm_cluster
+from components import slurm_cluster
 from components.config import Config
+from contract import paths
 from tests.unit.samples import changed
 
 Probe = Callable[[Config], Any]
@@ -41,7 +42,7 @@ def variable(config: Config, name: str) -> list[dict[str, Any]]:
 def mounts(config: Config, name: str) -> list[dict[str, Any]]:
     """The container's mounts of submounts."""
     every = pod(config, name)["containers"][0]["volumeMounts"]
-    return [each for each in every if each["mountPath"].startswith(f"{names.SUBMOUNTS}/")]
+    return [each for each in every if each["mountPath"].startswith(f"{paths.SUBMOUNTS}/")]
 
 
 def volume(config: Config, name: str) -> Any:

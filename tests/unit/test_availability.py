@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from components import availability, names
+from components import availability
 from components.availability import FAULT_SECONDS, Patience, Seen, Verdict, Wanted, _AvailabilityProvider, judge
+from contract import names
 
 WANTED = Wanted("r2", "operator:2")
 

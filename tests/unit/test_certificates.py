@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from components import certificates, names, rest_api, slurm_cluster, slurmdbd_conf
+from components import certificates, rest_api, slurm_cluster, slurmdbd_conf
 from components.config import parse
 from components.config.program import Config
+from contract import names
 from tests.unit.samples import SMALL, changed, run_program
 
 WITH_DATABASE = changed("certificates.mode", "existing", changed("accounting", {"mode": "mariadb"}))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from components import gpu_operator, ledger, names, slurm_cluster, slurm_conf, slurmdbd_conf
+from components import gpu_operator, jail_population, ledger, slurm_cluster, slurm_conf, slurmdbd_conf
 from components.config import Config, parse
 from components.config.model import model_of
 from tests.unit import network_effects, submount_effects
@@ -51,7 +51,7 @@ def variable(config: Config, kind: str, name: str, key: str) -> Any:
 
 def job(config: Config) -> str:
     """Name of the populate Job."""
-    return names.jail_job(config.jail.revision)
+    return jail_population.job_name(config.jail.revision)
 
 
 def worker(key: str) -> Callable[[Config], Any]:

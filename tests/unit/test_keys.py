@@ -10,8 +10,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 
-from components import keys, names
+from components import keys
 from components.keys import _KeysProvider
+from contract import names
 
 
 def test_each_secret_gets_the_files_that_pods_mount() -> None:

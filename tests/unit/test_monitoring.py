@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from components import monitoring, names, network_policies, slurm_cluster, slurm_conf
+from components import monitoring, network_policies, slurm_cluster, slurm_conf
 from components.config import parse
+from contract import names
 from tests.unit.samples import SMALL, changed, run_program
 
 

@@ -1,4 +1,4 @@
-"""Parts that may not import components/names.py repeat its literals: here they are compared."""
+"""What the program says to pods and resources is what their programs and schemas take."""
 
 from __future__ import annotations
 
@@ -6,20 +6,15 @@ import hashlib
 import json
 from pathlib import Path
 
-import pytest
 import yaml
-from slurm_database import renewal, start
-from slurm_node import paths
 from slurm_node.__main__ import ROLES
-from slurm_node.proxy import PAIR
-from slurm_node.rest import PORT
 from slurm_node.settings import Accounting, read_accounting, read_directory, read_jail, read_node, read_users
-from slurm_operator import names as operator_names
 
-from components import crd_policy, names, slurm_cluster
+from components import crd_policy, jail_population, slurm_cluster
 from components.config import parse
 from components.config.node_sets import Update
 from components.operator import CRD_FOLDER
+from contract import names
 from tests.unit.samples import DIRECTORY, GPU_SET, SSH_KEY, changed, config_with
 
 CHECKOUT = Path(__file__).parents[2]
@@ -37,62 +32,6 @@ CONTAINERS = {
     for container in manifest.body["spec"]["template"]["spec"]["containers"]
 }
 MAINS = {name: container for (name, _), container in CONTAINERS.items()}
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [
-        (names.API_GROUP, operator_names.GROUP),
-        (names.API_VERSION, f"{operator_names.GROUP}/{operator_names.VERSION}"),
-        (names.LABEL_NAME, operator_names.NAME_LABEL),
-        (names.LABEL_INSTANCE, operator_names.INSTANCE_LABEL),
-        (names.LABEL_COMPONENT, operator_names.COMPONENT_LABEL),
-        (names.LABEL_NODE_SET, operator_names.NODE_SET_LABEL),
-        (names.CONFIG_WANTED, operator_names.WANTED_CONFIG),
-        (names.CONFIG_ACTIVE, operator_names.ACTIVE_CONFIG),
-        (names.SLURM_CONF, operator_names.SLURM_CONF),
-        (names.LEDGER, operator_names.LEDGER_SECRET),
-        (names.LEDGER_REVISION, operator_names.LEDGER_REVISION_KEY),
-        (f"{names.SECRETS_SLURM}/{names.JWT_KEY}", operator_names.JWT_KEY_FILE),
-        (names.OPERATOR_HEALTH_PORT, operator_names.HEALTH_PORT),
-        (f"{names.SECRETS_REST_AUTHORITY}/{names.TLS_AUTHORITY}", operator_names.REST_AUTHORITY_FILE),
-    ],
-)
-def test_the_operator_has_the_same_names(ours: object, theirs: object) -> None:
-    assert ours == theirs
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [
-        (names.SPANK_PLUGIN, paths.PLUGIN),
-        (names.JAIL_VOLUME, paths.VOLUME),
-        (names.JAIL_TREE, paths.TREE),
-        (names.SECRETS_SLURM, paths.SLURM_SECRETS),
-        (names.SECRETS_SSH, paths.SSH_SECRETS),
-        (names.SPOOL_DIR, paths.SPOOL),
-        (names.SECRETS_DIRECTORY, paths.DIRECTORY_SECRETS),
-        (names.CONTROLLER_RUN, paths.CONTROLLER_RUN),
-        (names.ETC_SLURM, paths.ETC_SLURM),
-        (names.STATE_DIR, paths.STATE),
-        (names.ETC_ACCOUNTING, paths.ETC_ACCOUNTING),
-        (names.ACCOUNTING_RUN, paths.ACCOUNTING_RUN),
-        (names.SECRETS_DATABASE, paths.DATABASE_SECRETS),
-        (names.DATABASE_VOLUME, start.VOLUME),
-        (names.DATABASE_RUN, start.RUN),
-        (f"{names.SECRETS_DATABASE}/{names.DATABASE_PASSWORD}", start.PASSWORD),
-        (names.DATABASE_OS_USER, start.OS_USER),
-        (names.SECRETS_DATABASE_TLS, start.TLS),
-        ((names.TLS_CERTIFICATE, names.TLS_KEY, names.TLS_AUTHORITY), renewal.FILES),
-        (names.TOOLS, paths.TOOLS),
-        (names.SLURMRESTD_PORT, PORT),
-        (names.SECRETS_REST_TLS, paths.REST_TLS),
-        (names.REST_RUN, paths.REST_SOCKET.parent),
-        ((names.TLS_CERTIFICATE, names.TLS_KEY), PAIR),
-    ],
-)
-def test_the_images_have_the_same_paths(ours: object, theirs: object) -> None:
-    assert str(ours) == str(theirs)
 
 
 def test_every_role_that_pods_ask_for_is_one_of_the_entrys() -> None:
@@ -120,7 +59,7 @@ def test_the_entry_reads_what_the_pods_say() -> None:
     controller = {each["name"]: each["value"] for each in MAINS[names.CONTROLLER]["env"]}
     assert read_accounting(controller) == Accounting(names.ACCOUNTING, names.SLURMDBD_PORT)
     assert read_accounting({}) is None
-    populate = {each["name"]: each["value"] for each in MAINS[names.jail_job("ab" * 8)]["env"]}
+    populate = {each["name"]: each["value"] for each in MAINS[jail_population.job_name("ab" * 8)]["env"]}
     assert read_jail(populate).revision == jail.revision
     directory = {each["name"]: each["value"] for each in MAINS[names.DIRECTORY]["env"]}
     followed = read_directory(directory)

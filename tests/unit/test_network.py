@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from components import cluster_checks, names, network_operator, pod_security, rdma_checks, slurm_cluster
+from components import cluster_checks, network_operator, pod_security, rdma_checks, slurm_cluster
 from components.config import ConfigurationError, parse
 from components.config.nccl import FABRICS, FabricProduct
 from components.gpu_checks import KubernetesNode, Seen
+from contract import names
 from tests.unit.network_effects import (
     EFFECTS,
     EXISTING,

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from components import names, network_policies
+from components import network_policies
 from components.config import parse
 from components.manifest import labels
+from contract import names
 from tests.unit.samples import DIRECTORY, changed
 
 CONFIG = parse(changed("directory", DIRECTORY))

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from components import names, pod_security, slurm_cluster
+from components import jail_population, pod_security, slurm_cluster
 from components.config import parse
 from components.manifest import Manifest
+from contract import names
 from tests.unit.samples import DIRECTORY, GPU_SET, SMALL, changed
 
 CONFIG = parse(changed("nodeSets", [SMALL["nodeSets"][0], GPU_SET], changed("directory", DIRECTORY)))
@@ -84,7 +85,7 @@ def test_daemons_that_need_no_root_have_none(name: str, uid: int) -> None:
         ("cpu", pod_security.WORKER_CAPABILITIES),
         (names.LOGIN, pod_security.LOGIN_CAPABILITIES),
         (names.DIRECTORY, pod_security.DIRECTORY_CAPABILITIES),
-        (names.jail_job(CONFIG.jail.revision), pod_security.POPULATE_CAPABILITIES),
+        (jail_population.job_name(CONFIG.jail.revision), pod_security.POPULATE_CAPABILITIES),
     ],
 )
 def test_capabilities_are_those_with_a_reason(name: str, reasons: dict[str, str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components import names, slurm_conf
+from components import slurm_conf
 from components.config import Config, parse
 from components.config.slurm_options import ALLOWED, CHOICES, NOT, OWNED, REFUSED
 from tests.unit.samples import GPU_SET, SMALL, changed, config_with
@@ -150,8 +150,8 @@ def test_a_job_that_names_no_memory_gets_its_cpus_share_of_the_poorest_node() ->
 def test_a_slurm_node_set_never_has_the_name_of_a_node() -> None:
     """Pod names are DNS labels, which have no underscore."""
     for name in ("a", "gpu-0", "ns-a"):
-        assert "_" in names.slurm_node_set(name)
-    assert len({names.slurm_node_set(name) for name in ("a-b", "ab", "a-b-c")}) == 3
+        assert "_" in slurm_conf.slurm_node_set(name)
+    assert len({slurm_conf.slurm_node_set(name) for name in ("a-b", "ab", "a-b-c")}) == 3
 
 
 def test_gpu_nodes_find_their_gpus_and_jobs_see_no_other() -> None:

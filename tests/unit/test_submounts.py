@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from slurm_node import settings
 
-from components import names, node_set, slurm_conf
+from components import node_set, slurm_conf
 from components.config import ConfigurationError, parse
+from contract import names
 from tests.unit import submount_effects
 from tests.unit.samples import changed
 from tests.unit.submount_effects import EVERY_KIND, EVERYWHERE, HOST_PATHS, mounts, pod

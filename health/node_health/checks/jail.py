@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from contract import reasons
 from node_health import node
 from node_health.verdict import Finding, Verdict
 
@@ -34,7 +35,7 @@ def judge(probes: Probes) -> Finding:
     if probes.broken is not None:
         return Finding(Verdict.FAIL, probes.broken)
     if probes.worked_seconds_ago is None:
-        return Finding(Verdict.UNKNOWN, "no jail probe is done yet")
+        return Finding(Verdict.UNKNOWN, reasons.NO_PROBE_YET)
     if probes.worked_seconds_ago > OLD_SECONDS:
         return Finding(Verdict.UNKNOWN, f"the last jail probe was {probes.worked_seconds_ago:.0f} s ago")
     return Finding(Verdict.PASS, "a job's view of the jail can be made")

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from contract import paths
 from node_health.node import Declared
 from node_health.verdict import Finding, Verdict, worst_of
 
-SHARED = {"the jail": Path("/run/jail")}
+SHARED = {"the jail": Path(paths.JAIL_TREE)}
 """Full for all nodes alike: a drain would repair nothing, and one user could stop the whole cluster with it."""
-OWN = {"/tmp": Path("/run/jail/tmp"), "slurmd's spool": Path("/var/spool/slurmd")}  # noqa: S108 - looked at only
+OWN = {"/tmp": Path(paths.JAIL_TREE, "tmp"), "slurmd's spool": Path(paths.SPOOL_DIR)}  # noqa: S108 - looked at only
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from contract import names
 from slurm_database.start import OS_USER, SOCKET, TLS
 
-FILES = ("tls.crt", "tls.key", "ca.crt")
+FILES = (names.TLS_CERTIFICATE, names.TLS_KEY, names.TLS_AUTHORITY)
 POLL_SECONDS = 5.0
 FLUSH = (
     "mariadb",

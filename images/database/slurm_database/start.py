@@ -9,15 +9,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-VOLUME = Path("/var/lib/slurm-database")
+from contract import names, paths, pod_variables
+
+VOLUME = Path(paths.DATABASE_VOLUME)
 DATA = VOLUME / "data"
 """Not the volume itself: file systems have a lost+found of their own there."""
-RUN = Path("/run/mariadb")
+RUN = Path(paths.DATABASE_RUN)
 SOCKET = RUN / "mariadb.sock"
-PASSWORD = Path("/run/secrets/database/password")
-TLS = Path("/run/secrets/database-tls")
+PASSWORD = Path(paths.DATABASE_PASSWORD_FILE)
+TLS = Path(paths.SECRETS_DATABASE_TLS)
 """Certificate, key and CA, where there are any."""
-OS_USER = "mariadb"
+OS_USER = names.DATABASE_OS_USER
 """May administer the server over its socket, without a password; nobody else may from inside the pod."""
 
 OPTIONS = (
@@ -76,7 +78,7 @@ def main(further: Sequence[str], environment: Mapping[str, str] = os.environ) ->
         environment: DATABASE_NAME and DATABASE_USER.
     """
     try:
-        init_file = prepare(environment["DATABASE_NAME"], environment["DATABASE_USER"])
+        init_file = prepare(environment[pod_variables.DATABASE_NAME], environment[pod_variables.DATABASE_USER])
     except (OSError, subprocess.CalledProcessError) as error:
         sys.exit(f"slurm-database: error: {error}")
     if TLS.exists():

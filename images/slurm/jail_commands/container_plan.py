@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-SPOOL = "/var/spool/slurmd"
-"""Holds a batch job's script, and in a job nothing else; images/slurm/slurm_node/paths.py has the same."""
+from contract import paths
+
 TMP = "/tmp"  # noqa: S108 - the job's own
-OF_THE_NODE = ("/proc", "/sys", "/dev", "/run", TMP, "/opt/slurm", "/etc", SPOOL, "/root")
+OF_THE_NODE = ("/proc", "/sys", "/dev", "/run", TMP, paths.PREFIX, "/etc", paths.SPOOL_DIR, "/root")
+"""Of slurmd's spool a job sees its batch script, and nothing else."""
 OF_THE_IMAGE = frozenset({"PATH", "LD_LIBRARY_PATH"})
 """Variables that name places in the image, where the job's would lead astray."""
 FILES = ("/etc/resolv.conf", "/etc/hosts")
@@ -99,7 +100,7 @@ def variables(of_image: Iterable[str], of_job: Mapping[str, str]) -> dict[str, s
 def command(step: Step, in_image: Callable[[str], bool]) -> list[str]:
     """Returns the command. Slurm has looked the first word up in the jail; what the image lacks is looked up anew."""
     first, *rest = step.command
-    seen = not first.startswith("/") or is_below(first, (TMP, SPOOL, *step.data)) or in_image(first)
+    seen = not first.startswith("/") or is_below(first, (TMP, paths.SPOOL_DIR, *step.data)) or in_image(first)
     return [first if seen else os.path.basename(first), *rest]  # noqa: PTH119 - a path elsewhere
 
 
@@ -108,7 +109,7 @@ def mounts(of_bundle: Iterable[Mapping[str, Any]], data: Iterable[str]) -> list[
     ours = [
         *(bind(path, "rbind") for path in ("/proc", "/dev", TMP)),
         bind("/sys", "rbind", "ro"),
-        bind(SPOOL, "rbind", "ro"),
+        bind(paths.SPOOL_DIR, "rbind", "ro"),
         *(bind(path, "bind", "ro") for path in FILES),
         *(bind(path, "rbind") for path in data),
     ]

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from contract import paths
 from jail_commands import container_plan
 from jail_commands.running import Refused, outcome
 
@@ -30,7 +31,7 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 RIGHTS = stat.S_ISUID | stat.S_ISGID
 LOOK_INTO = stat.S_IRUSR | stat.S_IXUSR
 CAPABILITIES = "security.capability"
-FOLDERS = ("proc", "sys", "dev", "tmp", "home", "srv", container_plan.SPOOL.lstrip("/"))
+FOLDERS = ("proc", "sys", "dev", "tmp", "home", "srv", paths.SPOOL_DIR.lstrip("/"))
 EXAMPLES = """
 It prints the path for --container; the same command again prints it at once.
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from contract import names
 from jail_commands.running import Refused
 
 FIRST_ID = 1000
@@ -21,7 +22,7 @@ LEVELS = {
     "None": "{} is an ordinary user of Slurm",
 }
 """Slurm's AdminLevels, and what they mean."""
-_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
+_NAME = re.compile(names.USER_NAME)
 _ACCOUNT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 _KEY = re.compile(r"(?P<type>(ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+) (?P<blob>[A-Za-z0-9+/]+=*)( [^\n]*)?")
 

@@ -6,11 +6,12 @@ where the operator reads them.
 
 import os
 
+from contract import names
 from slurm_node import keys, paths
 from slurm_node.log import NodeError
 from slurm_node.supervise import Daemon, run
 
-PASSWORD = paths.DATABASE_SECRETS / "password"
+PASSWORD = paths.DATABASE_SECRETS / names.DATABASE_PASSWORD
 SCRIPT = paths.ACCOUNTING_RUN / "password"
 SPACES = b" \t\n\v\f\r"
 """What Slurm's xstrtrim takes off both ends (isspace(3) in the C locale)."""
@@ -19,22 +20,22 @@ LONGEST_QUOTED_BYTES = 1024
 
 def main() -> int:
     """Writes slurmdbd.conf where its owner and mode are as slurmdbd wants them, and keeps slurmdbd running."""
-    key = keys.install(paths.SLURM_SECRETS / "slurm.key", paths.ACCOUNTING_RUN / "slurm.key")
-    keys.install(paths.SLURM_SECRETS / "jwt.key", paths.ACCOUNTING_RUN / "jwt.key")
+    key = keys.install(paths.SLURM_SECRETS / names.SLURM_KEY, paths.ACCOUNTING_RUN / names.SLURM_KEY)
+    keys.install(paths.SLURM_SECRETS / names.JWT_KEY, paths.ACCOUNTING_RUN / names.JWT_KEY)
     try:
         password = PASSWORD.read_bytes()
-        settings = (paths.ETC_ACCOUNTING / "slurmdbd.conf").read_bytes()
+        settings = (paths.ETC_ACCOUNTING / names.SLURMDBD_CONF).read_bytes()
     except OSError as error:
         raise NodeError(f"{error.filename}: {error.strerror}: is the Secret or ConfigMap mounted?") from error
-    _write(paths.ACCOUNTING_RUN / "slurmdbd.conf", settings + password_line(password), 0o600)
+    _write(paths.ACCOUNTING_RUN / names.SLURMDBD_CONF, settings + password_line(password), 0o600)
     _write(SCRIPT, password_script(), 0o700)
     environment = {
         # slurmdbd looks for its file beside this one; it never reads slurm.conf itself.
-        "SLURM_CONF": str(paths.ACCOUNTING_RUN / "slurm.conf"),
+        "SLURM_CONF": str(paths.ACCOUNTING_RUN / names.SLURM_CONF),
         "SLURM_SACK_KEY": str(key),
         "RUNTIME_DIRECTORY": str(paths.ACCOUNTING_RUN),
     }
-    return run([Daemon("slurmdbd", ["/opt/slurm/sbin/slurmdbd", "-D"], environment)])
+    return run([Daemon("slurmdbd", [f"{paths.PREFIX}/sbin/slurmdbd", "-D"], environment)])
 
 
 def password_line(password: bytes) -> bytes:

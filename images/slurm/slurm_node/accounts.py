@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from contract import names
 from slurm_node.log import NodeError
 from slurm_node.settings import User
 
-SLURM_ID = 64030
 FIRST_ORDINARY_ID = 1000
 LAST_ORDINARY_ID = 59999
 """Debian's ranges (adduser.conf): users get ids from 1000 to 59999."""
@@ -21,7 +21,7 @@ LAST_FOREIGN_ID = 2**32 - 2
 FIRST_SUBORDINATE_ID = 100_000
 SUBORDINATE_IDS = 65_536
 FILES = ("passwd", "shadow", "group", "gshadow", "subuid", "subgid")
-NAME = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
+NAME = re.compile(names.USER_NAME)
 NUMBER = re.compile(r"[0-9]{1,10}")
 """An id in a file that users write: all that Python calls a digit would be more than it can count with."""
 
@@ -80,14 +80,16 @@ def with_slurm(accounts: Accounts) -> Accounts:
         NodeError: the image has a user or group ``slurm`` with another id.
     """
     for file in ("passwd", "group"):
-        found = accounts.ids(file).get("slurm", SLURM_ID)
-        if found != SLURM_ID:
-            raise NodeError(f"the jail image's /etc/{file} gives slurm the id {found}; it must be {SLURM_ID} or absent")
+        found = accounts.ids(file).get("slurm", names.SLURM_UID)
+        if found != names.SLURM_UID:
+            raise NodeError(
+                f"the jail image's /etc/{file} gives slurm the id {found}; it must be {names.SLURM_UID} or absent"
+            )
     return accounts.with_lines(
         {
-            "passwd": [f"slurm:x:{SLURM_ID}:{SLURM_ID}:Slurm:/nonexistent:/usr/sbin/nologin"],
+            "passwd": [f"slurm:x:{names.SLURM_UID}:{names.SLURM_UID}:Slurm:/nonexistent:/usr/sbin/nologin"],
             "shadow": ["slurm:!:1::::::"],
-            "group": [f"slurm:x:{SLURM_ID}:"],
+            "group": [f"slurm:x:{names.SLURM_UID}:"],
         }
     )
 

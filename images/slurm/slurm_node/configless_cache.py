@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from contract import names
 from slurm_node import paths
 
 FETCH_SECONDS = 10.0
@@ -16,7 +17,7 @@ FETCH_SECONDS = 10.0
 def read(folder: Path = paths.FETCHED) -> dict[str, str] | None:
     """Returns file name → text of the fetched configuration; None while there is none."""
     try:
-        if not (folder / "slurm.conf").exists():
+        if not (folder / names.SLURM_CONF).exists():
             return None
         return {path.name: path.read_text(errors="replace") for path in folder.iterdir() if path.is_file()}
     except FileNotFoundError:  # it is being replaced just now

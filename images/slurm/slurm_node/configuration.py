@@ -40,7 +40,7 @@ APART = (
     ' && exec "$@"',
 )
 
-ASK = ("/opt/slurm/sbin/slurmd", "-G", "-N", "none")
+ASK = (f"{paths.PREFIX}/sbin/slurmd", "-G", "-N", "none")
 
 
 class Fetch:

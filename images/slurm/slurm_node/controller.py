@@ -2,13 +2,14 @@
 
 import os
 
+from contract import names
 from slurm_node import keys, paths, settings, slurmdbd_fallback
 
 
 def main() -> int:
     """Puts the keys where slurm.conf names them, and becomes slurmctld, or with accounting keeps it running."""
-    slurm_key = keys.install(paths.SLURM_SECRETS / "slurm.key", paths.CONTROLLER_RUN / "slurm.key")
-    keys.install(paths.SLURM_SECRETS / "jwt.key", paths.CONTROLLER_RUN / "jwt.key")
+    slurm_key = keys.install(paths.SLURM_SECRETS / names.SLURM_KEY, paths.CONTROLLER_RUN / names.SLURM_KEY)
+    keys.install(paths.SLURM_SECRETS / names.JWT_KEY, paths.CONTROLLER_RUN / names.JWT_KEY)
     environment = {"SLURM_SACK_KEY": str(slurm_key), "RUNTIME_DIRECTORY": str(paths.CONTROLLER_RUN)}
     accounting = settings.read_accounting()
     if accounting is not None:

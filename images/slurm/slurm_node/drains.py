@@ -12,25 +12,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from contract import names, reasons
 from slurm_node import paths
 from slurm_node.log import say
-from slurm_node.settings import NEW_REASON
 
-JAIL = "pulumi-slurm:jail"
-"""The cause of what jail probes find; known as soon as one was made in this pod (jail_watch.py)."""
-PREFIXES = (JAIL, "pulumi-slurm:health ")
-"""What this node's drains begin with; only such a drain is changed or lifted here, and none that a person wrote."""
 OWN_USER = "root"
 """As whom this pod speaks to Slurm."""
-OWN_USERS = (OWN_USER, "slurm")
+OWN_USERS = (OWN_USER, names.SLURM_USER)
 """Who is no person: an administrator speaks as himself, and root of the jail is nobody to Slurm."""
 OF_PROLOG = "Prolog error"
 """What slurmctld drains with when the prolog refused a job; ours, if this node's own prolog did."""
 OF_BATCH = "batch job complete failure"
 """What it drains with when a batch job did not start; ours, if the jail plugin refused it (native/spank_jail.c)."""
-NOT_RESPONDING = "Not responding"
-"""What slurmctld says of a node that went DOWN since it was silent: nobody's word."""
-LESS_TELLING = (OF_BATCH, OF_PROLOG, "Kill task failed", NEW_REASON)
+LESS_TELLING = (OF_BATCH, OF_PROLOG, "Kill task failed", reasons.NEW)
 """Reasons that ours may replace: what slurmctld writes when a step fails to start, which is what a broken node makes it
 do, and what a node registers with that was not seen to work yet."""
 RETRY_SECONDS = 10.0
@@ -81,9 +75,9 @@ def reaction(causes: Causes, node: NodeRecord) -> Drain | Undrain | None:
         node: the node's record.
     """
     cause = node.reason.partition(": ")[0]
-    ours = node.drained and node.user in OWN_USERS and node.reason.startswith(PREFIXES)
+    ours = node.drained and node.user in OWN_USERS and node.reason.startswith(reasons.UNFIT)
     speaking = [f"{begin}: {plain(why)}" for begin, why in causes.items() if why is not None]
-    if ours and not {cause, JAIL} <= causes.keys():
+    if ours and not {cause, reasons.JAIL} <= causes.keys():
         return None  # Nobody knows whether it is still so, or whether a job could run.
     if not speaking:
         return Undrain() if ours else None
@@ -101,7 +95,7 @@ def parse_record(text: str) -> NodeRecord:
     reason = re.search(r"\bReason=(.*?)(?: \[([^\s@]+)@\S+\](?: .*)?)?\s*$", text)
     flags = {*re.findall("[A-Z_]+", state[1] if state else "")}
     why, user = (reason[1], reason[2] or "") if reason else ("", "")
-    out = flags & {"DRAIN", "FAIL"} or ("DOWN" in flags and why not in ("", NOT_RESPONDING))
+    out = flags & {"DRAIN", "FAIL"} or ("DOWN" in flags and why not in ("", reasons.NOT_RESPONDING))
     return NodeRecord(bool(out), why, user)
 
 
@@ -149,7 +143,7 @@ class OwnDrain:
         with contextlib.suppress(FileNotFoundError):
             why = plain(self._refused.read_text())
             self._refused.unlink()
-            self._refusal = why if why.startswith(PREFIXES) else f"{JAIL}: {why}"
+            self._refusal = why if why.startswith(reasons.UNFIT) else f"{reasons.JAIL}: {why}"
             self._refused_at, self._repeat = now, now + SETTLE_SECONDS
 
     def _tell(self, causes: Causes, refusal: str) -> bool:
@@ -182,7 +176,7 @@ def run_scontrol(*arguments: str) -> str | None:
     """Runs scontrol as root of this node; None when it fails or takes too long."""
     try:
         done = subprocess.run(
-            ["/opt/slurm/bin/scontrol", *arguments],
+            [f"{paths.PREFIX}/bin/scontrol", *arguments],
             capture_output=True,
             text=True,
             errors="replace",

@@ -9,8 +9,9 @@ import os
 import subprocess
 from pathlib import Path
 
+from contract import reasons
 from slurm_node import paths
-from slurm_node.drains import JAIL, Causes, plain
+from slurm_node.drains import Causes, plain
 from slurm_node.log import say
 
 PERIOD_SECONDS = 5.0
@@ -18,7 +19,6 @@ PATIENCE_SECONDS = 40.0
 """The probe's own deadlines, three of 10 s, end before."""
 PROBE_JOB = "0"
 """What a probe's namespaces are named after (native/jail_probe.c); no job has this number."""
-UNTRIED = "no jail probe is done yet"
 
 
 class JailWatch:
@@ -62,7 +62,7 @@ class JailWatch:
     @property
     def causes(self) -> Causes:
         """What speaks for or against the node; nothing before the first probe is done."""
-        return {JAIL: self.sentence} if self.tried else {}
+        return {reasons.JAIL: self.sentence} if self.tried else {}
 
     def _start(self, now: float) -> None:
         self._started, self._next = now, now + PERIOD_SECONDS

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from contract import names
 from slurm_node import account_sync, keys, ldap_homes, ldap_users, node_state, paths, settings
 from slurm_node.log import NodeError, say
 from slurm_node.settings import Directory, Jail
@@ -86,7 +87,7 @@ def ask(wanted: Directory, question: str, attributes: tuple[str, ...]) -> str:
         # Twice: without TLS nothing is said.
         command += ["-ZZ"]
     if wanted.bind is not None:
-        _copy_password(paths.DIRECTORY_SECRETS / "password")
+        _copy_password(paths.DIRECTORY_SECRETS / names.DIRECTORY_PASSWORD)
         command += ["-D", wanted.bind, "-y", str(PASSWORD)]
     try:
         asked = subprocess.run(
@@ -102,7 +103,7 @@ def ask(wanted: Directory, question: str, attributes: tuple[str, ...]) -> str:
 
 def _tls(wanted: Directory) -> Mapping[str, str]:
     """Ldapsearch's whole environment: the server proves itself, or nothing is said to it (ldap.conf(5))."""
-    file = paths.DIRECTORY_SECRETS / "ca.crt" if wanted.own_authority else AUTHORITIES
+    file = paths.DIRECTORY_SECRETS / names.TLS_AUTHORITY if wanted.own_authority else AUTHORITIES
     return {"PATH": os.defpath, "LDAPTLS_REQCERT": "demand", "LDAPTLS_CACERT": str(file)}
 
 

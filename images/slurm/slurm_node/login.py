@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 
+from contract import names, reasons
 from slurm_node import (
     configless_cache,
     configuration,
@@ -19,9 +20,8 @@ from slurm_node import (
     tree,
     user_namespaces,
 )
-from slurm_node.accounts import SLURM_ID
 from slurm_node.config_renewal import ConfigRenewal
-from slurm_node.jail_watch import UNTRIED, JailWatch
+from slurm_node.jail_watch import JailWatch
 from slurm_node.log import say
 from slurm_node.supervise import Daemon, run
 from slurm_node.system import MountFlag, mount
@@ -29,7 +29,7 @@ from slurm_node.tree_watch import TreeWatch
 
 HOST_KEYS = ("ssh_host_ed25519_key", "ssh_host_rsa_key")
 AS_SLURM = (
-    *("setpriv", f"--reuid={SLURM_ID}", f"--regid={SLURM_ID}", "--clear-groups"),
+    *("setpriv", f"--reuid={names.SLURM_UID}", f"--regid={names.SLURM_UID}", "--clear-groups"),
     *(f"--{kept}=-all,+setpcap" for kept in ("inh-caps", "ambient-caps", "bounding-set")),
 )
 """sackd listens to nobody but users of its socket: it needs no root, and Slurm's own id is nobody's in the jail.
@@ -44,7 +44,7 @@ WITH_PASSWORDS = (
     *("-o", "AuthenticationMethods=publickey password"),
     *("-o", "PAMServiceName=sshd-password"),
 )
-WITH_DIRECTORY = ("-o", f"AuthorizedKeysFile=/run/jail%h/.ssh/authorized_keys {paths.SSH_DIRECTORY_KEYS}/%u")
+WITH_DIRECTORY = ("-o", f"AuthorizedKeysFile={paths.TREE}%h/.ssh/authorized_keys {paths.SSH_DIRECTORY_KEYS}/%u")
 
 PROBE = (str(paths.JAIL_PROBE), str(paths.TREE), "login")
 REFUSAL = "This login node can't enter the jail: {}. Tell your administrator.\n"
@@ -63,9 +63,9 @@ def main() -> int:
     login_limits.install(login)
     mounts = tree.plan(jail)
     tree.build(mounts)
-    key = keys.install(paths.SLURM_SECRETS / "slurm.key", paths.SLURM_KEY, SLURM_ID)
+    key = keys.install(paths.SLURM_SECRETS / names.SLURM_KEY, paths.SLURM_KEY, names.SLURM_UID)
     # sackd makes its socket there, and can't touch the configuration beside it.
-    os.chown(paths.SLURM_RUN, 0, SLURM_ID)
+    os.chown(paths.SLURM_RUN, 0, names.SLURM_UID)
     paths.SLURM_RUN.chmod(0o1775)
     for name in HOST_KEYS:
         keys.install(paths.SSH_SECRETS / name, paths.SSH_KEYS / name)
@@ -74,9 +74,9 @@ def main() -> int:
         paths.DIRECTORY_KEYS.mkdir(mode=0o755, parents=True, exist_ok=True)
         paths.SSH_DIRECTORY_KEYS.mkdir(mode=0o755, exist_ok=True)
         mount(str(paths.DIRECTORY_KEYS), paths.SSH_DIRECTORY_KEYS, flags=MountFlag.BIND)
-    environment = {"SLURM_SACK_KEY": str(key), "SLURM_CONF": str(paths.FETCHED / "slurm.conf")}
+    environment = {"SLURM_SACK_KEY": str(key), "SLURM_CONF": str(paths.FETCHED / names.SLURM_CONF)}
     # Without --conf-server it listens on no port, so that nobody sends it a configuration.
-    sackd = Daemon("sackd", [*AS_SLURM, "/opt/slurm/sbin/sackd", "-D"], environment)
+    sackd = Daemon("sackd", [*AS_SLURM, f"{paths.PREFIX}/sbin/sackd", "-D"], environment)
     more = [*(WITH_PASSWORDS if login.passwords else ()), *(WITH_DIRECTORY if login.directory else ())]
     sshd = Daemon("sshd", ["/usr/sbin/sshd", "-D", "-e", *more])
     roots = Daemon("roots-controller", [sys.executable, "-m", "slurm_node", "roots-controller"])
@@ -105,4 +105,4 @@ def main() -> int:
 
 def state_of(watch: JailWatch) -> str:
     """Returns what the readiness probe reads of the jail: "ready", or why nobody gets in."""
-    return watch.sentence or (node_state.READY if watch.tried else UNTRIED)
+    return watch.sentence or (node_state.READY if watch.tried else reasons.NO_PROBE_YET)

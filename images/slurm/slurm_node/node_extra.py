@@ -5,10 +5,9 @@ It stands in the node's field Extra (`scontrol show node`), not in Comment, whic
 
 from collections.abc import Callable, Mapping
 
+from contract import reasons
 from slurm_node.drains import RETRY_SECONDS, plain, run_scontrol
 from slurm_node.log import say
-
-PREFIX = "pulumi-slurm:warning "
 
 
 class NodeExtra:
@@ -45,9 +44,11 @@ class NodeExtra:
         printed = self._scontrol("-o", "show", "node", self._node_name)
         if printed is None:
             return False
-        written, ours = " Extra=" in printed, f" Extra={PREFIX}" in printed
+        written, ours = " Extra=" in printed, f" Extra={reasons.WARNING}" in printed
         if ours != written or not (ours or warnings):
             return True
-        note = PREFIX + plain("; ".join(f"{check}: {why}" for check, why in warnings.items())) if warnings else ""
+        note = (
+            reasons.WARNING + plain("; ".join(f"{check}: {why}" for check, why in warnings.items())) if warnings else ""
+        )
         say(f"the node's note: {note}" if note else "the node's note is taken back: no check warns any more")
         return self._scontrol("update", f"nodename={self._node_name}", f"extra={note}") is not None

@@ -5,12 +5,13 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+from contract import names
 from slurm_node import paths
 from slurm_node.log import say
 from slurm_node.supervise import Daemon, run
 
 CONFIG = Path("/etc/slurm-proxy/haproxy.cfg")
-PAIR = ("tls.crt", "tls.key")
+PAIR = (names.TLS_CERTIFICATE, names.TLS_KEY)
 
 
 def main() -> int:

@@ -20,10 +20,10 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from contract import names
 from slurm_node import configless_cache, paths, slurmdbd_fallback
 from slurm_node.log import NodeError, say
 
-PORT = 6821
 DEADLINE_SECONDS = 20.0
 """Reading a configuration took a real slurmctld 0.3 s; the rest is for a busy machine."""
 MOST_BYTES = 4 << 20
@@ -51,9 +51,9 @@ class Verdict:
 
 def main() -> int:
     """Answers the operator's questions, one at a time, until the pod ends."""
-    server = http.server.HTTPServer(("", PORT), _Handler)
+    server = http.server.HTTPServer(("", names.REHEARSAL_PORT), _Handler)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    say(f"rehearsals are taken on port {PORT}")
+    say(f"rehearsals are taken on port {names.REHEARSAL_PORT}")
     server.serve_forever()
     return 0
 
@@ -94,7 +94,7 @@ def rehearse(files: dict[str, str]) -> Verdict:
     Raises:
         NodeError: it can't be tried, which says nothing about the configuration.
     """
-    if "slurm.conf" not in files:
+    if names.SLURM_CONF not in files:
         return Verdict(False, "there is no slurm.conf")
     # slurmctld hands these files on without a look; nodes that find this in them take no jobs.
     if sentence := configless_cache.refusal(files):
@@ -123,8 +123,8 @@ def prepare(files: dict[str, str], scratch: Path) -> None:
     state.mkdir()
     for name, text in files.items():
         (folder / name).write_text(text)
-    (folder / "slurm.conf").write_text(alone(files["slurm.conf"], scratch))
-    for key in ("slurm.key", "jwt.key"):
+    (folder / names.SLURM_CONF).write_text(alone(files[names.SLURM_CONF], scratch))
+    for key in (names.SLURM_KEY, names.JWT_KEY):
         file = scratch / key
         file.touch(0o600)
         file.write_bytes(secrets.token_bytes(64))
@@ -155,8 +155,8 @@ def _start(scratch: Path) -> tuple[list[str], bool]:
     """Runs slurmctld until it is up or has ended; returns its lines, and whether it ended by itself."""
     environment = {
         **{key: value for key, value in os.environ.items() if not key.startswith("SLURM")},
-        "SLURM_CONF": str(scratch / "etc/slurm.conf"),
-        "SLURM_SACK_KEY": str(scratch / "slurm.key"),
+        "SLURM_CONF": str(scratch / f"etc/{names.SLURM_CONF}"),
+        "SLURM_SACK_KEY": str(scratch / names.SLURM_KEY),
         "RUNTIME_DIRECTORY": str(paths.CONTROLLER_RUN),
     }
     log = scratch / "log"

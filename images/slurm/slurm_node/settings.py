@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from contract import pod_variables, policies, reasons
 from slurm_node.log import NodeError
 
 HIGHEST_WEIGHT_BUCKET = 15
 """Each distinct weight is a scheduling set of its own in slurmctld, so a node set has at most 16."""
-NEW_REASON = "pulumi-slurm:new"
-"""What the operator knows a new node by; a test compares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class Node:
     nccl: tuple[tuple[str, str], ...] = ()
     pins_memory: bool = False
     shares_cpus: bool = False
-    least_free_percent: int = 2
+    least_free_percent: int = policies.LEAST_FREE_PERCENT
     grace_seconds: int = 0
 
     def slurmd_conf(self, hostname: str) -> str:
@@ -55,7 +54,7 @@ class Node:
             f"Weight={self.weight + bucket}",
             *([f"Gres={self.gres}"] if self.gres else []),
             "State=DRAIN",
-            f"Reason={NEW_REASON}",
+            f"Reason={reasons.NEW}",
         ]
         return " ".join(parts)
 
@@ -86,9 +85,9 @@ class Jail:
     revision: str
     persistent: tuple[str, ...] = ()
     submounts: tuple[Submount, ...] = ()
-    tmp_mib: int = 1024
-    shm_mib: int = 1024
-    keep_roots: int = 3
+    tmp_mib: int = policies.TMP_MIB
+    shm_mib: int = policies.TMP_MIB
+    keep_roots: int = policies.KEEP_ROOTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ class Directory:
     group_filter: str
     bind: str | None = None
     own_authority: bool = False
-    seconds: int = 300
+    seconds: int = policies.DIRECTORY_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +165,7 @@ def ordinal(hostname: str) -> int:
 
 def read_node(environment: Mapping[str, str] = os.environ) -> Node:
     """Reads SLURM_NODE."""
-    value = _object(environment, "SLURM_NODE")
+    value = _object(environment, pod_variables.NODE)
     return Node(
         controller=str(value["controller"]),
         node_set=str(value.get("nodeSet", "")),
@@ -179,24 +178,25 @@ def read_node(environment: Mapping[str, str] = os.environ) -> Node:
         nccl=tuple(sorted((str(name), str(text)) for name, text in value.get("nccl", {}).items())),
         pins_memory=bool(value.get("pinsMemory", False)),
         shares_cpus=bool(value.get("sharesCpus", False)),
-        least_free_percent=int(value.get("leastFreePercent", 2)),
+        least_free_percent=int(value.get("leastFreePercent", policies.LEAST_FREE_PERCENT)),
         grace_seconds=int(value.get("graceSeconds", 0)),
     )
 
 
 def read_jail(environment: Mapping[str, str] = os.environ) -> Jail:
     """Reads SLURM_JAIL."""
-    value = _object(environment, "SLURM_JAIL")
+    value = _object(environment, pod_variables.JAIL)
     persistent = tuple(_plain_path("persistent", path) for path in value.get("persistent", ()))
     submounts = tuple(_submount(each) for each in value.get("submounts", ()))
-    tmp_mib = int(value.get("tmpMib", 1024))
+    tmp_mib = int(value.get("tmpMib", policies.TMP_MIB))
     shm_mib = int(value.get("shmMib", tmp_mib))
-    return Jail(str(value["revision"]), persistent, submounts, tmp_mib, shm_mib, int(value.get("keepRoots", 3)))
+    keep_roots = int(value.get("keepRoots", policies.KEEP_ROOTS))
+    return Jail(str(value["revision"]), persistent, submounts, tmp_mib, shm_mib, keep_roots)
 
 
 def read_login(environment: Mapping[str, str] = os.environ) -> Login:
     """Reads SLURM_LOGIN."""
-    value = _object(environment, "SLURM_LOGIN")
+    value = _object(environment, pod_variables.LOGIN)
     cpu = value.get("cpuMillis")
     return Login(
         memory_mib=int(value["memoryMib"]),
@@ -209,7 +209,7 @@ def read_login(environment: Mapping[str, str] = os.environ) -> Login:
 
 def read_directory(environment: Mapping[str, str] = os.environ) -> Directory:
     """Reads SLURM_DIRECTORY."""
-    value = _object(environment, "SLURM_DIRECTORY")
+    value = _object(environment, pod_variables.DIRECTORY)
     return Directory(
         uri=str(value["uri"]),
         base=str(value["base"]),
@@ -223,12 +223,12 @@ def read_directory(environment: Mapping[str, str] = os.environ) -> Directory:
 
 def read_rest(environment: Mapping[str, str] = os.environ) -> Rest:
     """Reads SLURM_REST, which may be missing."""
-    return Rest(bool(json.loads(environment.get("SLURM_REST") or "{}").get("socket", False)))
+    return Rest(bool(json.loads(environment.get(pod_variables.REST) or "{}").get("socket", False)))
 
 
 def read_users(environment: Mapping[str, str] = os.environ) -> tuple[User, ...]:
     """Reads SLURM_USERS, which may be missing."""
-    users = json.loads(environment.get("SLURM_USERS") or "[]")
+    users = json.loads(environment.get(pod_variables.USERS) or "[]")
     return tuple(
         User(str(user["name"]), tuple(user.get("sshPublicKeys", ())), bool(user.get("sudo", False))) for user in users
     )
@@ -236,9 +236,9 @@ def read_users(environment: Mapping[str, str] = os.environ) -> tuple[User, ...]:
 
 def read_accounting(environment: Mapping[str, str] = os.environ) -> Accounting | None:
     """Reads SLURM_ACCOUNTING; None where nothing is recorded."""
-    if "SLURM_ACCOUNTING" not in environment:
+    if pod_variables.ACCOUNTING not in environment:
         return None
-    value = _object(environment, "SLURM_ACCOUNTING")
+    value = _object(environment, pod_variables.ACCOUNTING)
     return Accounting(host=str(value["host"]), port=int(value["port"]))
 
 
@@ -267,5 +267,5 @@ def _submount(value: Mapping[str, Any]) -> Submount:
 def _plain_path(key: str, path: str) -> str:
     plain = Path(path)
     if not plain.is_absolute() or ".." in plain.parts or len(plain.parts) < 2:
-        raise NodeError(f"SLURM_JAIL {key}: {path!r} is no absolute path below /")
+        raise NodeError(f"{pod_variables.JAIL} {key}: {path!r} is no absolute path below /")
     return str(plain)

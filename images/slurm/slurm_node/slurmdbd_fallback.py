@@ -19,12 +19,13 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
 
+from contract import names
 from slurm_node import paths
 from slurm_node.log import say
 from slurm_node.ready import SECONDS
 from slurm_node.settings import Accounting
 
-SLURMCTLD = "/opt/slurm/sbin/slurmctld"
+SLURMCTLD = f"{paths.PREFIX}/sbin/slurmctld"
 SCRATCH = paths.CONTROLLER_RUN / "without-accounting"
 MARKER = paths.STATE / "accounting-was-there"
 ASSOCIATIONS = paths.STATE / "assoc_mgr_state"
@@ -159,7 +160,7 @@ class _Controller:
         self._start()
 
     def _start(self) -> None:
-        more = {"SLURM_CONF": str(SCRATCH / "slurm.conf")} if self.mode is Mode.WITHOUT_ACCOUNTING else {}
+        more = {"SLURM_CONF": str(SCRATCH / names.SLURM_CONF)} if self.mode is Mode.WITHOUT_ACCOUNTING else {}
         self.started = time.time()
         self.look_at = time.monotonic() + KNOWN_EVERY_SECONDS
         self.process = subprocess.Popen(
@@ -208,7 +209,7 @@ def write_scratch(source: Path = paths.ETC_SLURM, target: Path = SCRATCH) -> Non
         if file.name.startswith(".") or not file.is_file():
             continue
         content = file.read_text()
-        content = without_accounting(content) if file.name == "slurm.conf" else content
+        content = without_accounting(content) if file.name == names.SLURM_CONF else content
         copy = target / file.name
         if not copy.exists() or copy.read_text() != content:
             copy.write_text(content)

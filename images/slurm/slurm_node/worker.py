@@ -9,6 +9,7 @@ from pathlib import Path
 
 import node_health.node
 
+from contract import names, reasons
 from slurm_node import (
     cgroups,
     configless_cache,
@@ -31,9 +32,9 @@ from slurm_node import (
     tree,
     user_namespaces,
 )
-from slurm_node.drains import JAIL, OwnDrain
+from slurm_node.drains import OwnDrain
 from slurm_node.health_watch import HealthWatch
-from slurm_node.jail_watch import UNTRIED, JailWatch
+from slurm_node.jail_watch import JailWatch
 from slurm_node.job_notify import JobNotifier
 from slurm_node.log import NodeError, say
 from slurm_node.node_extra import NodeExtra
@@ -68,9 +69,9 @@ def main() -> int:
     tree.build(mounts)
     if node.pins_memory:
         pinned_memory.raise_limit()
-    key = keys.install(paths.SLURM_SECRETS / "slurm.key", paths.SLURM_KEY)
+    key = keys.install(paths.SLURM_SECRETS / names.SLURM_KEY, paths.SLURM_KEY)
     command = slurmd_command(node, socket.gethostname())
-    environment = {"SLURM_SACK_KEY": str(key), "SLURM_CONF": str(paths.FETCHED / "slurm.conf")}
+    environment = {"SLURM_SACK_KEY": str(key), "SLURM_CONF": str(paths.FETCHED / names.SLURM_CONF)}
     if node.gres:
         # -G is a mode of its own: -D would keep it in the foreground for nothing.
         in_foreground = [word for word in command if word != "-D"]
@@ -83,11 +84,11 @@ def main() -> int:
         sentence = judge.refusal(time.monotonic() - slurmd.started)
         if sentence and slurmd.process is not None:
             # Told while slurmd, which is stopped for it, still answers for scontrol's identity and hands messages on.
-            drain.tick(time.monotonic(), {JAIL: sentence})
+            drain.tick(time.monotonic(), {reasons.JAIL: sentence})
             notifier.tick(sentence)
         return sentence
 
-    port = HeldPort(*slurmd_port.address(configuration.wait(node_state.write)["slurm.conf"], socket.gethostname()))
+    port = HeldPort(*slurmd_port.address(configuration.wait(node_state.write)[names.SLURM_CONF], socket.gethostname()))
     slurmd = Daemon("slurmd", command, {**environment, slurmd_port.VARIABLE: "0"}, refuse, AS_BOOTED, port)
     daemons = [slurmd, door.daemon()]
     if driver.put_by_toolkit(mount_table()):
@@ -105,7 +106,9 @@ def main() -> int:
             plugin = plugin_version.refusal()
             plugin_version.tell_guard(plugin)
             unloaded = refusal() or plugin
-            drain.tick(time.monotonic(), {**watch.causes, **health.causes, **({JAIL: unloaded} if unloaded else {})})
+            drain.tick(
+                time.monotonic(), {**watch.causes, **health.causes, **({reasons.JAIL: unloaded} if unloaded else {})}
+            )
             notifier.tick(unloaded)
             note.tick(time.monotonic(), health.warnings)
         container_leftovers.sweep()
@@ -177,5 +180,5 @@ def state_of(slurmd: Daemon, watch: JailWatch, health: HealthWatch) -> str:
         or plugin_version.refusal()
         or watch.sentence
         or health.sentence
-        or (node_state.READY if watch.tried else UNTRIED)
+        or (node_state.READY if watch.tried else reasons.NO_PROBE_YET)
     )

@@ -13,7 +13,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 
-from slurm_operator import names
+from contract import names, reasons
 from slurm_operator.decisions import effects
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.findings import Finding, shown
@@ -58,8 +58,6 @@ class Reconfigure:
     start_words: tuple[str, ...] = ()
 
 
-REFUSED = "ConfigurationRefused"
-"""slurmctld would not start with the wanted files; the message has its words."""
 HELD = "ConfigurationHeld"
 """Things are left as they are; the message says why and what would help."""
 CLOSING = "PartitionsClosing"
@@ -131,7 +129,10 @@ def promotion(
     if verdict is None:
         return Rehearse(wanted)
     if not verdict.accepted:
-        return Finding(REFUSED, f"the declared configuration is not used, since slurmctld refuses it: {verdict.words}")
+        return Finding(
+            reasons.CONFIGURATION_REFUSED,
+            f"the declared configuration is not used, since slurmctld refuses it: {verdict.words}",
+        )
     return _cost(wanted, active, jobs) or _open(wanted, active, closed) or Promote(wanted, verdict.words)
 
 
@@ -176,7 +177,7 @@ def closing(
     going = partitions(active) - partitions(wanted)
     if decided is None or isinstance(decided, Rehearse):
         going &= closed  # Not decided yet, as during `pulumi up`: what is being emptied stays closed.
-    elif isinstance(decided, Finding) and decided.reason == REFUSED:
+    elif isinstance(decided, Finding) and decided.reason == reasons.CONFIGURATION_REFUSED:
         going = frozenset()
     read = isinstance(running, Running) and is_read(active, running)
     return going if read else going | (closed - (partitions(wanted) & partitions(active)))

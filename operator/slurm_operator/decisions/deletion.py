@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from slurm_operator import names
+from contract import names
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions import replicas
 from slurm_operator.decisions.findings import Finding, shown
@@ -42,7 +42,7 @@ def judge(
     if node_set.forced:
         return Release(workload, "forced, its jobs are killed")
     title = f"node set {node_set.name} is being deleted"
-    way_out = f"to kill its jobs: kubectl annotate nodeset {node_set.name} {names.FORCE_ANNOTATION}=true"
+    way_out = f"to kill its jobs: kubectl annotate nodeset {node_set.name} {names.ANNOTATION_FORCE}=true"
     if scale.current and isinstance(nodes, Unknown):
         return Finding("DeletionHeld", f"{title}: held, since its jobs cannot be seen ({nodes.message}); {way_out}")
     if scale.current:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from slurm_operator import names
+from contract import names, reasons
 from slurm_operator.decisions import ownership
 from slurm_operator.decisions.findings import Condition, Finding, shown
 
@@ -96,7 +96,7 @@ def standing(revision: str, ledger: Ledger | None, paused: datetime.datetime, no
         now: the time.
     """
     if ledger is None:
-        return Condition("Healing", "False", "LedgerMissing", "there is no ledger; run pulumi up --refresh")
+        return Condition("Healing", "False", reasons.LEDGER_MISSING, "there is no ledger; run pulumi up --refresh")
     if ledger.revision == revision:
         return Condition("Healing", "True", "Held", f"{len(ledger.objects)} objects are held as declared")
     what = f"Pulumi began revision {ledger.revision} and has not completed it"
@@ -106,7 +106,7 @@ def standing(revision: str, ledger: Ledger | None, paused: datetime.datetime, no
     return Condition(
         "Healing",
         "False",
-        "UpdateFailed",
+        reasons.UPDATE_FAILED,
         f"{what} in {minutes} minutes: nothing is healed until you run pulumi up --refresh",
     )
 

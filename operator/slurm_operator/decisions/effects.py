@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from slurm_operator import names
+from contract import names
 
 COSTS: Final[Mapping[str, str]] = {
     # scontrol(1), reconfigure: it can't change listening ports or the mechanism of authentication.

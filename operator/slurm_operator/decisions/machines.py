@@ -10,7 +10,7 @@ import datetime
 import enum
 from collections.abc import Iterable
 
-from slurm_operator import names
+from contract import reasons
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions import replicas, updates
 from slurm_operator.decisions.findings import Finding
@@ -96,7 +96,7 @@ def without_early_undrains(scale: Scale, moves: Iterable[Move]) -> list[Move]:
     return [
         move
         for move in moves
-        if not (isinstance(move, Undrain) or (isinstance(move, Drain) and move.reason == names.NEW_REASON))
+        if not (isinstance(move, Undrain) or (isinstance(move, Drain) and move.reason == reasons.NEW))
         or _may_serve(scale, move.node)
     ]
 
@@ -120,8 +120,8 @@ def _comments(scale: Scale, nodes: Nodes) -> list[Comment]:
         if name not in nodes:
             continue
         if stands is Case.AWAY and not nodes[name].comment and not held:
-            found.append(Comment(name, names.NODE_REASON + words))
-        if stands in _KNOWN and nodes[name].comment.startswith(names.NODE_REASON):
+            found.append(Comment(name, reasons.NODE + words))
+        if stands in _KNOWN and nodes[name].comment.startswith(reasons.NODE):
             found.append(Comment(name, ""))
     return found
 
@@ -145,7 +145,7 @@ def _drains(scale: Scale, nodes: Nodes) -> list[tuple[str, str]]:
             continue  # It is gone in a moment.
         if stands is Case.AWAY and (open_breaker or not _is_due(scale, name)):
             continue
-        found.append((name, names.NODE_REASON + words))
+        found.append((name, reasons.NODE + words))
     return found
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import enum
 from collections.abc import Sequence
 
-from slurm_operator import names
+from contract import reasons
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Drain:
     """Give the node no new jobs, unless somebody else drained it first; a drain of its own may get another reason."""
 
     node: str
-    reason: str = names.SCALE_IN_REASON
+    reason: str = reasons.SCALE_IN
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -7,14 +7,12 @@ import datetime
 import enum
 from collections.abc import Iterable
 
-from slurm_operator import names
+from contract import names, reasons
 from slurm_operator.seen import EVERY_NODE, Nodes, SlurmJob, SlurmNode
 
-REMOVAL_REASONS = (names.SCALE_IN_REASON, f"{names.SCALE_IN_REASON}{names.DEADLINE_PASSED}")
-WAITING_REASONS = (names.SCALE_IN_REASON, names.UPDATE_REASON)
-OUR_REASONS = (*WAITING_REASONS, *(f"{reason}{names.DEADLINE_PASSED}" for reason in WAITING_REASONS))
-NOT_RESPONDING = "Not responding"
-"""Slurm's own reason of a node that went DOWN since it was silent: nobody's word."""
+REMOVAL_REASONS = (reasons.SCALE_IN, f"{reasons.SCALE_IN}{reasons.DEADLINE_PASSED}")
+WAITING_REASONS = (reasons.SCALE_IN, reasons.UPDATE)
+OUR_REASONS = (*WAITING_REASONS, *(f"{reason}{reasons.DEADLINE_PASSED}" for reason in WAITING_REASONS))
 _NODES_OWN = frozenset({"root", names.SLURM_USER})
 """As whom a node's pod speaks; an administrator speaks as himself, and root of the jail is nobody to Slurm."""
 _IDLE_STATES = frozenset({"IDLE", "DOWN", "DRAIN", "FAIL", "DYNAMIC_NORM", "CLOUD", "NOT_RESPONDING", "INVALID_REG"})
@@ -58,8 +56,8 @@ def is_anothers(node: SlurmNode) -> bool:
     if is_drained(node):
         ours = is_our_drain(node) or is_machine_drain(node) or is_new(node) or is_unfit(node)
         return not (ours or is_refused(node))
-    by_us = node.reason.startswith(names.REASON_PREFIX) and node.reason_user in _NODES_OWN
-    silent = node.reason in ("", NOT_RESPONDING) or by_us
+    by_us = node.reason.startswith(reasons.PREFIX) and node.reason_user in _NODES_OWN
+    silent = node.reason in ("", reasons.NOT_RESPONDING) or by_us
     return "DOWN" in node.states and not silent
 
 
@@ -89,42 +87,42 @@ def is_overdue(node: SlurmNode, seconds: int | None, now: datetime.datetime, *re
 
 def is_machine_drain(node: SlurmNode) -> bool:
     """Whether the node carries a drain of this operator on account of its Kubernetes node."""
-    return _may_be_ours(node) and node.reason.startswith(names.NODE_REASON) and node.reason_user == names.SLURM_USER
+    return _may_be_ours(node) and node.reason.startswith(reasons.NODE) and node.reason_user == names.SLURM_USER
 
 
 def is_new(node: SlurmNode) -> bool:
     """Whether the node is as it first registered: drained by its own slurmd until it is seen to work."""
-    return _may_be_ours(node) and node.reason == names.NEW_REASON and node.reason_user in _NODES_OWN
+    return _may_be_ours(node) and node.reason == reasons.NEW and node.reason_user in _NODES_OWN
 
 
 def is_unfit(node: SlurmNode) -> bool:
     """Whether the node drained itself, which it may also take back at any moment."""
-    return _may_be_ours(node) and node.reason.startswith(names.UNFIT_REASONS) and node.reason_user in _NODES_OWN
+    return _may_be_ours(node) and node.reason.startswith(reasons.UNFIT) and node.reason_user in _NODES_OWN
 
 
 def is_at_fault(node: SlurmNode) -> bool:
     """Whether the node drained itself for its machine's sake."""
-    return is_unfit(node) and node.reason.startswith(names.HARDWARE_REASONS)
+    return is_unfit(node) and node.reason.startswith(reasons.HARDWARE)
 
 
 def is_refused(node: SlurmNode) -> bool:
     """Whether Slurm itself drained the node, since its slurmd has less than the record promises."""
-    by_slurm = node.reason_user == names.SLURM_USER and not node.reason.startswith(names.REASON_PREFIX)
+    by_slurm = node.reason_user == names.SLURM_USER and not node.reason.startswith(reasons.PREFIX)
     return _may_be_ours(node) and "INVALID_REG" in node.states and by_slurm
 
 
 def may_become(node: SlurmNode, reason: str) -> bool:
     """Whether a drain may get another reason of ours; who asks has seen that the one before has no more cause."""
-    if reason.startswith(names.NODE_REASON):
+    if reason.startswith(reasons.NODE):
         return is_new(node) or is_unfit(node) or is_our_drain(node)
-    if reason == names.NEW_REASON:
+    if reason == reasons.NEW:
         return is_our_drain(node) or is_machine_drain(node)
     by_itself = is_new(node) or is_unfit(node) or is_refused(node)
-    if reason == names.UPDATE_REASON:
+    if reason == reasons.UPDATE:
         # Under one for a removal that was taken back there may be a pod that never came up.
         return by_itself or is_our_drain(node, *REMOVAL_REASONS)
-    ours = by_itself or is_our_drain(node, names.UPDATE_REASON) or is_machine_drain(node)
-    return reason == names.SCALE_IN_REASON and ours
+    ours = by_itself or is_our_drain(node, reasons.UPDATE) or is_machine_drain(node)
+    return reason == reasons.SCALE_IN and ours
 
 
 def may_be_drained(node: SlurmNode, reason: str) -> bool:

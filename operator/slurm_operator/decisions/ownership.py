@@ -10,12 +10,12 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from slurm_operator import names
+from contract import names
 
 Path = tuple[str, ...]
 Tree = Mapping[str, Any]
 
-_PULUMI = (names.DECLARING_MANAGER, "pulumi-kubernetes", "pulumi-resource-kubernetes")
+_PULUMI = (names.FIELD_MANAGER, "pulumi-kubernetes", "pulumi-resource-kubernetes")
 """The manager that the program names, and those under which the provider creates or patches without it."""
 
 
@@ -23,7 +23,7 @@ def declared(live: Mapping[str, Any]) -> Tree:
     """Return the fields that Pulumi owns, or a heal of ours."""
     found: Tree = {}
     for manager, fields in _entries(live):
-        if manager.startswith(_PULUMI) and manager != names.FIELD_MANAGER:
+        if manager.startswith(_PULUMI) and manager != names.OPERATOR_FIELD_MANAGER:
             found = _union(found, fields)
     return found
 
@@ -35,7 +35,7 @@ def foreign(live: Mapping[str, Any]) -> list[tuple[str, Tree]]:
 
 def operators(live: Mapping[str, Any]) -> Tree:
     """Return the fields that the operator owns under its own name."""
-    return next((fields for manager, fields in _entries(live) if manager == names.FIELD_MANAGER), {})
+    return next((fields for manager, fields in _entries(live) if manager == names.OPERATOR_FIELD_MANAGER), {})
 
 
 def handed_over(live: Mapping[str, Any], goes: Callable[[Path], bool]) -> list[dict[str, Any]]:
@@ -45,13 +45,13 @@ def handed_over(live: Mapping[str, Any], goes: Callable[[Path], bool]) -> list[d
         live: the object.
         goes: whether a field that somebody else owns is to be the program's.
     """
-    ours: dict[str, Any] = {"manager": names.DECLARING_MANAGER, "operation": "Apply", "fieldsType": "FieldsV1"}
+    ours: dict[str, Any] = {"manager": names.FIELD_MANAGER, "operation": "Apply", "fieldsType": "FieldsV1"}
     ours["apiVersion"] = live["apiVersion"]
     kept: list[dict[str, Any]] = []
     taken: Tree = {}
     for entry in live["metadata"].get("managedFields", []):
         manager, subresource = entry.get("manager", ""), entry.get("subresource", "")
-        if (manager, entry.get("operation"), subresource) == (names.DECLARING_MANAGER, "Apply", ""):
+        if (manager, entry.get("operation"), subresource) == (names.FIELD_MANAGER, "Apply", ""):
             ours = entry
         elif _is_foreign(manager):
             mine, rest = _split(entry.get("fieldsV1", {}), goes)
@@ -124,7 +124,7 @@ def _entries(live: Mapping[str, Any]) -> list[tuple[str, Tree]]:
 
 
 def _is_foreign(manager: str) -> bool:
-    return manager != names.FIELD_MANAGER and not manager.startswith(_PULUMI)
+    return manager != names.OPERATOR_FIELD_MANAGER and not manager.startswith(_PULUMI)
 
 
 def _split(fields: Tree, goes: Callable[[Path], bool], path: Path = ()) -> tuple[Tree, Tree]:

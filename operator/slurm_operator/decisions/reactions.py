@@ -15,7 +15,7 @@ import datetime
 import enum
 from collections.abc import Sequence
 
-from slurm_operator import names
+from contract import names, reasons
 from slurm_operator.decisions import machines
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.findings import Finding
@@ -66,7 +66,7 @@ def cause(node: SlurmNode) -> Cause | None:
         return Cause.UNFIT
     if slurm_nodes.is_machine_drain(node):
         return Cause.MACHINE
-    return Cause.OPERATOR if node.reason.startswith(names.REASON_PREFIX) else Cause.FOREIGN
+    return Cause.OPERATOR if node.reason.startswith(reasons.PREFIX) else Cause.FOREIGN
 
 
 def approval(node: SlurmNode) -> str:
@@ -237,7 +237,7 @@ def _given_up(scale: Scale, node: SlurmNode) -> Finding:
 
 
 def _awaits(scale: Scale, node: SlurmNode, rung: Rung) -> Finding:
-    annotate = f"kubectl annotate --overwrite nodeset {scale.stateful_set} {names.APPROVE_ANNOTATION}={approval(node)}"
+    annotate = f"kubectl annotate --overwrite nodeset {scale.stateful_set} {names.ANNOTATION_APPROVE}={approval(node)}"
     told = f"{node.name} would {rung.value} ({node.reason}); to let it: {annotate}"
     return Finding("AwaitsApproval", told, node.name)
 

@@ -12,7 +12,8 @@ import datetime
 import re
 from collections.abc import Mapping
 
-from slurm_operator import names
+from contract import reasons
+from contract.policies import ReactionPolicy
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.moves import Drain, KeepOut, Move, SetReplicas, TakeJobs, Undrain
 from slurm_operator.seen import (
@@ -22,7 +23,6 @@ from slurm_operator.seen import (
     Machines,
     Nodes,
     Pod,
-    ReactionPolicy,
     RemovalPolicy,
     Restart,
     SlurmNode,
@@ -132,10 +132,10 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
     found += [KeepOut(node.name) for node in own if slurm_nodes.may_return_by_itself(node)]
     if scale.wanted > scale.current:
         found.append(SetReplicas(scale.stateful_set, scale.wanted, scale.current, scale.resource_version))
-    limit = (scale.removal.deadline_seconds, scale.now, names.SCALE_IN_REASON)
+    limit = (scale.removal.deadline_seconds, scale.now, reasons.SCALE_IN)
     leaving = [nodes[name] for name in scale.leaving() if name in nodes]
     # A drain of ours, or the node's own, is made one for the removal, whose deadline counts from there.
-    found += [Drain(node.name) for node in leaving if slurm_nodes.may_be_drained(node, names.SCALE_IN_REASON)]
+    found += [Drain(node.name) for node in leaving if slurm_nodes.may_be_drained(node, reasons.SCALE_IN)]
     found += [TakeJobs(node.name) for node in leaving if slurm_nodes.is_overdue(node, *limit)]
     if evidence is None:
         return found
@@ -155,11 +155,11 @@ def until(scale: Scale, nodes: Nodes | Unknown) -> str:
         return ""
     there = [nodes[name] for name in scale.leaving() if name in nodes and slurm_nodes.has_work(nodes[name])]
     if there and not any(
-        slurm_nodes.may_be_drained(node, names.SCALE_IN_REASON) or slurm_nodes.is_our_drain(node, names.SCALE_IN_REASON)
+        slurm_nodes.may_be_drained(node, reasons.SCALE_IN) or slurm_nodes.is_our_drain(node, reasons.SCALE_IN)
         for node in there
     ):
         return ""
-    ends = [slurm_nodes.deadline(node, seconds, names.SCALE_IN_REASON) for node in there]
+    ends = [slurm_nodes.deadline(node, seconds, reasons.SCALE_IN) for node in there]
     known = sorted(end for end in ends if end)
     when = f"at {known[0]:%Y-%m-%d %H:%M:%S} UTC" if known else f"{seconds} s after the drain"
     return f", but {when} they are requeued, or ended if they may not be"
@@ -189,7 +189,7 @@ def _may_be_given_back(node: SlurmNode, pod: Pod) -> bool:
 
 def given_back(name: str, pod: Pod) -> Undrain | Drain:
     """End a drain of ours; a node that is not seen to work is as a new one, which replaces that by what it lacks."""
-    return Undrain(name) if pod.ready else Drain(name, names.NEW_REASON)
+    return Undrain(name) if pod.ready else Drain(name, reasons.NEW)
 
 
 def is_record_of(node: SlurmNode, pod: Pod) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
+from contract import reasons
 from slurm_operator.decisions import daemons, replicas, updates
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.findings import MAX_MESSAGE, Condition, Finding, Findings, shown
@@ -106,11 +107,11 @@ def _updating(wanted: NodeSet, scale: replicas.Scale, nodes: Nodes, outdated: Se
     message = f"node set {wanted.name}: {updates.updated(scale)} of {scale.wanted} nodes have the current template"
     working = [*updates.waiting_for_jobs(scale, nodes)]
     if scale.update.paused:
-        return Finding("UpdatePaused", f"{message}; update.paused keeps {shown(outdated, _SHOWN)} as they are")
+        return Finding(reasons.UPDATE_PAUSED, f"{message}; update.paused keeps {shown(outdated, _SHOWN)} as they are")
     if hold:
         return Finding("UpdateHeld", f"{message}; the others wait: {hold}")
     if working:
-        return Finding("UpdateWaitsForJobs", f"{message}; {shown(working, _SHOWN)} when its jobs have ended")
+        return Finding(reasons.UPDATE_WAITS_FOR_JOBS, f"{message}; {shown(working, _SHOWN)} when its jobs have ended")
     if stuck := updates.not_up(scale, nodes):
         slots = f"{shown(stuck, _SHOWN)} must work again first (update.maxUnavailable)"
         return Finding("Updating", f"{message}; {slots}")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from slurm_operator import names
+from contract import reasons
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions import records
 from slurm_operator.decisions.findings import Finding, shown
@@ -75,7 +75,7 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "")
     found: list[Move] = [given_back(name, scale.pods[name]) for name in wanted_back(scale, nodes, evidence)]
     if hold:
         return found
-    limit = (scale.update.deadline_seconds, scale.now, names.UPDATE_REASON)
+    limit = (scale.update.deadline_seconds, scale.now, reasons.UPDATE)
     found += [TakeJobs(name) for name in old if name in nodes and slurm_nodes.is_overdue(nodes[name], *limit)]
     waiting = [name for name in old if name in nodes and _may_begin(scale, nodes[name])]
     # A record that promises more than the new pod has must go with the old one: jobs that wait for the node run first.
@@ -87,7 +87,7 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "")
     free_of_charge = [name for name in waiting if name in holding or not scale.pods[name].is_scheduled]
     charged = [name for name in waiting if name not in free_of_charge]
     room = max(0, scale.update.room(scale.wanted) - len(holding))
-    found += [Drain(name, names.UPDATE_REASON) for name in (*free_of_charge, *charged[:room])]
+    found += [Drain(name, reasons.UPDATE) for name in (*free_of_charge, *charged[:room])]
     listings = (nodes, evidence.nodes) if evidence else ()
     going = free(scale, nodes, evidence)
     found += [
@@ -114,7 +114,7 @@ def taken(scale: Scale, nodes: Nodes) -> frozenset[str]:
 
 def begun(scale: Scale, moves: Iterable[Move]) -> frozenset[str]:
     """Nodes that an update takes by those moves; one whose pod has no machine was out of service before."""
-    drained = {move.node for move in moves if isinstance(move, Drain) and move.reason == names.UPDATE_REASON}
+    drained = {move.node for move in moves if isinstance(move, Drain) and move.reason == reasons.UPDATE}
     return frozenset(name for name in drained if scale.pods[name].is_scheduled)
 
 
@@ -179,7 +179,7 @@ def waiting_for_jobs(scale: Scale, nodes: Nodes) -> list[str]:
 
 def is_updating(node: SlurmNode) -> bool:
     """Whether the node carries our drain for an update."""
-    return slurm_nodes.is_our_drain(node, names.UPDATE_REASON, f"{names.UPDATE_REASON}{names.DEADLINE_PASSED}")
+    return slurm_nodes.is_our_drain(node, reasons.UPDATE, f"{reasons.UPDATE}{reasons.DEADLINE_PASSED}")
 
 
 def _there(scale: Scale) -> list[str]:
@@ -202,8 +202,8 @@ def _may_begin(scale: Scale, node: SlurmNode) -> bool:
     if scale.is_lost(node.name) or (machine and machine.away_since):
         return False
     if not slurm_nodes.is_drained(node):
-        return slurm_nodes.may_be_drained(node, names.UPDATE_REASON) and not slurm_nodes.is_kept_for_others(node)
-    own = slurm_nodes.may_become(node, names.UPDATE_REASON) and slurm_nodes.may_restart(node)
+        return slurm_nodes.may_be_drained(node, reasons.UPDATE) and not slurm_nodes.is_kept_for_others(node)
+    own = slurm_nodes.may_become(node, reasons.UPDATE) and slurm_nodes.may_restart(node)
     return own and node.name not in scale.under_repair()
 
 

@@ -1,7 +1,6 @@
 """Every name, port and id that two parts of a cluster must agree on.
 
-One Slurm cluster lives in a namespace, so most names are fixed. The operator and the programs in the images may not
-import this module; they repeat a literal, and a test compares the two.
+One Slurm cluster lives in a namespace, so most names are fixed.
 """
 
 from typing import Final
@@ -9,8 +8,15 @@ from typing import Final
 PROJECT: Final = "pulumi-slurm"
 
 API_GROUP: Final = "pulumi-slurm.dev"
-API_VERSION: Final = f"{API_GROUP}/v1alpha1"
+CRD_VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{API_GROUP}/{CRD_VERSION}"
+SLURM_CLUSTERS: Final = "slurmclusters"
+NODE_SETS: Final = "nodesets"
 FIELD_MANAGER: Final = "pulumi-slurm"
+"""The manager of the program's own fields: what is healed under it goes when the program drops it."""
+OPERATOR_FIELD_MANAGER: Final = "pulumi-slurm-operator"
+REST_API: Final = "/slurm/v0.0.45"
+REST_DATABASE_API: Final = "/slurmdb/v0.0.45"
 
 # Objects, all in the cluster's namespace.
 CONTROLLER: Final = "slurm-controller"
@@ -29,6 +35,7 @@ LOGIN: Final = "slurm-login"
 LOGINS: Final = "slurm-logins"
 ROOTS: Final = "slurm-roots"
 OPERATOR: Final = "slurm-operator"
+LEASE: Final = OPERATOR
 METRICS: Final = "slurm-metrics"
 SELF_SIGNED: Final = "slurm-self-signed"
 CA: Final = "slurm-ca"
@@ -68,17 +75,31 @@ LEDGER_REVISION: Final = "revision"
 CONFIG_MARK: Final = "pulumi_slurm"
 """Item of SlurmctldParameters that tells one rendered configuration from another."""
 
-# Labels.
+# Labels, annotations and alike.
+APPLICATION: Final = "slurm"
+"""Value of LABEL_NAME."""
 LABEL_NAME: Final = "app.kubernetes.io/name"
 LABEL_INSTANCE: Final = "app.kubernetes.io/instance"
 LABEL_COMPONENT: Final = "app.kubernetes.io/component"
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+LABEL_REVISION: Final = "controller-revision-hash"
+"""Kubernetes' own, on the pods of a StatefulSet."""
 LABEL_EVICTABLE: Final = f"{API_GROUP}/evictable"
+"""Takes a pod out of the workers' PodDisruptionBudget."""
 LABEL_NODE_SET: Final = f"{API_GROUP}/node-set"
 ANNOTATION_STACK: Final = f"{API_GROUP}/stack"
 ANNOTATION_REPLICAS: Final = f"{API_GROUP}/declared-replicas"
 """On a NodeSet: the number of nodes that the program declares."""
 ANNOTATION_AT_START: Final = f"{API_GROUP}/taken-at-start"
+ANNOTATION_CONFIG: Final = f"{API_GROUP}/configuration"
+"""Set on slurmctld's pod: a change of a pod makes kubelet look at its ConfigMaps at once, not within a minute."""
+ANNOTATION_FORCE: Final = f"{API_GROUP}/force-delete"
+ANNOTATION_APPROVE: Final = f"{API_GROUP}/approve"
+ANNOTATION_REST: Final = f"{API_GROUP}/rest-url"
+"""Set with the finalizer: where to ask about the jobs of a NodeSet whose SlurmCluster was deleted before it."""
+FINALIZER: Final = f"{API_GROUP}/jobs"
+UNFIT_TAINT: Final = f"{API_GROUP}/unfit"
+"""Taint and annotation of a Kubernetes node that the operator took a worker from; the annotation says why."""
 
 # Ports.
 SLURMCTLD_PORT: Final = 6817
@@ -92,57 +113,12 @@ OPERATOR_HEALTH_PORT: Final = 8080
 SRUN_PORT_FIRST: Final = 60001
 SRUN_PORT_LAST: Final = 63000
 
-# Ids in the slurm image and in every root of the jail.
+# Users, in the slurm image and in every root of the jail.
+SLURM_USER: Final = "slurm"
 SLURM_UID: Final = 64030
 SLURMREST_UID: Final = 64031
 DATABASE_UID: Final = 64032
-OPERATOR_UID: Final = 65532
-
-# Paths in the slurm image.
-ETC_SLURM: Final = "/etc/slurm"
-ETC_ROOTS: Final = "/etc/slurm-roots"
-SECRETS_SLURM: Final = "/run/secrets/slurm"
-SECRETS_DIRECTORY: Final = "/run/secrets/directory"
-SECRETS_SSH: Final = "/run/secrets/ssh"
-SECRETS_REST_TLS: Final = "/run/secrets/rest-tls"
-SECRETS_DATABASE_TLS: Final = "/run/secrets/database-tls"
-SECRETS_DATABASE_AUTHORITY: Final = "/run/secrets/database-authority"
-SECRETS_REST_AUTHORITY: Final = "/run/secrets/rest-authority"
-REST_RUN: Final = "/run/slurm-rest"
-STATE_DIR: Final = "/var/spool/slurmctld"
-SPOOL_DIR: Final = "/var/spool/slurmd"
-CONTROLLER_RUN: Final = "/run/slurmctld"
-ETC_ACCOUNTING: Final = "/etc/slurm-accounting"
-ACCOUNTING_RUN: Final = "/run/slurmdbd"
-SECRETS_DATABASE: Final = "/run/secrets/database"
-DATABASE_VOLUME: Final = "/var/lib/slurm-database"
-DATABASE_RUN: Final = "/run/mariadb"
 DATABASE_OS_USER: Final = "mariadb"
-JAIL_VOLUME: Final = "/mnt/jail"
-JAIL_TREE: Final = "/run/jail"
-SUBMOUNTS: Final = "/run/submounts"
-"""Below /run, which is detached on the way into the jail."""
-TOOLS: Final = "/run/slurm-tools"
-"""Below /run, of which nothing is taken from a jail image."""
-PLUGIN_DIR: Final = "/opt/slurm/lib/slurm-wlm"
-MPI_PLUGIN_DIRS: Final = {"pmi2": "/opt/slurm/lib/slurm-pmi2"}
-CONTAINER_STEP: Final = "/opt/slurm/libexec/container_step"
-CONTAINER_FOLDERS: Final = "/tmp/.slurm-"  # noqa: S108 - a job's own, one for each user
-SPANK_PLUGIN: Final = f"{PLUGIN_DIR}/spank_jail.so"
-HEALTH_PROGRAM: Final = "/usr/sbin/node-health-program"
-HEALTH_PROLOG: Final = "/usr/sbin/node-health-prolog"
-HEALTH_EPILOG: Final = "/usr/sbin/node-health-epilog"
-
-
-def slurm_node_set(node_set: str) -> str:
-    """The Slurm-side NodeSet name of a node set.
-
-    The underscore keeps it apart from every node name (a pod name is a DNS label): slurmctld refuses to start when a
-    NodeSet has the name of a node.
-    """
-    return f"ns_{node_set.replace('-', '_')}"
-
-
-def jail_job(revision: str) -> str:
-    """The name of the Job that populates one root of the jail."""
-    return f"{JAIL}-{revision}"
+OPERATOR_UID: Final = 65532
+USER_NAME: Final = "[a-z_][a-z0-9_-]{0,30}"
+"""A user's name in the jail, as a regular expression."""

@@ -1,0 +1,30 @@
+"""Defaults of policies: those of the stack's config, and of a NodeSet or a pod that says nothing."""
+
+from dataclasses import dataclass
+from typing import Final
+
+MAX_UNAVAILABLE: Final = 1
+"""Nodes that an update may take out of service at once."""
+LEAST_FREE_PERCENT: Final = 2
+"""Space that health checks want free on a file system, in percent of its size."""
+TMP_MIB: Final = 1024
+"""Size of a node's /tmp; /dev/shm is as large."""
+KEEP_ROOTS: Final = 3
+"""Roots of the jail that nobody uses and that stay."""
+DIRECTORY_SECONDS: Final = 300
+"""Between two questions to an LDAP directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReactionPolicy:
+    """What is done about unfit nodes, after how long, and how much of it; components/config/reactions.py explains."""
+
+    restart: bool = False
+    replace: bool = False
+    after_seconds: int = 300
+    attempts: int = 2
+    at_once: int = 1
+    per_hour: int = 4
+    breaker_percent: int = 50
+    dry_run: bool = False
+    approval: bool = False
