@@ -164,7 +164,7 @@ def pod(body: Object) -> Pod:
         created=None if created is None else datetime.datetime.fromisoformat(created),
         trouble=_trouble(status, conditions, containers),
         revision=metadata.get("labels", {}).get(names.REVISION_LABEL, ""),
-        resource_version=metadata.get("resourceVersion", ""),
+        uid=metadata.get("uid", ""),
         machine=body.get("spec", {}).get("nodeName", ""),
         tolerations=tuple(_toleration(item) for item in body.get("spec", {}).get("tolerations", [])),
         evictable=names.EVICTABLE_LABEL in metadata.get("labels", {}),
