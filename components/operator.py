@@ -162,8 +162,11 @@ def image(config: Config) -> str:
     return config.images.reference(config.images.operator or "")
 
 
+def _asked(path: str) -> dict[str, Any]:
+    return {"httpGet": {"path": path, "port": names.OPERATOR_HEALTH_PORT}}
+
+
 def _deployment(config: Config) -> Manifest:
-    health = {"path": "/healthz", "port": names.OPERATOR_HEALTH_PORT}
     container = {
         "name": "operator",
         "image": image(config),
@@ -175,8 +178,9 @@ def _deployment(config: Config) -> Manifest:
             {"name": pod_variables.POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         ],
         "ports": [{"name": "health", "containerPort": names.OPERATOR_HEALTH_PORT}],
-        "readinessProbe": {"httpGet": health, "periodSeconds": 2, "timeoutSeconds": 5, "failureThreshold": 5},
-        "livenessProbe": {"httpGet": health, "periodSeconds": 20, "timeoutSeconds": 10, "initialDelaySeconds": 30},
+        "readinessProbe": {**_asked("/readyz"), "periodSeconds": 2, "timeoutSeconds": 5, "failureThreshold": 5},
+        # Not whether it makes progress: a right that it lacks, say, is not given to it by a restart.
+        "livenessProbe": {**_asked("/livez"), "periodSeconds": 20, "timeoutSeconds": 10, "initialDelaySeconds": 30},
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "resources": resources(config.operator.resources),
         "securityContext": pod_security.unprivileged_container(),

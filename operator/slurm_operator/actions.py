@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 
 REFUSED = "ActionRefused"
 """Reason of a change that was answered with a refusal: it says nothing about other changes."""
+CONFLICT = "ActionConflict"
+"""Reason of a change to what is no longer as this pass saw it: the next pass decides anew."""
+SIZE_TRIES = 3
 
 
 async def attempt(api: KubernetesApi, body: Object, kind: str, work: Awaitable[str]) -> list[Finding]:
@@ -32,7 +35,7 @@ async def attempt(api: KubernetesApi, body: Object, kind: str, work: Awaitable[s
     except (SlurmError, KubernetesError) as error:
         answer = error.status if isinstance(error, KubernetesError) else 0
         if answer == httpx.codes.CONFLICT:
-            raise  # What this pass saw is no longer so: the next one decides anew.
+            return [Finding(CONFLICT, f"{kind}: {error}")]
         metrics.ACTION_FAILURES.labels(kind).inc()
         log.warning("action failed: %s error=%s", kind, error)
         refused = httpx.codes.is_client_error(answer) or getattr(error, "reason", None) is Trouble.REFUSED
@@ -78,14 +81,8 @@ async def move(
     lease.check()
     match decided:
         case moves.SetReplicas():
-            if any(not slurm_nodes.may_leave(now) for now in await _again(rest, decided.going)):
+            if not await _set_replicas(api, rest, lease, decided):
                 return ""
-            lease.check()
-            # The resourceVersion makes this fail if the set is no longer what the decision was made on.
-            metadata = {"name": decided.stateful_set, "resourceVersion": decided.resource_version}
-            spec = {"replicas": decided.replicas}
-            body = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec}
-            await api.apply("apps/v1", "statefulsets", body)
             return f"set StatefulSet {decided.stateful_set} from {decided.was} to {decided.replicas} replicas"
         case moves.Drain(node=name):
             now = await rest.node(name)
@@ -138,7 +135,7 @@ async def move(
             if any(not slurm_nodes.may_leave(now) for now in await _again(rest, (name,))):
                 return ""
             lease.check()
-            metadata = {"name": name, "resourceVersion": decided.resource_version}
+            metadata = {"name": name, "uid": decided.uid}
             labels = {"labels": {names.LABEL_EVICTABLE: "true"}}
             await api.apply("v1", "pods", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata | labels})
             return f"let {name} be evicted: it is drained and idle, and its machine is to be emptied"
@@ -161,7 +158,7 @@ async def move(
             if decided.cordon:
                 await _cordon(api, lease, decided)
                 lease.check()
-            if not await api.delete("v1", "pods", name, decided.resource_version) and not decided.cordon:
+            if not await api.delete("v1", "pods", name, {"uid": decided.uid}) and not decided.cordon:
                 return ""
             if decided.forget:
                 await _forget(rest, lease, name, before)
@@ -175,6 +172,36 @@ _DELETED = {
     moves.Purpose.ELSEWHERE: "idle pod {}, to start on another machine",
     moves.Purpose.CONTROLLER: "pod {}, jobs go on",
 }
+
+
+async def _set_replicas(api: KubernetesApi, rest: SlurmRest, lease: Lease, decided: moves.SetReplicas) -> bool:
+    """Set the size if the set still has the one that was decided on, and its nodes may still go; returns whether.
+
+    The status of a set whose pods start changes several times a second, and its resourceVersion with it. So a conflict
+    is looked into, a few times, and nodes are looked at anew each time.
+
+    Raises:
+        KubernetesError: 409 if the set has another size by now, or changes faster than that.
+    """
+    version = decided.resource_version
+    for tries_left in reversed(range(SIZE_TRIES)):
+        if any(not slurm_nodes.may_leave(now) for now in await _again(rest, decided.going)):
+            return False
+        lease.check()
+        metadata = {"name": decided.stateful_set, "resourceVersion": version}
+        spec = {"replicas": decided.replicas}
+        body = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec}
+        try:
+            await api.apply("apps/v1", "statefulsets", body)
+            return True
+        except KubernetesError as error:
+            if error.status != httpx.codes.CONFLICT or not tries_left:
+                raise
+            there = await api.get("apps/v1", "statefulsets", decided.stateful_set)
+            if there is None or there["spec"].get("replicas") != decided.was:
+                raise
+            version = there["metadata"]["resourceVersion"]
+    return False
 
 
 def _may_still_end(now: SlurmNode | None, decided: moves.DeletePod) -> bool:
@@ -237,7 +264,8 @@ async def release(api: KubernetesApi, lease: Lease, node_set: Object, decided: d
     """
     lease.check()
     if decided.workload:
-        await api.delete("apps/v1", "statefulsets", decided.workload.name, decided.workload.resource_version)
+        version = {"resourceVersion": decided.workload.resource_version}
+        await api.delete("apps/v1", "statefulsets", decided.workload.name, version)
         lease.check()
     metadata = node_set["metadata"]
     kept = [finalizer for finalizer in metadata["finalizers"] if finalizer != names.FINALIZER]

@@ -57,8 +57,10 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
         image=os.environ.get(pod_variables.OPERATOR_IMAGE, ""),
     )
     progress = {"lease": health.Progress(), "slurm": health.Progress(), "healing": health.Progress()}
-    memo.stop_health = health.serve(progress, int(os.environ.get("HEALTH_PORT", names.OPERATOR_HEALTH_PORT)))
+    loop = health.Progress()
+    memo.stop_health = health.serve(loop, progress, int(os.environ.get("HEALTH_PORT", names.OPERATOR_HEALTH_PORT)))
     memo.tasks = [
+        asyncio.create_task(_keep_turning(loop), name="loop"),
         asyncio.create_task(_keep_lease(memo.lease, progress["lease"]), name="lease"),
         asyncio.create_task(_keep_passing("slurm", memo.reconciler.run, memo.wake, progress["slurm"])),
         asyncio.create_task(_keep_passing("healing", memo.healer.run, memo.wake_healer, progress["healing"])),
@@ -86,6 +88,12 @@ async def changed(memo: kopf.Memo, **_: Any) -> None:
     """Wake the next passes at once."""
     memo.wake.set()
     memo.wake_healer.set()
+
+
+async def _keep_turning(loop: health.Progress) -> None:
+    while True:
+        loop.made()
+        await asyncio.sleep(1)
 
 
 async def _keep_lease(lease: Lease, progress: health.Progress) -> None:
@@ -130,7 +138,7 @@ async def _keep_passing(
         except TimeoutError:
             outcome, said = "deadline", f"no end within {PASS_DEADLINE_SECONDS:.0f} s"
         except Exception:
-            # A defect of ours must not end the passes, but counts as no progress, so that /healthz tells.
+            # A defect of ours must not end the passes, but counts as no progress, so that /readyz tells.
             outcome = "defect"
             log.exception("pass failed: subject=%s", subject)
         metrics.PASSES.labels(subject, outcome).observe(time.monotonic() - started)

@@ -145,16 +145,11 @@ class Healer:
                 metrics.HEALS.labels(*key, "edited" if check.before else "deleted").inc()
             return done
 
-        try:
-            failed = await actions.attempt(self._api, cluster, "Heal", counted())
-        except KubernetesError as error:
-            if error.status != httpx.codes.CONFLICT:
-                raise
-            # The object is no longer as it was seen, which says nothing about others.
+        failed = await actions.attempt(self._api, cluster, "Heal", counted())
+        if failed and failed[0].reason == actions.CONFLICT:
             self._failures[key] = drift.conflicted(check, self._failures.get(key), now)
             self._mirror.look_again(*key)
-            return
-        if failed:
+        elif failed:
             self._failures[key] = drift.refused(check, self._failures.get(key), failed[0], now)
         else:
             self._failures.pop(key, None)
@@ -183,7 +178,8 @@ class Healer:
                 raise
             self._lease.check()
             orphan = declared["kind"] in ("StatefulSet", "Deployment")
-            await self._api.delete(api, kinds, name, before["metadata"]["resourceVersion"], orphan=orphan)
+            version = {"resourceVersion": before["metadata"]["resourceVersion"]}
+            await self._api.delete(api, kinds, name, version, orphan=orphan)
             return f"deleted {declared['kind']} {name}, to make it anew: what was changed cannot be changed back"
         self._clean[_key(check)] = drift.fingerprint(after)
         self._mirror.store(after)

@@ -1,4 +1,4 @@
-"""/healthz, which fails when passes stop making progress, and /metrics, in a thread that no blocked loop can stop."""
+"""/livez (the loop turns), /readyz (passes make progress) and /metrics, in a thread that no blocked loop can stop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STALLED_SECONDS = 90.0
 
 
 class Progress:
-    """When the last pass ended."""
+    """When the last pass ended, or the loop last turned."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -45,20 +45,30 @@ class _Quiet(WSGIRequestHandler):
         """Say nothing: a probe every few seconds is not an event."""
 
 
-def serve(progress: Mapping[str, Progress], port: int) -> Callable[[], None]:
-    """Answer on all addresses and return what stops it; the slowest of several kinds of passes counts."""
+def serve(loop: Progress, passes: Mapping[str, Progress], port: int) -> Callable[[], None]:
+    """Answer on all addresses.
+
+    Args:
+        loop: of the event loop. While it turns, a restart repairs nothing: /livez is well.
+        passes: of each kind of pass, by its name. The slowest one makes /readyz fail.
+        port: where to listen.
+
+    Returns:
+        What stops it.
+    """
     measure = prometheus.make_wsgi_app()
 
     def answer(environment: dict[str, Any], start: Any) -> Iterable[bytes]:
         if environment["PATH_INFO"] == "/metrics":
             page: Iterable[bytes] = measure(environment, start)
             return page
-        if environment["PATH_INFO"] != "/healthz":
+        looked_at = {"/livez": {"loop": loop}, "/readyz": passes}.get(environment["PATH_INFO"])
+        if looked_at is None:
             start("404 Not Found", [("Content-Type", "text/plain")])
-            return [b"/healthz and /metrics are here\n"]
-        stalled, kind = max((each.stalled_seconds(), kind) for kind, each in progress.items())
+            return [b"/livez, /readyz and /metrics are here\n"]
+        stalled, kind = max((progress.stalled_seconds(), kind) for kind, progress in looked_at.items())
         start("200 OK" if stalled < STALLED_SECONDS else "503 Service Unavailable", [("Content-Type", "text/plain")])
-        return [f"{kind}: last pass {stalled:.0f} s ago\n".encode()]
+        return [f"{kind}: last done {stalled:.0f} s ago\n".encode()]
 
     server = make_server("", port, answer, server_class=ThreadingWSGIServer, handler_class=_Quiet)
     thread = threading.Thread(target=server.serve_forever, name="health", daemon=True)

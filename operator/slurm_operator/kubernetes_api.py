@@ -124,21 +124,23 @@ class KubernetesApi:
         """Merge a change into an object; a resourceVersion in it that is not the current one: KubernetesError 409."""
         return await self._call("PATCH", self._path(api, plural, name), change, params=_MANAGER, kind=_MERGE_PATCH)
 
-    async def delete(self, api: str, plural: str, name: str, resource_version: str, *, orphan: bool = False) -> bool:
-        """Delete an object, and then what it owns; it is no longer as it was seen: KubernetesError 409.
+    async def delete(
+        self, api: str, plural: str, name: str, preconditions: Mapping[str, str], *, orphan: bool = False
+    ) -> bool:
+        """Delete an object, and then what it owns; a precondition does not hold: KubernetesError 409.
 
         Args:
             api: API group and version.
             plural: the kind, as in URLs.
             name: name of the object.
-            resource_version: how it was seen.
+            preconditions: `uid`, or also `resourceVersion`, which any change of the object makes another.
             orphan: leave what it owns.
 
         Returns:
             Whether it was there; it may be gone already.
         """
         policy = "Orphan" if orphan else "Background"
-        options = {"propagationPolicy": policy, "preconditions": {"resourceVersion": resource_version}}
+        options = {"propagationPolicy": policy, "preconditions": dict(preconditions)}
         try:
             await self._call("DELETE", self._path(api, plural, name), options)
         except KubernetesError as error:

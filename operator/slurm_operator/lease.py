@@ -76,7 +76,9 @@ class Lease:
         held, self._renewed_at = self.held(), None
         found = await self._api.get(_API, "leases", names.LEASE) if held else None
         if found is not None and found.get("spec", {}).get("holderIdentity") == self._identity:
-            await self._api.delete(_API, "leases", names.LEASE, found["metadata"]["resourceVersion"])
+            await self._api.delete(
+                _API, "leases", names.LEASE, {"resourceVersion": found["metadata"]["resourceVersion"]}
+            )
 
     def _may_take(self, spec: dict[str, Any]) -> bool:
         if spec != self._seen:

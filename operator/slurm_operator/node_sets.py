@@ -7,7 +7,7 @@ import datetime
 import logging
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from contract import names
 from slurm_operator import actions, metrics, report
@@ -46,7 +46,8 @@ from slurm_operator.slurm_rest import SlurmError, SlurmRest
 log = logging.getLogger(__name__)
 
 MOVES_PER_PASS = 50
-"""A pass stays short; the next one goes on."""
+MOVES_SECONDS = 20.0
+"""A pass stays short, however long a call takes: the next one goes on, and status is told in between."""
 
 RECORDS_SECONDS = 10.0
 """Between looks whether a record may go that a job names, perhaps for days."""
@@ -77,8 +78,11 @@ class Served:
 class NodeSets:
     """The node sets of one namespace."""
 
-    def __init__(self, api: KubernetesApi, lease: Lease, listing: JobListing) -> None:
+    def __init__(
+        self, api: KubernetesApi, lease: Lease, listing: JobListing, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._api = api
+        self._clock = clock
         self._lease = lease
         self._listing = listing
         self._told: dict[str, dict[tuple[str, str], Finding]] = {}
@@ -120,6 +124,7 @@ class NodeSets:
         problems: list[Finding] = []
         waits: dict[str, Finding] = {}
         decisions: dict[str, Decision] = {}
+        ends = self._clock() + MOVES_SECONDS
         for each in found:
             body, scale = bodies[each.name], scales[each.name]
             if not each.deleting and each.guard != rest.url:
@@ -129,12 +134,12 @@ class NodeSets:
                 continue
             decided = decide(scale, slurm.nodes, slurm.evidence, hold, repairs_held=repairs_held)
             decisions[each.name] = decided
-            problems += await self._move(rest, body, decided.moves, slurm.jobs)
+            problems += await self._move(rest, body, decided.moves, slurm.jobs, ends)
             if each.deleting and each.guard is not None:
                 workload = workloads.get(each.stateful_set)
                 judged = deletion.judge(each, scale, workload, slurm.nodes, slurm.jobs, cluster_stays=cluster_stays)
                 waiting = await self.release(body, judged) if isinstance(judged, deletion.Release) else [judged]
-                if waiting:
+                if waiting and waiting[0].reason != actions.CONFLICT:
                     waits[each.name] = waiting[0]
         return Served(slurm, scales, waits, problems, hold, decisions)
 
@@ -219,7 +224,7 @@ class NodeSets:
             nodes = await rest.nodes(full=False)
         except SlurmError as error:
             return Slurm(Unknown(error.reason, str(error)))
-        due = time.monotonic() >= self._looked + RECORDS_SECONDS
+        due = self._clock() >= self._looked + RECORDS_SECONDS
         if not any(evidence.is_needed(scale, nodes, hold, records_due=due) for scale in scales):
             return Slurm(nodes, _known(await self._listing.with_processes(rest)) if jobs_told else _NOT_ASKED)
         try:
@@ -231,25 +236,26 @@ class NodeSets:
         jobs = await self._listing.with_processes(rest)
         names_needed = any(records.needs_names(scale, nodes) for scale in scales)
         named = await self._listing.named(rest) if names_needed else None
-        self._looked = time.monotonic()
+        self._looked = self._clock()
         memory = isinstance(running, Running) and running.counts_memory
         built = evidence.build(full, jobs, counts_memory=memory, named=named)
         return Slurm(nodes if built is None else evidence.seen_with(nodes, built), _known(jobs), built)
 
     async def _move(
-        self, rest: SlurmRest, body: Object, moves: list[Move], jobs: tuple[SlurmJob, ...] | Unknown
+        self, rest: SlurmRest, body: Object, moves: list[Move], jobs: tuple[SlurmJob, ...] | Unknown, ends: float
     ) -> list[Finding]:
+        """Carry moves out until `ends`, by our clock; returned is what failed."""
         problems: list[Finding] = []
         if jobs is _NOT_ASKED and any(isinstance(each, TakeJobs) for each in moves):
             jobs = _known(await self._listing.with_processes(rest))
         for done, decided in enumerate(moves):
             # Refusals cost little and may last: they take no other move's place.
-            if done - len(problems) >= MOVES_PER_PASS:
+            if done - len(problems) >= MOVES_PER_PASS or self._clock() >= ends:
                 break
             failed = await actions.carry_out(self._api, rest, self._lease, body, decided, jobs)
             problems += failed
             if any(each.reason != actions.REFUSED for each in failed):
-                break  # Nobody answers; to ask for every move would cost a deadline each.
+                break  # Nobody answers, which costs a deadline each, or this set is not as it was seen.
             if not failed and isinstance(decided, SetReplicas):
                 direction = "out" if decided.replicas > decided.was else "in"
                 metrics.REPLICA_MOVES.labels(direction).inc(abs(decided.replicas - decided.was))

@@ -164,7 +164,7 @@ def pod(body: Object) -> Pod:
         created=None if created is None else datetime.datetime.fromisoformat(created),
         trouble=_trouble(status, conditions, containers),
         revision=metadata.get("labels", {}).get(names.LABEL_REVISION, ""),
-        resource_version=metadata.get("resourceVersion", ""),
+        uid=metadata.get("uid", ""),
         machine=body.get("spec", {}).get("nodeName", ""),
         tolerations=tuple(_toleration(item) for item in body.get("spec", {}).get("tolerations", [])),
         evictable=names.LABEL_EVICTABLE in metadata.get("labels", {}),

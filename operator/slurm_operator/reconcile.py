@@ -10,7 +10,7 @@ from pathlib import Path
 from contract import names, paths, reasons
 from slurm_operator import actions, administrators, configuring, node_sets, observe, report
 from slurm_operator.decisions import accounting, config, daemons, deletion, serving, status
-from slurm_operator.decisions.findings import Finding, Findings
+from slurm_operator.decisions.findings import Finding, Findings, lasting
 from slurm_operator.decisions.pace import Pace
 from slurm_operator.healing import Healer
 from slurm_operator.job_listing import JobListing
@@ -23,6 +23,8 @@ from slurm_operator.slurm_rest import SlurmRest
 log = logging.getLogger(__name__)
 
 _MACHINES = Watch("v1", "Node")
+CONFLICTS_TOLD = 5
+"""Passes in a row in which one change met a conflict, until it is told."""
 
 
 class Reconciler:
@@ -50,6 +52,7 @@ class Reconciler:
         self._configuration = configuring.Configuration(api, lease)
         self._administrators = administrators.Administrators(api, lease)
         self._mirror = Mirror(api, wake, observe.machine_shape)
+        self._conflicts: dict[str, int] = {}
 
     async def close(self) -> None:
         """Close the connections to slurmrestd, and the watches."""
@@ -168,6 +171,7 @@ class Reconciler:
         found.add(accounting.findings(seen))
         found.wrong += [*served.problems, *self._healer.problems]
         found.add(configured)
+        found.wrong, self._conflicts = lasting(found.wrong, actions.CONFLICT, self._conflicts, CONFLICTS_TOLD)
         conditions = found.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
         conditions += (self._healer.condition,) if self._healer.condition else ()
         conditions += (status.watched_machines(self._mirror.broken.get(_MACHINES, "")),)

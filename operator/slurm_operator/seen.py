@@ -174,7 +174,7 @@ class Pod:
     created: datetime.datetime | None = None
     trouble: str = ""
     revision: str = ""
-    resource_version: str = ""
+    uid: str = ""
     machine: str = ""
     tolerations: tuple[Toleration, ...] = ()
     evictable: bool = False

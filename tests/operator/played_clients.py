@@ -61,9 +61,9 @@ class PlayedApi(KubernetesApi):
             cluster.size, cluster.set_version = body["spec"]["replicas"], cluster.another_version()
         else:
             pod = cluster.pods[metadata["name"]]
-            _expect(metadata["resourceVersion"], pod.version)
+            _expect(metadata["uid"], pod.uid)
             assert metadata["labels"] == {names.LABEL_EVICTABLE: "true"}
-            pod.evictable, pod.version = True, cluster.another_version()
+            pod.evictable = True
         return body
 
     async def patch(self, api: str, plural: str, name: str, operations: Sequence[Object]) -> Object:
@@ -71,18 +71,20 @@ class PlayedApi(KubernetesApi):
         assert (plural, operation["op"]) == ("pods", "remove")
         pod = self.cluster.pods[name]
         assert pod.evictable, f"{name} has no label to remove"
-        pod.evictable, pod.version = False, self.cluster.another_version()
+        pod.evictable = False
         return {}
 
-    async def delete(self, api: str, plural: str, name: str, resource_version: str, *, orphan: bool = False) -> bool:
+    async def delete(
+        self, api: str, plural: str, name: str, preconditions: Mapping[str, str], *, orphan: bool = False
+    ) -> bool:
         cluster = self.cluster
         assert plural == "pods"
         pod = cluster.pods[name]
-        _expect(resource_version, pod.version)
+        _expect(preconditions["uid"], pod.uid)
         cluster.no_job_is_on(name)
         assert name not in cluster.records or cluster.records[name].is_held, f"{name} serves and is restarted"
         assert name not in cluster.foreign, f"{name} is another's"
-        pod.phase, pod.version = "ending", cluster.another_version()
+        pod.phase = "ending"
         return True
 
 

@@ -36,9 +36,9 @@ MAINTENANCE = "maintenance"
 
 @dataclasses.dataclass
 class Worker:
-    """A pod: starting, up or ending. A change of it is another version."""
+    """A pod: starting, up or ending."""
 
-    version: int
+    uid: int
     revision: int
     created: datetime.datetime
     machine: str
@@ -314,7 +314,7 @@ class PlayedCluster:
                 terminating=pod.phase == "ending",
                 created=pod.created,
                 revision=str(pod.revision),
-                resource_version=str(pod.version),
+                uid=str(pod.uid),
                 machine=pod.machine,
                 evictable=pod.evictable,
             )

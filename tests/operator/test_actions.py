@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from slurm_operator import actions, lease, slurm_rest
 from slurm_operator.decisions import moves
-from slurm_operator.kubernetes_api import KubernetesApi
+from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
 
 from contract import names, reasons
 from tests.operator.fake_slurmrestd import FakeSlurm, FakeSlurmrestd
@@ -219,13 +219,62 @@ def test_a_node_that_is_let_go_is_looked_at_once_more(
     assert api.applied[-1:] == [kind]
 
 
+class Busy(KubernetesApi):
+    """A StatefulSet that has changed each time, and its size too after some tries."""
+
+    def __init__(self, sizes: list[int]) -> None:
+        self.sizes = sizes
+        self.versions: list[str] = []
+
+    async def apply(
+        self, api: str, plural: str, body: Any, subresource: str = "", manager: str = names.OPERATOR_FIELD_MANAGER
+    ) -> Any:
+        self.versions.append(body["metadata"]["resourceVersion"])
+        if self.sizes:
+            raise KubernetesError(409, "the object has been modified")
+        return body
+
+    async def get(self, api: str, plural: str, name: str) -> Any:
+        return {"metadata": {"resourceVersion": f"{len(self.versions)}"}, "spec": {"replicas": self.sizes.pop(0)}}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "versions"),
+    [([], ["7"]), ([1], ["7", "1"]), ([1, 1], ["7", "1", "2"]), ([3], ["7"]), ([1, 3], ["7", "1"])],
+    ids=["unchanged", "status changed", "status changed twice", "scaled by another", "scaled by another later"],
+)
+def test_a_set_whose_status_changes_all_the_time_gets_its_size_and_one_that_another_scaled_does_not(
+    slurm: FakeSlurmrestd, tmp_path: Path, sizes: list[int], versions: list[str]
+) -> None:
+    key, scaled = tmp_path / "jwt.key", 3 in sizes
+    key.write_bytes(KEY)
+    api = Busy(sizes)
+
+    async def tried() -> list[Any]:
+        rest = slurm_rest.SlurmRest(slurm.url, key)
+        try:
+            return await actions.attempt(api, {}, "SetReplicas", done(rest))
+        finally:
+            await rest.close()
+
+    async def done(rest: slurm_rest.SlurmRest) -> str:
+        await actions.move(api, rest, LeaseFor(9), moves.SetReplicas("cpu", 2, 1, "7"))
+        return ""
+
+    failed = asyncio.run(tried())
+    assert api.versions == versions
+    assert [each.reason for each in failed] == ([actions.CONFLICT] if scaled else [])
+
+
 class Pods(KubernetesApi):
     """Deletes each pod; `then` happens before it answers."""
 
     def __init__(self, then: Callable[[], None]) -> None:
         self.then = then
 
-    async def delete(self, api: str, plural: str, name: str, resource_version: str, *, orphan: bool = False) -> bool:
+    async def delete(
+        self, api: str, plural: str, name: str, preconditions: Mapping[str, str], *, orphan: bool = False
+    ) -> bool:
         self.then()
         return True
 

@@ -21,7 +21,7 @@ BLIND = Unknown("RestUnreachable", "no answer in time")
 
 def cluster(pod: dict[str, Any] | None = None, slurmdbd: dict[str, Any] | None = None, **changes: Any) -> Kubernetes:
     """A cluster whose slurmctld is of its newest template, with fields of its pod and of slurmdbd's set changed."""
-    there = Pod("slurm-controller-0", "controller", ready=True, running=True, revision=NEW, resource_version="7")
+    there = Pod("slurm-controller-0", "controller", ready=True, running=True, revision=NEW, uid="7")
     seen = world()
     sets = {
         **seen.workloads,

@@ -11,13 +11,10 @@ from slurm_operator import observe
 from slurm_operator.decisions import machines, replicas, updates
 from slurm_operator.decisions.moves import (
     Comment,
-    DeletePod,
     Drain,
     Move,
-    Purpose,
     SetEvictable,
     Undrain,
-    without_conflicts,
 )
 from slurm_operator.seen import Evidence, Machine, Pod, Restart, SlurmJob, SlurmNode, Taint, Toleration
 
@@ -40,8 +37,7 @@ def scale(
 ) -> replicas.Scale:
     """A set of pods, each on a machine of its own, of which that of cpu-1 is `machine`; None: it is gone."""
     pods = {
-        f"cpu-{n}": pod(f"cpu-{n}", machine=f"k8s-{n}", created=LONG_AGO, resource_version="7", revision="now")
-        for n in range(size)
+        f"cpu-{n}": pod(f"cpu-{n}", machine=f"k8s-{n}", created=LONG_AGO, uid="7", revision="now") for n in range(size)
     }
     # `replace` wants each field's own type, which keywords of any kind do not tell.
     pods["cpu-1"] = dataclasses.replace(pods["cpu-1"], **changes)  # type: ignore[arg-type]
@@ -321,14 +317,6 @@ def test_of_a_kubernetes_node_little_is_kept_and_read() -> None:
     assert observe.machine(observe.machine_shape({"metadata": body["metadata"]})) == Machine()
     ended = Pod("cpu-0", "worker", ready=True, running=True)
     assert not ended.evictable
-
-
-def test_a_pod_that_is_deleted_is_not_let_go_in_the_same_pass_which_its_deletion_would_be_refused_for() -> None:
-    others = SetEvictable("cpu-2", "8", evictable=True)
-    deletion = DeletePod("cpu-1", "7", Purpose.ANEW, "pulumi-slurm:health gpus: 3 of 4 GPUs answer")
-    (let_go,) = decide(scale(), drained())
-    assert isinstance(let_go, SetEvictable)
-    assert without_conflicts([let_go, others, deletion]) == [others, deletion]
 
 
 def test_a_pod_may_be_evicted_only_under_a_drain_that_its_node_does_not_lift_itself() -> None:

@@ -1,4 +1,4 @@
-"""Promises about progress: what /healthz counts as such, and that no defect ends the task that holds the lease."""
+"""Promises about progress: what /readyz counts as such, and that no defect ends the task that holds the lease."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class Outcome:
 
 
 async def answer_after(task: Any, outcome: Outcome, progress: health.Progress) -> int:
-    """What /healthz says once the first try of a task is over."""
+    """What /readyz says once the first try of a task is over."""
     port = free_ports(1)[0]
-    stop = health.serve({"tried": progress}, port)
+    stop = health.serve(health.Progress(), {"tried": progress}, port)
     running = asyncio.create_task(task)
     try:
         async with asyncio.timeout(60), httpx.AsyncClient(trust_env=False) as client:
             await outcome.again.wait()
-            return (await client.get(f"http://127.0.0.1:{port}/healthz")).status_code
+            return (await client.get(f"http://127.0.0.1:{port}/readyz")).status_code
     finally:
         running.cancel()
         stop()

@@ -34,9 +34,7 @@ def unfit(name: str, reason: str = UNFIT, cpus: int = 0, since: datetime.datetim
 def scale(
     size: int = 4, restarts: tuple[Restart, ...] = (), approved: tuple[str, ...] = (), **policy: object
 ) -> replicas.Scale:
-    pods = {
-        f"cpu-{n}": Pod(f"cpu-{n}", "worker", True, True, created=LONG_AGO, resource_version="7") for n in range(size)
-    }
+    pods = {f"cpu-{n}": Pod(f"cpu-{n}", "worker", True, True, created=LONG_AGO, uid="7") for n in range(size)}
     wanted = ReactionPolicy(**{"restart": True, **policy})  # type: ignore[arg-type]
     return replicas.Scale(
         *("cpu", size, size, "9", pods, NOW), reactions=wanted, restarts=restarts, approved=frozenset(approved)
@@ -431,8 +429,7 @@ class Repairs(RuleBasedStateMachine):
     @rule(dies=st.booleans())
     def look(self, dies: bool) -> None:
         pods = {
-            name: Pod(name, "worker", True, True, created=created, resource_version="7")
-            for name, created in self.created.items()
+            name: Pod(name, "worker", True, True, created=created, uid="7") for name, created in self.created.items()
         }
         size = replicas.Scale(
             *("cpu", self.SIZE, self.SIZE, "9", pods, self.now), reactions=self.POLICY, restarts=self.restarts

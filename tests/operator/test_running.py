@@ -201,7 +201,7 @@ def test_without_its_rights_the_operator_is_no_longer_healthy_and_goes_on_when_t
     until(lambda: "pulumi_slurm_lease_held 0.0" in metrics(port), "acting has stopped", 60)
 
     def idle_seconds() -> int:
-        return int(httpx.get(f"http://127.0.0.1:{port}/healthz").text.split(" s ago")[0].rpartition(" ")[2])
+        return int(httpx.get(f"http://127.0.0.1:{port}/readyz").text.split(" s ago")[0].rpartition(" ")[2])
 
     until(lambda: idle_seconds() > 2 * RENEW_SECONDS, "passes that are refused are no progress", 60)
     assert world.size() == 2
@@ -456,7 +456,7 @@ def test_the_api_server_away_for_a_while_ends_acting_and_then_all_goes_on(
 def test_health_and_metrics_are_served(running_operator: World, port: int) -> None:
     world = running_operator
     world.wait("Available", "True")
-    assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
+    assert [httpx.get(f"http://127.0.0.1:{port}/{path}").status_code for path in ("livez", "readyz")] == [200, 200]
     page = metrics(port)
     for line in (
         "pulumi_slurm_pass_seconds_count",
@@ -468,17 +468,23 @@ def test_health_and_metrics_are_served(running_operator: World, port: int) -> No
         assert line in page
 
 
-def test_health_fails_when_passes_make_no_progress() -> None:
-    now = [0.0]
-    progress = health.Progress(lambda: now[0])
+@pytest.mark.parametrize("stalled", ["loop", "slurm", "healing"])
+def test_passes_without_progress_are_not_ready_and_only_a_loop_that_stands_still_is_restarted(stalled: str) -> None:
+    now = {"loop": 0.0, "slurm": 0.0, "healing": 0.0}
+    watched = {name: health.Progress(functools.partial(now.__getitem__, name)) for name in now}
+    loop, passes = watched["loop"], {name: watched[name] for name in ("slurm", "healing")}
     port = free_ports(1)[0]
-    stop = health.serve({"slurm": progress}, port)
+    stop = health.serve(loop, passes, port)
+
+    def told() -> list[int]:
+        return [httpx.get(f"http://127.0.0.1:{port}/{path}").status_code for path in ("livez", "readyz")]
+
     try:
-        assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
-        now[0] = health.STALLED_SECONDS
-        assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 503
-        progress.made()
-        assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
+        assert told() == [200, 200]
+        now[stalled] = health.STALLED_SECONDS
+        assert told() == ([503, 200] if stalled == "loop" else [200, 503])
+        watched[stalled].made()
+        assert told() == [200, 200]
     finally:
         stop()
 

@@ -32,7 +32,7 @@ OLD, NEW = "cpu-old", "cpu-new"
 
 
 def pod(name: str, revision: str = OLD, **changes: object) -> Pod:
-    there = Pod(name, "worker", ready=True, running=True, created=NOW, revision=revision, resource_version="7")
+    there = Pod(name, "worker", ready=True, running=True, created=NOW, revision=revision, uid="7")
     return dataclasses.replace(there, **changes)  # type: ignore[arg-type]
 
 

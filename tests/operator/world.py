@@ -110,7 +110,7 @@ class RunningOperator:
         """Whether it runs, whether its passes make progress, and its last lines."""
         status = self.process.poll()
         try:
-            health = httpx.get(f"http://127.0.0.1:{self.port}/healthz", timeout=5, trust_env=False).text.strip()
+            health = httpx.get(f"http://127.0.0.1:{self.port}/readyz", timeout=5, trust_env=False).text.strip()
         except httpx.HTTPError as error:
             health = repr(error)
         last = self.log.read_text(errors="replace").splitlines()[-lines:]

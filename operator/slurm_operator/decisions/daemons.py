@@ -50,7 +50,7 @@ def controller(seen: Kubernetes) -> TakeOver | DeletePod | None:
 
 def restart(pod: Pod, why: str) -> DeletePod:
     """Move slurmctld's pod; jobs go on."""
-    return DeletePod(pod.name, pod.resource_version, Purpose.CONTROLLER, why)
+    return DeletePod(pod.name, pod.uid, Purpose.CONTROLLER, why)
 
 
 def holds_workers(seen: Kubernetes, running: Running | Unknown, died: str = "") -> str:

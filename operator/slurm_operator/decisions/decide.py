@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from slurm_operator.decisions import machines, reactions, records, replicas, updates
-from slurm_operator.decisions.moves import Move, without_conflicts
+from slurm_operator.decisions.moves import Move
 from slurm_operator.seen import Evidence, Nodes, Unknown
 
 
@@ -50,5 +50,5 @@ def decide(
         *records.moves(scale, evidence),
         *plan.moves,
     ]
-    moves = without_conflicts(machines.without_early_undrains(scale, found))
+    moves = machines.without_early_undrains(scale, found)
     return Decision(moves, updates.taken(scale, nodes) | updates.begun(scale, update), plan)

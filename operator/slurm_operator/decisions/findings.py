@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 _SHOWN = 5
 MAX_MESSAGE = 1024
@@ -62,6 +62,24 @@ class Findings:
         progressing = _condition("Progressing", "True", self.moving) if self.moving else steady
         degraded = _condition("Degraded", "True", self.wrong) if self.wrong else well
         return available, progressing, degraded
+
+
+def lasting(
+    found: Sequence[Finding], reason: str, before: Mapping[str, int], told_from: int
+) -> tuple[list[Finding], dict[str, int]]:
+    """What is to be told, without what has that reason and may be over with the next pass.
+
+    Args:
+        found: what a pass found.
+        reason: of findings that are told only if they last.
+        before: by message, in how many passes in a row such findings stood until now.
+        told_from: the number of passes from which on one is told.
+
+    Returns:
+        The findings to tell, and what `before` is for the next pass.
+    """
+    counts = {each.message: before.get(each.message, 0) + 1 for each in found if each.reason == reason}
+    return [each for each in found if counts.get(each.message, told_from) >= told_from or each.reason != reason], counts
 
 
 def shown(words: Sequence[str], most: int = 10) -> str:

@@ -85,9 +85,9 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
             found.append(replicas.given_back(name, pod))
         if pod.evictable:
             if stands is Case.WELL or (node and not slurm_nodes.may_leave(node)):
-                found.append(SetEvictable(name, pod.resource_version, evictable=False))
+                found.append(SetEvictable(name, pod.uid, evictable=False))
         elif stands in _LEAVING and name in going:
-            found.append(SetEvictable(name, pod.resource_version, evictable=True))
+            found.append(SetEvictable(name, pod.uid, evictable=True))
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Sequence
 
 from contract import reasons
 
@@ -77,10 +76,10 @@ class DeleteRecord:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SetEvictable:
-    """Let a pod be evicted, provided that it is still as it was seen, or protect it again."""
+    """Let a pod be evicted, provided that it is still the one that was seen, or protect it again."""
 
     node: str
-    resource_version: str
+    uid: str
     evictable: bool
 
 
@@ -95,14 +94,14 @@ class Purpose(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Delete a pod, provided that it is still as it was seen; its StatefulSet makes a new one.
+    """Delete a pod, provided that it is still the one that was seen; its StatefulSet makes a new one.
 
     `cordon` is the machine that gets a cordon and a taint before, empty if none does. `forget`: Slurm's record of the
     node goes as well, so that the new slurmd registers with its own size.
     """
 
     pod: str
-    resource_version: str
+    uid: str
     purpose: Purpose
     why: str
     cordon: str = ""
@@ -110,12 +109,6 @@ class DeletePod:
 
 
 Move = SetReplicas | TakeOver | Drain | KeepOut | Undrain | Comment | TakeJobs | DeleteRecord | SetEvictable | DeletePod
-
-
-def without_conflicts(moves: Sequence[Move]) -> list[Move]:
-    """Leave out labels of pods that are deleted as well: the later of two changes of what was seen would be refused."""
-    deleted = {move.pod for move in moves if isinstance(move, DeletePod)}
-    return [move for move in moves if not (isinstance(move, SetEvictable) and move.node in deleted)]
 
 
 def kind(move: Move) -> str:

@@ -177,7 +177,7 @@ def _move(scale: Scale, node: SlurmNode, noted: Restart) -> DeletePod:
     # Who tainted the machine takes that back himself; a cordon of ours would stay.
     cordon = noted.replace and machines.case(scale, node.name)[0] is not machines.Case.TAINTED
     purpose = Purpose.ELSEWHERE if noted.replace else Purpose.ANEW
-    return DeletePod(node.name, pod.resource_version, purpose, node.reason, pod.machine if cordon else "")
+    return DeletePod(node.name, pod.uid, purpose, node.reason, pod.machine if cordon else "")
 
 
 def _is_due(scale: Scale, node: SlurmNode) -> bool:

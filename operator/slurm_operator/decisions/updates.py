@@ -104,7 +104,7 @@ def _restart(scale: Scale, node: SlurmNode | None, name: str, named: Named | Non
     has_use = node is not None and records.has_other_size(scale, node)
     forget = has_use and named is not None and name not in named.by_any
     why = "a new one has the current template"
-    return DeletePod(name, scale.pods[name].resource_version, Purpose.UPDATE, why, forget=forget)
+    return DeletePod(name, scale.pods[name].uid, Purpose.UPDATE, why, forget=forget)
 
 
 def taken(scale: Scale, nodes: Nodes) -> frozenset[str]:
