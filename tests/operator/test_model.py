@@ -472,6 +472,7 @@ class Model(stateful.RuleBasedStateMachine):
             self.drains_of_others_stay()
 
 
+@pytest.mark.timeout(900)  # Plays for about 80 s of a core's time; three workers share two of these, or slower ones.
 @pytest.mark.usefixtures("examples_of_its_own")
 def test_nothing_that_happens_costs_a_job_and_all_converges() -> None:
     settings = hypothesis.settings(

@@ -184,6 +184,7 @@ def records_never_go_for_another_size(patch: pytest.MonkeyPatch) -> None:
         records_never_go_for_another_size,
     ],
 )
+@pytest.mark.timeout(900)  # As the model itself.
 @pytest.mark.usefixtures("examples_of_its_own")
 def test_the_model_finds(spoil: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = hypothesis.settings(
