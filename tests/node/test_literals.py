@@ -5,7 +5,7 @@ from pathlib import Path
 
 from node_health import node, report
 from node_health.checks import space
-from slurm_node import accounts, cgroups, door, drains, image_root, jail_watch, paths, rehearsal
+from slurm_node import accounts, cgroups, cred_state, door, drains, image_root, jail_watch, paths, rehearsal
 
 from components import names
 
@@ -38,6 +38,8 @@ def test_slurm_starts_the_programs_that_the_image_brings() -> None:
     prolog = (REPOSITORY / "health/bin/node-health-prolog").read_text()
     assert f" {paths.PROLOG_REFUSED}\n" in prolog
     assert f" {paths.PLUGIN_REFUSED};" in prolog
+    epilog = (REPOSITORY / "health/bin/node-health-epilog").read_text()
+    assert all(f'"{paths.PROLOGS}/$SLURM_JOB_ID"\n' in script for script in (prolog, epilog))
     for program in (names.HEALTH_PROGRAM, names.HEALTH_PROLOG, names.HEALTH_EPILOG):
         script = (REPOSITORY / "health/bin" / Path(program).name).read_text()
         assert Path(program).parent == Path("/usr/sbin")
@@ -51,6 +53,7 @@ def test_the_native_programs_name_the_same_paths() -> None:
     assert f'#define GUARD_PLUGIN "{paths.PLUGIN}"' in (REPOSITORY / "native/stepd_guard.c").read_text()
     assert f'#define VIEW_SPOOL "{paths.SPOOL}"' in (REPOSITORY / "native/job_mounts.h").read_text()
     assert f'#define JOB_FOLDER "{paths.JOBS}"' in (REPOSITORY / "native/job.h").read_text()
+    assert f"#define JOB_LIVES {cred_state.JOB_LIVES}\n" in (REPOSITORY / "native/job.h").read_text()
     assert f"#define PROBE_JOB {jail_watch.PROBE_JOB}\n" in (REPOSITORY / "native/jail_probe.c").read_text()
     assert f'#define JOB_BROKEN "{paths.JAIL_BROKEN}"' in (REPOSITORY / "native/job.h").read_text()
     assert f'#define JOB_REFUSED "{paths.PROLOG_REFUSED}"' in (REPOSITORY / "native/job.h").read_text()
