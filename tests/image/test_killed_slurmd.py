@@ -1,4 +1,4 @@
-"""slurmd is killed under a job: the next one knows it, starts its further steps, and the node takes the next job."""
+"""slurmd is killed under a job: its further steps start, or it is queued again; the node takes the next job at once."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,8 @@ SCRIPT = "touch begun; until [ -e go-on ]; do sleep 0.2; done; srun -n1 echo a s
 
 @pytest.fixture(scope="module")
 def cluster(new_cluster: NewCluster) -> Iterator[SmallCluster]:
-    with new_cluster() as started:
+    # So soon slurmctld misses a job that never began.
+    with new_cluster(slurm={"options": {"BatchStartTimeout": "1"}}) as started:
         yield started
 
 
@@ -26,14 +27,55 @@ def test_a_job_starts_further_steps_after_its_slurmd_was_killed(cluster: SmallCl
     from_outside = cluster.jail(f"srun --jobid={job} --overlap -n1 echo a step from outside", user=ALICE)
     assert from_outside.stdout == "a step from outside\n", from_outside
     cluster.jail("touch go-on", user=ALICE)
-    cluster.wait("its end", lambda: state(cluster, job) != "RUNNING", 60)
+    await_end(cluster, job)
     assert (state(cluster, job), restarts(cluster, job)) == ("COMPLETED", "0"), shown(cluster, job)
     assert cluster.jail("cat out", user=ALICE).stdout == "a step of the script\n"
 
-    assert cluster.jail(f"sinfo -h -n {WORKER} -o '%T %E'").stdout == "idle none\n"
+    await_idle_node(cluster)
     following = cluster.jail("timeout 10 srun -n1 echo at once", user=ALICE)
     assert following.stdout == "at once\n", following
     cluster.wait("nothing of the jobs is kept", lambda: not cluster.pod("ls /run/slurm-node/prologs").stdout, 30)
+
+
+SLOW = """
+set -e
+cp /usr/sbin/node-health-prolog /run/prolog
+echo '#!/bin/sh
+echo began >> /run/slurm-node/began
+until [ -e /run/slurm-node/go-on ]; do sleep 0.1; done
+exec /run/prolog' > /run/slow-prolog
+chmod 755 /run/prolog /run/slow-prolog
+mount --bind /run/slow-prolog /usr/sbin/node-health-prolog
+"""
+"""A prolog that lasts until it is told."""
+
+
+def test_a_batch_job_whose_prolog_was_cut_short_is_queued_again_and_runs_it_anew(cluster: SmallCluster) -> None:
+    cluster.pod(SLOW).check_returncode()
+    job = cluster.jail("sbatch --parsable -o out --wrap 'srun -n1 echo ran'", user=ALICE).stdout.strip()
+    cluster.wait("its prolog runs", lambda: cluster.pod("test -e /run/slurm-node/began").returncode == 0, 30)
+    kill_slurmd(cluster)
+    cluster.wait("it is queued again", lambda: restarts(cluster, job) == "1", 60)
+
+    cluster.pod("touch /run/slurm-node/go-on").check_returncode()
+    # Slurm itself lets a requeued job wait for two minutes.
+    cluster.pod(f"/opt/slurm/bin/scontrol update jobid={job} starttime=now").check_returncode()
+    await_end(cluster, job)
+    assert state(cluster, job) == "COMPLETED", shown(cluster, job)
+    assert cluster.jail("cat out", user=ALICE).stdout == "ran\n"
+    assert cluster.pod("cat /run/slurm-node/began").stdout == "began\n" * 2
+    await_idle_node(cluster)
+
+
+def await_end(cluster: SmallCluster, job: str) -> None:
+    """Waits until a job has ended for good."""
+    cluster.wait("its end", lambda: state(cluster, job) not in ("PENDING", "RUNNING", "COMPLETING"), 60)
+
+
+def await_idle_node(cluster: SmallCluster) -> None:
+    """Waits for what Slurm needs to free a node; a drain would last."""
+    look = f"sinfo -h -n {WORKER} -o '%T %E'"
+    cluster.wait("the node is free", lambda: cluster.jail(look).stdout == "idle none\n", 10)
 
 
 def kill_slurmd(cluster: SmallCluster) -> None:

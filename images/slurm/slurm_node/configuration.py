@@ -40,7 +40,7 @@ APART = (
     ' && exec "$@"',
 )
 
-ASK = ("/opt/slurm/sbin/slurmd", "-G", "-N", "none")
+ASK = (str(paths.SLURMD), "-G", "-N", "none")
 
 
 class Fetch:
