@@ -33,6 +33,22 @@ def test_the_prolog_refuses_a_job_while_a_check_or_the_jail_fails_and_says_why(t
         assert (tmp_path / "prolog-refused").read_text() == f"{why}\n"
 
 
+def test_the_prolog_notes_that_it_ran_until_the_epilog(tmp_path: Path) -> None:
+    """slurm_node/cred_state.py reads it."""
+    notes = tmp_path / "prologs"
+    notes.mkdir()
+    job = {**os.environ, "SLURM_JOB_ID": "7", "SLURM_JOB_SLUID": "s0000000000001"}
+    (tmp_path / "unfit").write_text("/tmp is full\n")
+    subprocess.run([script("node-health-prolog", tmp_path)], env=job, stderr=subprocess.DEVNULL, check=False)
+    assert not list(notes.iterdir()), "a job that was refused had no prolog"
+    (tmp_path / "unfit").unlink()
+    subprocess.run([script("node-health-prolog", tmp_path)], env=job, check=True)
+    assert (notes / "7").read_text() == "s0000000000001\n"
+    (tmp_path / "node-health").symlink_to("/bin/true")
+    subprocess.run([script("node-health-epilog", tmp_path)], env=job, check=True)
+    assert not list(notes.iterdir())
+
+
 def test_the_check_after_a_job_outlives_the_epilog_whose_process_group_slurm_kills(tmp_path: Path) -> None:
     done = tmp_path / "done"
     check = tmp_path / "node-health"

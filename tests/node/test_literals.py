@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from node_health import node
-from slurm_node import cgroups, configuration, door, image_root, jail_watch, paths
+from slurm_node import cgroups, configuration, cred_state, door, image_root, jail_watch, paths
 
 from contract import names
 from contract import paths as shared
@@ -21,6 +21,8 @@ def test_slurm_starts_the_programs_that_the_image_brings() -> None:
     prolog = (REPOSITORY / "health/bin/node-health-prolog").read_text()
     assert f" {paths.PROLOG_REFUSED}\n" in prolog
     assert f" {paths.PLUGIN_REFUSED};" in prolog
+    epilog = (REPOSITORY / "health/bin/node-health-epilog").read_text()
+    assert all(f'"{paths.PROLOGS}/$SLURM_JOB_ID"\n' in script for script in (prolog, epilog))
     for program in (shared.HEALTH_PROGRAM, shared.HEALTH_PROLOG, shared.HEALTH_EPILOG):
         script = (REPOSITORY / "health/bin" / Path(program).name).read_text()
         assert Path(program).parent == Path("/usr/sbin")
@@ -46,6 +48,7 @@ def test_slurm_starts_the_programs_that_the_image_brings() -> None:
         ("job.h", "JOB_INIT", paths.JAIL_PROBE.parent / "job_init"),
         ("job.h", "JOB_INIT_GROUP", cgroups.CGROUPS / cgroups.PROCESSES_FOLDER / "cgroup.procs"),
         ("job.h", "JOB_BROKEN", paths.JAIL_BROKEN),
+        ("job.h", "JOB_LIVES", cred_state.JOB_LIVES),
         ("job.h", "JOB_REFUSED", paths.PROLOG_REFUSED),
         ("late_program.h", "LATE_RUNNER", paths.JAIL_PROBE.parent / "late_runner"),
         ("user_limits.h", "USER_LIMITS", paths.LOGIN_LIMITS),

@@ -85,7 +85,7 @@ def test_a_requeued_job_leaves_nothing_of_its_first_run(cluster: V2Cluster) -> N
 
 def test_a_job_ends_well_under_a_slurmd_that_was_killed(cluster: V2Cluster) -> None:
     with cluster.life_of_a_job():
-        job = submit(cluster, script="until [ -e go-on ]; do sleep 0.2; done; rm go-on; echo ran on")
+        job = submit(cluster, script="until [ -e go-on ]; do sleep 0.2; done; rm go-on; srun -n1 echo ran on")
         before = cluster.pod("pidof slurmd").stdout
         assert cluster.pod("kill -9 $(pidof slurmd)").returncode == 0
         cluster.wait("another slurmd", lambda: cluster.pod("pidof slurmd").stdout not in ("", before), 60)

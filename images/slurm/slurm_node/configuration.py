@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from slurm_node import configless_cache, paths, settings
+from slurm_node import configless_cache, cred_state, paths, settings
 from slurm_node.log import say
 
 ATTEMPT_SECONDS = 5.0
@@ -40,7 +40,7 @@ APART = (
     ' && exec "$@"',
 )
 
-ASK = (f"{paths.PREFIX}/sbin/slurmd", "-G", "-N", "none")
+ASK = (str(paths.SLURMD), "-G", "-N", "none")
 
 
 class Fetch:
@@ -180,6 +180,8 @@ def wait(tell: Callable[[str], object] = lambda _: None) -> Mapping[str, str]:
 
 
 def main() -> int:
-    """Fetches before a slurmd starts."""
+    """Fetches before a slurmd starts, and puts right what one that was killed left unsaid."""
     wait()
+    # Last: a job may end while slurmctld is waited for.
+    cred_state.restore()
     return 0

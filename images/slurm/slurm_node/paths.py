@@ -34,6 +34,7 @@ FETCHED = SLURM_RUN / "conf"
 """The configuration that the node has fetched, a folder of root's; Slurm's commands look for it here."""
 DOOR = SLURM_RUN / "door"
 """What jobs and logins see in the place of SLURM_RUN."""
+SLURMD = PREFIX / "sbin/slurmd"
 SLURMD_START = Path("/usr/libexec/slurm-node/slurmd")
 """Fetches the configuration and becomes slurmd (native/slurmd_start.c)."""
 CONTROLLER_RUN = Path(shared.CONTROLLER_RUN)
@@ -51,6 +52,8 @@ PLUGIN_REFUSED = OWN_RUN / "plugin-refused"
 """Why Slurm would not load the jail plugin; there only while it would not."""
 JOBS = OWN_RUN / "jobs"
 """A file for each job that has namespaces here, named by its number."""
+PROLOGS = OWN_RUN / "prologs"
+"""A file for each job whose prolog ran here, named by its number, with its SLUID."""
 JAIL_WORKED = Path(shared.JAIL_WORKED)
 PROLOG_REFUSED = OWN_RUN / "prolog-refused"
 """Why the prolog, or the plugin, refused a job; the entry takes it, to know Slurm's drain for it (drains.py)."""

@@ -36,6 +36,7 @@ from slurm_node.drains import OwnDrain
 from slurm_node.health_watch import HealthWatch
 from slurm_node.jail_watch import JailWatch
 from slurm_node.job_notify import JobNotifier
+from slurm_node.late_registration import LateRegistration
 from slurm_node.log import NodeError, say
 from slurm_node.node_extra import NodeExtra
 from slurm_node.slurmd_port import HeldPort
@@ -95,10 +96,12 @@ def main() -> int:
         daemons.append(Daemon("driver", [sys.executable, "-m", "slurm_node", "driver"]))
     tree_watch = TreeWatch(mounts)
     use = old_roots.Use(jail.revision, socket.gethostname())
+    late = LateRegistration()
 
     def look() -> None:
         tree_watch.tick(time.monotonic(), doubted=watch.sentence is not None)
         use.tick(time.monotonic())
+        late.tick(time.monotonic(), slurmd)
         # Before slurmd has its configuration, there is no slurmctld to tell.
         if slurmd.process is not None and configless_cache.read() is not None:
             watch.tick(time.monotonic())

@@ -1,0 +1,99 @@
+"""After slurmd was killed, it registers once more when slurmctld would miss a job that never began."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from slurm_node.late_registration import LateRegistration, missed_after
+from slurm_node.supervise import Daemon
+
+HEAR = "import signal, sys, time\nsignal.signal(signal.SIGHUP, lambda *_: open(sys.argv[1], 'a').write('heard\\n'))\n"
+HEAR += "open(sys.argv[2], 'w').close()\nwhile True: time.sleep(1)"
+
+
+class Node:
+    """A daemon that stands for slurmd, and what it heard."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ready, self.heard = folder / "ready", folder / "heard"
+        self.heard.touch()
+        self.slurmd = Daemon("slurmd", [sys.executable, "-c", HEAR, str(self.heard), str(self.ready)])
+        program = Path(sys.executable).resolve()
+        (folder / "slurm.conf").write_text("BatchStartTimeout=3\n")
+        self.late = LateRegistration(program, folder)
+        self.begin(0.0)
+
+    def begin(self, now: float) -> None:
+        """Starts it anew, as a tick at that time would, and waits until it hears."""
+        if self.slurmd.process:
+            self.slurmd.process.kill()
+            self.slurmd.process.wait()
+        self.ready.unlink(missing_ok=True)
+        self.slurmd.process, self.slurmd.not_before = None, 0.0
+        self.slurmd.tick(now)
+        until(self.ready.exists)
+        self.late.tick(now, self.slurmd)
+
+    def lines(self) -> int:
+        return len(self.heard.read_text().splitlines())
+
+
+def until(condition: object) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    made = Node(tmp_path)
+    yield made
+    made.slurmd.stop(0)
+
+
+def test_a_slurmd_after_one_that_was_killed_registers_once_more(node: Node) -> None:
+    node.begin(100.0)
+    node.late.tick(114.9, node.slurmd)
+    assert node.lines() == 0
+    node.late.tick(115.0, node.slurmd)
+    until(lambda: node.lines() == 1)
+    node.begin(200.0)
+    node.late.tick(1000.0, node.slurmd)
+    until(lambda: node.lines() == 2)
+    node.late.tick(2000.0, node.slurmd)
+    assert node.lines() == 2
+
+
+def test_the_first_slurmd_of_a_container_has_registered_already(node: Node) -> None:
+    node.late.tick(1000.0, node.slurmd)
+    node.begin(2000.0)
+    assert node.lines() == 0
+
+
+def test_what_still_fetches_its_configuration_is_let_alone(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    # The same process, which runs another program yet.
+    other = LateRegistration(Path(shutil.which("true") or ""), tmp_path)
+    node.begin(100.0)
+    other.tick(1000.0, node.slurmd)
+    node.slurmd.stop(0)
+    assert node.lines() == 0
+
+
+@pytest.mark.parametrize(
+    ("slurm_conf", "seconds"),
+    [
+        ("", 22),
+        ("BatchStartTimeout=60\n", 72),
+        ("messagetimeout = 5  # as it was\n", 17),
+        ("BatchStartTimeout=1\nMessageTimeout=100\n", 13),
+    ],
+)
+def test_slurmctld_misses_a_job_after_what_the_configuration_says(slurm_conf: str, seconds: int) -> None:
+    assert missed_after(slurm_conf) == seconds
