@@ -27,7 +27,7 @@ from contract.pod_variables import DirectoryKey
 
 
 def _variable(directory: DirectoryConfig) -> dict[str, Any]:
-    bind = {} if directory.bind_dn is None else {DirectoryKey.BIND: directory.bind_dn}
+    bind: dict[str, Any] = {} if directory.bind_dn is None else {DirectoryKey.BIND: directory.bind_dn}
     return {
         DirectoryKey.URI: directory.uri,
         DirectoryKey.BASE: directory.base,

@@ -64,7 +64,7 @@ def _roots(config: Config) -> Manifest:
 
 def _login_variable(config: Config) -> dict[str, Any]:
     limits = config.login.limits
-    cpu = {} if limits.cpu_per_user is None else {LoginKey.CPU_MILLIS: cpu_millis(limits.cpu_per_user)}
+    cpu: dict[str, Any] = {} if limits.cpu_per_user is None else {LoginKey.CPU_MILLIS: cpu_millis(limits.cpu_per_user)}
     return {
         LoginKey.MEMORY_MIB: config.login.user_memory_mib,
         LoginKey.PROCESSES: limits.processes_per_user,

@@ -45,8 +45,8 @@ def in_pod(config: Config, component: str, submounts: Sequence[Submount]) -> Sub
         sub_path = {"subPath": submount.claim.sub_path} if submount.claim and submount.claim.sub_path else {}
         place = f"{paths.SUBMOUNTS}/{number}"
         mounts.append({"name": volume, "mountPath": place, **sub_path, **read_only})
-        everybodys = {SubmountKey.EVERYBODYS: True} if submount.local or submount.empty_dir else {}
-        shown = {SubmountKey.READ_ONLY: True} if read_only else {}
+        everybodys: dict[str, Any] = {SubmountKey.EVERYBODYS: True} if submount.local or submount.empty_dir else {}
+        shown: dict[str, Any] = {SubmountKey.READ_ONLY: True} if read_only else {}
         variable.append({SubmountKey.PATH: submount.path, SubmountKey.SOURCE: place, **everybodys, **shown})
     return Submounts([{"name": name, **source} for name, source in volumes.items()], mounts, variable)
 
