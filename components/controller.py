@@ -21,6 +21,7 @@ from components.slurm_pod import (
     slurm_pod_spec,
 )
 from contract import names, paths, pod_variables
+from contract.pod_variables import AccountingKey
 
 _GRACE_SECONDS = 120
 """slurmctld writes its state when it ends; killed, it forgets what happened last."""
@@ -32,7 +33,7 @@ def keys_secret(config: Config) -> str:
 
 
 def _accounting(config: Config) -> dict[str, Any]:
-    return {"host": names.ACCOUNTING, "port": names.SLURMDBD_PORT}
+    return {AccountingKey.HOST: names.ACCOUNTING, AccountingKey.PORT: names.SLURMDBD_PORT}
 
 
 def _state_claim(config: Config) -> Manifest:

@@ -23,17 +23,18 @@ from components.slurm_pod import (
     slurm_pod_spec,
 )
 from contract import names, paths, pod_variables
+from contract.pod_variables import DirectoryKey
 
 
 def _variable(directory: DirectoryConfig) -> dict[str, Any]:
-    bind = {} if directory.bind_dn is None else {"bind": directory.bind_dn}
+    bind: dict[str, Any] = {} if directory.bind_dn is None else {DirectoryKey.BIND: directory.bind_dn}
     return {
-        "uri": directory.uri,
-        "base": directory.base,
-        "userFilter": directory.user_filter,
-        "groupFilter": directory.group_filter,
-        "ownAuthority": directory.ca_secret is not None,
-        "seconds": duration_seconds(directory.interval),
+        DirectoryKey.URI: directory.uri,
+        DirectoryKey.BASE: directory.base,
+        DirectoryKey.USER_FILTER: directory.user_filter,
+        DirectoryKey.GROUP_FILTER: directory.group_filter,
+        DirectoryKey.OWN_AUTHORITY: directory.ca_secret is not None,
+        DirectoryKey.SECONDS: duration_seconds(directory.interval),
         **bind,
     }
 

@@ -12,6 +12,7 @@ from components.config.values import duration_seconds, image_revision
 from components.manifest import Manifest, declared
 from components.slurm_pod import environment, jail_variable, jail_volume, pod_template, slurm_container, slurm_pod_spec
 from contract import names, paths, pod_variables
+from contract.pod_variables import JailKey
 
 _PAUSE = f"{paths.TOOLS}/pause"
 _TOOLS_MOUNT = {"name": "tools", "mountPath": paths.TOOLS}
@@ -28,7 +29,7 @@ def users_variable(config: Config) -> list[dict[str, Any]]:
 
 def _jail_variable(config: Config, image: str) -> dict[str, Any]:
     """What a root is made of; the size of /tmp is each node's own, and no reason to run the Job again."""
-    return {key: value for key, value in jail_variable(config, image=image).items() if key != "tmpMib"}
+    return {key: value for key, value in jail_variable(config, image=image).items() if key != JailKey.TMP_MIB}
 
 
 def _tools(config: Config) -> dict[str, Any]:

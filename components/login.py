@@ -28,6 +28,7 @@ from components.slurm_pod import (
 )
 from components.submounts import in_pod
 from contract import names, paths, pod_variables
+from contract.pod_variables import JailKey, LoginKey, NodeKey
 
 _GRACE_SECONDS = 30
 """For the daemons, after the sessions."""
@@ -63,12 +64,12 @@ def _roots(config: Config) -> Manifest:
 
 def _login_variable(config: Config) -> dict[str, Any]:
     limits = config.login.limits
-    cpu = {} if limits.cpu_per_user is None else {"cpuMillis": cpu_millis(limits.cpu_per_user)}
+    cpu: dict[str, Any] = {} if limits.cpu_per_user is None else {LoginKey.CPU_MILLIS: cpu_millis(limits.cpu_per_user)}
     return {
-        "memoryMib": config.login.user_memory_mib,
-        "processes": limits.processes_per_user,
-        "passwords": config.login.passwords,
-        **({"directory": True} if config.directory.is_on else {}),
+        LoginKey.MEMORY_MIB: config.login.user_memory_mib,
+        LoginKey.PROCESSES: limits.processes_per_user,
+        LoginKey.PASSWORDS: config.login.passwords,
+        **({LoginKey.DIRECTORY: True} if config.directory.is_on else {}),
         **cpu,
     }
 
@@ -82,10 +83,10 @@ def _stateful_set(config: Config) -> Manifest:
         env=environment(
             {
                 pod_variables.NODE: {
-                    "controller": f"{names.CONTROLLER}:{names.SLURMCTLD_PORT}",
-                    "graceSeconds": duration_seconds(config.login.grace),
+                    NodeKey.CONTROLLER: f"{names.CONTROLLER}:{names.SLURMCTLD_PORT}",
+                    NodeKey.GRACE_SECONDS: duration_seconds(config.login.grace),
                 },
-                pod_variables.JAIL: {**jail_variable(config, submounts), "keepRoots": config.jail.keep_roots},
+                pod_variables.JAIL: {**jail_variable(config, submounts), JailKey.KEEP_ROOTS: config.jail.keep_roots},
                 pod_variables.LOGIN: _login_variable(config),
             }
         ),

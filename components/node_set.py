@@ -28,6 +28,7 @@ from components.slurm_pod import (
 )
 from components.submounts import Submounts, in_pod
 from contract import names, paths, pod_variables
+from contract.pod_variables import JailKey, NodeKey
 
 _GRACE_SECONDS = 60
 """What slurmd gets to end after the last job step."""
@@ -39,19 +40,19 @@ DRIVER_CAPABILITIES: Final = "compute,utility"
 def node_variable(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
     """What SLURM_NODE says: the node as slurmd registers it."""
     return {
-        "controller": f"{names.CONTROLLER}:{names.SLURMCTLD_PORT}",
-        "nodeSet": node_set.name,
-        "cpus": node_set.resources.cpu,
-        "memoryMib": node_set.job_memory_mib,
-        "processes": node_set.resources.processes,
-        "gres": node_set.gres,
-        "weight": node_set.base_weight,
-        "weightBucket": node_set.weight_bucket,
-        "leastFreePercent": config.health.least_free_percent,
-        "graceSeconds": duration_seconds(node_set.grace),
-        **({"sharesCpus": True} if node_set.resources.shares_cpus else {}),
-        **({"nccl": node_set.network.nccl_variables} if node_set.network.nccl_variables else {}),
-        **({"pinsMemory": True} if node_set.network.rdma else {}),
+        NodeKey.CONTROLLER: f"{names.CONTROLLER}:{names.SLURMCTLD_PORT}",
+        NodeKey.NODE_SET: node_set.name,
+        NodeKey.CPUS: node_set.resources.cpu,
+        NodeKey.MEMORY_MIB: node_set.job_memory_mib,
+        NodeKey.PROCESSES: node_set.resources.processes,
+        NodeKey.GRES: node_set.gres,
+        NodeKey.WEIGHT: node_set.base_weight,
+        NodeKey.WEIGHT_BUCKET: node_set.weight_bucket,
+        NodeKey.LEAST_FREE_PERCENT: config.health.least_free_percent,
+        NodeKey.GRACE_SECONDS: duration_seconds(node_set.grace),
+        **({NodeKey.SHARES_CPUS: True} if node_set.resources.shares_cpus else {}),
+        **({NodeKey.NCCL: node_set.network.nccl_variables} if node_set.network.nccl_variables else {}),
+        **({NodeKey.PINS_MEMORY: True} if node_set.network.rdma else {}),
     }
 
 
@@ -64,7 +65,7 @@ def jail_of_node(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
     """What SLURM_JAIL says on the nodes of a set."""
     shared = node_set.resources.shared_memory
     variable = jail_variable(config, submounts_of_node(config, node_set), node_set.jail_image)
-    return {**variable, **({"shmMib": memory_mib(shared)} if shared else {})}
+    return {**variable, **({JailKey.SHM_MIB: memory_mib(shared)} if shared else {})}
 
 
 def _capabilities(node_set: NodeSetConfig) -> dict[str, str]:

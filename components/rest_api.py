@@ -19,6 +19,7 @@ from components.slurm_pod import (
     slurm_pod_spec,
 )
 from contract import names, paths, pod_variables
+from contract.pod_variables import RestKey
 
 _PROXY: Final = PodResources(cpu="10m", memory="128Mi")
 """haproxy's worker held 24 MiB; there are two for a while when the certificate changes, and their master."""
@@ -64,7 +65,7 @@ _SOCKET_MOUNT: Final = {"name": "socket", "mountPath": paths.REST_RUN}
 
 def _container(config: Config) -> dict[str, Any]:
     # Behind the proxy it listens on a socket that only this pod has, so that nobody speaks to it in clear.
-    hidden = {"env": environment({pod_variables.REST: {"socket": True}}), "readinessProbe": ready_probe("rest")}
+    hidden = {"env": environment({pod_variables.REST: {RestKey.SOCKET: True}}), "readinessProbe": ready_probe("rest")}
     return slurm_container(
         config,
         "rest",

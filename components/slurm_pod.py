@@ -10,6 +10,7 @@ from components.config.values import image_revision
 from components.manifest import SKIP_AWAIT, Manifest, declared, labels, selector
 from components.submounts import Submounts
 from contract import names
+from contract.pod_variables import JailKey
 
 ENTRY: Final = ("/usr/bin/python3", "-m", "slurm_node")
 """The image's entry without its init; probes call it by themselves."""
@@ -75,10 +76,10 @@ def run_volume() -> dict[str, Any]:
 def jail_variable(config: Config, submounts: Submounts | None = None, image: str | None = None) -> dict[str, Any]:
     """What SLURM_JAIL says: the root in use, of `jail.image` or of another image, and what stands over it."""
     return {
-        "revision": image_revision(image or config.jail.image),
-        "persistent": config.jail.persistent,
-        "tmpMib": config.jail.tmp_mib,
-        **({"submounts": submounts.variable} if submounts and submounts.variable else {}),
+        JailKey.REVISION: image_revision(image or config.jail.image),
+        JailKey.PERSISTENT: config.jail.persistent,
+        JailKey.TMP_MIB: config.jail.tmp_mib,
+        **({JailKey.SUBMOUNTS: submounts.variable} if submounts and submounts.variable else {}),
     }
 
 

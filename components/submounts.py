@@ -9,6 +9,7 @@ from components.config.submounts import LocalVolume, Submount
 from components.config.values import memory_mib
 from components.manifest import labels
 from contract import paths
+from contract.pod_variables import SubmountKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ def in_pod(config: Config, component: str, submounts: Sequence[Submount]) -> Sub
     variable: list[dict[str, Any]] = []
     for number, submount in enumerate(submounts):
         if submount.memory is not None:
-            variable.append({"path": submount.path, "memoryMib": memory_mib(submount.memory)})
+            variable.append({SubmountKey.PATH: submount.path, SubmountKey.MEMORY_MIB: memory_mib(submount.memory)})
             continue
         source = _source(config, component, submount)
         # A claim that two submounts show is one volume: kubelet waits for ever for a second one of the same claim.
@@ -44,8 +45,9 @@ def in_pod(config: Config, component: str, submounts: Sequence[Submount]) -> Sub
         sub_path = {"subPath": submount.claim.sub_path} if submount.claim and submount.claim.sub_path else {}
         place = f"{paths.SUBMOUNTS}/{number}"
         mounts.append({"name": volume, "mountPath": place, **sub_path, **read_only})
-        everybodys = {"everybodys": True} if submount.local or submount.empty_dir else {}
-        variable.append({"path": submount.path, "source": place, **everybodys, **read_only})
+        everybodys: dict[str, Any] = {SubmountKey.EVERYBODYS: True} if submount.local or submount.empty_dir else {}
+        shown: dict[str, Any] = {SubmountKey.READ_ONLY: True} if read_only else {}
+        variable.append({SubmountKey.PATH: submount.path, SubmountKey.SOURCE: place, **everybodys, **shown})
     return Submounts([{"name": name, **source} for name, source in volumes.items()], mounts, variable)
 
 

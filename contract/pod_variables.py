@@ -1,5 +1,6 @@
 """Environment variables by which the program tells a pod what it is."""
 
+from enum import StrEnum
 from typing import Final
 
 # JSON, for the slurm image's entry.
@@ -20,3 +21,77 @@ DATABASE_USER: Final = "DATABASE_USER"
 OPERATOR_IMAGE: Final = "OPERATOR_IMAGE"
 POD_NAMESPACE: Final = "POD_NAMESPACE"
 POD_NAME: Final = "POD_NAME"
+
+
+class NodeKey(StrEnum):
+    """Keys of SLURM_NODE."""
+
+    CONTROLLER = "controller"
+    NODE_SET = "nodeSet"
+    CPUS = "cpus"
+    MEMORY_MIB = "memoryMib"
+    PROCESSES = "processes"
+    GRES = "gres"
+    WEIGHT = "weight"
+    WEIGHT_BUCKET = "weightBucket"
+    LEAST_FREE_PERCENT = "leastFreePercent"
+    GRACE_SECONDS = "graceSeconds"
+    SHARES_CPUS = "sharesCpus"
+    NCCL = "nccl"
+    PINS_MEMORY = "pinsMemory"
+
+
+class JailKey(StrEnum):
+    """Keys of SLURM_JAIL."""
+
+    REVISION = "revision"
+    PERSISTENT = "persistent"
+    SUBMOUNTS = "submounts"
+    TMP_MIB = "tmpMib"
+    SHM_MIB = "shmMib"
+    KEEP_ROOTS = "keepRoots"
+
+
+class SubmountKey(StrEnum):
+    """Keys of SLURM_JAIL's submounts."""
+
+    PATH = "path"
+    SOURCE = "source"
+    MEMORY_MIB = "memoryMib"
+    EVERYBODYS = "everybodys"
+    READ_ONLY = "readOnly"
+
+
+class LoginKey(StrEnum):
+    """Keys of SLURM_LOGIN."""
+
+    MEMORY_MIB = "memoryMib"
+    PROCESSES = "processes"
+    CPU_MILLIS = "cpuMillis"
+    PASSWORDS = "passwords"
+    DIRECTORY = "directory"
+
+
+class DirectoryKey(StrEnum):
+    """Keys of SLURM_DIRECTORY."""
+
+    URI = "uri"
+    BASE = "base"
+    USER_FILTER = "userFilter"
+    GROUP_FILTER = "groupFilter"
+    BIND = "bind"
+    OWN_AUTHORITY = "ownAuthority"
+    SECONDS = "seconds"
+
+
+class RestKey(StrEnum):
+    """Keys of SLURM_REST."""
+
+    SOCKET = "socket"
+
+
+class AccountingKey(StrEnum):
+    """Keys of SLURM_ACCOUNTING."""
+
+    HOST = "host"
+    PORT = "port"

@@ -44,7 +44,7 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
     settings.posting.enabled = False
     settings.watching.server_timeout = 300
     settings.watching.connect_timeout = 10
-    identity = f"{os.environ.get('POD_NAME', socket.gethostname())}-{uuid.uuid4().hex[:8]}"
+    identity = f"{os.environ.get(pod_variables.POD_NAME, socket.gethostname())}-{uuid.uuid4().hex[:8]}"
     memo.api = KubernetesApi(access.find, os.environ[pod_variables.POD_NAMESPACE])
     memo.lease = Lease(memo.api, identity)
     metrics.LEADER.set_function(memo.lease.held)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from contract import names, pod_variables
+from contract.pod_variables import NodeKey
 from contract.policies import ReactionPolicy
 from slurm_operator.decisions import accounting, ownership
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
@@ -145,7 +146,7 @@ def _facts(pod_spec: Object) -> Facts | None:
     said = next((each.get("value", "") for each in variables if each["name"] == pod_variables.NODE), "")
     with contextlib.suppress(ValueError, KeyError, TypeError):
         node = json.loads(said)
-        return Facts(int(node["cpus"]), int(node["memoryMib"]), node.get("gres") or "")
+        return Facts(int(node[NodeKey.CPUS]), int(node[NodeKey.MEMORY_MIB]), node.get(NodeKey.GRES) or "")
     return None
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from contract import pod_variables, policies, reasons
+from contract.pod_variables import AccountingKey, DirectoryKey, JailKey, LoginKey, NodeKey, RestKey, SubmountKey
 from slurm_node.log import NodeError
 
 HIGHEST_WEIGHT_BUCKET = 15
@@ -167,43 +168,43 @@ def read_node(environment: Mapping[str, str] = os.environ) -> Node:
     """Reads SLURM_NODE."""
     value = _object(environment, pod_variables.NODE)
     return Node(
-        controller=str(value["controller"]),
-        node_set=str(value.get("nodeSet", "")),
-        cpus=int(value.get("cpus", 0)),
-        memory_mib=int(value.get("memoryMib", 0)),
-        processes=value.get("processes"),
-        gres=value.get("gres"),
-        weight=int(value.get("weight", 1)),
-        weight_bucket=int(value.get("weightBucket", 1)),
-        nccl=tuple(sorted((str(name), str(text)) for name, text in value.get("nccl", {}).items())),
-        pins_memory=bool(value.get("pinsMemory", False)),
-        shares_cpus=bool(value.get("sharesCpus", False)),
-        least_free_percent=int(value.get("leastFreePercent", policies.LEAST_FREE_PERCENT)),
-        grace_seconds=int(value.get("graceSeconds", 0)),
+        controller=str(value[NodeKey.CONTROLLER]),
+        node_set=str(value.get(NodeKey.NODE_SET, "")),
+        cpus=int(value.get(NodeKey.CPUS, 0)),
+        memory_mib=int(value.get(NodeKey.MEMORY_MIB, 0)),
+        processes=value.get(NodeKey.PROCESSES),
+        gres=value.get(NodeKey.GRES),
+        weight=int(value.get(NodeKey.WEIGHT, 1)),
+        weight_bucket=int(value.get(NodeKey.WEIGHT_BUCKET, 1)),
+        nccl=tuple(sorted((str(name), str(text)) for name, text in value.get(NodeKey.NCCL, {}).items())),
+        pins_memory=bool(value.get(NodeKey.PINS_MEMORY, False)),
+        shares_cpus=bool(value.get(NodeKey.SHARES_CPUS, False)),
+        least_free_percent=int(value.get(NodeKey.LEAST_FREE_PERCENT, policies.LEAST_FREE_PERCENT)),
+        grace_seconds=int(value.get(NodeKey.GRACE_SECONDS, 0)),
     )
 
 
 def read_jail(environment: Mapping[str, str] = os.environ) -> Jail:
     """Reads SLURM_JAIL."""
     value = _object(environment, pod_variables.JAIL)
-    persistent = tuple(_plain_path("persistent", path) for path in value.get("persistent", ()))
-    submounts = tuple(_submount(each) for each in value.get("submounts", ()))
-    tmp_mib = int(value.get("tmpMib", policies.TMP_MIB))
-    shm_mib = int(value.get("shmMib", tmp_mib))
-    keep_roots = int(value.get("keepRoots", policies.KEEP_ROOTS))
-    return Jail(str(value["revision"]), persistent, submounts, tmp_mib, shm_mib, keep_roots)
+    persistent = tuple(_plain_path(JailKey.PERSISTENT, path) for path in value.get(JailKey.PERSISTENT, ()))
+    submounts = tuple(_submount(each) for each in value.get(JailKey.SUBMOUNTS, ()))
+    tmp_mib = int(value.get(JailKey.TMP_MIB, policies.TMP_MIB))
+    shm_mib = int(value.get(JailKey.SHM_MIB, tmp_mib))
+    keep_roots = int(value.get(JailKey.KEEP_ROOTS, policies.KEEP_ROOTS))
+    return Jail(str(value[JailKey.REVISION]), persistent, submounts, tmp_mib, shm_mib, keep_roots)
 
 
 def read_login(environment: Mapping[str, str] = os.environ) -> Login:
     """Reads SLURM_LOGIN."""
     value = _object(environment, pod_variables.LOGIN)
-    cpu = value.get("cpuMillis")
+    cpu = value.get(LoginKey.CPU_MILLIS)
     return Login(
-        memory_mib=int(value["memoryMib"]),
-        processes=int(value["processes"]),
+        memory_mib=int(value[LoginKey.MEMORY_MIB]),
+        processes=int(value[LoginKey.PROCESSES]),
         cpu_millis=None if cpu is None else int(cpu),
-        passwords=bool(value.get("passwords", False)),
-        directory=bool(value.get("directory", False)),
+        passwords=bool(value.get(LoginKey.PASSWORDS, False)),
+        directory=bool(value.get(LoginKey.DIRECTORY, False)),
     )
 
 
@@ -211,19 +212,19 @@ def read_directory(environment: Mapping[str, str] = os.environ) -> Directory:
     """Reads SLURM_DIRECTORY."""
     value = _object(environment, pod_variables.DIRECTORY)
     return Directory(
-        uri=str(value["uri"]),
-        base=str(value["base"]),
-        user_filter=str(value["userFilter"]),
-        group_filter=str(value["groupFilter"]),
-        bind=value.get("bind"),
-        own_authority=bool(value.get("ownAuthority", False)),
-        seconds=int(value["seconds"]),
+        uri=str(value[DirectoryKey.URI]),
+        base=str(value[DirectoryKey.BASE]),
+        user_filter=str(value[DirectoryKey.USER_FILTER]),
+        group_filter=str(value[DirectoryKey.GROUP_FILTER]),
+        bind=value.get(DirectoryKey.BIND),
+        own_authority=bool(value.get(DirectoryKey.OWN_AUTHORITY, False)),
+        seconds=int(value[DirectoryKey.SECONDS]),
     )
 
 
 def read_rest(environment: Mapping[str, str] = os.environ) -> Rest:
     """Reads SLURM_REST, which may be missing."""
-    return Rest(bool(json.loads(environment.get(pod_variables.REST) or "{}").get("socket", False)))
+    return Rest(bool(json.loads(environment.get(pod_variables.REST) or "{}").get(RestKey.SOCKET, False)))
 
 
 def read_users(environment: Mapping[str, str] = os.environ) -> tuple[User, ...]:
@@ -239,7 +240,7 @@ def read_accounting(environment: Mapping[str, str] = os.environ) -> Accounting |
     if pod_variables.ACCOUNTING not in environment:
         return None
     value = _object(environment, pod_variables.ACCOUNTING)
-    return Accounting(host=str(value["host"]), port=int(value["port"]))
+    return Accounting(host=str(value[AccountingKey.HOST]), port=int(value[AccountingKey.PORT]))
 
 
 def _object(environment: Mapping[str, str], name: str) -> dict[str, Any]:
@@ -256,11 +257,11 @@ def _object(environment: Mapping[str, str], name: str) -> dict[str, Any]:
 
 def _submount(value: Mapping[str, Any]) -> Submount:
     return Submount(
-        path=_plain_path("submounts", str(value["path"])),
-        source=str(value.get("source", "")),
-        memory_mib=int(value.get("memoryMib", 0)),
-        everybodys=bool(value.get("everybodys", False)),
-        read_only=bool(value.get("readOnly", False)),
+        path=_plain_path(JailKey.SUBMOUNTS, str(value[SubmountKey.PATH])),
+        source=str(value.get(SubmountKey.SOURCE, "")),
+        memory_mib=int(value.get(SubmountKey.MEMORY_MIB, 0)),
+        everybodys=bool(value.get(SubmountKey.EVERYBODYS, False)),
+        read_only=bool(value.get(SubmountKey.READ_ONLY, False)),
     )
 
 
