@@ -67,6 +67,7 @@ class SecondStack:
             shutil.rmtree(backend)
             kept.rename(backend)
             raise
+        shutil.rmtree(kept)
 
     def destroy(self) -> None:
         """`pulumi destroy`."""
