@@ -120,5 +120,11 @@ SLURMREST_UID: Final = 64031
 DATABASE_UID: Final = 64032
 DATABASE_OS_USER: Final = "mariadb"
 OPERATOR_UID: Final = 65532
+FIRST_USER_ID: Final = 1000
+LAST_USER_ID: Final = 59999
+"""Debian's range for users (adduser.conf)."""
+FIRST_DIRECTORY_ID: Final = 65_536
+LAST_DIRECTORY_ID: Final = 2**32 - 2
+"""Ids that no system account has (Debian policy, 9.2.2); directories like to give them to users."""
 USER_NAME: Final = "[a-z_][a-z0-9_-]{0,30}"
 """A user's name in the jail, as a regular expression."""

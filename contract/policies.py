@@ -10,7 +10,7 @@ LEAST_FREE_PERCENT: Final = 2
 TMP_MIB: Final = 1024
 """Size of a node's /tmp; /dev/shm is as large."""
 KEEP_ROOTS: Final = 3
-"""Roots of the jail that nobody uses and that stay."""
+"""Roots of the jail that stay on the volume, those in use among them."""
 DIRECTORY_SECONDS: Final = 300
 """Between two questions to an LDAP directory."""
 

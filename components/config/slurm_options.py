@@ -11,6 +11,7 @@ from importlib import resources
 from typing import Final
 
 from components.config.values import wrong
+from contract.slurm_options import WORKER_START
 
 _LIST_KEYS: Final = (
     "SlurmctldParameters",
@@ -147,14 +148,6 @@ _NOT: Final = {
 }
 NOT: Final = {key.lower(): words for key, words in _NOT.items()}
 """Key in lower case → words of its value that are refused, and why."""
-
-WORKER_START: Final = {
-    # How slurmd listens: it keeps its socket when it reads a configuration.
-    "communicationparameters": frozenset({"noinaddrany", "enableipv6", "disableipv4"}),
-    # What it says of its hardware: slurmctld ignores another word about a node that it knows.
-    "slurmdparameters": frozenset({"allow_ecores", "l3cache_as_socket", "numa_node_as_socket"}),
-}
-"""Key in lower case → words of its value that a worker takes only with a new pod (slurm.conf(5), slurmd.c)."""
 
 _VALUE = re.compile(r"[^\s#\"'\\\x00-\x1f\x7f]+")
 

@@ -11,7 +11,8 @@ import pytest
 from jail_commands import user_plan
 from jail_commands.running import Refused
 from jail_commands.user_plan import AddKeys, Command, Seen, Wanted
-from slurm_node import accounts
+
+from contract import names
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -26,11 +27,6 @@ ALICE = Seen(uid=1001, taken=frozenset({0, 1001}), home_owner=1001, keys=(key(1,
 
 def words(actions: list[user_plan.Action]) -> list[str]:
     return [" ".join(each.words) if isinstance(each, Command) else f"keys {len(each.keys)}" for each in actions]
-
-
-def test_ids_agree_with_those_of_a_roots_first_users() -> None:
-    assert (user_plan.FIRST_ID, user_plan.LAST_ID) == (accounts.FIRST_ORDINARY_ID, accounts.LAST_ORDINARY_ID)
-    assert user_plan.FIRST_FOREIGN_ID == accounts.FIRST_FOREIGN_ID
 
 
 def test_a_new_user_gets_all_in_one_command() -> None:
@@ -73,7 +69,7 @@ def test_a_home_of_roots_is_given_to_nobody() -> None:
 
 
 def test_ids_are_found_below_a_high_one() -> None:
-    seen = Seen(taken=frozenset({1000, user_plan.LAST_ID}))
+    seen = Seen(taken=frozenset({1000, names.LAST_USER_ID}))
     assert "--uid 1001" in words(user_plan.additions(seen, Wanted("alice")))[0]
 
 

@@ -11,11 +11,6 @@ from dataclasses import dataclass, field
 from contract import names
 from jail_commands.running import Refused
 
-FIRST_ID = 1000
-LAST_ID = 59999
-"""Debian's range for users; images/slurm/slurm_node/accounts.py has the same."""
-FIRST_FOREIGN_ID = 65_536
-"""From here on ids are a directory's to give; nobody gets one here."""
 LEVELS = {
     "Administrator": "{} administers Slurm, as himself and without sudo",
     "Operator": "{} operates Slurm, as himself and without sudo",
@@ -29,7 +24,7 @@ _KEY = re.compile(r"(?P<type>(ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+) (?P<blob>
 
 def is_ordinary(number: int) -> bool:
     """Tells whether an id is an ordinary user's, not a system account's."""
-    return FIRST_ID <= number <= LAST_ID or number >= FIRST_FOREIGN_ID
+    return names.FIRST_USER_ID <= number <= names.LAST_USER_ID or number >= names.FIRST_DIRECTORY_ID
 
 
 @dataclass(frozen=True)
@@ -191,15 +186,16 @@ def additions(seen: Seen, wanted: Wanted) -> list[Action]:
 def _number(seen: Seen, name: str) -> int:
     """The id for a new user: that of his home if he comes back, else one that owned no home before."""
     if seen.home_owner is not None:
-        if FIRST_ID <= seen.home_owner <= LAST_ID:
+        if names.FIRST_USER_ID <= seen.home_owner <= names.LAST_USER_ID:
             return seen.home_owner
         raise Refused(f"/home/{name} is there and belongs to id {seen.home_owner}: move it away first")
-    ordinary = [each for each in seen.taken if FIRST_ID <= each <= LAST_ID]
-    after = max(ordinary, default=FIRST_ID - 1) + 1
-    free = (each for each in [after, *range(FIRST_ID, LAST_ID)] if each not in seen.taken and each <= LAST_ID)
+    ordinary = [each for each in seen.taken if names.FIRST_USER_ID <= each <= names.LAST_USER_ID]
+    after = max(ordinary, default=names.FIRST_USER_ID - 1) + 1
+    candidates = [after, *range(names.FIRST_USER_ID, names.LAST_USER_ID)]
+    free = (each for each in candidates if each not in seen.taken and each <= names.LAST_USER_ID)
     number: int | None = next(free, None)
     if number is None:
-        raise Refused(f"every id from {FIRST_ID} to {LAST_ID} is taken")
+        raise Refused(f"every id from {names.FIRST_USER_ID} to {names.LAST_USER_ID} is taken")
     return number
 
 

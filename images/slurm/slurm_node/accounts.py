@@ -12,12 +12,6 @@ from contract import names
 from slurm_node.log import NodeError
 from slurm_node.settings import User
 
-FIRST_ORDINARY_ID = 1000
-LAST_ORDINARY_ID = 59999
-"""Debian's ranges (adduser.conf): users get ids from 1000 to 59999."""
-FIRST_FOREIGN_ID = 65_536
-LAST_FOREIGN_ID = 2**32 - 2
-"""Ids that no system account has (Debian policy, 9.2.2); directories like to give them to users."""
 FIRST_SUBORDINATE_ID = 100_000
 SUBORDINATE_IDS = 65_536
 FILES = ("passwd", "shadow", "group", "gshadow", "subuid", "subgid")
@@ -28,7 +22,8 @@ NUMBER = re.compile(r"[0-9]{1,10}")
 
 def is_ordinary(number: int) -> bool:
     """Tells whether an id is an ordinary user's, not a system account's."""
-    return FIRST_ORDINARY_ID <= number <= LAST_ORDINARY_ID or FIRST_FOREIGN_ID <= number <= LAST_FOREIGN_ID
+    is_debians = names.FIRST_USER_ID <= number <= names.LAST_USER_ID
+    return is_debians or names.FIRST_DIRECTORY_ID <= number <= names.LAST_DIRECTORY_ID
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +125,7 @@ def _next_id(accounts: Accounts, name: str) -> int:
     if group is not None and is_ordinary(group) and group not in user_ids:
         return group
     taken = user_ids | set(accounts.ids("group").values())
-    return next(each for each in range(FIRST_ORDINARY_ID, LAST_ORDINARY_ID + 1) if each not in taken)
+    return next(each for each in range(names.FIRST_USER_ID, names.LAST_USER_ID + 1) if each not in taken)
 
 
 def _next_subordinate(accounts: Accounts) -> int:

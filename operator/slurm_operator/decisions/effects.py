@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from contract import names
+from contract.slurm_options import WORKER_START
 
 COSTS: Final[Mapping[str, str]] = {
     # scontrol(1), reconfigure: it can't change listening ports or the mechanism of authentication.
@@ -28,12 +29,6 @@ COSTS: Final[Mapping[str, str]] = {
 
 CONTROLLER_START: Final = frozenset({"noctldinaddrany", "enableipv6", "disableipv4"})
 """Words of CommunicationParameters that say how slurmctld listens (slurm.conf(5)): it keeps its socket otherwise."""
-WORKER_START: Final[Mapping[str, frozenset[str]]] = {
-    "communicationparameters": frozenset({"noinaddrany", "enableipv6", "disableipv4"}),
-    # What slurmd says of its hardware; slurmctld ignores it for a node that it knows.
-    "slurmdparameters": frozenset({"allow_ecores", "l3cache_as_socket", "numa_node_as_socket"}),
-}
-"""Key in lower case → its words that a worker takes only with a new pod; the program has the same."""
 
 _SETTING = re.compile(r"^[ \t]*(\w+)[ \t]*=[ \t]*([^\s#]*)", re.MULTILINE)
 
