@@ -40,7 +40,7 @@ APART = (
     ' && exec "$@"',
 )
 
-ASK = (f"{paths.PREFIX}/sbin/slurmd", "-G", "-N", "none")
+ASK = (str(paths.SLURMD), "-G", "-N", "none")
 
 
 class Fetch:

@@ -34,6 +34,7 @@ FETCHED = SLURM_RUN / "conf"
 """The configuration that the node has fetched, a folder of root's; Slurm's commands look for it here."""
 DOOR = SLURM_RUN / "door"
 """What jobs and logins see in the place of SLURM_RUN."""
+SLURMD = PREFIX / "sbin/slurmd"
 SLURMD_START = Path("/usr/libexec/slurm-node/slurmd")
 """Fetches the configuration and becomes slurmd (native/slurmd_start.c)."""
 CONTROLLER_RUN = Path(shared.CONTROLLER_RUN)
