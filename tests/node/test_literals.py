@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from node_health import node
-from slurm_node import cgroups, configuration, cred_state, door, image_root, jail_watch, paths
+from slurm_node import cgroups, cred_state, door, image_root, jail_watch, paths
 
 from contract import names
 from contract import paths as shared
@@ -54,7 +54,7 @@ def test_slurm_starts_the_programs_that_the_image_brings() -> None:
         ("user_limits.h", "USER_LIMITS", paths.LOGIN_LIMITS),
         ("su.c", "PROFILE_LIMITS", paths.PROFILE_LIMITS),
         ("sbcast.c", "SBCAST_SRUN", paths.PREFIX / "bin/srun"),
-        ("slurmd_start.c", "START_SLURMD", configuration.ASK[0]),
+        ("slurmd_start.c", "START_SLURMD", paths.SLURMD),
         ("root_guard.c", "ROOT_GUARD_DOOR", paths.SLURM_RUN / door.MARK),
         ("sack_door.c", "SLURM_ID", names.SLURM_UID),
         ("sack_door.c", "SLURMREST_ID", names.SLURMREST_UID),
