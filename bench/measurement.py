@@ -9,6 +9,22 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+PLOTS = {
+    "benchmarks-nodes.svg": (
+        "The operator with more nodes (a real API server with as many pods and machines, a real slurmctld whose",
+        "nodes have no slurmd, no kubelet):",
+        "",
+        "![time, memory, calls and latencies of the operator over 10, 100 and 1,000 nodes](benchmarks-nodes.svg)",
+    ),
+    "benchmarks-queues.svg": (
+        "The operator, slurmctld and slurmrestd with more waiting jobs, of ten nodes (the deepest queue is",
+        "measured by `python3 -m devcluster bench deepest-queue` alone):",
+        "",
+        "![times and memory over the number of waiting jobs](benchmarks-queues.svg)",
+    ),
+}
+"""What the page says of the plots that measurements draw themselves, each once it is there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
@@ -85,16 +101,7 @@ def write_report(parts: Mapping[str, list[Measurement]], folder: Path) -> None:
             "",
             "![ratios and times against their bounds](benchmarks.svg)",
             "",
-            "The operator with more nodes (a real API server with as many pods and machines, a real slurmctld whose",
-            "nodes have no slurmd, no kubelet):",
-            "",
-            "![time, memory, calls and latencies of the operator over 10, 100 and 1,000 nodes](benchmarks-nodes.svg)",
-            "",
-            "The operator, slurmctld and slurmrestd with more waiting jobs, of ten nodes (the deepest queue is",
-            "measured by `python3 -m devcluster bench deepest-queue` alone):",
-            "",
-            "![times and memory over the number of waiting jobs](benchmarks-queues.svg)",
-            "",
+            *(line for name, text in PLOTS.items() if (folder / name).exists() for line in (*text, "")),
         ]
     )
     (folder / "benchmarks.md").write_text(page)

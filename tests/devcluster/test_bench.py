@@ -48,6 +48,7 @@ def test_what_needs_no_cluster_starts_none_and_its_row_joins_the_page(
     ]
     assert list(read_report(tmp_path)) == ["warm-up", "steps-v2", "weights"]
     assert row.name in (tmp_path / "benchmarks.svg").read_text()
+    assert "benchmarks-queues.svg" not in (tmp_path / "benchmarks.md").read_text(), "nobody has drawn it yet"
 
 
 def test_a_bound_that_was_not_kept_is_an_exit_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
