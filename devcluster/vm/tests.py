@@ -11,13 +11,15 @@ from pathlib import Path
 
 from devcluster import images
 from devcluster.bootstrap import CHECKOUT, cache_folder
-from devcluster.progress import say
+from devcluster.progress import Step, StepFailed, say
 from devcluster.vm import guest, kernel, nfs_tools
 
 FOLDER = "tests/vm"
 KUBELET = "tests/vm/kubelet"
 """The whole dev cluster in the guest: only when its path is given, since its start alone takes ten minutes."""
 FOR_A_KUBELET = guest.Size(memory_mib=9216, disk_gib=40)
+ROOTS = ("bookworm", "mpich")
+"""Those of tests/image/roots.py that tests in the guest use."""
 CONTROLLERS = frozenset({"cpuset", "cpu", "memory", "pids", "io"})
 HIERARCHY = Path("/sys/fs/cgroup")
 SECONDS = 2700.0
@@ -39,8 +41,17 @@ def lacking(hierarchy: Path = HIERARCHY, file_systems: Path = Path("/proc/filesy
 
 
 def prepare() -> None:
-    """Make what the guest cannot fetch, since it has no network: images and the kernel."""
+    """Make what the guest cannot fetch, since it has no network: images, roots and the kernel.
+
+    Raises:
+        StepFailed: a part of it cannot be had here.
+    """
     images.build_all(cache_folder())
+    with Step("roots of the tests"):
+        making = [sys.executable, "-m", "tests.image.roots", *ROOTS]
+        done = subprocess.run(making, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise StepFailed(f"the roots of the tests could not be made: {done.stderr.strip()[-2000:]}")
     nfs_tools.unpack()
     if lacking():
         kernel.build()
