@@ -8,6 +8,7 @@ import shutil
 import struct
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from slurm_node.system import mount_table
 
 from components.config.storage import Nfs
 from tests.image.unpacked import unpack_image
-from tests.vm.nfs_server import ADDRESS, NfsServer
+from tests.vm.nfs_server import ADDRESS, NfsServer, wait
 
 NODE = "node-1"
 VERSIONS = ("4.2", "3")
@@ -104,6 +105,23 @@ def test_an_export_to_others_than_this_node_is_refused_in_a_sentence(volume: Pat
     assert refusal(volume) == (
         "the jail's storage does not let root write: export it with no_root_squash to the addresses of all nodes"
     )
+
+
+def test_a_silent_server_is_waited_for_in_words(
+    volume: Path, server: NfsServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(volume_probe, "PATIENCE_SECONDS", 1.0)
+    sentence = "the jail's storage has not answered for 1 s"
+    with ThreadPoolExecutor() as aside:
+        server.hang(NODE)
+        try:
+            checking = aside.submit(volume_probe.check, volume)
+            wait("it says so", lambda: sentence in capfd.readouterr().err, 30)
+            assert not checking.done()
+        finally:
+            server.recover()
+        checking.result(60)
+    assert left(server) == []
 
 
 def test_version_3_without_locks_between_nodes_is_refused(server: NfsServer, tmp_path: Path) -> None:
@@ -204,6 +222,7 @@ def test_populate_copies_a_root_whole_and_leaves_nothing_where_it_can_not(
             shutil.rmtree(server.export / made)
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.skipif(not WHOLE, reason="takes minutes: PULUMI_SLURM_WHOLE=1")
 def test_populate_copies_the_jail_images_own_root_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "image").mkdir()
