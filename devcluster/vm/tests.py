@@ -53,7 +53,7 @@ def prepare() -> None:
         making = [sys.executable, "-m", "tests.image.roots", *ROOTS]
         done = subprocess.run(making, cwd=CHECKOUT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise StepFailed(f"the roots of the tests could not be made: {done.stderr.strip()[-2000:]}")
+        raise StepFailed(f"the roots of the tests could not be made: {done.stderr.strip().splitlines()[-1]}")
     nfs_tools.unpack()
     if lacking():
         kernel.build()

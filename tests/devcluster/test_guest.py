@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import testing
+from devcluster import images, testing
 from devcluster.bootstrap import CHECKOUT
 from devcluster.progress import StepFailed
 from devcluster.tally import Spent
@@ -122,3 +123,19 @@ def test_without_a_kernel_and_without_time_make_test_says_what_it_leaves_out(
     tally = testing.Tally(parts={"e2e": Spent(testing.WITHOUT_KERNEL_MINUTES + 1, 40)})
     assert testing._life_on_v2(tally, tmp_path) == 0
     assert "left out after 56 minutes, run make test-vm: a job's life on cgroup v2" in capsys.readouterr().err
+
+
+def test_every_root_that_tests_in_the_guest_make_is_in_the_cache_before_it_starts() -> None:
+    files = (CHECKOUT / vm_tests.FOLDER).rglob("*.py")
+    made = {name for file in files for name in re.findall(r'roots\.make\("(\w+)"', file.read_text())}
+    assert made == set(vm_tests.ROOTS)
+
+
+def test_roots_that_cannot_be_made_are_told_before_a_guest_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PULUMI_SLURM_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(images, "build_all", lambda _: None)
+    with pytest.raises(StepFailed, match=r"the roots of the tests could not be made: .*mmdebstrap"):
+        vm_tests.prepare()
