@@ -19,7 +19,7 @@ OPTIONS = tuple(option for option in MMDEBSTRAP_OPTIONS if not option.startswith
 SUITE = "bookworm"
 PACKAGES = {
     "bookworm": ("--variant=essential", "--include=libc-bin,openssh-client,rsync"),
-    "mpich": ("--variant=essential", "--include=libc-bin,mpich,crun,python3,mount,passwd"),
+    "mpich": ("--variant=essential", "--include=libc-bin,mpich,crun,python3,mount"),
     "directory": ("--variant=essential", "--include=slapd,ldap-utils"),
     "busybox": ("--variant=extract", "--include=busybox-static"),
 }

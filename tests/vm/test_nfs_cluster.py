@@ -275,6 +275,7 @@ def test_nodes_whose_mounts_hang_say_so_keep_jobs_and_sessions_let_logins_wait_a
         assert cluster.ssh("touch end").returncode == 0
         cluster.ended(job)
         said_to_session, said_to_login = session.result(), login.result()
+    print(said_to_login)
     assert not answered_in_silence, said_to_login
     assert said_to_login.stdout == "inside\n", said_to_login
     assert said_to_session.stdout == "whole\n", said_to_session

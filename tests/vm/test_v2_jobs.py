@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.image.small_cluster import ALICE
+from tests.image.small_cluster import ALICE, WORKER
 from tests.vm.resting_cluster import RestingCluster
 from tests.vm.v2_cluster import V2Cluster
 
@@ -34,8 +34,8 @@ def test_a_job_ends_and_leaves_nothing(cluster: RestingCluster, name: str) -> No
 
 
 def submit(cluster: RestingCluster, *options: str, script: str = "sleep 1000") -> str:
-    """A batch job that runs; its number."""
-    words = " ".join(options)
+    """A batch job that runs on the first worker; its number."""
+    words = " ".join(("-w", WORKER, *options))
     job = cluster.jail(f"sbatch --parsable {words} -o out-%j --wrap '{script}'", user=ALICE).stdout.strip()
     cluster.wait("it runs", lambda: state(cluster, job) == "RUNNING", 30)
     cluster.wait("its script runs", cluster.processes, 30)
