@@ -4,7 +4,16 @@ from enum import StrEnum
 from typing import Annotated
 
 from components.config.model import Model, setting
-from components.config.values import AbsolutePath, HostName, Memory, ObjectName, WholeNumber, matching, text_of
+from components.config.values import (
+    AbsolutePath,
+    ExportedPath,
+    HostName,
+    Memory,
+    ObjectName,
+    WholeNumber,
+    matching,
+    text_of,
+)
 
 _OWN_OPTIONS = (
     "(nfs)?vers|v[34](\\.\\d)?|minorversion|hard|soft|softerr|(no)?lock|local_lock|lookupcache|(no)?ac|actimeo|nconnect"
@@ -56,7 +65,7 @@ class Nfs(Model):
     """An NFS export."""
 
     server: HostName = setting("Host name or address of the server.")
-    path: AbsolutePath = setting("Exported path.")
+    path: ExportedPath = setting("Exported path; `/` is the root of a version 4 server.")
     version: Annotated[NfsVersion, text_of("one of 3, 4, 4.1 or 4.2")] = setting(
         "Version of NFS: 4 is the newest 4.x that the server has; 3 needs rpc.statd on every node.",
         default=NfsVersion.V4,

@@ -186,6 +186,11 @@ def _path(value: str) -> str:
     return value
 
 
+def _exported_path(value: str) -> str:
+    # Version 4 servers, Amazon's EFS among them, export their pseudo root.
+    return value if value == "/" else _path(value)
+
+
 def _relative_path(value: str) -> str:
     try:
         return _path(f"/{value}").removeprefix("/")
@@ -272,6 +277,7 @@ UserName = Annotated[
 SshPublicKey = Annotated[str, AfterValidator(_ssh_public_key)]
 ImmutableImage = Annotated[str, AfterValidator(_image)]
 AbsolutePath = Annotated[str, AfterValidator(_path)]
+ExportedPath = Annotated[str, AfterValidator(_exported_path)]
 RelativePath = Annotated[str, AfterValidator(_relative_path)]
 Cidr = Annotated[str, AfterValidator(_cidr)]
 LabelKey = Annotated[str, matching(_LABEL_KEY, "a Kubernetes label key such as example.com/pool")]

@@ -12,14 +12,18 @@ from pathlib import Path
 
 from devcluster import images
 from devcluster.bootstrap import CHECKOUT, cache_folder
-from devcluster.progress import say
+from devcluster.progress import Step, StepFailed, say
 from devcluster.vm import guest, kernel, nfs_tools, own_kernel
 
 FOLDER = "tests/vm"
 KUBELET = "tests/vm/kubelet"
 """The whole dev cluster in the guest: only when its path is given, since its start alone takes ten minutes."""
 FOR_A_KUBELET = guest.Size(memory_mib=9216, disk_gib=40)
+ROOTS = ("bookworm", "mpich")
+"""Those of tests/image/roots.py that tests in the guest use."""
 SECONDS = 2700.0
+KUBELET_SECONDS = 7200.0
+"""A cluster on a disk and one on NFS, half an hour each, and longer on a busy machine."""
 INTERRUPT_GRACE_SECONDS = 90.0
 """What fixtures have to end what they started, after the time of their tests is over."""
 PASSED_ON = ("PULUMI_SLURM_SEED", "PULUMI_SLURM_WHOLE")
@@ -27,8 +31,17 @@ PASSED_ON = ("PULUMI_SLURM_SEED", "PULUMI_SLURM_WHOLE")
 
 
 def prepare() -> None:
-    """Make what the guest cannot fetch, since it has no network: images and the kernel."""
+    """Make what the guest cannot fetch, since it has no network: images, roots and the kernel.
+
+    Raises:
+        StepFailed: a part of it cannot be had here.
+    """
     images.build_all(cache_folder())
+    with Step("roots of the tests"):
+        making = [sys.executable, "-m", "tests.image.roots", *ROOTS]
+        done = subprocess.run(making, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise StepFailed(f"the roots of the tests could not be made: {done.stderr.strip().splitlines()[-1]}")
     nfs_tools.unpack()
     if own_kernel.lacking():
         kernel.build()
@@ -55,8 +68,13 @@ def environment() -> dict[str, str]:
     }
 
 
-def run(paths: Sequence[str], report: Path, seconds: float = SECONDS) -> int:
-    """Run tests of tests/vm and return pytest's exit status, 124 if they took too long; `report` is pytest's JUnit one.
+def run(paths: Sequence[str], report: Path, seconds: float | None = None) -> int:
+    """Run tests of tests/vm and return pytest's exit status.
+
+    Args:
+        paths: below tests/vm.
+        report: pytest's JUnit report goes there.
+        seconds: after which they end with 124; left out, what these tests take at most.
 
     Raises:
         StepFailed: the guest could not be started.
@@ -64,6 +82,7 @@ def run(paths: Sequence[str], report: Path, seconds: float = SECONDS) -> int:
     if FOLDER in (path.rstrip("/") for path in paths or [FOLDER]):
         say(f"  left out: {KUBELET}, which takes half an hour: make test-vm TESTS={KUBELET}")
     missing = own_kernel.lacking()
+    seconds = seconds or (SECONDS if _only_named(paths) else KUBELET_SECONDS)
     if not missing:
         say("tests of cgroup v2 and NFS: on this machine's own kernel")
         return _run_here(command(paths, report, _only_named(paths)), seconds)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from devcluster import images
+from devcluster.bootstrap import CHECKOUT
 from devcluster.progress import StepFailed
 from devcluster.vm import guest, kernel
+from devcluster.vm import tests as vm_tests
 
 
 def test_a_guest_that_has_no_room_says_where_and_how_much(tmp_path: Path) -> None:
@@ -48,3 +52,19 @@ def test_a_kernel_that_cannot_be_built_says_what_is_missing(tmp_path: Path, monk
     monkeypatch.setattr(kernel, "SOURCES", (kernel.Source("linux-source-0.1", "0.1-1", "0" * 64),))
     with pytest.raises(StepFailed, match=r"no source of the guest's kernel can be had from .*linux-source-0.1_0.1-1"):
         kernel.build()
+
+
+def test_every_root_that_tests_in_the_guest_make_is_in_the_cache_before_it_starts() -> None:
+    files = (CHECKOUT / vm_tests.FOLDER).rglob("*.py")
+    made = {name for file in files for name in re.findall(r'roots\.make\("(\w+)"', file.read_text())}
+    assert made == set(vm_tests.ROOTS)
+
+
+def test_roots_that_cannot_be_made_are_told_before_a_guest_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PULUMI_SLURM_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(images, "build_all", lambda _: None)
+    with pytest.raises(StepFailed, match=r"the roots of the tests could not be made: .*mmdebstrap"):
+        vm_tests.prepare()

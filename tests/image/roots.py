@@ -1,9 +1,13 @@
-"""Roots that are no Debian of the image's suite: one with an older glibc, one with none at all."""
+"""Roots that are no Debian of the image's suite: one with an older glibc, one with none at all.
+
+`python -m tests.image.roots NAME...` puts those into the build cache, for a guest, which has no network.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -21,8 +25,8 @@ PACKAGES = {
 }
 
 
-def make(name: str, root: Path) -> Path:
-    """Makes the root of that name: bookworm or busybox. Debian's part is kept in the build cache."""
+def packed(name: str) -> Path:
+    """Debian's part of the root of that name, in the build cache; it is made there first if it is missing."""
     options = PACKAGES[name]
     key = hashlib.sha256(" ".join((*OPTIONS, *options, SUITE)).encode()).hexdigest()[:16]
     archive = cache_folder() / f"test-root-{name}-{key}.tar"
@@ -33,6 +37,12 @@ def make(name: str, root: Path) -> Path:
             unfinished = Path(scratch) / "root.tar"
             _run("mmdebstrap", "--quiet", *OPTIONS, *options, SUITE, str(unfinished), apt_mirror())
             unfinished.rename(archive)
+    return archive
+
+
+def make(name: str, root: Path) -> Path:
+    """Makes the root of that name, one of PACKAGES."""
+    archive = packed(name)
     root.mkdir()
     _run("tar", "--numeric-owner", "-C", str(root), "-xpf", str(archive))
     if name == "busybox":
@@ -51,3 +61,8 @@ def _furnish(root: Path) -> None:
 def _run(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, f"{command[0]}: {done.stderr[-2000:]}"
+
+
+if __name__ == "__main__":
+    for wanted in sys.argv[1:]:
+        packed(wanted)

@@ -1,4 +1,4 @@
-"""The slurm image's root in a folder, as a container runtime would unpack it."""
+"""An image's root in a folder, as a container runtime would unpack it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from devcluster import images
 from devcluster.bootstrap import cache_folder
 
 
-def unpack_image(folder: Path) -> Path:
-    """The slurm image's root in a folder, built first if its inputs changed."""
+def unpack_image(folder: Path, name: str = "slurm") -> Path:
+    """The root of the image of that name in a folder, built first if its inputs changed."""
     folder.chmod(0o755)
-    archive = images.build_all(cache_folder(), ["slurm"])["slurm"].archive
+    archive = images.build_all(cache_folder(), [name])[name].archive
     with tarfile.open(archive) as whole:
         listed = whole.extractfile("manifest.json")
         assert listed is not None, f"{archive} has no manifest"

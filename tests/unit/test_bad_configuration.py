@@ -35,6 +35,7 @@ BAD: list[tuple[str, Any, str]] = [
         )
         for option in ("nolock", "soft", "vers=3", "v4.1", "lookupcache=all", "actimeo=60", "acdirmax=9", "ro", "a,b")
     ),
+    ("jail.storage.nfs", {"server": "a", "path": "//"}, "nfs.path: got '//'; want an absolute path such as /data"),
     ("jail.storage.nfs", {"server": "a", "path": "/b", "version": "2"}, "nfs.version: got '2'; want one of '3', '4'"),
     ("jail.storage.nfs", {"server": "a", "path": "/b", "version": 5}, "nfs.version: got '5'; want one of '3', '4'"),
     (

@@ -205,6 +205,7 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
     ("jail.storage.nfs", {"server": "a.example", "path": "/x"}, lambda c: volume(c)["nfs"]["server"], "a.example"),
     ("jail.storage.nfs.server", "b.example", lambda c: volume(c)["nfs"]["server"], "b.example"),
     ("jail.storage.nfs.path", "/y", lambda c: volume(c)["nfs"]["path"], "/y"),
+    ("jail.storage.nfs.path", "/", lambda c: volume(c)["nfs"]["path"], "/"),
     ("jail.storage.nfs.version", "4.2", lambda c: "nfsvers=4.2" in volume(c)["mountOptions"], True),
     ("jail.storage.nfs.version", 4.1, lambda c: "nfsvers=4.1" in volume(c)["mountOptions"], True),
     ("jail.storage.nfs.lookupCache", "none", lambda c: "lookupcache=none" in volume(c)["mountOptions"], True),

@@ -8,23 +8,25 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests.image import roots
-from tests.image.small_cluster import ALICE, LOGIN, SECOND, WORKER, SmallCluster
+from tests.image.small_cluster import ALICE, LOGIN, SECOND, WORKER
 from tests.image.test_fail_closed import JAIL_SENTENCE
+from tests.vm import test_v2_jobs as lives
+from tests.vm.nfs_cluster import NODES, NfsCluster
 from tests.vm.nfs_server import NfsServer, wait
-from tests.vm.test_nfs_storage import VERSIONS, options
+from tests.vm.resting_cluster import RestingCluster
+from tests.vm.test_nfs_storage import VERSIONS
 
-NODES = {"node-1": ("populate", WORKER), "node-2": (SECOND, LOGIN)}
 SEEN_WITHIN_SECONDS = 5.0
 SLOW_MILLISECONDS = 5
 NEW_ROOT = "r2"
-# In the pod's own root, since the jail is what hangs.
-ASK = "/opt/slurm/bin/sinfo -h -n {} -o '%T %E'"
 SILENCE = re.compile("hangs|takes longer than 40 s")
 """A jail probe says itself that it hangs, unless its own start hangs."""
 LOCK = """exec perl -MFcntl -e 'open(F,"+<","/etc/.pwd.lock") or die $!;
@@ -45,34 +47,19 @@ def server(version: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
 
 
 @pytest.fixture(scope="module")
-def cluster(image: Path, server: NfsServer, version: str) -> Iterator[SmallCluster]:
-    folder = server.export.parent
-    root = roots.make("bookworm", server.export / "root")
-    mounts = {node: server.mount(node, folder / node, options(version)) for node in NODES}
-    volumes = {pod: mounts[node] for node, pods in NODES.items() for pod in pods}
-    with SmallCluster(image, root, folder, volumes) as started:
-        started.start()
-        started.start_second_worker()
-        started.start_login()
+def cluster(image: Path, server: NfsServer, version: str) -> Iterator[NfsCluster]:
+    with NfsCluster(image, server, version) as started:
+        started.start_all()
         try:
             yield started
         finally:
             server.recover()
 
 
-def node_says(cluster: SmallCluster, node: str) -> str:
-    return cluster.pod(ASK.format(node)).stdout
-
-
-def test_one_job_runs_on_both_nodes_and_a_login_reads_what_it_wrote(cluster: SmallCluster) -> None:
+def test_one_job_runs_on_both_nodes_and_a_login_reads_what_it_wrote(cluster: NfsCluster) -> None:
     said = cluster.ssh("srun -N2 sh -c 'hostname | tee out-$SLURM_PROCID'; cat out-0 out-1")
     assert sorted(said.stdout.split()) == sorted([WORKER, SECOND] * 2), said
     assert cluster.batch("hostname; stat -f -c %T /", "-w", SECOND) == f"{SECOND}\nnfs\n"
-
-
-def seconds_until(cluster: SmallCluster, script: str, node: str, user: int = 0) -> float:
-    """How long a node's shell, which failed at a script, goes on failing."""
-    return wait(script, lambda: cluster.jail(script, name=node, user=user).returncode == 0, 90)
 
 
 @pytest.mark.parametrize(
@@ -91,20 +78,58 @@ def seconds_until(cluster: SmallCluster, script: str, node: str, user: int = 0) 
     ids=["a program", "a user", "a file", "a replaced file", "the size of a file"],
 )
 def test_what_one_node_makes_is_on_the_other_within_5_seconds(
-    cluster: SmallCluster, looked_for: str, made: str, user: int
+    cluster: NfsCluster, looked_for: str, made: str, user: int
 ) -> None:
     assert cluster.jail("echo first > note; echo over > log", name=WORKER, user=ALICE).returncode == 0
-    # In vain, more than once: now the node remembers.
-    for _ in range(3):
-        assert cluster.jail(looked_for, name=SECOND, user=user).returncode != 0
+    cluster.look_in_vain(looked_for, SECOND, user)
     done = cluster.jail(made, name=WORKER, user=user)
     assert done.returncode == 0, done
-    took = seconds_until(cluster, looked_for, SECOND, user)
+    took = cluster.seconds_until(looked_for, SECOND, user)
     print(f"seen after {took:.2f} s")
     assert took < SEEN_WITHIN_SECONDS
 
 
-def test_users_made_at_the_same_moment_on_two_nodes_are_all_there_with_ids_of_their_own(cluster: SmallCluster) -> None:
+def test_what_an_array_on_two_nodes_wrote_is_read_on_the_other_within_5_seconds(cluster: NfsCluster) -> None:
+    others = {WORKER: SECOND, SECOND: WORKER}
+    read = "cat ended-0-{0} ended-1-{0} | grep -cx {0} | grep -x 2"
+    for node, other in others.items():
+        cluster.look_in_vain(read.format(node), other)
+    step = "srun -o ended-$SLURM_ARRAY_TASK_ID-%N hostname"
+    done = cluster.ssh(f"sbatch -Q -W -N2 --array=0-1 -o /dev/null --wrap '{step}'", seconds=90)
+    assert done.returncode == 0, done
+    took = [cluster.seconds_until(read.format(node), other, ALICE) for node, other in others.items()]
+    print(f"seen after {took} s")
+    assert max(took) < SEEN_WITHIN_SECONDS
+
+
+def test_what_a_running_job_prints_is_read_elsewhere(cluster: NfsCluster, server: NfsServer) -> None:
+    job = cluster.submit("echo printed; touch has-printed; until test -e may-end; do sleep 0.2; done; rm may-end")
+    cluster.wait("it printed", (server.export / "persistent/home/alice/has-printed").exists, 60)
+    took = cluster.seconds_until("grep -q printed job.out", SECOND, ALICE)
+    print(f"seen after {took:.2f} s")
+    assert cluster.jail("touch may-end; rm has-printed", user=ALICE).returncode == 0
+    cluster.ended(job)
+
+
+@pytest.mark.parametrize("name", ["interactive", "container", "processes that outlive it"])
+def test_a_job_ends_and_leaves_nothing(cluster: NfsCluster, name: str) -> None:
+    lives.test_a_job_ends_and_leaves_nothing(cluster, name)
+
+
+@pytest.mark.parametrize(
+    "life",
+    [
+        lives.test_a_cancelled_job_ends_with_all_its_processes,
+        lives.test_a_suspended_job_stands_still_and_goes_on,
+        lives.test_a_requeued_job_leaves_nothing_of_its_first_run,
+    ],
+    ids=["cancelled", "suspended", "requeued"],
+)
+def test_a_job_lives_as_on_a_disk(cluster: NfsCluster, life: Callable[[RestingCluster], None]) -> None:
+    life(cluster)
+
+
+def test_users_made_at_the_same_moment_on_two_nodes_are_all_there_with_ids_of_their_own(cluster: NfsCluster) -> None:
     names = {WORKER: ("ann", "ben", "cem"), SECOND: ("dan", "eva", "fay")}
 
     def add(node: str) -> None:
@@ -123,7 +148,7 @@ def test_users_made_at_the_same_moment_on_two_nodes_are_all_there_with_ids_of_th
     assert len(set(made.values())) == 6, made
 
 
-def locked(cluster: SmallCluster, node: str) -> bool:
+def locked(cluster: NfsCluster, node: str) -> bool:
     """Whether a node is refused the lock of the account files."""
     done = cluster.jail(LOCK.format("F_SETLK", 0), name=node)
     assert done.returncode == 0 or "refused" in done.stderr, done
@@ -131,7 +156,7 @@ def locked(cluster: SmallCluster, node: str) -> bool:
 
 
 @pytest.fixture
-def held_lock(cluster: SmallCluster) -> Iterator[threading.Thread]:
+def held_lock(cluster: NfsCluster) -> Iterator[threading.Thread]:
     """The first node holds the lock of the account files until told otherwise."""
     holder = threading.Thread(
         target=cluster.jail, args=(LOCK.format("F_SETLKW", 600),), kwargs={"name": WORKER, "seconds": 300}
@@ -146,7 +171,7 @@ def held_lock(cluster: SmallCluster) -> Iterator[threading.Thread]:
 
 
 def test_a_lock_of_one_node_binds_the_other_and_in_version_4_outlives_a_restart_of_the_server(
-    cluster: SmallCluster, server: NfsServer, version: str, held_lock: threading.Thread
+    cluster: NfsCluster, server: NfsServer, version: str, held_lock: threading.Thread
 ) -> None:
     server.restart()
     # One lockd serves all networks of this kernel, so servers and clients of version 3 are not told apart here.
@@ -156,49 +181,33 @@ def test_a_lock_of_one_node_binds_the_other_and_in_version_4_outlives_a_restart_
     wait("the lock is free", lambda: not locked(cluster, SECOND), 60)
 
 
-def test_jobs_run_while_the_server_is_slow(cluster: SmallCluster, server: NfsServer) -> None:
+def test_jobs_run_while_the_server_is_slow(cluster: NfsCluster, server: NfsServer) -> None:
     server.become_slow(SLOW_MILLISECONDS)
     try:
         said = cluster.ssh("srun -N2 hostname", seconds=90)
     finally:
         server.recover()
     assert sorted(said.stdout.split()) == [WORKER, SECOND], said
-    assert node_says(cluster, WORKER).startswith(("idle", "mixed", "completing"))
+    assert cluster.node_says(WORKER).startswith(("idle", "mixed", "completing"))
 
 
 def test_a_job_writes_on_through_a_restart_of_the_server_and_loses_nothing(
-    cluster: SmallCluster, server: NfsServer
+    cluster: NfsCluster, server: NfsServer
 ) -> None:
     script = "i=0; until test -e enough; do i=$((i+1)); echo $i >> lines; sleep 0.1; done; echo done >> lines"
-    job = submit(cluster, script)
-    cluster.wait("its lines", lambda: count(server, "lines") > 5, 60)
+    job = cluster.submit(script)
+    cluster.wait("its lines", lambda: cluster.lines("lines") > 5, 60)
     server.stop()
-    before = count(server, "lines")
+    before = cluster.lines("lines")
     server.start()
-    cluster.wait("more lines", lambda: count(server, "lines") > before + 5, 90)
+    cluster.wait("more lines", lambda: cluster.lines("lines") > before + 5, 90)
     assert cluster.jail("touch enough", user=ALICE).returncode == 0
-    ended(cluster, job)
+    cluster.ended(job)
     lines = cluster.jail("cat lines; rm lines enough", user=ALICE).stdout.split()
     assert lines == [*map(str, range(1, len(lines))), "done"]
 
 
-def submit(cluster: SmallCluster, script: str) -> str:
-    done = cluster.ssh(f"sbatch --parsable -w {WORKER} -o /home/alice/job.out --wrap '{script}'")
-    assert done.returncode == 0, done
-    return done.stdout.strip()
-
-
-def ended(cluster: SmallCluster, job: str) -> None:
-    cluster.wait("the job's end", lambda: not cluster.pod(f"/opt/slurm/bin/squeue -h -j {job}").stdout.strip(), 90)
-
-
-def count(server: NfsServer, name: str) -> int:
-    """Lines of a file of alice's as the server has it."""
-    file = server.export / "persistent/home/alice" / name
-    return len(file.read_text().splitlines()) if file.exists() else 0
-
-
-def test_a_full_server_is_an_error_that_breaks_no_file_and_passes(cluster: SmallCluster, server: NfsServer) -> None:
+def test_a_full_server_is_an_error_that_breaks_no_file_and_passes(cluster: NfsCluster, server: NfsServer) -> None:
     jail = json.dumps({"revision": NEW_ROOT, "persistent": ["/home"], "tmpMib": 64, "shmMib": 64})
     passwd = cluster.jail("cat /etc/passwd").stdout
     server.fill()
@@ -223,39 +232,54 @@ def test_a_full_server_is_an_error_that_breaks_no_file_and_passes(cluster: Small
 
 
 def test_a_node_whose_lease_ended_loses_its_locks_and_works_on(
-    cluster: SmallCluster, server: NfsServer, version: str, held_lock: threading.Thread
+    cluster: NfsCluster, server: NfsServer, version: str, held_lock: threading.Thread
 ) -> None:
     if version == "3":
         pytest.skip("version 3 has no lease")
-    job = submit(cluster, "until test -e go; do sleep 0.2; done; echo went on > after")
+    job = cluster.submit("until test -e go; do sleep 0.2; done; echo went on > after")
     server.end_leases()
     wait("the other node has the lock", lambda: not locked(cluster, SECOND), 60)
     assert held_lock.is_alive()
     assert cluster.jail("touch go", user=ALICE).returncode == 0
-    ended(cluster, job)
+    cluster.ended(job)
     assert cluster.jail("cat after; rm after go", user=ALICE, name=SECOND).stdout == "went on\n"
     assert cluster.ssh("srun -N2 true").returncode == 0
 
 
-def test_a_node_whose_mount_hangs_refuses_jobs_in_words_keeps_those_it_has_and_returns(
-    cluster: SmallCluster, server: NfsServer
+def test_nodes_whose_mounts_hang_say_so_keep_jobs_and_sessions_let_logins_wait_and_return(
+    cluster: NfsCluster, server: NfsServer
 ) -> None:
-    job = submit(cluster, "touch begun; until test -e end; do sleep 0.2; done; echo whole > result")
-    cluster.wait("the job runs", (server.export / "persistent/home/alice/begun").exists, 60)
-    server.hang("node-1")
-    try:
-        drained = "draining pulumi-slurm:jail"
-        cluster.wait("a drain", lambda: drained in node_says(cluster, WORKER), 120)
-        said = [node_says(cluster, WORKER), cluster.state()]
-        # The login node's own mount is well.
-        step = cluster.ssh(f"srun --jobid={job} --overlap -n1 echo ran outside", seconds=90)
-        running = cluster.ssh(f"squeue -h -j {job} -o %T").stdout
-    finally:
-        server.recover()
-    cluster.wait("the node returns", lambda: "pulumi-slurm:jail" not in node_says(cluster, WORKER), 120)
-    assert cluster.ssh("touch end").returncode == 0
-    ended(cluster, job)
-    assert cluster.ssh("cat result; rm result begun end").stdout == "whole\n"
+    home = server.export / "persistent/home/alice"
+    job = cluster.submit("touch begun; until test -e end; do sleep 0.2; done; echo whole > result")
+    cluster.wait("the job runs", (home / "begun").exists, 60)
+    with ThreadPoolExecutor() as aside:
+        waiting = "touch open; until test -s result; do sleep 0.2; done; cat result"
+        session = aside.submit(cluster.ssh, waiting, seconds=300)
+        cluster.wait("a session", (home / "open").exists, 60)
+        server.hang("node-1", "node-3")
+        try:
+            drained = "draining pulumi-slurm:jail"
+            cluster.wait("a drain", lambda: drained in cluster.node_says(WORKER), 120)
+            cluster.wait("the login node says so", lambda: SILENCE.search(cluster.login_says()), 120)
+            said = [cluster.node_says(WORKER), cluster.state(), cluster.login_says()]
+            # The second worker's own mount is well.
+            outside = f"srun --jobid={job} --overlap -n1 echo ran outside"
+            step = cluster.jail(outside, name=SECOND, user=ALICE, seconds=90)
+            running = cluster.jail(f"squeue -h -j {job} -o %T", name=SECOND).stdout
+            login = aside.submit(cluster.ssh, "echo inside", seconds=150)
+            answered_in_silence = futures.wait([login], 3).done
+        finally:
+            server.recover()
+        cluster.wait("the node returns", lambda: "pulumi-slurm:jail" not in cluster.node_says(WORKER), 120)
+        cluster.wait("the login node returns", lambda: not cluster.login_says(), 120)
+        assert cluster.ssh("touch end").returncode == 0
+        cluster.ended(job)
+        said_to_session, said_to_login = session.result(), login.result()
+    print(said_to_login)
+    assert not answered_in_silence, said_to_login
+    assert said_to_login.stdout == "inside\n", said_to_login
+    assert said_to_session.stdout == "whole\n", said_to_session
+    assert cluster.ssh("cat result; rm result begun end open").stdout == "whole\n"
     assert all(SILENCE.search(each) for each in said), said
     assert step.stdout == ""
     assert JAIL_SENTENCE in step.stderr, step
@@ -265,13 +289,13 @@ def test_a_node_whose_mount_hangs_refuses_jobs_in_words_keeps_those_it_has_and_r
 
 
 def test_a_new_root_has_the_people_of_the_old_one_and_both_agree_on_those_who_come(
-    cluster: SmallCluster, server: NfsServer
+    cluster: NfsCluster, server: NfsServer
 ) -> None:
     roots.make("bookworm", server.export / "roots" / NEW_ROOT)
     cluster.populate(NEW_ROOT)
     cluster.start_worker(SECOND, NEW_ROOT)
     cluster.wait("the worker is ready", lambda: cluster.state(SECOND) == "ready", 90)
-    cluster.wait("the node is idle", lambda: node_says(cluster, SECOND).startswith("idle"), 90)
+    cluster.wait("the node is idle", lambda: cluster.node_says(SECOND).startswith("idle"), 90)
     said = cluster.ssh("srun -N2 stat -c '%i %U' / /home/alice")
     lines = said.stdout.split("\n")[:-1]
     assert sorted(line.split()[1] for line in lines) == ["alice", "alice", "root", "root"], said
@@ -279,4 +303,4 @@ def test_a_new_root_has_the_people_of_the_old_one_and_both_agree_on_those_who_co
     assert len({line for line in lines if line.endswith("alice")}) == 1, "one home"
     assert cluster.jail("getent passwd hal", name=SECOND).returncode != 0
     assert cluster.jail("useradd -m hal", name=WORKER).returncode == 0
-    assert seconds_until(cluster, "getent passwd hal", SECOND) < SEEN_WITHIN_SECONDS
+    assert cluster.seconds_until("getent passwd hal", SECOND) < SEEN_WITHIN_SECONDS

@@ -6,19 +6,24 @@ import json
 import os
 import shutil
 import struct
+import tempfile
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from slurm_node import nfs_mounts, old_roots, paths, populate, volume_probe
+from slurm_node import inventory, nfs_mounts, old_roots, paths, populate, volume_probe
 from slurm_node.log import NodeError
 from slurm_node.system import mount_table
 
 from components.config.storage import Nfs
-from tests.vm.nfs_server import ADDRESS, NfsServer
+from tests.image.unpacked import unpack_image
+from tests.vm.nfs_server import ADDRESS, NfsServer, wait
 
 NODE = "node-1"
 VERSIONS = ("4.2", "3")
+WHOLE = os.environ.get("PULUMI_SLURM_WHOLE") == "1"
 CAP_NET_RAW = struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0)
 """Of linux/capability.h: struct vfs_cap_data, second revision, effective."""
 
@@ -103,6 +108,23 @@ def test_an_export_to_others_than_this_node_is_refused_in_a_sentence(volume: Pat
     )
 
 
+def test_a_silent_server_is_waited_for_in_words(
+    volume: Path, server: NfsServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(volume_probe, "PATIENCE_SECONDS", 1.0)
+    sentence = "the jail's storage has not answered for 1 s"
+    with ThreadPoolExecutor() as aside:
+        server.hang(NODE)
+        try:
+            checking = aside.submit(volume_probe.check, volume)
+            wait("it says so", lambda: sentence in capfd.readouterr().err, 30)
+            assert not checking.done()
+        finally:
+            server.recover()
+        checking.result(60)
+    assert left(server) == []
+
+
 def test_version_3_without_locks_between_nodes_is_refused(server: NfsServer, tmp_path: Path) -> None:
     mounted = server.mount(NODE, tmp_path / "nolock", options("3", "nolock"))
     try:
@@ -145,6 +167,16 @@ def test_version_4_is_the_newest_that_the_server_has(server: NfsServer, tmp_path
     assert not os.path.ismount(mounted)
 
 
+def stand_for_the_job(root: Path, prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the populate Job has around it: the image's root, Slurm's commands and its variables."""
+    (prefix / "bin").mkdir(parents=True)
+    (prefix / "bin/srun").touch()
+    monkeypatch.setattr(paths, "PREFIX", prefix)
+    monkeypatch.setattr(populate, "wait_for_image", lambda: root)
+    monkeypatch.setenv("SLURM_JAIL", json.dumps({"revision": "r1", "persistent": ["/home"], "tmpMib": 1, "shmMib": 1}))
+    monkeypatch.setenv("SLURM_USERS", json.dumps([{"name": "alice", "sshPublicKeys": ["ssh-ed25519 A"]}]))
+
+
 @pytest.fixture
 def image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A root file system with what a storage could lose."""
@@ -161,13 +193,7 @@ def image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     os.setxattr(root / "usr/bin/ping", "security.capability", CAP_NET_RAW)
     (root / "srv/data/owned").write_text("x")
     os.chown(root / "srv/data/owned", 1234, 1235)
-    prefix = tmp_path / "slurm"
-    (prefix / "bin").mkdir(parents=True)
-    (prefix / "bin/srun").touch()
-    monkeypatch.setattr(paths, "PREFIX", prefix)
-    monkeypatch.setattr(populate, "wait_for_image", lambda: root)
-    monkeypatch.setenv("SLURM_JAIL", json.dumps({"revision": "r1", "persistent": ["/home"], "tmpMib": 1, "shmMib": 1}))
-    monkeypatch.setenv("SLURM_USERS", json.dumps([{"name": "alice", "sshPublicKeys": ["ssh-ed25519 A"]}]))
+    stand_for_the_job(root, tmp_path / "slurm", monkeypatch)
     return root
 
 
@@ -195,6 +221,27 @@ def test_populate_copies_a_root_whole_and_leaves_nothing_where_it_can_not(
     finally:
         for made in left(server):
             shutil.rmtree(server.export / made)
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif(not WHOLE, reason="takes minutes: PULUMI_SLURM_WHOLE=1")
+def test_populate_copies_the_jail_images_own_root_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "image").mkdir()
+    root = unpack_image(tmp_path / "image", "jail")
+    stand_for_the_job(root, tmp_path / "slurm", monkeypatch)
+    # In memory: with `sync` the server brings each file to its disk, and a guest's is slow at that.
+    with (
+        tempfile.TemporaryDirectory(dir="/dev/shm") as memory,
+        NfsServer(Path(memory) / "nfs", (NODE,), mebibytes=4096) as server,
+    ):
+        server.export.chmod(0o755)
+        monkeypatch.setattr(paths, "VOLUME", server.mount(NODE, tmp_path / "mount", options("4.2")))
+        began = time.monotonic()
+        assert populate.main() == 0
+        took, image = time.monotonic() - began, inventory.look(root)
+        print(f"{image.size >> 20} MiB in {took:.0f} s")
+        # As the server has it.
+        assert inventory.missing(image, root, server.export / "roots/r1") == []
 
 
 def test_an_old_root_goes_but_for_what_a_process_holds_open_and_that_goes_later(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.image.small_cluster import ALICE
+from tests.image.small_cluster import ALICE, WORKER
+from tests.vm.resting_cluster import RestingCluster
 from tests.vm.v2_cluster import V2Cluster
 
 LIVES = {
@@ -25,38 +26,38 @@ LIVES = {
 
 
 @pytest.mark.parametrize("name", LIVES)
-def test_a_job_ends_and_leaves_nothing(cluster: V2Cluster, name: str) -> None:
+def test_a_job_ends_and_leaves_nothing(cluster: RestingCluster, name: str) -> None:
     line, wanted = LIVES[name]
     with cluster.life_of_a_job():
         done = cluster.jail(line, user=ALICE, seconds=90)
         assert done.stdout.strip() == wanted, done
 
 
-def submit(cluster: V2Cluster, *options: str, script: str = "sleep 1000") -> str:
-    """A batch job that runs; its number."""
-    words = " ".join(options)
+def submit(cluster: RestingCluster, *options: str, script: str = "sleep 1000") -> str:
+    """A batch job that runs on the first worker; its number."""
+    words = " ".join(("-w", WORKER, *options))
     job = cluster.jail(f"sbatch --parsable {words} -o out-%j --wrap '{script}'", user=ALICE).stdout.strip()
     cluster.wait("it runs", lambda: state(cluster, job) == "RUNNING", 30)
     cluster.wait("its script runs", cluster.processes, 30)
     return job
 
 
-def state(cluster: V2Cluster, job: str) -> str:
+def state(cluster: RestingCluster, job: str) -> str:
     return cluster.jail(f"squeue -h -j {job} -o %T").stdout.strip()
 
 
-def run_time(cluster: V2Cluster, job: str) -> str:
+def run_time(cluster: RestingCluster, job: str) -> str:
     """As Slurm shows it, such as 0:07."""
     return cluster.jail(f"squeue -h -j {job} -o %M").stdout.strip()
 
 
-def test_a_cancelled_job_ends_with_all_its_processes(cluster: V2Cluster) -> None:
+def test_a_cancelled_job_ends_with_all_its_processes(cluster: RestingCluster) -> None:
     with cluster.life_of_a_job():
         job = submit(cluster, script="setsid sleep 1000 & trap : TERM; sleep 1000 & wait; sleep 1000")
         assert cluster.jail(f"scancel {job}", user=ALICE).returncode == 0
 
 
-def test_a_suspended_job_stands_still_and_goes_on(cluster: V2Cluster) -> None:
+def test_a_suspended_job_stands_still_and_goes_on(cluster: RestingCluster) -> None:
     with cluster.life_of_a_job():
         job = submit(cluster, script="while :; do date +%s%N > beat; done")
 
@@ -71,7 +72,7 @@ def test_a_suspended_job_stands_still_and_goes_on(cluster: V2Cluster) -> None:
         assert cluster.jail(f"scancel {job}", user=ALICE).returncode == 0
 
 
-def test_a_requeued_job_leaves_nothing_of_its_first_run(cluster: V2Cluster) -> None:
+def test_a_requeued_job_leaves_nothing_of_its_first_run(cluster: RestingCluster) -> None:
     with cluster.life_of_a_job():
         job = submit(cluster, "--requeue")
         assert cluster.jail(f"scontrol requeue {job}", user=ALICE).returncode == 0

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from tests.image.small_cluster import ALICE, REVISION, WORKER, SmallCluster
+from tests.image.small_cluster import ALICE, REVISION, WORKER
+from tests.vm.resting_cluster import IDLE, RestingCluster
 from tests.vm.v2_groups import remove
 
-IDLE = "IDLE+DYNAMIC_NORM"
 FIFTH_OF_A_CPU = 200
 JOBS_PROCESSES = 200
 LOGIN_MIB = 64
@@ -30,12 +27,11 @@ def rest_of(name: str) -> set[str]:
     return {"pod", "users", f"users/{ALICE}", "users/0", "system.slice", scope, f"{scope}/slurmd", f"{scope}/system"}
 
 
-class V2Cluster(SmallCluster):
+class V2Cluster(RestingCluster):
     """A cluster whose pods have groups of their own below `groups`, with cores and devices constrained."""
 
     def __init__(self, image: Path, root: Path, folder: Path, groups: Path) -> None:
         super().__init__(image, root, folder, slurm={"constrainCores": True}, node_set=NODE_SET, groups=groups)
-        self._rest = {WORKER: rest_of(WORKER)}
 
     def restart_worker(self) -> None:
         """Ends the worker's container with all that runs in it, and starts another."""
@@ -59,45 +55,10 @@ class V2Cluster(SmallCluster):
         assert first.returncode == 0, first
         self.wait("rest", self.is_at_rest, 40)
 
-    def processes(self, user: int = ALICE, name: str = WORKER) -> list[str]:
-        """Command lines of a user's processes on a worker."""
-        line = f"for each in $(pgrep -u {user}); do tr '\\0' ' ' < /proc/$each/cmdline; echo; done"
-        return [line for line in self.pod(line, name=name).stdout.splitlines() if line]
+    def is_free(self, name: str) -> bool:
+        """Whether a worker is idle and has no process and no group of a job."""
+        return self.slurm_groups(name) <= rest_of(name) and super().is_free(name)
 
-    def node(self, name: str = WORKER) -> dict[str, str]:
-        """State and reason of a worker."""
-        said = self.pod(f"/opt/slurm/bin/scontrol show node {name} --json", seconds=30)
-        if said.returncode != 0:  # slurmd, which says who asks, has just been started.
-            return {"state": "", "reason": said.stderr}
-        (node,) = json.loads(said.stdout)["nodes"]
-        return {"state": "+".join(node["state"]), "reason": node["reason"]}
-
-    def is_at_rest(self) -> bool:
-        """Whether no job, group, or process of a job is left, and its nodes are idle."""
-        return not self.jail("squeue -h").stdout.strip() and all(
-            self.slurm_groups(name) <= rest and not self.processes(name=name) and self.node(name)["state"] == IDLE
-            for name, rest in self._rest.items()
-        )
-
-    def left(self) -> str:
-        """What is not as at rest, in words."""
-        return "; ".join(
-            f"{name}: groups {sorted(self.slurm_groups(name) - rest)}, processes {self.processes(name=name)}, node "
-            f"{self.node(name)}"
-            for name, rest in self._rest.items()
-        )
-
-    @contextmanager
-    def life_of_a_job(self, seconds: float = 40) -> Iterator[None]:
-        """After what is done inside, nothing is left of it, and the node takes the next job at once."""
-        try:
-            yield
-        except BaseException:
-            self.jail("scancel --user=alice; scancel --user=root", seconds=30)
-            raise
-        try:
-            self.wait("rest", self.is_at_rest, seconds)
-        except AssertionError as error:
-            raise AssertionError(f"the job left something: {self.left()}") from error
-        following = self.jail("srun -n1 hostname", user=ALICE)
-        assert (following.stdout, following.returncode) == (f"{WORKER}\n", 0), following
+    def left_on(self, name: str) -> str:
+        """What a worker has, in words."""
+        return f"{super().left_on(name)}, groups {sorted(self.slurm_groups(name) - rest_of(name))}"
