@@ -191,10 +191,18 @@ class RealSlurm:
 
 
 def _configuration(port: int) -> dict[str, str]:
-    """What the program renders, but that slurmctld listens on this machine, and no health check runs."""
+    """What the program renders, but that slurmctld listens on this machine, no health check runs, and root has jobs.
+
+    Root is the one user whom this machine and the image both know.
+    """
     small = changed("slurm", {"cgroupPlugin": "disabled"}, changed("accounting", {"mode": "off"}, SMALL))
     files = slurm_conf.files(parse(small))
-    ours = {"SlurmctldHost": "localhost(127.0.0.1)", "SlurmctldPort": str(port), "MaxNodeCount": "2048"}
+    ours = {
+        "SlurmctldHost": "localhost(127.0.0.1)",
+        "SlurmctldPort": str(port),
+        "MaxNodeCount": "2048",
+        "DisableRootJobs": "NO",
+    }
     lines = [line for line in files["slurm.conf"].splitlines() if line.partition("=")[0] not in ours]
     lines = [line for line in lines if not line.startswith(("HealthCheck", "Prolog=", "Epilog="))]
     return {**files, "slurm.conf": "\n".join([*lines, *(f"{key}={value}" for key, value in ours.items())]) + "\n"}

@@ -91,6 +91,8 @@ def _settings(config: Config) -> dict[str, str]:
         "TaskPlugin": "task/cgroup" if limits else "task/none",
         "JobAcctGatherType": "jobacct_gather/linux",
         "PrologFlags": "Contain",
+        # slurmstepd opens a job's files as the job's user: for root that would be with root's rights.
+        "DisableRootJobs": "YES",
         # Refuses what the jail cannot give a job (native/job_submit_jail.c).
         "JobSubmitPlugins": "jail",
         # A prolog that fails drains the node; the job goes elsewhere instead of being held.

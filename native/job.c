@@ -121,6 +121,8 @@ static _Noreturn void *keep(void *argument) {
     }
     /* Gives up JOB_STARTS as well: who does not find job_init now finds the reason. */
     close(job->lock);
+    /* Before anybody waits for this thread: it gives up its capabilities in a signal's handler (stepd_rights.c). */
+    pthread_sigmask(SIG_SETMASK, &job->mask, NULL);
     sem_post(&job->started);
     /* The kernel ends job_init with the thread that started it. */
     for (;;)
@@ -135,15 +137,15 @@ static void await(sem_t *event) {
 /* slurmd, and the user with it, waits for the extern step, which so need not wait until job_init is another program.
  * But until it is there: slurmstepd goes on to enter groups and users in which job_init must not be born. */
 static int start_thread(struct jail *jail, struct job *job, const char *path) {
-    sigset_t all, before;
+    sigset_t all;
     pthread_t thread;
     if ((job->lock = open_lock(jail, path)) < 0)
         return -1;
     /* A handler would run in the memory that job_init has as well until it is another program. */
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_sigmask(SIG_SETMASK, &all, &job->mask);
     int error = pthread_create(&thread, NULL, keep, job);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_sigmask(SIG_SETMASK, &job->mask, NULL);
     if (!error) {
         await(&job->born);
         return 0;
@@ -169,7 +171,9 @@ int job_keep(struct jail *jail, struct job *job) {
     return -1;
 }
 
-static void await_start(struct job *job) {
+void job_await_start(struct job *job) {
+    if (!job->kept)
+        return;
     await(&job->started);
     sem_post(&job->started);
 }
@@ -178,7 +182,7 @@ void job_end(struct job *job) {
     char path[sizeof(JOB_FOLDER) + 16];
     if (!job->kept)
         return;
-    await_start(job);
+    job_await_start(job);
     if (job->init > 0)
         jail_end_child(job->init, END_MILLISECONDS);
     lock_path(job, path, sizeof(path));
@@ -226,26 +230,44 @@ static pid_t await_init(struct jail *jail, int file, int seconds) {
     return jail_fail(jail, "%s did not answer within %d s: the shared storage hangs", jail->root, seconds);
 }
 
-static int find(struct jail *jail, struct job *job, int file, int seconds) {
+static void close_namespaces(struct job *job) {
+    int *const all[] = {&job->outer, &job->inner, &job->processes, &job->ipc, &job->own_processes};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        if (*all[i] >= 0)
+            close(*all[i]);
+        *all[i] = -1;
+    }
+}
+
+static int open_namespaces(struct jail *jail, struct job *job, pid_t init) {
     char outer[16];
-    pid_t init = await_init(jail, file, seconds);
-    if (init < 0)
-        return -1;
     snprintf(outer, sizeof(outer), "fd/%d", JOB_OUTER_DESCRIPTOR);
     if ((job->outer = open_namespace(jail, init, outer)) < 0 ||
         (job->inner = open_namespace(jail, init, "ns/mnt")) < 0 ||
         (job->processes = open_namespace(jail, init, "ns/pid")) < 0 ||
-        (job->ipc = open_namespace(jail, init, "ns/ipc")) < 0 ||
-        (job->own_processes = open("/proc/thread-self/ns/pid", O_RDONLY | O_CLOEXEC)) < 0)
+        (job->ipc = open_namespace(jail, init, "ns/ipc")) < 0)
+        return -1;
+    if ((job->own_processes = open("/proc/thread-self/ns/pid", O_RDONLY | O_CLOEXEC)) < 0)
+        return jail_fail_errno(jail, "/proc/thread-self/ns/pid");
+    return 0;
+}
+
+/* Leaves no descriptor open where it fails. */
+static int find(struct jail *jail, struct job *job, int file, int seconds) {
+    pid_t init = await_init(jail, file, seconds);
+    if (init < 0)
         return -1;
     /* Still the same process: what was opened is not another's that got its number. */
-    return holder(file, JOB_LIVES) == init ? 0 : no_init(jail, file);
+    if (!open_namespaces(jail, job, init) && (holder(file, JOB_LIVES) == init || !no_init(jail, file)))
+        return 0;
+    close_namespaces(job);
+    return -1;
 }
 
 int job_await(struct jail *jail, struct job *job, int seconds) {
     char path[sizeof(JOB_FOLDER) + 16];
     lock_path(job, path, sizeof(path));
-    await_start(job);
+    job_await_start(job);
     int file = open(path, O_RDWR | O_CLOEXEC);
     pid_t init = await_init(jail, file, seconds);
     int failed = init < 0 || (holder(file, JOB_LIVES) != init && no_init(jail, file));

@@ -10,6 +10,7 @@
 #include "jail.h"
 
 #include <semaphore.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -46,6 +47,7 @@ struct job {
     bool kept; /* by job_keep: what follows */
     const char *root;
     int lock;
+    sigset_t mask;                    /* of signals, of who called it */
     sem_t born;                       /* job_init is there, or cannot be */
     sem_t started;                    /* whether it could be made another program is known */
     pid_t init;                       /* then: job_init, or 0 */
@@ -60,6 +62,10 @@ void job_prepare(struct job *job, uint32_t id);
 /* Lets a thread of this process start job_init, which makes the namespaces. Any reason is left for the steps that
  * will look for them, so what fails after the return is theirs to tell. Both arguments must stay until job_end. */
 int job_keep(struct jail *jail, struct job *job);
+
+/* For who called job_keep: waits until job_init is another program, or can't be; then the thread that keeps it starts
+ * nothing more, and takes signals as the caller of job_keep did. */
+void job_await_start(struct job *job);
 
 /* For who called job_keep: waits until the namespaces are made. */
 int job_await(struct jail *jail, struct job *job, int seconds);

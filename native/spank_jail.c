@@ -16,6 +16,7 @@
 #include "job.h"
 #include "job_mounts.h"
 #include "late_program.h"
+#include "srun_asks.h"
 #include "stepd_filter.h"
 #include "stepd_guard.h"
 #include "stepd_rights.h"
@@ -63,36 +64,6 @@ static _Thread_local bool forks_for_plugin;
 
 /* What slurmstepd itself uses to report a step that must not run, and to clean up after it. */
 static const char *const stepd_folders[] = {"/proc", "/sys", "/dev", "/etc", VIEW_SPOOL, "/run/slurm", NULL};
-
-/* By the option, any part of it that getopt takes for it, or its variable. A word of the program's own that looks alike
- * costs a process that nobody asks. */
-static bool asks_for_epilog(void) {
-    char *word = NULL;
-    size_t size = 0;
-    bool asked = getenv("SLURM_TASK_EPILOG") != NULL;
-    FILE *file = fopen("/proc/self/cmdline", "re");
-    while (file && !asked && getdelim(&word, &size, '\0', file) > 0)
-        asked = !strncmp(word, "--task-e", strlen("--task-e"));
-    free(word);
-    if (file)
-        fclose(file);
-    return asked;
-}
-
-/* Whether srun was told to copy the program: as the option, or by its variable. Words from `program` on are the
- * program's own; getopt, which srun uses, leaves their place in optind. */
-static bool asks_for_broadcast(int program) {
-    char *word = NULL;
-    size_t size = 0;
-    bool asked = getenv("SLURM_BCAST") != NULL;
-    FILE *file = fopen("/proc/self/cmdline", "re");
-    for (int i = 0; file && !asked && i < program && getdelim(&word, &size, '\0', file) > 0; i++)
-        asked = !strcmp(word, "--bcast") || !strncmp(word, "--bcast=", strlen("--bcast="));
-    free(word);
-    if (file)
-        fclose(file);
-    return asked;
-}
 
 static const char *jail_root(int argc, char *argv[]) {
     for (int i = 0; i < argc; i++)
@@ -155,7 +126,7 @@ static int refuse(void) {
 
 /* slurmd would write the file outside of the jail, where the step does not find it. */
 static int refuse_broadcast(void) {
-    if (!asks_for_broadcast(optind))
+    if (!srun_asks_for_broadcast(optind))
         return ESPANK_SUCCESS;
     slurm_error("--bcast does not reach the jail: send the program first, with sbcast PROGRAM DEST, then srun DEST");
     return ESPANK_ERROR;
@@ -164,46 +135,6 @@ static int refuse_broadcast(void) {
 /* The guard is a library of slurmstepd's own, so its names are everybody's. */
 static void *of_guard(const char *name) {
     return dlsym(RTLD_DEFAULT, name);
-}
-
-int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[]) {
-    uint32_t job = 0;
-    if (spank_context() == S_CTX_LOCAL) {
-        if (asks_for_epilog())
-            setenv(WANTS_EPILOG, "1", 1);
-        return refuse_broadcast();
-    }
-    if (spank_context() != S_CTX_REMOTE)
-        return ESPANK_SUCCESS;
-    timer_t *timer = (timer_t *)of_guard(STEPD_GUARD_TIMER);
-    if (timer)
-        timer_delete(*timer);
-    spank_err_t asked = spank_get_item(spank, S_JOB_STEPID, &context.step);
-    if (asked == ESPANK_SUCCESS)
-        asked = spank_get_item(spank, S_JOB_ID, &job);
-    if (asked != ESPANK_SUCCESS) {
-        slurm_error(PLUGIN ": which step is this? %s: refusing to run it", spank_strerror(asked));
-        return ESPANK_ERROR;
-    }
-    jail_init(&context.jail, jail_root(argc, argv));
-    job_prepare(&context.job, job);
-    if (keeps_namespaces())
-        return keep_namespaces();
-    jail_preload_nss();
-    if (job_heed_probes(&context.jail))
-        return refuse();
-    jail_look_users_up_in_files();
-    if (job_join(&context.jail, &context.job, DEADLINE_SECONDS))
-        return refuse();
-    slurm_debug(PLUGIN ": entered %s", context.jail.root);
-    return ESPANK_SUCCESS;
-}
-
-static int outcome_of(int failed) {
-    if (failed)
-        slurm_error("this node can't run your job inside the jail: %s. Nothing was run; tell your administrator.",
-                    context.jail.why);
-    return failed ? ESPANK_ERROR : ESPANK_SUCCESS;
 }
 
 static bool forks_a_task(void) {
@@ -234,6 +165,51 @@ static void in_child(void) {
     }
 }
 
+/* From where slurmstepd has entered the jail: what it forks before the tasks is none of them. */
+static int watch_forks(void) {
+    return pthread_atfork(before_fork, after_fork, in_child) ? jail_fail(&context.jail, "no memory to watch forks") : 0;
+}
+
+int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[]) {
+    uint32_t job = 0;
+    if (spank_context() == S_CTX_LOCAL) {
+        if (srun_asks_for_epilog())
+            setenv(WANTS_EPILOG, "1", 1);
+        return refuse_broadcast();
+    }
+    if (spank_context() != S_CTX_REMOTE)
+        return ESPANK_SUCCESS;
+    timer_t *timer = (timer_t *)of_guard(STEPD_GUARD_TIMER);
+    if (timer)
+        timer_delete(*timer);
+    spank_err_t asked = spank_get_item(spank, S_JOB_STEPID, &context.step);
+    if (asked == ESPANK_SUCCESS)
+        asked = spank_get_item(spank, S_JOB_ID, &job);
+    if (asked != ESPANK_SUCCESS) {
+        slurm_error(PLUGIN ": which step is this? %s: refusing to run it", spank_strerror(asked));
+        return ESPANK_ERROR;
+    }
+    jail_init(&context.jail, jail_root(argc, argv));
+    job_prepare(&context.job, job);
+    if (keeps_namespaces())
+        return keep_namespaces();
+    jail_preload_nss();
+    if (job_heed_probes(&context.jail))
+        return refuse();
+    jail_look_users_up_in_files();
+    if (job_join(&context.jail, &context.job, DEADLINE_SECONDS) || watch_forks())
+        return refuse();
+    slurm_debug(PLUGIN ": entered %s", context.jail.root);
+    return ESPANK_SUCCESS;
+}
+
+static int outcome_of(int failed) {
+    if (failed)
+        slurm_error("this node can't run your job inside the jail: %s. Nothing was run; tell your administrator.",
+                    context.jail.why);
+    return failed ? ESPANK_ERROR : ESPANK_SUCCESS;
+}
+
 /* In a child of slurmstepd that is no task, in the place of execve. */
 static int run_late(const char *path, char *const arguments[], char *const environment[]) {
     if (context.runner[0] < 0) {
@@ -260,8 +236,6 @@ static int arm(spank_t spank) {
         return jail_fail(&context.jail, "slurmstepd runs without its guard");
     if (wants_epilog(spank) && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, context.runner))
         return jail_fail_errno(&context.jail, "make a socket for the task epilog");
-    if (pthread_atfork(before_fork, after_fork, in_child))
-        return jail_fail(&context.jail, "no memory to prepare the start of tasks");
     return 0;
 }
 
@@ -316,12 +290,30 @@ static bool is_last_task(spank_t spank) {
            spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &tasks) != ESPANK_SUCCESS || task + 1 >= (int)tasks;
 }
 
-/* Called once for each task when all have been forked, and wait to become their programs. */
+static int confine_slurmstepd(void) {
+    return stepd_filter(&context.jail) || stepd_rights_reduce(&context.jail) ? -1 : 0;
+}
+
+/* The extern step's only child is job_init. No step finds namespaces that an unconfined process would keep. */
+static int confine_extern_step(void) {
+    job_await_start(&context.job);
+    if (!confine_slurmstepd())
+        return ESPANK_SUCCESS;
+    tell_the_node();
+    job_end(&context.job);
+    return ESPANK_ERROR;
+}
+
+/* Called once for each task when all have been forked, and wait to become their programs; for the extern step once. */
 int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[]) {
     (void)argc;
     (void)argv;
     context.forks_tasks = false;
-    if (spank_context() != S_CTX_REMOTE || keeps_namespaces() || !is_last_task(spank))
+    if (spank_context() != S_CTX_REMOTE)
+        return ESPANK_SUCCESS;
+    if (keeps_namespaces())
+        return confine_extern_step();
+    if (!is_last_task(spank))
         return ESPANK_SUCCESS;
     if (context.runner[1] >= 0)
         close(context.runner[1]);
@@ -332,7 +324,7 @@ int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[]) {
     context.confined = !context.expects_forks;
     if (!context.confined)
         return ESPANK_SUCCESS;
-    return outcome_of(stepd_filter(&context.jail) ? -1 : stepd_rights_reduce(&context.jail));
+    return outcome_of(confine_slurmstepd());
 }
 
 /* As the user, in the task's groups, before it becomes the user's program. */

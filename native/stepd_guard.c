@@ -11,6 +11,7 @@
 #include "stepd_guard.h"
 #include "container_log.h"
 #include "stepd_open.h"
+#include "stepd_view.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -226,13 +227,19 @@ static int limit_wait(struct guard *guard) {
     return 0;
 }
 
+/* Also before there is another thread: later a thread could only take a namespace for itself. */
+static int narrow_view(struct guard *guard) {
+    char why[256];
+    return stepd_view_make(why, sizeof(why)) ? refuse(guard, "narrow slurmstepd's view of the pod: %s", why) : 0;
+}
+
 /* The loader gives a library's constructor what it gives main. */
 __attribute__((constructor)) static void stand_guard(int argc, char *argv[]) {
     struct guard guard = {.code = ESLURM_PLUGIN_NOT_LOADED};
     (void)argv;
     stepd_open_init();
     /* Only without arguments is it asked for a step; getenv, infinity and spank run no user code. */
-    if (argc == 1 && (check(&guard) || give_up_sight(&guard) || limit_wait(&guard))) {
+    if (argc == 1 && (check(&guard) || narrow_view(&guard) || give_up_sight(&guard) || limit_wait(&guard))) {
         tell_the_log(guard.why);
         answer_slurmd(guard.code);
         _exit(EXIT_FAILURE);

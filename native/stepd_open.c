@@ -5,18 +5,21 @@
  * /proc/self/task/N/root, and what lies in one of those is given back. The descriptor that was judged is the one that
  * is used.
  *
- * Slurm's program makes those calls, and no library of it, with the user's effective id, which all threads have
- * meanwhile. */
+ * Slurm's program opens those, and no library of it; whatever else it opens is judged alike, but for three names. Only
+ * missing folders of an output file are made by a library, with the user's effective id, which all threads have then.
+ * tests/image/test_stepd_imports.py pins which calls slurmstepd has. */
 #include "stepd_open.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <link.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -44,9 +47,28 @@ void stepd_open_init(void) {
     dl_iterate_phdr(find_program, NULL);
 }
 
-static int is_for_a_user(const void *caller) {
+static int is_the_programs(const void *caller) {
     uintptr_t address = (uintptr_t)caller;
-    return address >= program_begin && address < program_end && geteuid() != 0;
+    return address >= program_begin && address < program_end;
+}
+
+/* `before`, digits, `after`. */
+static int is_numbered(const char *path, const char *before, const char *after) {
+    size_t length = strlen(before);
+    if (strncmp(path, before, length) != 0)
+        return 0;
+    size_t digits = strspn(path + length, "0123456789");
+    return digits && !strcmp(path + length + digits, after);
+}
+
+/* The script that it writes, and what it asks the kernel about itself and its tasks: no option of a job has these names
+ * opened with these flags. */
+static int is_its_own(const char *path, int flags) {
+    if (geteuid() != 0)
+        return 0;
+    if (flags & O_CREAT)
+        return flags & O_EXCL && is_numbered(path, SPOOL "/job", "/slurm_script");
+    return !strcmp(path, "/proc/self/oom_score_adj") || is_numbered(path, "/proc/", "/stat");
 }
 
 /* Of a path that is no mount of its own, as on a login node, the mount is the jail's. */
@@ -104,18 +126,51 @@ int open(const char *file, int oflag, ...) {
         mode = va_arg(arguments, mode_t) & 07777;
         va_end(arguments);
     }
-    return is_for_a_user(__builtin_return_address(0)) ? open_for_user(file, oflag, mode)
-                                                      : openat(AT_FDCWD, file, oflag, mode);
+    if (!is_the_programs(__builtin_return_address(0)) || is_its_own(file, oflag))
+        return openat(AT_FDCWD, file, oflag, mode);
+    return open_for_user(file, oflag, mode);
 }
 
 int chdir(const char *path) {
-    if (!is_for_a_user(__builtin_return_address(0)))
+    if (!is_the_programs(__builtin_return_address(0)))
         return (int)syscall(SYS_chdir, path);
     int folder = open_for_user(path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
     if (folder < 0)
         return -1;
     int failed = fchdir(folder), why = errno;
     close(folder);
+    errno = why;
+    return failed;
+}
+
+/* Splits a path into its folder and the name in it, which may end in slashes; the folder's text ends up in `folder`. */
+static const char *split(const char *path, char folder[PATH_MAX]) {
+    size_t end = strlen(path);
+    while (end > 0 && path[end - 1] == '/')
+        end--;
+    while (end > 0 && path[end - 1] != '/')
+        end--;
+    if (end >= PATH_MAX)
+        return NULL;
+    memcpy(folder, end ? path : ".", end ? end : 1);
+    folder[end ? end : 1] = '\0';
+    return path + end;
+}
+
+int mkdir(const char *path, mode_t mode) {
+    char folder[PATH_MAX];
+    if (geteuid() == 0)
+        return mkdirat(AT_FDCWD, path, mode);
+    const char *name = split(path, folder);
+    if (!name || !*name) {
+        errno = !name ? ENAMETOOLONG : *path ? EEXIST : ENOENT;
+        return -1;
+    }
+    int parent = open_for_user(folder, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+    if (parent < 0)
+        return -1;
+    int failed = mkdirat(parent, name, mode), why = errno;
+    close(parent);
     errno = why;
     return failed;
 }

@@ -1,4 +1,4 @@
-/* What the guard has in the place of the C library's open and chdir, for slurmstepd alone. */
+/* What the guard has in the place of the C library's open, chdir and mkdir, for slurmstepd alone. */
 #ifndef PULUMI_SLURM_STEPD_OPEN_H
 #define PULUMI_SLURM_STEPD_OPEN_H
 

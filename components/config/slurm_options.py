@@ -45,6 +45,9 @@ _OWNED_FOR: Final = {
     "daemons log to the pod's log": ("SlurmctldLogFile", "SlurmdLogFile", "SlurmSchedLogFile"),
     "keys come from credentials": ("AuthType", "AuthInfo", "AuthAltTypes", "AuthAltParameters", "CredType"),
     "another value would run jobs outside the jail": ("PlugStackConfig", "NamespaceType"),
+    "slurmstepd would open files for root's jobs with root's rights; srun sudo runs a program as root": (
+        "DisableRootJobs",
+    ),
     "memory limits of jobs depend on it; see slurm.cgroupPlugin": (
         "SelectType",
         "SelectTypeParameters",

@@ -67,6 +67,7 @@ def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
                 point.touch()
             started.start(BRING.format(DRIVERS[WORKER], LIBRARIES))
             started.start_second_worker(BRING.format(DRIVERS[SECOND], LIBRARIES))
+            started.let_root_submit()
             yield started
     finally:
         for point in points:

@@ -10,6 +10,7 @@ from tests.image.small_cluster import ALICE, NewCluster, SmallCluster
 @pytest.fixture(scope="module", params=["bookworm", "busybox"])
 def cluster(request: pytest.FixtureRequest, new_cluster: NewCluster) -> Iterator[SmallCluster]:
     with new_cluster(request.param) as started:
+        started.let_root_submit()
         yield started
 
 

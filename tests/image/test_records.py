@@ -12,7 +12,7 @@ from slurm_operator import slurm_rest
 from slurm_operator.seen import Facts, SlurmNode
 
 from bench.real_slurm import RealSlurm
-from tests.image.small_cluster import CONTROLLER, REVISION, SECOND, WORKER, NewCluster, SmallCluster
+from tests.image.small_cluster import ALICE, CONTROLLER, REVISION, SECOND, WORKER, NewCluster, SmallCluster
 
 SCONTROL = "/opt/slurm/bin/scontrol"
 SECONDS = 90
@@ -66,7 +66,7 @@ def reconfigured(cluster: SmallCluster) -> None:
 
 def waiting(cluster: SmallCluster) -> str:
     """A job that asks for the second node, which is drained."""
-    return slurm(cluster, f"cd /tmp; sbatch --parsable -w {SECOND} -o /dev/null --wrap true")
+    return cluster.jail(f"sbatch --parsable -w {SECOND} -o /dev/null --wrap true", user=ALICE).stdout.strip()
 
 
 def test_what_somebody_said_of_a_node_outlives_its_pod_and_slurmctlds_restart(cluster: SmallCluster) -> None:

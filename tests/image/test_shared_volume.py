@@ -63,6 +63,7 @@ def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory, before: dict[
             started.start(BRING.format(DRIVERS[WORKER], LIBRARIES))
             started.start_second_worker(BRING.format(DRIVERS[SECOND], LIBRARIES))
             started.start_login()
+            started.let_root_submit()
             yield started
     finally:
         for point in points:

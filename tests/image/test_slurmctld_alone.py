@@ -44,6 +44,7 @@ def test_a_configuration_that_is_sent_to_slurmd_is_not_taken(cluster: SmallClust
 
 def test_a_client_of_ones_own_has_slurmd_write_no_file_into_the_pod(cluster: SmallCluster) -> None:
     conf = "mkdir -p ~/conf; cp /run/slurm/conf/slurm.conf ~/conf; export SLURM_CONF=~/conf/slurm.conf"
+    cluster.let_root_submit()
     for place in ("/usr/local/sbin/sent", "/etc/sent"):
         sent = cluster.jail(f"{conf}; srun -n1 --bcast={place} /bin/true", name=LOGIN)
         assert "Read-only file system" in sent.stderr, "root's"

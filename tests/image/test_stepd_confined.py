@@ -14,12 +14,23 @@ WITNESS = """#!/bin/sh
 exit 3
 """
 SPACES = "readlink /proc/self/ns/mnt /proc/self/ns/pid /proc/self/ns/ipc"
-# Every thread of the slurmstepd of a step that has tasks.
+# Every thread of every slurmstepd, after the name of its step.
 THREADS = """
 for each in $(pgrep -f '^slurmstepd: '); do
-    grep -q 'extern' /proc/$each/cmdline || grep -hE '^(Seccomp|NoNewPrivs|CapPrm):' /proc/$each/task/*/status
+    tr '\\0' ' ' < /proc/$each/cmdline; echo
+    grep -hE '^(Seccomp|NoNewPrivs|CapPrm):' /proc/$each/task/*/status
 done
 """
+# What a root with all of slurmstepd's rights finds by the paths of secrets, in the view of each of its threads.
+SIGHT = """
+for each in $(pgrep -f '^slurmstepd: '); do
+    for root in /proc/$each/task/*/root; do
+        find $root/run/secrets $root/mnt/jail -mindepth 1 2>/dev/null
+        base64 $root/run/slurm-node/slurm.key 2>/dev/null
+    done
+done
+"""
+SPOOL, CGROUP = "/var/spool/slurmd/spooled", "/sys/fs/cgroup/cgroup.procs"
 KEPT = 1 << 1 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8
 """DAC_OVERRIDE, KILL, SETGID, SETUID and SETPCAP: what ending a job takes (native/stepd_rights.c)."""
 
@@ -85,12 +96,15 @@ def test_every_thread_of_slurmstepd_is_confined(cluster: SmallCluster, options: 
     try:
         cluster.wait("the step", lambda: cluster.pod("pgrep -u alice -x sleep").stdout, 30)
         told = cluster.pod(THREADS).stdout
+        assert all(f"slurmstepd: [{job}.{step}]" in told for step in ("batch", "extern", "0"))
         kinds = {name: set(re.findall(rf"{name}:\t(\S+)", told)) for name in ("Seccomp", "NoNewPrivs", "CapPrm")}
         assert kinds["Seccomp"] == {"2"}
         assert kinds["NoNewPrivs"] == {"1"}
-        assert len(re.findall("Seccomp", told)) > 2, "a batch step and a step have more threads"
+        assert len(re.findall("Seccomp", told)) > 2, "each has more threads"
         assert kinds["CapPrm"] == {f"{KEPT:016x}"}
         assert cluster.pod("grep CapPrm /proc/1/status").stdout.split()[1] not in kinds["CapPrm"]
+        assert cluster.pod(SIGHT).stdout == ""
+        assert cluster.pod("wc -c < /run/slurm-node/slurm.key").stdout == f"{len(cluster.key)}\n", "there is one"
     finally:
         assert cluster.jail(f"scancel {job}").returncode == 0
     cluster.wait("the job's end", lambda: not cluster.jail(f"squeue -h -j {job}").stdout.strip(), 60)
@@ -129,9 +143,24 @@ def test_a_terminal_works(cluster: SmallCluster) -> None:
     assert "not a tty" not in done.stdout
 
 
-@pytest.mark.parametrize("path", ["/proc/1/root/etc/passwd", "/proc/1/cwd/etc/passwd"])
-def test_slurmstepd_opens_nothing_through_process_1_for_root(cluster: SmallCluster, path: str) -> None:
-    """As its own job, root asks slurmstepd for what is the pod's."""
+def test_root_has_no_jobs(cluster: SmallCluster) -> None:
+    """slurmstepd would open files with root's rights for them."""
+    for asks in ("srun -n1 true", "sbatch --wrap true", "salloc -n1 true"):
+        asked = cluster.jail(asks)
+        assert asked.returncode != 0
+        assert "Invalid user id" in asked.stderr
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/proc/1/root/etc/passwd", "/proc/1/cwd/etc/passwd", "/proc/1/cmdline", "/proc/self/maps", SPOOL, CGROUP],
+)
+def test_slurmstepd_opens_nothing_of_the_node_for_root(cluster: SmallCluster, path: str) -> None:
+    """Also where an administrator lets root have jobs, slurmstepd does not look who asks."""
+    cluster.let_root_submit()
+    cluster.pod(f"echo spooled > {SPOOL}").check_returncode()
     done = cluster.jail(f"rm -f read; timeout 50 sbatch --wait -i {path} -o read --wrap cat; cat read", seconds=70)
     assert done.stdout.startswith("Submitted"), done
     assert len(done.stdout.splitlines()) == 1, done.stdout
+    well = "echo given > given; timeout 50 sbatch -Q --wait -i given -o read --wrap cat; cat read"
+    assert cluster.jail(well, seconds=70).stdout == "given\n", "root's jobs run then"

@@ -58,6 +58,7 @@ def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
             plant(started.root, folder)
             started.start()
             started.start_login()
+            started.let_root_submit()
             yield started
     finally:
         subprocess.run(["umount", "--lazy", folder], check=True)

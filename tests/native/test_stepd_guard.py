@@ -1,13 +1,16 @@
 """What goes first in slurmstepd lets a step run only if the jail plugin is sure to be loaded."""
 
 import os
+import re
 import struct
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from slurm_node import paths
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 RAN = "the real slurmstepd ran"
 
 
@@ -21,8 +24,14 @@ class Guard:
         self.plugin.touch()
         self._program = make("guard_probe", folder, f"PROBE={folder}")
 
-    def run(self, files: Mapping[str, str], *arguments: str) -> tuple[bytes, str]:
-        """Returns what slurmd would read from it, and what the log got."""
+    def run(self, files: Mapping[str, str], *arguments: str, **acts: str) -> tuple[bytes, str]:
+        """Returns what slurmd would read from it, and what the log got.
+
+        Args:
+            files: of the configuration.
+            arguments: of the program.
+            acts: ``shows`` and ``makes``, as tests/native/guard_probe.c has them.
+        """
         log, conf = self.folder / "log", self.folder / "conf"
         conf.mkdir(exist_ok=True)
         for old in conf.iterdir():
@@ -35,7 +44,11 @@ class Guard:
             input=b"the step\n",
             capture_output=True,
             timeout=30,
-            env={**os.environ, "SLURM_CONF": str(conf / "slurm.conf")},
+            env={
+                **os.environ,
+                "SLURM_CONF": str(conf / "slurm.conf"),
+                **{f"PROBE_{name.upper()}": text for name, text in acts.items()},
+            },
             check=False,
         )
         return finished.stdout, log.read_text()
@@ -111,3 +124,97 @@ def test_a_comment_about_the_forbidden_line_is_no_reason_to_refuse(guard: Guard)
 def test_modes_that_run_no_step_need_no_configuration(guard: Guard) -> None:
     output, _ = guard.run({}, "getenv")
     assert output.startswith(f"{RAN} getenv".encode())
+
+
+@pytest.fixture
+def run_folder(guard: Guard) -> Iterator[Path]:
+    """Stands for the pod's /run, a mount."""
+    folder = guard.folder / "run"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "run", folder], check=True, timeout=30)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True, timeout=30)
+        folder.rmdir()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a mount namespace")
+def test_what_is_secret_in_the_pod_is_covered_before_slurmstepd_begins(guard: Guard, run_folder: Path) -> None:
+    secrets, volume = guard.folder / "secrets", guard.folder / "volume"
+    hidden = [secrets / "slurm/slurm.key", volume / "roots/r1", run_folder / "own/slurm.key"]
+    for path in hidden:
+        path.parent.mkdir(parents=True)
+        path.write_text("secret")
+    wanted = ":".join(map(str, hidden))
+    output, log = guard.run(guard.good, shows=wanted)
+    assert log == ""
+    assert output.decode().splitlines()[1:-1] == ["No such file or directory", "No such file or directory", "0"]
+    assert [path.read_text() for path in hidden] == ["secret"] * 3, "nobody else loses sight of them"
+    assert guard.run({}, "getenv", shows=wanted)[0].decode().splitlines()[1:-1] == ["6"] * 3, "the test can fail"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a mount namespace")
+def test_slurmstepd_writes_no_configuration_and_what_is_the_nodes(guard: Guard, run_folder: Path) -> None:
+    configuration, jobs = run_folder / "slurm/conf", run_folder / "own/jobs"
+    for folder in (configuration, jobs):
+        folder.mkdir(parents=True)
+    output, _ = guard.run(guard.good, makes=f"{configuration}/new:{jobs}/new")
+    assert output.decode().splitlines()[1:-1] == ["Read-only file system", "done"]
+
+
+def test_it_knows_the_paths_of_the_pod() -> None:
+    code = (REPOSITORY / "native/stepd_view.c").read_text()
+    wanted = {
+        "VIEW_SECRETS": paths.SLURM_SECRETS.parent,
+        "VIEW_VOLUME": paths.VOLUME,
+        "VIEW_RUN": paths.SLURM_RUN.parent,
+        "VIEW_OWN_RUN": paths.OWN_RUN,
+        "VIEW_KEY": paths.SLURM_KEY,
+    }
+    assert dict(re.findall(r'#define (VIEW_\w+) "(.*)"', code)) == {name: str(path) for name, path in wanted.items()}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes a user")
+@pytest.mark.parametrize("user", [0, 1234])
+@pytest.mark.parametrize(
+    ("what", "path", "outcome"),
+    [
+        ("open", "/proc/self/maps", "Permission denied"),
+        ("open", "/proc/self/root/etc/passwd", "Permission denied"),
+        ("open", "/proc/1/cmdline", "Permission denied"),
+        ("open", "/etc/passwd", "done"),
+        ("open", "/nowhere", "No such file or directory"),
+    ],
+)
+def test_slurmstepd_opens_nothing_of_the_node_whoevers_the_job_is(
+    guard: Guard, user: int, what: str, path: str, outcome: str
+) -> None:
+    assert told(guard, what, path, user) == outcome
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes a user")
+def test_slurmstepd_reads_as_root_what_it_needs_of_its_tasks(guard: Guard) -> None:
+    assert told(guard, "open", "/proc/1/stat", 0) == "done"
+    assert told(guard, "open", "/proc/self/oom_score_adj", 0) == "done"
+    assert told(guard, "open", "/proc/1/stat", 1234) == "Permission denied"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes a user")
+def test_slurmstepd_makes_a_users_folders_where_the_user_may_have_them(guard: Guard, tmp_path: Path) -> None:
+    for folder in (tmp_path, *tmp_path.parents[:-2]):
+        folder.chmod(0o755)
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    mine.chmod(0o777)
+    assert told(guard, "mkdir", f"{mine}/one", 1234) == "done"
+    assert told(guard, "mkdir", f"{mine}//two//", 1234) == "done"
+    assert told(guard, "mkdir", f"{mine}/one", 1234) == "File exists"
+    assert told(guard, "mkdir", f"/proc/self/root{mine}/three", 1234) == "Permission denied"
+    assert told(guard, "mkdir", f"/proc/self/root{mine}/three", 0) == "done", "the test can fail"
+    assert sorted(each.name for each in mine.iterdir()) == ["one", "three", "two"]
+
+
+def told(guard: Guard, what: str, path: str, user: int) -> str:
+    """What one call of slurmstepd's, as a user, comes to."""
+    return guard.run(guard.good, what, path, str(user))[0].decode().strip()

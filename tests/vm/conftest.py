@@ -58,5 +58,6 @@ def cluster(image: Path, groups: Path, tmp_path_factory: pytest.TempPathFactory)
         started.start(FAKE_GPUS)
         started.start_login(cpuMillis=FIFTH_OF_A_CPU, memoryMib=LOGIN_MIB, processes=LOGIN_PROCESSES)
         make_bundle(started.root, folder / "volume/persistent/home/alice/bundle")
+        started.let_root_submit()
         started.settle()
         yield started
