@@ -1,7 +1,7 @@
 """A witness that knows no holes: nothing that Slurm does for a user has more rights than the user's own job.
 
-All options of Slurm's programs, and all messages of its daemons, as tests/witness classifies them. PULUMI_SLURM_SEED
-gives a seed, else each run draws its own; PULUMI_SLURM_WHOLE=1 tries every value (docs/jail.md).
+All options of Slurm's programs, as tests/witness classifies them; test_rpcs.py has the messages of its daemons.
+PULUMI_SLURM_SEED gives a seed, else each run draws its own; PULUMI_SLURM_WHOLE=1 tries every value (docs/jail.md).
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ import pytest
 
 from tests.image import roots
 from tests.image.small_cluster import ALICE, SmallCluster
-from tests.witness import judge, rpcs, runs
+from tests.witness import judge, runs
 from tests.witness.stage import Stage
 
 SEED = int(os.environ.get("PULUMI_SLURM_SEED") or random.randrange(10**6))
 WHOLE = os.environ.get("PULUMI_SLURM_WHOLE") == "1"
 PAIRS, WHOLE_PAIRS = 12, 400
 SECONDS = 3000 if WHOLE else 170
-SLURM_USER = 64030
 KILL_SECONDS = 40
 """So long Slurm waits after a job's SIGTERM (KillWait), and some."""
 
@@ -90,32 +89,3 @@ def test_no_task_speaks_to_pmi2_unless_the_configuration_has_it(stage: Stage) ->
     assert "PMI_FD" not in forged.stdout, "slurmstepd has no such plugin, whatever the client has"
     # slurmd and slurmstepd wait for each other then (26.05), and the node would keep the job.
     assert stage.cluster.jail("timeout 50 srun -Q -n1 --mem=20 echo next", user=ALICE).stdout == "next\n"
-
-
-Answers = dict[tuple[int, bool], dict[str, str]]
-
-
-@pytest.fixture(scope="module")
-def answers(stage: Stage) -> Answers:
-    """User, and whether he is on a login node → what came of each message."""
-    types = stage.message_types()
-    return {(user, at): stage.send(types, user, at) for at in (False, True) for user in (ALICE, SLURM_USER, 0)}
-
-
-@pytest.mark.parametrize("from_login", [False, True], ids=["in a job", "on a login node"])
-@pytest.mark.parametrize("user", [ALICE, SLURM_USER, 0], ids=["user", "SlurmUser", "root"])
-def test_nobody_sends_slurms_daemons_what_is_slurmctlds_to_send(
-    stage: Stage, answers: Answers, user: int, from_login: bool
-) -> None:
-    types, said = stage.message_types(), answers[user, from_login]
-    assert said.keys() == types.keys(), "every message had an answer"
-    if user == ALICE:
-        assert {*said.values()} & rpcs.REFUSED, "the messages are understood"
-        assert not rpcs.differences(types, said)
-    assert not rpcs.faults(types, said)
-
-
-@pytest.mark.xfail(strict=True, reason="slurmd 26.05 takes zeros of some types for lists, and ends (docs/limits.md)")
-def test_no_message_ends_a_daemon(stage: Stage, answers: Answers) -> None:
-    types = stage.message_types()
-    assert not [ended for said in answers.values() for ended in rpcs.endings(types, said)]

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shlex
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.image.small_cluster import ALICE, CONTROLLER, LOGIN, WORKER, SmallCluster
-from tests.witness import judge, rpcs, runs
+from tests.witness import judge, runs
 from tests.witness.options import COMMANDS, OPTIONS, commands, differences, listed
 
 SOURCE = Path(__file__).with_name("witness.c")
-DAEMONS = {WORKER: "slurmd", LOGIN: "sackd"}
 SECONDS_EACH = 15
 AT_ONCE = 6
 OF_THE_POD = {
@@ -182,28 +179,3 @@ class Stage:
         while (found := self.alive()) and time.monotonic() < deadline:
             time.sleep(0.5)  # Between two looks: nothing tells that they are gone.
         return found
-
-    def daemons(self) -> dict[str, str]:
-        """Pod → number of its daemon of Slurm, the oldest of that name."""
-        return {pod: self.cluster.pod(f"pgrep -o -x {name}", name=pod).stdout.strip() for pod, name in DAEMONS.items()}
-
-    def message_types(self) -> dict[str, str]:
-        """Number → name of the messages of the installed Slurm."""
-        said = self.cluster.pod(f"python3 -c {shlex.quote(rpcs.NAMES)}")
-        assert said.returncode == 0, said
-        return dict(json.loads(said.stdout))
-
-    def send(self, types: Mapping[str, str], user: int, from_login: bool) -> dict[str, str]:
-        """Sends every message as a user; number → what was answered."""
-        (self.folder / "types").write_text(json.dumps([*types]))
-        (self.folder / "client.py").write_text(rpcs.CLIENT)
-        out = f"{runs.FOLDER}/out/answers-{user}-{'login' if from_login else 'job'}"
-        become = "" if user == ALICE else f"{runs.AS_ROOT} "
-        line = f"{become}python3 {runs.FOLDER}/client.py {user} 127.0.0.1 {runs.FOLDER}/types {out}"
-        if from_login:
-            done = self.cluster.ssh(line, seconds=180)
-        else:
-            done = self.cluster.jail(f"srun -n1 --mem=50 timeout 170 {line}", user=ALICE, seconds=180)
-        answered = self.cluster.root / out.lstrip("/")
-        assert answered.exists(), done
-        return rpcs.answers(answered.read_text())
