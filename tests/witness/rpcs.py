@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from components import names
+from contract import names
 from tests.image.networks import ADDRESS
 from tests.image.small_cluster import ALICE, WORKER, SmallCluster
 
