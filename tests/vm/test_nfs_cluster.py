@@ -102,13 +102,15 @@ def test_what_an_array_on_two_nodes_wrote_is_read_on_the_other_within_5_seconds(
     assert max(took) < SEEN_WITHIN_SECONDS
 
 
-def test_what_a_running_job_prints_is_read_elsewhere(cluster: NfsCluster, server: NfsServer) -> None:
+def test_what_a_running_job_prints_is_read_elsewhere(cluster: NfsCluster, server: NfsServer, version: str) -> None:
     job = cluster.submit("echo printed; touch has-printed; until test -e may-end; do sleep 0.2; done; rm may-end")
     cluster.wait("it printed", (server.export / "persistent/home/alice/has-printed").exists, 60)
     took = cluster.seconds_until("grep -q printed job.out", SECOND, ALICE)
     print(f"seen after {took:.2f} s")
     assert cluster.jail("touch may-end; rm has-printed", user=ALICE).returncode == 0
     cluster.ended(job)
+    # With version 3 the writer's kernel decides when it brings an open file to the server.
+    assert version == "3" or took < SEEN_WITHIN_SECONDS
 
 
 @pytest.mark.parametrize("name", ["interactive", "container", "processes that outlive it"])
