@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.image.small_cluster import ALICE, REVISION, WORKER, SmallCluster
 from tests.vm.v2_groups import remove
+from tests.witness.small import BOB
 
 IDLE = "IDLE+DYNAMIC_NORM"
 FIFTH_OF_A_CPU = 200
@@ -27,7 +28,17 @@ def rest_of(name: str) -> set[str]:
     Those of users, for their start-up files, stay as on a login node.
     """
     scope = f"system.slice/{name}_slurmstepd.scope"
-    return {"pod", "users", f"users/{ALICE}", "users/0", "system.slice", scope, f"{scope}/slurmd", f"{scope}/system"}
+    return {
+        "pod",
+        "users",
+        f"users/{ALICE}",
+        f"users/{BOB}",
+        "users/0",
+        "system.slice",
+        scope,
+        f"{scope}/slurmd",
+        f"{scope}/system",
+    }
 
 
 class V2Cluster(SmallCluster):

@@ -64,6 +64,7 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal("scrontab is disabled on this cluster", ("scrontab",)),
     Refusal("Access/permission denied|Invalid user id", ("strigger", "scontrol", "scancel", "sacctmgr", "sattach")),
     Refusal("(?i)not running a supported accounting_storage plugin|does not have sufficient privileges", ("sacctmgr",)),
+    Refusal("RebootProgram isn't defined", ("scontrol-reboot",)),
     Refusal("Misformatted line", ("sacctmgr-load",)),
 )
 OF_ANOTHERS_JOB = Refusal("Access/permission denied|Invalid user id|Expired or invalid job")
