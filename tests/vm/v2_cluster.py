@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.image.small_cluster import ALICE, REVISION, WORKER
 from tests.vm.resting_cluster import IDLE, RestingCluster
 from tests.vm.v2_groups import remove
+from tests.witness.small import BOB
 
 FIFTH_OF_A_CPU = 200
 JOBS_PROCESSES = 200
@@ -24,7 +25,17 @@ def rest_of(name: str) -> set[str]:
     Those of users, for their start-up files, stay as on a login node.
     """
     scope = f"system.slice/{name}_slurmstepd.scope"
-    return {"pod", "users", f"users/{ALICE}", "users/0", "system.slice", scope, f"{scope}/slurmd", f"{scope}/system"}
+    return {
+        "pod",
+        "users",
+        f"users/{ALICE}",
+        f"users/{BOB}",
+        "users/0",
+        "system.slice",
+        scope,
+        f"{scope}/slurmd",
+        f"{scope}/system",
+    }
 
 
 class V2Cluster(RestingCluster):
