@@ -20,6 +20,9 @@ LIBRARIES = PREFIX / "lib"
 STEPD = PREFIX / "sbin" / "slurmstepd"
 GUARD = "stepd_guard.so"
 """What slurmstepd is made to need, so that it starts no step without it (native/stepd_guard.c)."""
+MESSAGE_GUARD = "message_guard.so"
+"""What listens to messages is made to need it: it reads none before it knows whose it is (native/message_guard.c)."""
+LISTENERS = {PREFIX / name for name in ("sbin/slurmd", "sbin/slurmctld", "bin/srun")}
 ROOT_GUARD = "root_guard.so"
 """What Slurm's commands are made to need: root of the jail reads whom Slurm listens to (native/root_guard.c)."""
 NSS = "libnss_jail.so.2"
@@ -58,13 +61,13 @@ def main(staging: Path, native: Path, more: Path) -> None:
     interpreter = Path(output("patchelf", "--print-interpreter", "/usr/sbin/slurmd"))
     loader = LIBRARIES / interpreter.name
     libraries = {LIBRARIES / path.name: path for path in [*closure, *loaded_by_name] if path.name != interpreter.name}
-    for name in (GUARD, ROOT_GUARD, NSS):
+    for name in (GUARD, MESSAGE_GUARD, ROOT_GUARD, NSS):
         libraries[LIBRARIES / name] = native / name
 
     for target, source in (programs | plugins | libraries | {loader: interpreter}).items():
         copy(source, staging / target.relative_to("/"))
     for target in programs:
-        needed = ("--add-needed", needed_by(target)) if needed_by(target) else ()
+        needed = [word for name in needed_by(target) for word in ("--add-needed", name)]
         patch(staging / target.relative_to("/"), "--set-interpreter", str(loader), *needed)
     for target in plugins | libraries:
         if target.name != "libc.so.6":
@@ -103,11 +106,10 @@ def note_packages(status: Path, packages: Iterable[str]) -> None:
         (status / package.partition(":")[0]).write_text(output("dpkg-query", "-s", package) + "\n")
 
 
-def needed_by(program: Path) -> str:
-    """Returns the library of ours that a program is made to need, or nothing."""
-    if program == STEPD:
-        return GUARD
-    return ROOT_GUARD if program.parent == PREFIX / "bin" else ""
+def needed_by(program: Path) -> list[str]:
+    """Returns the libraries of ours that a program is made to need."""
+    guards = {GUARD: program == STEPD, MESSAGE_GUARD: program in LISTENERS, ROOT_GUARD: program.parent.name == "bin"}
+    return [name for name, is_needed in guards.items() if is_needed]
 
 
 def output(*command: str) -> str:

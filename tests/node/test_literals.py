@@ -61,6 +61,10 @@ def test_the_native_programs_name_the_same_paths() -> None:
     assert f'#define ROOT_GUARD_DOOR "{paths.SLURM_RUN}/{door.MARK}"\n' in guard
     door_c = (REPOSITORY / "native/sack_door.c").read_text()
     assert f"#define SLURM_ID {names.SLURM_UID}\n#define SLURMREST_ID {names.SLURMREST_UID}\n" in door_c
+    messages = (REPOSITORY / "native/message_guard.c").read_text()
+    assert f"#define SLURM_ID {names.SLURM_UID}\n" in messages
+    assert f'#define DEFAULT_CONFIGURATION "{paths.FETCHED}/{names.SLURM_CONF}"\n' in messages
+    assert f'#define PMI2_FOLDER "{Path(names.MPI_PLUGIN_DIRS["pmi2"]).name}"\n' in messages
     leaf = cgroups.CGROUPS / cgroups.PROCESSES_FOLDER
     assert f'#define JOB_INIT_GROUP "{leaf}/cgroup.procs"' in (REPOSITORY / "native/job.h").read_text()
     assert f'#define JOB_INIT "{paths.JAIL_PROBE.parent}/' in (REPOSITORY / "native/job.h").read_text()

@@ -202,10 +202,10 @@ def test_root_of_the_jail_whom_slurm_answers_is_a_fault() -> None:
     assert "neither ran nor" in outcome("Permission denied", who=Who.ROOT)[0]
 
 
-def test_a_message_of_slurmctlds_that_is_answered_otherwise_than_by_a_refusal_is_a_fault() -> None:
-    names = {"1": "REQUEST_SHUTDOWN", "2": "REQUEST_FILE_BCAST", "3": "REQUEST_OF_TOMORROW"}
-    assert not rpcs.faults(names, {"1": "2010", "2": "0", "3": "22"})
-    assert rpcs.faults(names, {"1": "0", "2": "0"}) == ["REQUEST_SHUTDOWN: the daemon answered 0, which is no refusal"]
-    assert rpcs.endings(names, {"2": "0", "3": "ended"}) == ["REQUEST_OF_TOMORROW"]
-    assert "slurmd takes REQUEST_OF_TOMORROW" in rpcs.differences(names, {"3": "0"})[0]
+def test_a_message_that_slurmd_takes_and_the_table_lacks_is_told() -> None:
+    names = ["REQUEST_OF_TOMORROW", "REQUEST_OF_SLURMCTLD", "RESPONSE_UNREAD"]
+    assert len(rpcs.unclassified(names, ["0", rpcs.UNKNOWN, "5003"])) == 1
+    assert "slurmd takes REQUEST_OF_TOMORROW" in rpcs.unclassified(names, ["0", rpcs.UNKNOWN, "5003"])[0]
+    assert not rpcs.gone(rpcs.TAKEN)
+    assert len(rpcs.gone([])) == len(rpcs.TAKEN)
     assert rpcs.answers("1 no token\n2 2010\n") == {"1": "no token", "2": "2010"}

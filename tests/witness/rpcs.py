@@ -1,30 +1,72 @@
-"""Every message that slurmd, sackd and slurmstepd take: who may send it, and what came of sending it."""
+"""Every message that Slurm's daemons have: whom slurmd listens to, and what came of sending it."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+import json
+import re
+import shlex
+import struct
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+from components import names
+from tests.image.networks import ADDRESS
+from tests.image.small_cluster import ALICE, WORKER, SmallCluster
+
+CLIENT = Path(__file__).with_name("rpc_client.py")
+FOLDER = "/srv/rpcs"
 NUMBERS = range(1000, 12001)
 """Where Slurm's message types lie (slurm_msg_type_t)."""
-REFUSED = {"2010", "13", "1", "2002"}
+DENIED = {"2010", "13", "1", "2002"}
 """ESLURM_USER_ID_MISSING, EACCES, EPERM, ESLURM_ACCESS_DENIED."""
 UNKNOWN = "22"
 """EINVAL: slurmd's answer to a type that it does not take."""
 NO_TOKEN, CLOSED, ENDED = "no token", "closed", "ended"
-MALFORMED = "5003"
-"""SLURM_PROTOCOL_INCOMPLETE_PACKET and its like: zeros are no body of that type, so nothing was asked."""
+UNREAD = {"5003", "5005", "1007", CLOSED}
+"""SLURM_PROTOCOL_INCOMPLETE_PACKET and its like: the body was not read, or was none of that type."""
+ZEROS = bytes(1024)
+GUARDED = re.compile(r"refused (\w+) from uid (-?\d+)")
+"""What native/message_guard.c writes to the pod's log."""
+NOBODY = -1
+"""Its sender of a message without a token."""
 
 
-class Sender(enum.Enum):
-    """Who may send a message of a type to slurmd."""
+class Listens(enum.Enum):
+    """To whom slurmd listens about a type."""
 
-    CONTROLLER = "slurmctld: SlurmUser and root alone"
-    OWNER = "the owner of the job, or an administrator: a body of zeros names no job"
-    ANYBODY = "anybody: it reads what is no secret"
+    SLURM = "root and SlurmUser: of nobody else the body is read"
+    OWNER = "the owner of the step that the body names"
+    ANYBODY = "every user: it changes nothing, and tells no secret"
 
 
-TAKEN: Mapping[str, Sender] = {
+class Token(enum.StrEnum):
+    """What a message is signed with."""
+
+    OWN = "own"
+    FORGED = "forged"
+    """Says uid 0, under the signature of the sender's own."""
+    MOVED = "moved"
+    """The sender's own, of another message."""
+    NONE = "none"
+    """The header says that there is none."""
+
+
+TAKEN: Mapping[str, Listens] = {
+    **dict.fromkeys(
+        [
+            "REQUEST_LAUNCH_TASKS",
+            "REQUEST_SIGNAL_TASKS",
+            "REQUEST_TERMINATE_TASKS",
+            "REQUEST_REATTACH_TASKS",
+            "REQUEST_JOB_STEP_STAT",
+            "REQUEST_JOB_STEP_PIDS",
+        ],
+        Listens.OWNER,
+    ),
+    **dict.fromkeys(["REQUEST_JOB_ID", "REQUEST_DAEMON_STATUS"], Listens.ANYBODY),
     **dict.fromkeys(
         [
             "REQUEST_LAUNCH_PROLOG",
@@ -46,22 +88,13 @@ TAKEN: Mapping[str, Sender] = {
             "REQUEST_HEALTH_CHECK",
             "REQUEST_NODE_HEALTH_CHECK",
             "REQUEST_ACCT_GATHER_UPDATE",
+            "REQUEST_ACCT_GATHER_ENERGY",
             "REQUEST_SET_DEBUG_FLAGS",
             "REQUEST_SET_DEBUG_LEVEL",
-        ],
-        Sender.CONTROLLER,
-    ),
-    **dict.fromkeys(
-        [
-            "REQUEST_LAUNCH_TASKS",
-            "REQUEST_SIGNAL_TASKS",
-            "REQUEST_TERMINATE_TASKS",
-            "REQUEST_REATTACH_TASKS",
+            # Of users by Slurm's own rules, but needed by none of its commands here (native/message_guard.c).
             "REQUEST_FILE_BCAST",
             "REQUEST_STEP_COMPLETE",
             "REQUEST_JOB_STEP_CREATE",
-            "REQUEST_JOB_STEP_STAT",
-            "REQUEST_JOB_STEP_PIDS",
             "REQUEST_JOB_STEP_INFO",
             "REQUEST_JOB_NOTIFY",
             "REQUEST_FORWARD_DATA",
@@ -75,176 +108,138 @@ TAKEN: Mapping[str, Sender] = {
             "REQUEST_STEP_LAYOUT",
             "REQUEST_JOB_SBCAST_CRED",
             "REQUEST_HET_JOB_ALLOC_INFO",
-            "REQUEST_JOB_ID",
+            "REQUEST_NETWORK_CALLERID",
         ],
-        Sender.OWNER,
-    ),
-    **dict.fromkeys(
-        ["REQUEST_ACCT_GATHER_ENERGY", "REQUEST_DAEMON_STATUS", "REQUEST_NETWORK_CALLERID"], Sender.ANYBODY
+        Listens.SLURM,
     ),
 }
+READ_OF_USERS = {name for name, who in TAKEN.items() if who is not Listens.SLURM}
 
 NAMES = f"""
 import ctypes, json
 name = ctypes.CDLL("/opt/slurm/lib/slurm-wlm/libslurmfull.so").rpc_num2string
 name.restype = ctypes.c_char_p
-named = {{number: name(number).decode() for number in range({NUMBERS.start}, {NUMBERS.stop})}}
-print(json.dumps({{number: text for number, text in named.items() if not text.isdigit()}}))
+named = {{name(number).decode(): number for number in range({NUMBERS.start}, {NUMBERS.stop})}}
+print(json.dumps({{text: number for text, number in named.items() if not text.isdigit()}}))
 """
-"""Python in a pod that prints the installed Slurm's types: number → name."""
+"""Python in a pod that prints the installed Slurm's types: name → number."""
 
-VERSION = 45 << 8
-"""Of the wire format; slurmd answers nothing to another."""
 
-# Slurm's wire format: numbers in network order, texts with their length, which counts the zero at the end.
-CLIENT = r"""
-import json, os, socket, struct, sys, time
-VERSION, SACK_CREATE, ANY_READER, AUTH_SLURM, K12 = @VERSION@, 64001, 0xFFFFFFFF, 103, 2
-BODY = bytes(1024)
-RATE, ROUNDS, ALL = 168, 12, (1 << 64) - 1
+@dataclass(frozen=True)
+class Message:
+    """One message to slurmd."""
 
-def whole(stream, size):
-    got = b""
-    while len(got) < size:
-        part = stream.recv(size - len(got))
-        if not part:
-            raise EOFError
-        got += part
-    return got
+    name: str
+    token: Token = Token.OWN
+    body: bytes = ZEROS
 
-def turn(word, by):
-    return (word << by | word >> (64 - by)) & ALL if by else word
 
-def constants():
-    state, found = 1, []
-    for _ in range(24):
-        word = 0
-        for power in range(7):
-            if state & 1:
-                word |= 1 << ((1 << power) - 1)
-            state = state << 1 ^ (0x171 if state >> 7 else 0)
-        found.append(word)
-    return found[-ROUNDS:]
+class Place(enum.Enum):
+    """Where a sender is, and the address at which he reaches slurmd."""
 
-CONSTANTS = constants()
+    JOB = "127.0.0.1"
+    LOGIN = ADDRESS
+    NODE = "127.0.0.2"
+    """A node's view of the jail, without the door of native/sack_door.c: for any id that nobody has."""
+    POD = "127.0.0.3"
+    """The worker's own root."""
 
-def permuted(a):
-    for constant in CONSTANTS:
-        c = [a[x] ^ a[x + 5] ^ a[x + 10] ^ a[x + 15] ^ a[x + 20] for x in range(5)]
-        d = [c[x - 1] ^ turn(c[(x + 1) % 5], 1) for x in range(5)]
-        a = [word ^ d[place % 5] for place, word in enumerate(a)]
-        x, y, current = 1, 0, a[1]
-        for step in range(24):
-            x, y = y, (2 * x + 3 * y) % 5
-            current, a[x + 5 * y] = a[x + 5 * y], turn(current, (step + 1) * (step + 2) // 2 % 64)
-        for row in range(0, 25, 5):
-            b = a[row:row + 5]
-            for x in range(5):
-                a[row + x] = b[x] ^ (~b[(x + 1) % 5] & ALL & b[(x + 2) % 5])
-        a[0] ^= constant
-    return a
 
-# KangarooTwelve of a message of one chunk: the hash by which Slurm binds a token to its message.
-def bound(text, custom):
-    text += custom + bytes([len(custom), 1]) + b"\x07"
-    text += bytes(-len(text) % RATE)
-    text = text[:-1] + bytes([text[-1] ^ 0x80])
-    state = [0] * 25
-    for start in range(0, len(text), RATE):
-        for place, word in enumerate(struct.unpack("<21Q", text[start:start + RATE])):
-            state[place] ^= word
-        state = permuted(state)
-    return struct.pack("<4Q", *state[:4])
+@dataclass(frozen=True)
+class Sender:
+    """Who sends, and from where."""
 
-def token(kind):
-    digest = bytes([K12]) + bound(BODY, struct.pack("!H", kind))
-    text = struct.pack("!III", SACK_CREATE, ANY_READER, len(digest)) + digest
-    with socket.socket(socket.AF_UNIX) as sack:
-        sack.settimeout(5)
-        sack.connect("/run/slurm/sack.socket")
-        sack.sendall(struct.pack("!HI", VERSION, len(text) + 4) + text)
-        return whole(sack, struct.unpack("!I", whole(sack, 4))[0])
+    user: int
+    place: Place
+    port: int = names.SLURMD_PORT
 
-def answer(kind, own, daemon):
-    auth = struct.pack("!II", AUTH_SLURM, len(own)) + own
-    head = struct.pack("!HHHIHHH", VERSION, 0, kind, len(BODY), 0, 0, 0)
-    message = head + auth + BODY
-    try:
-        daemon.settimeout(5)
-        daemon.sendall(struct.pack("!I", len(message)) + message)
-        said = whole(daemon, struct.unpack("!I", whole(daemon, 4))[0])
-    except TimeoutError:
-        return "no answer"
-    except (OSError, EOFError):
-        return "closed"
-    kind, size = struct.unpack("!HI", said[4:10])
-    return str(struct.unpack("!I", said[-4:])[0]) if kind == 8001 and size == 4 else f"message {kind}"
 
-def within(seconds, ask, *of):
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            return ask(*of)
-        except (OSError, EOFError):
-            if time.monotonic() > deadline:
-                return None
-            time.sleep(0.1)
+IN_JOB, ON_LOGIN = Sender(ALICE, Place.JOB), Sender(ALICE, Place.LOGIN)
+TO_SLURMCTLD = Sender(ALICE, Place.JOB, names.SLURMCTLD_PORT)
+STRANGER, ROOT_OF_POD = Sender(2000, Place.NODE), Sender(0, Place.POD)
 
-user, address, kinds = int(sys.argv[1]), (sys.argv[2], 6818), json.load(open(sys.argv[3]))
-if user != os.getuid():
-    os.setgid(user)
-    os.setuid(user)
-def reach(kind, seconds):
-    own = within(seconds, token, kind)
-    return own and (own, within(seconds, socket.create_connection, address, 5))
 
-with open(sys.argv[4], "w") as out:
-    known, before = False, None
-    for kind in [*kinds, None]:
-        own, daemon = reach(int(kind or 0), 0) or (None, None)
-        if known and not daemon:
-            # It was there: the message before has ended it.
-            print(before, "ended", file=out, flush=True)
-            own, daemon = reach(int(kind or 0), 60) or (None, None)
-        if kind:
-            known, before = bool(daemon), kind
-            said = answer(int(kind), own, daemon) if daemon else "closed" if own else "no token"
-            print(kind, said, file=out, flush=True)
-        if daemon:
-            daemon.close()
-""".replace("@VERSION@", str(VERSION))
-"""Sends each type with a body of zeros: USER ADDRESS FILE-OF-TYPES OUT; a line of OUT is a type and the answer."""
+class Daemons:
+    """A small cluster whose daemons are sent messages."""
+
+    def __init__(self, cluster: SmallCluster) -> None:
+        self.cluster = cluster
+        named = cluster.pod(f"python3 -c {shlex.quote(NAMES)}")
+        assert named.returncode == 0, named
+        self.types: dict[str, int] = json.loads(named.stdout)
+        self._folder = cluster.root / FOLDER.lstrip("/")
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.chmod(0o1777)
+        (self._folder / "client.py").write_text(CLIENT.read_text())
+        # By it a user becomes root, as with sudo.
+        made = cluster.jail(f"cp $(readlink -f /usr/bin/python3) {FOLDER}/python; chmod 4755 {FOLDER}/python")
+        assert made.returncode == 0, made
+
+    def starts(self) -> int:
+        """How often slurmd has started."""
+        return self.cluster.log(WORKER).count("slurmd version")
+
+    def guarded(self, since: int = 0, pod: str = WORKER) -> set[tuple[str, int]]:
+        """Types that a pod's daemon would not read, and of whom, after so many characters of its log."""
+        return {(name, int(uid)) for name, uid in GUARDED.findall(self.cluster.log(pod)[since:])}
+
+    def send(self, sender: Sender, messages: Iterable[Message]) -> list[str]:
+        """Sends messages; what came of each."""
+        plan = [(str(place), self.types[each.name], each.token, each.body.hex()) for place, each in enumerate(messages)]
+        name = f"{sender.user}-{sender.place.name}"
+        (self._folder / f"{name}.plan").write_text(json.dumps(plan))
+        done = self._run(sender, f"{name}.plan", f"{name}.out")
+        assert done.returncode == 0, done
+        said = answers((self._folder / f"{name}.out").read_text())
+        return [said[place] for place, *_ in plan]
+
+    def _run(self, sender: Sender, plan: str, out: str) -> subprocess.CompletedProcess[str]:
+        folder = f"/run/jail{FOLDER}" if sender.place is Place.POD else FOLDER
+        python = "python3" if sender.place in {Place.POD, Place.NODE} else f"{FOLDER}/python"
+        whom = f"{sender.user} {sender.place.value} {sender.port}"
+        command = f"{python} {folder}/client.py {whom} {folder}/{plan} {folder}/{out}"
+        if sender.place is Place.JOB:
+            return self.cluster.jail(f"srun -n1 --mem=50 {command}", user=ALICE, seconds=170)
+        if sender.place is Place.LOGIN:
+            return self.cluster.ssh(command, seconds=170)
+        if sender.place is Place.NODE:
+            return self.cluster.jail(command, user=sender.user, seconds=170)
+        return self.cluster.pod(command, seconds=170)
 
 
 def answers(text: str) -> dict[str, str]:
-    """Type → answer, of what the client wrote; the last word on a type holds."""
+    """Label → answer, of what the client wrote; the last word on a message holds."""
     return dict(line.split(maxsplit=1) for line in text.splitlines())
 
 
-def differences(names: Mapping[str, str], said: Mapping[str, str]) -> list[str]:
-    """One sentence for each type that slurmd takes and the table lacks, or that is no more."""
-    taken = {
-        names[number] for number, answer in said.items() if answer not in {UNKNOWN, CLOSED, NO_TOKEN, ENDED, MALFORMED}
+def unclassified(types: Sequence[str], said_to_root: Sequence[str]) -> list[str]:
+    """One sentence for each type that slurmd takes and the table lacks."""
+    ignored = {UNKNOWN, ENDED, *UNREAD}
+    return [
+        f"slurmd takes {name}, which tests/witness/rpcs.py does not classify: it answered root {said}"
+        for name, said in zip(types, said_to_root, strict=True)
+        if said not in ignored
+    ]
+
+
+def gone(types: Iterable[str]) -> list[str]:
+    """One sentence for each type of the table that Slurm has no more."""
+    return [f"Slurm has no {name} any more: take it out of tests/witness/rpcs.py" for name in {*TAKEN} - {*types}]
+
+
+def step_of(job: int, step: int = 0) -> bytes:
+    """A step's id, as bodies hold it (pack_step_id): without the second kind of id that 26.05 has."""
+    return struct.pack("!QIII", 0, job, step, 0xFFFFFFFE)
+
+
+def about(job: int) -> list[Message]:
+    """Bodies that mean something, of each type that slurmd reads of users: they ask for a step of a job."""
+    step = step_of(job)
+    bodies = {
+        "REQUEST_SIGNAL_TASKS": step + struct.pack("!HH", 0, 18),
+        "REQUEST_TERMINATE_TASKS": step + struct.pack("!HH", 0, 9),
+        "REQUEST_REATTACH_TASKS": struct.pack("!I", 0) + step + struct.pack("!IHH", 0, 0, 0),
+        "REQUEST_JOB_STEP_STAT": step,
+        "REQUEST_JOB_STEP_PIDS": step,
     }
-    return [
-        *(f"slurmd takes {name}, which tests/witness/rpcs.py does not classify" for name in sorted(taken - {*TAKEN})),
-        *(
-            f"Slurm has no {name} any more: take it out of tests/witness/rpcs.py"
-            for name in sorted({*TAKEN} - {*names.values()})
-        ),
-    ]
-
-
-def faults(names: Mapping[str, str], said: Mapping[str, str]) -> list[str]:
-    """One sentence for each message of slurmctld's that somebody else could send."""
-    refused = {*REFUSED, NO_TOKEN, CLOSED, ENDED}
-    return [
-        f"{names[number]}: the daemon answered {answer}, which is no refusal"
-        for number, answer in said.items()
-        if TAKEN.get(names[number]) is Sender.CONTROLLER and answer not in refused
-    ]
-
-
-def endings(names: Mapping[str, str], said: Mapping[str, str]) -> list[str]:
-    """The messages that ended a daemon."""
-    return [names[number] for number, answer in said.items() if answer == ENDED]
+    return [Message(name, body=body) for name, body in bodies.items()]

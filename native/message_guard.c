@@ -1,0 +1,318 @@
+/* Goes first in whatever of Slurm listens: a message's body is read when it is known whose it is, and not before.
+ *
+ * A library that those programs are made to need (images/slurm/build_prefix.py). Slurm 26.05 reads the body of every
+ * type that any of its programs has, also of a message without a token, and asks later who sent it. So whoever reaches
+ * a port has two hundred parsers of a privileged process work for him; some of them end it (docs/doors.md). Here
+ *
+ *   - a message without a token is not read;
+ *   - slurmd reads of users what their commands send to a node;
+ *   - slurmctld reads of users no answers, and nothing that goes between nodes and clients;
+ *   - srun reads, at its own ports, what root, SlurmUser and its own user send;
+ *   - slurmd has a user's launch read by a child first, which may end or hang in its place.
+ *
+ * The functions below are those that libslurmfull calls through its own table of symbols, so ours stand before them. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SLURM_ID 64030
+#define NOBODY ((uid_t) - 1)
+#define REFUSED (-1) /* SLURM_ERROR */
+#define LAUNCH 6001  /* REQUEST_LAUNCH_TASKS */
+#define FORWARD 5029 /* REQUEST_FORWARD_DATA */
+#define CANCEL 5032  /* REQUEST_KILL_JOB */
+#define REQUEST "REQUEST_"
+#define TRIGGER "REQUEST_TRIGGER_" /* SlurmUser's alone. */
+#define NODES 6001                 /* From here on types are between nodes and clients. */
+#define STEP_ID_NUMBERS 5          /* pack_step_id: one of 64 bits and three. */
+#define BUFFER_HEAD 24             /* buf_t: magic, where it begins, size, how far it was read. */
+#define CPU_SECONDS 1
+#define SECONDS 5
+/* Where PMI-2 lies, if the configuration asks for it (docs/adr/0022), and how its sockets are called. */
+#define PMI2_FOLDER "slurm-pmi2"
+#define PMI2_SOCKET "sock.pmi2."
+#define DEFAULT_CONFIGURATION "/run/slurm/conf/slurm.conf"
+
+/* What srun, sattach, sstat, scancel and scontrol send to a node as their user (tests/witness/rpcs.py). */
+static const uint16_t for_users[] = {
+    2013, /* REQUEST_JOB_ID */
+    5019, /* REQUEST_JOB_STEP_STAT */
+    5024, /* REQUEST_DAEMON_STATUS */
+    5027, /* REQUEST_JOB_STEP_PIDS */
+    6004, /* REQUEST_SIGNAL_TASKS */
+    6006, /* REQUEST_TERMINATE_TASKS */
+    6007, /* REQUEST_REATTACH_TASKS */
+    LAUNCH,
+};
+
+/* The first fields of Slurm's header_t. */
+struct header {
+    uint16_t version, flags, type;
+};
+
+int slurm_unpack_msg_and_forward(void *message, void *origin, int file, void *buffer);
+int slurm_unpack_received_msg(void *message, int file, void *buffer);
+int slurm_receive_msg(void *connection, void *message, int timeout);
+int eio_message_socket_accept(void *port, void *all);
+int unpack_header(struct header *header, void *buffer);
+void auth_g_get_ids(void *token, uid_t *uid, gid_t *gid);
+int unpack_msg(void *message, void *buffer);
+int job_record_unpack(void **job, int tres, void *buffer, uint16_t version);
+int slurm_open_unix_stream(char *path, int flags, int *file);
+bool http_switch_http_enabled(void);
+int stepd_attach(int file, uint16_t stepd_version, uint16_t version, void *io, void *messages, char *certificate,
+                 char *key, uid_t uid, void *answer);
+
+static int (*real_forward)(void *, void *, int, void *);
+static int (*real_received)(void *, int, void *);
+static int (*real_receive)(void *, void *, int);
+static int (*real_accept)(void *, void *);
+static int (*real_header)(struct header *, void *);
+static void (*real_ids)(void *, uid_t *, gid_t *);
+static int (*real_body)(void *, void *);
+static int (*real_job)(void **, int, void *, uint16_t);
+static int (*real_open)(char *, int, int *);
+static bool (*real_http)(void);
+static int (*real_attach)(int, uint16_t, uint16_t, void *, void *, char *, char *, uid_t, void *);
+static int (*next_number)(uint32_t *, void *);
+static const char *(*name_of)(unsigned type);
+static bool has_pmi2;
+static enum { NODE, CONTROLLER, CLIENT } role;
+static const struct {
+    const char *name;
+    int role;
+} programs[] = {{"slurmd", NODE}, {"slurmctld", CONTROLLER}, {"srun", CLIENT}};
+
+/* What this thread does: it waits for an answer that it asked for, or has a message that came to the port. */
+static __thread struct {
+    bool is_asking, is_accepting, is_received;
+    uint16_t type;
+    uid_t sender;
+} current;
+
+static bool goes_to_a_node(uint16_t type) {
+    for (size_t i = 0; i < sizeof(for_users) / sizeof(for_users[0]); i++)
+        if (for_users[i] == type)
+            return true;
+    return has_pmi2 && type == FORWARD;
+}
+
+static bool goes_to_slurmctld(uint16_t type) {
+    const char *name = name_of(type);
+    return !strncmp(name, REQUEST, strlen(REQUEST)) && strncmp(name, TRIGGER, strlen(TRIGGER)) != 0 && type < NODES;
+}
+
+static bool may_send(uid_t uid, uint16_t type) {
+    if (uid == 0 || uid == SLURM_ID)
+        return true;
+    if (uid == NOBODY)
+        return false;
+    if (role == CLIENT)
+        return uid == getuid();
+    return role == NODE ? goes_to_a_node(type) : goes_to_slurmctld(type);
+}
+
+static void begin(void) {
+    current.is_received = true;
+    current.sender = NOBODY;
+}
+
+int slurm_unpack_msg_and_forward(void *message, void *origin, int file, void *buffer) {
+    begin();
+    int failed = real_forward(message, origin, file, buffer);
+    current.is_received = false;
+    return failed;
+}
+
+/* An answer that was asked for has no token. srun also takes by it what comes to the port of its allocation: the first
+ * one that it takes while it accepts a connection there. */
+int slurm_receive_msg(void *connection, void *message, int timeout) {
+    current.is_asking = !current.is_accepting;
+    current.is_accepting = false;
+    int failed = real_receive(connection, message, timeout);
+    current.is_asking = false;
+    return failed;
+}
+
+int eio_message_socket_accept(void *port, void *all) {
+    current.is_accepting = true;
+    int failed = real_accept(port, all);
+    current.is_accepting = false;
+    return failed;
+}
+
+int slurm_unpack_received_msg(void *message, int file, void *buffer) {
+    if (current.is_asking)
+        return real_received(message, file, buffer);
+    begin();
+    int failed = real_received(message, file, buffer);
+    current.is_received = false;
+    return failed;
+}
+
+int unpack_header(struct header *header, void *buffer) {
+    int failed = real_header(header, buffer);
+    if (!failed && current.is_received)
+        current.type = header->type;
+    return failed;
+}
+
+void auth_g_get_ids(void *token, uid_t *uid, gid_t *gid) {
+    real_ids(token, uid, gid);
+    if (current.is_received)
+        current.sender = *uid;
+}
+
+static _Noreturn void read_in_child(void *message, void *buffer) {
+    const struct rlimit none = {0}, cpu = {.rlim_cur = CPU_SECONDS, .rlim_max = CPU_SECONDS};
+    sigset_t signals;
+    sigemptyset(&signals);
+    signal(SIGALRM, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &signals, NULL);
+    alarm(SECONDS);
+    /* What it says of the message, the parent says again. */
+    close(STDERR_FILENO);
+    if (!prctl(PR_SET_PDEATHSIG, SIGKILL) && !setrlimit(RLIMIT_CORE, &none) && !setrlimit(RLIMIT_CPU, &cpu)) {
+        (void)real_body(message, buffer);
+        _exit(EXIT_SUCCESS);
+    }
+    raise(SIGKILL);
+    _exit(EXIT_FAILURE);
+}
+
+static bool ends_who_reads_it(void *message, void *buffer) {
+    int status;
+    pid_t child = fork();
+    if (child == 0)
+        read_in_child(message, buffer);
+    while (child > 0 && waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            child = -1;
+    return child < 0 || !WIFEXITED(status);
+}
+
+/* A cancel begins with a step's id, and the length of the text that names the job; slurmctld ends without that text
+ * (26.05.5, job_str_signal). Slurm's buffer knows in its first fields how far it was read. */
+static bool names_a_job(void *buffer) {
+    unsigned char before[BUFFER_HEAD];
+    uint32_t number = 0;
+    memcpy(before, buffer, sizeof(before));
+    for (int i = 0; i <= STEP_ID_NUMBERS; i++)
+        if (next_number(&number, buffer))
+            break;
+    memcpy(buffer, before, sizeof(before));
+    return number != 0;
+}
+
+static bool is_of_a_user(void) {
+    return current.sender != 0 && current.sender != SLURM_ID;
+}
+
+int unpack_msg(void *message, void *buffer) {
+    if (!current.is_received)
+        return real_body(message, buffer);
+    if (!may_send(current.sender, current.type)) {
+        fprintf(stderr, "error: refused %s from uid %d\n", name_of(current.type), (int)current.sender);
+        return REFUSED;
+    }
+    if (role == CONTROLLER && current.type == CANCEL && !names_a_job(buffer)) {
+        fprintf(stderr, "error: refused a cancel of uid %d: it names no job\n", (int)current.sender);
+        return REFUSED;
+    }
+    if (role == NODE && current.type == LAUNCH && is_of_a_user() && ends_who_reads_it(message, buffer)) {
+        fprintf(stderr, "error: refused a launch of uid %d: it ends who reads it\n", (int)current.sender);
+        return REFUSED;
+    }
+    return real_body(message, buffer);
+}
+
+/* A launch may bring the record of a job, whose slurmstepd is then step manager: with slurm.key, and root to slurmd of
+ * every node for whatever job the record names. slurmctld never makes one here (job_submit_jail.c); a client of the
+ * user's own could. */
+int job_record_unpack(void **job, int tres, void *buffer, uint16_t version) {
+    if (role != NODE)
+        return real_job(job, tres, buffer, version);
+    *job = NULL;
+    fputs("error: refused the record of a job in a launch: no slurmstepd is step manager here\n", stderr);
+    return REFUSED;
+}
+
+/* slurmd ends where a message asks for a step's output and brings no key (26.05.5). */
+int stepd_attach(int file, uint16_t stepd_version, uint16_t version, void *io, void *messages, char *certificate,
+                 char *key, uid_t uid, void *answer) {
+    return key ? real_attach(file, stepd_version, version, io, messages, certificate, key, uid, answer) : EINVAL;
+}
+
+/* As a user, slurmd connects for REQUEST_FORWARD_DATA alone, to a path that the user names. */
+int slurm_open_unix_stream(char *path, int flags, int *file) {
+    const char *slash = strrchr(path, '/');
+    if (role == NODE && geteuid() != 0 && strncmp(slash ? slash + 1 : path, PMI2_SOCKET, strlen(PMI2_SOCKET)) != 0)
+        return EACCES;
+    return real_open(path, flags, file);
+}
+
+/* Nobody asks slurmd anything in HTTP here; its parser would be one more. */
+bool http_switch_http_enabled(void) {
+    return role != NODE && real_http();
+}
+
+#define FIND(real, name) ((real) = (__typeof__(real))find(name))
+
+static void *find(const char *name) {
+    void *found = dlsym(RTLD_NEXT, name);
+    if (!found) {
+        fprintf(stderr, "fatal: message_guard: this Slurm has no %s: its messages can't be guarded\n", name);
+        _exit(EXIT_FAILURE);
+    }
+    return found;
+}
+
+/* slurmd becomes another one for each new configuration, so once is enough. */
+static bool names_pmi2(const char *path) {
+    char *line = NULL;
+    size_t size = 0;
+    bool found = false;
+    FILE *file = fopen(path, "re");
+    while (file && !found && getline(&line, &size, file) >= 0)
+        found = !strncasecmp(line, "PluginDir", strlen("PluginDir")) && strstr(line, PMI2_FOLDER);
+    free(line);
+    if (file)
+        fclose(file);
+    return found;
+}
+
+__attribute__((constructor)) static void stand_guard(void) {
+    const char *configuration = getenv("SLURM_CONF");
+    char program[4096];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
+    program[length < 0 ? 0 : length] = '\0';
+    const char *slash = strrchr(program, '/');
+    /* A node's rules are the strictest, so they are the rules of a program that is not known. */
+    for (size_t i = 0; slash && i < sizeof(programs) / sizeof(programs[0]); i++)
+        if (!strcmp(slash + 1, programs[i].name))
+            role = programs[i].role;
+    FIND(real_forward, "slurm_unpack_msg_and_forward");
+    FIND(real_received, "slurm_unpack_received_msg");
+    FIND(real_receive, "slurm_receive_msg");
+    FIND(real_accept, "eio_message_socket_accept");
+    FIND(real_header, "unpack_header");
+    FIND(real_ids, "auth_g_get_ids");
+    FIND(real_body, "unpack_msg");
+    FIND(real_job, "job_record_unpack");
+    FIND(real_open, "slurm_open_unix_stream");
+    FIND(real_http, "http_switch_http_enabled");
+    FIND(real_attach, "stepd_attach");
+    FIND(next_number, "unpack32");
+    FIND(name_of, "rpc_num2string");
+    has_pmi2 = names_pmi2(configuration && configuration[0] ? configuration : DEFAULT_CONFIGURATION);
+}

@@ -1,0 +1,167 @@
+"""Every message of the installed Slurm, sent to slurmd by everybody who reaches its port (tests/witness/rpcs.py)."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.image import roots
+from tests.image.small_cluster import ALICE, CONTROLLER, WORKER, SmallCluster
+from tests.witness import rpcs
+from tests.witness.rpcs import (
+    IN_JOB,
+    NOBODY,
+    ON_LOGIN,
+    READ_OF_USERS,
+    ROOT_OF_POD,
+    STRANGER,
+    TO_SLURMCTLD,
+    Daemons,
+    Message,
+    Place,
+    Sender,
+    Token,
+)
+
+SLURM_USER = 64030
+IS_ANSWER = re.compile("RESPONSE_")
+
+
+@pytest.fixture(scope="module")
+def daemons(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemons]:
+    folder = tmp_path_factory.mktemp("rpcs")
+    with SmallCluster(image, roots.make("mpich", folder / "root"), folder, as_in_kubernetes=True) as started:
+        started.start()
+        started.start_login()
+        yield Daemons(started)
+
+
+def test_every_message_that_slurmd_takes_is_classified(daemons: Daemons) -> None:
+    # slurmd takes no answer; one of zeros, of root, would end it.
+    names = sorted(name for name in {*daemons.types} - {*rpcs.TAKEN} if not IS_ANSWER.match(name))
+    said = daemons.send(ROOT_OF_POD, [Message(name) for name in names])
+    assert rpcs.UNKNOWN in said, "slurmd says that it does not take a type"
+    assert not [*rpcs.unclassified(names, said), *rpcs.gone(daemons.types)]
+
+
+@pytest.mark.parametrize("sender", [IN_JOB, ON_LOGIN], ids=["in a job", "on a login node"])
+def test_slurmd_reads_of_users_what_their_commands_send_alone(daemons: Daemons, sender: Sender) -> None:
+    since, starts = len(daemons.cluster.log(WORKER)), daemons.starts()
+    said = daemons.send(sender, [Message(name) for name in daemons.types])
+    refused = {name for name, user in daemons.guarded(since) if user == ALICE}
+    assert {*daemons.types} - refused == READ_OF_USERS
+    assert not {"0", rpcs.ENDED} & {*said}, "none of them was done"
+    assert daemons.starts() == starts, "slurmd is the one that it was"
+
+
+@pytest.mark.parametrize("token", [Token.NONE, Token.FORGED, Token.MOVED])
+def test_slurmd_reads_no_message_whose_sender_it_cannot_know(daemons: Daemons, token: Token) -> None:
+    since, starts = len(daemons.cluster.log(WORKER)), daemons.starts()
+    said = daemons.send(IN_JOB, [Message(name, token) for name in daemons.types])
+    assert {*said} <= rpcs.UNREAD, said
+    if token is Token.NONE:
+        assert {name for name, user in daemons.guarded(since) if user == NOBODY} == {*daemons.types}
+    assert daemons.starts() == starts, "slurmd is the one that it was"
+
+
+@pytest.mark.parametrize("token", [Token.OWN, Token.NONE])
+def test_slurmctld_reads_of_users_requests_alone(daemons: Daemons, token: Token) -> None:
+    since, first = len(daemons.cluster.log(CONTROLLER)), daemons.cluster.first_process(CONTROLLER)
+    said = daemons.send(TO_SLURMCTLD, [Message(name, token) for name in daemons.types])
+    refused = {name for name, _ in daemons.guarded(since, CONTROLLER)}
+    assert refused >= ({*daemons.types} if token is Token.NONE else set(filter(IS_ANSWER.match, daemons.types)))
+    assert rpcs.ENDED not in said
+    assert daemons.cluster.first_process(CONTROLLER) == first, "slurmctld is the one that it was"
+    assert "UP" in daemons.cluster.pod("/opt/slurm/bin/scontrol ping").stdout
+
+
+@pytest.mark.parametrize("place", [Place.JOB, Place.LOGIN], ids=["in a job", "on a login node"])
+@pytest.mark.parametrize("user", [0, SLURM_USER], ids=["root", "SlurmUser"])
+def test_who_plays_slurmctld_in_a_jail_gets_no_token(daemons: Daemons, user: int, place: Place) -> None:
+    said = daemons.send(Sender(user, place), [Message("REQUEST_SHUTDOWN"), Message("REQUEST_RECONFIGURE_WITH_CONFIG")])
+    assert said == [rpcs.NO_TOKEN] * 2
+
+
+def test_slurmd_does_for_a_user_what_is_about_his_own_steps(daemons: Daemons) -> None:
+    job = daemons.cluster.jail("sbatch --parsable -n1 --mem=50 -o /dev/null --wrap 'srun sleep 300'", user=ALICE)
+    asked = rpcs.about(int(job.stdout))
+    assert {each.name for each in asked} | {"REQUEST_LAUNCH_TASKS"} == {
+        name for name, who in rpcs.TAKEN.items() if who is rpcs.Listens.OWNER
+    }
+
+    def runs() -> bool:
+        return daemons.cluster.jail(f"squeue -h --steps -j {job.stdout.strip()} -o %i").stdout.count(".0\n") == 1
+
+    daemons.cluster.wait("the step runs", runs, 60)
+    try:
+        denied = dict(zip((each.name for each in asked), daemons.send(STRANGER, asked), strict=True))
+        # It answers in a message of its own, whose last field is the same code.
+        reattached = denied.pop("REQUEST_REATTACH_TASKS")
+        assert {*denied.values()} <= rpcs.DENIED, denied
+        assert reattached.startswith("message")
+        assert runs(), "nobody else ended it"
+        starts = daemons.starts()
+        harmless = [each for each in asked if each.name != "REQUEST_TERMINATE_TASKS"]
+        assert not {*daemons.send(IN_JOB, harmless)} & rpcs.DENIED, "the bodies are right"
+        assert daemons.starts() == starts, "also a reattach without a key leaves slurmd as it was"
+    finally:
+        daemons.cluster.jail(f"scancel {job.stdout}", user=ALICE)
+
+
+HTTP = """
+import socket
+with socket.create_connection(("127.0.0.1", 6818), 9) as slurmd:
+    print("connected")
+    slurmd.sendall(b"GET /healthz HTTP/1.1\\r\\nHost: node\\r\\n\\r\\n")
+    slurmd.shutdown(socket.SHUT_WR)
+    print(slurmd.recv(99).decode(), end="")
+"""
+
+
+def test_slurmd_speaks_no_http(daemons: Daemons) -> None:
+    asked = daemons.cluster.jail(f"python3 -c {shlex.quote(HTTP)}", user=ALICE)
+    assert asked.stdout == "connected\n", asked
+
+
+RECORD = """
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <dlfcn.h>
+static bool forging;
+void packmem(const char *text, uint32_t length, void *buffer) {
+    static void (*real)(const char *, uint32_t, void *);
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "packmem");
+    if (text && !strcmp(text, "forging"))
+        forging = true;
+    real(text, length, buffer);
+}
+void packbool(bool value, void *buffer) {
+    static void (*real)(bool, void *);
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "packbool");
+    real(value || forging, buffer);
+}
+"""
+"""In a user's srun: after a task's arguments, says of each thing that may follow in a launch that it does."""
+
+
+def test_no_launch_makes_a_step_manager_of_slurmstepd(daemons: Daemons, tmp_path: Path) -> None:
+    """Its slurmstepd would have slurm.key, and be root to slurmd for whatever job the user's record names."""
+    source, library = tmp_path / "record.c", daemons.cluster.root / "srv/rpcs/record.so"
+    source.write_text(RECORD.replace("#define _GNU_SOURCE\n", ""))
+    command = ["gcc", "-D_GNU_SOURCE", "-Wall", "-Werror", "-shared", "-fPIC", "-o", str(library), str(source)]
+    subprocess.run(command, check=True, timeout=60)
+    since, starts = len(daemons.cluster.log(WORKER)), daemons.starts()
+    launched = "timeout 20 srun -n1 --mem=50 sh -c 'echo ran' forging"
+    done = daemons.cluster.jail(f"LD_PRELOAD=/srv/rpcs/record.so {launched}", user=ALICE)
+    assert "ran" not in done.stdout
+    assert "refused the record of a job in a launch" in daemons.cluster.log(WORKER)[since:]
+    assert daemons.starts() == starts
+    assert daemons.cluster.jail(launched, user=ALICE).stdout == "ran\n", "it is the record that is refused"
