@@ -192,6 +192,7 @@ def test_a_line_that_neither_ran_nor_was_refused_in_known_words_is_a_fault() -> 
     assert "neither ran nor was refused" in outcome("")[0]
     assert "must go through" in outcome("Permission denied", works=True)[0]
     assert not outcome("status=0", shows="status=0$")
+    assert not outcome("", option="srun --input --mpi"), "pairs are for the judge alone"
 
 
 def test_root_of_the_jail_whom_slurm_answers_is_a_fault() -> None:

@@ -65,7 +65,8 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal("Access/permission denied|Invalid user id", ("strigger", "scontrol", "scancel", "sacctmgr", "sattach")),
     Refusal("(?i)not running a supported accounting_storage plugin|does not have sufficient privileges", ("sacctmgr",)),
     Refusal("RebootProgram isn't defined", ("scontrol-reboot",)),
-    Refusal("Misformatted line", ("sacctmgr-load",)),
+    # The client reads such a file, and says in many ways that it is no list of associations.
+    Refusal("status=1$", ("sacctmgr-load",)),
 )
 OF_ANOTHERS_JOB = Refusal("Access/permission denied|Invalid user id|Expired or invalid job")
 """To somebody else whose line begins in the user's job."""
@@ -89,6 +90,8 @@ def _failure(run: Run, told: bool, said: str) -> str:
         return f"{run.label}: Slurm did it for root of the jail: {shown}"
     if went_through:
         return ""
+    if run.option.count(" --") > 1:
+        return ""  # Two options together say too much to know; each by itself is known.
     if run.works and run.who is not Who.ROOT:
         return f"{run.label} must go through: {shown}"
     known: Iterable[Refusal] = [NOBODY] if run.who is Who.ROOT else REFUSALS
