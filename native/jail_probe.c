@@ -27,6 +27,7 @@
 #endif
 /* No job has it: Slurm counts from 1. */
 #define PROBE_JOB 0
+#define NOT_LOADED 127 /* ld.so(8) ends with it; storage that lost names may still know the program's. */
 /* nobody, which owns nothing: the shell is the users' root's to change. */
 #define PROBE_USER 65534
 #define PROBE_MEMORY (64 << 20)
@@ -103,7 +104,8 @@ static _Noreturn void step(const char *root, int channel) {
     else if (WIFSIGNALED(status))
         jail_fail(&jail, "a test step's /bin/sh was ended by signal %d%s", WTERMSIG(status), cause(WTERMSIG(status)));
     else if (WEXITSTATUS(status))
-        jail_fail(&jail, "a test step's /bin/sh ended with %d", WEXITSTATUS(status));
+        jail_fail(&jail, "a test step's /bin/sh ended with %d%s", WEXITSTATUS(status),
+                  WEXITSTATUS(status) == NOT_LOADED ? ": a library that it loads is missing" : "");
     else
         say(channel, RAN);
     say(channel, jail.why);

@@ -58,13 +58,18 @@ def test_a_batch_job_whose_prolog_was_cut_short_is_queued_again_and_runs_it_anew
     cluster.wait("it is queued again", lambda: restarts(cluster, job) == "1", 60)
 
     cluster.pod("touch /run/slurm-node/go-on").check_returncode()
-    # Slurm itself lets a requeued job wait for two minutes.
-    cluster.pod(f"/opt/slurm/bin/scontrol update jobid={job} starttime=now").check_returncode()
+    cluster.wait("it begins anew", lambda: begins_now(cluster, job), 60)
     await_end(cluster, job)
     assert state(cluster, job) == "COMPLETED", shown(cluster, job)
     assert cluster.jail("cat out", user=ALICE).stdout == "ran\n"
     assert cluster.pod("cat /run/slurm-node/began").stdout == "began\n" * 2
     await_idle_node(cluster)
+
+
+def begins_now(cluster: SmallCluster, job: str) -> bool:
+    """Whether a requeued job has begun; Slurm has it wait for two minutes, from when its first run is cleaned up on."""
+    cluster.pod(f"/opt/slurm/bin/scontrol update jobid={job} starttime=now").check_returncode()
+    return state(cluster, job) != "PENDING"
 
 
 def await_end(cluster: SmallCluster, job: str) -> None:

@@ -320,6 +320,7 @@ def test_a_nodes_trial_runs_a_step_as_nobody_with_nothing_to_spend(node_trial: T
     ("spoil", "sentence"),
     [
         (shell(PERL + "exit 3"), "a test step's /bin/sh ended with 3"),
+        (shell(PERL + "exit 127"), "ended with 127: a library that it loads is missing"),
         (shell(PERL + "kill 9, $$"), "a test step's /bin/sh was ended by signal 9"),
         (shell(PERL + "kill 7, $$"), "was ended by signal 7 (SIGBUS): the shared storage does not give what is in"),
         (shell(PERL + "sleep 1 while 1"), "a test step did not end within 3 s"),
@@ -327,7 +328,16 @@ def test_a_nodes_trial_runs_a_step_as_nobody_with_nothing_to_spend(node_trial: T
         (shell(PERL, "644"), "a test step could not start the jail's /bin/sh: Permission denied"),
         ('rm "$JAIL/run/.jail-ready"', "is missing: this node's view of the jail is not complete"),
     ],
-    ids=["fails", "is killed", "is not given", "hangs", "is for another machine", "is not to be run", "half built"],
+    ids=[
+        "fails",
+        "is not loaded",
+        "is killed",
+        "is not given",
+        "hangs",
+        "is for another machine",
+        "is not to be run",
+        "half built",
+    ],
 )
 def test_a_node_whose_steps_do_not_work_says_why(node_trial: Trial, spoil: str, sentence: str) -> None:
     said = node_trial.run(spoil=spoil, wrap="!")
