@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from devcluster import images
-from devcluster.bootstrap import CHECKOUT, cache_folder
-from devcluster.progress import say
+from devcluster.bootstrap import CHECKOUT, cache_folder, run_logged
+from devcluster.progress import Step, say
 from devcluster.vm import guest, kernel, nfs_tools
 
 FOLDER = "tests/vm"
@@ -21,6 +21,8 @@ FOR_A_KUBELET = guest.Size(memory_mib=9216, disk_gib=40)
 CONTROLLERS = frozenset({"cpuset", "cpu", "memory", "pids", "io"})
 HIERARCHY = Path("/sys/fs/cgroup")
 SECONDS = 2700.0
+ROOTS = ("bookworm", "mpich")
+"""Of tests/image/roots.py, which tests/vm uses."""
 PASSED_ON = ("PULUMI_SLURM_SEED", "PULUMI_SLURM_WHOLE")
 """Variables of whoever starts tests that a test in the guest reads."""
 
@@ -39,9 +41,12 @@ def lacking(hierarchy: Path = HIERARCHY, file_systems: Path = Path("/proc/filesy
 
 
 def prepare() -> None:
-    """Make what the guest cannot fetch, since it has no network: images and the kernel."""
+    """Make what the guest cannot fetch, since it has no network: images, the tests' roots and the kernel."""
     images.build_all(cache_folder())
     nfs_tools.unpack()
+    with Step("roots of the tests"):
+        make = [sys.executable, "-m", "tests.image.roots", *ROOTS]
+        run_logged(make, cache_folder() / "log" / "vm-roots.log", folder=CHECKOUT)
     if lacking():
         kernel.build()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -122,3 +123,11 @@ def test_without_a_kernel_and_without_time_make_test_says_what_it_leaves_out(
     tally = testing.Tally(parts={"e2e": Spent(testing.WITHOUT_KERNEL_MINUTES + 1, 40)})
     assert testing._life_on_v2(tally, tmp_path) == 0
     assert "left out after 56 minutes, run make test-vm: a job's life on cgroup v2" in capsys.readouterr().err
+
+
+def test_every_root_that_the_tests_in_a_guest_unpack_is_made_before_it_starts() -> None:
+    """A guest has no network: what is not in the cache then can't be had."""
+    sources = (CHECKOUT / vm_tests.FOLDER).rglob("*.py")
+    used = {name for source in sources for name in re.findall(r'roots\.make\("(\w+)"', source.read_text())}
+    assert used
+    assert used == {*vm_tests.ROOTS}

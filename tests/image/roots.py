@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -22,22 +23,27 @@ PACKAGES = {
 
 
 def make(name: str, root: Path) -> Path:
-    """Makes the root of that name: bookworm or busybox. Debian's part is kept in the build cache."""
-    options = PACKAGES[name]
-    key = hashlib.sha256(" ".join((*OPTIONS, *options, SUITE)).encode()).hexdigest()[:16]
-    archive = cache_folder() / f"test-root-{name}-{key}.tar"
-    if not archive.exists():
-        archive.parent.mkdir(parents=True, exist_ok=True)
-        # A folder of its own: another checkout's tests may make the same one now.
-        with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
-            unfinished = Path(scratch) / "root.tar"
-            _run("mmdebstrap", "--quiet", *OPTIONS, *options, SUITE, str(unfinished), apt_mirror())
-            unfinished.rename(archive)
+    """Makes the root of that name."""
     root.mkdir()
-    _run("tar", "--numeric-owner", "-C", str(root), "-xpf", str(archive))
+    _run("tar", "--numeric-owner", "-C", str(root), "-xpf", str(archive(name)))
     if name == "busybox":
         _furnish(root)
     return root
+
+
+def archive(name: str) -> Path:
+    """Returns Debian's part of a root, from the build cache, or makes it, for which it takes packages."""
+    options = PACKAGES[name]
+    key = hashlib.sha256(" ".join((*OPTIONS, *options, SUITE)).encode()).hexdigest()[:16]
+    made = cache_folder() / f"test-root-{name}-{key}.tar"
+    if not made.exists():
+        made.parent.mkdir(parents=True, exist_ok=True)
+        # A folder of its own: another checkout's tests may make the same one now.
+        with tempfile.TemporaryDirectory(dir=made.parent) as scratch:
+            unfinished = Path(scratch) / "root.tar"
+            _run("mmdebstrap", "--quiet", *OPTIONS, *options, SUITE, str(unfinished), apt_mirror())
+            unfinished.rename(made)
+    return made
 
 
 def _furnish(root: Path) -> None:
@@ -51,3 +57,8 @@ def _furnish(root: Path) -> None:
 def _run(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, f"{command[0]}: {done.stderr[-2000:]}"
+
+
+if __name__ == "__main__":  # What a guest without a network finds in the cache (devcluster/vm/tests.py).
+    for each in sys.argv[1:]:
+        archive(each)
