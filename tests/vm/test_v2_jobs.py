@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.image.small_cluster import ALICE
-from tests.vm.v2_cluster import V2Cluster
+from tests.image.small_cluster import ALICE, WORKER
+from tests.vm.v2_place import Place
 
 LIVES = {
     "step": ("srun -n1 echo ran", "ran"),
@@ -14,7 +14,7 @@ LIVES = {
         "sbatch -Q -W -n2 -o out --wrap 'srun -n1 --exact echo one & srun -n1 --exact echo two & wait' && sort out",
         "one\ntwo",
     ),
-    "array": ("sbatch -Q -W --array=0-3 -o out-%a --wrap 'echo $SLURM_ARRAY_TASK_ID' && cat out-*", "0\n1\n2\n3"),
+    "array": ("sbatch -Q -W --array=0-3 -o array-%a --wrap 'echo $SLURM_ARRAY_TASK_ID' && cat array-*", "0\n1\n2\n3"),
     "interactive": ("script -qec \"srun -Q --pty sh -c 'test -t 0 && echo ran'\" /dev/null | grep -o ran", "ran"),
     "allocation": ("salloc -Q -n1 srun echo ran", "ran"),
     "container": ("srun -Q -n1 --container=bundle sh -c 'test -e /of-the-image && echo ran'", "ran"),
@@ -25,38 +25,38 @@ LIVES = {
 
 
 @pytest.mark.parametrize("name", LIVES)
-def test_a_job_ends_and_leaves_nothing(cluster: V2Cluster, name: str) -> None:
+def test_a_job_ends_and_leaves_nothing(cluster: Place, name: str) -> None:
     line, wanted = LIVES[name]
     with cluster.life_of_a_job():
         done = cluster.jail(line, user=ALICE, seconds=90)
         assert done.stdout.strip() == wanted, done
 
 
-def submit(cluster: V2Cluster, *options: str, script: str = "sleep 1000") -> str:
-    """A batch job that runs; its number."""
-    words = " ".join(options)
+def submit(cluster: Place, *options: str, script: str = "sleep 1000") -> str:
+    """A batch job that runs on the first worker; its number."""
+    words = " ".join(["-w", WORKER, *options])
     job = cluster.jail(f"sbatch --parsable {words} -o out-%j --wrap '{script}'", user=ALICE).stdout.strip()
     cluster.wait("it runs", lambda: state(cluster, job) == "RUNNING", 30)
     cluster.wait("its script runs", cluster.processes, 30)
     return job
 
 
-def state(cluster: V2Cluster, job: str) -> str:
+def state(cluster: Place, job: str) -> str:
     return cluster.jail(f"squeue -h -j {job} -o %T").stdout.strip()
 
 
-def run_time(cluster: V2Cluster, job: str) -> str:
+def run_time(cluster: Place, job: str) -> str:
     """As Slurm shows it, such as 0:07."""
     return cluster.jail(f"squeue -h -j {job} -o %M").stdout.strip()
 
 
-def test_a_cancelled_job_ends_with_all_its_processes(cluster: V2Cluster) -> None:
+def test_a_cancelled_job_ends_with_all_its_processes(cluster: Place) -> None:
     with cluster.life_of_a_job():
         job = submit(cluster, script="setsid sleep 1000 & trap : TERM; sleep 1000 & wait; sleep 1000")
         assert cluster.jail(f"scancel {job}", user=ALICE).returncode == 0
 
 
-def test_a_suspended_job_stands_still_and_goes_on(cluster: V2Cluster) -> None:
+def test_a_suspended_job_stands_still_and_goes_on(cluster: Place) -> None:
     with cluster.life_of_a_job():
         job = submit(cluster, script="while :; do date +%s%N > beat; done")
 
@@ -71,7 +71,7 @@ def test_a_suspended_job_stands_still_and_goes_on(cluster: V2Cluster) -> None:
         assert cluster.jail(f"scancel {job}", user=ALICE).returncode == 0
 
 
-def test_a_requeued_job_leaves_nothing_of_its_first_run(cluster: V2Cluster) -> None:
+def test_a_requeued_job_leaves_nothing_of_its_first_run(cluster: Place) -> None:
     with cluster.life_of_a_job():
         job = submit(cluster, "--requeue")
         assert cluster.jail(f"scontrol requeue {job}", user=ALICE).returncode == 0
@@ -83,7 +83,7 @@ def test_a_requeued_job_leaves_nothing_of_its_first_run(cluster: V2Cluster) -> N
         assert cluster.jail(f"scancel {job}", user=ALICE).returncode == 0
 
 
-def test_a_job_ends_well_under_a_slurmd_that_was_killed(cluster: V2Cluster) -> None:
+def test_a_job_ends_well_under_a_slurmd_that_was_killed(cluster: Place) -> None:
     with cluster.life_of_a_job():
         job = submit(cluster, script="until [ -e go-on ]; do sleep 0.2; done; rm go-on; echo ran on")
         before = cluster.pod("pidof slurmd").stdout
@@ -97,7 +97,7 @@ def test_a_job_ends_well_under_a_slurmd_that_was_killed(cluster: V2Cluster) -> N
         assert cluster.jail(f"cat out-{job}", user=ALICE).stdout == "ran on\n"
 
 
-def test_a_job_of_a_node_that_starts_anew_is_queued_again_and_leaves_nothing(cluster: V2Cluster) -> None:
+def test_a_job_of_a_node_that_starts_anew_is_queued_again_and_leaves_nothing(cluster: Place) -> None:
     """The container ended under a job; the runtime removes the group with all that runs in it."""
     with cluster.life_of_a_job():
         job = submit(cluster, "--requeue")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.image.small_cluster import ALICE
 from tests.vm.test_v2_jobs import state, submit
-from tests.vm.v2_cluster import V2Cluster
+from tests.vm.v2_place import Place
 
 
-def test_a_job_ends_at_its_time_limit(cluster: V2Cluster) -> None:
+def test_a_job_ends_at_its_time_limit(cluster: Place) -> None:
     with cluster.life_of_a_job(90):
         job = submit(cluster, "-t1", script="setsid sleep 1000 & sleep 1000")
         cluster.wait("its end", lambda: not state(cluster, job), 150)
