@@ -15,7 +15,7 @@ LIVES = {
         "sbatch -Q -W -n2 -o out --wrap 'srun -n1 --exact echo one & srun -n1 --exact echo two & wait' && sort out",
         "one\ntwo",
     ),
-    "array": ("sbatch -Q -W --array=0-3 -o out-%a --wrap 'echo $SLURM_ARRAY_TASK_ID' && cat out-*", "0\n1\n2\n3"),
+    "array": ("sbatch -Q -W --array=0-3 -o array-%a --wrap 'echo $SLURM_ARRAY_TASK_ID' && cat array-*", "0\n1\n2\n3"),
     "interactive": ("script -qec \"srun -Q --pty sh -c 'test -t 0 && echo ran'\" /dev/null | grep -o ran", "ran"),
     "allocation": ("salloc -Q -n1 srun echo ran", "ran"),
     "container": ("srun -Q -n1 --container=bundle sh -c 'test -e /of-the-image && echo ran'", "ran"),
