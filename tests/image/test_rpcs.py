@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -126,42 +125,3 @@ with socket.create_connection(("127.0.0.1", 6818), 9) as slurmd:
 def test_slurmd_speaks_no_http(daemons: Daemons) -> None:
     asked = daemons.cluster.jail(f"python3 -c {shlex.quote(HTTP)}", user=ALICE)
     assert asked.stdout == "connected\n", asked
-
-
-RECORD = """
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
-#include <dlfcn.h>
-static bool forging;
-void packmem(const char *text, uint32_t length, void *buffer) {
-    static void (*real)(const char *, uint32_t, void *);
-    if (!real)
-        *(void **)&real = dlsym(RTLD_NEXT, "packmem");
-    if (text && !strcmp(text, "forging"))
-        forging = true;
-    real(text, length, buffer);
-}
-void packbool(bool value, void *buffer) {
-    static void (*real)(bool, void *);
-    if (!real)
-        *(void **)&real = dlsym(RTLD_NEXT, "packbool");
-    real(value || forging, buffer);
-}
-"""
-"""In a user's srun: after a task's arguments, says of each thing that may follow in a launch that it does."""
-
-
-def test_no_launch_makes_a_step_manager_of_slurmstepd(daemons: Daemons, tmp_path: Path) -> None:
-    """Its slurmstepd would have slurm.key, and be root to slurmd for whatever job the user's record names."""
-    source, library = tmp_path / "record.c", daemons.cluster.root / "srv/rpcs/record.so"
-    source.write_text(RECORD.replace("#define _GNU_SOURCE\n", ""))
-    command = ["gcc", "-D_GNU_SOURCE", "-Wall", "-Werror", "-shared", "-fPIC", "-o", str(library), str(source)]
-    subprocess.run(command, check=True, timeout=60)
-    since, starts = len(daemons.cluster.log(WORKER)), daemons.starts()
-    launched = "timeout 20 srun -n1 --mem=50 sh -c 'echo ran' forging"
-    done = daemons.cluster.jail(f"LD_PRELOAD=/srv/rpcs/record.so {launched}", user=ALICE)
-    assert "ran" not in done.stdout
-    assert "refused the record of a job in a launch" in daemons.cluster.log(WORKER)[since:]
-    assert daemons.starts() == starts
-    assert daemons.cluster.jail(launched, user=ALICE).stdout == "ran\n", "it is the record that is refused"

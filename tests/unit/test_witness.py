@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.witness import judge, options, rpcs, runs
+from tests.witness import commands, judge, options, outcomes, rpcs, runs, variables
+from tests.witness.runs import Run, Who
 
-WORKER = judge.Node("pid:[1]", "ipc:[1]", is_login=False)
-LOGIN = judge.Node("pid:[2]", "ipc:[2]", is_login=True)
-ROOT = "65024:77"
+WORKER = judge.Node("pid:[1]", "ipc:[1]", "user:[1]", is_login=False)
+LOGIN = judge.Node("pid:[2]", "ipc:[2]", "user:[1]", is_login=True)
+ROOT, IMAGE = "65024:77", "65024:99"
+ROOTS = judge.Roots(ROOT, IMAGE)
 KEPT = f"{judge.KEPT_MASK:016x}"
 INSIDE = {
     "label": "1-srun", "as": "program", "uid": "1000:1000", "pid": "pid:[9]", "ipc": "ipc:[9]", "first": "job_init",
+    "user": "user:[1]", "cwd": "1:3:no",
     "CapInh": "0", "CapPrm": "0", "CapEff": "0", "CapBnd": KEPT, "CapAmb": "0", "Seccomp": "2", "NSpid": "5",
     "root": f"{ROOT}:no", "thread": f"{ROOT}:no", "descriptor": "1:2:no", "mount": "/sys/fs/cgroup:tmpfs:ro",
 }  # fmt: skip
@@ -19,7 +22,7 @@ INSIDE = {
 
 def verdict(**changed: str) -> str:
     text = " ".join(f"{name}={value}" for name, value in {**INSIDE, **changed}.items())
-    return "; ".join(judge.verdict(judge.read(text), [WORKER, LOGIN], ROOT))
+    return "; ".join(judge.verdict(judge.read(text), [WORKER, LOGIN], ROOTS))
 
 
 def test_a_task_in_its_job_and_a_session_of_a_login_have_no_fault() -> None:
@@ -47,6 +50,7 @@ def test_each_capability_beyond_those_that_a_job_keeps_is_a_fault_in_each_set(na
         ({"thread": "1:2:yes"}, "a thread of it"),
         ({"descriptor": "1:2:yes"}, "a descriptor of it"),
         ({"first_root": "1:2:yes"}, "a first_root of it"),
+        ({"cwd": "1:2:yes"}, "a cwd of it"),
         ({"mount": "/run/secrets/slurm:tmpfs:ro"}, "the pod's mount /run/secrets/slurm"),
         ({"mount": "/sys/fs/cgroup:cgroup2:rw"}, "can write the cgroups"),
         ({"mount": "/sys/fs/cgroup/memory:tmpfs:rw"}, "can write the cgroups"),
@@ -69,18 +73,133 @@ def test_an_option_without_a_class_and_a_class_without_an_option_are_told() -> N
     ]
 
 
+# What a witness told of a small cluster whose slurmstepd ran task epilogs by itself, without its filter.
+EPILOG_OUTSIDE = f"""
+as=root label=1-475-srun-task-epilog-user-login uid=0:0 exe=/home/witness/setid pid={WORKER.pid} ipc={WORKER.ipc}
+user={WORKER.user} root={ROOT}:no cwd=65024:11182177:no NSpid=231 CapInh=0000000000000000 CapPrm=00000000a02401fb
+CapEff=00000000a02401fb CapBnd=00000000a02401fb CapAmb=0000000000000000 Seccomp=0 first=tini descriptor=6:3:no
+descriptor=15:1733725:no thread={ROOT}:no mount=/:ext4:rw mount=/proc:proc:rw mount=/sys/fs/cgroup:tmpfs:rw
+mount=/run/slurm:tmpfs:ro
+"""
+
+
+def test_the_judge_fails_what_a_slurmstepd_without_its_confinement_let_happen() -> None:
+    faults = judge.verdict(judge.read(" ".join(EPILOG_OUTSIDE.split())), [WORKER, LOGIN], ROOTS)
+    assert [fault.partition("): ")[2] for fault in faults] == [
+        "is among the processes of the worker pod",
+        "has the IPC of the worker pod",
+        "can write the cgroups at /sys/fs/cgroup",
+        "has no filter of system calls",
+        "CapPrm a02401fb has more than a job keeps",
+        "CapEff a02401fb has more than a job keeps",
+        "CapBnd a02401fb has more than a job keeps",
+        "process 1 is tini, not the job's",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("output", "what"),
+    [
+        (b"/usr/bin/tini\0-s\0--\0/usr/bin/python3\0-m\0slurm_node\0worker\0", "the worker's process 1"),
+        (b"55d8c0a4f000-55d8c0a51000 r--p 00000000 fe:00 11 /opt/slurm/sbin/slurmstepd\n", "the map of slurmstepd"),
+        (b'HOME=/root\0SLURM_NODE={"controller"', "the pod's environment"),
+        (b"x\0\xffkey\n", "slurm.key"),
+    ],
+)
+def test_what_a_slurmstepd_that_opens_by_itself_let_a_line_print_is_told(output: bytes, what: str) -> None:
+    assert judge.shown(output, b"\0\xffkey") == [what]
+    assert not judge.shown(b"nothing of the pod's", b"\0\xffkey")
+
+
+CONTAINER = {"user": "user:[5]", "root": f"{IMAGE}:no", "first": "sh", "CapEff": "1ffffffffff", "CapBnd": "1ffffffffff"}
+
+
+def test_a_rootless_container_may_have_its_image_as_root_and_all_capabilities_there_and_no_more() -> None:
+    assert not verdict(**CONTAINER)
+    assert "not the jail" in verdict(**{**CONTAINER, "root": "1:2:no"})
+    assert "not the jail" in verdict(**{**CONTAINER, "root": f"{IMAGE}:yes"})
+    assert "processes of the worker pod" in verdict(**{**CONTAINER, "pid": WORKER.pid})
+    assert "no filter" in verdict(**{**CONTAINER, "Seccomp": "0"})
+    assert "not the jail" in verdict(root=f"{IMAGE}:no"), "an image is no root outside of a container"
+
+
+JOB_TABLE = runs.JOB_TABLE
+READ = {"srun": {"SLURM_STDINMODE", "SRUN_INPUT"}, "sbatch": {"SBATCH_INPUT"}, "salloc": {"SALLOC_CONTAINER"}}
+
+
+def plan(values_each: int | None = 1, pairs: int = 10) -> runs.Plan:
+    return runs.Plan(
+        options={program: frozenset(JOB_TABLE) for program in READ},
+        read={program: frozenset(names) for program, names in READ.items()},
+        people=(Who.STEP_ROOT, Who.ROOT, Who.OTHER, Who.ADMINISTRATOR),
+        values_each=values_each,
+        pairs=pairs,
+    )
+
+
 def test_a_seed_says_what_is_tried() -> None:
-    assert runs.draw(1, False, 10) == runs.draw(1, False, 10)
-    assert runs.draw(1, False, 10) != runs.draw(2, False, 10)
-    assert len({run.label for run in runs.draw(1, True, 10)}) == len(runs.draw(1, True, 10))
+    assert runs.draw(1, plan()) == runs.draw(1, plan())
+    assert runs.draw(1, plan()) != runs.draw(2, plan())
+    whole = runs.draw(1, plan(None))
+    assert len({run.label for run in whole}) == len(whole)
 
 
-def test_every_option_that_is_not_harmless_is_tried_by_user_and_by_root() -> None:
-    table = next(table for programs, table in options.OPTIONS.items() if "srun" in programs)
-    wanted = {name for name, (kind, _) in table.items() if kind is not options.Kind.HARMLESS} - runs.NEEDS_A_TERMINAL
-    for is_root in (False, True):
-        lines = [run.line for run in runs.draw(3, False, 0) if run.is_root is is_root]
-        assert {name for name in wanted if not any(f"--{name}" in line for line in lines)} == set()
+def test_every_option_that_is_not_harmless_is_tried_with_each_program_and_in_full_by_everybody() -> None:
+    wanted = {name for name, (kind, _) in JOB_TABLE.items() if kind is not options.Kind.HARMLESS}
+    every = {f"{program} --{name}" for program in READ for name in wanted}
+    assert every <= {run.option for run in runs.draw(3, plan(pairs=0))}
+    whole = runs.draw(3, plan(None, 0))
+    for who in Who:
+        assert every <= {run.option for run in whole if run.who is who}, who
+    assert {True, False} == {run.from_login for run in whole}
+
+
+def test_an_option_is_also_given_by_its_letter_and_by_a_variable() -> None:
+    lines = [run.line for run in runs.draw(3, plan(None, 0)) if run.option == "srun --input"]
+    assert any(" -i/proc" in line for line in lines)
+    assert any(line.startswith("env S") and "--input" not in line for line in lines)
+
+
+def test_every_command_that_is_not_harmless_is_tried() -> None:
+    tried = " ".join(command.name for command in commands.COMMANDS)
+    for program, table in options.COMMANDS.items():
+        for name, (kind, _) in table.items():
+            assert kind is options.Kind.HARMLESS or f"{program}-{name}" in tried, (program, name)
+    for programs, table in options.OPTIONS.items():
+        for name, (kind, _) in table.items():
+            (program, *shared) = programs
+            assert shared or kind is options.Kind.HARMLESS or f"{program}-{name.strip('-')}" in tried, (program, name)
+
+
+def test_a_letter_and_a_variable_without_a_class_are_told() -> None:
+    letters = variables.shorts("i: srun: option requires an argument -- 'i'\ny: srun: invalid option -- 'y'\nY: fatal")
+    assert letters == {"i", "Y"}
+    read = variables.found("SLURM_STDINMODE x SRUN_RUN_AS SLURM_UMASK SBATCH_")
+    said = variables.differences("srun", {"input"}, read, letters)
+    assert [line.split(",")[0] for line in said] == ["srun reads SRUN_RUN_AS", "srun has -Y"]
+
+
+def outcome(said: str, *, told: bool = False, **facts: object) -> list[str]:
+    run = Run("1", "srun", **{"who": Who.USER, "from_login": False, "option": "srun --input", **facts})  # type: ignore[arg-type]
+    return outcomes.failures([run], {"1"} if told else set(), {"1": said})
+
+
+def test_a_line_that_neither_ran_nor_was_refused_in_known_words_is_a_fault() -> None:
+    assert not outcome("", told=True)
+    assert not outcome("srun: error: Could not open stdin file: Permission denied")
+    assert "neither ran nor was refused" in outcome("srun: unrecognized option '--inputt'\nstatus=255")[0]
+    assert "neither ran nor was refused" in outcome("status=124")[0]
+    assert "neither ran nor was refused" in outcome("")[0]
+    assert "must go through" in outcome("Permission denied", works=True)[0]
+    assert not outcome("status=0", shows="status=0$")
+
+
+def test_root_of_the_jail_whom_slurm_answers_is_a_fault() -> None:
+    nobody = "srun: root of the jail is nobody to Slurm"
+    assert not outcome(nobody, who=Who.ROOT)
+    assert "Slurm did it for root of the jail" in outcome("", told=True, who=Who.ROOT)[0]
+    assert "Slurm did it for root of the jail" in outcome("status=0", shows="status=0$", who=Who.ROOT)[0]
+    assert "neither ran nor" in outcome("Permission denied", who=Who.ROOT)[0]
 
 
 def test_a_message_that_slurmd_takes_and_the_table_lacks_is_told() -> None:

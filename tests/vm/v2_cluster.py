@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.image.small_cluster import ALICE, REVISION, SECOND, WORKER
 from tests.vm.resting_cluster import IDLE, RestingCluster
 from tests.vm.v2_groups import below, remove
+from tests.witness.small import BOB
 
 JOBS_PROCESSES = 200
 """So many processes may all jobs of a node have (nodeSets[].resources.processes)."""
@@ -37,7 +38,17 @@ def rest_of(name: str) -> set[str]:
     Those of users, for their start-up files, stay as on a login node.
     """
     scope = f"system.slice/{name}_slurmstepd.scope"
-    return {"pod", "users", f"users/{ALICE}", "users/0", "system.slice", scope, f"{scope}/slurmd", f"{scope}/system"}
+    return {
+        "pod",
+        "users",
+        f"users/{ALICE}",
+        f"users/{BOB}",
+        "users/0",
+        "system.slice",
+        scope,
+        f"{scope}/slurmd",
+        f"{scope}/system",
+    }
 
 
 class V2Cluster(RestingCluster):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,6 +16,12 @@ COVERED = ("/run/secrets", "/mnt/jail", "/run/jail", "/run/slurm-node")
 """Mount points of the pod."""
 SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 SHOWS_POD = "yes"
+OF_THE_POD = {
+    "the map of slurmstepd": re.compile(rb"^[0-9a-f]+-[0-9a-f]+ .*slurmstepd$", re.MULTILINE),
+    "the worker's process 1": re.compile(rb"slurm_node\0worker"),
+    "the pod's environment": re.compile(rb"SLURM_NODE=\{"),
+}
+"""What else no job may read."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +31,27 @@ class Node:
     Args:
         pid: name of the namespace of its processes, as /proc/PID/ns/pid reads.
         ipc: the same of its System V and POSIX IPC.
+        user: the same of its users.
         is_login: whether users' processes may be in those, as on a login node.
     """
 
     pid: str
     ipc: str
+    user: str
     is_login: bool
+
+
+@dataclass(frozen=True)
+class Roots:
+    """Roots in which a user's process may be, each as ``DEVICE:INODE``.
+
+    Args:
+        jail: the jail's.
+        container: of an image, for processes in a user namespace of a container.
+    """
+
+    jail: str
+    container: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,15 +86,13 @@ def read(text: str) -> list[Line]:
     return lines
 
 
-def _rights(line: Line) -> Iterable[str]:
+def _capabilities(line: Line) -> Iterable[str]:
     for name in SETS:
         held = int(line.one(name) or "-1", 16)
         if held < 0:
             yield f"does not tell its {name}"
         elif held & ~KEPT_MASK:
             yield f"{name} {held:x} has more than a job keeps"
-    if line.one("Seccomp") != FILTER:
-        yield "has no filter of system calls"
 
 
 def _namespaces(line: Line, nodes: Iterable[Node]) -> Iterable[str]:
@@ -83,18 +103,24 @@ def _namespaces(line: Line, nodes: Iterable[Node]) -> Iterable[str]:
             yield "is among the processes of the worker pod"
         if line.one("ipc") == node.ipc:
             yield "has the IPC of the worker pod"
-    logins = {node.pid for node in nodes if node.is_login}
-    if line.one("pid") not in logins and line.one("first") != "job_init":
-        yield f"process 1 is {line.one('first') or 'not to be seen'}, not the job's"
     if len(line.one("NSpid").split("?")) > 1:
         yield f"has a /proc of other processes ({line.one('NSpid')})"
 
 
-def _folders(line: Line, root: str) -> Iterable[str]:
+def _first_process(line: Line, nodes: Iterable[Node]) -> Iterable[str]:
+    logins = {node.pid for node in nodes if node.is_login}
+    if line.one("pid") not in logins and line.one("first") != "job_init":
+        yield f"process 1 is {line.one('first') or 'not to be seen'}, not the job's"
+
+
+def _root(line: Line, root: str) -> Iterable[str]:
     device_and_inode, _, shows = line.one("root").rpartition(":")
     if device_and_inode != root or shows == SHOWS_POD:
         yield f"its root is {line.one('root')}, not the jail"
-    for name in ("descriptor", "thread", "first_root"):
+
+
+def _folders(line: Line) -> Iterable[str]:
+    for name in ("cwd", "descriptor", "thread", "first_root"):
         if any(value.endswith(f":{SHOWS_POD}") for value in line.all(name)):
             yield f"a {name} of it shows the pod's files"
     for value in line.all("mount"):
@@ -105,19 +131,40 @@ def _folders(line: Line, root: str) -> Iterable[str]:
             yield f"can write the cgroups at {path}"
 
 
-def faults(line: Line, nodes: Iterable[Node], root: str) -> list[str]:
+def faults(line: Line, nodes: Iterable[Node], roots: Roots) -> list[str]:
     """What a process had that no process of a user may have.
+
+    One in a user namespace of its own, as rootless containers are, may have all capabilities there, an image as its
+    root and a process 1 of its own; all else is as for others.
 
     Args:
         line: what it told.
         nodes: the pods.
-        root: device and inode of the jail's root, as ``DEVICE:INODE``.
+        roots: where it may be.
     """
     nodes = list(nodes)
-    return [*_rights(line), *_namespaces(line, nodes), *_folders(line, root)]
+    found = [*_namespaces(line, nodes), *_folders(line)]
+    if line.one("Seccomp") != FILTER:
+        found.append("has no filter of system calls")
+    if line.one("user") in {node.user for node in nodes}:
+        return [*found, *_capabilities(line), *_first_process(line, nodes), *_root(line, roots.jail)]
+    if line.one("root").startswith(f"{roots.container}:") and not line.one("root").endswith(f":{SHOWS_POD}"):
+        return found
+    return [*found, *_root(line, roots.jail)]
 
 
-def verdict(lines: Iterable[Line], nodes: Iterable[Node], root: str) -> list[str]:
+def verdict(lines: Iterable[Line], nodes: Iterable[Node], roots: Roots) -> list[str]:
     """One sentence for each fault of each process."""
     nodes = list(nodes)
-    return [f"{line.who}: {fault}" for line in lines for fault in faults(line, nodes, root)]
+    return [f"{line.who}: {fault}" for line in lines for fault in faults(line, nodes, roots)]
+
+
+def shown(output: bytes, key: bytes) -> list[str]:
+    """What of the pod's a line's output shows.
+
+    Args:
+        output: what it printed.
+        key: what slurm.key holds.
+    """
+    patterns = {"slurm.key": re.compile(re.escape(key)), **OF_THE_POD}
+    return [what for what, pattern in patterns.items() if pattern.search(output)]

@@ -2,69 +2,34 @@
 
 from __future__ import annotations
 
+import enum
 import itertools
 import random
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from tests.witness import commands, variables
 from tests.witness.options import OPTIONS, Kind
+from tests.witness.values import ENVIRONMENT, FOLDER, LIBRARY, PROGRAM, SETID, TERMINAL, Choice, choices
 
-FOLDER = "/srv/witness"
-PROGRAM, SETID, LIBRARY = f"{FOLDER}/program", f"{FOLDER}/setid", f"{FOLDER}/library.so"
-LINK = f"{FOLDER}/link"
-"""A link of the users' root that leads to the root of process 1."""
-AS_ROOT = f"{SETID} as"
-"""Stands for sudo: a set-id root program of the users' root."""
-PREFIX = "witness-wrote-"
-"""How the name of every file begins that a line asks somebody to write."""
-
-READ = (
-    "/proc/1/root/run/slurm-node/slurm.key",
-    "/proc/1/root/run/secrets/slurm/slurm.key",
-    "/proc/self/maps",
-    "/proc/1/cmdline",
-    "/proc/1/environ",
-    "/proc/self/root/run/slurm-node/slurm.key",
-    "/run/slurm-node/slurm.key",
-    "/run/secrets/slurm/slurm.key",
-    f"{LINK}/run/slurm-node/slurm.key",
-    "/var/spool/slurmd/conf-cache/slurm.conf",
-)
-WRITE = (
-    "/proc/1/root/run/{name}",
-    "/proc/1/root/usr/sbin/{name}",
-    f"{LINK}/run/{{name}}",
-    "/proc/self/root/run/slurm-node/{name}",
-    "/var/spool/slurmd/{name}",
-    "/var/spool/slurmd/conf-cache/{name}",
-    "/mnt/jail/{name}",
-    "/sys/fs/cgroup/{name}",
-    "/usr/local/sbin/{name}",
-    "/proc/1/root/tmp/{name}.%j.%t.%N",
-)
-RELATIVE = ("--chdir=/proc/1/root/run", "--chdir=/proc/self/root/run/slurm-node", f"--chdir={LINK}/run")
-"""Folders from which relative names lead on."""
-OTHER_SETTINGS = f"env SLURM_CONF={FOLDER}/conf/slurm.conf "
+OTHER_SETTINGS = f"env SLURM_CONF={FOLDER}/conf/slurm.conf"
 """Before a command: Slurm's configuration without its plugins, so that nothing of ours is asked in the client."""
+BATCH = f"{FOLDER}/batch"
+"""sbatch that waits and prints how its job ended."""
 
 
-VALUES: Mapping[str, tuple[str, ...]] = {
-    "x11": ("all", "batch"),
-    "network": ("127.0.0.1:6818",),
-    "export": ("NONE", f"ALL,LD_PRELOAD={LIBRARY}", f"ALL,PATH={FOLDER}", "ALL,SLURM_CONF=/proc/1/root/etc/x"),
-    "propagate": ("ALL", "NONE"),
-    "mpi": ("none", "pmi2", "../../srv/witness/library"),
-    "container-type": ("../../srv/witness/library",),
-    "container-id": ("../../../run/slurm-node", "witness"),
-    "context": ("system_u",),
-}
-"""Of options that name something else than a path, a program or a user."""
+class Who(enum.Enum):
+    """Who starts a line; a value is the program in FOLDER that becomes him, if it is not the user himself."""
 
-
-def through_threads(tail: str) -> list[str]:
-    """The same path from the root of each thread that slurmstepd may have; numbers can only be guessed."""
-    return [f"/proc/self/task/{number}/root/{tail}" for number in range(2, 400, 7)]
+    USER = ""
+    STEP_ROOT = "root-in-the-step"
+    """The user starts it, and root by sudo is what runs in its step."""
+    ROOT = "root"
+    """Root by sudo starts Slurm's command."""
+    OTHER = "other"
+    """Another user, by sudo of this one."""
+    ADMINISTRATOR = "administrator"
 
 
 @dataclass(frozen=True)
@@ -74,132 +39,188 @@ class Run:
     Args:
         label: names it in what its witnesses write.
         line: a command without its redirections.
-        is_root: whether root starts it, rather than the user.
+        who: who starts it.
         from_login: whether it begins on a login node, rather than in a job.
+        option: what it tries: ``PROGRAM --OPTION``.
+        works: whether a witness must have run, since it is the option's plain use.
+        shows: what its output has when it went through; without that, a witness shows it.
+        leaves_job: whether somebody else's line forgets the job in which it begins.
     """
 
     label: str
     line: str
-    is_root: bool
+    who: Who
     from_login: bool
+    option: str
+    works: bool = False
+    shows: str = ""
+    leaves_job: bool = True
 
     def shell(self, seconds: int) -> str:
-        """The line as whoever starts it runs it, with a limit; root's steps are in jobs of his own."""
+        """The line as whoever starts it runs it, with a limit."""
         bounded = f"timeout -k 1 {seconds} {self.line}"
-        return f"{AS_ROOT} env -u SLURM_JOB_ID {bounded}" if self.is_root else bounded
+        if self.who not in {Who.ROOT, Who.OTHER, Who.ADMINISTRATOR}:
+            return bounded
+        forget = "env -u SLURM_JOB_ID -u SLURM_JOBID " if self.leaves_job else ""
+        return f"{FOLDER}/{self.who.value} {forget}{bounded}"
 
 
-Choice = tuple[tuple[str, ...], str]
-"""Options with their values, and the program that the step runs with them."""
-
-
-def choices(program: str, option: str, kind: Kind) -> list[Choice]:
-    """All that is tried of an option."""
-    flag = f"--{option}"
-    name = f"{PREFIX}{program}-{option}"
-
-    def each(values: Iterable[str], does: str) -> list[Choice]:
-        return [((f"{flag}={value}",), does) for value in values]
-
-    if option in {"container", "bbf", "nodefile", "export-file"}:
-        return each(READ[:4], "true")
-    if kind is Kind.READ:
-        relative = [((f"{flag}=slurm-node/slurm.key", folder), "cat") for folder in RELATIVE]
-        return [*each([*READ, *through_threads("run/slurm-node/slurm.key")], "cat"), *relative]
-    if option == "chdir":
-        return each(("/proc/1/root", "/proc/1/cwd", "/proc/self/fd", "/mnt/jail", LINK), PROGRAM)
-    if option == "bcast":
-        return each((path.format(name=name) for path in (*WRITE, "/tmp/{name}")), "/bin/true")
-    if kind is Kind.WRITE:
-        relative = [((f"{flag}={name}", folder), f"echo {name}") for folder in RELATIVE]
-        return [*each((path.format(name=name) for path in WRITE), f"echo {name}"), *relative]
-    if kind is Kind.PROGRAM:
-        return each((PROGRAM, SETID), "" if option == "wrap" else "true")
-    if kind is Kind.USER:
-        return each(("0", "64030"), PROGRAM)
-    if option in VALUES:
-        return each(VALUES[option], PROGRAM)
-    return [((flag,), PROGRAM)]
-
-
-def _line(program: str, words: Sequence[str], runs: str, memory: int, label: str) -> str:
-    # An srun that is killed leaves the job that it has just been given, which only its time limit ends.
-    srun = f"srun -n1 --overlap --time=1 --mem={memory}"
-    if any(word.startswith("--bcast=") for word in words):
-        return f"{OTHER_SETTINGS}{srun} {shlex.join(words)} {runs}"
-    if program == "srun":
-        return f"{srun} {shlex.join(words)} {runs}"
-    if program == "salloc":
-        return f"salloc -Q -n1 --mem=20 --time=1 {shlex.join(words)} srun -n1 {runs}"
-    given = [] if any(word.startswith("--wrap") for word in words) else [f"--wrap={runs}"]
-    if not any(word.startswith(("--output", "--error")) for word in words):
-        given.append(f"--output={FOLDER}/out/{label}-batch")
-    return f"sbatch --quiet -n1 --mem=20 --time=1 {shlex.join([*words, *given])}"
-
-
-HAS = {
-    "salloc": {"chdir", "x11", "stepmgr"},
-    "sbatch": {
-        "input", "output", "error", "chdir", "wrap", "uid", "gid", "export", "export-file", "get-user-env", "stepmgr",
-        "propagate", "external",
-    },
-}  # fmt: skip
-"""The options that are tried of the programs that share srun's table; srun has all the others."""
-NOT_OF_SRUN = {"wrap", "uid", "gid", "export-file", "get-user-env", "external"}
-NEEDS_A_TERMINAL = {"pty", "interactive"}
-
-
-def all_choices() -> Iterator[tuple[str, str, Choice]]:
-    """Program, option and choice of everything that is not harmless."""
-    (table,) = (table for programs, table in OPTIONS.items() if "srun" in programs)
-    for option, (kind, _) in table.items():
-        if kind is Kind.HARMLESS or option in NEEDS_A_TERMINAL:
-            continue
-        for program in ("srun", "sbatch", "salloc"):
-            tried = option not in NOT_OF_SRUN if program == "srun" else option in HAS[program]
-            if tried:
-                yield from ((program, option, choice) for choice in choices(program, option, kind))
-
-
-VALUES_EACH = 4
-
-
-def draw(seed: int, whole: bool, pairs: int) -> list[Run]:
-    """What is tried: of each option of each program as user and as root some values, and pairs of options.
+@dataclass(frozen=True)
+class Plan:
+    """What a draw is made from.
 
     Args:
-        seed: decides order, values and pairs.
-        whole: tries all values in place of a few of each option.
+        options: program → its installed options that share srun's table.
+        read: program → the variables that it reads.
+        people: who there is besides the user.
+        values_each: how many values of each option are tried besides the one that works; all, if it is None.
         pairs: how many pairs of srun's options.
     """
-    dice = random.Random(seed)
-    by_option: dict[tuple[str, str], list[Choice]] = {}
-    for program, option, choice in all_choices():
-        by_option.setdefault((program, option), []).append(choice)
-    runs: list[Run] = []
 
-    def add(name: str, program: str, words: list[str], does: str, is_root: bool, from_login: bool) -> None:
-        label = f"{len(runs)}-{name}-{'root' if is_root else 'user'}-{'login' if from_login else 'job'}"
-        runs.append(
-            Run(label, _line(program, words, does, 20 if is_root or from_login else 0, label), is_root, from_login)
+    options: Mapping[str, frozenset[str]]
+    read: Mapping[str, frozenset[str]]
+    people: Sequence[Who] = (Who.STEP_ROOT, Who.ROOT, Who.OTHER)
+    values_each: int | None = 1
+    pairs: int = 12
+
+
+JOB_TABLE = next(table for programs, table in OPTIONS.items() if "srun" in programs)
+
+
+@dataclass
+class Draw:
+    """Lines of a plan, in the making.
+
+    Args:
+        seed: begins each label.
+        plan: what there is to draw from.
+    """
+
+    seed: int
+    plan: Plan
+    runs: list[Run] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.dice = random.Random(self.seed)
+
+    def add(self, program: str, name: str, some: Sequence[Choice], who: Who, from_login: bool) -> None:
+        """A line that gives a program some options."""
+        label = self._label(f"{program}-{name}", who, from_login)
+        witness = f"{FOLDER}/root {PROGRAM}" if who is Who.STEP_ROOT else PROGRAM
+        does = " ".join([witness, f"label={label}", *(["then", some[0].does] if some[0].does else [])])
+        given, before = self._given(program, some)
+        names = {choice.option for choice in some}
+        step = who in {Who.USER, Who.STEP_ROOT} and not from_login
+        line = _line(program, names, shlex.join(given), shlex.join(before), does, label, in_own_job=step)
+        works = len(some) == 1 and some[0].works
+        option = " ".join([program, *(f"--{choice.option}" for choice in some)])
+        self.runs.append(Run(label, line, who, from_login, option, works, leaves_job=self.dice.random() < 0.7))
+
+    def add_command(self, command: commands.Command, who: Who, from_login: bool) -> None:
+        """A line of a program that starts no job."""
+        label = self._label(command.name, who, from_login)
+        witness = f"{PROGRAM} label={label}"
+        line = command.line.format(label=label, witness=witness)
+        self.runs.append(
+            Run(label, line, who, from_login, command.name, command.works, command.shows, leaves_job=False)
         )
 
-    for (program, option), found in by_option.items():
-        for is_root in (False, True):
-            few = found if whole else dice.sample(found, min(len(found), VALUES_EACH))
-            for words, does in few:
-                add(
-                    f"{program}-{option}", program, [*words], does, is_root, program != "sbatch" and dice.random() < 0.2
-                )
-    of_srun = [
-        (option, choice) for (program, option), found in by_option.items() if program == "srun" for choice in found
-    ]
+    def _label(self, name: str, who: Who, from_login: bool) -> str:
+        return f"{self.seed}-{len(self.runs)}-{name}-{who.name.lower()}-{'login' if from_login else 'job'}"
+
+    def _given(self, program: str, some: Sequence[Choice]) -> tuple[list[str], list[str]]:
+        """Words of a command, and variables before it: the first option in one of the forms that it has."""
+        first, *others = some
+        more = [*first.more, *(word for choice in others for word in (choice.word, *choice.more))]
+        letters = [letter for letter, option in variables.SHORT.items() if option == first.option]
+        names = variables.variables_of(program, first.option, self.plan.read[program], self.plan.options[program])
+        before = [word for choice in some for word in ENVIRONMENT.get(choice.option, ())]
+        form = self.dice.randrange(4)
+        if form == 0 and letters:
+            return [f"-{letters[0]}{first.value}", *more], before
+        if form == 1 and names:
+            return more, [*before, f"{self.dice.choice(names)}={first.value or 1}"]
+        return [first.word, *more], before
+
+
+def _line(program: str, names: set[str], words: str, before: str, does: str, label: str, *, in_own_job: bool) -> str:
+    start = f"env {before} " if before else ""
+    if "bcast" in names:
+        start, does = f"{OTHER_SETTINGS} {before} ", "/bin/true"
+    # An srun that is killed leaves the job that it has just been given, which only its time limit ends.
+    if program == "srun":
+        memory = "--overlap --mem=0" if in_own_job else "--mem=40"
+        patience = "timeout 8 " if "debugger-test" in names else ""
+        line = f"{start}{patience}srun -n1 --time=1 {memory} {words} {does}"
+        return f"script -qec {shlex.quote(line)} /dev/null" if names & TERMINAL else line
+    if program == "salloc":
+        return f"{start}salloc -n1 --mem=40 --time=1 {words} srun -n1 {does}"
+    wrap = "" if "wrap" in names else shlex.quote(f"--wrap={does}")
+    output = "" if "output" in names else f"--output={FOLDER}/out/{label}-batch"
+    return f"{start}{BATCH} {label} -n1 --mem=40 --time=1 {words} {wrap} {output}"
+
+
+def draw(seed: int, plan: Plan) -> list[Run]:
+    """What is tried: of each option of each program what works, some other values, and pairs of srun's options.
+
+    Args:
+        seed: decides order, values, forms, places, people and pairs.
+        plan: what there is to draw from.
+    """
+    made = Draw(seed, plan)
+    of_srun: list[Choice] = []
+    for program in ("srun", "sbatch", "salloc"):
+        for option in sorted(plan.options[program]):
+            kind = JOB_TABLE[option][0]
+            if kind is not Kind.HARMLESS:
+                found = choices(program, option, kind)
+                of_srun += found if program == "srun" else []
+                _add_option(made, program, found)
+    _add_commands(made)
     combinations = list(itertools.combinations(of_srun, 2))
-    for (first, one), (second, other) in dice.sample(combinations, min(pairs, len(combinations))):
-        if first != second:
-            add(f"{first}-{second}", "srun", [*one[0], *other[0]], one[1], dice.random() < 0.5, False)
-    dice.shuffle(runs)
-    return runs
+    for one, other in made.dice.sample(combinations, min(plan.pairs, len(combinations))):
+        if one.option != other.option:
+            made.add(
+                "srun", f"{one.option}-{other.option}", (one, other), made.dice.choice([Who.USER, *people(plan)]), False
+            )
+    made.dice.shuffle(made.runs)
+    return made.runs
+
+
+def people(plan: Plan) -> list[Who]:
+    """Who a line may be started by besides the user, but for root, to whom Slurm's own commands say no at once."""
+    return [who for who in plan.people if who is not Who.ROOT]
+
+
+def _add_option(made: Draw, program: str, found: Sequence[Choice]) -> None:
+    plan, dice = made.plan, made.dice
+    option = found[0].option
+    if found[0].works:
+        made.add(program, option, found[:1], Who.USER, False)
+    others = [choice for choice in found if not choice.works] or list(found)
+    few = others if plan.values_each is None else dice.sample(others, min(len(others), plan.values_each))
+    for choice in few:
+        whole = [Who.USER, *people(plan)]
+        for who in whole if plan.values_each is None else [dice.choice(whole)]:
+            made.add(program, option, (choice,), who, program != "sbatch" and dice.random() < 0.2)
+    if Who.ROOT in plan.people and (plan.values_each is None or dice.random() < 0.2):
+        made.add(program, option, (dice.choice(found),), Who.ROOT, program != "sbatch" and dice.random() < 0.2)
+
+
+def _add_commands(made: Draw) -> None:
+    everybody = [Who.USER, *(who for who in made.plan.people if who is not Who.STEP_ROOT)]
+    by_name: dict[str, list[commands.Command]] = {}
+    for command in commands.COMMANDS:
+        if command.works:
+            made.add_command(command, Who.USER, False)
+        else:
+            by_name.setdefault(command.name, []).append(command)
+    for found in by_name.values():
+        few = found if made.plan.values_each is None else made.dice.sample(found, 1)
+        for command in few:
+            able = [who for who in everybody if who is not Who.ADMINISTRATOR or command.harms_nobody]
+            for who in able if made.plan.values_each is None else [made.dice.choice(able)]:
+                made.add_command(command, who, False)
 
 
 BASELINES = {
@@ -211,12 +232,13 @@ BASELINES = {
 """Label → witness, and whether it runs on a login node: without their lines no other proves anything."""
 
 
-def script(runs: Sequence[Run], at_once: int, seconds: int, step: str) -> str:
-    """A shell script that runs lines side by side; what each prints lies in a file of its label."""
+def script(runs: Iterable[Run], at_once: int, seconds: int, step: str) -> str:
+    """A shell script that runs lines side by side; what each prints, and its status, lies in a file of its label."""
     rows = "".join(
-        f"WITNESS={run.label} LD_PRELOAD={LIBRARY} {run.shell(seconds)} "
-        f"> {FOLDER}/out/{run.label} 2>&1 < /dev/null; true\n"
+        f"cd {FOLDER}; export WITNESS={run.label} LD_PRELOAD={LIBRARY}; {run.shell(seconds)} "
+        f"> {FOLDER}/out/{run.label} 2>&1 < /dev/null; echo status=$? >> {FOLDER}/out/{run.label}; true\n"
         for run in runs
     )
-    commands = f"cat > {FOLDER}/{step}.lines <<'LINES'\n{rows}LINES\n"
-    return f"{commands}tr '\\n' '\\0' < {FOLDER}/{step}.lines | xargs -0 -P {at_once} -n 1 sh -c; true\n"
+    rows_file = f"{FOLDER}/{step}.lines"
+    commands_text = f"cat > {rows_file} <<'LINES'\n{rows}LINES\n"
+    return f"{commands_text}tr '\\n' '\\0' < {rows_file} | xargs -0 -P {at_once} -n 1 sh -c; true\n"

@@ -1,10 +1,14 @@
 /* Tells what the process that it finds itself in could do, as one line of words NAME=VALUE in a file of everybody's.
+ * Spaces and tabs of a value are written as '?'.
  *
- * A library (-DLIBRARY): tells when it is loaded. A program: tells, leaves a process behind, and runs what follows
- * "as". Set-id root it becomes root first, as sudo does. Spaces and tabs of a value are written as '?'. */
+ * A library (-DLIBRARY) tells when it is loaded. A program tells, and leaves a process behind; after "then" it becomes
+ * the command that follows. A first word label=LABEL stands for the variable, which not every option leaves there.
+ * Set-id root it becomes root first, as sudo does; "as COMMAND" and "to ID COMMAND" become that of somebody else, and
+ * tell nothing. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -108,7 +112,7 @@ static void add_lines(void) {
 }
 
 static void tell(const char *as) {
-    static const char *const places[] = {"/srv/witness/lines", "/run/jail/srv/witness/lines"};
+    static const char *const places[] = {"/home/witness/lines", "/run/jail/home/witness/lines"};
     static const char *const spaces[] = {"pid", "mnt", "ipc", "cgroup", "uts", "user"};
     const char *label = getenv("WITNESS");
     length = 0;
@@ -122,6 +126,7 @@ static void tell(const char *as) {
         add_link(spaces[i], path);
     }
     add_folder("root", "/proc/self/root");
+    add_folder("cwd", "/proc/self/cwd");
     add_folder("first_root", "/proc/1/root");
     add_each("descriptor", "/proc/self/fd", "");
     add_each("thread", "/proc/self/task", "/root");
@@ -159,14 +164,32 @@ static void stay(void) {
     _exit(0);
 }
 
+static int become(int argc, char *argv[]) {
+    int named = !strcmp(argv[1], "to");
+    if (argc < 3 + named)
+        return 2;
+    uid_t user = named ? (uid_t)atoi(argv[2]) : 0;
+    if (named && (setgroups(0, NULL) || setgid(user) || setuid(user)))
+        return 1;
+    execvp(argv[2 + named], argv + 2 + named);
+    return 127;
+}
+
 int main(int argc, char *argv[]) {
     if (!geteuid() && getuid() && (setgid(0) || setuid(0)))
         return 1;
-    if (argc > 2 && !strcmp(argv[1], "as")) {
+    if (argc > 1 && !strncmp(argv[1], "label=", 6)) {
+        setenv("WITNESS", argv[1] + 6, 1);
+        argv++;
+        argc--;
+    }
+    if (argc > 1 && (!strcmp(argv[1], "as") || !strcmp(argv[1], "to")))
+        return become(argc, argv);
+    tell(getuid() ? "program" : "root");
+    if (argc > 2 && !strcmp(argv[1], "then")) {
         execvp(argv[2], argv + 2);
         return 127;
     }
-    tell(getuid() ? "program" : "root");
     stay();
     return 0;
 }

@@ -1,0 +1,99 @@
+"""What came of each line: its witness ran, or it was refused in words that are known. A misspelt line is neither."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from tests.witness.runs import Run, Who
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Words with which a line may end.
+
+    Args:
+        words: a pattern of what the line, or its job, says.
+        options: of which options alone, as ``PROGRAM --OPTION`` or a part of it; of any, if there is none.
+    """
+
+    words: str
+    options: tuple[str, ...] = ()
+
+    def explains(self, run: Run, said: str) -> bool:
+        """Whether this is why a line went no further."""
+        ours = not self.options or any(option in run.option for option in self.options)
+        return ours and bool(re.search(self.words, said))
+
+
+NOBODY = Refusal("root of the jail is nobody to Slurm")
+"""To root of the jail Slurm's own commands say it before they begin (native/root_guard.c)."""
+PATHS = (
+    "--input", "--output", "--error", "--chdir", "--bcast", "--container", "--bbf", "--nodefile", "--export-file",
+    "sbcast", "scontrol-write", "sacctmgr-dump", "sacctmgr-load", "sacctmgr-archive",
+)  # fmt: skip
+REFUSALS: tuple[Refusal, ...] = (
+    Refusal(
+        "Permission denied|No such file or directory|Not a directory|Is a directory|Read-only file system"
+        "|Too many levels of symbolic links|Operation not permitted|Invalid cross-device link",
+        PATHS,
+    ),
+    # So Slurm says of a job whose files slurmstepd could not open.
+    Refusal("ExitCode=0:53|Slurmd could not connect IO", ("--input", "--output", "--error")),
+    Refusal("Invalid --bbf specification", ("--bbf",)),
+    Refusal(
+        "Invalid node name specified|File name too long|submission failed|allocate failed|Unable to allocate resources",
+        ("--nodefile",),
+    ),
+    Refusal("is no bundle|is not yours to read|is no configuration of a container", ("--container",)),
+    Refusal("--bcast does not reach the jail", ("--bcast",)),
+    Refusal("auth/slurm: cannot stat '/run/slurm/conf/slurm.key'", ("--no-allocate",)),
+    Refusal("Could not open user environment file", ("--export-file",)),
+    Refusal("Slurm job 1 has expired|Invalid job id|Access/permission denied", ("sbcast-jobid",)),
+    Refusal("--stepmgr is refused", ("--stepmgr",)),
+    Refusal("mpi/pmi2|Invalid MPI type", ("--mpi",)),
+    Refusal("only permitted by root|permitted only by root|Invalid user id", ("--uid", "--gid")),
+    Refusal("(?i)x11 forwarding", ("--x11",)),
+    Refusal("--wrap option not permitted with --external", ("--external",)),
+    # Its tasks wait for a debugger, until the line is ended.
+    Refusal("got SIGCONT", ("--debugger-test",)),
+    Refusal("no tasks running", ("sattach",)),
+    Refusal("No slurmstepd's found on this node|No job steps exist on this node", ("scontrol-list", "scontrol-getent")),
+    Refusal("Failed to locate job for requested pid", ("scontrol-pidinfo",)),
+    Refusal("scrontab is disabled on this cluster", ("scrontab",)),
+    Refusal("Access/permission denied|Invalid user id", ("strigger", "scontrol", "scancel", "sacctmgr", "sattach")),
+    Refusal("(?i)not running a supported accounting_storage plugin|does not have sufficient privileges", ("sacctmgr",)),
+    Refusal("RebootProgram isn't defined", ("scontrol-reboot",)),
+    Refusal("Misformatted line", ("sacctmgr-load",)),
+)
+OF_ANOTHERS_JOB = Refusal("Access/permission denied|Invalid user id|Expired or invalid job")
+"""To somebody else whose line begins in the user's job."""
+
+
+def failures(runs: Iterable[Run], told: Collection[str], said: Mapping[str, str]) -> list[str]:
+    """One sentence for each line that neither ran nor was refused as it may be.
+
+    Args:
+        runs: the lines.
+        told: labels whose witness has told from a program that the line starts.
+        said: label → what the line and its job printed.
+    """
+    return [failure for run in runs if (failure := _failure(run, run.label in told, said.get(run.label, "")))]
+
+
+def _failure(run: Run, told: bool, said: str) -> str:
+    went_through = bool(re.search(run.shows, said, re.MULTILINE)) if run.shows else told
+    shown = f"{run.line!r}: {said[-400:]!r}"
+    if run.who is Who.ROOT and went_through:
+        return f"{run.label}: Slurm did it for root of the jail: {shown}"
+    if went_through:
+        return ""
+    if run.works and run.who is not Who.ROOT:
+        return f"{run.label} must go through: {shown}"
+    known: Iterable[Refusal] = [NOBODY] if run.who is Who.ROOT else REFUSALS
+    if run.who in {Who.OTHER, Who.ADMINISTRATOR} and not run.leaves_job:
+        known = [*known, OF_ANOTHERS_JOB]
+    if any(refusal.explains(run, said) for refusal in known):
+        return ""
+    return f"{run.label} neither ran nor was refused in known words: {shown}"

@@ -1,0 +1,215 @@
+"""A walk of the witness on a cluster: puts it into the jail, runs lines, and collects what it saw."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.witness import judge, outcomes, runs
+from tests.witness.cluster import Cluster
+from tests.witness.installed import Installed
+from tests.witness.planting import KEPT_STEP, folder_of, plant
+from tests.witness.values import FOLDER, LIBRARY, PREFIX
+
+SEED = int(os.environ.get("PULUMI_SLURM_SEED") or random.randrange(10**6))
+WHOLE = os.environ.get("PULUMI_SLURM_WHOLE") == "1"
+WHOLE_PAIRS = 400
+KILL_SECONDS = 60
+"""So long Slurm waits after a job's SIGTERM (KillWait), and some."""
+SECONDS_EACH = 40
+AT_ONCE = 6
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The witness in a cluster's jail.
+
+    Args:
+        cluster: where.
+        seed: of the draw; names the walk's processes, too.
+    """
+
+    cluster: Cluster
+    seed: int
+
+    @property
+    def folder(self) -> Path:
+        """The witness's folder, from outside."""
+        return folder_of(self.cluster)
+
+    def set_up(self) -> None:
+        """Puts the witness into the jail; as many jobs as are wanted run at once."""
+        plant(self.cluster)
+        self._share("force:8")
+
+    def end(self) -> None:
+        """Takes back what the cluster would keep."""
+        self._share("no")
+        if self.folder.exists():
+            shutil.rmtree(self.folder)
+
+    def _share(self, how: str) -> None:
+        shared = f"/opt/slurm/bin/scontrol update partitionname=main oversubscribe={how} && echo done"
+        assert self.cluster.in_pod(self.cluster.controller, shared) == "done\n"
+
+    def plan(self, values_each: int | None, pairs: int) -> runs.Plan:
+        """What there is to draw from.
+
+        Args:
+            values_each: as for Plan.
+            pairs: of srun's options.
+        """
+        people = (runs.Who.STEP_ROOT, *self.cluster.become)
+        installed = Installed(self.cluster)
+        return runs.Plan(installed.options(), installed.variables(), people, values_each, pairs)
+
+    def draw_and_run(
+        self, values_each: int | None, pairs: int, seconds: int, seconds_each: int = SECONDS_EACH
+    ) -> Walked:
+        """Draws lines and runs them.
+
+        Args:
+            values_each: as for Plan.
+            pairs: of srun's options.
+            seconds: for all lines.
+            seconds_each: after which a line is ended.
+        """
+        print(f"PULUMI_SLURM_SEED={self.seed}")
+        plan = self.plan(None, WHOLE_PAIRS) if WHOLE else self.plan(values_each, pairs)
+        drawn = runs.draw(self.seed, plan)
+        self.run(drawn, seconds, seconds_each)
+        return Walked(self, drawn)
+
+    def run(self, wanted: Sequence[runs.Run], seconds: int, seconds_each: int = SECONDS_EACH) -> None:
+        """Runs lines, those of a job within one allocation and those of a login over SSH, at once.
+
+        Args:
+            wanted: the lines.
+            seconds: for all of them.
+            seconds_each: after which a line is ended.
+        """
+        texts = {"job": KEPT_STEP, "login": ""}
+        for label, (program, from_login) in runs.BASELINES.items():
+            marked = f"WITNESS={self.seed}-{label} LD_PRELOAD={LIBRARY} env {program}"
+            texts["login" if from_login else "job"] += f"{marked}\n"
+        for name, from_login in (("job", False), ("login", True)):
+            own = [run for run in wanted if run.from_login is from_login]
+            text = texts[name] + runs.script(own, AT_ONCE, seconds_each, name)
+            (self.folder / f"{name}.sh").write_text(text)
+        (self.folder / "start").write_text(f"#!/bin/sh\nexec sh {FOLDER}/job.sh\n")
+        submitted = self.cluster.at_login(f"sbatch --parsable -n1 --mem=400 -o {FOLDER}/out/walk {FOLDER}/start")
+        assert submitted.stdout.strip().isdigit(), submitted
+        at_login = self.cluster.at_login(f"sh {FOLDER}/login.sh; echo done", seconds)
+        assert at_login.stdout.endswith("done\n"), at_login
+        deadline = time.monotonic() + seconds
+        while left := self._jobs():
+            assert time.monotonic() < deadline, f"jobs are left: {left}"
+            time.sleep(0.5)  # Between two looks at Slurm, which tells nobody.
+
+    def _jobs(self) -> str:
+        ask = "/opt/slurm/bin/squeue -h -a -o '%i %j %u %T %r %M' || echo no answer"
+        return self.cluster.in_pod(self.cluster.controller, ask).strip()
+
+    def nodes(self) -> list[judge.Node]:
+        """The pods' namespaces."""
+        pods = [*self.cluster.workers, self.cluster.login]
+        return [judge.Node(*self.cluster.spaces(pod), is_login=pod == self.cluster.login) for pod in pods]
+
+    def roots(self) -> judge.Roots:
+        """The roots of jail and container, as the judge wants them."""
+        facts = [path.stat() for path in (self.cluster.root, self.cluster.home / "witness/bundle/rootfs")]
+        jail, container = (f"{each.st_dev}:{each.st_ino}" for each in facts)
+        return judge.Roots(jail, container)
+
+    def lines(self) -> list[judge.Line]:
+        """What the witnesses told."""
+        return judge.read((self.folder / "lines").read_text(errors="replace"))
+
+    def said(self) -> dict[str, str]:
+        """Label → what a line and its job printed."""
+        found: dict[str, str] = {}
+        for path in sorted((self.folder / "out").iterdir()):
+            label = path.name.removesuffix("-batch")
+            found[label] = path.read_text(errors="replace") + found.get(label, "")
+        return found
+
+    def verdict(self) -> list[str]:
+        """What processes had that no process of a user may have; one of them at least must work as a baseline."""
+        lines = self.lines()
+        seen = {(line.one("label"), line.one("as")) for line in lines}
+        wanted = {(f"{self.seed}-{label}", "root" if "root" in label else "program") for label in runs.BASELINES}
+        wanted |= {(f"{self.seed}-{label}", "library") for label in runs.BASELINES}
+        missing = [f"no line of the {kind} of {label}" for label, kind in sorted(wanted - seen)]
+        return [*missing, *judge.verdict(lines, self.nodes(), self.roots())]
+
+    def failures(self, wanted: Sequence[runs.Run]) -> list[str]:
+        """Lines that neither ran nor were refused in known words."""
+        told = {line.one("label") for line in self.lines() if line.one("as") in {"program", "root"}}
+        return outcomes.failures(wanted, told, self.said())
+
+    def leaks(self) -> list[str]:
+        """Outputs of lines that show what is the pod's."""
+        key = self.cluster.key()
+        return [
+            f"{path.name} shows {what}"
+            for path in sorted((self.folder / "out").iterdir())
+            for what in judge.shown(path.read_bytes(), key)
+        ]
+
+    def written(self) -> list[str]:
+        """Files of the walk that lie in a pod, outside of the jail.
+
+        slurmd's broadcast, asked for by a client of the user's own, reaches two small places where all users may
+        write and nothing is run from: the pod's /tmp and /dev/shm (docs/limits.md).
+        """
+        places = "/ /run /var/spool/slurmd /sys/fs/cgroup /sys/fs/cgroup/* /mnt/jail"
+        kept = "-path '/mnt/jail/[rp]*' -o -path /run/jail"
+        look = f"find {places} -xdev \\( {kept} \\) -prune -o -name '*{PREFIX}*' -print 2> /dev/null"
+        pods = [*self.cluster.workers, self.cluster.login, self.cluster.controller]
+        return [f"{pod} has {path}" for pod in pods for path in sorted({*self.cluster.in_pod(pod, look).split()})]
+
+    def alive(self) -> list[str]:
+        """Processes of the walk that are not a login session's, by what this machine sees."""
+        logins = {node.pid for node in self.nodes() if node.is_login}
+        marked = f"\0WITNESS={self.seed}-".encode()
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                environment = b"\0" + (process / "environ").read_bytes()
+                space = str((process / "ns/pid").readlink())
+                if marked in environment and space not in logins:
+                    label = environment.partition(marked)[2].partition(b"\0")[0].decode()
+                    found.append(f"{label}: {(process / 'comm').read_text().strip()} lives in {space}")
+            except OSError:
+                continue
+        return found
+
+    def alive_after(self, seconds: float) -> list[str]:
+        """Those that still live when jobs have had their time to end."""
+        deadline = time.monotonic() + seconds
+        while (found := self.alive()) and time.monotonic() < deadline:
+            time.sleep(0.5)  # Between two looks: nothing tells that they are gone.
+        return found
+
+
+@dataclass(frozen=True)
+class Walked:
+    """A walk, and the lines that it ran."""
+
+    walk: Walk
+    runs: Sequence[runs.Run]
+
+
+PROMISES: Mapping[str, Callable[[Walked], list[str]]] = {
+    "no process has more rights than a job": lambda walked: walked.walk.verdict(),
+    "each line ran, or was refused in known words": lambda walked: walked.walk.failures(walked.runs),
+    "no output shows what is the pod's": lambda walked: walked.walk.leaks(),
+    "no file is written outside of the jail": lambda walked: walked.walk.written(),
+    "no process lives longer than its job": lambda walked: walked.walk.alive_after(KILL_SECONDS),
+}
+"""What a walk must show → what is against it."""
