@@ -211,7 +211,7 @@ def load_image(instance: Instance, archive: Path) -> list[str]:
         The names of the images in it.
 
     Raises:
-        StepFailed: when it is no image archive, or does not fit on the disk.
+        StepFailed: when it is no image archive, does not fit on the disk, or takes too long.
     """
     record = instance.state / "loaded-images.json"
     loaded: dict[str, list[str]] = json.loads(record.read_text()) if record.exists() else {}
@@ -221,14 +221,19 @@ def load_image(instance: Instance, archive: Path) -> list[str]:
     if key in loaded and set(loaded[key]) <= present:
         return loaded[key]
     with archive.open("rb") as content:
-        said = subprocess.run(
-            enter_command(instance, [*_CTR, "images", "import", "-"]),
-            stdin=content,
-            capture_output=True,
-            text=True,
-            timeout=IMPORT_SECONDS,
-            check=False,
-        )
+        try:
+            said = subprocess.run(
+                enter_command(instance, [*_CTR, "images", "import", "-"]),
+                stdin=content,
+                capture_output=True,
+                text=True,
+                timeout=IMPORT_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise StepFailed(
+                f"loading {archive} took more than {IMPORT_SECONDS} s: end what else this machine runs, and start again"
+            ) from None
     if said.returncode != 0:
         raise StepFailed(f"loading {archive}: {said.stderr.strip()}")
     names = [line.split()[1] for line in said.stdout.splitlines() if line.startswith("unpacking ")]

@@ -81,7 +81,7 @@ class NodeResources(Model):
     )
     processes: WholeNumber = setting(
         "Processes and threads that all jobs of a node may have together, on cgroup v2. Keep it below the kubelet's "
-        "podPidsLimit, so that slurmd can start steps whatever jobs do.",
+        "podPidsLimit, so that the pod's own programs start whatever jobs do.",
         default=65_536,
         ge=64,
     )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from devcluster import node_cli, node_plan
+from devcluster.instance import Instance
 from devcluster.progress import StepFailed
 from devcluster.supervision import ComponentState
 from tests.devcluster.node_under_test import IMAGE, Node, eventually, fetch, in_namespace, probe_pod
@@ -169,6 +170,17 @@ def test_a_file_that_is_no_image_is_refused_in_words(node: Node, tmp_path: Path)
 
     with pytest.raises(StepFailed, match=r"not-an-image\.tar"):
         node_cli.load_image(node.instance, archive)
+
+
+def test_an_image_that_takes_too_long_is_given_up_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = tmp_path / "large.tar"
+    archive.touch()
+    monkeypatch.setattr(node_cli, "IMPORT_SECONDS", 0.1)
+    monkeypatch.setattr(node_cli, "_ctr", lambda *_: "")
+    monkeypatch.setattr(node_cli, "enter_command", lambda *_: ["sleep", "30"])
+
+    with pytest.raises(StepFailed, match=r"large\.tar took more than 0\.1 s"):
+        node_cli.load_image(Instance("none", tmp_path), archive)
 
 
 def test_starting_what_runs_changes_nothing(node: Node, binaries: Path) -> None:

@@ -7,14 +7,14 @@ import pytest
 from tests.image.small_cluster import ALICE, SECOND, WORKER, NewCluster, SmallCluster
 
 BOTH = f"-n1 -w {WORKER} {{0}} : -n1 -w {SECOND} {{0}}"
+# Slurm starts such jobs in its backfill cycles alone.
+OFTEN = {"options": {"SchedulerParameters": "bf_interval=1"}}
 WHO = "sh -c 'echo $(hostname) $(id -u) $(id -g) $(id -G) $HOME'"
 
 
 @pytest.fixture(scope="module")
 def cluster(new_cluster: NewCluster) -> Iterator[SmallCluster]:
-    # Slurm starts such jobs in its backfill cycles alone.
-    often = {"options": {"SchedulerParameters": "bf_interval=1"}}
-    with new_cluster(slurm=often) as started:
+    with new_cluster(slurm=OFTEN) as started:
         started.start_second_worker()
         started.jail("groupadd -g 3000 lab && usermod -aG lab alice")
         yield started

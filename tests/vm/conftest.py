@@ -15,8 +15,8 @@ import pytest
 from tests.image import roots
 from tests.image.test_mpi_in_containers import make_bundle
 from tests.image.unpacked import unpack_image
-from tests.vm.v2_cluster import FAKE_GPUS, FIFTH_OF_A_CPU, LOGIN_MIB, LOGIN_PROCESSES, V2Cluster
-from tests.vm.v2_groups import remove
+from tests.vm.v2_cluster import FAKE_GPUS, NODE_SET, V2Cluster
+from tests.vm.v2_groups import make, remove
 
 HIERARCHY = Path("/sys/fs/cgroup")
 SHOWN = 8000
@@ -39,12 +39,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def groups() -> Iterator[Path]:
     """A group of the version 2 hierarchy that hands all controllers down; what is made in it goes with it."""
-    top = HIERARCHY / f"pulumi-slurm-test-{os.getpid()}"
-    top.mkdir()
+    top = make(HIERARCHY / f"pulumi-slurm-test-{os.getpid()}")
     try:
-        for parent in (HIERARCHY, top):
-            for name in (parent / "cgroup.controllers").read_text().split():
-                (parent / "cgroup.subtree_control").write_text(f"+{name}")
         yield top
     finally:
         remove(top)
@@ -54,9 +50,10 @@ def groups() -> Iterator[Path]:
 def cluster(image: Path, groups: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[V2Cluster]:
     """A worker with two fake GPUs and a login node, each in a group and a cgroup namespace as a runtime makes them."""
     folder = tmp_path_factory.mktemp("v2")
-    with V2Cluster(image, roots.make("mpich", folder / "root"), folder, groups) as started:
-        started.start(FAKE_GPUS)
-        started.start_login(cpuMillis=FIFTH_OF_A_CPU, memoryMib=LOGIN_MIB, processes=LOGIN_PROCESSES)
+    root = roots.make("mpich", folder / "root")
+    with V2Cluster(image, root, folder, make(groups / "first"), NODE_SET, FAKE_GPUS) as started:
+        started.start()
+        started.start_limited_login()
         make_bundle(started.root, folder / "volume/persistent/home/alice/bundle")
         started.let_root_submit()
         started.settle()

@@ -15,7 +15,7 @@ LIVES = {
         "sbatch -Q -W -n2 -o out --wrap 'srun -n1 --exact echo one & srun -n1 --exact echo two & wait' && sort out",
         "one\ntwo",
     ),
-    "array": ("sbatch -Q -W --array=0-3 -o out-%a --wrap 'echo $SLURM_ARRAY_TASK_ID' && cat out-*", "0\n1\n2\n3"),
+    "array": ("sbatch -Q -W --array=0-3 -o array-%a --wrap 'echo $SLURM_ARRAY_TASK_ID' && cat array-*", "0\n1\n2\n3"),
     "interactive": ("script -qec \"srun -Q --pty sh -c 'test -t 0 && echo ran'\" /dev/null | grep -o ran", "ran"),
     "allocation": ("salloc -Q -n1 srun echo ran", "ran"),
     "container": ("srun -Q -n1 --container=bundle sh -c 'test -e /of-the-image && echo ran'", "ran"),
@@ -84,6 +84,18 @@ def test_a_requeued_job_leaves_nothing_of_its_first_run(cluster: RestingCluster)
         assert cluster.jail(f"scancel {job}", user=ALICE).returncode == 0
 
 
+def test_a_job_of_a_node_that_starts_anew_is_queued_again_and_leaves_nothing(cluster: V2Cluster) -> None:
+    """The container ended under a job; the runtime removes the group with all that runs in it."""
+    with cluster.life_of_a_job():
+        job = submit(cluster, "--requeue")
+        # slurmctld misses a job that is older than BatchStartTimeout and MessageTimeout together, counted from the last
+        # registration: a slurmd that follows a killed one registers late, so the test of that comes after this one.
+        cluster.wait("it is old enough", lambda: run_time(cluster, job) >= "0:22", 60)
+        cluster.restart_worker()
+        cluster.wait("it waits", lambda: state(cluster, job) == "PENDING", 60)
+        assert cluster.jail(f"scancel {job}", user=ALICE).returncode == 0
+
+
 def test_a_job_ends_well_under_a_slurmd_that_was_killed(cluster: V2Cluster) -> None:
     with cluster.life_of_a_job():
         job = submit(cluster, script="until [ -e go-on ]; do sleep 0.2; done; rm go-on; srun -n1 echo ran on")
@@ -96,14 +108,3 @@ def test_a_job_ends_well_under_a_slurmd_that_was_killed(cluster: V2Cluster) -> N
         cluster.jail("touch go-on", user=ALICE)
         cluster.wait("its end", lambda: not state(cluster, job), 60)
         assert cluster.jail(f"cat out-{job}", user=ALICE).stdout == "ran on\n"
-
-
-def test_a_job_of_a_node_that_starts_anew_is_queued_again_and_leaves_nothing(cluster: V2Cluster) -> None:
-    """The container ended under a job; the runtime removes the group with all that runs in it."""
-    with cluster.life_of_a_job():
-        job = submit(cluster, "--requeue")
-        # slurmctld misses a job that is older than BatchStartTimeout and MessageTimeout together.
-        cluster.wait("it is old enough", lambda: run_time(cluster, job) >= "0:22", 60)
-        cluster.restart_worker()
-        cluster.wait("it waits", lambda: state(cluster, job) == "PENDING", 60)
-        assert cluster.jail(f"scancel {job}", user=ALICE).returncode == 0

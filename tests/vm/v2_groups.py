@@ -7,6 +7,20 @@ from contextlib import suppress
 from pathlib import Path
 
 
+def make(group: Path) -> Path:
+    """Makes a group that hands all controllers down, as its parent is to do."""
+    group.mkdir()
+    for parent in (group.parent, group):
+        for name in (parent / "cgroup.controllers").read_text().split():
+            (parent / "cgroup.subtree_control").write_text(f"+{name}")
+    return group
+
+
+def below(group: Path) -> set[str]:
+    """The groups in a group, as paths below it."""
+    return {str(path.relative_to(group)) for path in group.rglob("*") if path.is_dir()}
+
+
 def remove(group: Path, seconds: float = 60) -> None:
     """Ends what runs in a group and removes it, as a runtime does with that of a pod."""
     deadline = time.monotonic() + seconds

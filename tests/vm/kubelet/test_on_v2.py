@@ -13,7 +13,8 @@ import pytest
 from devcluster import node_cli, up
 from devcluster.instance import Instance
 from tests.e2e.conftest import Slurm
-from tests.vm.test_v2_limits import EAT, LIFTS, OWN_GROUP
+from tests.vm import v2_lifts
+from tests.vm.test_v2_limits import EAT
 
 pytestmark = pytest.mark.timeout(2400)
 GROUPS = "find /sys/fs/cgroup/system.slice -mindepth 2 -type d | sort"
@@ -83,11 +84,20 @@ def test_too_much_memory_is_told_in_slurms_words_and_kept_in_its_records(slurm: 
     assert 100 << 20 <= int(used) <= 300 << 20
 
 
-def test_root_in_a_job_lifts_nothing(slurm: Slurm) -> None:
-    tries = "\n".join(f"( {line} ) >/dev/null 2>&1 && echo 'lifted: {name}'" for name, line in LIFTS.items())
-    slurm.sh(f"cat > lifts <<'SHELL'\n{OWN_GROUP}\n{tries}\ntrue\nSHELL").ok()
-    tried = slurm.sh("srun -Q -n1 --mem=100 sudo sh -c 'id -u; sh lifts; echo end'", seconds=180).ok()
-    assert tried.splitlines() == ["0", "end"]
+def test_root_in_a_job_lifts_nothing_that_the_pods_root_lifts(slurm: Slurm) -> None:
+    lifts = v2_lifts.OF_ROOT_IN_A_JOB
+    slurm.sh(f"rm -f go-on tries.out; cat > tries <<'SHELL'\n{v2_lifts.tries(lifts, until='go-on')}\nSHELL").ok()
+    slurm.sh("sbatch -Q -w cpu-0 --mem=100 -o tries.out --wrap 'sudo sh tries'", seconds=180).ok()
+
+    def of_the_job() -> v2_lifts.Told:
+        return v2_lifts.told(slurm.sh("cat tries.out", seconds=120).ok())
+
+    slurm.wait("it has tried", lambda: of_the_job().ended, 180)
+    job = of_the_job()
+    pod = v2_lifts.told(slurm.on_pod("cpu-0", v2_lifts.by_who_may(lifts, job.group), seconds=120).ok())
+    slurm.sh("touch go-on", seconds=120).ok()
+    assert (job.uid, job.missing, job.lifted) == ("0", (), frozenset())
+    assert (pod.uid, pod.missing, pod.lifted) == ("0", (), frozenset(lifts))
 
 
 def test_a_login_session_is_in_its_users_group(slurm: Slurm) -> None:
