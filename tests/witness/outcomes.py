@@ -64,6 +64,8 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal("scrontab is disabled on this cluster", ("scrontab",)),
     Refusal("Access/permission denied|Invalid user id", ("strigger", "scontrol", "scancel", "sacctmgr", "sattach")),
     Refusal("(?i)not running a supported accounting_storage plugin|does not have sufficient privileges", ("sacctmgr",)),
+    # slurmctld reads triggers of SlurmUser alone, and closes the connection (native/message_guard.c).
+    Refusal("Zero Bytes were transmitted or received", ("strigger",)),
     Refusal("RebootProgram isn't defined", ("scontrol-reboot",)),
     # The client reads such a file, and says in many ways that it is no list of associations.
     Refusal("status=1$", ("sacctmgr-load",)),
