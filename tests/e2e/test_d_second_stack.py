@@ -81,7 +81,7 @@ def test_the_second_stack_runs_jobs_beside_the_first(second, slurm):
 
 
 def in_second(slurm, command: str, *arguments: str) -> str:
-    """The output of one of Slurm's commands on the second cluster's login node, as an ordinary user: root has no jobs."""
+    """The output of one of Slurm's commands on the second cluster's login node, as a user: root has no jobs."""
     user = ("chroot", "--userspec=1000:1000", "/run/jail", "env", "--chdir=/tmp")
     run = (*user, "timeout", "30", f"/opt/slurm/bin/{command}", *arguments)
     return slurm.kubectl("exec", "-n", NAMESPACE, "slurm-login-0", "--", *run).ok()
