@@ -68,7 +68,7 @@ def test_a_batch_job_whose_prolog_was_cut_short_is_queued_again_and_runs_it_anew
 
 def begins_now(cluster: SmallCluster, job: str) -> bool:
     """Whether a requeued job has begun; Slurm has it wait for two minutes, from when its first run is cleaned up on."""
-    if state(cluster, job) != "PENDING":
+    if state(cluster, job) in ("RUNNING", "COMPLETED"):
         return True
     cluster.pod(f"/opt/slurm/bin/scontrol update jobid={job} starttime=now")  # Refused if it has begun since.
     return False
