@@ -63,7 +63,11 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal("Failed to locate job for requested pid", ("scontrol-pidinfo",)),
     Refusal("scrontab is disabled on this cluster", ("scrontab",)),
     Refusal("Access/permission denied|Invalid user id", ("strigger", "scontrol", "scancel", "sacctmgr", "sattach")),
-    Refusal("(?i)not running a supported accounting_storage plugin|does not have sufficient privileges", ("sacctmgr",)),
+    Refusal(
+        "(?i)not running a supported accounting_storage plugin|does not have sufficient privileges"
+        "|is not in the accounting system",
+        ("sacctmgr",),
+    ),
     # slurmctld reads triggers of SlurmUser alone, and closes the connection (native/message_guard.c).
     Refusal("Zero Bytes were transmitted or received", ("strigger",)),
     Refusal("RebootProgram isn't defined", ("scontrol-reboot",)),
