@@ -79,7 +79,7 @@ def _delegate(group: Path) -> None:
 
 
 def limit_jobs(found: Controllers, processes: int) -> None:
-    """Bounds the processes and threads of all jobs and of slurmd together; the pod's other programs can always start some.
+    """Bounds the processes and threads of all jobs and slurmd together, so that the pod's entry can always start some.
 
     On version 2 alone: with version 1 Slurm makes no group of the controller of processes.
 
