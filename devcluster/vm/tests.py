@@ -48,10 +48,11 @@ def prepare() -> None:
 
 
 def command(paths: Sequence[str], report: Path, options: Sequence[str] = ()) -> list[str]:
-    """The pytest run of some of the tests."""
+    """The pytest run of some of the tests; an interrupt ends it, which a shell's background job would ignore."""
     quiet = ["-q", "-rfE", "--color=no", "-p", "no:terminalprogress", "-p", "no:cacheprovider"]
     reported = [f"--junit-xml={report}", "-o", "junit_family=xunit1"]
-    return [sys.executable, "-m", "pytest", *quiet, *reported, *options, *(paths or [FOLDER])]
+    heeding = ["env", "--default-signal=INT"]
+    return [*heeding, sys.executable, "-m", "pytest", *quiet, *reported, *options, *(paths or [FOLDER])]
 
 
 def _only_named(paths: Sequence[str]) -> list[str]:
