@@ -118,7 +118,7 @@ def test_it_still_signals_suspends_attaches_and_ends(cluster: SmallCluster) -> N
         "sbatch --parsable -o loop.out --wrap 'srun -n1 ./loop; srun -n1 --overlap echo after'", user=ALICE
     )
     job = submitted.stdout.strip()
-    cluster.wait("the step", lambda: cluster.pod("pgrep -u alice -f '^/bin/sh ./loop'").stdout, 30)
+    cluster.wait("the step", lambda: cluster.pod("pgrep -u alice -f '^/bin/sh .*loop'").stdout, 30)
     assert cluster.jail(f"scancel --signal=USR1 {job}.0", user=ALICE).returncode == 0
     cluster.wait("a signal", lambda: "usr1" in cluster.jail("cat loop.out", user=ALICE).stdout, 20)
     assert cluster.jail(f"scontrol suspend {job}").returncode == 0
