@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -43,11 +43,11 @@ class Node:
         return len(self.heard.read_text().splitlines())
 
 
-def until(condition: object) -> None:
+def until(condition: Callable[[], object]) -> None:
     deadline = time.monotonic() + 30
-    while not condition():  # type: ignore[operator]
+    while not condition():
         assert time.monotonic() < deadline
-        time.sleep(0.01)
+        time.sleep(0.01)  # Between two looks at a file.
 
 
 @pytest.fixture

@@ -139,7 +139,7 @@ def within(seconds: float, ask: Callable[[], Result]) -> Result | None:
         except (OSError, EOFError):
             if time.monotonic() > deadline:
                 return None
-            time.sleep(0.1)
+            time.sleep(0.1)  # Between two tries: a daemon that starts tells nobody.
 
 
 def main(user: int, address: tuple[str, int], plan: Path, out: Path) -> None:
@@ -160,7 +160,7 @@ def main(user: int, address: tuple[str, int], plan: Path, out: Path) -> None:
             if daemon is None and before:
                 print(before, "ended", file=log, flush=True)
                 daemon = reach(60)
-                own = within(60, lambda: credential(kind, how, body))  # noqa: B023
+                own = within(60, lambda: credential(kind, how, body))  # noqa: B023 - asked at once
             if label:
                 said = "no token" if own is None else answer(kind, own, body, daemon) if daemon else "closed"
                 print(label, said, file=log, flush=True)
