@@ -21,9 +21,9 @@ from bench import (
     weights,
 )
 from bench.measurement import Measurement, read_report, write_report
-from devcluster import up
-from devcluster.bootstrap import CHECKOUT
-from devcluster.progress import Step
+from devcluster.cli import up
+from devcluster.machine.bootstrap import CHECKOUT
+from devcluster.machine.progress import Step
 
 MEASUREMENTS: dict[str, Callable[[Any], list[Measurement]]] = {
     "warm-up": program.warm_up,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from bench.measurement import Measurement, run
 from bench.steps import WITH, WITHOUT, log_since, without_plugin
-from devcluster.up import Cluster
+from devcluster.cli.up import Cluster
 
 TASKS = 1000
 ROUNDS = 2

@@ -10,8 +10,8 @@ import random
 
 from bench.measurement import Measurement, median_milliseconds, run
 from bench.steps import in_slurm
-from devcluster.login import USER
-from devcluster.up import Cluster
+from devcluster.cli.login import USER
+from devcluster.cli.up import Cluster
 
 REPETITIONS = 500
 LOGIN = "slurm-login-0"

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from bench.measurement import Measurement
-from devcluster.bootstrap import CHECKOUT
+from devcluster.machine.bootstrap import CHECKOUT
 
 FEW, MANY = 5, 200
 LOGIN_SECONDS = 0.005

@@ -6,7 +6,7 @@ import json
 import random
 
 from bench.measurement import Measurement, median_milliseconds, run
-from devcluster.up import Cluster
+from devcluster.cli.up import Cluster
 
 REPETITIONS = 100
 LOGIN = "slurm-login-0"

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from slurm_node import populate
+from slurm_node.roles import populate
 
 from bench.measurement import Measurement, run
-from devcluster.up import Cluster
+from devcluster.cli.up import Cluster
 
 REPETITIONS = 5
 

@@ -11,9 +11,9 @@ from typing import Any
 import yaml
 
 from bench.measurement import Measurement, run
-from devcluster import up
-from devcluster.bootstrap import CHECKOUT
-from devcluster.up import Cluster
+from devcluster.cli import up
+from devcluster.cli.up import Cluster
+from devcluster.machine.bootstrap import CHECKOUT
 
 
 def warm_up(cluster: Cluster) -> list[Measurement]:

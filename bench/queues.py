@@ -15,9 +15,9 @@ from pathlib import Path
 from bench import many_nodes
 from bench.measurement import Measurement
 from bench.real_slurm import RealSlurm
-from devcluster import toolchain
-from devcluster.bootstrap import CHECKOUT
-from devcluster.control_plane import ApiServer, free_ports
+from devcluster.apiserver.control_plane import ApiServer, free_ports
+from devcluster.machine.bootstrap import CHECKOUT
+from devcluster.node import toolchain
 from tests.image.unpacked import unpack_image
 from tests.operator import fake_rehearsal
 from tests.operator.fake_slurmrestd import FakeSlurm

@@ -20,7 +20,7 @@ import jwt
 
 from components import slurm_conf
 from components.config import parse
-from devcluster.control_plane import free_ports
+from devcluster.apiserver.control_plane import free_ports
 from tests.unit.samples import SMALL, changed
 
 _API = "/slurm/v0.0.45"

@@ -7,7 +7,7 @@ import random
 import statistics
 
 from bench.measurement import Measurement, run
-from devcluster.up import Cluster
+from devcluster.cli.up import Cluster
 
 ROUNDS = 16
 FILES = 3000

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from bench.measurement import Measurement, median_milliseconds, run
-from devcluster.up import Cluster
+from devcluster.cli.up import Cluster
 
 REPETITIONS = 500
 AT_ONCE = 64

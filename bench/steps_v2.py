@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.measurement import Measurement, median_milliseconds
 from bench.steps import WITH, WITHOUT, WITHOUT_PLUGIN, batch_seconds
-from devcluster.bootstrap import CHECKOUT
+from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.vm import guest
 from devcluster.vm import tests as vm_tests
 from tests.image import roots

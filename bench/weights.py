@@ -1,8 +1,8 @@
 """What distinct weights cost slurmctld with 1,000 nodes: each is a set of nodes that it looks at by itself.
 
-Workers have a weight that grows with their number, so that jobs fill low ones and a shrink finds idle nodes
-(images/slurm/slurm_node/settings.py). Timed is slurmctld's own answer to "when and where would this job start?", which
-chooses nodes as for a start.
+Workers have a weight that grows with their number (images/slurm/slurm_node/pod/settings.py), so that jobs fill low ones
+and a shrink finds idle nodes. Timed is slurmctld's own answer to "when and where would this job start?", which chooses
+nodes as for a start.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def _settings(config: Config) -> dict[str, str]:
     if config.slurm.private_data:
         settings["PrivateData"] = ",".join(config.slurm.private_data)
     if "PropagateResourceLimits" not in config.slurm.options:  # Slurm takes one of the two keys.
-        # What limits a user on a login node without cgroups is not a job's limit (slurm_node/login_limits.py).
+        # What limits a user on a login node without cgroups is not a job's limit (slurm_node/accounts/login_limits.py).
         # RDMA pins memory: jobs get the nodes' own limit of it, which has no end, not that of the login node.
         pins = any(node_set.network.rdma for node_set in config.node_sets)
         settings["PropagateResourceLimitsExcept"] = "AS,NPROC,MEMLOCK" if pins else "AS,NPROC"

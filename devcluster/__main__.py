@@ -7,8 +7,9 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from devcluster import bootstrap, gpu
-from devcluster.progress import reported_failures
+from devcluster.machine import bootstrap
+from devcluster.machine.progress import reported_failures
+from devcluster.suite import gpu
 
 EXAMPLES = """examples:
   python3 -m devcluster up                         start everything, run one real job
@@ -144,7 +145,7 @@ def main(arguments: list[str]) -> int:
             bootstrap.explain_missing_venv()
             return 3
         bootstrap.continue_in_venv(arguments)
-        status: int = import_module("devcluster.commands").run(options)
+        status: int = import_module("devcluster.cli.commands").run(options)
         return status
 
 

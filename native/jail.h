@@ -1,8 +1,8 @@
 /* The jail: a root file system on a shared volume that every job step and login session has as its root.
  *
- * The pod's entry point builds the node's view of it once, as a tree of mounts (slurm_node/tree.py). This library only
- * enters that tree, and gives up what a user's process must never hold. It is used by the SPANK plugin, the PAM module,
- * the su replacement and job_init of a job's namespaces, so a job and a login see the same thing. */
+ * The pod's entry point builds the node's view of it once, as a tree of mounts (slurm_node/jail/tree.py). This library
+ * only enters that tree, and gives up what a user's process must never hold. It is used by the SPANK plugin, the PAM
+ * module, the su replacement and job_init of a job's namespaces, so a job and a login see the same thing. */
 #ifndef PULUMI_SLURM_JAIL_H
 #define PULUMI_SLURM_JAIL_H
 

@@ -20,15 +20,16 @@
 #ifndef JOB_INIT
 #define JOB_INIT "/opt/slurm/libexec/job_init"
 #endif
-/* The leaf of the pod's own processes on cgroup v2 (slurm_node/cgroups.py). */
+/* The leaf of the pod's own processes on cgroup v2 (slurm_node/pod/cgroups.py). */
 #ifndef JOB_INIT_GROUP
 #define JOB_INIT_GROUP "/sys/fs/cgroup/pod/cgroup.procs"
 #endif
-/* Written by slurm_node/jail_watch.py while probes fail: why. */
+/* Written by slurm_node/conditions/jail_watch.py while probes fail: why. */
 #ifndef JOB_BROKEN
 #define JOB_BROKEN "/run/slurm-node/broken"
 #endif
-/* Read by slurm_node/drains.py: why the prolog, or the plugin, refused a job, for which slurmctld drains the node. */
+/* Read by slurm_node/conditions/drains.py: why the prolog, or the plugin, refused a job, for which slurmctld drains the
+ * node. */
 #ifndef JOB_REFUSED
 #define JOB_REFUSED "/run/slurm-node/prolog-refused"
 #endif

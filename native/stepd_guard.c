@@ -32,7 +32,7 @@
 #ifndef GUARD_PLUGIN
 #define GUARD_PLUGIN "/opt/slurm/lib/slurm-wlm/spank_jail.so"
 #endif
-/* Written by slurm_node/worker.py while Slurm would not load the plugin: why. */
+/* Written by slurm_node/roles/worker.py while Slurm would not load the plugin: why. */
 #ifndef GUARD_REFUSED
 #define GUARD_REFUSED "/run/slurm-node/plugin-refused"
 #endif

@@ -17,8 +17,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* As slurm_node/paths.py has them: where Secrets are mounted; all roots of the jail; sockets and the configuration; the
- * node's own state, where extern steps have a file each; slurmd's copy of the key. */
+/* As slurm_node/pod/paths.py has them: where Secrets are mounted; all roots of the jail; sockets and the configuration;
+ * the node's own state, where extern steps have a file each; slurmd's copy of the key. */
 #ifndef VIEW_SECRETS
 #define VIEW_SECRETS "/run/secrets"
 #endif

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define DEADLINE_SECONDS 10
-/* Written by slurm_node/profile_limits.py. */
+/* Written by slurm_node/accounts/profile_limits.py. */
 #define PROFILE_LIMITS "/run/slurm-node/profile-limits"
 
 static _Noreturn void run(struct jail *jail, char *argv[]) {

@@ -4,7 +4,7 @@
 
 #include "jail.h"
 
-/* Written by slurm_node/login_limits.py, which says what stands in it. */
+/* Written by slurm_node/accounts/login_limits.py, which says what stands in it. */
 #define USER_LIMITS "/run/slurm-node/login-limits"
 
 /* Puts the calling process into the user's own control groups, made if missing, and sets its limits. What it forks

@@ -9,7 +9,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from devcluster.control_plane import ApiServer
+from devcluster.apiserver.control_plane import ApiServer
 
 # How long an example takes says how busy the machine is, and nothing about what is tested.
 hypothesis.settings.register_profile(
@@ -25,7 +25,7 @@ def binaries() -> Path:
     if chosen:
         return Path(chosen)
     try:
-        from devcluster import toolchain
+        from devcluster.node import toolchain
     except ImportError:
         pytest.skip("set PULUMI_SLURM_BINARIES to the folder with the built toolchain")
     return Path(toolchain.binaries())

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from cyclonedx.model.component import ComponentType
 
-from devcluster import images
-from devcluster.bootstrap import CHECKOUT
-from devcluster.image_builder import run_step
-from devcluster.image_recipe import NAMES, SUITE_FILE
-from devcluster.progress import Step, StepFailed, say
+from devcluster.images import images
+from devcluster.images.image_builder import run_step
+from devcluster.images.image_recipe import NAMES, SUITE_FILE
+from devcluster.machine.bootstrap import CHECKOUT
+from devcluster.machine.progress import Step, StepFailed, say
 from devcluster.release import oci_layout, plan, sbom
 
 FOLDER = CHECKOUT / "build" / "release"

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from devcluster.progress import StepFailed
+from devcluster.machine.progress import StepFailed
 from devcluster.vm import kernel
 
 PARTS = Path(__file__).parent

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import httpx
 
-from devcluster.bootstrap import cache_folder, run_logged
-from devcluster.image_builder import apt_mirror
-from devcluster.progress import Step, StepFailed
+from devcluster.images.image_builder import apt_mirror
+from devcluster.machine.bootstrap import cache_folder, run_logged
+from devcluster.machine.progress import Step, StepFailed
 
 CONFIG = Path(__file__).with_name("kernel.config")
 PATCH = Path(__file__).with_name("kernel.patch")

@@ -8,8 +8,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from devcluster.bootstrap import cache_folder, run_logged
-from devcluster.progress import Step
+from devcluster.machine.bootstrap import cache_folder, run_logged
+from devcluster.machine.progress import Step
 
 PACKAGES = (
     "nfs-kernel-server", "nfs-common", "rpcbind", "keyutils", "kmod", "libkmod2", "libtirpc3", "libtirpc-common",

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from devcluster import images
-from devcluster.bootstrap import CHECKOUT, cache_folder
-from devcluster.progress import Step, StepFailed, say
+from devcluster.images import images
+from devcluster.machine.bootstrap import CHECKOUT, cache_folder
+from devcluster.machine.progress import Step, StepFailed, say
 from devcluster.vm import guest, kernel, nfs_tools, own_kernel
 
 FOLDER = "tests/vm"

@@ -1,4 +1,4 @@
-"""Asks the rehearsal pod what a real slurmctld makes of a configuration (images/slurm/slurm_node/rehearsal.py)."""
+"""Asks the rehearsal pod what a real slurmctld makes of a configuration (slurm_node/roles/rehearsal.py)."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import node_cli, node_images, toolchain
-from devcluster.instance import Instance
+from devcluster.node import node_cli, node_images, toolchain
+from devcluster.node.instance import Instance
 from tests.devcluster.node_under_test import CHECKOUT, IMAGE, Node
 
 _NUMBERS = itertools.count()

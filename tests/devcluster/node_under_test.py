@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from devcluster import node_cli
-from devcluster.instance import Instance
+from devcluster.node import node_cli
+from devcluster.node.instance import Instance
 
 IMAGE = "localhost/probe:1"
 CHECKOUT = Path(__file__).parents[2]

@@ -11,8 +11,8 @@ import pytest
 
 from bench import __main__ as bench
 from bench.measurement import Measurement, read_report
-from devcluster import commands
-from devcluster.bootstrap import CHECKOUT
+from devcluster.cli import commands
+from devcluster.machine.bootstrap import CHECKOUT
 
 
 def test_an_unknown_measurement_is_answered_with_the_known_ones():

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.bootstrap import CHECKOUT
-from devcluster.login import Login
-from devcluster.progress import StepFailed
+from devcluster.cli.login import Login
+from devcluster.machine.bootstrap import CHECKOUT
+from devcluster.machine.progress import StepFailed
 
 BARE = {"PATH": "/usr/bin:/bin"}
 

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import control_plane, processes
-from devcluster.control_plane import ApiServer
+from devcluster.apiserver import control_plane
+from devcluster.apiserver.control_plane import ApiServer
+from devcluster.node import processes
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from devcluster import processes
-from devcluster.control_plane import ApiServer
+from devcluster.node import processes
+from devcluster.apiserver.control_plane import ApiServer
 with ApiServer(Path(sys.argv[1]), Path(sys.argv[2])) as api:
     print(*(process.pid for process in api._processes.values()), flush=True)
     time.sleep(600)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from devcluster import first_job
-from devcluster.progress import StepFailed
+from devcluster.cli import first_job
+from devcluster.machine.progress import StepFailed
 
 IDLE = "main* cpu-0 idle\nmain* cpu-1 idle\n"
 ONE_TAKEN = "main* cpu-0 allocated\nmain* cpu-1 idle\nother cpu-2 idle\n"

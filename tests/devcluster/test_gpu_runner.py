@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import gpu, gpu_bundle
+from devcluster.suite import gpu, gpu_bundle
 
 ANSWERS = "#!/bin/sh\necho '0, GPU-1b2c3d4e-0001, 0'\necho '1, GPU-1b2c3d4e-0002, [N/A]'\n"
 needs_no_gpu = pytest.mark.skipif(gpu.has_gpu(), reason="this machine has a GPU")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.bootstrap import CHECKOUT
+from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.vm import guest, kernel, own_kernel
 from devcluster.vm import tests as vm_tests
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import images
-from devcluster.bootstrap import CHECKOUT
-from devcluster.progress import StepFailed
+from devcluster.images import images
+from devcluster.machine.bootstrap import CHECKOUT
+from devcluster.machine.progress import StepFailed
 from devcluster.vm import guest, kernel
 from devcluster.vm import tests as vm_tests
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import cgroups, links, node_cli, processes
-from devcluster.instance import Instance, all_instances
+from devcluster.node import cgroups, links, node_cli, processes
+from devcluster.node.instance import Instance, all_instances
 from tests.devcluster.node_under_test import CHECKOUT, Node, eventually, in_namespace, probe_pod
 
 pytestmark = pytest.mark.e2e
@@ -24,8 +24,8 @@ SIDE_BY_SIDE_SECONDS = int(os.environ.get("PULUMI_SLURM_SIDE_BY_SIDE_SECONDS", "
 OWNER = """
 import os, sys, time
 from pathlib import Path
-from devcluster import node_cli
-from devcluster.instance import Instance
+from devcluster.node import node_cli
+from devcluster.node.instance import Instance
 node_cli.start(Instance.named(sys.argv[1]), Path(sys.argv[2]), owner=os.getpid())
 print("started", flush=True)
 time.sleep(600)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import kubernetes_plugin as plugin
+from devcluster.stacks import kubernetes_plugin as plugin
 
 NO_ANSWER = "it does not answer as Pulumi's Kubernetes plugin does"
 PLUGIN = """#!{python}

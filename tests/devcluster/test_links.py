@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from devcluster.instance import Instance
-from devcluster.links import POOL, NoSubnetError, Subnet, choose, host_end, networks_of_host, node_end
+from devcluster.node.instance import Instance
+from devcluster.node.links import POOL, NoSubnetError, Subnet, choose, host_end, networks_of_host, node_end
 
 ADDRESSES: list[dict[str, Any]] = [
     {"ifname": "eth0", "addr_info": [{"family": "inet", "local": "192.0.2.2", "prefixlen": 24}, {"family": "inet6"}]},

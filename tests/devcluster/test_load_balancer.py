@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from devcluster import node_cli
-from devcluster.load_balancer import Publish, actions
+from devcluster.controllers.load_balancer import Publish, actions
+from devcluster.node import node_cli
 from tests.devcluster.node_under_test import Node, eventually, fetch, in_namespace, probe_pod
 
 ADDRESS = "10.213.0.2"

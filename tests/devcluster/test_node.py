@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from devcluster import node_cli, node_plan
-from devcluster.instance import Instance
-from devcluster.progress import StepFailed
-from devcluster.supervision import ComponentState
+from devcluster.machine.progress import StepFailed
+from devcluster.node import node_cli, node_plan
+from devcluster.node.instance import Instance
+from devcluster.node.supervision import ComponentState
 from tests.devcluster.node_under_test import IMAGE, Node, eventually, fetch, in_namespace, probe_pod
 
 pytestmark = pytest.mark.e2e

@@ -6,7 +6,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.verification import PolicyBuilder, Store
 
-from devcluster.pki import Authority, Subject
+from devcluster.apiserver.pki import Authority, Subject
 
 
 def test_a_certificate_is_kept_until_its_subject_changes(tmp_path: Path) -> None:

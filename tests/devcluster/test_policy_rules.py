@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from devcluster.policy_rules import CLOSED, Pod, World, matches, ruleset
+from devcluster.controllers.policy_rules import CLOSED, Pod, World, matches, ruleset
 
 WORLD = World(
     pods=[

@@ -20,10 +20,10 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from devcluster import images
-from devcluster.bootstrap import CHECKOUT
-from devcluster.image_recipe import NAMES
-from devcluster.progress import StepFailed
+from devcluster.images import images
+from devcluster.images.image_recipe import NAMES
+from devcluster.machine.bootstrap import CHECKOUT
+from devcluster.machine.progress import StepFailed
 from devcluster.release import make
 
 CHANGELOG = "# Changelog\n\n## 1.2.0 (2026-11-23)\n\n* Nodes are blue.\n"

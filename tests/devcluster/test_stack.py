@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from devcluster import kubernetes_plugin
-from devcluster import stack as stacks
-from devcluster.progress import StepFailed
-from devcluster.stack import Stack
+from devcluster.machine.progress import StepFailed
+from devcluster.stacks import kubernetes_plugin
+from devcluster.stacks import stack as stacks
+from devcluster.stacks.stack import Stack
 
 TRACKED = "config:\n  pulumi-slurm:jail: {persistent: [/home]}\n  pulumi-slurm:nodeSets: [{name: cpu, replicas: 2}]\n"
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from devcluster.addons import PROVISIONER
-from devcluster.storage import PROVISIONED_BY, Delete, Provision, actions
+from devcluster.controllers.storage import PROVISIONED_BY, Delete, Provision, actions
+from devcluster.node.addons import PROVISIONER
 
 ROOT = Path("/state/volumes")
 CLASSES = [

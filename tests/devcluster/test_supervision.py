@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from devcluster import cgroups
-from devcluster.node_plan import resolver
-from devcluster.readiness import missing
-from devcluster.supervision import (
+from devcluster.node import cgroups
+from devcluster.node.node_plan import resolver
+from devcluster.node.readiness import missing
+from devcluster.node.supervision import (
     LAST_BACKOFF_SECONDS,
     STABLE_SECONDS,
     Component,

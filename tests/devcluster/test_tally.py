@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.tally import Spent, Tally, Watch
+from devcluster.suite.tally import Spent, Tally, Watch
 
 REPORT = "<testsuites><testsuite>{}</testsuite></testsuites>"
 CASE = '<testcase file="tests/test_a.py" classname="tests.test_a" name="test_{0}" time="{0}.5"/>'
@@ -26,8 +26,8 @@ def test_the_slowest_tests_come_first(tmp_path: Path) -> None:
 
 def test_what_the_cores_did_not_do_is_a_share_of_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now, ticks = [100.0], os.sysconf("SC_CLK_TCK")
-    monkeypatch.setattr("devcluster.tally.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("devcluster.tally.os.cpu_count", lambda: 4)
+    monkeypatch.setattr("devcluster.suite.tally.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("devcluster.suite.tally.os.cpu_count", lambda: 4)
     stat = tmp_path / "stat"
     stat.write_text("cpu  1 2 3 1000 50 6 7 8 9 10\ncpu0 0 0 0 0 0\n")
     watch = Watch(stat)

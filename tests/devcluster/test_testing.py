@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import testing
-from devcluster.tally import Spent
+from devcluster.suite import testing
+from devcluster.suite.tally import Spent
 from devcluster.vm import kernel, own_kernel
 from devcluster.vm import tests as vm_tests
 

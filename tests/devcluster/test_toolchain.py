@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import toolchain
-from devcluster.progress import StepFailed
+from devcluster.machine.progress import StepFailed
+from devcluster.node import toolchain
 
 
 def program(folder: Path, name: str, prints: str) -> Path:

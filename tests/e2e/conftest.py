@@ -16,8 +16,10 @@ from typing import Any
 
 import pytest
 
-from devcluster import node_cli, testing, up
-from devcluster.instance import Instance
+from devcluster.cli import up
+from devcluster.node import node_cli
+from devcluster.node.instance import Instance
+from devcluster.suite import testing
 from tests.e2e import traces
 
 NAMESPACE = "slurm"

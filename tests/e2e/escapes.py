@@ -11,7 +11,7 @@ SECRET = "victims-secret-5c1d"
 SOCKET = "victims-socket"
 IPC_KEY = 0x5C1D
 SAME = "same"
-POD_FILE = "usr/lib/python3/dist-packages/slurm_node/paths.py"
+POD_FILE = "usr/lib/python3/dist-packages/slurm_node/pod/paths.py"
 """A file of the pod's own image: no root of the jail has it."""
 
 

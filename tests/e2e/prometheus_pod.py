@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from devcluster.bootstrap import cache_folder
+from devcluster.machine.bootstrap import cache_folder
 
 POD = "prometheus"
 PORT = 9090

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from devcluster.stack import Stack
+from devcluster.stacks.stack import Stack
 from tests.e2e import external_database
 
 NAMESPACE = "second"

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import node_cli
-from devcluster.node_plan import CONTAINERD_SOCKET
-from devcluster.progress import StepFailed
+from devcluster.machine.progress import StepFailed
+from devcluster.node import node_cli
+from devcluster.node.node_plan import CONTAINERD_SOCKET
 from tests.e2e import external_database, submount_sources
 from tests.e2e.second_stack import NAMESPACE, SSH_PORT, SecondStack, accounting
 

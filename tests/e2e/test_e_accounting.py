@@ -204,8 +204,9 @@ def another_slurmdbd(slurm):
         program = f"""
 import base64, os, sys
 from pathlib import Path
-from slurm_node import accounting, paths
-from slurm_node.log import NodeError
+from slurm_node.pod import paths
+from slurm_node.roles import accounting
+from slurm_node.pod.log import NodeError
 other = Path("/tmp/other"); other.mkdir(exist_ok=True)
 (other / "password-file").write_bytes(base64.b64decode({base64.b64encode(content).decode()!r}))
 (other / "etc").mkdir(exist_ok=True)

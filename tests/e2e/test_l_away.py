@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import node_cli
+from devcluster.node import node_cli
 
 GATE = "gate-of-the-away-test"
 SECONDS = 180

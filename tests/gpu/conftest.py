@@ -1,4 +1,4 @@
-"""What a GPU machine shows without Kubernetes. What lacks something skips and says why (devcluster/gpu.py)."""
+"""What a GPU machine shows without Kubernetes. What lacks something skips and says why (devcluster/suite/gpu.py)."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from slurm_node import driver
+from slurm_node.jail import driver
 
 # An overlay over this machine's own root stands for the jail; it lies in memory and goes with the namespace.
 TREE = """mount -t tmpfs scratch "$1" && cd "$1" && mkdir upper work tree &&
@@ -17,7 +17,7 @@ mkdir -p tree/run && mount -t tmpfs run tree/run && mount --rbind /dev tree/dev 
 "$2" -c "$3" && exec chroot tree /usr/bin/python3 -c "$4" """
 BRING = """
 from pathlib import Path
-from slurm_node import driver
+from slurm_node.jail import driver
 driver.bring(Path("tree").resolve(), Path("/proc/self/mountinfo").read_text())
 """
 LOAD = """

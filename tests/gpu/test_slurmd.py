@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from slurm_node import gpus
+from slurm_node.slurm import gpus
 
 CONFIGURATION = {
     "slurm.conf": """ClusterName=gpu

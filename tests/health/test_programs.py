@@ -34,7 +34,7 @@ def test_the_prolog_refuses_a_job_while_a_check_or_the_jail_fails_and_says_why(t
 
 
 def test_the_prolog_notes_that_it_ran_until_the_epilog(tmp_path: Path) -> None:
-    """slurm_node/cred_state.py reads it."""
+    """slurm_node/slurm/cred_state.py reads it."""
     notes = tmp_path / "prologs"
     notes.mkdir()
     job = {**os.environ, "SLURM_JOB_ID": "7", "SLURM_JOB_SLUID": "s0000000000001"}

@@ -8,7 +8,7 @@ import pytest
 from node_health import __main__ as command
 from node_health import node, report
 from node_health.verdict import Finding, Result, Verdict
-from slurm_node.health_watch import HealthWatch
+from slurm_node.conditions.health_watch import HealthWatch
 
 PASSED = Result("memory", Finding(Verdict.PASS, "enough"))
 WARNED = Result("cpus", Finding(Verdict.WARNING, "shared"))

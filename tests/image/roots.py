@@ -11,9 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from devcluster.bootstrap import cache_folder
-from devcluster.image_builder import apt_mirror
-from devcluster.image_recipe import MMDEBSTRAP_OPTIONS
+from devcluster.images.image_builder import apt_mirror
+from devcluster.images.image_recipe import MMDEBSTRAP_OPTIONS
+from devcluster.machine.bootstrap import cache_folder
 
 OPTIONS = tuple(option for option in MMDEBSTRAP_OPTIONS if not option.startswith("--variant"))
 SUITE = "bookworm"

@@ -89,7 +89,9 @@ exec unshare --cgroup "$@"
 # What the populate Job does; the copy has been made here already.
 POPULATE = """
 import sys
-from slurm_node import image_root, inventory, paths, populate, settings
+from slurm_node.pod import paths, settings
+from slurm_node.roles import populate
+from slurm_node.roots import image_root, inventory
 jail = settings.read_jail()
 root = paths.root_of(paths.VOLUME, jail.revision)
 image_root.check(root)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.pki import Authority, Subject
+from devcluster.apiserver.pki import Authority, Subject
 from tests.image import roots
 from tests.image.small_cluster import ADDRESS, DIRECTORY, LOGIN, WORKER, NewCluster, SmallCluster
 

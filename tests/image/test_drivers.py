@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slurm_node import driver
+from slurm_node.jail import driver
 
 from tests.image import roots
 from tests.image.small_cluster import ALICE, LOGIN, SECOND, WORKER, SmallCluster

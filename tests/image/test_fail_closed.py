@@ -81,7 +81,7 @@ BREAKS = {
     ),
     "a plugin of another version": Break(
         OTHER_PLUGINS.format(
-            'python3 -c "from pathlib import Path; from slurm_node import plugin_version as version;'
+            'python3 -c "from pathlib import Path; from slurm_node.slurm import plugin_version as version;'
             " file = Path('spank_jail.so'); number = version.version_number(file).to_bytes(4, 'little');"
             ' file.write_bytes(file.read_bytes().replace(number, bytes([1, 11, 25, 0])))"'
         ),

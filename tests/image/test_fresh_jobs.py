@@ -14,7 +14,7 @@ BREAK, MEND = (f"mount -o remount,bind,{how} /run/jail" for how in ("ro", "rw"))
 REASON = "/run/jail is read-only"
 ASK = "/opt/slurm/bin/sinfo -h -o '%T %E'"
 PROBES_SAY = f"printf '{REASON}: told by a probe' > /run/slurm-node/broken"
-"""As the entry would write it in the moment before it drains (slurm_node/jail_watch.py)."""
+"""As the entry would write it in the moment before it drains (slurm_node/conditions/jail_watch.py)."""
 
 
 def states(cluster: SmallCluster) -> list[str]:

@@ -1,6 +1,6 @@
 """Users' commands on a login node follow slurmctld's configuration, which nobody sends there."""
 
-from slurm_node.config_renewal import EVERY_SECONDS
+from slurm_node.slurm.config_renewal import EVERY_SECONDS
 
 from tests.image.small_cluster import LOGIN, SmallCluster
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from slurm_node import cgroups
+from slurm_node.pod import cgroups
 
 from tests.image import roots
 from tests.image.small_cluster import ALICE, LOGIN, SmallCluster

@@ -84,7 +84,7 @@ def test_nodes_that_differ_leave_no_trace_on_the_shared_volume(cluster: SmallClu
     odd = {path for path, (mode, *_) in there.items() if stat.S_IFMT(mode) not in plain}
     # An image may bring devices of its own; a node's are mounted over them.
     assert odd <= {f"roots/{REVISION}/{path}" for path in before if path.startswith("dev/")}
-    # Beside the roots each pod leaves its name, so that none in use is deleted (slurm_node/old_roots.py).
+    # Beside the roots each pod leaves its name, so that none in use is deleted (slurm_node/roots/old_roots.py).
     uses = {path for path in there if "/uses/" in path}
     assert {Path(path).name for path in uses} == {*NODES}
     assert all((volume / path).stat().st_size == 0 for path in uses)

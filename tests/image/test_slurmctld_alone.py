@@ -2,7 +2,7 @@
 
 import shlex
 
-from slurm_node import profile_limits
+from slurm_node.accounts import profile_limits
 
 from contract import names
 from tests.image.entries import at_rest

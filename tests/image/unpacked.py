@@ -7,8 +7,8 @@ import shutil
 import tarfile
 from pathlib import Path
 
-from devcluster import images
-from devcluster.bootstrap import cache_folder
+from devcluster.images import images
+from devcluster.machine.bootstrap import cache_folder
 
 
 def unpack_image(folder: Path, name: str = "slurm") -> Path:

@@ -27,7 +27,7 @@ from slurm_operator.lease import Lease
 
 from components import operator
 from contract import names
-from devcluster.control_plane import ApiServer
+from devcluster.apiserver.control_plane import ApiServer
 from tests.manifests.test_server_side_dry_run import VARIANTS, Server, declared
 from tests.operator.world import access_by
 

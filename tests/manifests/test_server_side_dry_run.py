@@ -13,7 +13,7 @@ import yaml
 
 from components import operator
 from contract import names
-from devcluster.control_plane import ApiServer
+from devcluster.apiserver.control_plane import ApiServer
 from devcluster.standin import kubeconfig
 from tests.operator.world import until
 from tests.unit import network_effects, submount_effects

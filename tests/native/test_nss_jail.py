@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.bootstrap import CHECKOUT
+from devcluster.machine.bootstrap import CHECKOUT
 
 PASSWD = """root:x:0:0::/root:/bin/sh
 slurm:x:64030:0::/:/bin/sh

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from slurm_node import paths
+from slurm_node.pod import paths
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RAN = "the real slurmstepd ran"

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slurm_node import login_limits, paths
-from slurm_node.cgroups import Controllers
-from slurm_node.settings import Login
+from slurm_node.accounts import login_limits
+from slurm_node.pod import paths
+from slurm_node.pod.cgroups import Controllers
+from slurm_node.pod.settings import Login
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LOGIN = Login(memory_mib=512, processes=100, cpu_millis=1500)

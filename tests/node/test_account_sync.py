@@ -6,7 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from slurm_node import account_files, account_sync, inventory
+from slurm_node.accounts import account_files, account_sync
+from slurm_node.roots import inventory
 
 PASSWD = "root:x:0:0::/root:/bin/sh\n"
 ALICE = "alice:x:1000:1000::/home/alice:/bin/sh\n"

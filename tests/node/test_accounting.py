@@ -6,9 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from slurm_node import accounting, slurmdbd_fallback
-from slurm_node.log import NodeError
-from slurm_node.slurmdbd_fallback import Mode
+from slurm_node.pod.log import NodeError
+from slurm_node.roles import accounting
+from slurm_node.slurm import slurmdbd_fallback
+from slurm_node.slurm.slurmdbd_fallback import Mode
 
 SCRIPTED = b"StoragePassScript=/run/slurmdbd/password\n"
 

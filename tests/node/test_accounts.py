@@ -1,8 +1,8 @@
 import pytest
-from slurm_node import accounts
-from slurm_node.accounts import Accounts
-from slurm_node.log import NodeError
-from slurm_node.settings import User
+from slurm_node.accounts import accounts
+from slurm_node.accounts.accounts import Accounts
+from slurm_node.pod.log import NodeError
+from slurm_node.pod.settings import User
 
 IMAGE = Accounts(
     {

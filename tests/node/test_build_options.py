@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.image_recipe import IMAGES
+from devcluster.images.image_recipe import IMAGES
 
 BUILD_PLUGINS = IMAGES / "slurm/build_plugins.py"
 BUILD_ENROOT = IMAGES / "jail/enroot/build.py"

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from slurm_node import cgroups
+from slurm_node.pod import cgroups
 
 V1 = """\
 30 29 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw

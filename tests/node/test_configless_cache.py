@@ -1,7 +1,8 @@
 from pathlib import Path
 
 import pytest
-from slurm_node import configless_cache, paths
+from slurm_node.pod import paths
+from slurm_node.slurm import configless_cache
 
 GOOD = {"slurm.conf": "ClusterName=x\n", "plugstack.conf": f"required {paths.PLUGIN} jail=/run/jail\n"}
 

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from slurm_node import configless_cache, configuration, slurmd_port
-from slurm_node.config_renewal import ANSWER_SECONDS, EVERY_SECONDS, ConfigRenewal
+from slurm_node.pod import slurmd_port
+from slurm_node.slurm import configless_cache, configuration
+from slurm_node.slurm.config_renewal import ANSWER_SECONDS, EVERY_SECONDS, ConfigRenewal
 
 FILES = {"slurm.conf": "ClusterName=x\n", "plugstack.conf": "required x\n"}
 

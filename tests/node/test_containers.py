@@ -13,7 +13,7 @@ import pytest
 from jail_commands import container_plan, container_step, image
 from jail_commands.container_plan import Step
 from jail_commands.running import Refused, outcome
-from slurm_node import container_leftovers
+from slurm_node.slurm import container_leftovers
 
 from components import slurm_conf
 from contract import paths

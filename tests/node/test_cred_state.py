@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slurm_node import cred_state
+from slurm_node.slurm import cred_state
 
 EMPTY = struct.pack(">HII", cred_state.VERSION, 0, 0)
 SLUID = "s1RQG1Z8E7NW00"

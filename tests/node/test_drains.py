@@ -4,7 +4,17 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from slurm_node.drains import Causes, Drain, NodeRecord, OwnDrain, Undrain, parse_record, plain, reaction, run_scontrol
+from slurm_node.conditions.drains import (
+    Causes,
+    Drain,
+    NodeRecord,
+    OwnDrain,
+    Undrain,
+    parse_record,
+    plain,
+    reaction,
+    run_scontrol,
+)
 
 JAIL, GPUS, SPACE = "pulumi-slurm:jail", "pulumi-slurm:health gpus", "pulumi-slurm:health space"
 BROKEN = {JAIL: "/run/jail is read-only"}

@@ -11,7 +11,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from slurm_node import driver
+from slurm_node.jail import driver
 
 CHECKOUT = Path(__file__).parents[2]
 LINE = "31 20 0:27 / {} ro,nosuid,nodev - ext4 /dev/sda1 rw"
@@ -126,8 +126,9 @@ def test_a_root_without_a_library_directory_gets_programs_alone(tmp_path: Path) 
 SHARED_ROOT = textwrap.dedent("""
     import ctypes, os, subprocess, sys
     from pathlib import Path
-    from slurm_node import driver, paths
-    from slurm_node.system import MountFlag, mount
+    from slurm_node.jail import driver
+    from slurm_node.pod import paths
+    from slurm_node.pod.system import MountFlag, mount
 
     work, versions = Path(sys.argv[1]), sys.argv[2:]
     mount("none", Path("/"), flags=MountFlag.REC | MountFlag.PRIVATE)

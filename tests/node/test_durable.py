@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from slurm_node import account_files, account_sync, durable, populate, system
+from slurm_node.accounts import account_files, account_sync
+from slurm_node.pod import durable, system
+from slurm_node.roles import populate
 
 Steps = list[tuple[str, str]]
 

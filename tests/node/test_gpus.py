@@ -1,7 +1,8 @@
 """A node with GPUs registers once Slurm finds all of them, and not before."""
 
 import pytest
-from slurm_node import gpus, settings
+from slurm_node.pod import settings
+from slurm_node.slurm import gpus
 
 PREFIX = "[2026-11-21T16:07:48.611] Gres Name=gpu "
 FILES = PREFIX + "Type=fake Count=4 Index=0 ID=7696487 File=/dev/fakegpu[0-3] Links=(null) Flags=HAS_FILE,HAS_TYPE"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from slurm_node.jail_watch import PERIOD_SECONDS, JailWatch
+from slurm_node.conditions.jail_watch import PERIOD_SECONDS, JailWatch
 
 from contract.reasons import JAIL
 

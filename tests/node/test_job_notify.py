@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from slurm_node.job_notify import ROUND_SECONDS, WORDS, JobNotifier
+from slurm_node.conditions.job_notify import ROUND_SECONDS, WORDS, JobNotifier
 
 WHY = "plugstack.conf has no line 'required"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from slurm_node import worker
+from slurm_node.roles import worker
 
 
 def process(proc: Path, number: int, *words: str) -> None:

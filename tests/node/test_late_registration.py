@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from slurm_node.late_registration import LateRegistration, missed_after
-from slurm_node.supervise import Daemon
+from slurm_node.pod.supervise import Daemon
+from slurm_node.slurm.late_registration import LateRegistration, missed_after
 
 HEAR = "import signal, sys, time\nsignal.signal(signal.SIGHUP, lambda *_: open(sys.argv[1], 'a').write('heard\\n'))\n"
 HEAR += "open(sys.argv[2], 'w').close()\nwhile True: time.sleep(1)"

@@ -6,11 +6,13 @@ import base64
 from pathlib import Path
 
 import pytest
-from slurm_node import account_sync, inventory, ldap, ldap_homes, ldap_users
-from slurm_node.accounts import Accounts
-from slurm_node.ldap_users import Found
-from slurm_node.log import NodeError
-from slurm_node.settings import Directory, Jail
+from slurm_node.accounts import account_sync, ldap_homes, ldap_users
+from slurm_node.accounts.accounts import Accounts
+from slurm_node.accounts.ldap_users import Found
+from slurm_node.pod.log import NodeError
+from slurm_node.pod.settings import Directory, Jail
+from slurm_node.roles import ldap
+from slurm_node.roots import inventory
 
 FOLLOWED = Directory("ldaps://ldap.example", "dc=example", "(uid=*)", "(cn=*)")
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f bob"

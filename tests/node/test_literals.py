@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 from node_health import node
-from slurm_node import cgroups, cred_state, door, image_root, jail_watch, paths
+from slurm_node.conditions import jail_watch
+from slurm_node.jail import door
+from slurm_node.pod import cgroups, paths
+from slurm_node.roots import image_root
+from slurm_node.slurm import cred_state
 
 from contract import names
 from contract import paths as shared

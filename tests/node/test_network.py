@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from slurm_node import nccl, pinned_memory, settings, tree
+from slurm_node.jail import nccl, tree
+from slurm_node.pod import pinned_memory, settings
 
 LIMIT = """
 import resource
-from slurm_node import pinned_memory
+from slurm_node.pod import pinned_memory
 resource.setrlimit(resource.RLIMIT_MEMLOCK, (4096, {hard}))
 pinned_memory.raise_limit()
 print(*resource.getrlimit(resource.RLIMIT_MEMLOCK))
@@ -30,8 +31,8 @@ def test_nccl_is_told_in_a_file_of_the_node(tmp_path: Path) -> None:
 BIND = """
 import sys
 from pathlib import Path
-from slurm_node import nccl, tree
-from slurm_node.system import MountFlag, mount
+from slurm_node.jail import nccl, tree
+from slurm_node.pod.system import MountFlag, mount
 mount("none", Path("/"), flags=MountFlag.REC | MountFlag.PRIVATE)
 mount("run", Path("/run"), "tmpfs")
 folder = Path(sys.argv[1])

@@ -1,7 +1,7 @@
 """A note on the Slurm node for what health checks warn of."""
 
 import pytest
-from slurm_node.node_extra import NodeExtra
+from slurm_node.conditions.node_extra import NodeExtra
 
 HOT = {"gpus": "5 GPUs, 4 declared"}
 NOTE = "pulumi-slurm:warning gpus: 5 GPUs, 4 declared"

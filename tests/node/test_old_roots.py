@@ -7,8 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from slurm_node import account_sync, old_roots, paths, roots_controller, settings
-from slurm_node.old_roots import OldRoot, surplus
+from slurm_node.accounts import account_sync
+from slurm_node.pod import paths, settings
+from slurm_node.roles import roots_controller
+from slurm_node.roots import old_roots
+from slurm_node.roots.old_roots import OldRoot, surplus
 
 from tests.node.nested_folders import nest
 from tests.node.test_account_sync import make_root

@@ -6,9 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
-from slurm_node import accounts, driver, paths, populate, resolve_beneath
-from slurm_node.log import NodeError
-from slurm_node.settings import Jail, User
+from slurm_node.accounts import accounts
+from slurm_node.jail import driver
+from slurm_node.pod import paths, resolve_beneath
+from slurm_node.pod.log import NodeError
+from slurm_node.pod.settings import Jail, User
+from slurm_node.roles import populate
 
 # Only root gives files away; `make test` needs root, so there none is skipped.
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="sets owners")

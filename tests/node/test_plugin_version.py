@@ -2,8 +2,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from slurm_node import plugin_version
-from slurm_node.log import NodeError
+from slurm_node.pod.log import NodeError
+from slurm_node.slurm import plugin_version
 
 
 def built(path: Path, code: str) -> Path:

@@ -6,10 +6,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from slurm_node import account_files, accounts, image_root, inventory, paths, populate
-from slurm_node.copying import Copy, without_attributes
-from slurm_node.log import NodeError
-from slurm_node.settings import Jail, User
+from slurm_node.accounts import account_files, accounts
+from slurm_node.pod import paths
+from slurm_node.pod.log import NodeError
+from slurm_node.pod.settings import Jail, User
+from slurm_node.roles import populate
+from slurm_node.roots import image_root, inventory
+from slurm_node.roots.copying import Copy, without_attributes
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="sets owners")
 

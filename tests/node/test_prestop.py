@@ -5,7 +5,7 @@ import pty
 from pathlib import Path
 
 import pytest
-from slurm_node import prestop
+from slurm_node.roles import prestop
 
 
 class Clock:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from slurm_database import renewal
-from slurm_node import paths, proxy, ready, rest
-from slurm_node.log import NodeError
+from slurm_node.conditions import ready
+from slurm_node.pod import paths
+from slurm_node.pod.log import NodeError
+from slurm_node.roles import proxy, rest
 
 from contract import names
 

@@ -1,4 +1,4 @@
-from slurm_node import ready
+from slurm_node.conditions import ready
 
 TABLE = """\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode

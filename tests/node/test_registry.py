@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.pki import Authority, Subject
+from devcluster.apiserver.pki import Authority, Subject
 
 CHECKOUT = Path(__file__).parents[2]
 UMOCI = """#!/bin/sh

@@ -11,8 +11,9 @@ from http.server import HTTPServer
 from pathlib import Path
 
 import pytest
-from slurm_node import paths, rehearsal
-from slurm_node.rehearsal import Verdict
+from slurm_node.pod import paths
+from slurm_node.roles import rehearsal
+from slurm_node.roles.rehearsal import Verdict
 
 GOLDEN = Path(__file__).parents[1] / "unit/golden"
 CONF = """ClusterName=x

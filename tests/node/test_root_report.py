@@ -8,8 +8,9 @@ import threading
 from pathlib import Path
 
 import pytest
-from slurm_node import inventory, paths, root_report
-from slurm_node.log import NodeError
+from slurm_node.pod import paths
+from slurm_node.pod.log import NodeError
+from slurm_node.roots import inventory, root_report
 
 from tests.node.nested_folders import nest
 

@@ -1,8 +1,8 @@
 import json
 
 import pytest
-from slurm_node import settings
-from slurm_node.log import NodeError
+from slurm_node.pod import settings
+from slurm_node.pod.log import NodeError
 
 NODE = {"controller": "c:6817", "nodeSet": "cpu", "cpus": 2, "memoryMib": 2048, "gres": None, "weight": 100}
 

@@ -7,9 +7,9 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from slurm_node import tree
-from slurm_node.settings import Jail, Submount
-from slurm_node.tree import Kind
+from slurm_node.jail import tree
+from slurm_node.jail.tree import Kind
+from slurm_node.pod.settings import Jail, Submount
 
 from tests.node import own_mounts
 
@@ -19,11 +19,11 @@ real = pytest.mark.skipif(os.geteuid() != 0, reason="makes mounts")
 BEGIN = textwrap.dedent("""
     import os, sys
     from pathlib import Path
-    from slurm_node import tree
-    from slurm_node.log import NodeError
-    from slurm_node.settings import Jail, Submount
-    from slurm_node.system import MountFlag, is_mount_point, mount
-    from slurm_node.tree import Kind, Mount
+    from slurm_node.jail import tree
+    from slurm_node.pod.log import NodeError
+    from slurm_node.pod.settings import Jail, Submount
+    from slurm_node.pod.system import MountFlag, is_mount_point, mount
+    from slurm_node.jail.tree import Kind, Mount
 
     work = Path(sys.argv[1])
     mount("none", Path("/"), flags=MountFlag.REC | MountFlag.PRIVATE)

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from slurm_node.supervise import LONGEST_BACK_OFF_SECONDS, STEADY_SECONDS, Daemon, next_back_off
+from slurm_node.pod.supervise import LONGEST_BACK_OFF_SECONDS, STEADY_SECONDS, Daemon, next_back_off
 
 
 def test_restarts_slow_down_and_a_steady_daemon_starts_at_once() -> None:
@@ -77,7 +77,7 @@ def test_a_crash_after_a_refusal_that_is_over_costs_a_second() -> None:
 
 PRESSED = """
 import os, resource, subprocess
-from slurm_node.supervise import Daemon, run
+from slurm_node.pod.supervise import Daemon, run
 
 daemon, ticks = Daemon("d", ["sleep", "60"]), []
 _, most = resource.getrlimit(resource.RLIMIT_NPROC)
@@ -114,7 +114,9 @@ def test_a_pod_whose_jobs_have_all_processes_goes_on_and_recovers() -> None:
 def test_the_end_of_the_pod_reaches_every_daemon(tmp_path: Path) -> None:
     mark = tmp_path / "ended"
     inner = f"trap 'echo x > {mark}; exit 0' TERM; echo up; while :; do sleep 0.05; done"
-    program = f"from slurm_node.supervise import *; import sys; sys.exit(run([Daemon('d', ['sh', '-c', {inner!r}])]))"
+    program = (
+        f"from slurm_node.pod.supervise import *; import sys; sys.exit(run([Daemon('d', ['sh', '-c', {inner!r}])]))"
+    )
     source = Path(__file__).resolve().parents[2] / "images/slurm"
     with subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(source)}

@@ -1,10 +1,11 @@
 from pathlib import Path
 
 import pytest
-from slurm_node import paths, tree
-from slurm_node.log import NodeError
-from slurm_node.settings import Jail
-from slurm_node.tree import Kind
+from slurm_node.jail import tree
+from slurm_node.jail.tree import Kind
+from slurm_node.pod import paths
+from slurm_node.pod.log import NodeError
+from slurm_node.pod.settings import Jail
 
 JAIL = Jail("r1", ("/srv", "/home"), tmp_mib=64, shm_mib=64)
 

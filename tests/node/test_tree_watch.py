@@ -17,11 +17,12 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes mounts")
 BEGIN = textwrap.dedent("""
     import os, subprocess, sys, time
     from pathlib import Path
-    from slurm_node import paths, system, tree
-    from slurm_node.log import NodeError
-    from slurm_node.settings import Jail, Submount
-    from slurm_node.system import MountFlag, mount
-    from slurm_node.tree_watch import TreeWatch
+    from slurm_node.jail import tree
+    from slurm_node.pod import paths, system
+    from slurm_node.pod.log import NodeError
+    from slurm_node.pod.settings import Jail, Submount
+    from slurm_node.pod.system import MountFlag, mount
+    from slurm_node.jail.tree_watch import TreeWatch
 
     work = Path(sys.argv[1])
     mount("none", Path("/"), flags=MountFlag.REC | MountFlag.PRIVATE)
@@ -193,7 +194,7 @@ def test_what_comes_back_in_parts_is_mended_whole(tmp_path: Path) -> None:
 
 def test_a_view_is_completed_once_more_where_that_failed(tmp_path: Path) -> None:
     script = """
-        from slurm_node import driver
+        from slurm_node.jail import driver
         before, real, failing = marker(), driver.link, work / "failing"
 
         def link(*arguments):

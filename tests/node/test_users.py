@@ -1,9 +1,9 @@
 """People are the same in all roots, whatever root a change was made in."""
 
 import pytest
-from slurm_node import accounts, users
-from slurm_node.settings import User
-from slurm_node.users import Root, merged, users_of, with_users
+from slurm_node.accounts import accounts, users
+from slurm_node.accounts.users import Root, merged, users_of, with_users
+from slurm_node.pod.settings import User
 
 from tests.node.test_accounts import ALICE, IMAGE
 

@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from slurm_node import nfs_mounts, populate, settings, volume_probe
-from slurm_node.log import NodeError
+from slurm_node.pod import settings
+from slurm_node.pod.log import NodeError
+from slurm_node.roles import populate
+from slurm_node.roots import nfs_mounts, volume_probe
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="sets owners")
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
-from devcluster.control_plane import ApiServer, free_ports
+from devcluster.apiserver.control_plane import ApiServer, free_ports
 from tests.operator import fake_rehearsal, fake_slurmrestd, world
 from tests.operator.fake_workloads import FakeWorkloads
 

@@ -15,7 +15,7 @@ import pytest
 
 from components import operator as program
 from contract import names
-from devcluster.control_plane import free_ports
+from devcluster.apiserver.control_plane import free_ports
 from tests.operator import fake_slurmrestd
 from tests.operator.fake_workloads import FakeWorkloads
 from tests.operator.world import KEY, Admin, World, kubeconfig_of_role, operator, until

@@ -12,7 +12,7 @@ from slurm_operator.decisions import pace
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
 from slurm_operator.lease import Lease, NotLeading
 
-from devcluster.control_plane import free_ports
+from devcluster.apiserver.control_plane import free_ports
 
 LATER = 2 * health.STALLED_SECONDS
 

@@ -17,7 +17,7 @@ from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
 from slurm_operator.lease import Lease
 from slurm_operator.reconcile import Reconciler
 
-from devcluster.control_plane import free_ports
+from devcluster.apiserver.control_plane import free_ports
 from tests.operator import fake_slurmrestd
 from tests.operator.fake_workloads import FakeWorkloads
 from tests.operator.test_update_passes import change_template, images

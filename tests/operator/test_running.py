@@ -11,7 +11,7 @@ from slurm_operator import health
 from slurm_operator.lease import RENEW_SECONDS
 
 from contract import names, reasons
-from devcluster.control_plane import free_ports
+from devcluster.apiserver.control_plane import free_ports
 from tests.operator import fake_rehearsal
 from tests.operator.cuttable_proxy import CuttableProxy
 from tests.operator.fake_slurmrestd import FakeSlurm, FakeSlurmrestd, Fault

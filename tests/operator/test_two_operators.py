@@ -17,7 +17,7 @@ from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
 from slurm_operator.lease import Lease, NotLeading
 from slurm_operator.reconcile import Reconciler
 
-from devcluster.control_plane import free_ports
+from devcluster.apiserver.control_plane import free_ports
 from tests.operator.cuttable_proxy import CuttableProxy
 from tests.operator.test_running import metrics, passes
 from tests.operator.world import KEY, World, access_by, operator, until

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import kubernetes_plugin as plugin
-from devcluster.control_plane import ApiServer
+from devcluster.apiserver.control_plane import ApiServer
+from devcluster.stacks import kubernetes_plugin as plugin
 from tests.provider.stacks import Cluster, Stack
 
 CONTROLLERS = (

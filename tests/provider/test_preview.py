@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from devcluster import preview
-from devcluster.progress import StepFailed
+from devcluster.cli import preview
+from devcluster.machine.progress import StepFailed
 
 CHECKOUT = Path(__file__).parents[2]
 

@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 from pydantic_core import PydanticCustomError
 from slurm_database import start
-from slurm_node import accounting
+from slurm_node.roles import accounting
 
 from components import database, keys, slurmdbd_conf
 from components.config import parse

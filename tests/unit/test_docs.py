@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.bootstrap import CHECKOUT
+from devcluster.machine.bootstrap import CHECKOUT
 
 PAGES = sorted([*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/**/*.md")])
 MAPS = [CHECKOUT / "CONTRIBUTING.md", CHECKOUT / "docs/architecture.md"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 from slurm_node.__main__ import ROLES
-from slurm_node.settings import Accounting, read_accounting, read_directory, read_jail, read_node, read_users
+from slurm_node.pod.settings import Accounting, read_accounting, read_directory, read_jail, read_node, read_users
 
 from components import crd_policy, jail_population, slurm_cluster
 from components.config import parse

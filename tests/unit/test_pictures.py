@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from devcluster.bootstrap import CHECKOUT
+from devcluster.machine.bootstrap import CHECKOUT
 from docs import draw_jail
 
 ENOUGH_CONTRAST = 4.5

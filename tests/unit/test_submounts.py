@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from slurm_node import settings
+from slurm_node.pod import settings
 
 from components import node_set, slurm_conf
 from components.config import ConfigurationError, parse

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster import bootstrap, toolchain
+from devcluster.machine import bootstrap
+from devcluster.node import toolchain
 from tests.upgrade.recorded_stack import CHECKOUT, STATES, RecordedStack
 
 WORKFLOW = CHECKOUT / ".github" / "workflows" / "preview.yml"

@@ -8,7 +8,7 @@ import tomllib
 
 import pytest
 
-from devcluster.bootstrap import CHECKOUT
+from devcluster.machine.bootstrap import CHECKOUT
 from tests.upgrade.recorded_stack import STATES, RecordedStack
 
 NEVER_REPLACED = ("Keys", "PersistentVolumeClaim", "StatefulSet", "Namespace", "NodeSet", "SlurmCluster")

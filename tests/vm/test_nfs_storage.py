@@ -13,9 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from slurm_node import inventory, nfs_mounts, old_roots, paths, populate, volume_probe
-from slurm_node.log import NodeError
-from slurm_node.system import mount_table
+from slurm_node.pod import paths
+from slurm_node.pod.log import NodeError
+from slurm_node.pod.system import mount_table
+from slurm_node.roles import populate
+from slurm_node.roots import inventory, nfs_mounts, old_roots, volume_probe
 
 from components.config.storage import Nfs
 from tests.image.unpacked import unpack_image

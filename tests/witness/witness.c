@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define POD_FILE "usr/lib/python3/dist-packages/slurm_node/paths.py"
+#define POD_FILE "usr/lib/python3/dist-packages/slurm_node/pod/paths.py"
 #define UP "../../../../../../"
 #define STAY_SECONDS 120
 

@@ -2,23 +2,23 @@
 
 import sys
 
-from slurm_node import (
+from slurm_node.conditions import ready
+from slurm_node.jail import driver
+from slurm_node.pod.log import NodeError, say
+from slurm_node.roles import (
     accounting,
-    configuration,
     controller,
-    driver,
     ldap,
     login,
     populate,
     proxy,
-    ready,
     rehearsal,
     rest,
-    root_report,
     roots_controller,
     worker,
 )
-from slurm_node.log import NodeError, say
+from slurm_node.roots import root_report
+from slurm_node.slurm import configuration
 
 ROLES = {
     "controller": controller.main,

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from devcluster import links, node_cli, up
-from devcluster.instance import Instance
+from devcluster.cli import up
+from devcluster.node import links, node_cli
+from devcluster.node.instance import Instance
 from tests.e2e.conftest import Slurm
 from tests.vm.nfs_server import ADDRESS, NfsServer, environment, program
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from devcluster import node_cli, up
-from devcluster.instance import Instance
+from devcluster.cli import up
+from devcluster.node import node_cli
+from devcluster.node.instance import Instance
 from tests.e2e.conftest import Slurm
 from tests.vm import v2_lifts
 from tests.vm.test_v2_limits import EAT

@@ -1,0 +1,1 @@
+"""etcd, kube-apiserver, their certificates and kubeconfigs."""

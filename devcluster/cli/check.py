@@ -1,0 +1,83 @@
+"""`make check`: every linter of the project, all of them run, all failures shown at the end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from devcluster.machine.bootstrap import CHECKOUT, VENV
+from devcluster.machine.progress import say
+
+CHECK_DEADLINE_SECONDS = 900
+
+
+C_SOURCES = ("native/*.c", "native/*.h", "tests/native/*.c")
+
+
+def _tracked(*patterns: str) -> list[str]:
+    """Files of the checkout that match, those not yet added to git included."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "--", *patterns],
+        cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    return [file for file in listed.stdout.splitlines() if (CHECKOUT / file).exists()]
+
+
+def _shell_scripts() -> list[str]:
+    executables = [
+        file
+        for file in _tracked(".ci/*", "devcluster/vm/*", "images/*", "operator/*", "native/*", "health/*")
+        if _is_shell_script(CHECKOUT / file)
+    ]
+    return sorted({*_tracked("*.sh"), *executables})
+
+
+def _is_shell_script(file: Path) -> bool:
+    with file.open("rb") as content:
+        return content.readline().startswith((b"#!/bin/sh", b"#!/usr/bin/env bash", b"#!/bin/bash"))
+
+
+def commands() -> dict[str, list[str]]:
+    """Each check's command line, by its name."""
+    tools = VENV / "bin"
+    return {
+        "format": [str(tools / "ruff"), "format", "--check", "."],
+        "lint": [str(tools / "ruff"), "check", "."],
+        "types": [str(tools / "mypy"), *TYPED],
+        "layers": [str(tools / "lint-imports"), "--no-cache"],
+        "C format": [str(tools / "clang-format"), "--dry-run", "--Werror", *_tracked(*C_SOURCES)],
+        "C": ["make", "-s", "-C", "native", "analyze"],
+        "C tidy": ["make", "-s", "-C", "native", "tidy", f"CLANG_TIDY={tools / 'clang-tidy'}"],
+        "shell": ["shellcheck", *_shell_scripts()],
+        "Containerfiles": [str(tools / "hadolint"), "--config", ".hadolint.yaml", *_tracked("*Containerfile")],
+        # Its keys, and what could be abused in it: unpinned actions, too many rights, text of others in a shell.
+        "workflows": [str(tools / "zizmor"), "--offline", "--quiet", "--strict-collection", ".github/workflows"],
+    }
+
+
+TYPED = [
+    "__main__.py", "components", "contract", "devcluster", "operator/slurm_operator", "images/slurm/slurm_node",
+    "images/slurm/jail_commands", "images/database/slurm_database", "health/node_health", "bench",
+    ".ci/preview_comment.py", "docs/draw_jail.py", "tests/operator",
+]  # fmt: skip
+
+
+def run() -> int:
+    """Run them all; 0 only if each passed."""
+    failed = []
+    # The packages whose source lies in a folder of its own, as their images have them.
+    folders = [".", "operator", "images/slurm", "images/database", "health"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
+    for name, command in commands().items():
+        started = time.monotonic()
+        status = subprocess.run(
+            command, cwd=CHECKOUT, env=environment, check=False, timeout=CHECK_DEADLINE_SECONDS
+        ).returncode
+        say(f"{'ok    ' if status == 0 else 'FAILED'} {name} ({time.monotonic() - started:.1f} s)")
+        if status != 0:
+            failed.append(name)
+    if failed:
+        say(f"make check: failed: {', '.join(failed)}")
+    return 1 if failed else 0

@@ -1,0 +1,1 @@
+"""Controllers of the embedded Kubernetes: storage, load balancer, NetworkPolicies."""

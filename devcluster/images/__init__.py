@@ -1,0 +1,1 @@
+"""Container images: what goes into each, and how it is built."""

@@ -1,0 +1,1 @@
+"""An instance: one node with its processes, namespaces, links and programs."""

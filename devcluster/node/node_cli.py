@@ -1,0 +1,341 @@
+"""What `python3 -m devcluster` does with a node: start, stop, look, enter, load images."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from devcluster.apiserver import control_plane
+from devcluster.apiserver.pki import Authority
+from devcluster.machine.progress import Step, StepFailed, say
+from devcluster.node import addons, keeper, links, node_images, node_plan, processes, readiness, supervision
+from devcluster.node.instance import Description, Instance, Runtime, all_instances, machine_lock
+from devcluster.node.links import Subnet
+from devcluster.node.node_plan import NodeFacts
+from devcluster.node.supervision import ComponentState
+
+KUBECTL_SECONDS = 120
+KEEPER_SECONDS = 5
+INIT_SECONDS = 60
+CONTAINERD_SECONDS = 60
+READY_SECONDS = 120
+STOP_SECONDS = 40
+IMPORT_SECONDS = 600
+WANTED_PROGRAMS = {
+    "containerd": "containerd", "ctr": "containerd", "runc": "runc", "iptables": "iptables", "nft": "nftables",
+    "conntrack": "conntrack", "ip": "iproute2", "unshare": "util-linux", "mount": "mount",
+}  # fmt: skip
+"""Program → Debian package, of what the node uses from the machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentReport:
+    """A line of `status`: the component as its supervisor sees it, and the last error in its log."""
+
+    state: ComponentState
+    last_error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How an instance is.
+
+    Attributes:
+        running: Whether its node runs at all.
+        address: The node's address, as seen from the host.
+        checkout: The checkout that made it.
+        components: Empty when it does not run.
+    """
+
+    running: bool
+    address: str
+    checkout: str
+    components: tuple[ComponentReport, ...]
+
+
+def start(
+    instance: Instance, binaries: Path, checkout: Path = Path(__file__).parents[2], owner: int | None = None
+) -> None:
+    """Start the node of an instance and wait until it is Ready and resolves names.
+
+    Of a node that runs, only the components are restarted whose program, arguments or configuration are others now.
+
+    Args:
+        instance: Which.
+        binaries: Folder with the built toolchain.
+        checkout: Whose instance it is, for `list`.
+        owner: A process with which the instance ends, however that ends: for test runs.
+
+    Raises:
+        StepFailed: with the sentence for the user and the log to read.
+    """
+    instance.state.mkdir(parents=True, exist_ok=True)
+    # Volumes hold programs and files of other users' making: nobody on the host but root may pass here.
+    instance.state.chmod(0o700)
+    with instance.being_started(), Step(f"starting the node of instance {instance.name}"):
+        was_running = instance.is_running()
+        changed = node_plan.write(_describe(instance, binaries, checkout))
+        if not was_running:
+            keeper.start(instance, instance.state / "keeper.log", owner)
+        runtime = _wait_for_init(instance)
+        if was_running and changed:
+            os.kill(runtime.init, signal.SIGHUP)
+    with Step("waiting for the API server"):
+        url, deadline = f"https://{address(instance)}:6443", time.monotonic() + control_plane.READY_SECONDS
+        try:
+            control_plane.wait_ready(url, Authority(instance.pki), deadline, instance.is_running)
+        except TimeoutError as error:
+            if not instance.is_running():
+                raise _ended(instance) from None
+            raise StepFailed(str(error), instance.logs / "kube-apiserver.log") from None
+    with Step("images and objects of the node"):
+        _wait_for_containerd(instance)
+        _load_own_images(instance, binaries)
+        forwards = bool((instance.state / "resolv.conf").read_text())
+        objects = addons.manifests(address(instance), forwards)
+        apply = ("apply", "--server-side", "--force-conflicts", "--field-manager=devcluster", "-f", "-")
+        content = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+        kubectl(instance, binaries, apply, stdin=content)
+    with Step("waiting for the node and its DNS") as step:
+        _wait_until_ready(instance, binaries, step)
+
+
+def stop(instance: Instance) -> None:
+    """End an instance: all its processes, mounts, links, cgroups. Its state stays. Does nothing if it does not run.
+
+    Raises:
+        StepFailed: when something of it can't be ended.
+    """
+    kill_at, give_up_at = (time.monotonic() + seconds for seconds in (STOP_SECONDS, 2 * STOP_SECONDS))
+    seen: set[int] = set()
+    # The keeper lets go of its lock a moment before it is gone.
+    while instance.is_running() or any(processes.runs(pid) for pid in seen):
+        now = time.monotonic()
+        if now > give_up_at:
+            raise StepFailed(f"instance {instance.name} does not end", instance.state / "keeper.log")
+        runtime = instance.runtime()
+        if runtime:
+            seen.add(runtime.keeper)
+            # Asked again and again, since one that is just starting does not listen yet. It may end in between.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(runtime.init, signal.SIGTERM if now < kill_at else signal.SIGKILL)
+        time.sleep(0.2)
+    # What a killed keeper could not remove.
+    keeper.clean(instance)
+
+
+def remove(instance: Instance) -> None:
+    """End an instance and delete its state, volumes included."""
+    stop(instance)
+    if instance.state.exists():
+        shutil.rmtree(instance.state)
+
+
+def instances() -> list[Instance]:
+    """All instances of this machine's state root."""
+    return all_instances()
+
+
+def address(instance: Instance) -> str:
+    """The node's address as seen from the host: the API server's port 6443 and NodePorts answer there."""
+    return Subnet.parse(instance.description().subnet).node
+
+
+def kubeconfig(instance: Instance) -> Path:
+    """The administrator's kubeconfig for use on the host."""
+    return instance.kubeconfig
+
+
+def status(instance: Instance) -> Status:
+    """How an instance and each of its components is."""
+    description = instance.description()
+    node = Subnet.parse(description.subnet).node
+    runtime = instance.runtime()
+    if runtime is None:
+        return Status(False, node, description.checkout, ())
+    host_pids = processes.inside_to_host(runtime.init)
+    content = instance.status_file.read_text() if instance.status_file.exists() else "[]"
+    states = [ComponentState(**each) for each in json.loads(content)]
+    reports = (
+        ComponentReport(
+            ComponentState(s.name, host_pids.get(s.pid) if s.pid else None, s.since, s.restarts, s.last_exit),
+            supervision.last_error_line(instance.logs / f"{s.name}.log"),
+        )
+        for s in states
+    )
+    return Status(True, node, description.checkout, tuple(reports))
+
+
+def kubectl(instance: Instance, binaries: Path, arguments: Sequence[str], stdin: str | None = None) -> str:
+    """Run kubectl against an instance and return its output.
+
+    Raises:
+        StepFailed: with what it said.
+    """
+    done = subprocess.run(
+        [binaries / "kubectl", "--kubeconfig", instance.kubeconfig, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=KUBECTL_SECONDS,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise StepFailed(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def enter_command(instance: Instance, command: Sequence[str]) -> list[str]:
+    """The command line that runs a command inside an instance's namespaces.
+
+    Raises:
+        StepFailed: when it does not run.
+    """
+    runtime = instance.runtime()
+    if runtime is None:
+        raise StepFailed(f"instance {instance.name} does not run: start it with 'python3 -m devcluster up'")
+    return ["nsenter", "--target", str(runtime.init), "--mount", "--net", "--pid", "--", *command]
+
+
+def load_image(instance: Instance, archive: Path) -> list[str]:
+    """Import an image archive (docker or OCI) into the node, unless this very file is there already.
+
+    Returns:
+        The names of the images in it.
+
+    Raises:
+        StepFailed: when it is no image archive, does not fit on the disk, or takes too long.
+    """
+    record = instance.state / "loaded-images.json"
+    loaded: dict[str, list[str]] = json.loads(record.read_text()) if record.exists() else {}
+    facts = archive.stat()
+    key = f"{archive.resolve()} {facts.st_size} {facts.st_mtime_ns}"
+    present = set(_ctr(instance, "images", "ls", "-q").split())
+    if key in loaded and set(loaded[key]) <= present:
+        return loaded[key]
+    with archive.open("rb") as content:
+        try:
+            said = subprocess.run(
+                enter_command(instance, [*_CTR, "images", "import", "-"]),
+                stdin=content,
+                capture_output=True,
+                text=True,
+                timeout=IMPORT_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise StepFailed(
+                f"loading {archive} took more than {IMPORT_SECONDS} s: end what else this machine runs, and start again"
+            ) from None
+    if said.returncode != 0:
+        raise StepFailed(f"loading {archive}: {said.stderr.strip()}")
+    names = [line.split()[1] for line in said.stdout.splitlines() if line.startswith("unpacking ")]
+    loaded = {k: v for k, v in loaded.items() if not set(v) & set(names)} | {key: names}
+    record.write_text(json.dumps(loaded, indent=1))
+    return names
+
+
+_CTR = ("ctr", "--address", node_plan.CONTAINERD_SOCKET, "--namespace", "k8s.io")
+
+
+def _ctr(instance: Instance, *arguments: str) -> str:
+    done = subprocess.run(
+        enter_command(instance, [*_CTR, *arguments]), capture_output=True, text=True, timeout=60, check=False
+    )
+    if done.returncode != 0:
+        raise StepFailed(f"ctr {' '.join(arguments)}: {done.stderr.strip()}", instance.logs / "containerd.log")
+    return done.stdout
+
+
+def _describe(instance: Instance, binaries: Path, checkout: Path) -> NodeFacts:
+    missing = {package for program, package in WANTED_PROGRAMS.items() if not shutil.which(program)}
+    cni = next((folder for folder in node_plan.CNI_FOLDERS if (folder / "bridge").exists()), None)
+    if cni is None:
+        missing.add("containernetworking-plugins")
+    if missing or cni is None:
+        raise StepFailed(f"OS packages are missing: apt-get install -y {' '.join(sorted(missing))}")
+    containerd = shutil.which("containerd")
+    assert containerd
+    with machine_lock():
+        had = Subnet.parse(instance.description().subnet) if instance.exists() else None
+        taken = links.read_networks(links.host_end(instance))
+        others = {
+            Subnet.parse(other.description().subnet).network: f"devcluster instance {other.name} ({other.state})"
+            for other in all_instances()
+            if other != instance
+        }
+        try:
+            subnet, owner = links.choose(had, others | taken)
+        except links.NoSubnetError as error:
+            raise StepFailed(str(error)) from None
+        if owner:
+            say(f"  subnet {had} is in use now by {owner}: taking {subnet}")
+        instance.describe(Description(str(checkout), str(subnet)))
+    return NodeFacts(instance, binaries, Path(containerd), cni, subnet, links.mtu_to_the_world())
+
+
+def _wait_for_init(instance: Instance) -> Runtime:
+    log = instance.state / "keeper.log"
+    started = time.monotonic()
+    while (runtime := instance.runtime()) is None:
+        waited = time.monotonic() - started
+        if waited > KEEPER_SECONDS and not instance.is_running():
+            raise _ended(instance)
+        if waited > INIT_SECONDS:
+            raise StepFailed(f"the node of instance {instance.name} has no first process after {waited:.0f} s", log)
+        time.sleep(0.05)
+    return runtime
+
+
+def _ended(instance: Instance) -> StepFailed:
+    log = instance.state / "keeper.log"
+    last = (log.read_text().strip().splitlines() or ["it said nothing"])[-1]
+    return StepFailed(f"the node of instance {instance.name} ended while it was started: {last}", log)
+
+
+def _wait_for_containerd(instance: Instance) -> None:
+    """The API server may answer before containerd listens: they start side by side."""
+    deadline = time.monotonic() + CONTAINERD_SECONDS
+    while True:
+        try:
+            _ctr(instance, "version")
+        except StepFailed:
+            if time.monotonic() > deadline or not instance.is_running():
+                raise
+            time.sleep(0.2)
+        else:
+            return
+
+
+def _load_own_images(instance: Instance, binaries: Path) -> None:
+    for program, name in (("pause", node_plan.PAUSE_IMAGE), ("coredns", addons.DNS_IMAGE)):
+        target = instance.state / f"{program}.tar"
+        source = (binaries / program).resolve()
+        if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
+            node_images.archive(source, name, target)
+        load_image(instance, target)
+
+
+def _wait_until_ready(instance: Instance, binaries: Path, step: Step) -> None:
+    runtime = instance.runtime()
+    since = runtime.started if runtime else 0.0
+    deadline = time.monotonic() + READY_SECONDS
+    dns = ("get", "pods", "-n", "kube-system", "-l", "k8s-app=kube-dns", "-o", "json")
+    while True:
+        nodes = json.loads(kubectl(instance, binaries, ("get", "nodes", "-o", "json")))["items"]
+        pods = json.loads(kubectl(instance, binaries, dns))["items"]
+        missing = readiness.missing(nodes, pods, since)
+        if missing is None:
+            return
+        if time.monotonic() > deadline:
+            raise StepFailed(f"not ready after {READY_SECONDS} s: {missing}", instance.logs / "kubelet.log")
+        step.heartbeat(missing)
+        time.sleep(0.25)

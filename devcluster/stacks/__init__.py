@@ -1,0 +1,1 @@
+"""Pulumi stacks of a checkout, and the Kubernetes plugin that they get."""

@@ -1,0 +1,1 @@
+"""How the tests run: phases of `make test`, what they took, the tests of GPU machines."""

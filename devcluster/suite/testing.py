@@ -1,0 +1,219 @@
+"""`make test`: every test in phases, each with its time; nothing is left running, however it ends."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from devcluster.images import images
+from devcluster.machine.bootstrap import CHECKOUT, cache_folder
+from devcluster.machine.progress import say
+from devcluster.node import node_cli, toolchain
+from devcluster.suite.tally import Tally, Test, Watch
+from devcluster.vm import kernel, own_kernel
+from devcluster.vm import tests as vm_tests
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A part of the tests; `minutes` is what it may take on a cold machine with 2 cores, printed beside what it took.
+
+    `workers` run side by side, each with an API server, a cluster and an instance of its own.
+    `by_file`: a worker takes whole files, in their order, since the tests of one share what is dear to make.
+    `in_guest`: on a kernel with cgroup v2 and NFS (devcluster/vm).
+    `without`: files of its folders that another phase has.
+    `retries`: how often files with failed tests are run again, in a run of their own (docs/adr/0008).
+    """
+
+    name: str
+    minutes: int
+    folders: tuple[str, ...]
+    workers: int = 1
+    by_file: bool = False
+    without: tuple[str, ...] = ()
+    retries: int = 0
+    in_guest: bool = False
+
+
+THE_GUEST_ITSELF = Phase("the guest itself", 3, ("tests/devcluster/test_guest.py",), retries=1)
+"""Needs the guest's kernel, which is built when all else has run."""
+PHASES = (
+    Phase("unit and native", 8, ("tests/unit", "tests/node", "tests/health", "tests/native"), 2, True, retries=1),
+    Phase("image", 10, ("tests/image",), 2, True, retries=1),
+    # These mostly wait: for pulumi's start, for readiness, for deadlines.
+    Phase(
+        "operator", 10, ("tests/operator", "tests/provider", "tests/upgrade", "tests/manifests"), workers=3, retries=1
+    ),
+    Phase("dev cluster", 10, ("tests/devcluster",), without=THE_GUEST_ITSELF.folders, retries=1),
+    # Two clusters: tests wait for Slurm's and Kubernetes' own intervals most of the time.
+    Phase("e2e", 25, ("tests/e2e",), 2, True, retries=2),
+)
+A_JOBS_LIFE_ON_V2 = Phase("cgroup v2", 6, ("tests/vm/test_v2_jobs.py",), retries=1, in_guest=True)
+"""The part of tests/vm that `make test` has too."""
+ALL_IN_GUEST = Phase("cgroup v2 and NFS", 20, (vm_tests.FOLDER,), in_guest=True)
+Result = TypeVar("Result")
+BUILD_BUDGET_MINUTES = {"toolchain": 15, "images": 12, "guest": 15}
+WITHOUT_KERNEL_MINUTES = 55.0
+"""After so many minutes of tests there is no time left to build the guest's kernel: CI ends a run after 90."""
+PYTEST_FAILED = 1
+PYTEST_NO_TESTS = 5
+INTERRUPT_GRACE_SECONDS = 90
+
+
+def test_instance_name() -> str:
+    """Name of this checkout's test instance: never the one of `make up`, never another checkout's."""
+    return f"test-{hashlib.sha256(str(CHECKOUT).encode()).hexdigest()[:6]}"
+
+
+def run(paths: list[str]) -> int:
+    """Run the tests and return 0 only if all passed. `paths` narrows them down."""
+    tally = Tally()
+    status = 0
+    _end_leftovers()
+    clean_up_when_killed()
+    try:
+        binaries = _timed(tally, "toolchain", toolchain.build)
+        _timed(tally, "images", lambda: images.build_all(cache_folder()))
+        for phase in PHASES if not paths else (Phase("tests", 60, tuple(paths)),):
+            status |= _phase(tally, phase, binaries)
+        if not paths:
+            status |= _with_a_guest(tally, binaries)
+    except KeyboardInterrupt:
+        say("interrupted: ending what the tests started")
+        status = 130
+    finally:
+        _end_leftovers()
+    _print(tally)
+    return status
+
+
+def clean_up_when_killed() -> None:
+    """Has a hang-up or a polite kill clean up like Ctrl-C does."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+
+
+def _with_a_guest(tally: Tally, binaries: Path) -> int:
+    """Run the tests that need the guest, unless its kernel would have to be built and time is short."""
+    spent = sum(part.minutes for part in tally.parts.values())
+    if own_kernel.lacking() and not kernel.is_built() and spent > WITHOUT_KERNEL_MINUTES:
+        say(
+            f"left out after {spent:.0f} minutes, run make test-vm: a job's life on cgroup v2 (no kernel in the "
+            f"cache), and then {', '.join(THE_GUEST_ITSELF.folders)}"
+        )
+        return 0
+    _timed(tally, "guest", vm_tests.prepare)
+    status = _phase(tally, A_JOBS_LIFE_ON_V2, binaries)
+    if kernel.is_built():
+        return status | _phase(tally, THE_GUEST_ITSELF, binaries)
+    say(f"left out, since this machine needs no guest: {', '.join(THE_GUEST_ITSELF.folders)}")
+    return status
+
+
+def run_in_guest(paths: list[str], junit: Path | None) -> int:
+    """Run the tests that need cgroup v2 and NFS, or those at `paths`; 0 only if all passed.
+
+    Args:
+        paths: below tests/vm.
+        junit: where pytest's report goes, if anybody wants it.
+    """
+    clean_up_when_killed()
+    tally = Tally()
+    _timed(tally, "images", lambda: images.build_all(cache_folder()))
+    _timed(tally, "guest", vm_tests.prepare)
+    phase = replace(ALL_IN_GUEST, folders=tuple(paths)) if paths else ALL_IN_GUEST
+    status = _phase(tally, phase, CHECKOUT, junit)
+    _print(tally)
+    return status
+
+
+def _print(tally: Tally) -> None:
+    for name, part in tally.parts.items():
+        say(f"  {name:16} {part.line}")
+    for line in tally.slowest():
+        say(f"  {line}")
+    for name in tally.flaky():
+        say(f"passed only in a second run, mend this (its failure is above): {name}")
+    counts = ", ".join(f"{tally.count(outcome)} {outcome}" for outcome in ("passed", "failed", "skipped"))
+    print(f"tests: {counts}", flush=True)
+
+
+def _timed(tally: Tally, name: str, work: Callable[[], Result]) -> Result:
+    watch = Watch()
+    result = work()
+    tally.parts[name] = watch.spent(BUILD_BUDGET_MINUTES[name])
+    return result
+
+
+def _phase(tally: Tally, phase: Phase, binaries: Path, junit: Path | None = None) -> int:
+    present = [folder for folder in phase.folders if (CHECKOUT / folder.split("::")[0]).exists()]
+    if not present:
+        return 0
+    say(f"▸ tests: {phase.name} ({', '.join(present)})")
+    watch = Watch()
+    status, failed = _pytest(tally, phase, present, binaries, junit)
+    for _ in range(phase.retries):
+        files = sorted({file for file, _ in failed})
+        if status != PYTEST_FAILED or not all(files):
+            break
+        _end_leftovers()
+        say(f"▸ once more, in a run of its own: {', '.join(files)}")
+        status, failed = _pytest(tally, phase, files, binaries)
+    tally.parts[phase.name] = watch.spent(phase.minutes)
+    return 0 if status == PYTEST_NO_TESTS else status
+
+
+def _pytest(
+    tally: Tally, phase: Phase, paths: list[str], binaries: Path, junit: Path | None = None
+) -> tuple[int, set[Test]]:
+    """Run tests; returned are pytest's exit status and what failed."""
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "report.xml"
+        if phase.in_guest:
+            status = vm_tests.run(paths, report)
+            if junit and report.exists():
+                shutil.copy(report, junit)
+            return status, tally.add_report(report) if report.exists() else set()
+        left_out = [f"--ignore={path}" for path in phase.without]
+        environment = {**os.environ, "PULUMI_SLURM_BINARIES": str(binaries)}
+        how = ["--dist", "loadfile", "--no-loadscope-reorder"] if phase.by_file else ["--dist", "worksteal"]
+        side_by_side = ["-n", str(phase.workers), *how] if phase.workers > 1 else []
+        # Of the two forms of a report, it is the first that names files.
+        reported = [f"--junit-xml={report}", "-o", "junit_family=xunit1"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", "-q", "-rfE", *reported, *side_by_side, *left_out, *paths],
+            cwd=CHECKOUT,
+            env=environment,
+        )
+        status = _wait(process)
+        return status, tally.add_report(report) if report.exists() else set()
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """Wait for pytest; on an interrupt give its fixtures time to end what they started."""
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(INTERRUPT_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        raise
+
+
+def _end_leftovers() -> None:
+    """End this checkout's test instances, of this run or of one that was killed."""
+    prefix = test_instance_name()
+    for instance in node_cli.instances():
+        if instance.name == prefix or instance.name.startswith(f"{prefix}-"):
+            node_cli.remove(instance)

@@ -1,0 +1,1 @@
+"""Users of all roots: their account files, homes and limits."""

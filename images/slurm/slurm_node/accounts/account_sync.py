@@ -1,0 +1,216 @@
+"""Keeps users the same in all roots of the volume: what is changed in one is in the others about a second later.
+
+Login nodes run it, and so does the pod that follows a directory. What all roots agree on is kept beside them, and so is
+what each of them said then, so that it may be ended at any moment. Roots are the users' to write, so no link in one of
+them is followed.
+"""
+
+import errno
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from slurm_node.accounts import account_files, ldap_users, users
+from slurm_node.accounts.accounts import FILES, Accounts
+from slurm_node.pod import paths
+from slurm_node.pod.durable import write_durably
+from slurm_node.pod.log import say
+from slurm_node.roots import inventory
+
+DIRECTORY = ".directory.json"
+"""What was taken from a directory last; no revision begins with a dot."""
+MAY_BE_EMPTY = ("gshadow", "subuid", "subgid")
+"""Files that have lines of ordinary users only, in some images: the last of them leaves an empty one behind."""
+NO_ROOT = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO)
+"""What opening a root's /etc or its lock fails with where users have put something else in its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One root's /etc, open, with what it says."""
+
+    revision: str
+    folder: int
+    accounts: Accounts
+    sudoers: Mapping[str, str]
+
+    def entries(self, of_image: frozenset[str] | None) -> dict[users.Entry, str]:
+        """Returns what the root says of users; files of sudoers.d that the image brought are its own."""
+        own = {} if of_image is None else {name: self.sudoers[name] for name in self.sudoers.keys() - of_image}
+        return users.users_of(self.accounts) | {(users.SUDOERS, name): text for name, text in own.items()}
+
+
+class BrokenRoot(OSError):
+    """A root's account files can't be believed: what they say would remove users from the other roots."""
+
+
+def complete_roots(volume: Path) -> list[str]:
+    """Returns the revisions of complete roots, the one completed last first."""
+    markers = sorted((volume / "manifests").glob("[!.]*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+    return [path.stem for path in markers if paths.root_of(volume, path.stem).is_dir()]
+
+
+def synchronize(
+    volume: Path,
+    joining: str | None = None,
+    directory: ldap_users.Found | None = None,
+    needed: str | None = None,
+) -> ldap_users.Found | None:
+    """Makes users the same in all complete roots, and in one that is about to be.
+
+    A root whose files are plainly broken is left out, so that it holds up no other one and removes nobody there.
+
+    Args:
+        volume: where the shared volume is mounted.
+        joining: the revision that is about to be.
+        directory: what an LDAP directory says now; None where nobody asked one.
+        needed: a complete root that may not be left out.
+
+    Returns:
+        What of the directory was taken over.
+
+    Raises:
+        OSError: a root's files can't be read or written, or its lock is not to be had.
+        BrokenRoot: the one that is about to be, or is needed, is broken.
+    """
+    state = volume / "accounts"
+    state.mkdir(mode=0o700, exist_ok=True)
+    revisions = [*complete_roots(volume), *([joining] if joining else [])]
+    with ExitStack() as stack:
+        lock = stack.enter_context((state / ".lock").open("w"))
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        # A root that is being made says nothing about who was removed, also if there was one of its name before.
+        before = {name: None if name == joining else _load(state / f"{name}.json") for name in revisions}
+        held = []
+        for revision in before:
+            try:
+                held.append(_hold(stack, volume, revision, before[revision]))
+            except BrokenRoot as error:
+                if revision in (joining, needed):
+                    raise
+                say(f"accounts: the root {revision} is left out: {error}")
+        images = {each.revision: _image_sudoers(volume, each.revision) for each in held}
+        said = {each.revision: each.entries(images[each.revision]) for each in held}
+        agreed = _load(state / "people.json") or {}
+        # A stable sort: those that never agreed come last, the newest of them first.
+        order = sorted(held, key=lambda each: before[each.revision] is None)
+        after = users.merged(agreed, [users.Root(said[each.revision], before[each.revision]) for each in order])
+        if directory is not None:
+            taken = _load(state / DIRECTORY) or {}
+            directory = ldap_users.acceptable(directory, taken, tuple(each.accounts for each in held))
+            after = ldap_users.with_directory(after, taken, directory.users)
+            # Before the roots: who is there and was not taken from a directory would be taken for the jail's own.
+            if directory.users.keys() - taken.keys():
+                _save(state / DIRECTORY, {**taken, **directory.users})
+        if after != agreed:
+            _save(state / "people.json", after)
+            for sentence in users.clashes(after):
+                say(f"accounts: {sentence}: delete one of them and make it anew")
+        for each in held:
+            _write(each, after, images[each.revision])
+            now = _read(each.revision, each.folder).entries(images[each.revision])
+            if now != before[each.revision]:
+                _save(state / f"{each.revision}.json", now)
+        if directory is not None and directory.users != taken:
+            _save(state / DIRECTORY, directory.users)
+    return directory
+
+
+def signature(volume: Path) -> object:
+    """Returns what changes when an account file of any root does; files are opened, for NFS looks anew only then."""
+    found = []
+    for revision in complete_roots(volume):
+        try:
+            with account_files.etc(paths.root_of(volume, revision)) as folder:
+                names = [(folder, name) for name in FILES]
+                with account_files.sudoers(folder) as extra:
+                    names += [(extra, name) for name in account_files.names(extra)] if extra is not None else []
+                    found += [(revision, name, _facts(where, name)) for where, name in names]
+        except OSError:
+            continue
+    return found
+
+
+def _facts(folder: int, name: str) -> tuple[int, int, int] | None:
+    try:
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    except OSError:
+        return None
+    try:
+        facts = os.fstat(file)
+        return facts.st_ino, facts.st_mtime_ns, facts.st_size
+    finally:
+        os.close(file)
+
+
+def _hold(stack: ExitStack, volume: Path, revision: str, before: Mapping[users.Entry, str] | None) -> Held:
+    """Opens a root's files under their lock.
+
+    Raises:
+        BrokenRoot: they are plainly broken.
+    """
+    try:
+        found = _read(revision, stack.enter_context(account_files.locked(paths.root_of(volume, revision))))
+    except OSError as error:
+        if error.errno in NO_ROOT:
+            raise BrokenRoot(f"{error}: repair it") from error
+        raise
+    had = {kind for kind, _ in before or {}}
+    lost = [
+        file
+        for file in FILES
+        if file in had and not found.accounts.lines[file] and not _may_be_empty(found, file, before or {})
+    ]
+    if lost or "root" not in found.accounts.names("passwd"):
+        raise BrokenRoot(f"/etc/{(lost or ['passwd'])[0]} of root {revision} is gone or has lost its lines: repair it")
+    return found
+
+
+def _may_be_empty(root: Held, file: str, before: Iterable[users.Entry]) -> bool:
+    """Whether the file is there, and nobody who had a line in it is."""
+    if file not in MAY_BE_EMPTY or account_files.text(root.folder, file) is None:
+        return False
+    owners = root.accounts.names("group" if file == "gshadow" else "passwd")
+    return owners.isdisjoint(name for kind, name in before if kind == file)
+
+
+def _read(revision: str, etc: int) -> Held:
+    with account_files.sudoers(etc) as folder:
+        found = [] if folder is None else account_files.names(folder)
+        names = [name for name in found if "." not in name and name[-1] != "~"]
+        files = {name: account_files.text(folder, name) for name in names if folder is not None}
+    known = {name: text for name, text in files.items() if text is not None}
+    return Held(revision, etc, account_files.read(etc), known)
+
+
+def _write(root: Held, wanted: Mapping[users.Entry, str], of_image: frozenset[str] | None) -> None:
+    account_files.write(root.folder, root.accounts, users.with_users(root.accounts, wanted))
+    with account_files.sudoers(root.folder) as folder:
+        if folder is None or of_image is None:
+            return
+        files = {name: text for (kind, name), text in wanted.items() if kind == users.SUDOERS and name not in of_image}
+        for name, text in files.items():
+            if root.sudoers.get(name) != text:
+                account_files.replace(folder, name, text, 0o440)
+        for name in root.sudoers.keys() - files.keys() - of_image:
+            os.unlink(name, dir_fd=folder)
+
+
+def _image_sudoers(volume: Path, revision: str) -> frozenset[str] | None:
+    """The files that the image has in sudoers.d; None for a root of before this was noted."""
+    noted = inventory.load_image(volume, revision)
+    return None if noted is None else frozenset(noted.sudoers)
+
+
+def _load(path: Path) -> dict[users.Entry, str] | None:
+    if not path.exists():
+        return None
+    return {(kind, name): text for kind, name, text in json.loads(path.read_text())}
+
+
+def _save(path: Path, entries: Mapping[users.Entry, str]) -> None:
+    write_durably(path, json.dumps([[*entry, text] for entry, text in sorted(entries.items())]) + "\n", 0o600)

@@ -1,0 +1,77 @@
+"""Homes and SSH keys of a directory's users. Roots and homes are the users' to write: no link in one is followed."""
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from slurm_node.accounts import account_sync
+from slurm_node.accounts.ldap_users import Found
+from slurm_node.pod import durable, paths, resolve_beneath
+from slurm_node.pod.log import NodeError, say
+from slurm_node.pod.settings import Jail
+from slurm_node.pod.system import opened_inside
+from slurm_node.roles import populate
+
+
+def make(found: Found, jail: Jail, volume: Path) -> None:
+    """Makes the homes that are missing, of those that lie in a persistent path; what is there is left alone.
+
+    Args:
+        found: what was taken over.
+        jail: which paths are persistent.
+        volume: where the shared volume is mounted.
+    """
+    root = paths.root_of(volume, account_sync.complete_roots(volume)[0])
+    for name, home in found.homes.items():
+        outer = next((path for path in jail.persistent if home.startswith(f"{path}/")), None)
+        if outer is None:
+            continue
+        folder, inside = paths.persistent_of(volume, outer), home.removeprefix(outer)
+        user, group = (int(number) for number in found.users["passwd", name].split(":")[2:4])
+        try:
+            if _is_there(folder, inside):
+                continue
+            aside = volume / "accounts" / f"home-{name}"
+            _begin(aside, root, user, group)
+            with resolve_beneath.folder(folder, str(Path(inside).parent)) as homes:
+                durable.move(aside, homes / Path(inside).name)
+        except (NodeError, OSError) as error:
+            say(f"the home {home} of {name} is not made: {error}")
+            continue
+        say(f"made the home {home} of {name}")
+
+
+def _is_there(folder: Path, inside: str) -> bool:
+    try:
+        with opened_inside(folder, inside):
+            return True
+    except FileNotFoundError:
+        return False
+
+
+def _begin(aside: Path, root: Path, user: int, group: int) -> None:
+    """Makes a home where users see nothing of it before it is whole."""
+    if aside.exists():
+        shutil.rmtree(aside)
+    populate.copy_skeleton(root, aside)
+    aside.mkdir(exist_ok=True)
+    aside.chmod(0o750)
+    for path in [aside, *aside.rglob("*")]:
+        os.chown(path, user, group, follow_symlinks=False)
+
+
+def write_keys(wanted: Mapping[str, tuple[str, ...]], folder: Path) -> None:
+    """Makes the folder hold a file for each user who has keys, and no other. sshd reads them as the user."""
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    texts = {name: "".join(f"{key}\n" for key in lines) for name, lines in wanted.items() if lines}
+    for name, text in texts.items():
+        file = folder / name
+        if not file.exists() or file.read_text() != text:
+            aside = folder / f".{name}"
+            aside.write_text(text)
+            aside.chmod(0o644)
+            aside.replace(file)
+    for file in folder.iterdir():
+        if file.name not in texts:
+            file.unlink()

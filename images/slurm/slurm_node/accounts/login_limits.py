@@ -1,0 +1,75 @@
+"""What one user may use of a login node: a control group for each user, which a login joins (native/user_limits.c).
+
+The rules are a text of lines, in order:
+
+    group FOLDER       a user's own group is FOLDER/<uid>; the session joins it
+    set FILE VALUE     in that group
+    rlimit NAME VALUE  of the session's processes
+"""
+
+from pathlib import Path
+
+from slurm_node.pod import cgroups, paths
+from slurm_node.pod.cgroups import Controllers
+from slurm_node.pod.log import NodeError, say
+from slurm_node.pod.settings import Login
+
+FOLDER = "users"
+MEBIBYTE = 2**20
+PERIOD_MICROSECONDS = 100_000
+"""cpu.cfs_period_us, the kernel's default."""
+
+
+def rules(login: Login, found: Controllers) -> list[str]:
+    """Returns the lines for what this pod has: version 2, version 1, or limits of processes for what lacks there."""
+    quota = None if login.cpu_millis is None else login.cpu_millis * PERIOD_MICROSECONDS // 1000
+    if found.v2:
+        return [
+            f"group {found.v2 / FOLDER}",
+            f"set memory.max {login.memory_mib * MEBIBYTE}",
+            f"set pids.max {login.processes}",
+            *([f"set cpu.max {quota} {PERIOD_MICROSECONDS}"] if quota else []),
+        ]
+    lines = []
+    if memory := found.by_name.get("memory"):
+        lines += [f"group {memory / FOLDER}", f"set memory.limit_in_bytes {login.memory_mib * MEBIBYTE}"]
+    else:
+        lines += [f"rlimit as {login.memory_mib * MEBIBYTE}"]
+    if pids := found.by_name.get("pids"):
+        lines += [f"group {pids / FOLDER}", f"set pids.max {login.processes}"]
+    else:
+        lines += [f"rlimit nproc {login.processes}"]
+    if cpu := found.by_name.get("cpu"):
+        # Without a limit too: groups share alike, however many processes each has.
+        lines += [f"group {cpu / FOLDER}", *([f"set cpu.cfs_quota_us {quota}"] if quota else [])]
+    return lines
+
+
+def install(login: Login) -> None:
+    """Prepares the groups and writes the rules; without them pam_jail.so lets nobody in."""
+    try:
+        found = cgroups.make_writable()
+    except (NodeError, OSError) as error:
+        say(f"users have limits for each process, not in all: {error}")
+        found = Controllers((), None)
+    write(login, found, paths.LOGIN_LIMITS)
+
+
+def write(login: Login, found: Controllers, file: Path) -> None:
+    """Prepares groups and writes the rules to a file; without groups they are for each process."""
+    try:
+        _make_folders(found)
+    except OSError as error:
+        say(f"users have limits for each process, not in all: {error}")
+        found = Controllers((), None)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(f"{line}\n" for line in rules(login, found)))
+
+
+def _make_folders(found: Controllers) -> None:
+    if found.v2:
+        (found.v2 / FOLDER).mkdir(exist_ok=True)
+        (found.v2 / FOLDER / "cgroup.subtree_control").write_text("+memory +pids +cpu")
+    for name in ("memory", "pids", "cpu"):
+        if hierarchy := found.by_name.get(name):
+            (hierarchy / FOLDER).mkdir(exist_ok=True)

@@ -1,0 +1,1 @@
+"""What a node says of itself: probes, health, drains, notes for jobs and administrators."""

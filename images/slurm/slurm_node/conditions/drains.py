@@ -1,0 +1,188 @@
+"""The node's own say about its drain: causes come from jail probes and from health checks.
+
+When one speaks against the node, it is drained with that reason; when it no longer does, and a test step ran in the
+jail, the drain is lifted, if it is still ours. Reasons of others stay as they are.
+"""
+
+import contextlib
+import math
+import re
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from contract import names, reasons
+from slurm_node.pod import paths
+from slurm_node.pod.log import say
+
+OWN_USER = "root"
+"""As whom this pod speaks to Slurm."""
+OWN_USERS = (OWN_USER, names.SLURM_USER)
+"""Who is no person: an administrator speaks as himself, and root of the jail is nobody to Slurm."""
+OF_PROLOG = "Prolog error"
+"""What slurmctld drains with when the prolog refused a job; ours, if this node's own prolog did."""
+OF_BATCH = "batch job complete failure"
+"""What it drains with when a batch job did not start; ours, if the jail plugin refused it (native/spank_jail.c)."""
+LESS_TELLING = (OF_BATCH, OF_PROLOG, "Kill task failed", reasons.NEW)
+"""Reasons that ours may replace: what slurmctld writes when a step fails to start, which is what a broken node makes it
+do, and what a node registers with that was not seen to work yet."""
+RETRY_SECONDS = 10.0
+"""Between attempts to tell slurmctld."""
+REPEAT_SECONDS = 30.0
+"""Between looks whether the node is still drained, while something speaks against it."""
+REFUSAL_SECONDS = 300.0
+"""So long after a job was refused slurmctld may still drain for it, also when the cause is gone."""
+SETTLE_SECONDS = 20.0
+"""So long after a job was refused its drain stays: time for a jail probe that began later."""
+SCONTROL_SECONDS = 10
+LONGEST_REASON = 200
+
+Causes = Mapping[str, str | None]
+"""What a drain's reason begins with → why no job may run here, or None when all is well there. What nobody knows of is
+missing: it neither drains nor lifts a drain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Give the node no new jobs."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Undrain:
+    """Lift our drain."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """This node as slurmctld sees it; `drained` is also whether somebody set it to FAIL, or DOWN for a reason.
+
+    `user` wrote the reason.
+    """
+
+    drained: bool
+    reason: str
+    user: str
+
+
+def reaction(causes: Causes, node: NodeRecord) -> Drain | Undrain | None:
+    """What to change about the node's drain.
+
+    Args:
+        causes: what is known, the most telling first.
+        node: the node's record.
+    """
+    cause = node.reason.partition(": ")[0]
+    ours = node.drained and node.user in OWN_USERS and node.reason.startswith(reasons.UNFIT)
+    speaking = [f"{begin}: {plain(why)}" for begin, why in causes.items() if why is not None]
+    if ours and not {cause, reasons.JAIL} <= causes.keys():
+        return None  # Nobody knows whether it is still so, or whether a job could run.
+    if not speaking:
+        return Undrain() if ours else None
+    replaceable = node.reason.startswith(LESS_TELLING)
+    if node.drained and not ours and not replaceable:
+        return None
+    wanted = speaking[0][:LONGEST_REASON]
+    return None if ours and node.reason == wanted else Drain(wanted)
+
+
+def parse_record(text: str) -> NodeRecord:
+    """Reads what ``scontrol -o show node NAME`` prints."""
+    state = re.search(r"\bState=(\S+)", text)
+    # After who set it and when, further fields may follow: Comment, Extra, InstanceId (slurm, src/api/node_info.c).
+    reason = re.search(r"\bReason=(.*?)(?: \[([^\s@]+)@\S+\](?: .*)?)?\s*$", text)
+    flags = {*re.findall("[A-Z_]+", state[1] if state else "")}
+    why, user = (reason[1], reason[2] or "") if reason else ("", "")
+    out = flags & {"DRAIN", "FAIL"} or ("DOWN" in flags and why not in ("", reasons.NOT_RESPONDING))
+    return NodeRecord(bool(out), why, user)
+
+
+def plain(sentence: str) -> str:
+    """A sentence as one line that fits into a node's reason."""
+    return " ".join(re.sub(r"[^ -~]", " ", sentence).replace('"', "'").split())[:LONGEST_REASON]
+
+
+class OwnDrain:
+    """Tells slurmctld what the node thinks of itself, when that changes, and again while it thinks badly.
+
+    Args:
+        node_name: this node in Slurm.
+        scontrol: runs scontrol with arguments; returns what it printed, or None when slurmctld does not answer.
+        refused: the file in which the prolog and the plugin leave why they refused a job.
+    """
+
+    def __init__(
+        self,
+        node_name: str,
+        scontrol: Callable[..., str | None] | None = None,
+        refused: Path = paths.PROLOG_REFUSED,
+    ) -> None:
+        self._refused = refused
+        self._refusal, self._refused_at = "", -math.inf
+        self._node_name = node_name
+        self._scontrol = scontrol or run_scontrol
+        self._told: Causes = {}
+        self._next = 0.0
+        self._repeat = 0.0
+
+    def tick(self, now: float, causes: Causes) -> None:
+        """Called about twice a second; returns at once, but for a call of scontrol when there is something to tell."""
+        self._heed_refusal(now)
+        since_refusal = now - self._refused_at
+        bad = any(causes.values()) or since_refusal < REFUSAL_SECONDS
+        if now < self._next or (causes == self._told and not (bad and now >= self._repeat)):
+            return
+        if self._tell(causes, self._refusal if SETTLE_SECONDS <= since_refusal < REFUSAL_SECONDS else ""):
+            self._told, self._next, self._repeat = dict(causes), now, now + REPEAT_SECONDS
+        else:
+            self._next = now + RETRY_SECONDS
+
+    def _heed_refusal(self, now: float) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            why = plain(self._refused.read_text())
+            self._refused.unlink()
+            self._refusal = why if why.startswith(reasons.UNFIT) else f"{reasons.JAIL}: {why}"
+            self._refused_at, self._repeat = now, now + SETTLE_SECONDS
+
+    def _tell(self, causes: Causes, refusal: str) -> bool:
+        """Drains or undrains the node as needed; False when slurmctld did not answer.
+
+        Args:
+            causes: as for `reaction`.
+            refusal: why a job was refused lately; empty if none was.
+        """
+        printed = self._scontrol("-o", "show", "node", self._node_name)
+        if printed is None:
+            return False
+        record = parse_record(printed)
+        if refusal and record.reason.startswith((OF_PROLOG, OF_BATCH)):
+            record = replace(record, reason=refusal, user=OWN_USER)
+        match reaction(causes, record):
+            case Drain(reason):
+                say(f"draining this node: {reason}")
+                return self._update("state=drain", f"reason={reason}")
+            case Undrain():
+                say("lifting this node's drain")
+                return self._update("state=undrain")
+        return True
+
+    def _update(self, *changes: str) -> bool:
+        return self._scontrol("update", f"nodename={self._node_name}", *changes) is not None
+
+
+def run_scontrol(*arguments: str) -> str | None:
+    """Runs scontrol as root of this node; None when it fails or takes too long."""
+    try:
+        done = subprocess.run(
+            [f"{paths.PREFIX}/bin/scontrol", *arguments],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SCONTROL_SECONDS,
+            check=False,
+        )
+    except (subprocess.TimeoutExpired, OSError):  # no process to be had
+        return None
+    return done.stdout if done.returncode == 0 else None

@@ -1,0 +1,47 @@
+"""Reads what the last run of node-health found. Slurm starts it: HealthCheckProgram, and after each job."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from node_health import node, report
+
+from slurm_node.conditions.drains import Causes
+from slurm_node.pod.log import say
+
+
+class HealthWatch:
+    """What the last run says for and against the node.
+
+    Args:
+        results: the file that node-health writes.
+        unfit: the file by which the prolog refuses jobs.
+    """
+
+    def __init__(self, results: Path = node.RESULTS, unfit: Path = node.UNFIT) -> None:
+        # Those of a container before this one.
+        results.unlink(missing_ok=True)
+        unfit.unlink(missing_ok=True)
+        self._results = results
+        self._read_at = 0
+        self.causes: Causes = {}
+        self.warnings: Mapping[str, str] | None = None
+
+    @property
+    def sentence(self) -> str | None:
+        """Why the node is not fit; None while it is, or nothing is known."""
+        return next((f"{cause}: {why}" for cause, why in self.causes.items() if why is not None), None)
+
+    def tick(self) -> None:
+        """Reads the file if it is another one than before."""
+        try:
+            written = self._results.stat().st_mtime_ns
+        except FileNotFoundError:
+            return
+        if written == self._read_at:
+            return
+        self._read_at = written
+        found = report.from_json(self._results.read_text())
+        before, self.causes, self.warnings = self.causes, report.drain_causes(found), report.warnings(found)
+        for cause, why in self.causes.items():
+            if bool(why) != bool(before.get(cause)):
+                say(f"{cause}: {why or 'passes again'}")

@@ -1,0 +1,56 @@
+"""Tells the jobs of this node why no further step of theirs can start here, where the step could not say it.
+
+The plugin says why it refuses a step. A step that never has the plugin, since Slurm would not load it or slurmd is
+stopped for that, has nobody who speaks to its user: srun prints no more than the name of an error.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from slurm_node.conditions.drains import plain, run_scontrol
+from slurm_node.conditions.jail_watch import PROBE_JOB
+from slurm_node.pod import paths
+
+WORDS = "this node can't run your job inside the jail: {}. No further step of it starts here; tell your administrator."
+ROUND_SECONDS = 10.0
+"""A slurmctld that is away holds up no longer what else the node does."""
+
+
+class JobNotifier:
+    """Sends a sentence to each job of the node once.
+
+    Args:
+        scontrol: runs scontrol with arguments. `notify` writes to the standard error of a job's srun or salloc, or to
+            that of its batch script (scontrol(1)).
+        jobs: has a file for each job here (native/job.h).
+    """
+
+    def __init__(
+        self,
+        scontrol: Callable[..., str | None] = run_scontrol,
+        jobs: Path = paths.JOBS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._scontrol = scontrol
+        self._jobs = jobs
+        self._clock = clock
+        self._told: set[tuple[str, str]] = set()
+
+    def tick(self, sentence: str | None) -> None:
+        """Called about twice a second.
+
+        Args:
+            sentence: why Slurm would start no step in the jail; None while it would.
+        """
+        if sentence is None:
+            return
+        here = {each.name for each in self._jobs.glob("[0-9]*")} - {PROBE_JOB}
+        self._told = {(job, said) for job, said in self._told if job in here}
+        end = self._clock() + ROUND_SECONDS
+        for job in sorted(here - {job for job, said in self._told if said == sentence}):
+            if self._clock() >= end:
+                return
+            # Not repeated where it fails: a job's file may outlive the job.
+            self._told.add((job, sentence))
+            self._scontrol("notify", job, WORDS.format(plain(sentence)))

@@ -1,0 +1,54 @@
+"""What health checks warn of, on the Slurm node where its administrator looks: a note has no effect on jobs or drains.
+
+It stands in the node's field Extra (`scontrol show node`), not in Comment, which is the operator's and users'.
+"""
+
+from collections.abc import Callable, Mapping
+
+from contract import reasons
+from slurm_node.conditions.drains import RETRY_SECONDS, plain, run_scontrol
+from slurm_node.pod.log import say
+
+
+class NodeExtra:
+    """Keeps the note as the last run of the checks has it.
+
+    Args:
+        node_name: this node in Slurm.
+        scontrol: runs scontrol with arguments; returns what it printed, or None when slurmctld does not answer.
+    """
+
+    def __init__(self, node_name: str, scontrol: Callable[..., str | None] = run_scontrol) -> None:
+        self._node_name = node_name
+        self._scontrol = scontrol
+        self._told: frozenset[str] | None = None
+        self._next = 0.0
+
+    def tick(self, now: float, warnings: Mapping[str, str] | None) -> None:
+        """Called about twice a second; calls scontrol only when other checks warn than before.
+
+        Numbers in their sentences change with every run, and each change of a node is told to all who watch slurmctld.
+
+        Args:
+            now: seconds of a clock that only goes forward.
+            warnings: check → evidence; None before the first run.
+        """
+        if warnings is None or now < self._next or frozenset(warnings) == self._told:
+            return
+        self._next = now + RETRY_SECONDS
+        if self._write(warnings):
+            self._told = frozenset(warnings)
+
+    def _write(self, warnings: Mapping[str, str]) -> bool:
+        """Writes the note, unless somebody else's stands there; False when slurmctld did not answer."""
+        printed = self._scontrol("-o", "show", "node", self._node_name)
+        if printed is None:
+            return False
+        written, ours = " Extra=" in printed, f" Extra={reasons.WARNING}" in printed
+        if ours != written or not (ours or warnings):
+            return True
+        note = (
+            reasons.WARNING + plain("; ".join(f"{check}: {why}" for check, why in warnings.items())) if warnings else ""
+        )
+        say(f"the node's note: {note}" if note else "the node's note is taken back: no check warns any more")
+        return self._scontrol("update", f"nodename={self._node_name}", f"extra={note}") is not None

@@ -1,0 +1,90 @@
+"""Readiness probes: each ends with 0, or prints why not."""
+
+import socket
+import subprocess
+from pathlib import Path
+
+from slurm_node.pod import node_state, paths
+from slurm_node.pod.log import NodeError
+
+SECONDS = 5
+SSH_PORT = 22
+
+
+def worker() -> int:
+    """Ready when slurmd runs with a configuration that keeps jobs in the jail, and jail probes work."""
+    return _said("starting")
+
+
+def login() -> int:
+    """Ready when jail probes work, sshd listens and Slurm's commands find their socket."""
+    _said("starting")
+    if not (paths.SLURM_RUN / "sack.socket").exists():
+        raise NodeError("not ready: sackd does not listen")
+    # Not by a connection: sshd would write a line about each.
+    tables = [Path("/proc/net") / name for name in ("tcp", "tcp6")]
+    if not any(listens(table.read_text(), SSH_PORT) for table in tables if table.exists()):
+        raise NodeError("not ready: sshd is not listening")
+    return 0
+
+
+def _said(without: str) -> int:
+    """Takes the pod's own word. The jail is asked nothing here: probes would pile up at storage that hangs."""
+    state = node_state.read(without)
+    if state != node_state.READY:
+        raise NodeError(f"not ready: {state}")
+    return 0
+
+
+def listens(table: str, port: int) -> bool:
+    """Tells whether /proc/net/tcp has a socket that listens on a port (proc(5): field 2 ends in it, state 0A)."""
+    rows = [line.split() for line in table.splitlines()[1:]]
+    return any(row[1].endswith(f":{port:04X}") and row[3] == "0A" for row in rows)
+
+
+def controller() -> int:
+    """Ready when slurmctld answers a ping."""
+    try:
+        ping = subprocess.run(["scontrol", "ping"], capture_output=True, text=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise NodeError(f"not ready: slurmctld did not answer in {SECONDS} s") from None
+    if " is UP" not in ping.stdout:
+        raise NodeError(f"not ready: {ping.stdout.strip() or ping.stderr.strip()}")
+    return 0
+
+
+def accounting() -> int:
+    """Ready when a question gets through slurmdbd to the database and back."""
+    question = ["sacctmgr", "--noheader", "--parsable2", "show", "cluster", "format=cluster"]
+    try:
+        asked = subprocess.run(question, capture_output=True, text=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise NodeError(f"not ready: slurmdbd did not answer in {SECONDS} s") from None
+    if asked.returncode != 0:
+        raise NodeError(f"not ready: {asked.stderr.strip() or asked.stdout.strip()}")
+    return 0
+
+
+def directory() -> int:
+    """Ready when the directory answered the last question."""
+    return _said("the directory has not been asked yet")
+
+
+def rest() -> int:
+    """Ready when slurmrestd takes connections on its socket."""
+    connect(paths.REST_SOCKET)
+    return 0
+
+
+def connect(path: Path) -> None:
+    """Opens a connection and closes it.
+
+    Raises:
+        NodeError: nobody takes it.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(SECONDS)
+        try:
+            client.connect(str(path))
+        except OSError as error:
+            raise NodeError(f"not ready: {path}: {error.strerror or error}") from None

@@ -1,0 +1,1 @@
+"""The node's view of the jail: its mounts, its driver, its door to Slurm."""

@@ -1,0 +1,320 @@
+"""This node's view of the jail: planned as a list of mounts, built once in the pod's own mount namespace.
+
+The shared root and the persistent paths come from the volume; everything that belongs to one node (devices, processes,
+/run, /tmp, names) comes from the pod, so nothing of a node is ever written to the shared file system.
+
+A mount point that the root lacks is made there, as an empty folder of root's: it is the same for every node and tells
+of none, unlike what would be mounted on it. A tmpfs over its parent would hide what users keep beside it. Where the
+submount is missing, on another node set, nobody but root can write into the folder, so that no job fills the shared
+volume with what was meant for a local disk.
+
+Root in a job may have put a symbolic link in the place of a mount point, or of a folder above it, to have something
+mounted over the pod's own files. So no link is followed on the way to any mount point.
+"""
+
+import errno
+import json
+import os
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from slurm_node.jail import driver
+from slurm_node.pod import paths, resolve_beneath
+from slurm_node.pod.log import NodeError, say
+from slurm_node.pod.settings import Jail, Submount
+from slurm_node.pod.system import (
+    MountFlag,
+    bind,
+    detach,
+    is_mount_point,
+    mount,
+    mount_points,
+    mount_table,
+    opened_inside,
+)
+
+POLL_SECONDS = 1.0
+REMIND_SECONDS = 15.0
+
+
+class Kind(Enum):
+    """How something is mounted."""
+
+    BIND = "bind"
+    READ_ONLY = "read-only bind"
+    VOLUME = "bind without devices and set-id programs"
+    READ_ONLY_VOLUME = "the same, read-only"
+    WITH_SUBMOUNTS = "recursive bind"
+    FILE = "bind of a file"
+    MEMORY = "tmpfs"
+
+
+_TAKEN = {
+    Kind.READ_ONLY: MountFlag.RDONLY,
+    Kind.VOLUME: MountFlag.NOSUID | MountFlag.NODEV,
+    Kind.READ_ONLY_VOLUME: MountFlag.NOSUID | MountFlag.NODEV | MountFlag.RDONLY,
+}
+"""What a mount of a kind does not allow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One line of the tree.
+
+    Attributes:
+        kind: how it is mounted.
+        source: a path in the pod, or the name of a tmpfs.
+        target: a path as the jail's processes see it.
+        options: those of a tmpfs.
+        everybodys: whether every user may write to the source, as to /tmp.
+    """
+
+    kind: Kind
+    source: str
+    target: str
+    options: str = ""
+    everybodys: bool = False
+
+
+def plan(
+    jail: Jail, volume: Path = paths.VOLUME, spool: Path | None = None, nccl_conf: Path | None = None
+) -> list[Mount]:
+    """Returns the mounts that make the tree, in order.
+
+    Args:
+        jail: which revision, which persistent paths.
+        volume: where the shared volume is mounted in the pod.
+        spool: slurmd's folder, where batch scripts are started from; None on a login node.
+        nccl_conf: what NCCL is told on this node; None leaves the image's own file.
+    """
+    return [
+        Mount(Kind.BIND, str(paths.root_of(volume, jail.revision)), "/"),
+        *(Mount(Kind.BIND, str(paths.persistent_of(volume, path)), path) for path in sorted(jail.persistent)),
+        Mount(Kind.READ_ONLY, str(paths.PREFIX), str(paths.PREFIX)),
+        Mount(Kind.WITH_SUBMOUNTS, "/dev", "/dev"),
+        # What a job wrote there, kubelet would show as the pod's last words.
+        Mount(Kind.FILE, "/dev/null", "/dev/termination-log"),
+        Mount(Kind.MEMORY, "shm", "/dev/shm", f"mode=1777,size={jail.shm_mib}m"),  # noqa: S108 - a mount point
+        Mount(Kind.WITH_SUBMOUNTS, "/proc", "/proc"),
+        Mount(Kind.WITH_SUBMOUNTS, "/sys", "/sys"),
+        Mount(Kind.MEMORY, "run", "/run", "mode=755,size=64m"),
+        # Sockets answer through a read-only mount; the link to the configuration is nobody's to change.
+        Mount(Kind.READ_ONLY, str(paths.SLURM_RUN), str(paths.SLURM_RUN)),
+        Mount(Kind.MEMORY, "tmp", "/tmp", f"mode=1777,size={jail.tmp_mib}m"),  # noqa: S108 - a mount point
+        *([Mount(Kind.WITH_SUBMOUNTS, str(spool), str(paths.SPOOL))] if spool else []),
+        *(Mount(Kind.FILE, name, name) for name in ("/etc/resolv.conf", "/etc/hosts", "/etc/hostname")),
+        *([Mount(Kind.FILE, str(nccl_conf), "/etc/nccl.conf")] if nccl_conf else []),
+        *(of_submount(each) for each in jail.submounts),
+    ]
+
+
+def of_submount(wanted: Submount) -> Mount:
+    """Returns the mount that a submount comes to."""
+    if wanted.memory_mib:
+        return Mount(Kind.MEMORY, "submount", wanted.path, f"mode=1777,size={wanted.memory_mib}m")
+    kind = Kind.READ_ONLY_VOLUME if wanted.read_only else Kind.VOLUME
+    return Mount(kind, wanted.source, wanted.path, everybodys=wanted.everybodys)
+
+
+def wait_for_root(jail: Jail, volume: Path = paths.VOLUME) -> None:
+    """Waits, with a word in the log, until the populate Job has completed the revision's root.
+
+    Raises:
+        NodeError: the volume is not mounted, or its marker names another revision.
+    """
+    if not is_mount_point(volume):
+        raise NodeError(f"{volume} is not a mount: the pod has no jail volume")
+    manifest = paths.manifest_of(volume, jail.revision)
+    reminded = 0.0
+    while not manifest.exists():
+        if time.monotonic() - reminded >= REMIND_SECONDS or not reminded:
+            say(f"waiting for the jail's root {jail.revision}: the populate Job has not completed it yet")
+            reminded = time.monotonic()
+        time.sleep(POLL_SECONDS)
+    if json.loads(manifest.read_text()).get("revision") != jail.revision:
+        raise NodeError(f"{manifest} is not the marker of revision {jail.revision}: remove it and populate again")
+
+
+def build(mounts: Sequence[Mount], tree: Path = paths.TREE) -> None:
+    """Makes the tree and, last of all, the marker that the plugin looks for.
+
+    Args:
+        mounts: the plan.
+        tree: where it is made.
+
+    Raises:
+        NodeError: a mount failed, with what the pod may lack.
+    """
+    paths.SLURM_RUN.mkdir(parents=True, exist_ok=True)
+    tree.mkdir(parents=True, exist_ok=True)
+    # A volume at /run is everybody's to write, and sshd trusts no key file below such a folder.
+    tree.parent.chmod(0o755)
+    try:
+        mount("none", Path("/"), flags=MountFlag.REC | MountFlag.PRIVATE)
+        for wanted in mounts:
+            carry_out(wanted, tree)
+            if wanted.target == "/":
+                # What is mounted in it again reaches jobs' slurmstepd (jail.c), and not their tasks (job_mounts.c).
+                mount("none", tree, flags=MountFlag.SHARED)
+        _fill_run(tree)
+        _mark(mounts, tree)
+    except OSError as error:
+        lacks = "SYS_ADMIN and an AppArmor profile that allows mount"
+        if error.errno == errno.ENOSYS:  # Runtimes, too, say so of system calls that are newer than they are.
+            lacks = "Linux 5.12 and a container runtime as new"
+        why = error.strerror or error
+        raise NodeError(f"can't build the node's view of the jail: {why} (the pod needs {lacks})") from error
+    say(f"the jail's view is complete: {len(mounts)} mounts under {tree}")
+
+
+def _fill_run(tree: Path) -> None:
+    """Makes what belongs into a new /run, to which nobody has had access."""
+    driver.bring(tree, mount_table())
+    with opened_inside(tree, "/run") as run:
+        for name, mode in (("lock", 0o1777), ("user", 0o755)):
+            (run / name).mkdir()
+            (run / name).chmod(mode)
+
+
+def _mark(mounts: Iterable[Mount], tree: Path) -> None:
+    """Writes the marker, at once and following no link: root in a login session may write to /run."""
+    with opened_inside(tree, "/run") as run:
+        aside = run / f"{paths.MARKER.name}.new"
+        aside.unlink(missing_ok=True)
+        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444), "w") as marker:
+            marker.write("".join(f"{each.target}\n" for each in mounts if each.target != "/" and _has_source(each)))
+        aside.replace(run / paths.MARKER.name)
+
+
+def _has_source(wanted: Mount) -> bool:
+    return wanted.kind is not Kind.FILE or Path(wanted.source).exists()
+
+
+def missing(mounts: Sequence[Mount], tree: Path = paths.TREE) -> list[Mount]:
+    """Returns what of a plan is not mounted now, or not on what it belongs on, in the plan's order.
+
+    The mount table alone is asked, which no storage holds up. The root itself stands on the pod's own file system, and
+    nobody but the pod's administrator takes it away: without it there is nothing to mount on.
+    """
+    there, lost = mount_points(), list[Mount]()
+    if tree not in there:
+        return []
+    for each in mounts[1:]:
+        if tree / each.target.lstrip("/") not in there or _is_below(each, (one.target for one in lost)):
+            lost += [each] if _has_source(each) else []
+    return lost
+
+
+def _is_below(wanted: Mount, targets: Iterable[str]) -> bool:
+    return wanted.target.startswith(tuple(f"{target}/" for target in targets))
+
+
+def remount(mounts: Sequence[Mount], tree: Path = paths.TREE) -> str:
+    """Mounts again what is missing, each as far as nothing is in its way; hangs with the storage.
+
+    No job or login starts meanwhile: the marker names what they look for, and is away while something else could pass
+    for it, such as the pod's /dev/shm in a new /dev for the view's own.
+
+    Returns:
+        what was done, for the log.
+
+    Raises:
+        NodeError: what was done and what could not be; it is to be tried again.
+        OSError: nothing could be.
+    """
+    # By name: where the kernel has taken the root's own path for removed, it mounts nothing below until it is found.
+    Path(mounts[0].source).stat()
+    lost = missing(mounts, tree)
+    if any(each.kind is Kind.WITH_SUBMOUNTS for each in lost) and tree / "run" in mount_points():
+        with opened_inside(tree, "/run") as run:
+            (run / paths.MARKER.name).unlink(missing_ok=True)
+    done, failed, reasons = list[str](), list[str](), list[str]()
+
+    def give_up(target: str, error: Exception) -> None:
+        reasons.append(f"can't mount {target} again: {error}")
+        # With what it stands on, if that is new: nothing is half there.
+        top = next((one for one in done if target == one or target.startswith(f"{one}/")), target)
+        failed.append(top)
+        _take_away(top, tree)
+        done[:] = [one for one in done if one != top and not one.startswith(f"{top}/")]
+
+    for wanted in lost:
+        if _is_below(wanted, failed):
+            continue
+        try:
+            _mend_one(wanted, mounts, tree)
+            done.append(wanted.target)
+        except (NodeError, OSError) as error:
+            give_up(wanted.target, error)
+    if "/run" in done:
+        try:
+            _fill_run(tree)
+        except (NodeError, OSError) as error:
+            give_up("/run", error)
+    if done:
+        why = "what they stood on was removed or renamed in the shared root, or its storage failed"
+        reasons.insert(0, f"mounted {', '.join(done)} again: {why}")
+    if "/run" not in failed:
+        _mark(mounts, tree)
+    if failed:
+        raise NodeError("; ".join(reasons))
+    return "; ".join(reasons)
+
+
+def _mend_one(wanted: Mount, mounts: Sequence[Mount], tree: Path) -> None:
+    above = [each.target for each in mounts[1:] if _is_below(wanted, [each.target])]
+    if any(tree / target.lstrip("/") not in mount_points() for target in above):
+        raise NodeError("what it stands on has gone again")
+    carry_out(wanted, tree)
+
+
+def _take_away(target: str, tree: Path) -> None:
+    with suppress(OSError), opened_inside(tree, target) as opened:
+        detach(opened)
+
+
+def carry_out(wanted: Mount, tree: Path) -> None:
+    """Makes one mount, and its mount point where that is missing.
+
+    Raises:
+        NodeError: a symbolic link, or a file where a folder belongs, is in the way.
+        OSError: the kernel refused.
+    """
+    if not _has_source(wanted):
+        return
+    if wanted.everybodys:
+        Path(wanted.source).chmod(0o1777)
+    try:
+        with resolve_beneath.in_words(wanted.target):
+            _ensure_mount_point(wanted, tree)
+            with opened_inside(tree, wanted.target) as target:
+                _mount(wanted, target)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise OSError(error.errno, f"mount {wanted.source} on {wanted.target}: {reason}") from error
+
+
+def _ensure_mount_point(wanted: Mount, tree: Path) -> None:
+    try:
+        with opened_inside(tree, wanted.target):
+            return
+    except FileNotFoundError:
+        pass
+    if wanted.kind is Kind.FILE:
+        resolve_beneath.make_folder(tree, str(Path(wanted.target).parent))
+        resolve_beneath.make_file(tree, wanted.target)
+    else:
+        resolve_beneath.make_folder(tree, wanted.target)
+
+
+def _mount(wanted: Mount, target: Path) -> None:
+    if wanted.kind is Kind.MEMORY:
+        mount(wanted.source, target, "tmpfs", MountFlag.NOSUID | MountFlag.NODEV, wanted.options)
+    else:
+        # At once as it is to be: what is mounted goes on to the jobs' slurmstepd at that moment, and stays as it came.
+        recursive = wanted.kind is Kind.WITH_SUBMOUNTS
+        bind(wanted.source, target, _TAKEN.get(wanted.kind, 0), recursive=recursive)

@@ -1,0 +1,24 @@
+"""The limit of locked memory, which jobs inherit from slurmd where Slurm does not take the submitter's.
+
+RDMA pins the buffers that an adapter writes to. The kernel counts them against this limit for everybody without
+IPC_LOCK, and a job's user has no capability; containers start with 8 MiB or less.
+"""
+
+import resource
+
+from slurm_node.pod.log import say
+
+_NO_LIMIT = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+
+
+def raise_limit() -> None:
+    """Takes this process's limit away; where the pod may not, raises it as far as it may, and says so."""
+    hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+    try:
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, _NO_LIMIT)
+    except (ValueError, PermissionError):
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (hard, hard))
+        say(
+            f"jobs can pin {hard // 1024} KiB of memory each and no more, which is too little for RDMA:"
+            " the pod lacks SYS_RESOURCE; LimitMEMLOCK=infinity of the node's container runtime would do too"
+        )

@@ -1,0 +1,272 @@
+"""What Kubernetes tells a pod, as typed values."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from contract import pod_variables, policies, reasons
+from contract.pod_variables import AccountingKey, DirectoryKey, JailKey, LoginKey, NodeKey, RestKey, SubmountKey
+from slurm_node.pod.log import NodeError
+
+HIGHEST_WEIGHT_BUCKET = 15
+"""Each distinct weight is a scheduling set of its own in slurmctld, so a node set has at most 16."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """SLURM_NODE: what this pod is to Slurm.
+
+    Attributes:
+        nccl: NCCL's variables for jobs of this node.
+        pins_memory: whether jobs may lock as much memory as they have, for RDMA.
+        processes: which all jobs of this node may have together; None: no limit.
+        shares_cpus: whether Kubernetes keeps fewer CPUs for the pod than Slurm schedules.
+        least_free_percent: space that health checks want free on a file system.
+        grace_seconds: how long sessions of a login node, or jobs of a worker, stay when it is to go.
+    """
+
+    controller: str
+    node_set: str = ""
+    cpus: int = 0
+    memory_mib: int = 0
+    processes: int | None = None
+    gres: str | None = None
+    weight: int = 1
+    weight_bucket: int = 1
+    nccl: tuple[tuple[str, str], ...] = ()
+    pins_memory: bool = False
+    shares_cpus: bool = False
+    least_free_percent: int = policies.LEAST_FREE_PERCENT
+    grace_seconds: int = 0
+
+    def slurmd_conf(self, hostname: str) -> str:
+        """Returns slurmd's --conf: this dynamic node's own line of slurm.conf.
+
+        A node that slurmctld does not know yet takes no job before the operator has seen that it works.
+        """
+        bucket = min(HIGHEST_WEIGHT_BUCKET, ordinal(hostname) // max(1, self.weight_bucket))
+        parts = [
+            f"Feature={self.node_set}",
+            f"CPUs={self.cpus}",
+            f"RealMemory={self.memory_mib}",
+            f"Weight={self.weight + bucket}",
+            *([f"Gres={self.gres}"] if self.gres else []),
+            "State=DRAIN",
+            f"Reason={reasons.NEW}",
+        ]
+        return " ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Submount:
+    """One of SLURM_JAIL's submounts: what stands at a path of the jail on this node.
+
+    Attributes:
+        path: as the jail's processes see it.
+        source: where the pod has its volume; empty for a tmpfs.
+        memory_mib: size of a tmpfs.
+        everybodys: whether every user may write.
+        read_only: whether nobody may.
+    """
+
+    path: str
+    source: str = ""
+    memory_mib: int = 0
+    everybodys: bool = False
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Jail:
+    """SLURM_JAIL: which root, and what lies beside it."""
+
+    revision: str
+    persistent: tuple[str, ...] = ()
+    submounts: tuple[Submount, ...] = ()
+    tmp_mib: int = policies.TMP_MIB
+    shm_mib: int = policies.TMP_MIB
+    keep_roots: int = policies.KEEP_ROOTS
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """SLURM_LOGIN: what one user may use of a login node, and how he proves himself.
+
+    Attributes:
+        cpu_millis: thousandths of a CPU; None: no limit.
+        processes: threads count, too.
+        passwords: whether a password opens SSH, as a key does.
+        directory: whether keys of an LDAP directory open SSH, too.
+    """
+
+    memory_mib: int
+    processes: int
+    cpu_millis: int | None = None
+    passwords: bool = False
+    directory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """SLURM_DIRECTORY: the LDAP directory whose users are the cluster's.
+
+    Attributes:
+        uri: ldaps://, or ldap:// for StartTLS.
+        bind: distinguished name to bind as; None: nobody.
+        own_authority: whether the servers' CA is one that the pod has a file of; else those that everybody knows.
+        seconds: between two questions.
+    """
+
+    uri: str
+    base: str
+    user_filter: str
+    group_filter: str
+    bind: str | None = None
+    own_authority: bool = False
+    seconds: int = policies.DIRECTORY_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Accounting:
+    """SLURM_ACCOUNTING: where slurmdbd answers."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """SLURM_REST: whether slurmrestd listens on a socket, for the pod's proxy."""
+
+    socket: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """One of SLURM_USERS: an ordinary user that a root starts with."""
+
+    name: str
+    ssh_public_keys: tuple[str, ...] = ()
+    sudo: bool = False
+
+
+def gpu_count(gres: str) -> int:
+    """Returns how many GPUs a node's Gres, such as gpu:h100:8, names."""
+    return int(gres.rpartition(":")[2])
+
+
+def ordinal(hostname: str) -> int:
+    """Returns the number of a StatefulSet's pod, 0 for another name."""
+    last = hostname.rpartition("-")[2]
+    return int(last) if last.isdigit() else 0
+
+
+def read_node(environment: Mapping[str, str] = os.environ) -> Node:
+    """Reads SLURM_NODE."""
+    value = _object(environment, pod_variables.NODE)
+    return Node(
+        controller=str(value[NodeKey.CONTROLLER]),
+        node_set=str(value.get(NodeKey.NODE_SET, "")),
+        cpus=int(value.get(NodeKey.CPUS, 0)),
+        memory_mib=int(value.get(NodeKey.MEMORY_MIB, 0)),
+        processes=value.get(NodeKey.PROCESSES),
+        gres=value.get(NodeKey.GRES),
+        weight=int(value.get(NodeKey.WEIGHT, 1)),
+        weight_bucket=int(value.get(NodeKey.WEIGHT_BUCKET, 1)),
+        nccl=tuple(sorted((str(name), str(text)) for name, text in value.get(NodeKey.NCCL, {}).items())),
+        pins_memory=bool(value.get(NodeKey.PINS_MEMORY, False)),
+        shares_cpus=bool(value.get(NodeKey.SHARES_CPUS, False)),
+        least_free_percent=int(value.get(NodeKey.LEAST_FREE_PERCENT, policies.LEAST_FREE_PERCENT)),
+        grace_seconds=int(value.get(NodeKey.GRACE_SECONDS, 0)),
+    )
+
+
+def read_jail(environment: Mapping[str, str] = os.environ) -> Jail:
+    """Reads SLURM_JAIL."""
+    value = _object(environment, pod_variables.JAIL)
+    persistent = tuple(_plain_path(JailKey.PERSISTENT, path) for path in value.get(JailKey.PERSISTENT, ()))
+    submounts = tuple(_submount(each) for each in value.get(JailKey.SUBMOUNTS, ()))
+    tmp_mib = int(value.get(JailKey.TMP_MIB, policies.TMP_MIB))
+    shm_mib = int(value.get(JailKey.SHM_MIB, tmp_mib))
+    keep_roots = int(value.get(JailKey.KEEP_ROOTS, policies.KEEP_ROOTS))
+    return Jail(str(value[JailKey.REVISION]), persistent, submounts, tmp_mib, shm_mib, keep_roots)
+
+
+def read_login(environment: Mapping[str, str] = os.environ) -> Login:
+    """Reads SLURM_LOGIN."""
+    value = _object(environment, pod_variables.LOGIN)
+    cpu = value.get(LoginKey.CPU_MILLIS)
+    return Login(
+        memory_mib=int(value[LoginKey.MEMORY_MIB]),
+        processes=int(value[LoginKey.PROCESSES]),
+        cpu_millis=None if cpu is None else int(cpu),
+        passwords=bool(value.get(LoginKey.PASSWORDS, False)),
+        directory=bool(value.get(LoginKey.DIRECTORY, False)),
+    )
+
+
+def read_directory(environment: Mapping[str, str] = os.environ) -> Directory:
+    """Reads SLURM_DIRECTORY."""
+    value = _object(environment, pod_variables.DIRECTORY)
+    return Directory(
+        uri=str(value[DirectoryKey.URI]),
+        base=str(value[DirectoryKey.BASE]),
+        user_filter=str(value[DirectoryKey.USER_FILTER]),
+        group_filter=str(value[DirectoryKey.GROUP_FILTER]),
+        bind=value.get(DirectoryKey.BIND),
+        own_authority=bool(value.get(DirectoryKey.OWN_AUTHORITY, False)),
+        seconds=int(value[DirectoryKey.SECONDS]),
+    )
+
+
+def read_rest(environment: Mapping[str, str] = os.environ) -> Rest:
+    """Reads SLURM_REST, which may be missing."""
+    return Rest(bool(json.loads(environment.get(pod_variables.REST) or "{}").get(RestKey.SOCKET, False)))
+
+
+def read_users(environment: Mapping[str, str] = os.environ) -> tuple[User, ...]:
+    """Reads SLURM_USERS, which may be missing."""
+    users = json.loads(environment.get(pod_variables.USERS) or "[]")
+    return tuple(
+        User(str(user["name"]), tuple(user.get("sshPublicKeys", ())), bool(user.get("sudo", False))) for user in users
+    )
+
+
+def read_accounting(environment: Mapping[str, str] = os.environ) -> Accounting | None:
+    """Reads SLURM_ACCOUNTING; None where nothing is recorded."""
+    if pod_variables.ACCOUNTING not in environment:
+        return None
+    value = _object(environment, pod_variables.ACCOUNTING)
+    return Accounting(host=str(value[AccountingKey.HOST]), port=int(value[AccountingKey.PORT]))
+
+
+def _object(environment: Mapping[str, str], name: str) -> dict[str, Any]:
+    try:
+        value = json.loads(environment[name])
+    except KeyError:
+        raise NodeError(f"the pod has no environment variable {name}") from None
+    except json.JSONDecodeError as error:
+        raise NodeError(f"{name} is no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise NodeError(f"{name} is no JSON object")
+    return value
+
+
+def _submount(value: Mapping[str, Any]) -> Submount:
+    return Submount(
+        path=_plain_path(JailKey.SUBMOUNTS, str(value[SubmountKey.PATH])),
+        source=str(value.get(SubmountKey.SOURCE, "")),
+        memory_mib=int(value.get(SubmountKey.MEMORY_MIB, 0)),
+        everybodys=bool(value.get(SubmountKey.EVERYBODYS, False)),
+        read_only=bool(value.get(SubmountKey.READ_ONLY, False)),
+    )
+
+
+def _plain_path(key: str, path: str) -> str:
+    plain = Path(path)
+    if not plain.is_absolute() or ".." in plain.parts or len(plain.parts) < 2:
+        raise NodeError(f"{pod_variables.JAIL} {key}: {path!r} is no absolute path below /")
+    return str(plain)

@@ -1,0 +1,13 @@
+"""Tells at a pod's start when users can make no user namespaces here; node-health looks again and again on workers."""
+
+from node_health.checks import user_namespaces
+from node_health.verdict import Verdict
+
+from slurm_node.pod.log import say
+
+
+def warn() -> None:
+    """Says what the machine lacks for rootless containers; all else works without."""
+    found = user_namespaces.judge(user_namespaces.look())
+    if found.verdict is not Verdict.PASS:
+        say(f"warning: {found.evidence}")

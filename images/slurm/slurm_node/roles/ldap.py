@@ -1,0 +1,119 @@
+"""The pod that follows an LDAP directory: its users become users of every root, as if somebody had made them there.
+
+So neither a worker nor a login asks the directory anything, no code of a directory's client runs with the pods' rights
+or in the jail, and jobs and logins go on while the directory is away.
+"""
+
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from contract import names
+from slurm_node.accounts import account_sync, ldap_homes, ldap_users
+from slurm_node.pod import keys, node_state, paths, settings
+from slurm_node.pod.log import NodeError, say
+from slurm_node.pod.settings import Directory, Jail
+from slurm_node.pod.system import is_mount_point
+
+PASSWORD = paths.OWN_RUN / "bind-password"
+AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
+SECONDS = 60
+"""What a server has for an answer; the whole question has twice as long."""
+RETRY_SECONDS = 15.0
+USER_ATTRIBUTES = ("uid", "uidNumber", "gidNumber", "homeDirectory", "loginShell", "gecos", "cn", "sshPublicKey")
+GROUP_ATTRIBUTES = ("cn", "gidNumber", "memberUid", "member")
+MOST_TOLD = 20
+
+
+def main() -> int:
+    """Asks the directory again and again; who cannot be asked changes nothing."""
+    wanted, jail = settings.read_directory(), settings.read_jail()
+    if not is_mount_point(paths.VOLUME):
+        raise NodeError(f"{paths.VOLUME} is not a mount: the pod has no jail volume")
+    told: tuple[str, ...] = ()
+    while True:
+        try:
+            refused = follow(wanted, jail)
+        except (NodeError, OSError) as error:
+            _note(f"the directory is not followed: {error}")
+            time.sleep(min(RETRY_SECONDS, wanted.seconds))  # No sooner: it may be busy.
+            continue
+        if refused != told:
+            for sentence in refused[:MOST_TOLD]:
+                say(f"not taken over: {sentence}")
+            if refused[MOST_TOLD:]:
+                say(f"not taken over: {len(refused) - MOST_TOLD} more")
+        told = refused
+        _note(node_state.READY)
+        time.sleep(wanted.seconds)  # directory.interval: LDAP tells nobody of a change.
+
+
+def follow(wanted: Directory, jail: Jail, volume: Path = paths.VOLUME) -> tuple[str, ...]:
+    """Takes over what the directory says now; returns a sentence for each of its objects that is not taken.
+
+    Raises:
+        NodeError: it does not answer, not in full, or names nobody.
+        OSError: accounts, homes or keys can't be written.
+    """
+    try:
+        found = ldap_users.read(
+            ask(wanted, wanted.user_filter, USER_ATTRIBUTES), ask(wanted, wanted.group_filter, GROUP_ATTRIBUTES)
+        )
+    except ValueError as error:
+        raise NodeError(f"{wanted.uri} answers what is no LDIF: {error}") from None
+    if not found.homes:
+        # A filter or a base that is wrong would remove everybody.
+        raise NodeError(f"{wanted.uri} names no user in {wanted.base} for {wanted.user_filter}: nothing was changed")
+    if not account_sync.complete_roots(volume):
+        raise NodeError("the populate Job has not completed a root yet")
+    taken = account_sync.synchronize(volume, directory=found)
+    assert taken is not None
+    # A home before the key that opens it.
+    ldap_homes.make(taken, jail, volume)
+    ldap_homes.write_keys(taken.keys, volume / paths.DIRECTORY_KEYS.relative_to(paths.VOLUME))
+    return taken.refused
+
+
+def ask(wanted: Directory, question: str, attributes: tuple[str, ...]) -> str:
+    """Returns the LDIF of the answer to one question.
+
+    Raises:
+        NodeError: it failed, in ldapsearch's words, or is not complete.
+    """
+    command = ["ldapsearch", "-LLL", "-x", "-H", wanted.uri, "-b", wanted.base]
+    command += ["-o", "ldif-wrap=no", "-o", "nettimeout=10", "-l", str(SECONDS), "-E", "pr=500/noprompt"]
+    if wanted.uri.startswith("ldap://"):
+        # Twice: without TLS nothing is said.
+        command += ["-ZZ"]
+    if wanted.bind is not None:
+        _copy_password(paths.DIRECTORY_SECRETS / names.DIRECTORY_PASSWORD)
+        command += ["-D", wanted.bind, "-y", str(PASSWORD)]
+    try:
+        asked = subprocess.run(
+            [*command, question, *attributes], capture_output=True, timeout=2 * SECONDS, check=False, env=_tls(wanted)
+        )
+    except subprocess.TimeoutExpired:
+        raise NodeError(f"{wanted.uri} did not answer in {2 * SECONDS} s") from None
+    if asked.returncode != 0:
+        why = " ".join(asked.stderr.decode(errors="replace").split())
+        raise NodeError(f"{wanted.uri}: {why or f'ldapsearch ended with {asked.returncode}'}")
+    return asked.stdout.decode()
+
+
+def _tls(wanted: Directory) -> Mapping[str, str]:
+    """Ldapsearch's whole environment: the server proves itself, or nothing is said to it (ldap.conf(5))."""
+    file = paths.DIRECTORY_SECRETS / names.TLS_AUTHORITY if wanted.own_authority else AUTHORITIES
+    return {"PATH": os.defpath, "LDAPTLS_REQCERT": "demand", "LDAPTLS_CACERT": str(file)}
+
+
+def _copy_password(secret: Path) -> None:
+    """Ldapsearch takes a file's last newline for a part of the password."""
+    keys.install(secret, PASSWORD)
+    PASSWORD.write_bytes(PASSWORD.read_bytes().rstrip(b"\r\n"))
+
+
+def _note(state: str) -> None:
+    if node_state.write(state):
+        say("the directory is followed" if state == node_state.READY else state)

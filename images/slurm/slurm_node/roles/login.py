@@ -1,0 +1,99 @@
+"""The login pod: the jail's tree, limits of each user, sackd for Slurm's commands, sshd for users."""
+
+import os
+import signal
+import sys
+import time
+
+from contract import names, reasons
+from slurm_node.accounts import login_limits
+from slurm_node.conditions.jail_watch import JailWatch
+from slurm_node.jail import door, tree
+from slurm_node.jail.tree_watch import TreeWatch
+from slurm_node.pod import keys, node_state, paths, pod_root, settings, user_namespaces
+from slurm_node.pod.log import say
+from slurm_node.pod.supervise import Daemon, run
+from slurm_node.pod.system import MountFlag, mount
+from slurm_node.roles import prestop
+from slurm_node.slurm import configless_cache, configuration
+from slurm_node.slurm.config_renewal import ConfigRenewal
+
+HOST_KEYS = ("ssh_host_ed25519_key", "ssh_host_rsa_key")
+AS_SLURM = (
+    *("setpriv", f"--reuid={names.SLURM_UID}", f"--regid={names.SLURM_UID}", "--clear-groups"),
+    *(f"--{kept}=-all,+setpcap" for kept in ("inh-caps", "ambient-caps", "bounding-set")),
+)
+"""sackd listens to nobody but users of its socket: it needs no root, and Slurm's own id is nobody's in the jail.
+
+It keeps one capability that it does not use. Nobody in the jail has that one, so that root of the jail, who may take
+SlurmUser's id, can neither trace sackd nor reach its memory, its key or its root through /proc.
+"""
+
+# What stands on the command line comes before sshd_config.
+WITH_PASSWORDS = (
+    *("-o", "PasswordAuthentication=yes"),
+    *("-o", "AuthenticationMethods=publickey password"),
+    *("-o", "PAMServiceName=sshd-password"),
+)
+WITH_DIRECTORY = ("-o", f"AuthorizedKeysFile={paths.TREE}%h/.ssh/authorized_keys {paths.SSH_DIRECTORY_KEYS}/%u")
+
+PROBE = (str(paths.JAIL_PROBE), str(paths.TREE), "login")
+REFUSAL = "This login node can't enter the jail: {}. Tell your administrator.\n"
+"""As pam_jail.c says it, where a login comes that far: with the jail away, so are its users and their keys."""
+
+
+def main() -> int:
+    """Builds the tree and keeps sackd and sshd running; sshd starts once Slurm's commands would work."""
+    node, jail, login = settings.read_node(), settings.read_jail(), settings.read_login()
+    node_state.write("starting")
+    user_namespaces.warn()
+    pod_root.close()
+    tree.wait_for_root(jail)
+    door.prepare()
+    # Before the tree is built: what comes with its bind of /sys is read-only in sessions.
+    login_limits.install(login)
+    mounts = tree.plan(jail)
+    tree.build(mounts)
+    key = keys.install(paths.SLURM_SECRETS / names.SLURM_KEY, paths.SLURM_KEY, names.SLURM_UID)
+    # sackd makes its socket there, and can't touch the configuration beside it.
+    os.chown(paths.SLURM_RUN, 0, names.SLURM_UID)
+    paths.SLURM_RUN.chmod(0o1775)
+    for name in HOST_KEYS:
+        keys.install(paths.SSH_SECRETS / name, paths.SSH_KEYS / name)
+    paths.SSHD_RUN.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if login.directory:
+        paths.DIRECTORY_KEYS.mkdir(mode=0o755, parents=True, exist_ok=True)
+        paths.SSH_DIRECTORY_KEYS.mkdir(mode=0o755, exist_ok=True)
+        mount(str(paths.DIRECTORY_KEYS), paths.SSH_DIRECTORY_KEYS, flags=MountFlag.BIND)
+    environment = {"SLURM_SACK_KEY": str(key), "SLURM_CONF": str(paths.FETCHED / names.SLURM_CONF)}
+    # Without --conf-server it listens on no port, so that nobody sends it a configuration.
+    sackd = Daemon("sackd", [*AS_SLURM, f"{paths.PREFIX}/sbin/sackd", "-D"], environment)
+    more = [*(WITH_PASSWORDS if login.passwords else ()), *(WITH_DIRECTORY if login.directory else ())]
+    sshd = Daemon("sshd", ["/usr/sbin/sshd", "-D", "-e", *more])
+    roots = Daemon("roots-controller", [sys.executable, "-m", "slurm_node", "roots-controller"])
+    daemons, tree_watch = [door.daemon(), roots], TreeWatch(mounts)
+    renewal = ConfigRenewal(
+        lambda: configuration.Fetch(node.controller, key, paths.OWN_RUN / "fetch"),
+        lambda: sackd.send(signal.SIGHUP),
+    )
+    watch = JailWatch(PROBE, paths.SSH_BANNER, words=REFUSAL)
+
+    def look() -> None:
+        tree_watch.tick(time.monotonic(), doubted=watch.sentence is not None)
+        renewal.tick(time.monotonic())
+        watch.tick(time.monotonic())
+        if sshd not in daemons and configless_cache.read() is not None:
+            say("Slurm's commands have their configuration: logins are open")
+            daemons.extend((sackd, sshd))
+        node_state.write(state_of(watch) if sshd in daemons else configuration.WAITING)
+
+    def take_leave() -> None:
+        listener = sshd.process.pid if sshd.process else 0
+        prestop.wait(node.grace_seconds, lambda: prestop.sessions_of(listener), sleep=tree_watch.pause)
+
+    return run(daemons, look, take_leave)
+
+
+def state_of(watch: JailWatch) -> str:
+    """Returns what the readiness probe reads of the jail: "ready", or why nobody gets in."""
+    return watch.sentence or (node_state.READY if watch.tried else reasons.NO_PROBE_YET)

@@ -1,0 +1,75 @@
+"""Before a login node goes: tells who is logged in, and waits for them to leave, but not for ever."""
+
+import os
+import socket
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from slurm_node.pod.log import say
+
+TERMINALS = Path("/dev/pts")
+REMIND_SECONDS = 60.0
+
+
+def message(node: str, seconds: float) -> str:
+    """What users read."""
+    left = f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
+    return (
+        f"\r\n*** {node} is being replaced: your session here ends in {left}.\r\n"
+        "*** Save your work and log in again. Jobs are not concerned, nor are your files.\r\n"
+    )
+
+
+def wait(
+    seconds: float,
+    sessions: Callable[[], int],
+    terminals: Path = TERMINALS,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Waits until nobody is logged in, at most so long, and says so on every terminal.
+
+    Args:
+        seconds: the longest wait.
+        sessions: counts those who are logged in.
+        terminals: where their terminals are.
+        clock: seconds.
+        sleep: passes time.
+    """
+    node, end = socket.gethostname(), clock() + seconds
+    told: set[str] = set()
+    remind = end
+    while (left := end - clock()) > 0 and (count := sessions()) > 0:
+        if left <= remind - REMIND_SECONDS or not told:
+            say(f"{count} sessions are told that this node goes in {left:.0f} s")
+            remind, told = left, set()
+        for terminal in {path.name for path in terminals.glob("[0-9]*")} - told:
+            told.add(terminal)
+            write(terminals / terminal, message(node, left))
+        told.add("")
+        sleep(min(1.0, left))
+
+
+def sessions_of(listener: int) -> int:
+    """Counts the connections of an sshd by its children."""
+    try:
+        return len(Path(f"/proc/{listener}/task/{listener}/children").read_text().split())
+    except OSError:
+        return 0
+
+
+def write(terminal: Path, text: str) -> None:
+    """Writes to a terminal without ever waiting for it: one whose owner pressed Ctrl-S is full."""
+    try:
+        file = os.open(terminal, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW)
+    except OSError:
+        return
+    try:
+        if stat.S_ISCHR(os.fstat(file).st_mode):
+            os.write(file, text.encode())
+    except OSError:
+        return
+    finally:
+        os.close(file)

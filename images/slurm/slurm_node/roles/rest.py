@@ -1,0 +1,25 @@
+"""The REST pod: slurmrestd, which holds no key; callers bring a token."""
+
+import os
+from collections.abc import Mapping
+
+from contract import names
+from slurm_node.pod import paths, settings
+
+SECURITY = "disable_unshare_files,disable_unshare_sysv"
+"""slurmrestd would make namespaces of its own, which an unprivileged pod may not; the pod has its own already."""
+
+
+def main() -> int:
+    """Becomes slurmrestd."""
+    environment = {"SLURM_JWT": "daemon", "SLURMRESTD_SECURITY": SECURITY}
+    os.execve(f"{paths.PREFIX}/sbin/slurmrestd", command(), os.environ | environment)  # noqa: S606 - no shell is wanted
+
+
+def command(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Returns slurmrestd's arguments: it listens for the pod's proxy alone, or for everybody."""
+    # slurmrestd takes a socket's place that one before it left.
+    address = (
+        f"unix:{paths.REST_SOCKET}" if settings.read_rest(environment).socket else f"0.0.0.0:{names.SLURMRESTD_PORT}"
+    )
+    return ["slurmrestd", "-a", "rest_auth/jwt", address]

@@ -1,0 +1,180 @@
+"""The worker pod: the jail's tree, then slurmd, kept running."""
+
+import contextlib
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import node_health.node
+
+from contract import names, reasons
+from slurm_node.accounts import profile_limits
+from slurm_node.conditions.drains import OwnDrain
+from slurm_node.conditions.health_watch import HealthWatch
+from slurm_node.conditions.jail_watch import JailWatch
+from slurm_node.conditions.job_notify import JobNotifier
+from slurm_node.conditions.node_extra import NodeExtra
+from slurm_node.jail import door, driver, nccl, tree
+from slurm_node.jail.tree_watch import TreeWatch
+from slurm_node.pod import (
+    cgroups,
+    keys,
+    node_state,
+    paths,
+    pinned_memory,
+    pod_root,
+    settings,
+    slurmd_port,
+    user_namespaces,
+)
+from slurm_node.pod.log import NodeError, say
+from slurm_node.pod.slurmd_port import HeldPort
+from slurm_node.pod.supervise import Daemon, run
+from slurm_node.pod.system import mount_table
+from slurm_node.roots import old_roots
+from slurm_node.slurm import configless_cache, configuration, container_leftovers, gpus, plugin_version
+from slurm_node.slurm.late_registration import LateRegistration
+
+AS_BOOTED = ("-b",)
+"""Has slurmctld take the node for one that has just booted (slurmd(8)): no job lives in a new container. Else jobs of
+the one before would seem to run until slurmctld next looks for them, which is minutes."""
+
+
+def main() -> int:
+    """Builds the tree and keeps slurmd running, with a configuration that keeps jobs in the jail or not at all."""
+    node, jail = settings.read_node(), settings.read_jail()
+    node_state.write("starting")
+    node_health.node.write(declared(node))
+    if sentence := plugin_version.refusal():
+        node_state.write(sentence)
+        raise NodeError(sentence)
+    user_namespaces.warn()
+    pod_root.close()
+    tree.wait_for_root(jail)
+    door.prepare()
+    # Before the tree is built: its bind of /sys takes the writable mounts along, for slurmstepd.
+    groups = cgroups.make_writable()
+    if node.processes:
+        cgroups.limit_jobs(groups, node.processes)
+    profile_limits.install(groups)
+    mounts = tree.plan(jail, spool=paths.SPOOL, nccl_conf=nccl.write(node.nccl))
+    tree.build(mounts)
+    if node.pins_memory:
+        pinned_memory.raise_limit()
+    key = keys.install(paths.SLURM_SECRETS / names.SLURM_KEY, paths.SLURM_KEY)
+    command = slurmd_command(node, socket.gethostname())
+    environment = {"SLURM_SACK_KEY": str(key), "SLURM_CONF": str(paths.FETCHED / names.SLURM_CONF)}
+    if node.gres:
+        # -G is a mode of its own: -D would keep it in the foreground for nothing.
+        in_foreground = [word for word in command if word != "-D"]
+        gpus.wait(node.gres, lambda: gpus.ask_slurmd(in_foreground, environment), node_state.write)
+    watch, health, drain = JailWatch(), HealthWatch(), OwnDrain(socket.gethostname())
+    notifier = JobNotifier()
+    note, judge = NodeExtra(socket.gethostname()), configless_cache.Judge()
+
+    def refuse() -> str | None:
+        sentence = judge.refusal(time.monotonic() - slurmd.started)
+        if sentence and slurmd.process is not None:
+            # Told while slurmd, which is stopped for it, still answers for scontrol's identity and hands messages on.
+            drain.tick(time.monotonic(), {reasons.JAIL: sentence})
+            notifier.tick(sentence)
+        return sentence
+
+    port = HeldPort(*slurmd_port.address(configuration.wait(node_state.write)[names.SLURM_CONF], socket.gethostname()))
+    slurmd = Daemon("slurmd", command, {**environment, slurmd_port.VARIABLE: "0"}, refuse, AS_BOOTED, port)
+    daemons = [slurmd, door.daemon()]
+    if driver.put_by_toolkit(mount_table()):
+        daemons.append(Daemon("driver", [sys.executable, "-m", "slurm_node", "driver"]))
+    tree_watch = TreeWatch(mounts)
+    use = old_roots.Use(jail.revision, socket.gethostname())
+    late = LateRegistration()
+
+    def look() -> None:
+        tree_watch.tick(time.monotonic(), doubted=watch.sentence is not None)
+        use.tick(time.monotonic())
+        late.tick(time.monotonic(), slurmd)
+        # Before slurmd has its configuration, there is no slurmctld to tell.
+        if slurmd.process is not None and configless_cache.read() is not None:
+            watch.tick(time.monotonic())
+            health.tick()
+            plugin = plugin_version.refusal()
+            plugin_version.tell_guard(plugin)
+            unloaded = refusal() or plugin
+            drain.tick(
+                time.monotonic(), {**watch.causes, **health.causes, **({reasons.JAIL: unloaded} if unloaded else {})}
+            )
+            notifier.tick(unloaded)
+            note.tick(time.monotonic(), health.warnings)
+        container_leftovers.sweep()
+        node_state.write(state_of(slurmd, watch, health))
+
+    def end() -> None:
+        wait_for_jobs(node.grace_seconds, sleep=tree_watch.pause)
+
+    return run(daemons, look, end)
+
+
+def wait_for_jobs(
+    seconds: float,
+    proc: Path = Path("/proc"),
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Waits until no job has a step here, but not for ever: somebody deleted the pod under its jobs.
+
+    Every job has one on each of its nodes (PrologFlags=Contain). slurmctld is not asked: it may be away.
+    """
+    end = clock() + seconds
+    if steps(proc):
+        say(f"jobs have {seconds:.0f} s to end")
+    while steps(proc) and clock() < end:
+        sleep(0.5)
+
+
+def steps(proc: Path = Path("/proc")) -> int:
+    """Counts the steps of jobs in this pod; slurmd's own `slurmstepd infinity`, which holds its cgroup, is none."""
+    found = 0
+    for command in proc.glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = command.read_bytes().split(b"\0")
+            found += Path(words[0].decode(errors="replace")).name.startswith("slurmstepd:")
+    return found
+
+
+def declared(node: settings.Node) -> node_health.node.Declared:
+    """Returns what health checks hold the node to."""
+    return node_health.node.Declared(
+        cpus=node.cpus,
+        shares_cpus=node.shares_cpus,
+        memory_mib=node.memory_mib,
+        gpus=settings.gpu_count(node.gres) if node.gres else 0,
+        least_free_percent=node.least_free_percent,
+    )
+
+
+def slurmd_command(node: settings.Node, hostname: str) -> list[str]:
+    """Returns slurmd's arguments: a dynamic node that reads what configuration.py has fetched, each time it starts."""
+    return [str(paths.SLURMD_START), "-D", "-Z", "-N", hostname, "--conf", node.slurmd_conf(hostname)]
+
+
+def refusal() -> str | None:
+    """Returns why the fetched configuration must not be used; None while it is right, or not there yet."""
+    files = configless_cache.read()
+    return configless_cache.refusal(files) if files is not None else None
+
+
+def state_of(slurmd: Daemon, watch: JailWatch, health: HealthWatch) -> str:
+    """Returns what the readiness probe reads: "ready", or why not."""
+    if slurmd.process is None:
+        return refusal() or "slurmd is not running"
+    if configless_cache.read() is None:
+        return configuration.WAITING
+    return (
+        refusal()
+        or plugin_version.refusal()
+        or watch.sentence
+        or health.sentence
+        or (node_state.READY if watch.tried else reasons.NO_PROBE_YET)
+    )

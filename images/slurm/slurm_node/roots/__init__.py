@@ -1,0 +1,1 @@
+"""Roots of the jail on the shared volume: how they are copied, noted, compared and deleted."""

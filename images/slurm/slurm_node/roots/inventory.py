@@ -1,0 +1,251 @@
+"""What a root was when it was made: every file, and the packages; and how a root differs from that.
+
+A file counts as changed when its kind, mode, owner, size, time or link does: as tar and rsync see it. Contents are not
+read, but for a sample of a fresh copy, so that looking at 200,000 files takes seconds.
+"""
+
+import errno
+import gzip
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slurm_node.accounts import account_files, accounts
+from slurm_node.pod import paths
+from slurm_node.pod.durable import write_durably
+from slurm_node.pod.system import opened_inside
+from slurm_node.roots import image_root
+
+Facts = tuple[int, int, int, int, int, str]
+"""Mode with kind, owner, group, size, time in seconds, target of a link. Of folders without size and time."""
+SAMPLED_FILES, SAMPLED_BYTES = 1000, 1 << 16
+PASSED_OVER = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE, errno.EINVAL, errno.ENAMETOOLONG)
+"""What a path of a directory's listing fails with when it is gone, or another kind of file, by then; the last: when it
+is longer than a path may be, as users can nest folders."""
+_LARGEST_LIST = 256 << 20  # dpkg's own of 5,000 packages has 8 MiB.
+DPKG_STATUS = "var/lib/dpkg/status"
+DPKG_LISTS = "var/lib/dpkg/info"
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What is noted of the image of a root."""
+
+    packages: Mapping[str, str]
+    sudoers: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Difference:
+    """Paths, relative to the root, that came, went or differ."""
+
+    added: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """How many paths differ."""
+        return len(self.added) + len(self.changed) + len(self.removed)
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """What one walk through a root finds.
+
+    Attributes:
+        files: each path with its facts, mounts and what is left out excepted.
+        size: bytes that they take on a disk.
+    """
+
+    files: Mapping[str, Facts]
+    size: int
+
+
+def look(root: Path) -> Tree:
+    """Walks through a root."""
+    counted: set[int] = set()
+    files: dict[str, Facts] = {}
+    size = 0
+    for path, found, target in _walk(root, "", root.stat().st_dev):
+        is_folder = stat.S_ISDIR(found.st_mode)
+        if found.st_nlink == 1 or is_folder or found.st_ino not in counted:
+            counted.add(found.st_ino)
+            size += found.st_blocks * 512
+        length, moment = (0, 0) if is_folder else (found.st_size, int(found.st_mtime))
+        files[path] = (found.st_mode, found.st_uid, found.st_gid, length, moment, target)
+    return Tree(files, size)
+
+
+def _walk(root: Path, folder: str, device: int) -> Iterator[tuple[str, os.stat_result, str]]:
+    folders = [folder]
+    while folders:
+        for path, found, target in _entries(root, folders.pop()):
+            is_folder = stat.S_ISDIR(found.st_mode)
+            # Folders only: on an overlay file system a file may report the device of its layer.
+            if path in image_root.LEFT_OUT or (is_folder and found.st_dev != device):
+                continue
+            yield path, found, target
+            if is_folder:
+                folders.append(path)
+
+
+def _entries(root: Path, folder: str) -> list[tuple[str, os.stat_result, str]]:
+    result = []
+    with _in_use(), opened_inside(root, f"/{folder}") as opened:
+        for entry in os.scandir(opened):
+            with _in_use():
+                found = entry.stat(follow_symlinks=False)
+                target = str(Path(entry.path).readlink()) if stat.S_ISLNK(found.st_mode) else ""
+                result.append((f"{folder}/{entry.name}".lstrip("/"), found, target))
+    return result
+
+
+@contextmanager
+def _in_use() -> Iterator[None]:
+    """Passes over what jobs and logins delete, or put something else for, while their root is walked through."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in PASSED_OVER:
+            raise
+
+
+def difference(before: Mapping[str, Facts], now: Mapping[str, Facts]) -> Difference:
+    """Compares two listings."""
+    return Difference(
+        added=sorted(now.keys() - before.keys()),
+        changed=sorted(path for path in now.keys() & before.keys() if now[path] != before[path]),
+        removed=sorted(before.keys() - now.keys()),
+    )
+
+
+def sample(found: Mapping[str, Facts], count: int = SAMPLED_FILES) -> list[str]:
+    """Returns plain files with content, spread over all of a listing."""
+    files = sorted(path for path, facts in found.items() if stat.S_ISREG(facts[0]) and facts[3])
+    return files[:: max(1, -(-len(files) // count))]
+
+
+def same_beginning(one: Path, other: Path) -> bool:
+    """Tells whether two files begin with the same bytes."""
+    with one.open("rb") as first, other.open("rb") as second:
+        return first.read(SAMPLED_BYTES) == second.read(SAMPLED_BYTES)
+
+
+def missing(image: Tree, source: Path, copy: Path) -> list[str]:
+    """Returns what of an image a copy lacks or has otherwise; contents are compared in a sample of files."""
+    found = difference(image.files, look(copy).files)
+    differing = [*found.removed, *found.changed]
+    if differing:
+        return differing
+    return [path for path in sample(image.files) if not same_beginning(source / path, copy / path)]
+
+
+def note_image(root: Path, volume: Path, revision: str) -> None:
+    """Notes the packages of a root and its files in sudoers.d, while it has nothing but the image's."""
+    folder = paths.facts_of(volume, revision)
+    folder.mkdir(parents=True, exist_ok=True)
+    image = {"packages": packages(root), "sudoers": sorted(path.name for path in (root / "etc/sudoers.d").glob("*"))}
+    write_durably(folder / "image.json", json.dumps(image) + "\n")
+
+
+def note_files(root: Path, volume: Path, revision: str) -> None:
+    """Notes every file and system account of a root that nobody uses yet."""
+    folder = paths.facts_of(volume, revision)
+    write_durably(folder / "system.json", json.dumps(sorted(system_accounts(root))) + "\n")
+    aside = folder / ".files.new"
+    with gzip.open(aside, "wt", compresslevel=1, encoding="utf-8", errors="surrogateescape") as file:
+        for path, facts in look(root).files.items():
+            file.write(json.dumps([path, *facts]) + "\n")
+    aside.replace(folder / "files.gz")
+
+
+def load_files(volume: Path, revision: str) -> dict[str, Facts] | None:
+    """Reads the noted files of a root; None for a root of before they were noted."""
+    path = paths.facts_of(volume, revision) / "files.gz"
+    if not path.exists():
+        return None
+    with gzip.open(path, "rt", encoding="utf-8", errors="surrogateescape") as file:
+        rows = (json.loads(line) for line in file)
+        return {row[0]: (row[1], row[2], row[3], row[4], row[5], row[6]) for row in rows}
+
+
+def load_system_accounts(volume: Path, revision: str) -> set[str] | None:
+    """Reads the noted system accounts of a root; None for a root of before they were noted."""
+    path = paths.facts_of(volume, revision) / "system.json"
+    return set(json.loads(path.read_text())) if path.exists() else None
+
+
+def load_image(volume: Path, revision: str) -> Image | None:
+    """Reads what was noted of a root's image; None for a root of before that."""
+    path = paths.facts_of(volume, revision) / "image.json"
+    if not path.exists():
+        return None
+    noted = json.loads(path.read_text())
+    return Image(noted["packages"], tuple(noted["sudoers"]))
+
+
+def packages(root: Path) -> dict[str, str]:
+    """Returns Debian packages that are installed, name → version; empty where dpkg is not used (deb822(5))."""
+    result: dict[str, str] = {}
+    for block in _text(root, image_root.inside(root, f"/{DPKG_STATUS}")).split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line and line[:1] != " ")
+        if fields.get("Status", "").endswith(" installed"):
+            result[fields.get("Package", "")] = fields.get("Version", "")
+    return result
+
+
+def system_accounts(root: Path) -> set[str]:
+    """Returns the users and groups that are no ordinary users, each with its kind: such as "user sshd"."""
+    found = accounts.Accounts({})
+    with _in_use(), account_files.etc(root) as folder:
+        found = account_files.read(folder)
+    kinds = {"user": found.ids("passwd"), "group": found.ids("group")}
+    return {f"{kind} {name}" for kind, ids in kinds.items() for name in ids if not accounts.is_ordinary(ids[name])}
+
+
+def conffiles(root: Path) -> dict[str, str]:
+    """Returns the configuration files of installed Debian packages, path → MD5 sum as the package brought it."""
+    lines = _text(root, image_root.inside(root, f"/{DPKG_STATUS}")).splitlines()
+    rows = (line.split() for line in lines if line.startswith(" /"))
+    return {row[0].lstrip("/"): row[1] for row in rows if len(row) > 1}
+
+
+def _text(root: Path, path: Path | None) -> str:
+    """Reads a plain file; "" for what users may have put in its place: a link, a pipe, a file without end."""
+    if path is not None:
+        with _in_use(), opened_inside(root, f"/{path.relative_to(root)}") as opened:
+            if opened.is_file() and opened.stat().st_size <= _LARGEST_LIST:
+                return opened.read_text(errors="replace")
+    return ""
+
+
+def checksum(root: Path, path: str) -> str:
+    """Returns the MD5 sum of a plain file of a root, as dpkg notes it; "" where it is none, or gone by now."""
+    with _in_use(), opened_inside(root, f"/{path}") as opened:
+        if opened.is_file():
+            with opened.open("rb") as file:
+                return hashlib.file_digest(file, "md5").hexdigest()
+    return ""
+
+
+def files_of_packages(root: Path, names: Iterable[str]) -> set[str]:
+    """Returns the files that packages brought, with links such as /bin → usr/bin resolved as the root has them."""
+    folder = image_root.inside(root, f"/{DPKG_LISTS}")
+    if folder is None:
+        return set()
+    links = {path: target for path, _, target in _entries(root, "") if target}
+    wanted, result = set(names), set[str]()
+    for path, _, _ in _entries(root, str(folder.relative_to(root))):
+        name, _, kind = path.rpartition("/")[2].rpartition(".")
+        if kind != "list" or name.partition(":")[0] not in wanted:
+            continue
+        for line in _text(root, root / path).splitlines():
+            top, slash, rest = line.lstrip("/").partition("/")
+            result.add(f"{links.get(top, top).strip('/')}{slash}{rest}")
+    return result

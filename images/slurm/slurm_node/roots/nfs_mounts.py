@@ -1,0 +1,69 @@
+"""What the mount options of an NFS mount mean for the jail; decided from a mount table alone."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from slurm_node.pod.system import points_of
+
+KINDS = ("nfs", "nfs4")
+SEEN_WITHIN_SECONDS = 5
+"""How soon a program, user or file that one node makes is to be on all."""
+DEFAULT_CACHE_SECONDS = 60
+"""For how long a client trusts the attributes of files and folders that have long been the same (nfs(5))."""
+
+
+def of(mountinfo: str, volume: Path) -> Mapping[str, str] | None:
+    """Returns the options of the NFS mount at a path; None for another file system.
+
+    Args:
+        mountinfo: a mount table (proc_pid_mountinfo(5)).
+        volume: where the volume is mounted; the last mount there counts.
+    """
+    found = None
+    lines = [line for line in mountinfo.split("\n") if line]
+    for point, line in zip(points_of(mountinfo), lines, strict=True):
+        if point == volume:
+            kind, _, options = line.partition(" - ")[2].split(" ", 2)
+            words = (line.split(" ")[5] + "," + options).split(",")
+            found = dict(_pair(word) for word in words) if kind in KINDS else None
+    return found
+
+
+def _pair(word: str) -> tuple[str, str]:
+    name, _, value = word.partition("=")
+    return name, value
+
+
+def problems(options: Mapping[str, str]) -> list[str]:
+    """Returns a sentence for each option that a jail cannot live with."""
+    found = []
+    if options.get("local_lock", "none") != "none" or "nolock" in options:
+        found.append(
+            "the jail's storage is mounted with nolock or local_lock, so two nodes can change one file at once: mount"
+            " it without them"
+        )
+    if "soft" in options or "softerr" in options:
+        found.append("the jail's storage is mounted soft, so a slow server loses what jobs write: mount it with hard")
+    return found
+
+
+def advice(options: Mapping[str, str]) -> list[str]:
+    """Returns what would show changes of one node on the others sooner; nothing where they are seen in time.
+
+    Args:
+        options: as the kernel shows them: it leaves out those with their default value (nfs(5)).
+    """
+    late = []
+    # Measured: a client that remembers absent names may go on doing so for longer than any of its times.
+    if options.get("lookupcache", "all") == "all" and "noac" not in options:
+        late.append("a name that it looked for in vain, such as a program, minutes later (lookupcache=positive)")
+    if max(_seconds(options, "acregmax"), _seconds(options, "acdirmax")) > SEEN_WITHIN_SECONDS:
+        late.append("the size and time of a changed file a minute later (actimeo=3)")
+    return [f"with these mount options of the jail's storage a node may see {' and '.join(late)}"] if late else []
+
+
+def _seconds(options: Mapping[str, str], name: str) -> float:
+    if "noac" in options:
+        return 0
+    value = options.get(name, "")
+    return float(value) if value.isdecimal() else DEFAULT_CACHE_SECONDS

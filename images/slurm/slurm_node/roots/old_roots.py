@@ -1,0 +1,160 @@
+"""Which roots are in use, and the end of those that are not and are too many.
+
+Each pod says every few minutes that it uses its root, by touching a file of its own beside the roots; the times are
+those of the file server, so no clocks are compared. A job lives in a pod, so no pod means no job. A root that the
+configuration names is needed by the next pod, though there may be none now: a node set of no nodes.
+"""
+
+import fcntl
+import shutil
+import subprocess
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from slurm_node.accounts import account_sync
+from slurm_node.pod import paths
+from slurm_node.pod.log import say
+from slurm_node.roots import root_report
+
+TOUCH_SECONDS = 300.0
+UNUSED_SECONDS = 3600.0
+"""A root that nobody has touched for so long is used by nobody: twelve touches are missing."""
+COLLECT_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class OldRoot:
+    """A complete root; times in seconds as the file server counts them."""
+
+    revision: str
+    made: float
+    used: float
+
+    @property
+    def last(self) -> float:
+        """When somebody last had to do with it."""
+        return max(self.made, self.used)
+
+
+def surplus(roots: Iterable[OldRoot], keep: int, now: float, named: Collection[str]) -> list[str]:
+    """Returns the revisions that may go: unused, not named, and not among those used last.
+
+    Args:
+        roots: all complete roots.
+        keep: how many stay in any case, those in use among them.
+        now: the time.
+        named: revisions that the configuration names. None go while it names none: it could not be read.
+    """
+    if not named:
+        return []
+    by_last = sorted(roots, key=lambda root: root.last, reverse=True)
+    unused = [root.revision for root in by_last[max(keep, 1) :] if now - root.last > UNUSED_SECONDS]
+    return [revision for revision in unused if revision not in named]
+
+
+def named(folder: Path = paths.ETC_ROOTS) -> frozenset[str]:
+    """Reads which revisions the stack's configuration names; empty where that is not known."""
+    with suppress(FileNotFoundError):
+        return frozenset(file.name for file in folder.iterdir() if not file.name.startswith("."))
+    return frozenset()
+
+
+class Use:
+    """Says that this pod uses a root. Storage that hangs holds up a program of its own, never the caller."""
+
+    def __init__(self, revision: str, pod: str, volume: Path = paths.VOLUME) -> None:
+        self._file = _uses(volume, revision) / pod
+        self._process: subprocess.Popen[bytes] | None = None
+        self._next = 0.0
+
+    def tick(self, now: float) -> None:
+        """Called often; returns at once."""
+        # Asked each time: a program that has ended is reaped by that.
+        runs = self._process is not None and self._process.poll() is None
+        if runs or now < self._next:
+            return
+        self._next = now + TOUCH_SECONDS
+        script = 'mkdir -p "${1%/*}" && touch "$1"'
+        self._process = subprocess.Popen(["sh", "-c", script, "use", str(self._file)], stdin=subprocess.DEVNULL)
+
+
+def read(volume: Path) -> list[OldRoot]:
+    """Reads which complete roots there are and when they were used."""
+    return [_read(volume, revision) for revision in account_sync.complete_roots(volume)]
+
+
+def in_use(volume: Path) -> list[str]:
+    """Returns the complete roots that pods use now, or did within the hour."""
+    now = _now(volume)
+    return [root.revision for root in read(volume) if now - root.used <= UNUSED_SECONDS]
+
+
+def _now(volume: Path) -> float:
+    """The time as the file server counts it."""
+    clock = volume / "manifests/.clock"
+    clock.touch()
+    return clock.stat().st_mtime
+
+
+def _read(volume: Path, revision: str) -> OldRoot:
+    uses = _uses(volume, revision)
+    times = [file.stat().st_mtime for file in uses.iterdir()] if uses.is_dir() else []
+    return OldRoot(revision, paths.manifest_of(volume, revision).stat().st_mtime, max(times, default=0.0))
+
+
+def collect(volume: Path, keep: int, persistent: Iterable[str], named: Collection[str]) -> None:
+    """Deletes roots that are unused, not named and too many. What users had changed in them stays in their report.
+
+    Under the lock of populate, so that none is deleted while it is made the newest again; while a root is being made,
+    nothing is deleted.
+    """
+    with (volume / "manifests/.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        _collect(volume, keep, persistent, named)
+
+
+def _collect(volume: Path, keep: int, persistent: Iterable[str], named: Collection[str]) -> None:
+    now = _now(volume)
+    for revision in surplus(read(volume), keep, now, named):
+        root = paths.root_of(volume, revision)
+        if not root_report.tell(volume, revision, persistent):
+            continue
+        aside = root.with_name(f".collecting-{revision}")
+        root.rename(aside)
+        if _read(volume, revision).used > now:  # a pod came for it at this very moment
+            aside.rename(root)
+            continue
+        paths.manifest_of(volume, revision).unlink()
+        say(f"deleting the root {revision}: nobody uses it, no configuration names it, and {keep} newer ones are there")
+    for aside in (volume / "roots").glob(".collecting-*"):
+        if _delete(aside):
+            shutil.rmtree(_uses(volume, aside.name.removeprefix(".collecting-")), ignore_errors=True)
+
+
+def _delete(root: Path) -> bool:
+    """Deletes a root, in which users may have nested folders deeper than Python's own way can go.
+
+    What stays, such as a file that a process of this node still has open on NFS, is tried again with the next look.
+    """
+    done = subprocess.run(["rm", "-rf", "--", str(root)], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if done.returncode == 0:
+        return True
+    reason = done.stderr.decode(errors="replace").partition("\n")[0]
+    held = next((path for path in _silly_names(root)), None)
+    why = f"a process on this node still has {held} open" if held else reason
+    say(f"{root.name} is not deleted whole: {why}; trying again in {COLLECT_SECONDS / 60:.0f} minutes")
+    return False
+
+
+def _silly_names(root: Path) -> Iterable[Path]:
+    """Names that an NFS client gives to files which are open and have been deleted (nfs(5), "silly rename")."""
+    return root.rglob(".nfs*")
+
+
+def _uses(volume: Path, revision: str) -> Path:
+    return paths.facts_of(volume, revision) / "uses"

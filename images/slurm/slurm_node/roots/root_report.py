@@ -1,0 +1,161 @@
+"""What users changed in a root since it was made from its image, so that nothing is lost unseen with it."""
+
+import stat
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from slurm_node.accounts import accounts, users
+from slurm_node.pod import paths, settings
+from slurm_node.pod.durable import write_durably
+from slurm_node.pod.log import NodeError, say
+from slurm_node.roots import inventory
+
+CARRIED = tuple(f"etc/{name}" for name in accounts.FILES)
+"""Users are the same in all roots."""
+VOLATILE = (
+    *("var/log", "var/cache", "var/tmp", "var/lib/dpkg", "var/lib/apt", "var/spool/slurmd"),
+    *("etc/ld.so.cache", "etc/.pwd.lock"),
+)
+"""What programs write by themselves."""
+SUDOERS = f"etc/{users.SUDOERS}/"
+SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Changes of one root.
+
+    Attributes:
+        packages: name → (version in the image or "", version now or "").
+        accounts: system users and groups, which are each root's own.
+        files: what else differs.
+    """
+
+    revision: str
+    packages: Mapping[str, tuple[str, str]]
+    accounts: inventory.Difference
+    files: inventory.Difference
+
+    @property
+    def summary(self) -> str:
+        """One sentence."""
+        if not self.packages and not self.accounts.count and not self.files.count:
+            return f"nobody changed the root {self.revision}"
+        system = f", {self.accounts.count} system users and groups" if self.accounts.count else ""
+        counts = f"{len(self.packages)} packages{system} and {self.files.count} other files"
+        return f"people changed {counts} in the root {self.revision}"
+
+    @property
+    def text(self) -> str:
+        """The whole report, a line for each change."""
+        lines = [f"{self.summary} (persistent paths and people are carried over, and not listed)"]
+        for name, (before, now) in sorted(self.packages.items()):
+            lines.append(f"package {name}: {before or 'not there'} → {now or 'removed'}")
+        lines += [f"added system {account}" for account in self.accounts.added]
+        lines += [f"gone system {account}" for account in self.accounts.removed]
+        for word, found in (("added", self.files.added), ("changed", self.files.changed), ("gone", self.files.removed)):
+            lines += [f"{word} /{path}" for path in found[:SHOWN]]
+            lines += [f"{word} {len(found) - SHOWN} more"] if len(found) > SHOWN else []
+        # A name need not be text.
+        return "".join(f"{line}\n" for line in lines).encode(errors="backslashreplace").decode()
+
+
+def report(volume: Path, revision: str, persistent: Iterable[str]) -> Report:
+    """Compares a root with what was noted when it was made.
+
+    Raises:
+        NodeError: nothing was noted, or there is no such root.
+    """
+    root = paths.root_of(volume, revision)
+    before, image = inventory.load_files(volume, revision), inventory.load_image(volume, revision)
+    if before is None or image is None or not root.is_dir():
+        raise NodeError(f"of the root {revision} nothing was noted when it was made, or it is gone")
+    now = inventory.packages(root)
+    packages = {
+        name: (image.packages.get(name, ""), now.get(name, ""))
+        for name in now.keys() | image.packages.keys()
+        if now.get(name) != image.packages.get(name)
+    }
+    there = inventory.look(root).files
+    found = inventory.difference(before, there)
+    # Empty files and folders are mount points that nodes make, or nothing to lose.
+    parents = {path.rpartition("/")[0] for path in there}
+    folders = {path for path in found.added if stat.S_ISDIR(there[path][0]) and path not in parents}
+    files = {path for path in found.added if stat.S_ISREG(there[path][0]) and there[path][3] == 0}
+    added = [path for path in found.added if path not in folders | files]
+    known = inventory.files_of_packages(root, packages)
+    known -= _edited(root, known, found, there)
+    rules = {path for path in {**before, **there} if path.startswith(SUDOERS)}
+    carried = rules - {f"{SUDOERS}{name}" for name in image.sudoers}
+    skipped = (*VOLATILE, *carried, *(path.lstrip("/") for path in persistent))
+    own = inventory.system_accounts(root)
+    noted = inventory.load_system_accounts(volume, revision)
+    noted = own if noted is None else noted
+    return Report(
+        revision,
+        packages,
+        inventory.Difference(added=sorted(own - noted), removed=sorted(noted - own)),
+        inventory.Difference(
+            added=_topmost(_told(added, known, skipped)),
+            changed=_told(found.changed, known, skipped),
+            removed=_topmost(_told(found.removed, known, skipped)),
+        ),
+    )
+
+
+def write(volume: Path, revision: str, persistent: Iterable[str]) -> Report | None:
+    """Stores the report of a root beside it; None if nothing was noted of the root."""
+    try:
+        found = report(volume, revision, persistent)
+    except NodeError:
+        return None
+    write_durably(paths.facts_of(volume, revision) / "changes.txt", found.text)
+    return found
+
+
+def main(revision: str | None = None) -> int:
+    """Prints the report of a root, by default of the one that this pod uses."""
+    jail = settings.read_jail()
+    sys.stdout.write(report(paths.VOLUME, revision or jail.revision, jail.persistent).text)
+    return 0
+
+
+def tell(volume: Path, revision: str, persistent: Iterable[str]) -> bool:
+    """Says in the log what changed in a root, and stores it; False where that failed, which it says, too."""
+    try:
+        found = write(volume, revision, persistent)
+    except Exception as error:  # Whatever people made of their root: the next one must not wait for it.
+        say(f"warning: what people changed in the root {revision} can't be told: {error}")
+        return False
+    if found:
+        say(f"{found.summary}: see manifests/{revision}/changes.txt on the volume")
+    return True
+
+
+def _edited(root: Path, known: set[str], found: inventory.Difference, there: Mapping[str, inventory.Facts]) -> set[str]:
+    """Returns packages' files in /etc that are not as their package brought them: dpkg keeps edits at an upgrade."""
+    brought = inventory.conffiles(root)
+    gone = {path for path in found.removed if path in known and path in brought}
+    files = [path for path in (*found.added, *found.changed) if path in known and path.startswith("etc/")]
+    plain = (path for path in files if stat.S_ISREG(there[path][0]))
+    return gone | {path for path in plain if inventory.checksum(root, path) != brought.get(path)}
+
+
+def _told(found: Iterable[str], known: set[str], skipped: tuple[str, ...]) -> list[str]:
+    return [
+        path
+        for path in found
+        if path not in known
+        and path not in CARRIED
+        and path.rstrip("-") not in CARRIED
+        and "/__pycache__/" not in f"{path}/"
+        and not any(path == each or path.startswith(f"{each}/") for each in skipped)
+    ]
+
+
+def _topmost(found: list[str]) -> list[str]:
+    """Of a folder that came or went as a whole only the folder itself."""
+    whole = set(found)
+    return [path for path in found if not any(str(parent) in whole for parent in Path(path).parents)]

@@ -1,0 +1,1 @@
+"""What Slurm's daemons need on a node: configuration, credentials, registration, plugins."""

@@ -1,0 +1,89 @@
+"""Is the configuration that slurmd fetched one that keeps every step in the jail?
+
+native/stepd_guard.c asks the same before each step. Here it decides whether the node may be Ready at all.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from contract import names
+from slurm_node.pod import paths
+
+FETCH_SECONDS = 10.0
+"""What a slurmd has to fetch the configuration, before what one before it left is held against it."""
+
+
+def read(folder: Path = paths.FETCHED) -> dict[str, str] | None:
+    """Returns file name → text of the fetched configuration; None while there is none."""
+    try:
+        if not (folder / names.SLURM_CONF).exists():
+            return None
+        return {path.name: path.read_text(errors="replace") for path in folder.iterdir() if path.is_file()}
+    except FileNotFoundError:  # it is being replaced just now
+        return None
+
+
+def refusal(files: Mapping[str, str], plugin: Path = paths.PLUGIN) -> str | None:
+    """Returns why no step may run with this configuration, or None.
+
+    Args:
+        files: name → text.
+        plugin: the path that plugstack.conf must require.
+    """
+    for name, text in files.items():
+        if any("plugstackconfig" in line.lower() for line in logical_lines(text)):
+            return f"{name} has a PlugStackConfig line: remove it, Slurm finds plugstack.conf by itself"
+    words = [line.split() for line in logical_lines(files.get("plugstack.conf", "")) if line.split()]
+    if not any(line[:2] == ["required", str(plugin)] for line in words):
+        return f'plugstack.conf has no line "required {plugin}": jobs would run outside the jail'
+    if words[0][:2] != ["required", str(plugin)]:
+        return f'plugstack.conf has "{" ".join(words[0])}" before {plugin}: it would run outside the jail'
+    if wrong := [word for word in words[0][2:] if not re.fullmatch(r"jail=(/[A-Za-z0-9._-]+)+", word)]:
+        return f"plugstack.conf tells {plugin} {wrong[0]!r}; it takes jail=/PATH alone"
+    absent = [line[1] for line in words if line[0] == "required" and line[1:] and not Path(line[1]).exists()]
+    if others := [file for file in absent if file != str(plugin)]:
+        return f"plugstack.conf requires {others[0]}, which this image does not have: every step would fail"
+    return None
+
+
+class Judge:
+    """Judges each slurmd by the configuration that it has fetched itself.
+
+    One that is started again finds what the one before it left: refused for that at once, it would never get what has
+    been put right meanwhile. native/stepd_guard.c lets no step run until it has.
+    """
+
+    def __init__(self, folder: Path = paths.FETCHED) -> None:
+        self._folder = folder
+        self._refused: frozenset[tuple[str, int, int]] = frozenset()
+
+    def refusal(self, ran_seconds: float) -> str | None:
+        """Returns why this slurmd must be stopped, or None.
+
+        Args:
+            ran_seconds: since it was started.
+        """
+        files = read(self._folder)
+        sentence = refusal(files) if files is not None else None
+        if sentence is None:
+            return None
+        found = self._look()
+        if found == self._refused and ran_seconds < FETCH_SECONDS:
+            return None
+        self._refused = found
+        return sentence
+
+    def _look(self) -> frozenset[tuple[str, int, int]]:
+        """What changes when files are written anew, whatever is in them."""
+        try:
+            found = [(path.name, path.stat()) for path in self._folder.iterdir()]
+            return frozenset((name, facts.st_ino, facts.st_mtime_ns) for name, facts in found)
+        except FileNotFoundError:  # it is being replaced just now
+            return frozenset()
+
+
+def logical_lines(text: str) -> list[str]:
+    """Returns lines without comments, with continuation lines joined, as Slurm reads them."""
+    uncommented = re.sub(r"#.*", "", text)
+    return re.sub(r"\\\n", "", uncommented).splitlines()

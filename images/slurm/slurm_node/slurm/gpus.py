@@ -1,0 +1,65 @@
+"""A node with GPUs registers only once Slurm's own configuration finds all of them.
+
+A node that reports fewer is drained by slurmctld, and stays drained when the reason is gone. Two things are late, not
+wrong: the operator makes a new node set's lines of gres.conf active some time after its first pod runs, and a driver
+may still be loading.
+"""
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+
+from slurm_node.pod.log import say
+from slurm_node.pod.settings import gpu_count
+
+POLL_SECONDS = 3.0
+REMIND_SECONDS = 30.0
+SLURMD_SECONDS = 30
+
+_FOUND = re.compile(r"\bGres Name=gpu\b.*\bCount=(\d+)\b.*\bFile=(?!\(null\))\S+")
+
+
+def found(printed: str) -> int:
+    """Returns how many GPUs with a device file `slurmd -G` printed; without a file a GPU could not be constrained."""
+    return sum(int(match[1]) for line in printed.splitlines() if (match := _FOUND.search(line)))
+
+
+def ask_slurmd(slurmd: Sequence[str], environment: dict[str, str]) -> str:
+    """Returns what `slurmd -G` prints: it fetches the configuration, looks for GPUs, and does not register."""
+    try:
+        done = subprocess.run(
+            [*slurmd, "-G"],
+            env=os.environ | environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SLURMD_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return ""
+    return done.stdout + done.stderr
+
+
+def wait(gres: str, ask: Callable[[], str], set_state: Callable[[str], object], poll: float = POLL_SECONDS) -> None:
+    """Waits until Slurm finds as many GPUs as the node is to have, with a word in the log and in the pod's readiness.
+
+    Args:
+        gres: the node's Gres.
+        ask: prints what Slurm finds.
+        set_state: takes the sentence that the readiness probe shows.
+        poll: seconds between two looks.
+    """
+    reminded = 0.0
+    while (count := found(ask())) < gpu_count(gres):
+        sentence = (
+            f"Slurm finds {count} of {gpu_count(gres)} GPUs: is gres.conf's line for this node set active, and the"
+            " driver loaded?"
+        )
+        set_state(sentence)
+        if time.monotonic() - reminded >= REMIND_SECONDS or not reminded:
+            say(f"not registering yet: {sentence}")
+            reminded = time.monotonic()
+        time.sleep(poll)
