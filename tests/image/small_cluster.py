@@ -91,11 +91,11 @@ POPULATE = """
 import sys
 from slurm_node.pod import paths, settings
 from slurm_node.roles import populate
-from slurm_node.roots import image_root, inventory
+from slurm_node.roots import completion, image_root, inventory
 jail = settings.read_jail()
 root = paths.root_of(paths.VOLUME, jail.revision)
 image_root.check(root)
-populate.complete_root(root)
+completion.complete_root(root)
 inventory.note_image(root, paths.VOLUME, jail.revision)
 sys.exit(populate.main())
 """

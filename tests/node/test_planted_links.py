@@ -11,7 +11,7 @@ from slurm_node.jail import driver
 from slurm_node.pod import paths, resolve_beneath
 from slurm_node.pod.log import NodeError
 from slurm_node.pod.settings import Jail, User
-from slurm_node.roles import populate
+from slurm_node.roots import completion, initial_users
 
 # Only root gives files away; `make test` needs root, so there none is skipped.
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="sets owners")
@@ -105,7 +105,7 @@ def test_a_nodes_own_driver_is_put_behind_no_link(tmp_path: Path, outside: Path,
 def test_a_root_is_completed_through_no_link(root: Path, outside: Path, spoiled: str, target: str) -> None:
     plant(root / spoiled, target, outside)
     with pytest.raises(NodeError, match=f"^/{spoiled}.*is a symbolic link in the shared root"):
-        populate.complete_root(root)
+        completion.complete_root(root)
     assert untouched(outside)
 
 
@@ -116,7 +116,7 @@ def test_slurms_commands_are_put_into_the_folder_that_a_link_means_inside(
     (root / "usr/sbin").rmdir()
     (root / "usr/sbin").symlink_to("/usr/bin")
     plant(root / "usr/local/bin", target, outside)
-    populate.complete_root(root)
+    completion.complete_root(root)
     assert untouched(outside)
     assert (root / "usr/bin/srun").readlink() == paths.PREFIX / "bin/srun"
     assert (root / "usr/bin/slurmstepd").readlink() == paths.PREFIX / "sbin/slurmstepd"
@@ -129,7 +129,7 @@ def test_account_files_that_are_links_are_neither_read_nor_written_through(
 ) -> None:
     (outside / "key").write_text("stolen:x:1:1::/:/bin/sh\n")
     plant(root / "etc" / spoiled, target if spoiled == "sudoers.d" else f"{target}/key", outside)
-    populate.add_users(root, (ALICE,), volume)
+    initial_users.add(root, (ALICE,), volume)
     assert (outside / "key").read_text() == "stolen:x:1:1::/:/bin/sh\n"
     assert list(outside.iterdir()) == [outside / "key"]
     assert not any("stolen" in path.read_text() for path in (root / "etc").iterdir() if path.is_file())
@@ -139,7 +139,7 @@ def test_account_files_that_are_links_are_neither_read_nor_written_through(
 def test_an_etc_that_is_a_link_is_not_opened(root: Path, volume: Path, outside: Path, target: str) -> None:
     plant(root / "etc", target, outside)
     with pytest.raises(OSError, match="etc"):
-        populate.add_users(root, (ALICE,), volume)
+        initial_users.add(root, (ALICE,), volume)
     assert untouched(outside)
 
 
@@ -149,7 +149,7 @@ def test_a_home_is_made_through_no_link(root: Path, volume: Path, outside: Path,
     homes = paths.persistent_of(volume, "/home")
     homes.mkdir(parents=True)
     plant(homes / spoiled, target, outside)
-    populate.add_users(root, (ALICE,), volume)
+    initial_users.add(root, (ALICE,), volume)
     assert untouched(outside)
     assert (homes / spoiled).is_symlink(), "what a user put there is left alone"
     assert (homes / "alice").is_symlink() or (homes / "alice/.ssh/authorized_keys").stat().st_uid == 1000
@@ -161,7 +161,7 @@ def test_no_file_of_the_pod_is_copied_into_a_home(
     root: Path, volume: Path, outside: Path, spoiled: str, target: str
 ) -> None:
     plant(root / spoiled, f"{target}/key" if spoiled.endswith("profile") else target, outside)
-    populate.add_users(root, (ALICE,), volume)
+    initial_users.add(root, (ALICE,), volume)
     assert (root / "home/alice/.ssh/authorized_keys").read_text() == "ssh-ed25519 A alice\n"
     copied = [path for path in (root / "home").rglob("*") if path.is_file() and not path.is_symlink()]
     assert not any("secret" in path.read_text() for path in copied)
@@ -175,7 +175,7 @@ def test_a_persistent_path_is_not_seeded_from_behind_a_link(
 ) -> None:
     plant(root / "home", target, outside)
     with pytest.raises(NodeError, match=r"^/home.*is a symbolic link"):
-        populate.seed_persistent(root, JAIL, volume)
+        completion.seed_persistent(root, JAIL, volume)
     assert untouched(outside)
 
 
@@ -191,7 +191,7 @@ def test_a_persistent_path_has_links_as_links_and_nothing_but_files_and_folders(
     (home / "link").symlink_to(outside)
     (home / "file-link").symlink_to(outside / "key")
     os.mkfifo(home / "waits")
-    populate.seed_persistent(root, JAIL, volume)
+    completion.seed_persistent(root, JAIL, volume)
     seeded = volume / "persistent/home"
     assert sorted(path.name for path in seeded.iterdir()) == ["file-link", "link", "sub"]
     assert (seeded / "link").readlink() == outside

@@ -11,7 +11,7 @@ from slurm_node.pod import paths
 from slurm_node.pod.log import NodeError
 from slurm_node.pod.settings import Jail, User
 from slurm_node.roles import populate
-from slurm_node.roots import image_root, inventory
+from slurm_node.roots import completion, image_root, initial_users, inventory
 from slurm_node.roots.copying import Copy, without_attributes
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="sets owners")
@@ -130,7 +130,7 @@ def test_adding_a_user_that_ended_between_two_files_or_before_his_home_is_made_w
     original = account_files.replace
     with monkeypatch.context() as broken:
         broken.setattr(account_files, "replace", replace)
-        broken.setattr(populate, "make_home", no_home)
+        broken.setattr(initial_users, "make_home", no_home)
         with pytest.raises(OSError, match="the node is gone"):
             run(volume, ALICE)
     run(volume, ALICE)
@@ -286,8 +286,8 @@ def test_going_back_to_a_root_takes_it_as_it_is_and_brings_todays_people(
     before = {path: path.lstat().st_ino for path in (first, *first.rglob("*")) if path.parent != first / "etc"}
     capfd.readouterr()
     # What takes time when a root is made: its image's container, the copy, and a walk through all files.
-    for slow in ("wait_for_image", "copy_image", "complete_root"):
-        monkeypatch.setattr(populate, slow, lambda *_: pytest.fail("made anew"))
+    for module, slow in ((populate, "wait_for_image"), (populate, "copy_image"), (completion, "complete_root")):
+        monkeypatch.setattr(module, slow, lambda *_: pytest.fail("made anew"))
     monkeypatch.setattr(inventory, "look", lambda *_: pytest.fail("walked through"))
     back = run(volume, ALICE)
     assert back == first

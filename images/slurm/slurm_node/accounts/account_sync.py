@@ -14,12 +14,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from slurm_node.accounts import account_files, ldap_users, users
+from slurm_node.accounts import account_files, image_note, ldap_users, users
 from slurm_node.accounts.accounts import FILES, Accounts
 from slurm_node.pod import paths
 from slurm_node.pod.durable import write_durably
 from slurm_node.pod.log import say
-from slurm_node.roots import inventory
 
 DIRECTORY = ".directory.json"
 """What was taken from a directory last; no revision begins with a dot."""
@@ -202,7 +201,7 @@ def _write(root: Held, wanted: Mapping[users.Entry, str], of_image: frozenset[st
 
 def _image_sudoers(volume: Path, revision: str) -> frozenset[str] | None:
     """The files that the image has in sudoers.d; None for a root of before this was noted."""
-    noted = inventory.load_image(volume, revision)
+    noted = image_note.load(volume, revision)
     return None if noted is None else frozenset(noted.sudoers)
 
 

@@ -5,13 +5,12 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from slurm_node.accounts import account_sync
+from slurm_node.accounts import account_sync, skeleton
 from slurm_node.accounts.ldap_users import Found
 from slurm_node.pod import durable, paths, resolve_beneath
 from slurm_node.pod.log import NodeError, say
 from slurm_node.pod.settings import Jail
 from slurm_node.pod.system import opened_inside
-from slurm_node.roles import populate
 
 
 def make(found: Found, jail: Jail, volume: Path) -> None:
@@ -54,7 +53,7 @@ def _begin(aside: Path, root: Path, user: int, group: int) -> None:
     """Makes a home where users see nothing of it before it is whole."""
     if aside.exists():
         shutil.rmtree(aside)
-    populate.copy_skeleton(root, aside)
+    skeleton.copy(root, aside)
     aside.mkdir(exist_ok=True)
     aside.chmod(0o750)
     for path in [aside, *aside.rglob("*")]:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slurm_node.accounts import account_files, accounts
+from slurm_node.accounts import account_files, accounts, image_note
 from slurm_node.pod import paths
 from slurm_node.pod.durable import write_durably
 from slurm_node.pod.system import opened_inside
@@ -30,14 +30,6 @@ is longer than a path may be, as users can nest folders."""
 _LARGEST_LIST = 256 << 20  # dpkg's own of 5,000 packages has 8 MiB.
 DPKG_STATUS = "var/lib/dpkg/status"
 DPKG_LISTS = "var/lib/dpkg/info"
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """What is noted of the image of a root."""
-
-    packages: Mapping[str, str]
-    sudoers: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -148,10 +140,8 @@ def missing(image: Tree, source: Path, copy: Path) -> list[str]:
 
 def note_image(root: Path, volume: Path, revision: str) -> None:
     """Notes the packages of a root and its files in sudoers.d, while it has nothing but the image's."""
-    folder = paths.facts_of(volume, revision)
-    folder.mkdir(parents=True, exist_ok=True)
-    image = {"packages": packages(root), "sudoers": sorted(path.name for path in (root / "etc/sudoers.d").glob("*"))}
-    write_durably(folder / "image.json", json.dumps(image) + "\n")
+    sudoers = sorted(path.name for path in (root / "etc/sudoers.d").glob("*"))
+    image_note.save(volume, revision, image_note.Image(packages(root), tuple(sudoers)))
 
 
 def note_files(root: Path, volume: Path, revision: str) -> None:
@@ -179,15 +169,6 @@ def load_system_accounts(volume: Path, revision: str) -> set[str] | None:
     """Reads the noted system accounts of a root; None for a root of before they were noted."""
     path = paths.facts_of(volume, revision) / "system.json"
     return set(json.loads(path.read_text())) if path.exists() else None
-
-
-def load_image(volume: Path, revision: str) -> Image | None:
-    """Reads what was noted of a root's image; None for a root of before that."""
-    path = paths.facts_of(volume, revision) / "image.json"
-    if not path.exists():
-        return None
-    noted = json.loads(path.read_text())
-    return Image(noted["packages"], tuple(noted["sudoers"]))
 
 
 def packages(root: Path) -> dict[str, str]:

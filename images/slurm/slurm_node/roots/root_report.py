@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from slurm_node.accounts import accounts, users
+from slurm_node.accounts import accounts, image_note, users
 from slurm_node.pod import paths, settings
 from slurm_node.pod.durable import write_durably
 from slurm_node.pod.log import NodeError, say
@@ -69,7 +69,7 @@ def report(volume: Path, revision: str, persistent: Iterable[str]) -> Report:
         NodeError: nothing was noted, or there is no such root.
     """
     root = paths.root_of(volume, revision)
-    before, image = inventory.load_files(volume, revision), inventory.load_image(volume, revision)
+    before, image = inventory.load_files(volume, revision), image_note.load(volume, revision)
     if before is None or image is None or not root.is_dir():
         raise NodeError(f"of the root {revision} nothing was noted when it was made, or it is gone")
     now = inventory.packages(root)
