@@ -16,7 +16,7 @@ from devcluster.cli.up import Cluster
 REPETITIONS = 500
 LOGIN = "slurm-login-0"
 OWN, DOOR = "/run/slurm/sack.socket", "/run/slurm/door/sack.socket"
-"""native/job_mounts.c shows the folder of the second in the place of the first's, in jobs and logins."""
+"""native/jail/job_mounts.c shows the folder of the second in the place of the first's, in jobs and logins."""
 
 TIMER = """
 import json, os, subprocess, sys, time

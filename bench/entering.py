@@ -1,7 +1,7 @@
 """What submounts cost who enters the jail: a job's namespaces, a step in them, a login; with 5 submounts and with 200.
 
 Without Slurm and Kubernetes: the library's own code on a tree of mounts in memory, driven by tests/native/job_probe.c,
-and for logins by a login node's own jail probe (native/jail_probe.c).
+and for logins by a login node's own jail probe (native/programs/jail_probe.c).
 """
 
 from __future__ import annotations

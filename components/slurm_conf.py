@@ -93,7 +93,7 @@ def _settings(config: Config) -> dict[str, str]:
         "PrologFlags": "Contain",
         # slurmstepd opens a job's files as the job's user: for root that would be with root's rights.
         "DisableRootJobs": "YES",
-        # Refuses what the jail cannot give a job (native/job_submit_jail.c).
+        # Refuses what the jail cannot give a job (native/plugins/job_submit_jail.c).
         "JobSubmitPlugins": "jail",
         # A prolog that fails drains the node; the job goes elsewhere instead of being held.
         "SchedulerParameters": "nohold_on_prolog_fail",

@@ -15,7 +15,7 @@ UNFIT = FOLDER / "unfit"
 LOCK = FOLDER / "health.lock"
 HANGING = FOLDER / "hanging"
 JAIL_BROKEN = Path(paths.JAIL_BROKEN)
-"""Why no job can run in the jail; written by the entry's jail probes (native/jail_probe.c)."""
+"""Why no job can run in the jail; written by the entry's jail probes (native/programs/jail_probe.c)."""
 JAIL_WORKED = Path(paths.JAIL_WORKED)
 """Touched after each probe that worked."""
 

@@ -2,7 +2,7 @@
 
 A folder with a Makefile becomes the .so files that `make` leaves in it, against the headers of the image's Slurm. What
 such a plugin forks in slurmstepd is confined as a task of the job is: its `fork` and `setns` are those of
-native/confined_fork.c.
+native/plugins/confined_fork.c.
 """
 
 import os

@@ -19,14 +19,14 @@ ASIDE = {"mpi_pmi2.so": PREFIX / "lib" / "slurm-pmi2"}
 LIBRARIES = PREFIX / "lib"
 STEPD = PREFIX / "sbin" / "slurmstepd"
 GUARD = "stepd_guard.so"
-"""What slurmstepd is made to need, so that it starts no step without it (native/stepd_guard.c)."""
+"""What slurmstepd is made to need, so that it starts no step without it (native/stepd/stepd_guard.c)."""
 MESSAGE_GUARD = "message_guard.so"
-"""What listens to messages is made to need it: it reads none before it knows whose it is (native/message_guard.c)."""
+"""What listens to messages is made to need it: it reads none of a stranger (native/doors/message_guard.c)."""
 LISTENERS = {PREFIX / name for name in ("sbin/slurmd", "sbin/slurmctld", "bin/srun")}
 ROOT_GUARD = "root_guard.so"
-"""What Slurm's commands are made to need: root of the jail reads whom Slurm listens to (native/root_guard.c)."""
+"""What Slurm's commands are made to need: root of the jail reads whom Slurm listens to (native/doors/root_guard.c)."""
 NSS = "libnss_jail.so.2"
-"""How daemons and sshd know the jail's users (native/nss_jail.c)."""
+"""How daemons and sshd know the jail's users (native/login/nss_jail.c)."""
 OURS = ("spank_jail.so", "job_submit_jail.so")
 """Plugins of native/, put beside Slurm's."""
 DAEMONS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "sackd", "slurmstepd")

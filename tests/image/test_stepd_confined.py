@@ -32,7 +32,7 @@ done
 """
 SPOOL, CGROUP = "/var/spool/slurmd/spooled", "/sys/fs/cgroup/cgroup.procs"
 KEPT = 1 << 1 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8
-"""DAC_OVERRIDE, KILL, SETGID, SETUID and SETPCAP: what ending a job takes (native/stepd_rights.c)."""
+"""DAC_OVERRIDE, KILL, SETGID, SETUID and SETPCAP: what ending a job takes (native/spank/stepd_rights.c)."""
 
 
 def put(cluster: SmallCluster, name: str, text: str) -> str:

@@ -1,6 +1,6 @@
 """Which calls slurmstepd has that take a path or start a process: a new Slurm with another one fails here.
 
-Look then what it does for a user (native/stepd_open.c, native/stepd_filter.c), and add it with the reason.
+Look then what it does for a user (native/stepd/stepd_open.c, native/spank/stepd_filter.c), and add it with the reason.
 """
 
 from __future__ import annotations

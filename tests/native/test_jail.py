@@ -67,7 +67,7 @@ def test_climbing_out_of_a_second_root_ends_in_the_jail(trial: Trial) -> None:
 
 def test_no_system_call_is_used_that_runtimes_forbid() -> None:
     """Container runtimes' default seccomp profile has no pivot_root, and makes no exception for SYS_ADMIN."""
-    sources = (Path(__file__).resolve().parents[2] / "native").glob("*.c")
+    sources = (Path(__file__).resolve().parents[2] / "native").glob("*/*.c")
     assert not [source.name for source in sources if "syscall(SYS_pivot_root" in source.read_text()]
 
 

@@ -1,4 +1,4 @@
-"""Whose messages the programs of Slurm read: native/message_guard.c before a library that stands for Slurm's."""
+"""Whose messages the programs of Slurm read: native/doors/message_guard.c before a library that stands for Slurm's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     probe = HERE / "message_probe.c"
     shared = ("-shared", "-fPIC")
     _gcc(*shared, "-DLIBRARY", "-o", f"{folder}/libslurm.so", str(probe))
-    _gcc(*shared, "-o", f"{folder}/guard.so", str(NATIVE / "message_guard.c"))
+    _gcc(*shared, "-o", f"{folder}/guard.so", str(NATIVE / "doors/message_guard.c"))
     linked = ("-Wl,--no-as-needed", f"{folder}/guard.so", f"{folder}/libslurm.so")
     _gcc("-o", f"{folder}/slurmd", str(probe), *linked)
     for name in ("slurmctld", "srun", "unknown"):

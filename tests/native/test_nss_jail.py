@@ -1,4 +1,4 @@
-"""Who the pods' programs take for the jail's users (native/nss_jail.c), asked by getent as those programs ask."""
+"""Who the pods' programs take for the jail's users (native/login/nss_jail.c), asked by getent as those programs ask."""
 
 from __future__ import annotations
 

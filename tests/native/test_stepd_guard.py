@@ -164,7 +164,7 @@ def test_slurmstepd_writes_no_configuration_and_what_is_the_nodes(guard: Guard, 
 
 
 def test_it_knows_the_paths_of_the_pod() -> None:
-    code = (REPOSITORY / "native/stepd_view.c").read_text()
+    code = (REPOSITORY / "native/stepd/stepd_view.c").read_text()
     wanted = {
         "VIEW_SECRETS": paths.SLURM_SECRETS.parent,
         "VIEW_VOLUME": paths.VOLUME,

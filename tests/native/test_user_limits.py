@@ -133,4 +133,4 @@ def test_without_the_file_nobody_gets_in(make, tmp_path):
 
 
 def test_the_module_reads_what_the_pod_writes() -> None:
-    assert f'#define USER_LIMITS "{paths.LOGIN_LIMITS}"' in (REPOSITORY / "native/user_limits.h").read_text()
+    assert f'#define USER_LIMITS "{paths.LOGIN_LIMITS}"' in (REPOSITORY / "native/login/user_limits.h").read_text()

@@ -35,7 +35,8 @@ def test_every_input_changes_the_tag(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_what_a_containerfile_copies_is_an_input_and_build_results_are_not() -> None:
     inputs = {str(path.relative_to(image_recipe.REPOSITORY)) for path in image_recipe.read_recipe("slurm").inputs}
-    assert {"native/jail.c", "images/slurm/slurm_node/jail/tree.py", "images/slurm/rootfs/etc/nsswitch.conf"} <= inputs
+    copied = {"native/jail/jail.c", "images/slurm/slurm_node/jail/tree.py", "images/slurm/rootfs/etc/nsswitch.conf"}
+    assert copied <= inputs
     assert not [path for path in inputs if "__pycache__" in path or path.startswith("native/build/")]
 
 

@@ -28,7 +28,7 @@ class Refusal:
 
 
 NOBODY = Refusal("root of the jail is nobody to Slurm")
-"""To root of the jail Slurm's own commands say it before they begin (native/root_guard.c)."""
+"""To root of the jail Slurm's own commands say it before they begin (native/doors/root_guard.c)."""
 PATHS = (
     "--input", "--output", "--error", "--chdir", "--bcast", "--container", "--bbf", "--nodefile", "--export-file",
     "sbcast", "scontrol-write", "sacctmgr-dump", "sacctmgr-load", "sacctmgr-archive",
@@ -68,7 +68,7 @@ REFUSALS: tuple[Refusal, ...] = (
         "|is not in the accounting system",
         ("sacctmgr",),
     ),
-    # slurmctld reads triggers of SlurmUser alone, and closes the connection (native/message_guard.c).
+    # slurmctld reads triggers of SlurmUser alone, and closes the connection (native/doors/message_guard.c).
     Refusal("Zero Bytes were transmitted or received", ("strigger",)),
     Refusal("RebootProgram isn't defined", ("scontrol-reboot",)),
     # The client reads such a file, and says in many ways that it is no list of associations.

@@ -29,7 +29,7 @@ UNREAD = {"5003", "5005", "1007", CLOSED}
 """SLURM_PROTOCOL_INCOMPLETE_PACKET and its like: the body was not read, or was none of that type."""
 ZEROS = bytes(1024)
 GUARDED = re.compile(r"refused (\w+) from uid (-?\d+)")
-"""What native/message_guard.c writes to the pod's log."""
+"""What native/doors/message_guard.c writes to the pod's log."""
 NOBODY = -1
 """Its sender of a message without a token."""
 
@@ -91,7 +91,7 @@ TAKEN: Mapping[str, Listens] = {
             "REQUEST_ACCT_GATHER_ENERGY",
             "REQUEST_SET_DEBUG_FLAGS",
             "REQUEST_SET_DEBUG_LEVEL",
-            # Of users by Slurm's own rules, but needed by none of its commands here (native/message_guard.c).
+            # Of users by Slurm's own rules, but needed by none of its commands here (native/doors/message_guard.c).
             "REQUEST_FILE_BCAST",
             "REQUEST_STEP_COMPLETE",
             "REQUEST_JOB_STEP_CREATE",
@@ -140,7 +140,7 @@ class Place(enum.Enum):
     JOB = "127.0.0.1"
     LOGIN = ADDRESS
     NODE = "127.0.0.2"
-    """A node's view of the jail, without the door of native/sack_door.c: for any id that nobody has."""
+    """A node's view of the jail, without the door of native/doors/sack_door.c: for any id that nobody has."""
     POD = "127.0.0.3"
     """The worker's own root."""
 

@@ -17,7 +17,7 @@ from slurm_node.accounts.users import SUDOERS
 LOCK_SECONDS = 15.0
 """As long as useradd and its like wait for each other (lckpwdf(3))."""
 LARGEST = 32 << 20
-"""Bytes of a file that is read; what looks users up takes no more of one either (native/nss_jail.c)."""
+"""Bytes of a file that is read; what looks users up takes no more of one either (native/login/nss_jail.c)."""
 SECRET = ("shadow", "gshadow")
 NEW = ".pulumi-slurm.new"
 """Suffix of a file in the making; sudo ignores names with a dot in sudoers.d."""

@@ -1,4 +1,6 @@
-"""What one user may use of a login node: a control group for each user, which a login joins (native/user_limits.c).
+"""What one user may use of a login node: a control group for each user.
+
+A login joins it (native/login/user_limits.c).
 
 The rules are a text of lines, in order:
 

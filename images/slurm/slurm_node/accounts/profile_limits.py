@@ -1,6 +1,7 @@
 """What a user's start-up files may use that slurmd runs by `su` before his job exists (`sbatch --export=NONE`).
 
-They are in no job's control group. slurmd ends them after 120 s (src/common/env.c); native/su.c carries out the rest.
+They are in no job's control group. slurmd ends them after 120 s (src/common/env.c); the rest is
+native/login/su.c's.
 """
 
 from slurm_node.accounts import login_limits

@@ -23,7 +23,7 @@ OWN_USERS = (OWN_USER, names.SLURM_USER)
 OF_PROLOG = "Prolog error"
 """What slurmctld drains with when the prolog refused a job; ours, if this node's own prolog did."""
 OF_BATCH = "batch job complete failure"
-"""What it drains with when a batch job did not start; ours, if the jail plugin refused it (native/spank_jail.c)."""
+"""What it drains with when a batch job did not start; ours, if the plugin refused it (native/spank/spank_jail.c)."""
 LESS_TELLING = (OF_BATCH, OF_PROLOG, "Kill task failed", reasons.NEW)
 """Reasons that ours may replace: what slurmctld writes when a step fails to start, which is what a broken node makes it
 do, and what a node registers with that was not seen to work yet."""

@@ -18,7 +18,7 @@ PERIOD_SECONDS = 5.0
 PATIENCE_SECONDS = 40.0
 """The probe's own deadlines, three of 10 s, end before."""
 PROBE_JOB = "0"
-"""What a probe's namespaces are named after (native/jail_probe.c); no job has this number."""
+"""What a probe's namespaces are named after (native/programs/jail_probe.c); no job has this number."""
 
 
 class JailWatch:
@@ -26,7 +26,7 @@ class JailWatch:
 
     Args:
         probe: the command that tries, and prints why it failed.
-        broken: the file that says why: to steps of jobs that run already (native/job.h), or to who logs in.
+        broken: the file that says why: to steps of jobs that run already (native/spank/job.h), or to who logs in.
         worked: touched after each probe that worked.
         words: what the file says, with the probe's own words for {}.
     """

@@ -1,7 +1,8 @@
-"""The door to Slurm's authentication for jobs and logins of this node (native/sack_door.c).
+"""The door to Slurm's authentication for jobs and logins of this node (native/doors/sack_door.c).
 
 The daemon's own socket answers whoever may reach it with a token of his id, root's too, and Slurm takes root of any
-token for its own. Jobs and logins therefore see the door's folder in the place of the daemon's (native/job_mounts.c).
+token for its own. Jobs and logins therefore see the door's folder in the place of the daemon's
+(native/jail/job_mounts.c).
 """
 
 import shutil
@@ -12,11 +13,11 @@ from slurm_node.pod.supervise import Daemon
 
 SOCKET = "sack.socket"
 MARK = ".door"
-"""By this Slurm's commands know that root of the jail asks them (native/root_guard.c)."""
+"""By this Slurm's commands know that root of the jail asks them (native/doors/root_guard.c)."""
 
 
 def prepare(folder: Path = paths.DOOR) -> None:
-    """Makes the folder that is /run/slurm in jobs and logins; native/job_mounts.c brings the configuration there."""
+    """Makes the folder that is /run/slurm in jobs and logins; job_mounts.c brings the configuration there."""
     folder.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     shutil.rmtree(folder, ignore_errors=True)  # Of a container before this one.
     folder.mkdir(mode=0o755)

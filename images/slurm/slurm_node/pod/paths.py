@@ -36,7 +36,7 @@ DOOR = SLURM_RUN / "door"
 """What jobs and logins see in the place of SLURM_RUN."""
 SLURMD = PREFIX / "sbin/slurmd"
 SLURMD_START = Path("/usr/libexec/slurm-node/slurmd")
-"""Fetches the configuration and becomes slurmd (native/slurmd_start.c)."""
+"""Fetches the configuration and becomes slurmd (native/programs/slurmd_start.c)."""
 CONTROLLER_RUN = Path(shared.CONTROLLER_RUN)
 ETC_SLURM = Path(shared.ETC_SLURM)
 ETC_ROOTS = Path(shared.ETC_ROOTS)

@@ -1,6 +1,6 @@
 """Is the configuration that slurmd fetched one that keeps every step in the jail?
 
-native/stepd_guard.c asks the same before each step. Here it decides whether the node may be Ready at all.
+native/stepd/stepd_guard.c asks the same before each step. Here it decides whether the node may be Ready at all.
 """
 
 import re
@@ -51,7 +51,7 @@ class Judge:
     """Judges each slurmd by the configuration that it has fetched itself.
 
     One that is started again finds what the one before it left: refused for that at once, it would never get what has
-    been put right meanwhile. native/stepd_guard.c lets no step run until it has.
+    been put right meanwhile. native/stepd/stepd_guard.c lets no step run until it has.
     """
 
     def __init__(self, folder: Path = paths.FETCHED) -> None:

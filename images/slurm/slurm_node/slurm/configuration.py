@@ -4,7 +4,7 @@ Stock slurmd and sackd write the files of a message in slurmctld's name where th
 Whoever has a token of root or of SlurmUser could so name another PluginDir, or a file beyond the folder. Here neither
 is told of a folder to write to, nor does sackd listen. Both read what the entry has fetched, by a connection to
 slurmctld that the node itself opened. A message makes slurmd start itself anew, no more; it goes through
-native/slurmd_start.c then, which fetches first.
+native/programs/slurmd_start.c then, which fetches first.
 
 Races: slurmctld reads its files before it tells nodes, so who asks after that message gets the new ones, also during a
 roll-out, a scale-out or a second change; a change in between brings a message of its own. A refused configuration never

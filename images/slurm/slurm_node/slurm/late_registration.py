@@ -38,7 +38,7 @@ class LateRegistration:
 
     def tick(self, now: float, slurmd: Daemon) -> None:
         """Called about twice a second."""
-        # Before it is slurmd, it fetches its configuration, and the signal would end it (native/slurmd_start.c).
+        # Before it is slurmd, it fetches its configuration: the signal would end it (native/programs/slurmd_start.c).
         if slurmd.process is None or program(slurmd.process.pid) != self._slurmd:
             return
         if slurmd.started != self._started:

@@ -45,7 +45,7 @@ def refusal(plugin: Path = paths.PLUGIN, of_slurm: Path = paths.STOCK_PLUGIN) ->
 
 
 def tell_guard(sentence: str | None, file: Path = paths.PLUGIN_REFUSED) -> None:
-    """Lets the guard in slurmstepd (native/stepd_guard.c) refuse steps in words; None lets it go on."""
+    """Lets the guard in slurmstepd (native/stepd/stepd_guard.c) refuse steps in words; None lets it go on."""
     if sentence is None:
         file.unlink(missing_ok=True)
     elif not file.exists():
