@@ -5,9 +5,11 @@ import sys
 
 import pulumi
 
-from components import cluster_checks, ownership, release
 from components import config as configuration
-from components.provider import kubernetes_provider
+from components import release
+from components.control import ownership
+from components.kubernetes.provider import kubernetes_provider
+from components.preflight import cluster_checks
 from components.slurm_cluster import SlurmCluster
 
 

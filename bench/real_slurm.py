@@ -18,8 +18,8 @@ from typing import Any, Self
 import httpx
 import jwt
 
-from components import slurm_conf
 from components.config import parse
+from components.slurm import slurm_conf
 from devcluster.apiserver.control_plane import free_ports
 from tests.unit.samples import SMALL, changed
 

@@ -15,8 +15,8 @@ import httpx
 import pulumi
 import pulumi.dynamic as dynamic
 
-from components import kubeconfig, kubernetes_reader
-from components.kubernetes_reader import UnreachableError
+from components.kubernetes import kubeconfig, kubernetes_reader
+from components.kubernetes.kubernetes_reader import UnreachableError
 from contract import names, reasons
 
 Object = Mapping[str, Any]

@@ -6,36 +6,19 @@ from typing import Any, Final
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components import (
-    accounting,
-    availability,
-    certificates,
-    configuration,
-    controller,
-    credentials,
-    database,
-    directory,
-    gpu_operator,
-    jail_population,
-    jail_storage,
-    login,
-    monitoring,
-    network_operator,
-    network_policies,
-    node_set,
-    operator,
-    ownership,
-    rehearsal,
-    rest_api,
-)
-from components.component import Component
+from components import availability
+from components.addons import certificates, directory, gpu_operator, monitoring, network_operator
 from components.config import Config
+from components.config.addons.network_operator import NetworkOperatorMode
 from components.config.login import ServiceType
-from components.config.network_operator import NetworkOperatorMode
-from components.config.node_sets import NodeSet as NodeSetConfig
-from components.config.values import duration_seconds
-from components.ledger import LedgerSecrets
-from components.manifest import Manifest, declared
+from components.config.nodes.node_sets import NodeSet as NodeSetConfig
+from components.config.values.quantities import duration_seconds
+from components.control import credentials, network_policies, operator, ownership
+from components.control.ledger import LedgerSecrets
+from components.jail import jail_population, jail_storage
+from components.kubernetes.component import Component
+from components.kubernetes.manifest import Manifest, declared
+from components.slurm import accounting, configuration, controller, database, login, node_set, rehearsal, rest_api
 from contract import names
 
 _SPARE_SECONDS: Final = 30

@@ -17,7 +17,7 @@ DIRECTORY_SECONDS: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class ReactionPolicy:
-    """What is done about unfit nodes, after how long, and how much of it; components/config/reactions.py explains."""
+    """What is done about unfit nodes, after how long, and how much; components/config/nodes/reactions.py explains."""
 
     restart: bool = False
     replace: bool = False

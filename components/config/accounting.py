@@ -2,7 +2,11 @@
 
 from enum import StrEnum
 
-from components.config.connection import (
+from components.config.model import Model, setting
+from components.config.pods import PodResources, accounting_resources, database_resources
+from components.config.storage import DatabaseStorage
+from components.config.values.addresses import HostName
+from components.config.values.connection import (
     DEFAULT_DATABASE,
     DEFAULT_PORT,
     DEFAULT_USER,
@@ -12,10 +16,8 @@ from components.config.connection import (
     DatabaseUser,
     parse_connection,
 )
-from components.config.model import Model, setting
-from components.config.pods import PodResources, accounting_resources, database_resources
-from components.config.storage import DatabaseStorage
-from components.config.values import HostName, ObjectName, SecretKey, SlurmAge, SlurmTime, WholeNumber
+from components.config.values.object_names import ObjectName, SecretKey
+from components.config.values.quantities import SlurmAge, SlurmTime, WholeNumber
 
 
 class AccountingMode(StrEnum):

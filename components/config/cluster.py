@@ -5,7 +5,9 @@ from enum import StrEnum
 from pydantic import SecretStr
 
 from components.config.model import Model, setting
-from components.config.values import DnsLabel, Duration, ImmutableImage, ObjectName, Registry, SetName
+from components.config.values.images import ImmutableImage, Registry
+from components.config.values.object_names import DnsLabel, ObjectName, SetName
+from components.config.values.quantities import Duration
 
 
 class PullPolicy(StrEnum):

@@ -2,7 +2,9 @@
 
 from components.config.model import Model, setting
 from components.config.storage import JailStorage
-from components.config.values import AbsolutePath, ImmutableImage, Memory, WholeNumber, image_revision, memory_mib
+from components.config.values.files import AbsolutePath
+from components.config.values.images import ImmutableImage, image_revision
+from components.config.values.quantities import Memory, WholeNumber, memory_mib
 from contract import policies
 
 

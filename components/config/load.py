@@ -9,9 +9,9 @@ import pulumi
 from pulumi.runtime import config as pulumi_config
 from pydantic import ValidationError
 
-from components.config.cross_field import cross_field_problems
 from components.config.problems import Problem, from_validation
 from components.config.program import Config
+from components.config.rules.cross_field import cross_field_problems
 from contract import names
 
 

@@ -3,19 +3,12 @@
 from enum import StrEnum
 
 from components.config.model import Model, setting
+from components.config.nodes.submounts import Submount
 from components.config.pods import PodResources, login_resources
-from components.config.submounts import Submount
-from components.config.values import (
-    Cidr,
-    Cpu,
-    Duration,
-    LabelKey,
-    Memory,
-    SshPublicKey,
-    UserName,
-    WholeNumber,
-    memory_mib,
-)
+from components.config.values.addresses import Cidr
+from components.config.values.object_names import LabelKey
+from components.config.values.quantities import Cpu, Duration, Memory, WholeNumber, memory_mib
+from components.config.values.users import SshPublicKey, UserName
 
 
 class ServiceType(StrEnum):

@@ -1,7 +1,8 @@
 """Configuration of pods that run no jobs."""
 
 from components.config.model import Model, setting
-from components.config.values import Cpu, LabelKey, LabelValue, Memory
+from components.config.values.object_names import LabelKey, LabelValue
+from components.config.values.quantities import Cpu, Memory
 
 
 class PodResources(Model):

@@ -10,7 +10,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from components.config.model import model_of
-from components.config.values import WANT
+from components.config.values.validation import WANT
 from contract import names
 
 NOTHING: Final = object()

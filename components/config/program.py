@@ -3,21 +3,22 @@
 from enum import StrEnum
 
 from components.config.accounting import Accounting
-from components.config.certificates import Certificates
+from components.config.addons.certificates import Certificates
+from components.config.addons.directory import Directory
+from components.config.addons.gpu_operator import GpuOperator
+from components.config.addons.monitoring import Monitoring
+from components.config.addons.network_operator import NetworkOperator
 from components.config.checks import Checks
 from components.config.cluster import Cluster, Images, Kubernetes, Timeouts
-from components.config.directory import Directory
-from components.config.gpu_operator import GpuOperator
-from components.config.health import Health
 from components.config.jail import Jail
 from components.config.login import Login
 from components.config.model import Model, setting
-from components.config.monitoring import Monitoring
-from components.config.network_operator import NetworkOperator
-from components.config.node_sets import NodeSet
+from components.config.nodes.health import Health
+from components.config.nodes.node_sets import NodeSet
 from components.config.pods import PodResources
 from components.config.slurm import Controller, Partition, Rest, Slurm
-from components.config.values import Cidr, ObjectName
+from components.config.values.addresses import Cidr
+from components.config.values.object_names import ObjectName
 
 
 class OperatorMode(StrEnum):

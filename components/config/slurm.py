@@ -7,9 +7,11 @@ from pydantic import AfterValidator, BeforeValidator, ValidationInfo, field_vali
 
 from components.config.model import Model, setting
 from components.config.pods import PodResources, controller_resources, rest_resources
-from components.config.slurm_options import check_option_name, check_option_value
 from components.config.storage import StateStorage
-from components.config.values import DnsLabel, PartitionName, SlurmTime, matching, wrong
+from components.config.values.object_names import DnsLabel, PartitionName
+from components.config.values.quantities import SlurmTime
+from components.config.values.slurm_options import check_option_name, check_option_value
+from components.config.values.validation import matching, wrong
 
 
 class CgroupPlugin(StrEnum):

@@ -4,16 +4,11 @@ from enum import StrEnum
 from typing import Annotated
 
 from components.config.model import Model, setting
-from components.config.values import (
-    AbsolutePath,
-    ExportedPath,
-    HostName,
-    Memory,
-    ObjectName,
-    WholeNumber,
-    matching,
-    text_of,
-)
+from components.config.values.addresses import HostName
+from components.config.values.files import AbsolutePath, ExportedPath
+from components.config.values.object_names import ObjectName
+from components.config.values.quantities import Memory, WholeNumber
+from components.config.values.validation import matching, text_of
 
 _OWN_OPTIONS = (
     "(nfs)?vers|v[34](\\.\\d)?|minorversion|hard|soft|softerr|(no)?lock|local_lock|lookupcache|(no)?ac|actimeo|nconnect"

@@ -219,7 +219,7 @@ def _selector(declared: drift.Object) -> str:
 
 
 def _ledger(data: Mapping[str, str], payloads: Mapping[str, str]) -> drift.Ledger | None:
-    """Read the ledger as components/ledger.py writes it; None if that cannot be done."""
+    """Read the ledger as components/control/ledger.py writes it; None if that cannot be done."""
     try:
         revision = base64.b64decode(data[names.LEDGER_REVISION]).decode().strip()
         document: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(data[names.LEDGER_DATA])))

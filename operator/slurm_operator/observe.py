@@ -141,7 +141,7 @@ def workload(body: Object) -> Workload:
 
 
 def _facts(pod_spec: Object) -> Facts | None:
-    """What a worker's SLURM_NODE (components/node_set.py) says of its size; None where there is no such thing."""
+    """What a worker's SLURM_NODE (components/slurm/node_set.py) says of its size; None where there is no such thing."""
     variables = [each for item in pod_spec.get("containers", []) for each in item.get("env", [])]
     said = next((each.get("value", "") for each in variables if each["name"] == pod_variables.NODE), "")
     with contextlib.suppress(ValueError, KeyError, TypeError):

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from cryptography import x509
 
-from components import certificates
+from components.addons import certificates
 from components.config import parse
 from devcluster.fakes import cert_manager
 from tests.unit.samples import changed

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from components import slurmdbd_conf
+from components.slurm import slurmdbd_conf
 from tests.unit.test_slurm_conf import stack
 
 GOLDEN = Path(__file__).parents[1] / "unit" / "golden_slurmdbd"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from components import monitoring
+from components.addons import monitoring
 from components.config import parse
 from tests.e2e import prometheus_pod
 

@@ -19,9 +19,9 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Self
 
-from components import slurm_conf
 from components.config import parse
-from components.pod_security import LOGIN_CAPABILITIES, WORKER_CAPABILITIES
+from components.pods.pod_security import LOGIN_CAPABILITIES, WORKER_CAPABILITIES
+from components.slurm import slurm_conf
 from tests.image.networks import ADDRESS, Networks
 from tests.unit.samples import SMALL, changed
 
@@ -70,7 +70,7 @@ cp -r "$KEYS" "$POD/run/secrets/slurm"
 cp -r "$KEYS" "$POD/run/secrets/ssh"
 [ "$ROLE" != controller ] || mount --bind "$STATE" "$POD/var/spool/slurmctld"
 chown 64030:64030 "$POD/var/spool/slurmctld"
-# Workers and logins have a read-only root (components/pod_security.py), and nothing at /tmp that is mounted already.
+# Workers and logins have a read-only root (components/pods/pod_security.py), and nothing mounted at /tmp.
 case "$ROLE" in worker|login) umount "$POD/tmp"; mount -o remount,bind,ro "$POD";; esac
 cd "$POD"
 pivot_root . .
@@ -112,7 +112,7 @@ class SmallCluster:
         slurm: what the configuration says besides of Slurm.
         groups: folder of a cgroup v2 hierarchy in which each pod gets a group and a cgroup namespace of its own.
         node_set: what the configuration says besides of the workers.
-        as_in_kubernetes: gives workers and logins the capabilities of their pods (components/pod_security.py) alone.
+        as_in_kubernetes: gives workers and logins only the capabilities of components/pods/pod_security.py.
     """
 
     def __init__(

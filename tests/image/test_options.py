@@ -4,7 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from components.config import slurm_options
+from components.config.values import slurm_options
 
 KEYS = """
 import ctypes, json

@@ -25,7 +25,7 @@ from slurm_operator.healing import Healer
 from slurm_operator.kubernetes_api import KubernetesApi
 from slurm_operator.lease import Lease
 
-from components import operator
+from components.control import operator
 from contract import names
 from devcluster.apiserver.control_plane import ApiServer
 from tests.manifests.test_server_side_dry_run import VARIANTS, Server, declared

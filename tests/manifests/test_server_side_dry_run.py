@@ -11,7 +11,7 @@ import httpx
 import pytest
 import yaml
 
-from components import operator
+from components.control import operator
 from contract import names
 from devcluster.apiserver.control_plane import ApiServer
 from devcluster.standin import kubeconfig

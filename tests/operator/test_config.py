@@ -11,7 +11,7 @@ from slurm_operator.decisions.config import CLOSING, HELD, Promote, Reconfigure,
 from slurm_operator.decisions.findings import Finding
 from slurm_operator.seen import Running, SlurmJob, SlurmNode, Unknown
 
-from components.config import slurm_options
+from components.config.values import slurm_options
 from contract.reasons import CONFIGURATION_REFUSED
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)

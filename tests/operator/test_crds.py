@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from slurm_operator import mirror
 
-from components import crd_policy
-from components import operator as program
+from components.control import crd_policy
+from components.control import operator as program
 from tests.operator.world import STRATEGIC, Admin, World, custom, until
 
 pytestmark = pytest.mark.apiserver

@@ -11,7 +11,7 @@ from slurm_operator.decisions.findings import Findings
 from slurm_operator.decisions.moves import DeletePod, Purpose, TakeOver
 from slurm_operator.seen import Kubernetes, Pod, Running, Unknown
 
-from components.config import slurm_options
+from components.config.values import slurm_options
 from contract.slurm_options import WORKER_START
 from tests.operator.test_status import NOW, workload, world
 

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from components import operator as program
+from components.control import operator as program
 from contract import names
 from devcluster.apiserver.control_plane import free_ports
 from tests.operator import fake_slurmrestd

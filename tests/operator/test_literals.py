@@ -8,9 +8,9 @@ import yaml
 from slurm_operator import observe
 from slurm_operator.seen import Facts
 
-from components import node_set, rehearsal
 from components.config import parse
-from components.config.reactions import Reactions
+from components.config.nodes.reactions import Reactions
+from components.slurm import node_set, rehearsal
 from contract import names, policies, reasons
 from tests.unit.samples import SMALL, changed
 

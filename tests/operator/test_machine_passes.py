@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from components import operator as program
+from components.control import operator as program
 from tests.operator.world import World, until
 
 pytestmark = pytest.mark.apiserver

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from components.config.reactions import Reactions
+from components.config.nodes.reactions import Reactions
 from tests.operator.test_healing import half_an_hour_passes
 from tests.operator.test_running import metrics
 from tests.operator.test_update_passes import change_template, images

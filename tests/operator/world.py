@@ -26,7 +26,7 @@ import kopf
 import yaml
 from slurm_operator import access, mirror
 
-from components import operator as program
+from components.control import operator as program
 from contract import names
 from tests.operator.fake_slurmrestd import FakeSlurm
 
@@ -211,7 +211,7 @@ class World:
     def ledger(
         self, revision: str, objects: Iterable[dict[str, Any]] = (), payloads: dict[str, str] | None = None
     ) -> None:
-        """Write the ledger as components/ledger.py does."""
+        """Write the ledger as components/control/ledger.py does."""
         document = gzip.compress(json.dumps({"format": 1, "objects": list(objects)}).encode())
         data = {"revision": revision.encode(), "ledger.json.gz": document}
         encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}

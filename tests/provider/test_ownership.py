@@ -18,10 +18,11 @@ pytestmark = pytest.mark.apiserver
 
 SECRETS = (names.LEDGER, names.KEYS, names.SSH_HOST_KEYS)
 READ = """
-    from components import credentials, ownership, slurm_cluster
+    from components.control import credentials, ownership
+    from components import slurm_cluster
     from components.config import parse
-    from components.ledger import LedgerSecrets
-    from components.provider import kubernetes_provider
+    from components.control.ledger import LedgerSecrets
+    from components.kubernetes.provider import kubernetes_provider
     config = parse({raw!r})
     options = pulumi.ResourceOptions(provider=kubernetes_provider(config))
     live = ownership.read(config)

@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from components import network_operator, node_set
+from components.addons import network_operator
 from components.config import Config
+from components.slurm import node_set
 from tests.unit.samples import SMALL, changed
 
 POOL: Final = {"name": "fabric"}

@@ -16,7 +16,7 @@ from pulumi.runtime.mocks import MockMonitor
 
 from components import keys
 from components.config import Config, parse
-from components.provider import kubernetes_provider
+from components.kubernetes.provider import kubernetes_provider
 from components.slurm_cluster import SlurmCluster
 
 DIGEST = "sha256:" + "ab" * 32

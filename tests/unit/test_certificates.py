@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from components import certificates, rest_api, slurm_cluster, slurmdbd_conf
+from components import slurm_cluster
+from components.addons import certificates
 from components.config import parse
 from components.config.program import Config
+from components.slurm import rest_api, slurmdbd_conf
 from contract import names
 from tests.unit.samples import SMALL, changed, run_program
 

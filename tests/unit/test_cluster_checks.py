@@ -15,10 +15,11 @@ import certifi
 import pulumi
 import pytest
 
-from components import cluster_checks, kubeconfig, storage_advice
 from components.config import Config, ConfigurationError, parse
-from components.gpu_checks import KubernetesNode, Seen, Taint, problems
-from components.kubernetes_reader import UnreachableError
+from components.kubernetes import kubeconfig
+from components.kubernetes.kubernetes_reader import UnreachableError
+from components.preflight import cluster_checks, storage_advice
+from components.preflight.gpu_checks import KubernetesNode, Seen, Taint, problems
 from tests.unit.samples import GPU_SET, changed
 
 PRODUCT = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}

@@ -13,7 +13,7 @@ import pulumi
 import pytest
 
 import components
-from components.component import Component
+from components.kubernetes.component import Component
 from tests.unit.samples import EVERYTHING, Engine, run_program
 
 
@@ -23,7 +23,7 @@ def subclasses(of: type[Component]) -> Iterator[type[Component]]:
         yield from subclasses(each)
 
 
-for module in pkgutil.iter_modules(components.__path__, "components."):
+for module in pkgutil.walk_packages(components.__path__, "components."):
     importlib.import_module(module.name)
 COMPONENTS = sorted(subclasses(Component), key=lambda each: each.__name__)
 EVERY_COMPONENT = pytest.mark.parametrize("component", COMPONENTS, ids=lambda each: each.__name__)
@@ -38,7 +38,7 @@ def engine(request: Any) -> Engine:
 def test_every_component_resource_of_the_program_is_one_of_them() -> None:
     everything = [
         each
-        for module in pkgutil.iter_modules(components.__path__, "components.")
+        for module in pkgutil.walk_packages(components.__path__, "components.")
         for _, each in inspect.getmembers(importlib.import_module(module.name), inspect.isclass)
         if issubclass(each, pulumi.ComponentResource) and each.__module__.startswith("components.")
     ]

@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from components import gpu_operator, jail_population, ledger, slurm_cluster, slurm_conf, slurmdbd_conf
+from components import slurm_cluster
+from components.addons import gpu_operator
 from components.config import Config, parse
 from components.config.model import model_of
+from components.control import ledger
+from components.jail import jail_population
+from components.slurm import slurm_conf, slurmdbd_conf
 from tests.unit import network_effects, submount_effects
 from tests.unit.samples import DIGEST, GPU_SET, SSH_KEY, changed, run_program
 

@@ -13,10 +13,11 @@ from pydantic_core import PydanticCustomError
 from slurm_database import start
 from slurm_node.roles import accounting
 
-from components import database, keys, slurmdbd_conf
+from components import keys
 from components.config import parse
-from components.config.connection import Connection, parse_connection, password_problem
-from components.config.values import memory_bytes
+from components.config.values.connection import Connection, parse_connection, password_problem
+from components.config.values.quantities import memory_bytes
+from components.slurm import database, slurmdbd_conf
 from tests.unit.samples import changed, run_program
 
 GOLDEN = Path(__file__).parent / "golden_slurmdbd"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from components import gpu_operator
+from components.addons import gpu_operator
 from components.config import parse
-from components.config.gpu_operator import CHART_VERSION
+from components.config.addons.gpu_operator import CHART_VERSION
 from tests.unit.samples import GPU_SET, SMALL, Engine, Registered, changed, run_program
 
 SETS = [SMALL["nodeSets"][0], GPU_SET]

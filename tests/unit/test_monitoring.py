@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from components import monitoring, network_policies, slurm_cluster, slurm_conf
+from components import slurm_cluster
+from components.addons import monitoring
 from components.config import parse
+from components.control import network_policies
+from components.slurm import slurm_conf
 from contract import names
 from tests.unit.samples import SMALL, changed, run_program
 

@@ -10,10 +10,12 @@ import yaml
 from slurm_node.__main__ import ROLES
 from slurm_node.pod.settings import Accounting, read_accounting, read_directory, read_jail, read_node, read_users
 
-from components import crd_policy, jail_population, slurm_cluster
+from components import slurm_cluster
 from components.config import parse
-from components.config.node_sets import Update
-from components.operator import CRD_FOLDER
+from components.config.nodes.node_sets import Update
+from components.control import crd_policy
+from components.control.operator import CRD_FOLDER
+from components.jail import jail_population
 from contract import names
 from tests.unit.samples import DIRECTORY, GPU_SET, SSH_KEY, changed, config_with
 

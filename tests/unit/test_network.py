@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
-from components import cluster_checks, network_operator, pod_security, rdma_checks, slurm_cluster
+from components import slurm_cluster
+from components.addons import network_operator
 from components.config import ConfigurationError, parse
-from components.config.nccl import FABRICS, FabricProduct
-from components.gpu_checks import KubernetesNode, Seen
+from components.config.nodes.nccl import FABRICS, FabricProduct
+from components.pods import pod_security
+from components.preflight import cluster_checks, rdma_checks
+from components.preflight.gpu_checks import KubernetesNode, Seen
 from contract import names
 from tests.unit.network_effects import (
     EFFECTS,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from components import network_policies
 from components.config import parse
-from components.manifest import labels
+from components.control import network_policies
+from components.kubernetes.manifest import labels
 from contract import names
 from tests.unit.samples import DIRECTORY, changed
 

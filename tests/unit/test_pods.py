@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from components import jail_population, pod_security, slurm_cluster
+from components import slurm_cluster
 from components.config import parse
-from components.manifest import Manifest
+from components.jail import jail_population
+from components.kubernetes.manifest import Manifest
+from components.pods import pod_security
 from contract import names
 from tests.unit.samples import DIRECTORY, GPU_SET, SMALL, changed
 

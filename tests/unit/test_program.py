@@ -10,8 +10,9 @@ from typing import Any
 import pulumi
 import pytest
 
-from components import claim_guard, ledger, slurm_cluster
+from components import claim_guard, slurm_cluster
 from components.config import parse
+from components.control import ledger
 from contract import names
 from tests.unit.samples import EVERYTHING, GENERATED, GPU_SET, SMALL, Engine, changed, run_program
 

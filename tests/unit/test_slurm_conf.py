@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from components import slurm_conf
 from components.config import Config, parse
-from components.config.slurm_options import ALLOWED, CHOICES, NOT, OWNED, REFUSED
+from components.config.values.slurm_options import ALLOWED, CHOICES, NOT, OWNED, REFUSED
+from components.slurm import slurm_conf
 from tests.unit.samples import GPU_SET, SMALL, changed, config_with
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -11,9 +11,9 @@ import yaml
 from components import slurm_cluster
 from components.config import Config, ConfigurationError, parse
 from components.config.accounting import AccountingMode
+from components.config.addons.network_operator import LinkType
 from components.config.login import ServiceType
-from components.config.network_operator import LinkType
-from components.config.values import cpu_millis
+from components.config.values.quantities import cpu_millis
 from tests.unit.samples import SSH_KEY
 from tests.unit.test_slurm_conf import stack
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from slurm_node.pod import settings
 
-from components import node_set, slurm_conf
 from components.config import ConfigurationError, parse
+from components.slurm import node_set, slurm_conf
 from contract import names
 from tests.unit import submount_effects
 from tests.unit.samples import changed

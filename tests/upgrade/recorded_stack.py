@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from devcluster.preview import unreachable_kubeconfig
+from devcluster.cli.preview import unreachable_kubeconfig
 
 CHECKOUT = Path(__file__).parents[2]
 RECORDED = Path(__file__).parent / "recorded"

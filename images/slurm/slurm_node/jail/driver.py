@@ -26,7 +26,7 @@ SONAMES = (
     "libnvidia-ptxjitcompiler.so.1",
     "libnvidia-allocator.so.1",
 )
-"""What programs load by name, of the driver's parts `compute` and `utility` (components/node_set.py asks for them)."""
+"""What programs load by name, of the driver's parts that components/slurm/node_set.py asks for (compute, utility)."""
 PROGRAMS = (
     "nvidia-smi",
     "nvidia-debugdump",

@@ -1,0 +1,126 @@
+"""The pod that follows an LDAP directory and writes its people into the jail."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pulumi
+
+from components.config import Config
+from components.config.addons.directory import Directory as DirectoryConfig
+from components.config.values.quantities import duration_seconds
+from components.kubernetes.component import Component
+from components.kubernetes.manifest import SKIP_AWAIT, Manifest, declared, selector
+from components.pods import pod_security
+from components.pods.slurm_pod import (
+    environment,
+    jail_variable,
+    jail_volume,
+    pod_template,
+    ready_probe,
+    resources,
+    run_volume,
+    slurm_container,
+    slurm_pod_spec,
+)
+from contract import names, paths, pod_variables
+from contract.pod_variables import DirectoryKey
+
+
+def _variable(directory: DirectoryConfig) -> dict[str, Any]:
+    bind: dict[str, Any] = {} if directory.bind_dn is None else {DirectoryKey.BIND: directory.bind_dn}
+    return {
+        DirectoryKey.URI: directory.uri,
+        DirectoryKey.BASE: directory.base,
+        DirectoryKey.USER_FILTER: directory.user_filter,
+        DirectoryKey.GROUP_FILTER: directory.group_filter,
+        DirectoryKey.OWN_AUTHORITY: directory.ca_secret is not None,
+        DirectoryKey.SECONDS: duration_seconds(directory.interval),
+        **bind,
+    }
+
+
+def _secrets(directory: DirectoryConfig) -> dict[str, Any] | None:
+    """One volume of the password and the CA, each from a Secret of its own; None if there is neither."""
+    wanted = [
+        (directory.bind_password_secret, names.DIRECTORY_PASSWORD),
+        (directory.ca_secret, names.TLS_AUTHORITY),
+    ]
+    sources = [
+        {"secret": {"name": secret.name, "items": [{"key": secret.key, "path": file}]}}
+        for secret, file in wanted
+        if secret is not None
+    ]
+    return {"name": "secrets", "projected": {"defaultMode": 0o440, "sources": sources}} if sources else None
+
+
+def _deployment(config: Config) -> Manifest:
+    directory = config.directory
+    secrets = _secrets(directory)
+    mount = {"name": "secrets", "mountPath": paths.SECRETS_DIRECTORY, "readOnly": True}
+    container = slurm_container(
+        config,
+        "directory",
+        env=environment({pod_variables.DIRECTORY: _variable(directory), pod_variables.JAIL: jail_variable(config)}),
+        readinessProbe=ready_probe("directory"),
+        resources=resources(directory.resources),
+        securityContext={
+            **pod_security.root_container(pod_security.DIRECTORY_CAPABILITIES),
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+        },
+        volumeMounts=[
+            {"name": "jail", "mountPath": paths.JAIL_VOLUME},
+            {"name": "run", "mountPath": "/run"},
+            *([mount] if secrets else []),
+        ],
+    )
+    volumes = [jail_volume(config), run_volume(), *([secrets] if secrets else [])]
+    spec = {
+        "replicas": 1,
+        # Two would only wait for each other's lock.
+        "strategy": {"type": "Recreate"},
+        "selector": {"matchLabels": selector(config, "directory")},
+        "template": pod_template(
+            config,
+            "directory",
+            slurm_pod_spec(config, [container], volumes, securityContext=pod_security.root_pod()),
+        ),
+    }
+    body = declared(
+        config,
+        "apps/v1",
+        "Deployment",
+        names.DIRECTORY,
+        "directory",
+        {"spec": spec},
+        # A directory that does not answer holds up no `pulumi up`.
+        annotations=SKIP_AWAIT,
+    )
+    return Manifest(body)
+
+
+def manifests(config: Config) -> list[Manifest]:
+    """The Deployment, if there is a directory to follow."""
+    return [_deployment(config)] if config.directory.is_on else []
+
+
+class Directory(Component):
+    """What follows an LDAP directory.
+
+    Args:
+        name: Name of the resource in the stack.
+        config: The configuration: `directory`, `jail`, `images` and `cluster`.
+        depends_on: What is there before, such as a complete root of the jail.
+        opts: Options of the resource.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        depends_on: Sequence[pulumi.Resource] = (),
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(name, opts)
+        self.declare(manifests(config), depends_on)
+        self.register_outputs({})

@@ -1,0 +1,107 @@
+"""NVIDIA's GPU operator, by its Helm chart."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from components.config import Config
+from components.config.addons.gpu_operator import GpuOperatorMode, Provider
+from components.config.nodes.node_sets import NO_RUNTIME_CLASS
+from components.kubernetes.component import Component
+
+CHART: Final = "gpu-operator"
+REPOSITORY: Final = "https://helm.ngc.nvidia.com/nvidia"
+"""NVIDIA's chart repository, as the operator's README and installation guide name it."""
+
+_DEADLINE_SECONDS: Final = 900
+"""For the operator's own pods. What it starts on the nodes (a driver takes minutes to build) is not waited for here:
+GPU nodes become ready when Kubernetes can place their pods."""
+
+
+def is_installed(config: Config) -> bool:
+    """Whether this program installs the chart."""
+    return config.gpu_operator.mode is GpuOperatorMode.INSTALL
+
+
+def values(config: Config) -> dict[str, Any]:
+    """The chart's values, under their names in deployments/gpu-operator/values.yaml of the chart's source.
+
+    Args:
+        config: The configuration: `gpuOperator`, and the runtime class and tolerations of `nodeSets`.
+    """
+    own = config.gpu_operator
+    return {
+        "operator": {"runtimeClass": _runtime_class(config)},
+        "nfd": {"enabled": own.node_feature_discovery},
+        "cdi": {"enabled": own.cdi},
+        "mig": {"strategy": str(own.mig_strategy)},
+        "driver": {"enabled": own.driver is Provider.OPERATOR},
+        "toolkit": {"enabled": own.toolkit is Provider.OPERATOR},
+        "gdrcopy": {"enabled": own.gdrcopy},
+        "dcgmExporter": {
+            "enabled": own.dcgm_exporter,
+            "serviceMonitor": {"enabled": own.service_monitor},
+        },
+        "daemonsets": {"tolerations": _tolerations(config)},
+    }
+
+
+def _runtime_class(config: Config) -> str:
+    """The class that the node sets name: the operator makes it."""
+    named = {each.gpus.runtime_class for each in config.node_sets if each.gpus} - {NO_RUNTIME_CLASS}
+    return min(named, default="nvidia")
+
+
+def _tolerations(config: Config) -> list[dict[str, Any]]:
+    """Where GPU pods may run, the operator's may: a node without its driver would have no GPUs."""
+    default = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+    ours = [
+        each.model_dump(by_alias=True, exclude_none=True)
+        for node_set in config.node_sets
+        if node_set.gpus
+        for each in node_set.tolerations
+    ]
+    # Each once, and in the order of the configuration.
+    return [default, *(each for index, each in enumerate(ours) if each != default and each not in ours[:index])]
+
+
+class GpuOperator(Component):
+    """NVIDIA's GPU operator: driver, container toolkit, device plugin, labels and metrics of GPU nodes.
+
+    The chart is pinned by `gpuOperator.version`; components/config/addons/gpu_operator.py has its default and source.
+    It is not in the ledger: Helm owns what it makes.
+
+    Args:
+        name: Name of the resource in the stack.
+        config: The configuration: `gpuOperator` and `nodeSets`.
+        depends_on: What is there before.
+        opts: Options of the resource.
+
+    Attributes:
+        release: The Helm release.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        depends_on: Sequence[pulumi.Input[pulumi.Resource]] = (),
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(name, opts)
+        self.release = kubernetes.helm.v3.Release(
+            CHART,
+            # A fixed name: Pulumi would add a random end, and one Kubernetes cluster has one GPU operator.
+            name=CHART,
+            chart=CHART,
+            version=config.gpu_operator.version,
+            namespace=config.gpu_operator.namespace,
+            create_namespace=True,
+            repository_opts=kubernetes.helm.v3.RepositoryOptsArgs(repo=REPOSITORY),
+            values=values(config),
+            timeout=_DEADLINE_SECONDS,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(depends_on)),
+        )
+        self.register_outputs({"status": self.release.status, "version": config.gpu_operator.version})

@@ -1,0 +1,131 @@
+"""Monitoring: how a Prometheus finds the metrics of slurmctld and of the operator.
+
+slurmctld serves its metrics on several paths of its own port (https://slurm.schedmd.com/metrics.html), the operator on
+/metrics. Annotations of a pod can name one path alone, so in mode `annotations` each path has a Service of its own.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pulumi
+
+from components.config import Config
+from components.config.addons.monitoring import MonitoringMode
+from components.config.program import OperatorMode
+from components.kubernetes.component import Component
+from components.kubernetes.manifest import SKIP_AWAIT, Manifest, declared, selector
+from contract import names
+
+POD_MONITOR: Final = "monitoring.coreos.com/v1"
+"""API of the Prometheus operator's PodMonitor."""
+
+_SLURM_PATHS: Final = ("jobs", "nodes", "partitions", "scheduler")
+_USERS_PATH: Final = "jobs-users-accts"
+_OPERATOR_PATH: Final = "/metrics"
+
+
+def slurm_paths(config: Config) -> list[str]:
+    """Paths of slurmctld's port that answer with metrics."""
+    paths = [*_SLURM_PATHS, *([_USERS_PATH] if config.monitoring.users else [])]
+    return [f"/metrics/{path}" for path in paths]
+
+
+def _service(config: Config, name: str, component: str, path: str, port: int) -> Manifest:
+    annotations = {
+        "prometheus.io/scrape": "true",
+        "prometheus.io/scheme": "http",
+        "prometheus.io/path": path,
+        "prometheus.io/port": str(port),
+    }
+    spec = {
+        # Only names an address to scrape: no address of its own is needed.
+        "clusterIP": "None",
+        "selector": selector(config, component),
+        "ports": [{"name": "metrics", "port": port, "targetPort": port, "protocol": "TCP"}],
+    }
+    return Manifest(
+        declared(
+            config,
+            "v1",
+            "Service",
+            name,
+            "monitoring",
+            {"spec": spec},
+            annotations={**SKIP_AWAIT, **annotations},
+            more_labels=config.monitoring.labels,
+        )
+    )
+
+
+def _services(config: Config) -> list[Manifest]:
+    services = [
+        _service(config, f"{names.METRICS}-{path.rpartition('/')[2]}", "controller", path, names.SLURMCTLD_PORT)
+        for path in slurm_paths(config)
+    ]
+    if config.operator.mode is OperatorMode.INSTALL:
+        name = f"{names.METRICS}-operator"
+        services.append(_service(config, name, "operator", _OPERATOR_PATH, names.OPERATOR_HEALTH_PORT))
+    return services
+
+
+def _pod_monitor(config: Config, name: str, component: str, port_name: str, paths: Sequence[str]) -> Manifest:
+    interval = {"interval": config.monitoring.interval} if config.monitoring.interval else {}
+    spec = {
+        "selector": {"matchLabels": selector(config, component)},
+        "namespaceSelector": {"matchNames": [config.cluster.namespace]},
+        "podMetricsEndpoints": [{"port": port_name, "path": path, "scheme": "http", **interval} for path in paths],
+    }
+    more_labels = config.monitoring.labels
+    body = declared(config, POD_MONITOR, "PodMonitor", name, "monitoring", {"spec": spec}, more_labels=more_labels)
+    return Manifest(body, held=False)
+
+
+def _pod_monitors(config: Config) -> list[Manifest]:
+    monitors = [_pod_monitor(config, names.CONTROLLER, "controller", "slurmctld", slurm_paths(config))]
+    if config.operator.mode is OperatorMode.INSTALL:
+        monitors.append(_pod_monitor(config, names.OPERATOR, "operator", "health", [_OPERATOR_PATH]))
+    return monitors
+
+
+def scrapers(config: Config) -> list[dict[str, Any]]:
+    """Who may scrape, as the peers of a network policy."""
+    if config.monitoring.mode is MonitoringMode.OFF:
+        return []
+    namespaces = [
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}}
+        for name in config.monitoring.namespaces
+    ]
+    return [*namespaces, *({"ipBlock": {"cidr": cidr}} for cidr in config.monitoring.cidrs)]
+
+
+def manifests(config: Config) -> list[Manifest]:
+    """The Services with annotations, or the PodMonitors."""
+    match config.monitoring.mode:
+        case MonitoringMode.ANNOTATIONS:
+            return _services(config)
+        case MonitoringMode.PROMETHEUS_OPERATOR:
+            return _pod_monitors(config)
+        case MonitoringMode.OFF:
+            return []
+
+
+class Monitoring(Component):
+    """What tells a Prometheus where the metrics are.
+
+    Args:
+        name: Name of the resource in the stack.
+        config: The configuration: `monitoring`, `operator.mode` and `cluster`.
+        depends_on: What is there before, such as the ledger.
+        opts: Options of the resource.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        depends_on: Sequence[pulumi.Resource] = (),
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(name, opts)
+        self.declare(manifests(config), depends_on)
+        self.register_outputs({"mode": str(config.monitoring.mode)})

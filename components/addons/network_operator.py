@@ -1,0 +1,215 @@
+"""NVIDIA's network operator: its Helm chart, what it is told, and the secondary networks.
+
+The chart's own page: https://docs.nvidia.com/networking/display/kubernetes2641/. None of it stands in the ledger: the
+chart's objects belong to Helm, the custom resources to the network operator, which repairs what it makes from them.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from components.config import Config
+from components.config.addons.network_operator import (
+    DevicePool,
+    DriverSource,
+    LinkType,
+    NetworkKind,
+    NetworkOperatorMode,
+    RdmaMode,
+    SecondaryNetwork,
+)
+from components.config.values.quantities import duration_seconds
+from components.kubernetes.component import Component
+from components.kubernetes.manifest import declared
+
+CHART: Final = "network-operator"
+REPOSITORY: Final = "https://helm.ngc.nvidia.com/nvidia"
+_IMAGES: Final = "nvcr.io/nvidia/mellanox"
+_POLICY: Final = "nic-cluster-policy"
+"""The operator takes the one NicClusterPolicy of this name and no other."""
+_COMPONENT: Final = "network"
+_PODS_SHARING_AN_ADAPTER: Final = 63
+_HAS_ADAPTERS: Final = {"feature.node.kubernetes.io/pci-15b3.present": "true"}
+"""A label of Node Feature Discovery."""
+_SHARED_LINK: Final = {LinkType.INFINIBAND: "infiniband", LinkType.ETHERNET: "ether"}
+_SRIOV_LINK: Final = {LinkType.INFINIBAND: "IB", LinkType.ETHERNET: "ETH"}
+_POLICY_PRIORITY: Final = 90
+
+
+def values(config: Config) -> dict[str, Any]:
+    """Values of the Helm chart."""
+    operator = config.network_operator
+    return {
+        "nfd": {"enabled": operator.node_feature_discovery},
+        "sriovNetworkOperator": {"enabled": operator.rdma is RdmaMode.SRIOV},
+        # Helm installs CRDs once and never updates them; the chart's own hook does.
+        "upgradeCRDs": True,
+    }
+
+
+def _image(config: Config, name: str) -> dict[str, Any]:
+    return {"image": name, "repository": _IMAGES, "version": f"network-operator-v{config.network_operator.version}"}
+
+
+def _shared_selectors(pool: DevicePool) -> dict[str, Any]:
+    return {
+        "vendors": [pool.vendor],
+        **({"deviceIDs": [pool.device_id]} if pool.device_id else {}),
+        **({"ifNames": pool.interfaces} if pool.interfaces else {}),
+        "linkTypes": [_SHARED_LINK[pool.link]],
+    }
+
+
+def _shared_plugin(config: Config) -> dict[str, Any]:
+    pools = [
+        {
+            "resourceName": pool.name,
+            "rdmaHcaMax": pool.max_pods or _PODS_SHARING_AN_ADAPTER,
+            "selectors": _shared_selectors(pool),
+        }
+        for pool in config.network_operator.pools
+    ]
+    return {**_image(config, "k8s-rdma-shared-dev-plugin"), "config": json.dumps({"configList": pools})}
+
+
+def policy(config: Config) -> dict[str, Any] | None:
+    """The NicClusterPolicy: which parts the operator deploys; None where the stack tells it nothing."""
+    operator = config.network_operator
+    spec: dict[str, Any] = {}
+    if operator.driver is DriverSource.OPERATOR and operator.pools:
+        spec["ofedDriver"] = {"image": "doca-driver", "repository": _IMAGES, "version": operator.driver_version}
+    if operator.rdma is RdmaMode.SHARED and operator.pools:
+        spec["rdmaSharedDevicePlugin"] = _shared_plugin(config)
+    if operator.networks:
+        spec["nvIpam"] = _image(config, "nvidia-k8s-ipam")
+        spec["secondaryNetwork"] = {
+            "cniPlugins": _image(config, "plugins"),
+            "multus": _image(config, "multus-cni"),
+            **(
+                {"ipoib": _image(config, "ipoib-cni")}
+                if any(network.kind is NetworkKind.IPOIB for network in operator.networks)
+                else {}
+            ),
+        }
+    return _cluster_wide(config, "mellanox.com/v1alpha1", "NicClusterPolicy", _POLICY, spec) if spec else None
+
+
+def _cluster_wide(config: Config, api_version: str, kind: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    return declared(config, api_version, kind, name, _COMPONENT, {"spec": dict(spec)}, namespaced=False)
+
+
+def _beside_operator(config: Config, api_version: str, kind: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    body = _cluster_wide(config, api_version, kind, name, spec)
+    body["metadata"]["namespace"] = config.network_operator.namespace
+    return body
+
+
+def _virtual_functions(config: Config, pool: DevicePool) -> dict[str, Any]:
+    nic = {
+        "vendor": pool.vendor,
+        **({"deviceID": pool.device_id} if pool.device_id else {}),
+        **({"pfNames": pool.interfaces} if pool.interfaces else {}),
+    }
+    spec = {
+        "resourceName": pool.name,
+        "deviceType": "netdevice",
+        "isRdma": True,
+        "linkType": _SRIOV_LINK[pool.link],
+        "nicSelector": nic,
+        "nodeSelector": dict(_HAS_ADAPTERS),
+        "numVfs": pool.virtual_functions,
+        "priority": _POLICY_PRIORITY,
+    }
+    name = pool.name.lower().replace("_", "-")
+    return _beside_operator(config, "sriovnetwork.openshift.io/v1", "SriovNetworkNodePolicy", name, spec)
+
+
+def _addresses(config: Config, network: SecondaryNetwork) -> dict[str, Any]:
+    spec = {"subnet": network.subnet, "perNodeBlockSize": network.addresses_per_node}
+    return _beside_operator(config, "nv-ipam.nvidia.com/v1alpha1", "IPPool", network.name, spec)
+
+
+def _network(config: Config, network: SecondaryNetwork) -> dict[str, Any]:
+    """The network itself; the operator makes its NetworkAttachmentDefinition in the cluster's namespace."""
+    spec: dict[str, Any] = {
+        "networkNamespace": config.cluster.namespace,
+        "ipam": json.dumps({"type": "nv-ipam", "poolName": network.name}),
+    }
+    match network.kind:
+        case NetworkKind.IPOIB:
+            spec |= {"master": network.interface}
+            return _cluster_wide(config, "mellanox.com/v1alpha1", "IPoIBNetwork", network.name, spec)
+        case NetworkKind.MACVLAN:
+            spec |= {"master": network.interface, "mode": "bridge", "mtu": network.mtu or 0}
+            return _cluster_wide(config, "mellanox.com/v1alpha1", "MacvlanNetwork", network.name, spec)
+        case NetworkKind.SRIOV:
+            pool = next(each for each in config.network_operator.pools if each.name == network.pool)
+            kind = "SriovIBNetwork" if pool.link is LinkType.INFINIBAND else "SriovNetwork"
+            spec |= {"resourceName": pool.name, "linkState": "enable"}
+            return _beside_operator(config, "sriovnetwork.openshift.io/v1", kind, network.name, spec)
+
+
+def custom_resources(config: Config) -> list[dict[str, Any]]:
+    """What the operator works from: its policy, virtual functions, addresses and secondary networks."""
+    operator = config.network_operator
+    if operator.mode is NetworkOperatorMode.OFF:
+        return []
+    told = policy(config)
+    pools = operator.pools if operator.rdma is RdmaMode.SRIOV else []
+    return [
+        *([told] if told else []),
+        *(_virtual_functions(config, pool) for pool in pools),
+        *(_addresses(config, network) for network in operator.networks),
+        *(_network(config, network) for network in operator.networks),
+    ]
+
+
+class NetworkOperator(Component):
+    """RDMA devices and secondary networks for pods, by NVIDIA's network operator.
+
+    Args:
+        name: Name of the resource in the stack.
+        config: The configuration: `networkOperator`, `cluster` and `timeouts`.
+        depends_on: What is there before, such as the namespace that gets the networks.
+        opts: Options of the resource.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        depends_on: Sequence[pulumi.Resource] = (),
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(name, opts)
+        before: list[pulumi.Resource] = list(depends_on)
+        if config.network_operator.mode is NetworkOperatorMode.INSTALL:
+            before.append(self._chart(config))
+        for body in custom_resources(config):
+            kubernetes.apiextensions.CustomResource(
+                f"{body['kind'].lower()}-{body['metadata']['name']}",
+                api_version=body["apiVersion"],
+                kind=body["kind"],
+                metadata=body["metadata"],
+                spec=body["spec"],
+                opts=pulumi.ResourceOptions(parent=self, depends_on=before),
+            )
+        self.register_outputs({"mode": str(config.network_operator.mode)})
+
+    def _chart(self, config: Config) -> pulumi.Resource:
+        operator = config.network_operator
+        return kubernetes.helm.v3.Release(
+            CHART,
+            name=CHART,
+            chart=CHART,
+            version=operator.version,
+            namespace=operator.namespace,
+            create_namespace=True,
+            repository_opts={"repo": REPOSITORY},
+            values=values(config),
+            timeout=duration_seconds(config.timeouts.available),
+            opts=pulumi.ResourceOptions(parent=self),
+        )

@@ -1,0 +1,1 @@
+"""Configuration of what a cluster may have besides Slurm."""

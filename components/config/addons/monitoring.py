@@ -1,0 +1,57 @@
+"""Configuration of monitoring: how Prometheus finds Slurm's and the operator's metrics."""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any
+
+from components.config.model import Model, setting
+from components.config.problems import Problem
+from components.config.values.addresses import Cidr
+from components.config.values.object_names import DnsLabel, LabelKey, LabelValue
+from components.config.values.quantities import Duration
+from components.config.values.raw import mapping
+
+
+class MonitoringMode(StrEnum):
+    """How a Prometheus learns what to scrape."""
+
+    ANNOTATIONS = "annotations"
+    PROMETHEUS_OPERATOR = "prometheusOperator"
+    OFF = "off"
+
+
+class Monitoring(Model):
+    """What Prometheus scrapes, how it learns of it, and from where it may come."""
+
+    mode: MonitoringMode = setting(
+        "annotations: Services with the usual prometheus.io annotations; prometheusOperator: PodMonitor objects, whose "
+        "CRD is there already; off: slurmctld serves no metrics, and nobody may scrape.",
+        default=MonitoringMode.ANNOTATIONS,
+    )
+    interval: Duration | None = setting(
+        "Time between two scrapes, for prometheusOperator; left out: Prometheus's own.", unit="s, m or h", default=None
+    )
+    labels: dict[LabelKey, LabelValue] = setting(
+        "More labels of the Services or PodMonitors, by which a Prometheus selects them, such as release.", factory=dict
+    )
+    users: bool = setting(
+        "Whether there are series for each user and account, too; their number grows with those.", default=False
+    )
+    namespaces: list[DnsLabel] = setting(
+        "Namespaces whose pods may scrape, besides the rules of Slurm itself.",
+        factory=lambda: ["monitoring"],
+    )
+    cidrs: list[Cidr] = setting("Addresses outside Kubernetes that may scrape.", factory=list)
+
+
+def monitoring_problems(config: Mapping[str, Any]) -> Iterator[Problem]:
+    """In what the configuration of monitoring does not fit itself."""
+    monitoring = mapping(config.get("monitoring"))
+    mode = monitoring.get("mode", MonitoringMode.ANNOTATIONS)
+    if mode == MonitoringMode.OFF:
+        for key in monitoring.keys() - {"mode"}:
+            yield Problem(("monitoring", key), monitoring[key], "nothing while monitoring.mode is off, or another mode")
+        return
+    if mode == MonitoringMode.ANNOTATIONS and monitoring.get("interval") is not None:
+        want = "nothing: with annotations Prometheus's own interval counts; or monitoring.mode: prometheusOperator"
+        yield Problem(("monitoring", "interval"), monitoring["interval"], want)

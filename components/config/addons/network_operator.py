@@ -1,0 +1,124 @@
+"""Configuration of NVIDIA's network operator, which makes fast networks usable in pods."""
+
+from enum import StrEnum
+
+from components.config.model import Model, setting
+from components.config.values.addresses import Cidr, DeviceId, InterfaceName
+from components.config.values.images import Version
+from components.config.values.object_names import DnsLabel, PoolName
+from components.config.values.quantities import WholeNumber
+
+
+class NetworkOperatorMode(StrEnum):
+    """Who puts the network operator into Kubernetes."""
+
+    INSTALL = "install"
+    EXISTING = "existing"
+    OFF = "off"
+
+
+class RdmaMode(StrEnum):
+    """How pods get at an adapter: all pods of a node share it, or each gets virtual functions of its own."""
+
+    SHARED = "shared"
+    SRIOV = "sriov"
+
+
+class DriverSource(StrEnum):
+    """Who puts the adapters' driver on the Kubernetes nodes."""
+
+    PREINSTALLED = "preinstalled"
+    OPERATOR = "operator"
+
+
+class LinkType(StrEnum):
+    """What an adapter's ports speak."""
+
+    INFINIBAND = "infiniband"
+    ETHERNET = "ethernet"
+
+
+class NetworkKind(StrEnum):
+    """How a secondary interface comes about."""
+
+    IPOIB = "ipoib"
+    MACVLAN = "macvlan"
+    SRIOV = "sriov"
+
+
+class DevicePool(Model):
+    """Adapters that a device plugin offers together as one resource."""
+
+    name: PoolName = setting("Name of the resource: rdma/NAME, with rdma: sriov nvidia.com/NAME.")
+    link: LinkType = setting("What the ports speak: infiniband, or ethernet (RoCE).", default=LinkType.INFINIBAND)
+    vendor: DeviceId = setting("PCI vendor of the adapters; 15b3 is NVIDIA's (Mellanox).", default="15b3")
+    device_id: DeviceId | None = setting("PCI device, such as 1021 for ConnectX-7; left out: each.", default=None)
+    interfaces: list[InterfaceName] = setting(
+        "Names of the adapters' interfaces on the nodes; left out: all that fit otherwise.", factory=list
+    )
+    max_pods: WholeNumber | None = setting(
+        "With rdma: shared, pods of a node that may use them at a time. Default: 63.", default=None, ge=1, le=1000
+    )
+    virtual_functions: WholeNumber | None = setting(
+        "With rdma: sriov, virtual functions of each port; needed there.", default=None, ge=1, le=127
+    )
+
+
+class SecondaryNetwork(Model):
+    """A secondary network: an interface of the pods that name it in nodeSets[].network.secondary."""
+
+    name: DnsLabel = setting("Name of the network, of its NetworkAttachmentDefinition and of its pool of addresses.")
+    kind: NetworkKind = setting("ipoib (InfiniBand), macvlan (Ethernet), or sriov.")
+    interface: InterfaceName | None = setting(
+        "Interface on the nodes that it stands on; needed for ipoib and macvlan.", default=None
+    )
+    pool: PoolName | None = setting("For sriov: the pool whose virtual functions become interfaces.", default=None)
+    mtu: WholeNumber | None = setting(
+        "For macvlan, bytes of a packet. Default: the interface's.", unit="bytes", default=None, ge=576, le=9978
+    )
+    subnet: Cidr = setting("Addresses of the network; each Kubernetes node gets a block of them.")
+    addresses_per_node: WholeNumber = setting("Size of a node's block of addresses.", default=8, ge=1, le=1024)
+
+
+class NetworkOperator(Model):
+    """NVIDIA's network operator and what it is told to do."""
+
+    mode: NetworkOperatorMode = setting(
+        "install: its Helm chart is part of this stack; existing: it runs already; off: no RDMA in pods.",
+        default=NetworkOperatorMode.OFF,
+    )
+    version: Version = setting(
+        # https://docs.nvidia.com/networking/display/kubernetes2641/ names this chart and the images that go with it.
+        "Version of the chart, and of the images that it deploys.",
+        default="26.4.1",
+    )
+    namespace: DnsLabel = setting("Namespace of the operator.", default="nvidia-network-operator")
+    node_feature_discovery: bool = setting(
+        "Whether the chart brings Node Feature Discovery; the GPU operator does, and there may be one alone.",
+        default=False,
+    )
+    rdma: RdmaMode = setting(
+        "shared: pods of a node share its adapters; sriov: each gets virtual functions.", default=RdmaMode.SHARED
+    )
+    driver: DriverSource = setting(
+        "preinstalled: the nodes have the adapters' driver; operator: DOCA-OFED comes as a container.",
+        default=DriverSource.PREINSTALLED,
+    )
+    driver_version: Version = setting(
+        # As https://docs.nvidia.com/networking/display/kubernetes2641/customizations/cr-full-example.html has it.
+        "Version of the driver's image, for driver: operator.",
+        default="doca3.4.1-26.04-1.1.0.0-1",
+    )
+    pools: list[DevicePool] = setting(
+        "Adapters by resource. With mode: existing left out, the operator keeps what it has been told.", factory=list
+    )
+    networks: list[SecondaryNetwork] = setting("Secondary networks that this stack declares.", factory=list)
+
+    @property
+    def resource_prefix(self) -> str:
+        """What stands before the name of a pool in its Kubernetes resource."""
+        return RESOURCE_PREFIX[self.rdma]
+
+
+RESOURCE_PREFIX = {RdmaMode.SHARED: "rdma", RdmaMode.SRIOV: "nvidia.com"}
+"""The shared device plugin's own prefix, and the one that the chart sets for the SR-IOV operator."""

@@ -1,0 +1,62 @@
+"""Configuration of the health checks of nodes."""
+
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import AfterValidator
+
+from components.config.model import Model, setting
+from components.config.values.quantities import Duration, WholeNumber, duration_seconds
+from components.config.values.validation import wrong
+from contract import policies
+
+HEALTH_SECONDS: Final = 12
+"""After which Slurm ends a check (HealthCheckTimeout); node-health takes at most 10 s by itself."""
+
+
+class CheckedState(StrEnum):
+    """States in which a node is checked; the values are those of slurm.conf's HealthCheckNodeState.
+
+    START_ONLY and NONDRAINED_IDLE are not among them: a node that failed once would never be checked again.
+    """
+
+    ANY = "ANY"
+    IDLE = "IDLE"
+    MIXED = "MIXED"
+    ALLOC = "ALLOC"
+    CYCLE = "CYCLE"
+
+
+def _longer_than_a_check(value: str) -> str:
+    if duration_seconds(value) <= HEALTH_SECONDS:
+        raise wrong(f"more than {HEALTH_SECONDS}s, which one check may take")
+    return value
+
+
+class Health(Model):
+    """How nodes are checked; see docs/health.md."""
+
+    interval: Annotated[Duration, AfterValidator(_longer_than_a_check)] = setting(
+        "Time between two checks of a node by Slurm; it is checked when it starts and after each job, too.",
+        unit="s, m or h",
+        default="30s",
+    )
+    node_states: list[CheckedState] = setting(
+        "States of nodes that are checked; CYCLE besides another spreads them over the interval, instead of all at "
+        "once.",
+        factory=lambda: [CheckedState.ANY, CheckedState.CYCLE],
+        min_length=1,
+    )
+    least_free_percent: WholeNumber = setting(
+        "Space that must be free: less in a node's /tmp or slurmd's spool drains the node, less in the jail is a "
+        "warning.",
+        unit="percent",
+        default=policies.LEAST_FREE_PERCENT,
+        ge=0,
+        le=50,
+    )
+
+    @property
+    def interval_seconds(self) -> int:
+        """The interval as slurm.conf has it."""
+        return duration_seconds(self.interval)

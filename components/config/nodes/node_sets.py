@@ -1,0 +1,203 @@
+"""Configuration of node sets: groups of equal Slurm nodes, each a pod."""
+
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+from components.config.model import Model, setting
+from components.config.nodes.network import NodeNetwork
+from components.config.nodes.reactions import Reactions
+from components.config.nodes.submounts import Submount, memory_of
+from components.config.pods import Toleration
+from components.config.values.files import DeviceFiles
+from components.config.values.images import ImmutableImage
+from components.config.values.object_names import GresType, LabelKey, LabelValue, ObjectName, SetName
+from components.config.values.quantities import (
+    Cpu,
+    Duration,
+    Memory,
+    WholeNumber,
+    cpu_millis,
+    duration_seconds,
+    memory_mib,
+    nodes_or_percentage,
+)
+from contract import policies
+
+CPU_WEIGHT = 100
+GPU_WEIGHT = 1000
+"""Slurm fills low weights first: jobs without GPUs stay off GPU nodes while others are free."""
+
+
+NO_RUNTIME_CLASS: Final = "none"
+NVIDIA_PREFIX: Final = "nvidia.com/"
+LARGEST_SET: Final = 10_000
+
+
+class Gpus(Model):
+    """GPUs of each node."""
+
+    type: GresType = setting(
+        "Type of the GPU, such as h100: a part of the product's name as the driver says it (NVIDIA H100 80GB HBM3), in "
+        "lower case, with _ for spaces. Jobs ask for it: --gres=gpu:h100:2."
+    )
+    per_node: WholeNumber = setting("GPUs of each node.", ge=1, le=64)
+    resource: LabelKey = setting("Kubernetes resource that the device plugin offers.", default="nvidia.com/gpu")
+    runtime_class: ObjectName = setting(
+        "RuntimeClass of the pods, whose container runtime brings the driver's libraries into them; none: the nodes' "
+        "default runtime does.",
+        default="nvidia",
+    )
+    devices: DeviceFiles | None = setting(
+        "Device files of a node's GPUs, such as /dev/nvidia[0-7], as gres.conf's File takes them. Left out: Slurm "
+        "finds NVIDIA's GPUs by itself.",
+        default=None,
+    )
+
+    @property
+    def kubernetes_runtime_class(self) -> str | None:
+        """The pods' runtimeClassName; None for the nodes' default runtime."""
+        return None if self.runtime_class == NO_RUNTIME_CLASS else self.runtime_class
+
+
+class NodeResources(Model):
+    """What each node of the set has."""
+
+    cpu: WholeNumber = setting("CPUs that Slurm schedules on a node, and the pod's limit.", ge=1, le=65533)
+    memory: Memory = setting("Memory of the pod: for jobs and for what is reserved.", unit="Kubernetes quantity")
+    reserved_memory: Memory = setting(
+        "Part of memory that jobs don't get: slurmd, and files in /tmp, /dev/shm and /run.",
+        unit="Kubernetes quantity",
+        default="256Mi",
+    )
+    shared_memory: Memory | None = setting(
+        "Size of /dev/shm, through which MPI and NCCL pass data inside a node (NCCL: 1Gi or more). Default: "
+        "jail.tmpSize.",
+        unit="Kubernetes quantity",
+        default=None,
+    )
+    processes: WholeNumber = setting(
+        "Processes and threads that all jobs of a node may have together, on cgroup v2. Keep it below the kubelet's "
+        "podPidsLimit, so that the pod's own programs start whatever jobs do.",
+        default=65_536,
+        ge=64,
+    )
+    cpu_request: Cpu | None = setting(
+        "CPU that Kubernetes keeps for the pod. Left out: cpu. Less shares a machine's CPUs, for development.",
+        unit="Kubernetes CPU quantity",
+        default=None,
+    )
+
+    @property
+    def shares_cpus(self) -> bool:
+        """Whether Kubernetes keeps fewer CPUs for the pod than Slurm schedules."""
+        return self.cpu_request is not None and cpu_millis(self.cpu_request) < self.cpu * 1000
+
+
+class JobsOfRemoved(StrEnum):
+    """What becomes of jobs on nodes that go."""
+
+    WAIT = "wait"
+    DEADLINE = "deadline"
+    FORCE = "force"
+
+
+class Update(Model):
+    """How nodes of a set move to a changed image, root or size of their pods: each when its jobs have ended."""
+
+    max_unavailable: Annotated[int | str, nodes_or_percentage(LARGEST_SET)] = setting(
+        "Nodes that an update may take out of service at once, or their percentage of the set's wanted size, such as "
+        "25%, rounded up. Nodes that health checks, machines or people hold don't count.",
+        unit="nodes or percent",
+        default=policies.MAX_UNAVAILABLE,
+    )
+    deadline: Duration | None = setting(
+        "How long an update waits for a node's jobs; then they are taken from it, and requeued if they may be. Left "
+        "out: as long as they run.",
+        unit="s, m or h",
+        default=None,
+    )
+    paused: bool = setting(
+        "Whether nodes keep what they run now. Nodes that are drained already work again.", default=False
+    )
+
+
+class Removal(Model):
+    """What becomes of jobs on nodes that go, because the set gets smaller or is deleted."""
+
+    jobs: JobsOfRemoved = setting(
+        "wait: a node stays until its jobs have ended. deadline: they are taken from it when it has been drained for "
+        "so long, and requeued if they may be (`--requeue`, the default). force: at once, and a deletion does not "
+        "even ask Slurm.",
+        default=JobsOfRemoved.WAIT,
+    )
+    deadline: Duration | None = setting(
+        "How long nodes that go wait for their jobs. Only, and always, with jobs: deadline.",
+        unit="s, m or h",
+        default=None,
+    )
+
+    @property
+    def policy(self) -> dict[str, Any]:
+        """The NodeSet's spec.removal."""
+        seconds = {"deadlineSeconds": duration_seconds(self.deadline)} if self.deadline else {}
+        return {"jobs": self.jobs.value, **seconds}
+
+
+class NodeSet(Model):
+    """A group of equal nodes. Its name is also the prefix of the nodes' names, and a Slurm feature."""
+
+    name: SetName = setting("Name of the set; its nodes are NAME-0, NAME-1 …")
+    replicas: WholeNumber | None = setting(
+        "Wanted number of nodes. Left out: `kubectl scale nodeset` or an autoscaler says it; a new set has one node.",
+        default=None,
+        ge=0,
+        le=LARGEST_SET,
+    )
+    resources: NodeResources = setting("CPUs and memory of each node.")
+    gpus: Gpus | None = setting("GPUs of each node; left out: none.", default=None)
+    network: NodeNetwork = setting("Networks of each node besides the pod network.", factory=NodeNetwork)
+    submounts: list[Submount] = setting(
+        "Paths of the jail that are each node's own, or another volume's; all jobs of a node share them.", factory=list
+    )
+    jail_image: ImmutableImage | None = setting(
+        "Image of the root on these nodes alone, to try a new one on a few first. Left out: jail.image.", default=None
+    )
+    update: Update = setting("How nodes move to changed pods.", factory=Update)
+    removal: Removal = setting("What becomes of jobs on nodes that go.", factory=Removal)
+    reactions: Reactions = setting("What is done about nodes that find themselves unfit.", factory=Reactions)
+    grace: Duration = setting(
+        "How long jobs may run on when somebody deletes their pod. An eviction does not: it is refused.",
+        unit="s, m or h",
+        default="30s",
+    )
+    weight: WholeNumber | None = setting(
+        f"Slurm's weight of the first nodes; low ones are filled first. Default: {CPU_WEIGHT}, with GPUs {GPU_WEIGHT}.",
+        default=None,
+        ge=1,
+        le=4_000_000_000,
+    )
+    weight_bucket: WholeNumber = setting(
+        "Nodes that share a weight: each further group, at most 16, is filled after the one before, so that the "
+        "highest nodes fall idle first and a smaller set finds them free.",
+        unit="nodes",
+        default=8,
+        ge=1,
+    )
+    node_selector: dict[LabelKey, LabelValue] = setting("Labels of the Kubernetes nodes to run on.", factory=dict)
+    tolerations: list[Toleration] = setting("Taints of Kubernetes nodes that don't matter.", factory=list)
+
+    @property
+    def job_memory_mib(self) -> int:
+        """Memory that Slurm gives to jobs, in MiB (RealMemory). Files in a tmpfs outlive the job that wrote them."""
+        own = self.resources
+        return memory_mib(own.memory) - memory_mib(own.reserved_memory) - memory_of(self.submounts)
+
+    @property
+    def base_weight(self) -> int:
+        """Slurm's weight of the first nodes of the set."""
+        return self.weight or (GPU_WEIGHT if self.gpus else CPU_WEIGHT)
+
+    @property
+    def gres(self) -> str | None:
+        """Slurm's Gres of a node, such as gpu:h100:8."""
+        return f"gpu:{self.gpus.type}:{self.gpus.per_node}" if self.gpus else None

@@ -1,0 +1,58 @@
+"""Configuration of what is done about nodes that find themselves unfit."""
+
+from typing import Any, Final
+
+from components.config.model import Model, setting
+from components.config.values.quantities import Duration, WholeNumber, duration_seconds
+from contract.policies import ReactionPolicy
+
+_DEFAULTS: Final = ReactionPolicy()
+
+
+class Reactions(Model):
+    """What the operator does about unfit nodes of a set; see docs/health.md. They drain themselves in any case."""
+
+    restart: bool = setting(
+        "Whether the pod of an unfit node is started anew when no job is left on it.", default=_DEFAULTS.restart
+    )
+    replace: bool = setting(
+        "Whether, when restarts do not help and the machine is at fault, its Kubernetes node is cordoned and tainted, "
+        "and the idle pod starts on another one. A machine that is not ready or tainted by others is left, too.",
+        default=_DEFAULTS.replace,
+    )
+    after: Duration = setting(
+        "Time that a node has to recover by itself.", unit="s, m or h", default=f"{_DEFAULTS.after_seconds // 60}m"
+    )
+    attempts: WholeNumber = setting(
+        "Restarts of one node within a day; one that is unfit after them is told and left to you.",
+        default=_DEFAULTS.attempts,
+        ge=1,
+        le=20,
+    )
+    at_once: WholeNumber = setting(
+        "Nodes of the set that are being restarted or replaced at a time. Those that an update has taken don't count.",
+        unit="nodes",
+        default=_DEFAULTS.at_once,
+        ge=1,
+    )
+    per_hour: WholeNumber = setting(
+        "Restarts and replacements in the set within an hour.", default=_DEFAULTS.per_hour, ge=1, le=20
+    )
+    breaker_percent: WholeNumber = setting(
+        "When a larger share of the set, and more than one node, is unfit at once, nothing is restarted: what fails "
+        "together has one cause.",
+        unit="percent",
+        default=_DEFAULTS.breaker_percent,
+        ge=1,
+        le=100,
+    )
+    dry_run: bool = setting("Whether the operator only says what it would do.", default=_DEFAULTS.dry_run)
+    approval: bool = setting(
+        "Whether each restart or replacement waits for an annotation of the NodeSet.", default=_DEFAULTS.approval
+    )
+
+    @property
+    def policy(self) -> dict[str, Any]:
+        """The NodeSet's spec.reactions."""
+        values = self.model_dump(by_alias=True, exclude={"after"})
+        return {**values, "afterSeconds": duration_seconds(self.after)}

@@ -1,0 +1,58 @@
+"""Paths and device files."""
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
+
+from components.config.values.quantities import positive
+from components.config.values.validation import wrong
+
+_DEVICES = re.compile(
+    r"/dev/(?!\.\.?/)[A-Za-z0-9_/-]+(?:\[(?P<ranges>\d{1,3}(?:-\d{1,3})?(?:,\d{1,3}(?:-\d{1,3})?)*)\])?"
+)
+
+
+def device_count(files: str) -> int:
+    """How many device files a pattern such as `/dev/nvidia[0-3,7]` names; 1 without brackets.
+
+    Raises:
+        ValueError: The text is no such pattern, or a range runs backwards.
+    """
+    match = _DEVICES.fullmatch(files)
+    if not match:
+        raise ValueError(files)
+    if match["ranges"] is None:
+        return 1
+    numbers: set[int] = set()
+    for part in match["ranges"].split(","):
+        first, _, last = part.partition("-")
+        numbers |= set(range(int(first), int(last or first) + 1))
+        if int(last or first) < int(first):
+            raise ValueError(files)
+    return len(numbers)
+
+
+def _path(value: str) -> str:
+    if not re.fullmatch(r"(/[A-Za-z0-9._-]+)+", value) or "/.." in value or "/./" in f"{value}/":
+        raise wrong("an absolute path such as /data, without `..` or a slash at the end")
+    return value
+
+
+def _exported_path(value: str) -> str:
+    # Version 4 servers, Amazon's EFS among them, export their pseudo root.
+    return value if value == "/" else _path(value)
+
+
+def _relative_path(value: str) -> str:
+    try:
+        return _path(f"/{value}").removeprefix("/")
+    except PydanticCustomError:
+        raise wrong("a path inside the volume such as data/2026, without `..` or a slash at either end") from None
+
+
+DeviceFiles = Annotated[str, positive(device_count, "device files below /dev, such as /dev/nvidia[0-7]")]
+AbsolutePath = Annotated[str, AfterValidator(_path)]
+ExportedPath = Annotated[str, AfterValidator(_exported_path)]
+RelativePath = Annotated[str, AfterValidator(_relative_path)]

@@ -1,0 +1,42 @@
+"""Names of Kubernetes objects, of their labels, and of what Slurm calls by a name."""
+
+import re
+from typing import Annotated
+
+from components.config.values.validation import matching
+
+_DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
+_LABEL_KEY = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+DnsLabel = Annotated[
+    str, matching(_DNS_LABEL, "a DNS label: 1 to 63 lower-case letters, digits and inner hyphens, such as gpu-a")
+]
+SetName = Annotated[
+    str,
+    matching(
+        r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?",
+        "a DNS label: at most 40 lower-case letters, digits and inner hyphens, a letter first, such as gpu-a",
+    ),
+]
+"""Names of our own objects; the CRDs hold to the same rule."""
+ObjectName = Annotated[
+    str,
+    matching(
+        rf"(?=.{{1,253}}$){_DNS_LABEL.pattern}(\.{_DNS_LABEL.pattern})*",
+        "the name of a Kubernetes object: lower-case letters, digits, inner hyphens and dots",
+    ),
+]
+SecretKey = Annotated[str, matching(r"[A-Za-z0-9._-]{1,253}", "a key of a Secret: letters, digits, `.`, `_` and `-`")]
+PartitionName = Annotated[
+    str,
+    # Slurm reads DEFAULT and ALL as more than names.
+    matching(r"(?!(?i:default|all)$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}", "letters, digits, `_`, `.`, `-`, such as main"),
+]
+GresType = Annotated[str, matching(r"[a-z0-9][a-z0-9_]{0,62}", "a GPU type such as h100: lower-case letters, digits")]
+LabelKey = Annotated[str, matching(_LABEL_KEY, "a Kubernetes label key such as example.com/pool")]
+LabelValue = Annotated[
+    str, matching(_LABEL_VALUE, "a Kubernetes label value: at most 63 letters, digits, `.`, `_`, `-`")
+]
+PoolName = Annotated[
+    str, matching(r"[A-Za-z0-9]([A-Za-z0-9_]{0,61}[A-Za-z0-9])?", "letters, digits and inner `_`, such as fabric")
+]

@@ -1,0 +1,108 @@
+"""Quantities: memory, CPUs, durations, Slurm's times, whole numbers."""
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BeforeValidator
+
+from components.config.values.validation import matching, text_of, wrong
+
+_MEMORY = re.compile(r"(\d+)(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)")
+_FACTOR: Final[dict[str, int]] = {
+    **{f"{prefix}i": 1024**power for power, prefix in enumerate("KMGTP", 1)},
+    **{prefix: 1000**power for power, prefix in enumerate("kMGTP", 1)},
+}
+_CPU = re.compile(r"(\d+(?:\.\d{1,3})?)(m?)")
+_PERCENTAGE = re.compile(r"([1-9]\d?|100)%")
+_DURATION = re.compile(r"[1-9]\d*[smh]")
+_SLURM_TIME = re.compile(r"\d+|\d+:[0-5]\d|\d+:[0-5]\d:[0-5]\d|\d+-\d{1,2}(:[0-5]\d(:[0-5]\d)?)?|UNLIMITED")
+
+
+def memory_bytes(quantity: str) -> int:
+    """Bytes of a Kubernetes memory quantity such as `64Gi`.
+
+    Raises:
+        ValueError: The text is no such quantity.
+    """
+    match = _MEMORY.fullmatch(quantity)
+    if not match:
+        raise ValueError(quantity)
+    return int(match[1]) * _FACTOR[match[2]]
+
+
+def memory_mib(quantity: str) -> int:
+    """Whole MiB of a Kubernetes memory quantity, rounded down."""
+    return memory_bytes(quantity) // 1024**2
+
+
+def cpu_millis(quantity: str) -> int:
+    """Thousandths of a CPU of a Kubernetes CPU quantity such as `2` or `500m`.
+
+    Raises:
+        ValueError: The text is no such quantity.
+    """
+    match = _CPU.fullmatch(quantity)
+    if not match or (match[2] and "." in match[1]):
+        raise ValueError(quantity)
+    return int(match[1]) if match[2] else round(float(match[1]) * 1000)
+
+
+def duration_seconds(duration: str) -> int:
+    """Seconds of a duration such as `30m`."""
+    return int(duration[:-1]) * {"s": 1, "m": 60, "h": 3600}[duration[-1]]
+
+
+def positive(measure: Callable[[str], int], want: str) -> AfterValidator:
+    """A check that a measure of the text is above zero; ``want`` completes "got …; want …"."""
+
+    def check(value: str) -> str:
+        try:
+            amount = measure(value)
+        except ValueError:
+            raise wrong(want) from None
+        if amount <= 0:
+            raise wrong(want)
+        return value
+
+    return AfterValidator(check)
+
+
+def _whole_number(value: Any) -> Any:
+    # `true` is 1 to Python, and 2.0 a whole number to pydantic: neither is what a person meant.
+    if isinstance(value, bool | float):
+        raise wrong("a whole number")
+    return value
+
+
+def nodes_or_percentage(most: int) -> BeforeValidator:
+    """A check for a number of nodes from 1 to `most`, or a percentage such as 25%."""
+
+    def check(value: Any) -> Any:
+        counts = type(value) is int and 1 <= value <= most
+        if counts or (isinstance(value, str) and _PERCENTAGE.fullmatch(value)):
+            return value
+        raise wrong(f"1 or more nodes, {most} at most, or a percentage from 1% to 100%")
+
+    return BeforeValidator(check)
+
+
+Memory = Annotated[
+    str, text_of("a Kubernetes quantity such as 64Gi"), positive(memory_bytes, "a Kubernetes quantity such as 64Gi")
+]
+Cpu = Annotated[
+    str,
+    text_of("a Kubernetes CPU quantity such as 2 or 500m"),
+    positive(cpu_millis, "a Kubernetes CPU quantity such as 2 or 500m"),
+]
+Duration = Annotated[str, matching(_DURATION, "a duration such as 90s, 30m or 2h")]
+SlurmTime = Annotated[
+    str,
+    text_of("a Slurm time such as 7-00:00:00, 12:00:00, 90 (minutes) or UNLIMITED"),
+    matching(_SLURM_TIME, "a Slurm time such as 7-00:00:00, 12:00:00, 90 (minutes) or UNLIMITED"),
+]
+SlurmAge = Annotated[
+    str,
+    matching(r"[1-9]\d*(hours|days|months)", "a number of hours, days or months as Slurm writes it, such as 12months"),
+]
+WholeNumber = Annotated[int, BeforeValidator(_whole_number)]

@@ -1,0 +1,210 @@
+"""Which keys of slurm.conf a user may set through slurm.options, and what their values may look like.
+
+Each key of slurm.conf is in one of three lists: this program's own, refused with a reason, or allowed
+(slurm_conf_keys.txt).
+"""
+
+import difflib
+import re
+from collections.abc import Mapping
+from importlib import resources
+from typing import Final
+
+from components.config.values.validation import wrong
+from contract.slurm_options import WORKER_START
+
+_LIST_KEYS: Final = (
+    "SlurmctldParameters",
+    "SchedulerParameters",
+    "LaunchParameters",
+    "SlurmdParameters",
+    "PrologFlags",
+    "TaskPlugin",
+    "PropagateResourceLimitsExcept",
+    "AccountingStorageTRES",
+    "CommunicationParameters",
+    "JobSubmitPlugins",
+)
+LIST_KEYS: Final = frozenset(key.lower() for key in _LIST_KEYS)
+"""Comma lists to which a user's items are added, since ours must stay."""
+
+_OWNED_FOR: Final = {
+    "it comes from cluster.name": ("ClusterName",),
+    "it comes from the fixed names of the objects": ("SlurmctldHost", "SlurmctldAddr", "MaxNodeCount", "TreeWidth"),
+    "Services and network policies depend on it": ("SlurmctldPort", "SlurmdPort", "SrunPortRange"),
+    "the images and pods depend on it": (
+        "SlurmUser",
+        "SlurmdUser",
+        "PluginDir",
+        "StateSaveLocation",
+        "SlurmdSpoolDir",
+        "SlurmctldPidFile",
+        "SlurmdPidFile",
+        "ReturnToService",
+    ),
+    "daemons log to the pod's log": ("SlurmctldLogFile", "SlurmdLogFile", "SlurmSchedLogFile"),
+    "keys come from credentials": ("AuthType", "AuthInfo", "AuthAltTypes", "AuthAltParameters", "CredType"),
+    "another value would run jobs outside the jail": ("PlugStackConfig", "NamespaceType"),
+    "slurmstepd would open files for root's jobs with root's rights; srun sudo runs a program as root": (
+        "DisableRootJobs",
+    ),
+    "memory limits of jobs depend on it; see slurm.cgroupPlugin": (
+        "SelectType",
+        "SelectTypeParameters",
+        "ProctrackType",
+    ),
+    "it comes from nodeSets[].gpus": ("GresTypes",),
+    "it comes from accounting": (
+        "AccountingStorageType",
+        "AccountingStorageHost",
+        "AccountingStorageBackupHost",
+        "AccountingStorageExternalHost",
+        "AccountingStoragePort",
+        "AccountingStoragePass",
+        "AccountingStorageEnforce",
+    ),
+    "it would run a program in the pod's root, outside the jail": (
+        "Prolog",
+        "Epilog",
+        "PrologSlurmctld",
+        "EpilogSlurmctld",
+        "ResvProlog",
+        "ResvEpilog",
+        "HealthCheckProgram",
+        "UnkillableStepProgram",
+        "SlurmctldPrimaryOnProg",
+        "SlurmctldPrimaryOffProg",
+    ),
+    "nodes are pods, started and removed by the operator": (
+        "RebootProgram",
+        "ResumeProgram",
+        "ResumeFailProgram",
+        "SuspendProgram",
+        "SuspendTime",
+    ),
+    "it comes from nodeSets and partitions": ("NodeName", "NodeSet", "PartitionName", "DownNodes", "FrontendName"),
+    "it would read a file that is not declared": ("Include",),
+    "it comes from health": ("HealthCheckInterval", "HealthCheckNodeState", "HealthCheckTimeout"),
+    "the operator and dashboards read these metrics": ("MetricsType", "MetricsParameters"),
+    "it comes from slurm.privateData": ("PrivateData",),
+    "the image of the controller has no program that sends mail": ("MailProg", "MailDomain"),
+}
+OWNED: Final = {key.lower(): reason for reason, keys in _OWNED_FOR.items() for key in keys}
+
+_REFUSED_FOR: Final = {
+    "slurmstepd would load PAM modules of the users' root with all its rights": ("UsePAM",),
+    "it would take the place of the prolog that keeps jobs from a node without its jail": (
+        "PrEpPlugins",
+        "PrEpParameters",
+    ),
+    "it runs programs on machines outside of the jail, and reboots them": ("NodeFeaturesPlugins",),
+    "it runs programs in the pod of slurmctld, from a file that this program does not write": (
+        "BurstBufferType",
+        "BurstBufferParameters",
+        "PowerAction",
+    ),
+    "slurmstepd would write as root where users write, as a file says that this program does not write": (
+        "AcctGatherProfileType",
+    ),
+    "everybody on the cluster can read slurm.conf": ("JobCompPass",),
+    "slurmstepd would run the users' xauth": ("X11Parameters",),
+    "Debian's Slurm is built without tls/s2n, and their scripts would run outside of the jail": (
+        "TLSType",
+        "TLSParameters",
+        "CertgenType",
+        "CertgenParameters",
+        "CertmgrType",
+        "CertmgrParameters",
+    ),
+}
+REFUSED: Final = {key.lower(): reason for reason, keys in _REFUSED_FOR.items() for key in keys}
+"""Key in lower case → why nobody may set it: it would undo the jail, or can do nothing but harm here."""
+
+_ONE_OF: Final = {
+    "AcctGatherEnergyType": ("acct_gather_energy/none", "acct_gather_energy/gpu"),
+    "CliFilterPlugins": ("syslog", "user_defaults"),
+    "JobCompType": ("jobcomp/none", "jobcomp/elasticsearch", "jobcomp/kafka", "jobcomp/mysql"),
+    "JobSubmitPlugins": ("all_partitions", "defaults", "logging", "pbs", "require_timelimit", "throttle"),
+    "MpiDefault": ("none",),
+    "TaskPlugin": ("task/none", "task/affinity", "task/cgroup"),
+}
+CHOICES: Final = {key.lower(): frozenset(words) for key, words in _ONE_OF.items()}
+"""Key in lower case → its words that need no program or file besides, which a pod does not have."""
+
+_NOT: Final = {
+    "LaunchParameters": {
+        # slurmctld ends where it reads both; ours has the nodes look up a heterogeneous job's user.
+        "enable_nss_slurm": "this program sets disable_send_gids, its opposite",
+        "ulimit_pam_adopt": "slurmstepd would load PAM modules of the users' root with all its rights",
+    },
+    "PrologFlags": {
+        "x11": "slurmstepd would run the users' xauth outside of the job",
+        "runinjob": "the prolog runs in slurmd, before slurmstepd enters the users' root",
+    },
+    "SlurmctldParameters": {
+        "allow_user_triggers": "slurmctld would run users' programs in its own pod",
+        "enable_stepmgr": "slurmstepd would hold slurm.key on the job's node, and answer users",
+    },
+    "SlurmdParameters": {
+        "contain_spank": "the jail's SPANK plugin enters a job's namespaces itself",
+    },
+}
+NOT: Final = {key.lower(): words for key, words in _NOT.items()}
+"""Key in lower case → words of its value that are refused, and why."""
+
+_VALUE = re.compile(r"[^\s#\"'\\\x00-\x1f\x7f]+")
+
+
+def _allowed() -> dict[str, str]:
+    text = resources.files("components.config.values").joinpath("slurm_conf_keys.txt").read_text("utf-8")
+    return {line.lower(): line for line in text.splitlines() if line and not line.startswith("#")}
+
+
+ALLOWED: Final = _allowed()
+"""Keys of slurm.conf that anybody may set, by their lower-case form: Slurm does not tell cases apart."""
+
+
+def check_option_name(name: str) -> str:
+    """The key as Slurm writes it.
+
+    Raises:
+        PydanticCustomError: Slurm has no such key, the cluster sets it by itself, or it would undo the jail.
+    """
+    if reason := OWNED.get(name.lower()):
+        raise wrong(f"another key: {name} is set by this program, {reason}")
+    if reason := REFUSED.get(name.lower()):
+        raise wrong(f"no {name}: {reason}")
+    if name.lower() not in ALLOWED:
+        close = difflib.get_close_matches(name.lower(), ALLOWED, n=1)
+        hint = f"; did you mean {ALLOWED[close[0]]}?" if close else ""
+        raise wrong(f"a key of slurm.conf that Slurm 26.05 knows{hint}")
+    return ALLOWED[name.lower()]
+
+
+def refusal(name: str, value: str) -> str:
+    """Returns what a key wants in the place of a value, or nothing where the value may stand."""
+    key, words = name.lower(), value.lower().split(",")
+    reasons = [f"{name} without {word}: {reason}" for word, reason in NOT.get(key, {}).items() if word in words]
+    if key in CHOICES and not CHOICES[key].issuperset(words):
+        reasons.append(f"{' or '.join(sorted(CHOICES[key]))}: others need programs or files that pods do not have")
+    return "; ".join(reasons)
+
+
+def worker_start(options: Mapping[str, str]) -> list[str]:
+    """The words of options that a worker takes only with a new pod."""
+    given = {key.lower(): value.lower().split(",") for key, value in options.items()}
+    return sorted({word for key, taken in WORKER_START.items() for word in given.get(key, ()) if word in taken})
+
+
+def check_option_value(value: str) -> str:
+    """The value, when it can stand in one `Key=value` line and do nothing else there.
+
+    Slurm reads several Key=value pairs from one line, takes `#` for a comment and a backslash for a continued line, so
+    none of these may come in by a value.
+
+    Raises:
+        PydanticCustomError: It holds a space, quote, `#`, backslash, newline or other control character.
+    """
+    if not _VALUE.fullmatch(value):
+        raise wrong("one value without spaces, quotes, `#`, backslashes or newlines")
+    return value

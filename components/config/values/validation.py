@@ -1,0 +1,38 @@
+"""How a value says what it wants: errors whose text completes "got …; want …"."""
+
+import re
+from typing import Any, Final
+
+from pydantic import AfterValidator, BeforeValidator
+from pydantic_core import PydanticCustomError
+
+WANT: Final = "want"
+"""Type of the validation errors raised here; their message completes "want …"."""
+
+
+def wrong(want: str) -> PydanticCustomError:
+    """An error whose text completes "got …; want …"."""
+    return PydanticCustomError(WANT, "{want}", {"want": want})
+
+
+def matching(pattern: str | re.Pattern[str], want: str) -> AfterValidator:
+    """A check that the whole text fits a pattern; ``want`` completes "got …; want …"."""
+    compiled = re.compile(pattern)
+
+    def check(value: str) -> str:
+        if not compiled.fullmatch(value):
+            raise wrong(want)
+        return value
+
+    return AfterValidator(check)
+
+
+def text_of(want: str) -> BeforeValidator:
+    """Numbers are taken as text where YAML may have read `2` for "2"; nothing else is."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise wrong(want)
+        return str(value)
+
+    return BeforeValidator(check)

@@ -1,0 +1,128 @@
+"""Credentials: the keys of Slurm and of the SSH hosts, generated or existing."""
+
+import base64
+from collections.abc import Mapping, Sequence
+
+import pulumi
+
+from components import keys
+from components.config import Config
+from components.kubernetes.component import Component, Payloads
+from components.kubernetes.manifest import Manifest, declared
+from contract import names
+
+
+def manifests(config: Config) -> list[Manifest]:
+    """The Secrets whose keys are generated; existing ones are used as they are."""
+    credentials = config.credentials
+    secrets = [
+        (names.KEYS, credentials.existing_secret is None, (names.SLURM_KEY, names.JWT_KEY)),
+        (names.SSH_HOST_KEYS, credentials.existing_ssh_secret is None, names.SSH_HOST_KEY_FILES),
+        (
+            names.DATABASE_CREDENTIALS,
+            _generates_password(config) or _configured_password(config) is not None,
+            (names.DATABASE_PASSWORD,),
+        ),
+    ]
+    return [
+        Manifest(declared(config, "v1", "Secret", name, "credentials", {"type": "Opaque"}), payload=files)
+        for name, ours, files in secrets
+        if ours
+    ]
+
+
+def generated_files(config: Config) -> Mapping[str, tuple[str, ...]]:
+    """The Secrets that get generated keys, with the names of these."""
+    configured = set() if _generates_password(config) else {names.DATABASE_CREDENTIALS}
+    return {each.name: each.payload for each in manifests(config) if each.name not in configured}
+
+
+def _generates_password(config: Config) -> bool:
+    """Whether the database gets a password that nobody else knows."""
+    return config.accounting.has_own_database and config.credentials.existing_database_secret is None
+
+
+def _configured_password(config: Config) -> bytes | None:
+    """The password inside accounting.external.connection."""
+    return config.accounting.external.parts.password if config.accounting.external else None
+
+
+def _configured_payloads(config: Config) -> dict[str, pulumi.Output[dict[str, str]]]:
+    password = _configured_password(config)
+    if password is None:
+        return {}
+    data = {names.DATABASE_PASSWORD: base64.b64encode(password).decode()}
+    return {names.DATABASE_CREDENTIALS: pulumi.Output.secret(data)}
+
+
+class GeneratedKeys(Component):
+    """The keys themselves, made once and kept as secrets of the stack.
+
+    They are apart from their Secrets because the ledger, which is written before those, needs the contents.
+
+    Args:
+        name: Name of the resource in the stack.
+        config: The configuration: `credentials`.
+        opts: Options of the resource.
+        adopted: Secret → keys of a live cluster, which become the stack's own.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        opts: pulumi.ResourceOptions | None = None,
+        adopted: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        super().__init__(name, opts)
+        credentials = config.credentials
+        wanted = keys.purposes(
+            credentials.existing_secret, credentials.existing_ssh_secret, database=_generates_password(config)
+        )
+        by_purpose = {
+            keys.SLURM: names.KEYS,
+            keys.SSH: names.SSH_HOST_KEYS,
+            keys.DATABASE: names.DATABASE_CREDENTIALS,
+        }
+        made = {
+            purpose: keys.Keys(
+                f"{purpose}-keys",
+                purpose,
+                pulumi.ResourceOptions(parent=self),
+                (adopted or {}).get(by_purpose.get(purpose, "")),
+            )
+            for purpose in wanted
+        }
+        self.generated: Payloads = {
+            secret: made[purpose].data for purpose, secret in by_purpose.items() if purpose in made
+        }
+        self.payloads: Payloads = {**self.generated, **_configured_payloads(config)}
+        self.revision = made[keys.REVISION]
+        self.revision_key: pulumi.Output[str] = self.revision.data.apply(lambda data: data["key"])
+        self.register_outputs({})
+
+
+class Credentials(Component):
+    """The Secrets that pods mount.
+
+    Args:
+        name: Name of the resource in the stack.
+        config: The configuration: `credentials` and `cluster`.
+        payloads: Contents of the Secrets.
+        depends_on: What is there before, such as the ledger.
+        opts: Options of the resource.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        payloads: Payloads,
+        depends_on: Sequence[pulumi.Resource] = (),
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(name, opts)
+        self.declare(manifests(config), depends_on, payloads)
+        self.keys_secret = config.credentials.existing_secret or names.KEYS
+        self.ssh_secret = config.credentials.existing_ssh_secret or names.SSH_HOST_KEYS
+        self.register_outputs({"keysSecret": self.keys_secret, "sshSecret": self.ssh_secret})

@@ -1,0 +1,160 @@
+"""Network policies: pods of the cluster take the connections that Slurm needs, and no others.
+
+Only podSelector, namespaceSelector, ipBlock and ports are used, so that simple policy engines enforce all of it.
+Egress stays open: jobs fetch packages and data, and what may leave is for the site's own policies to say. But where
+users' programs run, two things of the nodes are out of reach: a cloud's metadata service, which hands out the node's
+own credentials, and the kubelet.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import pulumi
+
+from components.addons import monitoring
+from components.config import Config
+from components.kubernetes.component import Component
+from components.kubernetes.manifest import Manifest, declared, selector
+from contract import names
+
+_WITH_USERS: Final = ("worker", "login")
+
+METADATA: Final = {
+    # Link-local (AWS, Azure, GCP, Oracle and others); Alibaba; Azure's WireServer.
+    "0.0.0.0/0": ("169.254.0.0/16", "100.100.100.200/32", "168.63.129.16/32"),
+    # Link-local; AWS; GCP.
+    "::/0": ("fe80::/10", "fd00:ec2::254/128", "fd20:ce::254/128"),
+}
+"""All addresses → those of clouds' metadata services among them."""
+KUBELET_PORTS: Final = (10250, 10255)
+"""The kubelet's API, and its read-only one: policies know no nodes, so that both are closed at every address."""
+
+
+def _from(config: Config, *components: str) -> list[dict[str, Any]]:
+    return [{"podSelector": {"matchLabels": selector(config, component)}} for component in components]
+
+
+def _port(first: int, last: int | None = None) -> dict[str, Any]:
+    return {"protocol": "TCP", "port": first} | ({"endPort": last} if last else {})
+
+
+def _blocks(ranges: Sequence[str]) -> list[dict[str, Any]]:
+    return [{"ipBlock": {"cidr": cidr}} for cidr in ranges]
+
+
+def _all_but_the_nodes() -> list[dict[str, Any]]:
+    """Egress to everything but metadata services and kubelets."""
+    outside = [{"ipBlock": {"cidr": cidr, "except": list(excepted)}} for cidr, excepted in METADATA.items()]
+    edges = [0, *KUBELET_PORTS, 65536]
+    tcp = [_port(last + 1, following - 1) for last, following in pairwise(edges)]
+    return [
+        {"to": outside, "ports": [*tcp, {"protocol": "UDP"}]},
+        # For some engines an address range means nobody in the cluster.
+        {"to": [{"namespaceSelector": {}}]},
+        # A resolver on the node itself has a link-local address.
+        {"ports": [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]},
+    ]
+
+
+def _policy(config: Config, name: str, component: str, rules: list[dict[str, Any]]) -> Manifest:
+    spec: dict[str, Any] = {
+        "podSelector": {"matchLabels": selector(config, component)},
+        "policyTypes": ["Ingress"],
+        "ingress": rules,
+    }
+    if component == "rehearsal":
+        # It answers, and opens no connection: nobody may take it for the cluster's slurmctld.
+        spec |= {"policyTypes": ["Ingress", "Egress"], "egress": []}
+    if component in _WITH_USERS:
+        spec |= {"policyTypes": ["Ingress", "Egress"], "egress": _all_but_the_nodes()}
+    return Manifest(declared(config, "networking.k8s.io/v1", "NetworkPolicy", name, "network", {"spec": spec}))
+
+
+def _rules(config: Config) -> dict[str, list[dict[str, Any]]]:
+    """What each component takes."""
+    srun = _port(names.SRUN_PORT_FIRST, names.SRUN_PORT_LAST)
+    everywhere = [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/0"}}]
+    ssh = _blocks(config.login.service.load_balancer_source_ranges) or everywhere
+    scrapers = monitoring.scrapers(config)
+    writers = ["accounting"] if config.accounting.is_on else []
+    return {
+        "controller": [
+            # slurmdbd tells slurmctld what changed in its database.
+            {
+                "from": [*_from(config, "worker", "login", "rest", *writers), *scrapers],
+                "ports": [_port(names.SLURMCTLD_PORT)],
+            },
+        ],
+        "worker": [
+            {
+                "from": _from(config, "controller", "worker", "login"),
+                "ports": [_port(names.SLURMD_PORT)],
+            },
+            # srun in a login session or in a job opens ports on its own side; nodes connect back to them.
+            # slurmctld tells a waiting srun or salloc there that its job starts.
+            {"from": _from(config, "login", "controller"), "ports": [srun]},
+            # MPI and NCCL choose ports freely.
+            {"from": _from(config, "worker")},
+        ],
+        "login": [
+            {"from": ssh, "ports": [_port(names.SSH_PORT)]},
+            {"from": _from(config, "worker", "controller", "login"), "ports": [srun]},
+        ],
+        "rest": [
+            {
+                "from": [*_from(config, "operator"), *_blocks(config.network_policies.rest_client_cidrs)],
+                "ports": [_port(names.SLURMRESTD_PORT)],
+            },
+        ],
+        "rehearsal": [{"from": _from(config, "operator"), "ports": [_port(names.REHEARSAL_PORT)]}],
+        **({"directory": []} if config.directory.is_on else {}),
+        **_accounting_rules(config),
+        # kubelet's probes come from the node itself, which policies do not bind.
+        # A rule from nobody would be one from everybody.
+        "operator": [{"from": scrapers, "ports": [_port(names.OPERATOR_HEALTH_PORT)]}] if scrapers else [],
+        "jail": [],
+    }
+
+
+def _accounting_rules(config: Config) -> dict[str, list[dict[str, Any]]]:
+    rules: dict[str, list[dict[str, Any]]] = {}
+    if config.accounting.is_on:
+        # slurmctld writes; sacct and alike read, in logins and in jobs; slurmrestd reads for its clients.
+        readers = _from(config, "controller", "login", "worker", "rest")
+        rules["accounting"] = [{"from": readers, "ports": [_port(names.SLURMDBD_PORT)]}]
+    if config.accounting.has_own_database:
+        rules["database"] = [{"from": _from(config, "accounting"), "ports": [_port(names.DATABASE_PORT)]}]
+    return rules
+
+
+def manifests(config: Config) -> list[Manifest]:
+    """A policy per component; each also denies what it does not name."""
+    if not config.network_policies.enabled:
+        return []
+    return [
+        _policy(config, f"{names.RESERVED_PREFIX}{component}", component, rules)
+        for component, rules in _rules(config).items()
+    ]
+
+
+class NetworkPolicies(Component):
+    """Which connections the cluster's pods take.
+
+    Args:
+        name: Name of the resource in the stack.
+        config: The configuration: `networkPolicies`, `login.service`, `monitoring` and `cluster`.
+        depends_on: What is there before, such as the ledger.
+        opts: Options of the resource.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        depends_on: Sequence[pulumi.Resource] = (),
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(name, opts)
+        self.declare(manifests(config), depends_on)
+        self.register_outputs({"enabled": config.network_policies.enabled})

@@ -1,0 +1,257 @@
+"""The operator: its CRDs, its rights and its pod."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import yaml
+
+from components.config import Config
+from components.config.program import OperatorMode
+from components.control import crd_policy
+from components.kubernetes.component import Component
+from components.kubernetes.manifest import SKIP_AWAIT, Manifest, declared, selector
+from components.pods import pod_security
+from components.pods.slurm_pod import pod_template, resources, slurm_pod_spec
+from components.slurm.controller import keys_secret
+from contract import names, paths, pod_variables
+
+CRD_FOLDER = Path(__file__).parents[2] / "operator" / "crds"
+
+_READ = ["get", "list", "watch"]
+_GROUP = names.API_GROUP
+_OWN_RULES: list[dict[str, Any]] = [
+    {
+        "apiGroups": [_GROUP],
+        "resources": [
+            "slurmclusters",
+            "slurmclusters/status",
+            "slurmclusters/finalizers",
+            "nodesets",
+            "nodesets/status",
+            "nodesets/finalizers",
+        ],
+        "verbs": [*_READ, "patch", "update"],
+    },
+    # Not by name: it lowers and deletes the StatefulSet of a node set that is declared no more.
+    {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": [*_READ, "patch", "delete"]},
+    # An update deletes an idle worker's pod, and a label lets it be evicted; nobody knows its name beforehand. An
+    # annotation on slurmctld's pod has kubelet bring it a changed configuration at once.
+    {"apiGroups": [""], "resources": ["pods"], "verbs": [*_READ, "patch", "delete"]},
+    # slurmdbd's own words about its database stand nowhere else.
+    {"apiGroups": [""], "resources": ["pods/log"], "resourceNames": [f"{names.ACCOUNTING}-0"], "verbs": ["get"]},
+    {
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "resourceNames": [names.CONFIG_ACTIVE],
+        "verbs": ["patch", "update"],
+    },
+    {
+        "apiGroups": [""],
+        "resources": ["secrets"],
+        "resourceNames": [names.LEDGER, names.LEDGER_PAYLOADS],
+        "verbs": ["get"],
+    },
+    {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "get", "patch"]},
+    {
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "verbs": [*_READ, "create", "update", "patch", "delete"],
+    },
+]
+
+
+def node_rules(*, replaces: bool) -> list[dict[str, Any]]:
+    """What the operator may do with Kubernetes nodes; it changes them only to replace one."""
+    return [{"apiGroups": [""], "resources": ["nodes"], "verbs": [*_READ, *(["patch"] if replaces else [])]}]
+
+
+def crd_manifests() -> list[Manifest]:
+    """The CRDs, as the operator's files say. They stay when the stack goes: other clusters may use them."""
+    files = sorted(CRD_FOLDER.glob("*.yaml"))
+    bodies = [yaml.safe_load(file.read_text("utf-8")) for file in files]
+    for body in bodies:
+        body["metadata"].setdefault("annotations", {}).update(
+            {"pulumi.com/patchForce": "true", "pulumi.com/patchFieldManager": names.FIELD_MANAGER}
+        )
+    return [Manifest(body, held=False, retain=True) for body in bodies]
+
+
+def plural(kind: str) -> str:
+    """A kind as the API server's URLs and rules have it; holds for every kind that is declared."""
+    word = kind.lower()
+    return f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+
+
+def rules(held: Iterable[tuple[str, str, str]]) -> list[dict[str, Any]]:
+    """What the operator may do: its own resources, and to restore what the ledger holds, by name.
+
+    Nothing may be granted that the operator lacks, so it can take added rights away from its own Role, and not give
+    itself lost ones.
+
+    Args:
+        held: API version, kind and name of each object of the ledger.
+    """
+    found: dict[tuple[str, str], list[str]] = {}
+    for api_version, kind, name in sorted(held):
+        group = api_version.rpartition("/")[0]
+        found.setdefault((group, plural(kind)), []).append(name)
+    rules = [*_OWN_RULES]
+    for (group, kinds), objects in found.items():
+        of_kind = {"apiGroups": [group], "resources": [kinds]}
+        by_name, any_name = ["patch", "delete"], [*_READ, "create"]
+        if kinds == "persistentvolumeclaims":
+            # Never made anew: what was on it would be lost.
+            by_name, any_name = ["patch"], _READ
+        elif kinds == "secrets":
+            # It reads no others. A rule with names can't allow create: the name is not known to the server then.
+            by_name, any_name = [*_READ, *by_name], ["create"]
+        elif kinds == "statefulsets":
+            by_name, any_name = [], ["create"]
+        rules += [{**of_kind, "resourceNames": objects, "verbs": by_name}] if by_name else []
+        rules.append({**of_kind, "verbs": any_name})
+    return rules
+
+
+def _rbac(config: Config, others: Iterable[Manifest]) -> list[Manifest]:
+    rbac = "rbac.authorization.k8s.io"
+    own = [(f"{rbac}/v1", "Role"), (f"{rbac}/v1", "RoleBinding"), ("v1", "ServiceAccount"), ("apps/v1", "Deployment")]
+    held = {
+        *((api_version, kind, names.OPERATOR) for api_version, kind in own),
+        *((str(each.body["apiVersion"]), each.kind, each.name) for each in others if each.held),
+    }
+    account = {"kind": "ServiceAccount", "name": names.OPERATOR, "namespace": config.cluster.namespace}
+    subjects = {"subjects": [account]}
+    binding = {"roleRef": {"apiGroup": rbac, "kind": "Role", "name": names.OPERATOR}, **subjects}
+    # What a namespace's Role can't grant. Not held: the operator may not change its own rights outside of it.
+    wide_name = f"{names.OPERATOR}-{config.cluster.namespace}"
+    wide_binding = {"roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": wide_name}, **subjects}
+    replaces = any(each.reactions.replace for each in config.node_sets)
+    wide: list[tuple[str, dict[str, Any]]] = [
+        ("ClusterRole", {"rules": node_rules(replaces=replaces)}),
+        ("ClusterRoleBinding", wide_binding),
+    ]
+    bodies = [
+        declared(config, "v1", "ServiceAccount", names.OPERATOR, "operator", {"automountServiceAccountToken": False}),
+        declared(config, f"{rbac}/v1", "Role", names.OPERATOR, "operator", {"rules": rules(held)}),
+        declared(config, f"{rbac}/v1", "RoleBinding", names.OPERATOR, "operator", binding),
+    ]
+    return [Manifest(body) for body in bodies] + [
+        Manifest(
+            declared(config, f"{rbac}/v1", kind, wide_name, "operator", content, namespaced=False),
+            held=False,
+        )
+        for kind, content in (wide if config.operator.watch_nodes else [])
+    ]
+
+
+_AUTHORITY_MOUNT = {"name": "rest-authority", "mountPath": paths.SECRETS_REST_AUTHORITY, "readOnly": True}
+
+
+def _authority_volume() -> dict[str, Any]:
+    source = pod_security.secret_files(names.REST_TLS, [names.TLS_AUTHORITY])
+    # Without it the operator has to start all the same: it is who says what is missing.
+    return {"name": "rest-authority", "secret": {**source, "optional": True}}
+
+
+def image(config: Config) -> str:
+    """The image that the operator is to run with; empty where this program does not declare the operator."""
+    if config.operator.mode is OperatorMode.EXISTING:
+        return ""
+    # The reader of the configuration refuses mode install without an image.
+    return config.images.reference(config.images.operator or "")
+
+
+def _asked(path: str) -> dict[str, Any]:
+    return {"httpGet": {"path": path, "port": names.OPERATOR_HEALTH_PORT}}
+
+
+def _deployment(config: Config) -> Manifest:
+    container = {
+        "name": "operator",
+        "image": image(config),
+        "imagePullPolicy": str(config.images.pull_policy),
+        "env": [
+            {"name": pod_variables.POD_NAMESPACE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+            # Said in SlurmCluster.status, where an update waits for the operator that it declares.
+            {"name": pod_variables.OPERATOR_IMAGE, "value": image(config)},
+            {"name": pod_variables.POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        ],
+        "ports": [{"name": "health", "containerPort": names.OPERATOR_HEALTH_PORT}],
+        "readinessProbe": {**_asked("/readyz"), "periodSeconds": 2, "timeoutSeconds": 5, "failureThreshold": 5},
+        # Not whether it makes progress: a right that it lacks, say, is not given to it by a restart.
+        "livenessProbe": {**_asked("/livez"), "periodSeconds": 20, "timeoutSeconds": 10, "initialDelaySeconds": 30},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "resources": resources(config.operator.resources),
+        "securityContext": pod_security.unprivileged_container(),
+        "volumeMounts": [
+            {"name": "jwt", "mountPath": paths.SECRETS_SLURM, "readOnly": True},
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the container's own, empty at start
+            *([_AUTHORITY_MOUNT] if config.rest_tls else []),
+        ],
+    }
+    volumes = [
+        {"name": "jwt", "secret": pod_security.secret_files(keys_secret(config), [names.JWT_KEY])},
+        {"name": "tmp", "emptyDir": {}},
+        *([_authority_volume()] if config.rest_tls else []),
+    ]
+    pod = slurm_pod_spec(
+        config,
+        [container],
+        volumes,
+        securityContext=pod_security.OPERATOR_POD,
+        serviceAccountName=names.OPERATOR,
+        automountServiceAccountToken=True,
+    )
+    spec = {
+        "replicas": 1,
+        # Two operators must not act at the same time.
+        "strategy": {"type": "Recreate"},
+        "selector": {"matchLabels": selector(config, "operator")},
+        "template": pod_template(config, "operator", pod),
+    }
+    body = declared(config, "apps/v1", "Deployment", names.OPERATOR, "operator", {"spec": spec}, annotations=SKIP_AWAIT)
+    return Manifest(body)
+
+
+def manifests(config: Config, others: Iterable[Manifest]) -> list[Manifest]:
+    """The operator's rights and its Deployment.
+
+    Args:
+        config: The configuration: `operator`, `images`, `credentials` and `cluster`.
+        others: All other objects: the operator has to restore them.
+    """
+    if config.operator.mode is OperatorMode.EXISTING:
+        return []
+    return [*_rbac(config, others), _deployment(config)]
+
+
+class Operator(Component):
+    """The operator of the namespace. What it does to the cluster ends before it does: it is deleted last.
+
+    Args:
+        name: Name of the resource in the stack.
+        config: The configuration: `operator`, `rest.tls`, `certificates`, `images`, `credentials` and `cluster`.
+        others: All other objects: the operator has to restore them.
+        permit: What is there before anything is written.
+        depends_on: What is there before its rights, such as the keys.
+        opts: Options of the resource.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        others: Sequence[Manifest],
+        permit: pulumi.Input[pulumi.Resource],
+        depends_on: Sequence[pulumi.Resource] = (),
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(name, opts)
+        if config.operator.mode is OperatorMode.INSTALL:
+            crds = self.declare(crd_manifests(), [permit])
+            self.declare(crd_policy.manifests([each.name for each in crd_manifests()]), [permit])
+            rights = self.declare(_rbac(config, others), depends_on)
+            self.declare([_deployment(config)], [*depends_on, *crds.values(), *rights.values()])
+        self.register_outputs({"mode": str(config.operator.mode)})

@@ -1,0 +1,193 @@
+"""Whose cluster a namespace holds, so that no stack overwrites another one's keys.
+
+The mark is the ledger: its revision is keyed with a key that stands in its stack's state alone. A stack that has the
+key wrote the ledger; a second stack, one of the same name elsewhere, and one whose state was lost do not have it.
+See docs/adr/0013.
+"""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httpx
+import pulumi
+
+from components.config import Config
+from components.control import credentials, ledger
+from components.kubernetes import kubeconfig, kubernetes_reader
+from components.kubernetes.kubernetes_reader import UnreachableError
+from contract import names
+
+Data = Mapping[str, str]
+"""A Secret's data, base64-encoded."""
+
+PREVIEW_SECONDS: Final = 5.0
+"""A preview without access to the cluster must not hang."""
+UPDATE_SECONDS: Final = 30.0
+_ATTEMPTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What a namespace holds.
+
+    Attributes:
+        ledger: Data of the ledger; None without one.
+        stack: Who wrote it, as organization/project/stack; empty if that is not said.
+        keys: Secret → data, of those Secrets that the program would write generated keys to.
+        token: Names this very cluster: consent to take it over names it, and holds for nothing that comes later.
+    """
+
+    ledger: Data | None = None
+    stack: str = ""
+    keys: Mapping[str, Data] | None = None
+    token: str = ""
+
+
+def refusal(config: Config, live: Live, key: str | None, payloads: Mapping[str, Data]) -> str | None:
+    """Why this stack may not write to the namespace; None when it may.
+
+    Args:
+        config: The configuration: `cluster.namespace` and `cluster.adopt`.
+        live: What the namespace holds.
+        key: Key of this stack's ledgers; None while it is to be made.
+        payloads: Secret → this stack's keys, as far as they are there.
+    """
+    if not live.token or config.cluster.adopt == live.token or _is_own(live, key, payloads):
+        return None
+    whose = f"the Slurm cluster of stack {live.stack}" if live.stack else "keys"
+    return (
+        f"{names.PROJECT}:cluster.namespace: got {config.cluster.namespace!r}, which holds {whose} that this stack's "
+        "state does not know; want a namespace of its own. Nothing was written. If the other stack is gone, or this "
+        "stack's state was lost, take the cluster over with its keys: "
+        f"pulumi config set --path '{names.PROJECT}:cluster.adopt' {live.token}"
+    )
+
+
+def _is_own(live: Live, key: str | None, payloads: Mapping[str, Data]) -> bool:
+    if live.ledger is not None:
+        return key is not None and ledger.is_written_with(key, live.ledger)
+    return all(
+        name in payloads and all(data.get(file) == content for file, content in payloads[name].items())
+        for name, data in (live.keys or {}).items()
+    )
+
+
+def adopted(config: Config, live: Live | None) -> Mapping[str, Data]:
+    """The keys that the stack takes over: Secret → data; none without consent to this very cluster.
+
+    Args:
+        config: The configuration: `cluster.adopt` and `credentials`.
+        live: What the namespace holds, None if it was not asked.
+
+    Raises:
+        RunError: A Secret lacks a key.
+    """
+    if live is None or not live.token or config.cluster.adopt != live.token:
+        return {}
+    taken: dict[str, Data] = {}
+    for name, files in credentials.generated_files(config).items():
+        data = (live.keys or {}).get(name)
+        if data is None:
+            continue
+        if missing := [file for file in files if file not in data]:
+            raise pulumi.RunError(
+                f"{names.PROJECT}:cluster.adopt: Secret {name} lacks {', '.join(missing)}; restore it, or delete the "
+                "Secret to have new keys made"
+            )
+        taken[name] = {file: data[file] for file in files}
+    return taken
+
+
+def read(config: Config) -> Live | None:
+    """What the namespace holds, asked in every update, and in a preview where `checks.cluster` allows it.
+
+    Args:
+        config: The configuration: `cluster`, `checks.cluster`, `credentials` and `kubernetes`.
+
+    Returns:
+        None in a preview that may not ask, or gets no answer.
+
+    Raises:
+        RunError: An update gets no answer.
+    """
+    if not pulumi.runtime.is_dry_run():
+        for attempt in range(_ATTEMPTS):
+            try:
+                return kubernetes_reader.within(UPDATE_SECONDS, lambda: ask(config))
+            except UnreachableError as failure:
+                if attempt == _ATTEMPTS - 1:
+                    raise pulumi.RunError(
+                        f"{names.PROJECT}:kubernetes: whose cluster namespace {config.cluster.namespace} holds is not "
+                        f"known, so nothing is written: {failure}; give a kubeconfig that reads Secrets there"
+                    ) from None
+    if config.checks.cluster:
+        try:
+            return kubernetes_reader.within(PREVIEW_SECONDS, lambda: ask(config))
+        except UnreachableError as failure:
+            pulumi.log.warn(f"checks.cluster: whose cluster the namespace holds is not known: {failure}")
+    return None
+
+
+def ask(config: Config) -> Live:
+    """Ask the API server what the namespace holds.
+
+    Raises:
+        UnreachableError: It refuses.
+    """
+    own = config.kubernetes
+    access = kubeconfig.read(own.kubeconfig.get_secret_value() if own.kubeconfig else None, own.context)
+    with kubernetes_reader.client(access) as connection:
+        found = {
+            name: secret
+            for name in (names.LEDGER, *credentials.generated_files(config))
+            if (secret := _secret(connection, config.cluster.namespace, name)) is not None
+        }
+    return seen(found)
+
+
+def seen(secrets: Mapping[str, Mapping[str, Any]]) -> Live:
+    """What these Secrets, by name, say about the namespace."""
+    keys = {name: secret.get("data") or {} for name, secret in secrets.items() if name != names.LEDGER}
+    written = secrets.get(names.LEDGER)
+    if written is None:
+        oldest = min((secret["metadata"]["uid"] for secret in secrets.values()), default="")
+        return Live(keys=keys, token=oldest)
+    data: Data = written.get("data") or {}
+    return Live(
+        ledger=data,
+        stack=(written["metadata"].get("annotations") or {}).get(names.ANNOTATION_STACK, ""),
+        keys=keys,
+        token=base64.b64decode(data.get(names.LEDGER_REVISION, "")).decode() or written["metadata"]["uid"],
+    )
+
+
+def _secret(connection: httpx.Client, namespace: str, name: str) -> Mapping[str, Any] | None:
+    return kubernetes_reader.item(connection, f"/api/v1/namespaces/{namespace}/secrets/{name}")
+
+
+def permit(
+    config: Config, live: Live | None, generated: credentials.GeneratedKeys
+) -> pulumi.Resource | pulumi.Output[pulumi.Resource]:
+    """What the first objects depend on: the stack's key, which is given only to a stack that may write.
+
+    Args:
+        config: The configuration: `cluster.namespace` and `cluster.adopt`.
+        live: What the namespace holds, None if it was not asked.
+        generated: The stack's keys.
+
+    Returns:
+        A dependency that fails with a RunError where the stack may not write.
+    """
+    if live is None:
+        return generated.revision
+
+    async def judged() -> pulumi.Resource:
+        # What is unknown in a preview is to be made, and so no key of a live cluster.
+        known = {name: data for name, output in generated.generated.items() if (data := await output.future())}
+        if reason := refusal(config, live, await generated.revision_key.future(), known):
+            raise pulumi.RunError(reason)
+        return generated.revision
+
+    return pulumi.Output.from_input(judged())

@@ -1,0 +1,1 @@
+"""The jail: its volume, and the Job that fills a root."""

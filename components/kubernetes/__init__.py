@@ -1,0 +1,1 @@
+"""What every object of the program is made from: manifests, components, the connection to Kubernetes."""

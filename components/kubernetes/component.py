@@ -1,0 +1,112 @@
+"""The base of all components: a resource type of its own, whose children are exactly its manifests."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from components.kubernetes.manifest import Manifest
+from contract import names
+
+_CLASSES: Final[Mapping[tuple[str, str], Any]] = {
+    ("v1", "ConfigMap"): kubernetes.core.v1.ConfigMap,
+    ("v1", "Namespace"): kubernetes.core.v1.Namespace,
+    ("v1", "PersistentVolume"): kubernetes.core.v1.PersistentVolume,
+    ("v1", "PersistentVolumeClaim"): kubernetes.core.v1.PersistentVolumeClaim,
+    ("v1", "Secret"): kubernetes.core.v1.Secret,
+    ("v1", "Service"): kubernetes.core.v1.Service,
+    ("v1", "ServiceAccount"): kubernetes.core.v1.ServiceAccount,
+    ("apps/v1", "Deployment"): kubernetes.apps.v1.Deployment,
+    ("apps/v1", "StatefulSet"): kubernetes.apps.v1.StatefulSet,
+    ("batch/v1", "Job"): kubernetes.batch.v1.Job,
+    ("networking.k8s.io/v1", "NetworkPolicy"): kubernetes.networking.v1.NetworkPolicy,
+    ("policy/v1", "PodDisruptionBudget"): kubernetes.policy.v1.PodDisruptionBudget,
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"): kubernetes.rbac.v1.ClusterRole,
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): kubernetes.rbac.v1.ClusterRoleBinding,
+    ("rbac.authorization.k8s.io/v1", "Role"): kubernetes.rbac.v1.Role,
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"): kubernetes.rbac.v1.RoleBinding,
+    (
+        "admissionregistration.k8s.io/v1",
+        "ValidatingAdmissionPolicy",
+    ): kubernetes.admissionregistration.v1.ValidatingAdmissionPolicy,
+    (
+        "admissionregistration.k8s.io/v1",
+        "ValidatingAdmissionPolicyBinding",
+    ): kubernetes.admissionregistration.v1.ValidatingAdmissionPolicyBinding,
+    (
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+    ): kubernetes.apiextensions.v1.CustomResourceDefinition,
+}
+
+Payloads = Mapping[str, pulumi.Output[dict[str, str]]]
+"""Secret name → its data (base64), secret in Pulumi."""
+
+
+class Component(pulumi.ComponentResource):
+    """A component whose type is pulumi-slurm:index:<class name>: stored states know it by that, so it never changes.
+
+    Args:
+        name: Name of the resource in the stack.
+        opts: Options of the resource; children get its provider.
+    """
+
+    def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"{names.PROJECT}:index:{type(self).__name__}", name, None, opts)
+
+    def declare(
+        self,
+        manifests: Iterable[Manifest],
+        depends_on: Sequence[pulumi.Input[pulumi.Resource]] = (),
+        payloads: Payloads | None = None,
+    ) -> dict[str, pulumi.Resource]:
+        """Declare objects as children.
+
+        Args:
+            manifests: The objects.
+            depends_on: What is there before any of them, and goes after all of them.
+            payloads: Data of the Secrets among them.
+
+        Returns:
+            The resources by the objects' names.
+        """
+        return {
+            f"{manifest.kind}/{manifest.name}": self._declare(manifest, depends_on, payloads or {})
+            for manifest in manifests
+        }
+
+    def _declare(
+        self, manifest: Manifest, depends_on: Sequence[pulumi.Input[pulumi.Resource]], payloads: Payloads
+    ) -> pulumi.Resource:
+        arguments = {key: value for key, value in manifest.body.items() if key not in ("apiVersion", "kind")}
+        if manifest.payload:
+            arguments["data"] = pulumi.Output.secret(payloads[manifest.name])
+        resource_class = _CLASSES.get((str(manifest.body["apiVersion"]), manifest.kind))
+        if resource_class is None:
+            resource_class = kubernetes.apiextensions.CustomResource
+            arguments.update(apiVersion=manifest.body["apiVersion"], kind=manifest.kind)
+        resource: pulumi.Resource = resource_class(
+            manifest.name,
+            **{_argument(key): value for key, value in arguments.items()},
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=list(depends_on),
+                retain_on_delete=manifest.retain or None,
+                protect=manifest.protect or None,
+                custom_timeouts=_timeouts(manifest.deadline_seconds),
+                additional_secret_outputs=["data"] if manifest.payload else None,
+            ),
+        )
+        return resource
+
+
+def _argument(key: str) -> str:
+    """A top-level field as the SDK's argument: camelCase to snake_case."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)
+
+
+def _timeouts(seconds: int | None) -> pulumi.CustomTimeouts | None:
+    if seconds is None:
+        return None
+    return pulumi.CustomTimeouts(create=f"{seconds}s", update=f"{seconds}s", delete=f"{seconds}s")

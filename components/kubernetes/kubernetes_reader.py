@@ -1,0 +1,86 @@
+"""Asks the API server something, for decisions that come before anything is written, and for waits after it."""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import httpx
+
+from components.kubernetes import kubeconfig
+from components.kubernetes.kubeconfig import Access
+
+CALL_SECONDS: Final = 5.0
+
+_Answer = TypeVar("_Answer")
+
+
+class UnreachableError(Exception):
+    """Kubernetes could not be asked; the text says why."""
+
+
+def client(access: Access) -> httpx.Client:
+    """Connect to the API server."""
+    tls = access.tls if access.tls is not None else True
+    return httpx.Client(
+        base_url=access.server, verify=tls, headers=dict(access.headers), proxy=access.proxy, timeout=CALL_SECONDS
+    )
+
+
+def items(connection: httpx.Client, path: str, **query: str) -> list[Mapping[str, Any]]:
+    """The objects of a list.
+
+    Raises:
+        UnreachableError: The API server refuses.
+    """
+    answer = connection.get(path, params=query)
+    if answer.status_code != httpx.codes.OK:
+        raise UnreachableError(f"the API server answers {answer.status_code} to a list of {path.rpartition('/')[2]}")
+    found: list[Mapping[str, Any]] = answer.json()["items"]
+    return found
+
+
+def item(connection: httpx.Client, path: str) -> Mapping[str, Any] | None:
+    """One object, None if there is none.
+
+    Raises:
+        UnreachableError: The API server refuses.
+    """
+    answer = connection.get(path)
+    if answer.status_code == httpx.codes.NOT_FOUND:
+        return None
+    if answer.status_code != httpx.codes.OK:
+        raise UnreachableError(f"the API server answers {answer.status_code} to a read of {path.rpartition('/')[2]}")
+    found: Mapping[str, Any] = answer.json()
+    return found
+
+
+def within(seconds: float, ask: Callable[[], _Answer]) -> _Answer:
+    """The answer to a question that may hang.
+
+    Args:
+        seconds: How long it may take in all, a credential plugin included.
+        ask: Asks it.
+
+    Raises:
+        UnreachableError: It cannot be asked, or does not answer in time.
+    """
+    outcome: list[_Answer] = []
+    failures: list[UnreachableError] = []
+
+    def work() -> None:
+        try:
+            outcome.append(ask())
+        except (UnreachableError, kubeconfig.KubeconfigError) as failure:
+            failures.append(UnreachableError(str(failure)))
+        except (httpx.HTTPError, OSError, ValueError, KeyError) as failure:
+            failures.append(UnreachableError(f"the API server cannot be asked ({type(failure).__name__})"))
+
+    # A thread that hangs in a name look-up ends with the program.
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if failures:
+        raise failures[0]
+    if not outcome:
+        raise UnreachableError(f"no answer in {seconds:.0f} s")
+    return outcome[0]

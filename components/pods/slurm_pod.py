@@ -1,0 +1,149 @@
+"""What the pods of all Slurm daemons have in common."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from components.config import Config
+from components.config.pods import PodResources
+from components.config.values.images import image_revision
+from components.kubernetes.manifest import SKIP_AWAIT, Manifest, declared, labels, selector
+from components.pods.submounts import Submounts
+from contract import names
+from contract.pod_variables import JailKey
+
+ENTRY: Final = ("/usr/bin/python3", "-m", "slurm_node")
+"""The image's entry without its init; probes call it by themselves."""
+
+RUN_SIZE: Final = "64Mi"
+"""/run holds sockets, pid files and mount points; it lives in the pod's memory."""
+
+_EVER_TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+def environment(variables: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Environment variables whose values are JSON, written the same way each time."""
+    return [
+        {"name": name, "value": json.dumps(value, sort_keys=True, separators=(",", ":"))}
+        for name, value in variables.items()
+    ]
+
+
+def slurm_container(config: Config, role: str, **more: Any) -> dict[str, Any]:
+    """A container of the slurm image.
+
+    Args:
+        config: The configuration.
+        role: What the entry does: controller, rest, worker, login or populate.
+        more: Further fields of the container.
+    """
+    return {
+        "name": role,
+        "image": config.images.reference(config.images.slurm),
+        "imagePullPolicy": str(config.images.pull_policy),
+        "args": [role],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        **more,
+    }
+
+
+def ready_probe(role: str) -> dict[str, Any]:
+    """A readiness probe that asks the image's entry."""
+    return {
+        "exec": {"command": [*ENTRY, f"ready-{role}"]},
+        "periodSeconds": 5,
+        "timeoutSeconds": 10,
+        "failureThreshold": 3,
+    }
+
+
+def resources(pod: PodResources) -> dict[str, Any]:
+    """Requests and limits. CPU has no limit: a daemon that is throttled makes the whole cluster slow."""
+    return {"requests": {"cpu": pod.cpu, "memory": pod.memory}, "limits": {"memory": pod.memory}}
+
+
+def jail_volume(config: Config) -> dict[str, Any]:
+    """The volume of the jail in a pod."""
+    claim = config.jail.storage.existing_claim or names.JAIL
+    return {"name": "jail", "persistentVolumeClaim": {"claimName": claim}}
+
+
+def run_volume() -> dict[str, Any]:
+    """/run of a pod, in memory."""
+    return {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": RUN_SIZE}}
+
+
+def jail_variable(config: Config, submounts: Submounts | None = None, image: str | None = None) -> dict[str, Any]:
+    """What SLURM_JAIL says: the root in use, of `jail.image` or of another image, and what stands over it."""
+    return {
+        JailKey.REVISION: image_revision(image or config.jail.image),
+        JailKey.PERSISTENT: config.jail.persistent,
+        JailKey.TMP_MIB: config.jail.tmp_mib,
+        **({JailKey.SUBMOUNTS: submounts.variable} if submounts and submounts.variable else {}),
+    }
+
+
+def ever_tolerated() -> list[dict[str, Any]]:
+    """Tolerations without limit of time: Kubernetes would delete every worker 300 s after a kubelet's outage."""
+    return [{"key": key, "operator": "Exists", "effect": "NoExecute"} for key in _EVER_TOLERATED]
+
+
+def short_names(config: Config, *services: str) -> dict[str, Any]:
+    """Lets short names of pods resolve, in jobs too: h100-0 is h100-0.slurm-workers.<namespace>.svc.<domain>."""
+    suffix = f"{config.cluster.namespace}.svc.{config.cluster.cluster_domain}"
+    return {"searches": [f"{service}.{suffix}" for service in services]}
+
+
+def slurm_pod_spec(
+    config: Config, containers: Iterable[Mapping[str, Any]], volumes: Iterable[Mapping[str, Any]], **more: Any
+) -> dict[str, Any]:
+    """The spec of a pod of Slurm.
+
+    Args:
+        config: The configuration.
+        containers: Its containers.
+        volumes: Its volumes.
+        more: Further fields of the spec, or other values for those set here.
+    """
+    spec: dict[str, Any] = {
+        "automountServiceAccountToken": False,
+        # Service variables of a busy namespace would end up in jobs' environments.
+        "enableServiceLinks": False,
+        "dnsConfig": short_names(config, names.WORKERS),
+        "containers": list(containers),
+        "volumes": list(volumes),
+        **more,
+    }
+    if config.images.pull_secrets:
+        spec["imagePullSecrets"] = [{"name": name} for name in config.images.pull_secrets]
+    return spec
+
+
+def pod_template(config: Config, component: str, spec: Mapping[str, Any], **more_labels: str) -> dict[str, Any]:
+    """A pod template of a component."""
+    return {"metadata": {"labels": labels(config, component, **more_labels)}, "spec": dict(spec)}
+
+
+def headless_service(config: Config, name: str, component: str, port_name: str, port: int) -> Manifest:
+    """A headless Service that gives every pod of a component a name, before it is ready too."""
+    spec = {
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,
+        "selector": selector(config, component),
+        "ports": [{"name": port_name, "port": port, "targetPort": port, "protocol": "TCP"}],
+    }
+    # A Service is ready at once; Pulumi would wait for pods behind it, which come later.
+    return Manifest(declared(config, "v1", "Service", name, component, {"spec": spec}, annotations=SKIP_AWAIT))
+
+
+def standing_service(config: Config, name: str, component: str, port_name: str, port: int) -> Manifest:
+    """A Service with an address of its own, which resolves while no pod is there: connections are refused at once.
+
+    A headless one would have no name then, and slurmctld waits half a minute for each lookup, or ends.
+    """
+    spec = {
+        "publishNotReadyAddresses": True,
+        "selector": selector(config, component),
+        "ports": [{"name": port_name, "port": port, "targetPort": port, "protocol": "TCP"}],
+    }
+    return Manifest(declared(config, "v1", "Service", name, component, {"spec": spec}, annotations=SKIP_AWAIT))

@@ -1,0 +1,100 @@
+"""Asks Kubernetes, before anything is planned, whether its nodes and storage fit what the configuration asks for."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import httpx
+import pulumi
+
+from components.config import Config, ConfigurationError
+from components.kubernetes import kubeconfig, kubernetes_reader
+from components.kubernetes.kubernetes_reader import UnreachableError
+from components.preflight import gpu_checks, rdma_checks, storage_advice
+from components.preflight.gpu_checks import KubernetesNode, Seen, Taint
+
+DEADLINE_SECONDS: Final = 5.0
+"""For all of it: a preview without access to the cluster must not hang."""
+_NODES: Final = "/api/v1/nodes"
+_RUNTIME_CLASSES: Final = "/apis/node.k8s.io/v1/runtimeclasses"
+_STORAGE_CLASSES: Final = "/apis/storage.k8s.io/v1/storageclasses"
+
+
+def node(item: Mapping[str, Any]) -> KubernetesNode:
+    """A node as the API gives it."""
+    allocatable = item.get("status", {}).get("allocatable") or {}
+    return KubernetesNode(
+        item["metadata"]["name"],
+        labels=item["metadata"].get("labels") or {},
+        # Extended resources are whole numbers; memory and the like, with their units, are not looked at.
+        allocatable={key: int(value) for key, value in allocatable.items() if str(value).isdecimal()},
+        taints=tuple(
+            Taint(each["key"], each.get("value", ""), each["effect"])
+            for each in item.get("spec", {}).get("taints") or []
+        ),
+    )
+
+
+def _ask(config: Config) -> Seen:
+    own = config.kubernetes
+    access = kubeconfig.read(own.kubeconfig.get_secret_value() if own.kubeconfig else None, own.context)
+    with kubernetes_reader.client(access) as connection:
+        nodes, classes = (
+            kubernetes_reader.items(connection, path) if _asks_devices(config) else []
+            for path in (_NODES, _RUNTIME_CLASSES)
+        )
+        storage = _storage_classes(connection) if storage_advice.by_class(config) else []
+    return Seen(
+        tuple(node(item) for item in nodes),
+        frozenset(item["metadata"]["name"] for item in classes),
+        tuple(storage_advice.storage_class(item) for item in storage),
+    )
+
+
+def _storage_classes(connection: httpx.Client) -> list[Mapping[str, Any]]:
+    """All storage classes; none for who may not list them, since they are looked at for advice alone."""
+    try:
+        return kubernetes_reader.items(connection, _STORAGE_CLASSES)
+    except UnreachableError:
+        return []
+
+
+def _asks_devices(config: Config) -> bool:
+    return any(node_set.gpus or node_set.network.rdma for node_set in config.node_sets)
+
+
+def read(config: Config, ask: Callable[[Config], Seen] = _ask, seconds: float = DEADLINE_SECONDS) -> Seen:
+    """What Kubernetes has.
+
+    Args:
+        config: The configuration: `kubernetes`.
+        ask: Asks it.
+        seconds: How long it may take in all, a credential plugin included.
+
+    Raises:
+        UnreachableError: It cannot be asked, or does not answer in time.
+    """
+    return kubernetes_reader.within(seconds, lambda: ask(config))
+
+
+def run(config: Config, look: Callable[[Config], Seen] = read) -> None:
+    """Check what was asked to be checked; a cluster that cannot be asked is a warning, and so is advice on storage.
+
+    Args:
+        config: The configuration: `checks`, `nodeSets`, `jail.storage` and `kubernetes`.
+        look: Reads what Kubernetes has.
+
+    Raises:
+        ConfigurationError: With everything that its nodes do not offer.
+    """
+    if not config.checks.cluster or not (_asks_devices(config) or storage_advice.by_class(config)):
+        return
+    try:
+        seen = look(config)
+    except UnreachableError as failure:
+        what = "whether nodes offer the devices that are asked for" if _asks_devices(config) else "the storage class"
+        pulumi.log.warn(f"checks.cluster: {what} is not known: {failure}")
+        return
+    if sentence := storage_advice.advice(config, seen.storage_classes):
+        pulumi.log.warn(f"jail.storage: {sentence}")
+    if found := [*gpu_checks.problems(config, seen), *rdma_checks.problems(config, seen)]:
+        raise ConfigurationError(found)

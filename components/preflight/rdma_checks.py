@@ -1,0 +1,42 @@
+"""Whether the nodes that Kubernetes has offer the RDMA resources that node sets ask for: decided from what was read."""
+
+from collections.abc import Iterator
+
+from components.config import Config
+from components.config.addons.network_operator import NetworkOperatorMode
+from components.config.nodes.network import RdmaResource
+from components.config.nodes.node_sets import NodeSet
+from components.config.problems import Problem
+from components.preflight.gpu_checks import Seen, takes
+
+
+def _of_set(index: int, node_set: NodeSet, rdma: RdmaResource, seen: Seen) -> Iterator[Problem]:
+    path = ("nodeSets", index, "network", "rdma")
+    offers = {node.name: node.allocatable.get(rdma.resource, 0) for node in seen.nodes if takes(node, node_set)}
+    most = max(offers.values(), default=0)
+    if most == 0:
+        want = f"a resource that a node offers which the set may use; of {len(seen.nodes)} in Kubernetes none does"
+        yield Problem((*path, "resource"), rdma.resource, want)
+    elif most < rdma.count:
+        want = f"at most {most}: no node that the set may use offers more {rdma.resource}"
+        yield Problem((*path, "count"), rdma.count, want)
+
+
+def problems(config: Config, seen: Seen) -> list[Problem]:
+    """What node sets with RDMA ask for and these nodes do not offer.
+
+    Pools that this stack declares are not looked for: nodes offer them only once it is there.
+
+    Args:
+        config: The configuration: `nodeSets` and `networkOperator`.
+        seen: What Kubernetes has.
+    """
+    operator = config.network_operator
+    if operator.mode is not NetworkOperatorMode.EXISTING or operator.pools:
+        return []
+    return [
+        problem
+        for index, node_set in enumerate(config.node_sets)
+        if node_set.network.rdma
+        for problem in _of_set(index, node_set, node_set.network.rdma, seen)
+    ]

@@ -1,0 +1,1 @@
+"""Slurm itself: its daemons, its nodes, its files."""

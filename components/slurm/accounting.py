@@ -1,0 +1,115 @@
+"""Accounting: slurmdbd, between Slurm and the database."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Final
+
+import pulumi
+
+from components.config import Config
+from components.kubernetes.component import Component
+from components.kubernetes.manifest import REPLACEABLE, Manifest, declared, selector
+from components.pods import pod_security
+from components.pods.slurm_pod import pod_template, resources, slurm_container, slurm_pod_spec, standing_service
+from components.slurm import slurmdbd_conf
+from components.slurm.controller import keys_secret
+from components.slurm.database import authority_volume, password_volume
+from contract import names, paths
+
+CONFIG_HASH: Final = "pulumi-slurm.dev/slurmdbd-conf"
+
+
+def _config_map(config: Config) -> Manifest:
+    data = {names.SLURMDBD_CONF: slurmdbd_conf.slurmdbd_conf(config)}
+    return Manifest(declared(config, "v1", "ConfigMap", names.ACCOUNTING, "accounting", {"data": data}))
+
+
+def _stateful_set(config: Config) -> Manifest:
+    authority = authority_volume(config)
+    mount = {"name": "database-authority", "mountPath": paths.SECRETS_DATABASE_AUTHORITY, "readOnly": True}
+    container = slurm_container(
+        config,
+        "accounting",
+        ports=[{"name": "slurmdbd", "containerPort": names.SLURMDBD_PORT}],
+        # A real query, through slurmdbd to the database and back.
+        readinessProbe={
+            "exec": {"command": ["/usr/bin/python3", "-m", "slurm_node", "ready-accounting"]},
+            "periodSeconds": 10,
+            "timeoutSeconds": 10,
+            "failureThreshold": 2,
+        },
+        resources=resources(config.accounting.resources),
+        securityContext=pod_security.unprivileged_container(),
+        volumeMounts=[
+            {"name": "slurmdbd-conf", "mountPath": paths.ETC_ACCOUNTING, "readOnly": True},
+            {"name": "config", "mountPath": paths.ETC_SLURM, "readOnly": True},
+            {"name": "keys", "mountPath": paths.SECRETS_SLURM, "readOnly": True},
+            {"name": "password", "mountPath": paths.SECRETS_DATABASE, "readOnly": True},
+            {"name": "run", "mountPath": paths.ACCOUNTING_RUN},
+            *([mount] if authority else []),
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the container's own, empty at start
+        ],
+    )
+    volumes = [
+        {"name": "slurmdbd-conf", "configMap": {"name": names.ACCOUNTING}},
+        {"name": "config", "configMap": {"name": names.CONFIG_ACTIVE}},
+        {
+            "name": "keys",
+            "secret": pod_security.secret_files(keys_secret(config), [names.SLURM_KEY, names.JWT_KEY]),
+        },
+        password_volume(config),
+        *([authority] if authority else []),
+        {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
+        {"name": "tmp", "emptyDir": {}},
+    ]
+    pod = slurm_pod_spec(config, [container], volumes, securityContext=pod_security.CONTROLLER_POD)
+    template = pod_template(config, "accounting", pod)
+    # slurmdbd reads its file at start only.
+    content = hashlib.sha256(slurmdbd_conf.slurmdbd_conf(config).encode()).hexdigest()
+    template["metadata"]["annotations"] = {CONFIG_HASH: content[:16]}
+    spec = {
+        "serviceName": names.ACCOUNTING,
+        "replicas": 1,
+        # Else a pod that never became ready, for a wrong password say, would stay after the password is put right.
+        "podManagementPolicy": "Parallel",
+        "selector": {"matchLabels": selector(config, "accounting")},
+        "template": template,
+    }
+    body = declared(
+        config, "apps/v1", "StatefulSet", names.ACCOUNTING, "accounting", {"spec": spec}, annotations=REPLACEABLE
+    )
+    return Manifest(body)
+
+
+def manifests(config: Config) -> list[Manifest]:
+    """The file, the Service and the StatefulSet of slurmdbd."""
+    if not config.accounting.is_on:
+        return []
+    return [
+        _config_map(config),
+        standing_service(config, names.ACCOUNTING, "accounting", "slurmdbd", names.SLURMDBD_PORT),
+        _stateful_set(config),
+    ]
+
+
+class Accounting(Component):
+    """slurmdbd in one pod. It keeps nothing itself: slurmctld waits with what it has while it is away.
+
+    Args:
+        name: Name of the resource in the stack.
+        config: The configuration: `accounting`, `images`, `credentials` and `cluster`.
+        depends_on: What is there before, such as the ledger and the keys.
+        opts: Options of the resource.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        depends_on: Sequence[pulumi.Resource] = (),
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(name, opts)
+        self.declare(manifests(config), depends_on)
+        self.address = f"{names.ACCOUNTING}:{names.SLURMDBD_PORT}" if config.accounting.is_on else None
+        self.register_outputs({"address": self.address})

@@ -1,0 +1,145 @@
+"""The controller: slurmctld, its address and its state."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pulumi
+
+from components.claim_guard import ClaimGuard, class_source
+from components.config import Config
+from components.kubernetes.component import Component
+from components.kubernetes.manifest import REPLACEABLE, SKIP_AWAIT, Manifest, declared, selector
+from components.pods import pod_security
+from components.pods.slurm_pod import (
+    environment,
+    headless_service,
+    pod_template,
+    ready_probe,
+    resources,
+    short_names,
+    slurm_container,
+    slurm_pod_spec,
+)
+from contract import names, paths, pod_variables
+from contract.pod_variables import AccountingKey
+
+_GRACE_SECONDS = 120
+"""slurmctld writes its state when it ends; killed, it forgets what happened last."""
+
+
+def keys_secret(config: Config) -> str:
+    """The Secret with slurm.key and jwt.key."""
+    return config.credentials.existing_secret or names.KEYS
+
+
+def _accounting(config: Config) -> dict[str, Any]:
+    return {AccountingKey.HOST: names.ACCOUNTING, AccountingKey.PORT: names.SLURMDBD_PORT}
+
+
+def _state_claim(config: Config) -> Manifest:
+    storage = config.controller.state_storage
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage.size}}}
+    if storage.class_name is not None:
+        spec["storageClassName"] = storage.class_name
+    body = declared(
+        config,
+        "v1",
+        "PersistentVolumeClaim",
+        names.CONTROLLER_STATE,
+        "controller",
+        {"spec": spec},
+        annotations=SKIP_AWAIT,
+    )
+    return Manifest(body, retain=storage.retain, protect=storage.protect)
+
+
+def _stateful_set(config: Config) -> Manifest:
+    container = slurm_container(
+        config,
+        "controller",
+        ports=[{"name": "slurmctld", "containerPort": names.SLURMCTLD_PORT}],
+        # With accounting, the entry starts slurmctld without it as long as slurmdbd has never been there.
+        **({"env": environment({pod_variables.ACCOUNTING: _accounting(config)})} if config.accounting.is_on else {}),
+        readinessProbe=ready_probe("controller"),
+        resources=resources(config.controller.resources),
+        securityContext=pod_security.unprivileged_container(),
+        volumeMounts=[
+            {"name": "config", "mountPath": paths.ETC_SLURM, "readOnly": True},
+            {"name": "keys", "mountPath": paths.SECRETS_SLURM, "readOnly": True},
+            {"name": "state", "mountPath": paths.STATE_DIR},
+            {"name": "run", "mountPath": paths.CONTROLLER_RUN},
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the container's own, empty at start
+        ],
+    )
+    volumes = [
+        {"name": "config", "configMap": {"name": names.CONFIG_ACTIVE}},
+        {
+            "name": "keys",
+            "secret": pod_security.secret_files(keys_secret(config), [names.SLURM_KEY, names.JWT_KEY]),
+        },
+        {"name": "state", "persistentVolumeClaim": {"claimName": names.CONTROLLER_STATE}},
+        {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
+        {"name": "tmp", "emptyDir": {}},
+    ]
+    spec = {
+        "serviceName": names.CONTROLLER,
+        "replicas": 1,
+        "selector": {"matchLabels": selector(config, "controller")},
+        "template": pod_template(
+            config,
+            "controller",
+            slurm_pod_spec(
+                config,
+                [container],
+                volumes,
+                securityContext=pod_security.CONTROLLER_POD,
+                terminationGracePeriodSeconds=_GRACE_SECONDS,
+                # slurmctld speaks to nodes, and to srun on login nodes, by their short names.
+                dnsConfig=short_names(config, names.WORKERS, names.LOGINS),
+            ),
+        ),
+    }
+    return Manifest(
+        declared(
+            config, "apps/v1", "StatefulSet", names.CONTROLLER, "controller", {"spec": spec}, annotations=REPLACEABLE
+        )
+    )
+
+
+def manifests(config: Config) -> list[Manifest]:
+    """The Service, the state volume and the StatefulSet of slurmctld."""
+    return [
+        headless_service(config, names.CONTROLLER, "controller", "slurmctld", names.SLURMCTLD_PORT),
+        _state_claim(config),
+        _stateful_set(config),
+    ]
+
+
+class Controller(Component):
+    """slurmctld in one pod, with a volume for the job queue.
+
+    Args:
+        name: Name of the resource in the stack.
+        config: The configuration: `controller`, `images`, `credentials` and `cluster`.
+        depends_on: What is there before, such as the ledger and the keys.
+        opts: Options of the resource.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        depends_on: Sequence[pulumi.Resource] = (),
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(name, opts)
+        storage = config.controller.state_storage
+        guard = ClaimGuard(
+            "controller-claim-guard",
+            "controller.stateStorage",
+            class_source(storage.class_name),
+            pulumi.ResourceOptions(parent=self),
+        )
+        self.declare(manifests(config), [*depends_on, guard])
+        self.address = f"{names.CONTROLLER}:{names.SLURMCTLD_PORT}"
+        self.register_outputs({"address": self.address})

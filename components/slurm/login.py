@@ -1,0 +1,192 @@
+"""Login nodes: SSH into the jail."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from components.config import Config
+from components.config.login import ServiceType
+from components.config.values.images import image_revision
+from components.config.values.quantities import cpu_millis, duration_seconds
+from components.jail.jail_population import images
+from components.kubernetes.component import Component
+from components.kubernetes.manifest import REPLACEABLE, SKIP_AWAIT, Manifest, declared, selector
+from components.pods import pod_security
+from components.pods.slurm_pod import (
+    environment,
+    headless_service,
+    jail_variable,
+    jail_volume,
+    pod_template,
+    ready_probe,
+    resources,
+    run_volume,
+    slurm_container,
+    slurm_pod_spec,
+)
+from components.pods.submounts import in_pod
+from components.slurm.controller import keys_secret
+from contract import names, paths, pod_variables
+from contract.pod_variables import JailKey, LoginKey, NodeKey
+
+_GRACE_SECONDS = 30
+"""For the daemons, after the sessions."""
+
+
+def _service(config: Config) -> Manifest:
+    service = config.login.service
+    port: dict[str, Any] = {"name": "ssh", "port": names.SSH_PORT, "targetPort": names.SSH_PORT, "protocol": "TCP"}
+    if service.node_port is not None:
+        port["nodePort"] = service.node_port
+    spec: dict[str, Any] = {"type": str(service.type), "selector": selector(config, "login"), "ports": [port]}
+    if service.load_balancer_source_ranges:
+        spec["loadBalancerSourceRanges"] = service.load_balancer_source_ranges
+        # The network policy sees the client's own address only when no other node passes the connection on.
+        spec["externalTrafficPolicy"] = "Local"
+    body = declared(
+        config,
+        "v1",
+        "Service",
+        names.LOGIN,
+        "login",
+        {"spec": spec},
+        annotations={**SKIP_AWAIT, **service.annotations},
+    )
+    return Manifest(body)
+
+
+def _roots(config: Config) -> Manifest:
+    """Which roots the configuration names. A login node reads changes as they come, unlike those of its environment."""
+    data = {image_revision(image): image for image in images(config)}
+    return Manifest(declared(config, "v1", "ConfigMap", names.ROOTS, "login", {"data": data}))
+
+
+def _login_variable(config: Config) -> dict[str, Any]:
+    limits = config.login.limits
+    cpu: dict[str, Any] = {} if limits.cpu_per_user is None else {LoginKey.CPU_MILLIS: cpu_millis(limits.cpu_per_user)}
+    return {
+        LoginKey.MEMORY_MIB: config.login.user_memory_mib,
+        LoginKey.PROCESSES: limits.processes_per_user,
+        LoginKey.PASSWORDS: config.login.passwords,
+        **({LoginKey.DIRECTORY: True} if config.directory.is_on else {}),
+        **cpu,
+    }
+
+
+def _stateful_set(config: Config) -> Manifest:
+    submounts = in_pod(config, "login", config.login.submounts)
+    container = slurm_container(
+        config,
+        "login",
+        ports=[{"name": "ssh", "containerPort": names.SSH_PORT}],
+        env=environment(
+            {
+                pod_variables.NODE: {
+                    NodeKey.CONTROLLER: f"{names.CONTROLLER}:{names.SLURMCTLD_PORT}",
+                    NodeKey.GRACE_SECONDS: duration_seconds(config.login.grace),
+                },
+                pod_variables.JAIL: {**jail_variable(config, submounts), JailKey.KEEP_ROOTS: config.jail.keep_roots},
+                pod_variables.LOGIN: _login_variable(config),
+            }
+        ),
+        readinessProbe=ready_probe("login"),
+        resources=resources(config.login.resources),
+        securityContext=pod_security.node_container(pod_security.LOGIN_CAPABILITIES),
+        volumeMounts=[
+            {"name": "jail", "mountPath": paths.JAIL_VOLUME},
+            {"name": "keys", "mountPath": paths.SECRETS_SLURM, "readOnly": True},
+            {"name": "ssh", "mountPath": paths.SECRETS_SSH, "readOnly": True},
+            {"name": "roots", "mountPath": paths.ETC_ROOTS, "readOnly": True},
+            {"name": "run", "mountPath": "/run"},
+            *submounts.mounts,
+        ],
+    )
+    host_keys = config.credentials.existing_ssh_secret or names.SSH_HOST_KEYS
+    volumes = [
+        jail_volume(config),
+        {"name": "keys", "secret": pod_security.secret_files(keys_secret(config), [names.SLURM_KEY])},
+        {"name": "ssh", "secret": pod_security.secret_files(host_keys, list(names.SSH_HOST_KEY_FILES))},
+        # No login waits for it: without it no root is deleted.
+        {"name": "roots", "configMap": {"name": names.ROOTS, "optional": True}},
+        run_volume(),
+        *submounts.volumes,
+    ]
+    spec = {
+        "serviceName": names.LOGINS,
+        "replicas": config.login.replicas,
+        "podManagementPolicy": "Parallel",
+        "selector": {"matchLabels": selector(config, "login")},
+        "template": pod_template(
+            config,
+            "login",
+            slurm_pod_spec(
+                config,
+                [container],
+                volumes,
+                securityContext=pod_security.root_pod(),
+                terminationGracePeriodSeconds=duration_seconds(config.login.grace) + _GRACE_SECONDS,
+            ),
+        ),
+    }
+    return Manifest(
+        declared(config, "apps/v1", "StatefulSet", names.LOGIN, "login", {"spec": spec}, annotations=REPLACEABLE)
+    )
+
+
+def manifests(config: Config) -> list[Manifest]:
+    """The Services and the StatefulSet of the login nodes, and what they keep of roots."""
+    return [
+        headless_service(config, names.LOGINS, "login", "ssh", names.SSH_PORT),
+        _service(config),
+        _roots(config),
+        _stateful_set(config),
+    ]
+
+
+class Login(Component):
+    """Login nodes behind one Service.
+
+    Args:
+        name: Name of the resource in the stack.
+        config: The configuration: `login`, `images`, `jail`, `credentials` and `cluster`.
+        depends_on: What is there before, such as the ledger and a complete root of the jail.
+        opts: Options of the resource.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        depends_on: Sequence[pulumi.Resource] = (),
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(name, opts)
+        children = self.declare(manifests(config), depends_on)
+        service = children[f"Service/{names.LOGIN}"]
+        assert isinstance(service, kubernetes.core.v1.Service)
+        self.node_port = service.spec.apply(_node_port)
+        self.register_outputs({"nodePort": self.node_port})
+
+
+def _node_port(spec: Any) -> int | None:
+    """The port on every Kubernetes node; None while Kubernetes has not chosen one."""
+    ports = getattr(spec, "ports", None) or []
+    return ports[0].node_port if ports else None
+
+
+def address(config: Config, service: Any, node_port: int | None) -> str:
+    """Where SSH answers, as host:port.
+
+    Args:
+        config: The configuration.
+        service: The Service's status as Kubernetes says it; None where only the port is of interest.
+        node_port: The port on every Kubernetes node.
+    """
+    if config.login.service.type is ServiceType.NODE_PORT:
+        return f"<any Kubernetes node>:{node_port or '<port>'}"
+    balancer = getattr(service, "load_balancer", None)
+    ingress = getattr(balancer, "ingress", None) or []
+    host = (ingress[0].ip or ingress[0].hostname) if ingress else "<no address yet: run pulumi up again>"
+    return f"{host}:{names.SSH_PORT}"

@@ -1,0 +1,249 @@
+"""Slurm's configuration files, as text made from the configuration alone."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from components.config.addons.monitoring import MonitoringMode
+from components.config.nodes.health import HEALTH_SECONDS
+from components.config.nodes.node_sets import LARGEST_SET, Gpus, NodeSet
+from components.config.program import Config
+from components.config.slurm import CgroupPlugin, Partition
+from components.config.values.slurm_options import LIST_KEYS
+from contract import names, paths
+
+_SMALLEST_NODE_TABLE: Final = 1024
+_LARGEST_NODE_TABLE: Final = 65536  # slurm.conf(5), MaxNodeCount.
+
+
+def slurm_node_set(node_set: str) -> str:
+    """The Slurm-side NodeSet name of a node set.
+
+    The underscore keeps it apart from every node name (a pod name is a DNS label): slurmctld refuses to start when a
+    NodeSet has the name of a node.
+    """
+    return f"ns_{node_set.replace('-', '_')}"
+
+
+def max_node_count(wanted: int) -> int:
+    """Room for nodes in slurmctld's table.
+
+    Twice the wanted nodes, in powers of two: the number stays the same while node sets are scaled, since a change of
+    it takes a restart of slurmctld.
+    """
+    count = _SMALLEST_NODE_TABLE
+    while count < min(2 * wanted, _LARGEST_NODE_TABLE):
+        count *= 2
+    return count
+
+
+def _memory_per_cpu_mib(config: Config, partition: Partition) -> int:
+    """Memory of a job that names none: the CPU's share of the partition's poorest node, so that all CPUs can work."""
+    members = [node_set for node_set in config.node_sets if node_set.name in partition.node_sets]
+    return max(1, min(node_set.job_memory_mib // node_set.resources.cpu for node_set in members))
+
+
+def _partition(config: Config, partition: Partition) -> str:
+    nodes = ",".join(slurm_node_set(name) for name in partition.node_sets)
+    default = "YES" if partition.default else "NO"
+    memory = _memory_per_cpu_mib(config, partition)
+    return (
+        f"PartitionName={partition.name} Nodes={nodes} Default={default} MaxTime={partition.max_time} "
+        f"DefMemPerCPU={memory} State=UP"
+    )
+
+
+def _settings(config: Config) -> dict[str, str]:
+    limits = config.slurm.cgroup_plugin is not CgroupPlugin.DISABLED
+    total = sum(node_set.replicas or 0 for node_set in config.node_sets)
+    settings = {
+        "ClusterName": config.cluster.name,
+        # The pod's host name, and the Service as its address: the pod's address changes, the Service's name does not.
+        "SlurmctldHost": f"{names.CONTROLLER}-0({names.CONTROLLER})",
+        "SlurmctldPort": str(names.SLURMCTLD_PORT),
+        "SlurmdPort": str(names.SLURMD_PORT),
+        "SrunPortRange": f"{names.SRUN_PORT_FIRST}-{names.SRUN_PORT_LAST}",
+        "SlurmUser": "slurm",
+        "AuthType": "auth/slurm",
+        "CredType": "auth/slurm",
+        # Users exist in the jail alone: the client says who they are, and slurmctld need not resolve them.
+        "AuthInfo": "use_client_ids",
+        # A token counts for the message that it was made for, and for no other that somebody sends with it.
+        "CommunicationParameters": "block_null_hash,block_zero_hash",
+        "AuthAltTypes": "auth/jwt",
+        "AuthAltParameters": f"jwt_key={paths.CONTROLLER_RUN}/{names.JWT_KEY}",
+        "PluginDir": ":".join([paths.PLUGIN_DIR, *(paths.MPI_PLUGIN_DIRS[each] for each in config.slurm.mpi_plugins)]),
+        "StateSaveLocation": paths.STATE_DIR,
+        "SlurmdSpoolDir": paths.SPOOL_DIR,
+        "SlurmctldPidFile": f"{paths.CONTROLLER_RUN}/slurmctld.pid",
+        "SlurmdPidFile": "/run/slurmd.pid",
+        # A slurmctld that starts anew has its nodes read what it read (configless_slurm.html).
+        "SlurmctldParameters": "enable_configless,reconfig_on_restart",
+        "MaxNodeCount": str(max_node_count(total)),
+        # Dynamic nodes do not know each other's addresses, so slurmctld talks to each of them (slurm.conf(5)).
+        "TreeWidth": "65533",
+        # A pod that comes back is usable again whatever the reason was that it left.
+        "ReturnToService": "2",
+        "SelectType": "select/cons_tres",
+        "SelectTypeParameters": "CR_Core_Memory",
+        "ProctrackType": "proctrack/cgroup" if limits else "proctrack/linuxproc",
+        "TaskPlugin": "task/cgroup" if limits else "task/none",
+        "JobAcctGatherType": "jobacct_gather/linux",
+        "PrologFlags": "Contain",
+        # slurmstepd opens a job's files as the job's user: for root that would be with root's rights.
+        "DisableRootJobs": "YES",
+        # Refuses what the jail cannot give a job (native/plugins/job_submit_jail.c).
+        "JobSubmitPlugins": "jail",
+        # A prolog that fails drains the node; the job goes elsewhere instead of being held.
+        "SchedulerParameters": "nohold_on_prolog_fail",
+        "HealthCheckProgram": paths.HEALTH_PROGRAM,
+        "HealthCheckInterval": str(config.health.interval_seconds),
+        "HealthCheckTimeout": str(HEALTH_SECONDS),
+        "HealthCheckNodeState": ",".join(config.health.node_states),
+        "Prolog": paths.HEALTH_PROLOG,
+        "Epilog": paths.HEALTH_EPILOG,
+        # slurmctld keeps no identity for heterogeneous allocations (26.05): their nodes look their users up themselves.
+        "LaunchParameters": "use_interactive_step,disable_send_gids",
+        # A default of pmi2 would cost every step of every job.
+        "MpiDefault": "none",
+        "MailProg": "/bin/true",
+        "SlurmctldSyslogDebug": "quiet",
+        "SlurmdSyslogDebug": "quiet",
+        # How long groups of a user are remembered: who is put into one today works with it now.
+        "GroupUpdateTime": "1",
+        # Without GPUs too: a GPU node that registers before slurmctld knows the type would be taken for one without.
+        "GresTypes": "gpu",
+    }
+    if config.monitoring.mode is not MonitoringMode.OFF:
+        settings["MetricsType"] = "metrics/openmetrics"
+        # Without it Slurm asks a Prometheus for a token where anything is private. Network policies say who scrapes.
+        settings["MetricsParameters"] = "ignore_private_data"
+    if config.slurm.private_data:
+        settings["PrivateData"] = ",".join(config.slurm.private_data)
+    if "PropagateResourceLimits" not in config.slurm.options:  # Slurm takes one of the two keys.
+        # What limits a user on a login node without cgroups is not a job's limit (slurm_node/accounts/login_limits.py).
+        # RDMA pins memory: jobs get the nodes' own limit of it, which has no end, not that of the login node.
+        pins = any(node_set.network.rdma for node_set in config.node_sets)
+        settings["PropagateResourceLimitsExcept"] = "AS,NPROC,MEMLOCK" if pins else "AS,NPROC"
+    return settings | _accounting(config)
+
+
+def _accounting(config: Config) -> dict[str, str]:
+    """What slurmctld and sacct know of accounting, and what it orders the queue by."""
+    accounting = config.accounting
+    if not accounting.is_on:
+        return {}
+    priority = accounting.priority
+    # Besides those that Slurm always tracks (cpu, mem, node, billing …).
+    gpus = dict.fromkeys(f"gres/gpu:{node_set.gpus.type}" for node_set in config.node_sets if node_set.gpus)
+    return {
+        "AccountingStorageType": "accounting_storage/slurmdbd",
+        "AccountingStorageHost": names.ACCOUNTING,
+        "AccountingStoragePort": str(names.SLURMDBD_PORT),
+        **({"AccountingStorageTRES": ",".join(["gres/gpu", *gpus])} if gpus else {}),
+        **({"AccountingStorageEnforce": ",".join(accounting.enforce)} if accounting.enforce else {}),
+        "PriorityType": "priority/multifactor",
+        "PriorityWeightAge": str(priority.weight_age),
+        "PriorityWeightFairshare": str(priority.weight_fairshare),
+        "PriorityWeightJobSize": str(priority.weight_job_size),
+        "PriorityWeightPartition": str(priority.weight_partition),
+        "PriorityWeightQOS": str(priority.weight_qos),
+        "PriorityMaxAge": priority.max_age,
+        "PriorityDecayHalfLife": priority.decay_half_life,
+    }
+
+
+def _with_options(settings: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
+    """The settings with a user's options over them; items of lists are added."""
+    merged = dict(settings)
+    for key, value in options.items():
+        if key.lower() in LIST_KEYS and key in merged:
+            # task/none is the absence of plugins, so it can't stand beside one.
+            items = [item for item in merged[key].split(",") if item != "task/none"]
+            merged[key] = ",".join(dict.fromkeys([*items, *value.split(",")]))
+        else:
+            merged[key] = value
+    return merged
+
+
+def slurm_conf(config: Config) -> str:
+    """slurm.conf. Nodes are dynamic: each slurmd registers itself, and its feature puts it into its node set."""
+    lines = [f"{key}={value}" for key, value in _with_options(_settings(config), config.slurm.options).items()]
+    lines += [f"NodeSet={slurm_node_set(each.name)} Feature={each.name}" for each in config.node_sets]
+    lines += [_partition(config, partition) for partition in config.effective_partitions]
+    return "\n".join(lines) + "\n"
+
+
+def cgroup_conf(config: Config) -> str:
+    """cgroup.conf: a job gets no more memory than it asked for, and no GPU but its own."""
+    plugin = config.slurm.cgroup_plugin
+    lines = [f"CgroupPlugin={plugin}"]
+    if plugin is not CgroupPlugin.DISABLED:
+        # There is no systemd in a pod; on cgroup v2 slurmd prepares its part of the tree by itself.
+        lines += ["IgnoreSystemd=yes", "EnableControllers=yes", "ConstrainRAMSpace=yes"]
+        if config.slurm.constrain_cores:
+            lines += ["ConstrainCores=yes"]
+        if any(node_set.gpus for node_set in config.node_sets):
+            # Version 1: slurmstepd writes a job's devices.deny. Version 2: it attaches an eBPF program of the kind
+            # cgroup_device to the job's group; bpf(2) is allowed to a pod with SYS_ADMIN.
+            lines += ["ConstrainDevices=yes"]
+    return "\n".join(lines) + "\n"
+
+
+def _gres(node_set: NodeSet, gpus: Gpus) -> str:
+    # Every name that a node of the set could have, so that scaling changes no file.
+    nodes = f"NodeName={node_set.name}-[0-{LARGEST_SET - 1}]"
+    if gpus.devices is None:
+        return f"{nodes} AutoDetect=nvidia"
+    return f"{nodes} AutoDetect=off Name=gpu Type={gpus.type} File={gpus.devices}"
+
+
+def gres_conf(config: Config) -> str:
+    """gres.conf: nodes with NVIDIA's GPUs find them by themselves, others have them as configured.
+
+    Off everywhere else: left out, Slurm would try every maker's detection on each node.
+    """
+    lines = [_gres(each, each.gpus) for each in config.node_sets if each.gpus]
+    return "\n".join([*lines, "AutoDetect=off"]) + "\n"
+
+
+def plugstack_conf(config: Config) -> str:
+    """plugstack.conf: the jail plugin, required and by an absolute path; after it others, which find the jail entered.
+
+    With `optional`, or a path that is not found, Slurm runs jobs outside the jail without a word.
+    """
+    lines = [f"required {paths.SPANK_PLUGIN} jail={paths.JAIL_TREE}"]
+    for each in config.slurm.spank_plugins:
+        kind = "required" if each.required else "optional"
+        lines.append(" ".join([kind, f"{paths.PLUGIN_DIR}/{each.file}", *each.arguments]))
+    return "\n".join(lines) + "\n"
+
+
+def oci_conf() -> str:
+    """oci.conf: steps with `--container` are started by a program of ours, as the user and in the jail.
+
+    With its own handling of bundles slurmstepd would look for them outside of the jail, and run the jail's container
+    runtime as root to ask how containers are.
+    """
+    return (
+        f"ContainerPath={paths.CONTAINER_FOLDERS}%U\n"
+        "CreateEnvFile=null\n"
+        "IgnoreFileConfigJson=true\n"
+        f"RunTimeRun=\"exec {paths.CONTAINER_STEP} '%b' '%e' '%Z' %n-%j-%s-%t %@\"\n"
+    )
+
+
+def files(config: Config) -> dict[str, str]:
+    """All files by name. slurm.conf carries a mark of all of them, by which a running slurmctld shows what it read."""
+    made = {
+        names.SLURM_CONF: slurm_conf(config),
+        names.CGROUP_CONF: cgroup_conf(config),
+        names.GRES_CONF: gres_conf(config),
+        names.PLUGSTACK_CONF: plugstack_conf(config),
+        names.OCI_CONF: oci_conf(),
+    }
+    content = hashlib.sha256("\0".join(text for _, text in sorted(made.items())).encode()).hexdigest()
+    # slurmctld looks for the words that it knows in this list, and shows the whole of it.
+    marked = f"\\1,{names.CONFIG_MARK}={content[:16]}"
+    return {**made, names.SLURM_CONF: re.sub("(?m)^(SlurmctldParameters=.*)", marked, made[names.SLURM_CONF])}

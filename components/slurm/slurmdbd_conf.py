@@ -1,0 +1,88 @@
+"""slurmdbd.conf without its password, as text made from the configuration alone."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from components.config.accounting import Retention
+from components.config.program import Config
+from components.config.slurm import PrivateData
+from components.config.values.connection import DEFAULT_DATABASE, DEFAULT_USER, Connection
+from contract import names, paths
+
+_PURGES: Final = {
+    "PurgeJobAfter": "jobs",
+    "PurgeStepAfter": "steps",
+    "PurgeEventAfter": "events",
+    "PurgeResvAfter": "reservations",
+    "PurgeSuspendAfter": "suspensions",
+    "PurgeTXNAfter": "transactions",
+    "PurgeUsageAfter": "usage",
+}
+"""Key of slurmdbd.conf → field of the retention. Nothing is archived: what is purged is gone."""
+
+
+def connection(config: Config) -> Connection:
+    """Where the database is: the program's own, or the configured one."""
+    external = config.accounting.external
+    if external is not None:
+        return external.parts
+    return Connection(names.DATABASE, names.DATABASE_PORT, DEFAULT_USER, DEFAULT_DATABASE)
+
+
+def storage_parameters(config: Config) -> Mapping[str, str]:
+    """StorageParameters: the CA that must have signed the database's certificate.
+
+    Without one, libmariadb takes whatever certificate the server has and proves by the password that it is the server.
+    """
+    external = config.accounting.external
+    has_authority = config.database_tls or (external is not None and external.ca_secret is not None)
+    return {"SSL_CA": f"{paths.SECRETS_DATABASE_AUTHORITY}/{names.TLS_AUTHORITY}"} if has_authority else {}
+
+
+def _purges(retention: Retention) -> dict[str, str]:
+    ages = {key: getattr(retention, field) for key, field in _PURGES.items()}
+    return {key: age for key, age in ages.items() if age is not None}
+
+
+def _private_data(config: Config) -> list[PrivateData]:
+    """What sacct and sreport show of a user's own alone: slurmdbd reads no slurm.conf.
+
+    It knows jobs and usage of a user by his associations: one without any would miss his own jobs.
+    """
+    by_association = () if config.accounting.has_associations else (PrivateData.JOBS, PrivateData.USAGE)
+    return [each for each in config.slurm.private_data if each not in by_association]
+
+
+def slurmdbd_conf(config: Config) -> str:
+    """slurmdbd.conf. The pod's entry adds how to get the password, which stands in no ConfigMap."""
+    database = connection(config)
+    parameters = ",".join(f"{key}={value}" for key, value in storage_parameters(config).items())
+    private = _private_data(config)
+    settings = {
+        # slurmdbd insists on its own host name; clients come by the Service.
+        "DbdHost": f"{names.ACCOUNTING}-0",
+        "DbdAddr": names.ACCOUNTING,
+        "DbdPort": str(names.SLURMDBD_PORT),
+        "SlurmUser": "slurm",
+        "AuthType": "auth/slurm",
+        # Users exist in the jail alone: the client says who they are, and slurmdbd need not resolve them.
+        "AuthInfo": "use_client_ids",
+        # A token counts for the message that it was made for, and for no other.
+        "CommunicationParameters": "block_null_hash,block_zero_hash",
+        "AuthAltTypes": "auth/jwt",
+        "AuthAltParameters": f"jwt_key={paths.ACCOUNTING_RUN}/{names.JWT_KEY}",
+        "PluginDir": paths.PLUGIN_DIR,
+        "PidFile": f"{paths.ACCOUNTING_RUN}/slurmdbd.pid",
+        "ArchiveDir": paths.ACCOUNTING_RUN,
+        "DebugLevel": "info",
+        "DebugLevelSyslog": "quiet",
+        "StorageType": "accounting_storage/mysql",
+        "StorageHost": database.host,
+        "StoragePort": str(database.port),
+        "StorageUser": database.user,
+        "StorageLoc": database.database,
+        **({"StorageParameters": parameters} if parameters else {}),
+        **({"PrivateData": ",".join(private)} if private else {}),
+        **_purges(config.accounting.retention),
+    }
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
