@@ -58,7 +58,7 @@ def test_slurm_starts_the_programs_that_the_image_brings() -> None:
         ("root_guard.c", "ROOT_GUARD_DOOR", paths.SLURM_RUN / door.MARK),
         ("sack_door.c", "SLURM_ID", names.SLURM_UID),
         ("sack_door.c", "SLURMREST_ID", names.SLURMREST_UID),
-        ("message_guard.c", "SLURM_ID", names.SLURM_UID),
+        ("message_guard.h", "SLURM_ID", names.SLURM_UID),
         ("message_guard.c", "DEFAULT_CONFIGURATION", paths.FETCHED / names.SLURM_CONF),
         ("message_guard.c", "PMI2_FOLDER", Path(shared.MPI_PLUGIN_DIRS["pmi2"]).name),
         ("jail_probe.c", "PROBE_JOB", int(jail_watch.PROBE_JOB)),
