@@ -189,14 +189,17 @@ const char *rpc_num2string(unsigned type) {
 }
 #else
 static bool read_launch(struct message *message) {
+    static unsigned char body[4096];
     const char *hex = message->reading + strlen("launch:"), *list = strchr(hex, ':') + 1;
     uint32_t head = (uint32_t)(list - 1 - hex) / 2, length = (uint32_t)strlen(list) + 1;
     message->size = head + 4 + length;
-    message->data = calloc(1, message->size);
-    for (uint32_t i = 0; message->data && i < head; i++)
-        sscanf(hex + (size_t)i * 2, "%2hhx", &message->data[i]);
-    if (!message->data)
+    message->data = body;
+    if (message->size > sizeof(body))
         return false;
+    for (uint32_t i = 0; i < head; i++) {
+        const char digits[] = {hex[2 * i], hex[2 * i + 1], '\0'};
+        body[i] = (unsigned char)strtoul(digits, NULL, 16);
+    }
     message->data[head + 2] = (unsigned char)(length >> 8);
     message->data[head + 3] = (unsigned char)length;
     memcpy(message->data + head + 4, list, length);
