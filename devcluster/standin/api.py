@@ -20,7 +20,6 @@ _BUSY: Final = frozenset({429, 503, 504})
 _AT_ONCE: Final = 16
 
 APPLY: Final = "application/apply-patch+yaml"
-MERGE: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
 
 
@@ -77,11 +76,9 @@ class Api:
             headers={**connection.headers, "User-Agent": user_agent, "Accept": "application/json"},
             timeout=httpx.Timeout(DEADLINE_SECONDS, connect=_CONNECT_SECONDS),
             limits=httpx.Limits(max_connections=_AT_ONCE, max_keepalive_connections=_AT_ONCE),
-            proxy=connection.proxy,
             trust_env=False,
         )
         self._server = connection.server
-        self._extensions = {"sni_hostname": connection.tls_server_name} if connection.tls_server_name else {}
         self._resources: dict[str, dict[str, Resource]] = {}
         self._asking: dict[str, asyncio.Lock] = {}
 
@@ -121,9 +118,7 @@ class Api:
         for wait_seconds in (*_RETRY_WAITS_SECONDS, None):
             try:
                 async with asyncio.timeout(deadline_seconds):
-                    answer = await self._client.request(
-                        method, path, params=query, content=content, headers=headers, extensions=self._extensions
-                    )
+                    answer = await self._client.request(method, path, params=query, content=content, headers=headers)
             except (httpx.TransportError, TimeoutError) as error:
                 may_repeat = method != "POST" or isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
                 if wait_seconds is None or not may_repeat:
@@ -143,7 +138,7 @@ class Api:
         """
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                answer = await self._client.get("/version", extensions=self._extensions)
+                answer = await self._client.get("/version")
         except (httpx.TransportError, TimeoutError) as error:
             raise Unreachable(_told(error, self._server, _CONNECT_SECONDS)) from error
         _content(answer)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from devcluster.standin import VERSION, api, kubeconfig, values
 from devcluster.standin.kinds import Kind, Manifest
 from devcluster.standin.settings import Settings
@@ -32,9 +30,8 @@ class Cluster:
         """Finds the API server and looks whether it answers; that it does not is no error yet."""
         cluster = cls(settings)
         try:
-            config = kubeconfig.load(settings.kubeconfig)
-            connection = await asyncio.to_thread(kubeconfig.connection, config, settings.context, settings.cluster)
-            cluster.namespace = settings.namespace or connection.namespace
+            connection = kubeconfig.read(settings.kubeconfig, settings.context)
+            cluster.namespace = connection.namespace
             client = api.Api(connection, f"pulumi-kubernetes-standin/{VERSION}")
             await client.probe()
             cluster.api, cluster.unreachable = client, ""

@@ -6,7 +6,7 @@ import dataclasses
 import decimal
 import enum
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from devcluster.standin import kinds, replacement, values
@@ -50,22 +50,17 @@ def written(path: Path) -> str:
     return text
 
 
-def differences(
-    old: Manifest, new: Manifest, frozen: tuple[Path, ...], ignored: Sequence[str] = ()
-) -> list[Difference]:
+def differences(old: Manifest, new: Manifest, frozen: tuple[Path, ...]) -> list[Difference]:
     """Every place where the new inputs differ from what is known to be live.
 
     Args:
         old: the live object, pruned to the places that were declared last time.
         new: the inputs, normalized.
         frozen: places that cannot change in place.
-        ignored: paths from `ignoreChanges`.
     """
-    skipped = [_parse(path) for path in ignored]
     return [
         Difference(path, change, replacement.needs_new_object(path, value, frozen))
         for path, change, value in _walk((), old, new)
-        if not any(_covers(ignore, path) for ignore in skipped)
     ]
 
 
@@ -133,37 +128,7 @@ def _amount(value: Any) -> decimal.Decimal | None:
         return None
 
 
-_STEP = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d+|\*)\]|([^.\[\]]+)')
-
-
-def _parse(path: str) -> Path:
-    steps: list[str | int] = []
-    for quoted, index, name in _STEP.findall(path):
-        steps.append(int(index) if index.isdigit() else index or quoted.replace('\\"', '"') or name)
-    return tuple(steps)
-
-
-def parse_names(path: str) -> list[str]:
-    """The names along a path; `ignoreChanges` inside of lists is for the diff alone."""
-    names: list[str] = []
-    for step in _parse(path):
-        if isinstance(step, int) or step == "*":
-            break
-        names.append(step)
-    return names
-
-
-def _covers(ignored: Path, path: Path) -> bool:
-    return len(ignored) <= len(path) and all(
-        step == "*" or step == actual for step, actual in zip(ignored, path, strict=False)
-    )
-
-
 def must_delete_first(new: Manifest, live: Manifest) -> bool:
-    """Whether the old object has to go before the new one can come: both have the same name, chosen by the user."""
-    return (
-        kinds.name_of(new) != ""
-        and kinds.annotation(new, "autonamed") != "true"
-        and kinds.name_of(new) == kinds.name_of(live)
-        and kinds.namespace_of(new) == kinds.namespace_of(live)
-    )
+    """Whether the old object has to go before the new one can come: both have the same name."""
+    same_name = kinds.name_of(new) != "" and kinds.name_of(new) == kinds.name_of(live)
+    return same_name and kinds.namespace_of(new) == kinds.namespace_of(live)

@@ -64,8 +64,8 @@ def creation(urn: str, error: Exception) -> str:
 def unreachable(reason: str) -> str:
     """Words for an operation that needs a cluster and has none."""
     return (
-        f"configured Kubernetes cluster is unreachable: {reason}. If the cluster was deleted, rerun with "
-        'PULUMI_K8S_DELETE_UNREACHABLE="true" to remove its resources from the state'
+        f"configured Kubernetes cluster is unreachable: {reason}. If the cluster was deleted, `pulumi state delete` "
+        "takes its resources out of the state"
     )
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import copy
-import hashlib
-import secrets
 from typing import Any
 
 from devcluster.standin import kinds, values
@@ -87,37 +85,17 @@ def _canonical_base64(value: Any) -> Any:
         return value  # the API server refuses it, in its own words
 
 
-def named(manifest: Manifest, old: Manifest, resource_name: str, random_seed: bytes) -> Manifest:
-    """Gives an object without a name its automatic one, or keeps the one that it has had.
-
-    Args:
-        manifest: as declared.
-        old: the inputs of the last run; empty for a new object and for the new one of a replacement.
-        resource_name: the Pulumi name, the first part of the automatic name.
-        random_seed: from the engine.
+def check_name(manifest: Manifest) -> None:
+    """Refuses an object that would get its name from the provider or the API server.
 
     Raises:
-        ValueError: it asks for a name made by the server, which server-side apply cannot have.
+        ValueError: it has no name of its own.
     """
     metadata = manifest.get("metadata")
     if metadata is values.UNKNOWN:
-        return manifest
-    metadata = metadata if isinstance(metadata, dict) else {}
-    if metadata.get("generateName"):
-        raise ValueError("the `.metadata.generateName` field is not supported in Server-Side Apply mode")
-    if metadata.get("name"):
-        return manifest
-    if old:
-        if kinds.annotation(old, "autonamed") != "true":
-            return manifest
-        name = kinds.name_of(old)
-    else:
-        seed = hashlib.sha256(random_seed).hexdigest() if random_seed else secrets.token_hex(4)
-        name = f"{resource_name}-{seed[:8]}"
-    annotations = metadata.get("annotations")
-    if annotations is not values.UNKNOWN:
-        annotations = {**(annotations or {}), "pulumi.com/autonamed": "true"}
-    return {**manifest, "metadata": {**metadata, "name": name, "annotations": annotations}}
+        return
+    if not isinstance(metadata, dict) or not metadata.get("name"):
+        raise ValueError("metadata.name: the stand-in provider makes no names: use the official plugin")
 
 
 def placed(manifest: Manifest, namespace: str, namespaced: bool) -> Manifest:

@@ -9,19 +9,19 @@ Manifest = dict[str, Any]
 """A Kubernetes object as JSON has it."""
 
 NAMESPACED = frozenset({
-    "Binding", "ConfigMap", "ControllerRevision", "CronJob", "CSIStorageCapacity", "DaemonSet", "Deployment",
-    "Endpoints", "EndpointSlice", "Event", "HorizontalPodAutoscaler", "Ingress", "Job", "Lease", "LimitRange",
-    "NetworkPolicy", "PersistentVolumeClaim", "Pod", "PodDisruptionBudget", "PodTemplate", "ReplicaSet",
-    "ReplicationController", "ResourceQuota", "Role", "RoleBinding", "Secret", "Service", "ServiceAccount",
-    "StatefulSet",
+    ("", "v1", "ConfigMap"), ("", "v1", "PersistentVolumeClaim"), ("", "v1", "Secret"), ("", "v1", "Service"),
+    ("", "v1", "ServiceAccount"), ("apps", "v1", "Deployment"), ("apps", "v1", "StatefulSet"), ("batch", "v1", "Job"),
+    ("networking.k8s.io", "v1", "NetworkPolicy"), ("policy", "v1", "PodDisruptionBudget"),
+    ("rbac.authorization.k8s.io", "v1", "Role"), ("rbac.authorization.k8s.io", "v1", "RoleBinding"),
 })  # fmt: skip
 CLUSTER_SCOPED = frozenset({
-    "APIService", "CertificateSigningRequest", "ClusterRole", "ClusterRoleBinding", "CSIDriver", "CSINode",
-    "CustomResourceDefinition", "FlowSchema", "IngressClass", "MutatingWebhookConfiguration", "Namespace", "Node",
-    "PersistentVolume", "PriorityClass", "PriorityLevelConfiguration", "RuntimeClass", "StorageClass",
-    "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration",
-    "VolumeAttachment",
+    ("", "v1", "Namespace"), ("", "v1", "PersistentVolume"),
+    ("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicyBinding"),
+    ("apiextensions.k8s.io", "v1", "CustomResourceDefinition"), ("rbac.authorization.k8s.io", "v1", "ClusterRole"),
+    ("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding"),
 })  # fmt: skip
+"""Kubernetes' own kinds that the program declares (components/component.py); others are refused."""
 _OWN_GROUPS = frozenset({"", "apps", "autoscaling", "batch", "policy"}) | {
     f"{name}.k8s.io"
     for name in (
@@ -31,9 +31,7 @@ _OWN_GROUPS = frozenset({"", "apps", "autoscaling", "batch", "policy"}) | {
     )
 }  # fmt: skip
 
-SKIP_AWAIT_SKIPS_DELETE = frozenset({
-    "Namespace", "Pod", "ReplicationController", "DaemonSet", "Deployment", "StatefulSet", "Job",
-})  # fmt: skip
+SKIP_AWAIT_SKIPS_DELETE = frozenset({"Namespace", "Deployment", "StatefulSet", "Job"})
 """Kinds whose `pulumi.com/skipAwait` also ends the wait for their deletion, as the official provider has it."""
 
 
@@ -58,9 +56,8 @@ class Kind:
     @property
     def namespaced(self) -> bool | None:
         """Whether objects live in namespaces; None when only a cluster could tell."""
-        if not self.builtin:
-            return None
-        return True if self.name in NAMESPACED else False if self.name in CLUSTER_SCOPED else None
+        known = dataclasses.astuple(self)
+        return True if known in NAMESPACED else False if known in CLUSTER_SCOPED else None
 
     def __str__(self) -> str:
         """Readable form for messages."""
@@ -87,20 +84,17 @@ def of(manifest: Manifest) -> Kind:
     return Kind("" if group == "core" or not slash else group, version, str(manifest.get("kind", "")))
 
 
-def is_patch(token: str, manifest: Manifest) -> bool:
-    """Whether the Pulumi resource (`ConfigMapPatch`) owns single fields of an object, not the object."""
-    return token.endswith("Patch") and not str(manifest.get("kind", "")).endswith("Patch")
-
-
 def refusal(token: str) -> str | None:
     """Why the stand-in does not have this type; None where it has."""
     token = token.rpartition("$")[2]
     module = token.split(":")[1] if token.count(":") == 2 else token
-    topic = {"helm.sh": "Helm", "helm": "Helm", "kustomize": "kustomize", "yaml": "YAML files"}.get(
-        module.partition("/")[0]
-    )
+    names = {"helm.sh": "Helm", "helm": "Helm", "kustomize": "kustomize", "yaml": "YAML files"}
+    topic = names.get(module.partition("/")[0])
     if topic is None:
-        return None
+        kind = from_token(token)
+        if not kind.builtin or kind.namespaced is not None:
+            return None
+        topic = f"the kind {kind.name}"
     return (
         f"{token}: the stand-in provider does not have {topic}: install the official plugin with "
         "`pulumi plugin install resource kubernetes 4.32.0`"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from devcluster.standin import kinds
@@ -28,16 +28,15 @@ def manager_name(manifest: Manifest, in_state: str | None) -> str:
     return wanted or in_state or f"{CLIENT_SIDE}-{secrets.token_hex(4)}"
 
 
-def forced(manifest: Manifest, live: Manifest | None, always: bool, preview: bool) -> bool:
+def forced(manifest: Manifest, live: Manifest | None, preview: bool) -> bool:
     """Whether an apply may take fields from other managers.
 
     Args:
         manifest: what is applied; the annotation `pulumi.com/patchForce` allows it.
         live: the object as it is; None for a new one.
-        always: the provider's `enablePatchForce`.
         preview: then also where the real run would first take over the fields, so that no false conflict shows.
     """
-    if always or kinds.annotation(manifest, "patchForce") == "true":
+    if kinds.annotation(manifest, "patchForce") == "true":
         return True
     if live is None:
         return preview
@@ -92,52 +91,4 @@ def union(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     result = dict(one)
     for key, inner in other.items():
         result[key] = union(result[key], inner) if key in result else inner
-    return result
-
-
-def without_ignored(manifest: Manifest, live: Manifest, ignored: Sequence[Sequence[str]], manager: str) -> Manifest:
-    """Leaves fields of `ignoreChanges` as they are on the cluster.
-
-    A field that only others own is not sent at all; one that we own too is sent with its live value, else the apply
-    would remove it.
-    """
-    ours: dict[str, Any] = {}
-    theirs: dict[str, Any] = {}
-    for entry in _managed(live):
-        fields = entry.get("fieldsV1") or {}
-        if entry.get("manager") == manager:
-            ours = union(ours, fields)
-        else:
-            theirs = union(theirs, fields)
-    for path in ignored:
-        if _owns(theirs, path) and not _owns(ours, path):
-            manifest = _changed(manifest, path, None)
-            continue
-        value: Any = live
-        for step in path:
-            value = value.get(step) if isinstance(value, dict) else None
-        if value is not None:
-            manifest = _changed(manifest, path, value)
-    return manifest
-
-
-def _owns(fields: Mapping[str, Any], path: Sequence[str]) -> bool:
-    inner: Any = fields
-    for step in path:
-        inner = inner.get(f"f:{step}") if isinstance(inner, Mapping) else None
-        if inner is None:
-            return False
-    return True
-
-
-def _changed(manifest: Manifest, path: Sequence[str], value: Any) -> Manifest:
-    first, *rest = path
-    result = dict(manifest)
-    if rest:
-        inner = result.get(first)
-        result[first] = _changed(inner if isinstance(inner, dict) else {}, rest, value)
-    elif value is None:
-        result.pop(first, None)
-    else:
-        result[first] = value
     return result

@@ -22,7 +22,7 @@ from devcluster.standin import (
     waiting,
 )
 from devcluster.standin.engine_log import EngineLog
-from devcluster.standin.kinds import Kind, Manifest
+from devcluster.standin.kinds import Manifest
 from devcluster.standin.writes import Writer, delete
 
 
@@ -47,10 +47,8 @@ class KubernetesProvider(sdk.Provider):
 
     async def diff_config(self, request: sdk.DiffRequest) -> sdk.DiffResponse:
         """Says whether the arguments mean another cluster now."""
-        change = settings.change(values.plain_map(request.old_state), values.plain_map(request.new_inputs))
-        return sdk.DiffResponse(
-            changes=bool(change.changed), diffs=list(change.changed), replaces=list(dict.fromkeys(change.replaces))
-        )
+        changed, replaces = settings.change(values.plain_map(request.old_state), values.plain_map(request.new_inputs))
+        return sdk.DiffResponse(changes=bool(changed), diffs=changed, replaces=replaces)
 
     async def configure(self, request: sdk.ConfigureRequest) -> sdk.ConfigureResponse:
         """Connects. A cluster that cannot be reached is no error yet: a preview can do without."""
@@ -64,23 +62,13 @@ class KubernetesProvider(sdk.Provider):
     # -- what the inputs are --------------------------------------------------------------------------------------
 
     async def check(self, request: sdk.CheckRequest) -> sdk.CheckResponse:
-        """Fills in names and namespaces."""
-        if self._cluster.api is None and self._cluster.settings.skip_update_unreachable:
-            await self._log.warn(request.urn, "Cluster is unreachable, and skipUpdateUnreachable is set: skipping")
-            return sdk.CheckResponse(inputs=request.old_inputs)
+        """Fills in namespaces."""
         _refuse(request.type)
         kind = kinds.from_token(request.type)
         declared = values.plain_map(request.new_inputs)
-        patch = kinds.is_patch(request.type, declared)
-        if patch:
-            kind = Kind(kind.group, kind.version, kind.name.removesuffix("Patch"))
-            if not kinds.metadata_of(declared).get("name"):
-                raise ValueError("patch resources require the `.metadata.name` field to be set")
-            if not self._cluster.settings.server_side_apply:
-                raise ValueError("patch resources require the provider's `enableServerSideApply`")
         manifest = inputs.normalized(inputs.typed(declared, kind))
         self._cluster.remember_scope(manifest)
-        manifest = inputs.named(manifest, values.plain_map(request.old_inputs), request.name, request.random_seed)
+        inputs.check_name(manifest)
         manifest = inputs.placed(manifest, self._cluster.namespace, await self._cluster.namespaced(kind))
         return sdk.CheckResponse(inputs=values.with_secrets_of(values.wrap_map(manifest), request.new_inputs))
 
@@ -88,6 +76,8 @@ class KubernetesProvider(sdk.Provider):
 
     async def diff(self, request: sdk.DiffRequest) -> sdk.DiffResponse:
         """Compares the live object, as far as it was declared, with what is declared now."""
+        if request.ignore_changes:
+            raise failures.Refused("ignoreChanges: the stand-in provider does not have it: use the official plugin")
         stored = checkpoint.Checkpoint.parse(request.old_state)
         new = inputs.normalized(values.plain_map(request.new_inputs))
         kind = kinds.of(new)
@@ -98,8 +88,8 @@ class KubernetesProvider(sdk.Provider):
         old.setdefault("kind", new.get("kind"))
         if kinds.name_of(new):
             old["metadata"]["name"] = kinds.name_of(stored.live)
-        frozen = replacement.fields(kind, new, self._cluster.settings, kinds.is_patch(request.type, new))
-        found = diff.differences(old, new, frozen, request.ignore_changes)
+        frozen = replacement.fields(kind, new, self._cluster.settings)
+        found = diff.differences(old, new, frozen)
         replaces = [difference.written for difference in found if difference.replaces]
         in_the_way = diff.must_delete_first(new, _in_namespace(stored.live, namespaced))
         return sdk.DiffResponse(
@@ -111,25 +101,20 @@ class KubernetesProvider(sdk.Provider):
 
     # -- what is done ---------------------------------------------------------------------------------------------
 
-    def _writer(self, token: str, manifest: Manifest, in_state: str | None, preview: bool) -> Writer:
+    def _writer(self, manifest: Manifest, in_state: str | None, preview: bool) -> Writer:
         return Writer(
             api=self._cluster.reached(),
             settings=self._cluster.settings,
             manager=ownership.manager_name(manifest, in_state),
-            patch=kinds.is_patch(token, manifest),
             preview=preview,
         )
 
     async def create(self, request: sdk.CreateRequest) -> sdk.CreateResponse:
         """Creates an object and waits until it is ready."""
         manifest = values.plain_map(request.properties)
-        if request.preview and not (
-            self._cluster.settings.server_side_apply
-            and not kinds.is_patch(request.type, manifest)
-            and await self._cluster.can_try(kinds.of(manifest), manifest)
-        ):
+        if request.preview and not await self._cluster.can_try(kinds.of(manifest), manifest):
             return sdk.CreateResponse("", request.properties)
-        writer = self._writer(request.type, manifest, None, request.preview)
+        writer = self._writer(manifest, None, request.preview)
 
         async def tell(line: str) -> None:
             await self._log.status(request.urn, line)
@@ -173,7 +158,7 @@ class KubernetesProvider(sdk.Provider):
         if request.preview and not await self._cluster.can_try(kinds.of(manifest), manifest):
             return sdk.UpdateResponse(request.news)
         stored = checkpoint.Checkpoint.parse(request.olds)
-        writer = self._writer(request.type, manifest, stored.manager, request.preview)
+        writer = self._writer(manifest, stored.manager, request.preview)
         try:
             live = await self._update(writer, stored, manifest, request)
         except waiting.NotReady as error:
@@ -193,16 +178,14 @@ class KubernetesProvider(sdk.Provider):
     async def _update(
         self, writer: Writer, stored: checkpoint.Checkpoint, manifest: Manifest, request: sdk.UpdateRequest
     ) -> Manifest:
-        ignored = [diff.parse_names(path) for path in request.ignore_changes]
-        old_inputs = inputs.pruned(stored.live, stored.inputs)
-        before, live = await writer.update(manifest, old_inputs, ignored, kinds.name_of(stored.live))
+        before, live = await writer.update(manifest, kinds.name_of(stored.live))
         if request.preview:
             return live
         if manifest.get("kind") == "CustomResourceDefinition":
             self._cluster.reached().forget_kinds()
         waiter = self._waiter(request.urn, request.timeout, manifest)
         live = await waiter.until_ready(manifest, live, before)
-        if stored.manager and stored.manager != writer.manager and self._cluster.settings.server_side_apply:
+        if stored.manager and stored.manager != writer.manager:
             await dataclasses.replace(writer, manager=stored.manager).relinquish(live)
         return live
 
@@ -210,14 +193,8 @@ class KubernetesProvider(sdk.Provider):
         """Deletes an object and waits until it is gone."""
         stored = checkpoint.Checkpoint.parse(request.properties)
         if self._cluster.api is None:
-            if self._cluster.settings.delete_unreachable:
-                await self._log.warn(request.urn, "the cluster is unreachable, and deleteUnreachable is set")
-                return
             raise failures.Refused(failures.unreachable(self._cluster.unreachable))
         try:
-            if kinds.is_patch(request.type, stored.inputs):
-                await self._writer(request.type, stored.inputs, stored.manager, False).relinquish(stored.live)
-                return
             gone = await delete(self._cluster.api, stored.live, stored.inputs)
             if gone is not None:
                 await self._waiter(request.urn, request.timeout, stored.inputs).until_gone(stored.inputs, gone)
@@ -235,16 +212,12 @@ class KubernetesProvider(sdk.Provider):
     async def read(self, request: sdk.ReadRequest) -> sdk.ReadResponse:
         """Reads an object for a refresh, an import or a `get`."""
         if self._cluster.api is None:
-            if self._cluster.settings.delete_unreachable:
-                return sdk.ReadResponse(resource_id="")
-            if self._cluster.settings.skip_update_unreachable:
-                return sdk.ReadResponse(request.resource_id, request.properties, request.inputs)
             raise failures.Refused(f"failed to read resource state: {failures.unreachable(self._cluster.unreachable)}")
         _refuse(request.type)
         stored = checkpoint.Checkpoint.parse(request.properties)
         declared = inputs.normalized(values.plain_map(request.inputs))
         first_read = not declared.get("kind")
-        kind = kinds.of(declared) if not first_read else self._kind_to_read(request.type, stored)
+        kind = kinds.from_token(request.type) if first_read else kinds.of(declared)
         namespace, name = kinds.split_id(request.resource_id)
         if not name:
             raise failures.Refused(f"cannot read {request.resource_id!r}: an id is `namespace/name` or `name`")
@@ -276,12 +249,6 @@ class KubernetesProvider(sdk.Provider):
                 inputs_now,
             )
         return sdk.ReadResponse(request.resource_id, state_now, inputs_now)
-
-    def _kind_to_read(self, token: str, stored: checkpoint.Checkpoint) -> Kind:
-        if stored.live.get("kind"):
-            return kinds.of(stored.live)
-        kind = kinds.from_token(token)
-        return Kind(kind.group, kind.version, kind.name.removesuffix("Patch"))
 
     # -- what is refused ------------------------------------------------------------------------------------------
 

@@ -91,10 +91,10 @@ class Waiter:
             return None
         annotation = kinds.annotation(live, "waitFor")
         if annotation:
-            expressions = wait_for.parse(annotation)
+            expression = wait_for.parse(annotation)
 
             async def by_annotation(now: Manifest) -> waits.Verdict:
-                return waits.declared(expressions, now)
+                return waits.declared(expression, now)
 
             return by_annotation
         known = waits.ON_WRITE.get(kinds.of(live))

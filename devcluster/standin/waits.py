@@ -100,17 +100,6 @@ def stateful_set(seen: Seen) -> Verdict:
     return Verdict(not lacking, progress, tuple(lacking))
 
 
-def daemon_set(seen: Seen) -> Verdict:
-    """Ready when every node that should run a pod runs a ready one of the newest form."""
-    status = _status(seen.live)
-    wanted, ready = int(status.get("desiredNumberScheduled", 0)), int(status.get("numberReady", 0))
-    updated = int(status.get("updatedNumberScheduled", 0))
-    on_delete = seen.live["spec"].get("updateStrategy", {}).get("type") == "OnDelete"
-    done = _observed(seen.live) and ready >= wanted and (on_delete or updated >= wanted)
-    lacking = () if done else (f"{ready} out of {wanted} Pods are ready, {updated} of the newest form",)
-    return Verdict(done, f"Waiting for DaemonSet ({ready}/{wanted} Pods ready)", lacking)
-
-
 def deployment(seen: Seen) -> Verdict:
     """Ready when the newest ReplicaSet is available and has all its pods, and its claims are bound."""
     live = seen.live
@@ -161,18 +150,6 @@ def job(seen: Seen) -> Verdict:
     return Verdict(False, progress, ("the Job has not succeeded yet" if started else "the Job has not started",))
 
 
-def pod(seen: Seen) -> Verdict:
-    """Ready when scheduled, initialized and ready, or when it has ended well."""
-    if _status(seen.live).get("phase") == "Succeeded":
-        return Verdict(True, "Pod succeeded")
-    for condition, step in (("PodScheduled", "scheduled"), ("Initialized", "initialized"), ("Ready", "ready")):
-        if _condition(seen.live, condition).get("status") != "True":
-            message = _condition(seen.live, condition).get("message", "")
-            progress = f"Waiting for Pod to be {step}"
-            return Verdict(False, progress, (f"Pod is not {step}" + (f": {message}" if message else ""),))
-    return Verdict(True, "Pod is ready")
-
-
 def service(seen: Seen) -> Verdict:
     """Ready when its address is there and the pods behind it have settled: none waits to become ready."""
     spec = seen.live["spec"]
@@ -214,51 +191,31 @@ def volume(seen: Seen) -> Verdict:
     return Verdict(phase in ("Available", "Bound"), f"PersistentVolume is {phase}", (f"PersistentVolume is {phase}",))
 
 
-def quota(seen: Seen) -> Verdict:
-    """Ready when its controller has taken the limits over."""
-    done = seen.live["spec"].get("hard") == _status(seen.live).get("hard")
-    return Verdict(done, "Waiting for the quota controller", ("the quota controller has not taken the limits over",))
-
-
 def token_secret(seen: Seen) -> Verdict:
     """Ready when a service account's token is in it; other Secrets always are."""
     done = seen.live.get("type") != "kubernetes.io/service-account-token" or bool(seen.live.get("data"))
     return Verdict(done, "Waiting for the token", ("no token was made: does the ServiceAccount exist?",))
 
 
-def ingress(seen: Seen) -> Verdict:
-    """Ready when a controller gave it an address."""
-    done = bool(_status(seen.live).get("loadBalancer", {}).get("ingress"))
-    return Verdict(done, "Waiting for an address", ("Ingress was not allocated an address by a controller",))
-
-
-def declared(expressions: Sequence[wait_for.Expression], live: Manifest) -> Verdict:
-    """Ready when everything that the annotation `pulumi.com/waitFor` names holds."""
-    lacking = tuple(
-        f"{expression.written} ({found})"
-        for expression in expressions
-        for holds, found in (expression.holds(live),)
-        if not holds
-    )
-    return Verdict(not lacking, f"Waiting for {'; '.join(lacking)}", lacking, declared=True)
+def declared(expression: wait_for.Expression, live: Manifest) -> Verdict:
+    """Ready when what the annotation `pulumi.com/waitFor` names holds."""
+    holds, found = expression.holds(live)
+    lacking = () if holds else (f"{expression.written} ({found})",)
+    return Verdict(holds, f"Waiting for {'; '.join(lacking)}", lacking, declared=True)
 
 
 Decision = Callable[[Seen], Verdict]
 
 ON_WRITE: Final[dict[Kind, Decision]] = {
     Kind("apps", "v1", "StatefulSet"): stateful_set,
-    Kind("apps", "v1", "DaemonSet"): daemon_set,
     Kind("apps", "v1", "Deployment"): deployment,
     Kind("batch", "v1", "Job"): job,
-    Kind("", "v1", "Pod"): pod,
     Kind("", "v1", "Service"): service,
     Kind("", "v1", "PersistentVolumeClaim"): claim,
     Kind("", "v1", "PersistentVolume"): volume,
-    Kind("", "v1", "ResourceQuota"): quota,
     Kind("", "v1", "Secret"): token_secret,
-    Kind("networking.k8s.io", "v1", "Ingress"): ingress,
 }
 """What to wait for after a create or an update."""
 
-ON_READ: Final = frozenset({"StatefulSet", "DaemonSet", "Deployment", "Job", "Pod", "Service", "Ingress"})
+ON_READ: Final = frozenset({"StatefulSet", "Deployment", "Job", "Service"})
 """Kinds whose readiness a refresh looks at, once."""

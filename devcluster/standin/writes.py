@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 from devcluster.standin import api, kinds, ownership
 from devcluster.standin.kinds import Manifest
@@ -28,14 +28,12 @@ class Writer:
         api: the API server.
         settings: the provider's arguments.
         manager: the field manager to apply under.
-        patch: whether the Pulumi resource owns single fields only (`ConfigMapPatch`).
         preview: whether to ask for the result without storing it.
     """
 
     api: api.Api
     settings: Settings
     manager: str
-    patch: bool
     preview: bool
 
     def _query(self, manager: str, **more: str) -> dict[str, str]:
@@ -51,7 +49,7 @@ class Writer:
 
     async def _apply(self, manifest: Manifest, live: Manifest | None) -> Manifest:
         path = await self.api.path(kinds.of(manifest), kinds.namespace_of(manifest), kinds.name_of(manifest))
-        force = ownership.forced(manifest, live, self.settings.patch_force, self.preview)
+        force = ownership.forced(manifest, live, self.preview)
         query = self._query(self.manager, force=str(force).lower())
         try:
             applied: Manifest = await self.api.request(
@@ -91,7 +89,7 @@ class Writer:
 
     async def _create_once(self, manifest: Manifest) -> Manifest:
         manifest = await self._fitted(manifest)
-        if self.settings.server_side_apply and (self.settings.upsert_existing_objects or self.patch):
+        if self.settings.upsert_existing_objects:
             try:
                 return await self._apply(manifest, None)
             except api.ApiError as error:
@@ -119,15 +117,11 @@ class Writer:
         result["metadata"]["name"] = name
         return result
 
-    async def update(
-        self, manifest: Manifest, old_inputs: Manifest, ignored: Sequence[Sequence[str]], live_name: str
-    ) -> tuple[Manifest, Manifest]:
+    async def update(self, manifest: Manifest, live_name: str) -> tuple[Manifest, Manifest]:
         """Brings an existing object to its new inputs.
 
         Args:
             manifest: the new inputs.
-            old_inputs: those of the last run, pruned from the live object.
-            ignored: paths of `ignoreChanges`.
             live_name: the name that the object has.
 
         Returns:
@@ -144,13 +138,8 @@ class Writer:
             version = live["metadata"]["resourceVersion"]
             body = {**target, "metadata": {**target["metadata"], "resourceVersion": version}}
             return live, await self.api.request("PUT", path, query=self._query(self.manager), body=body)
-        if not self.settings.server_side_apply:
-            patch = merge_patch(old_inputs, target)
-            query = self._query(ownership.CLIENT_SIDE)
-            return live, await self.api.request("PATCH", path, query=query, body=patch, content_type=api.MERGE)
-        if not self.preview and not self.patch:
+        if not self.preview:
             live = await self._take_over(path, live)
-        target = ownership.without_ignored(target, live, ignored, self.manager)
         return live, await self._apply(target, live)
 
     async def _take_over(self, path: str, live: Manifest) -> Manifest:
@@ -204,17 +193,6 @@ async def delete(client: api.Api, manifest: Manifest, inputs: Manifest) -> Manif
         if error.code == 404:
             return None
         raise
-
-
-def merge_patch(old: Any, new: Any) -> Any:
-    """The JSON merge patch (RFC 7386) from one value to another."""
-    if not isinstance(old, dict) or not isinstance(new, dict):
-        return new
-    patch = {key: None for key in old if key not in new}
-    for key, value in new.items():
-        if key not in old or old[key] != value:
-            patch[key] = merge_patch(old.get(key), value)
-    return patch
 
 
 def _told_conflict(error: api.ApiError, manager: str) -> api.ApiError:

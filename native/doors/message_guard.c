@@ -7,10 +7,14 @@
  *   - a message without a token is not read;
  *   - slurmd reads of users what their commands send to a node;
  *   - slurmctld reads of users no answers, and nothing that goes between nodes and clients;
- *   - srun reads, at its own ports, what root, SlurmUser and its own user send;
- *   - slurmd has a user's launch read by a child first, which may end or hang in its place.
+ *   - srun, salloc and sattach read, at their own ports, what root, SlurmUser and their own user send;
+ *   - slurmdbd reads nothing of who has not said who he is (persist_guard.c);
+ *   - slurmd has a user's launch read by a child first, which may end or hang in its place, and looks whether slurmd
+ *     would find its part of it (launch_check.c).
  *
  * The functions below are those that libslurmfull calls through its own table of symbols, so ours stand before them. */
+#include "message_guard.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
@@ -25,9 +29,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SLURM_ID 64030
-#define NOBODY ((uid_t) - 1)
-#define REFUSED (-1) /* SLURM_ERROR */
 #define LAUNCH 6001  /* REQUEST_LAUNCH_TASKS */
 #define FORWARD 5029 /* REQUEST_FORWARD_DATA */
 #define CANCEL 5032  /* REQUEST_KILL_JOB */
@@ -87,16 +88,17 @@ static int (*real_attach)(int, uint16_t, uint16_t, void *, void *, char *, char 
 static int (*next_number)(uint32_t *, void *);
 static const char *(*name_of)(unsigned type);
 static bool has_pmi2;
-static enum { NODE, CONTROLLER, CLIENT } role;
+static enum { NODE, CONTROLLER, CLIENT, DATABASE } role;
 static const struct {
     const char *name;
     int role;
-} programs[] = {{"slurmd", NODE}, {"slurmctld", CONTROLLER}, {"srun", CLIENT}};
+} programs[] = {{"slurmd", NODE}, {"slurmctld", CONTROLLER}, {"slurmdbd", DATABASE},
+                {"srun", CLIENT}, {"salloc", CLIENT},        {"sattach", CLIENT}};
 
 /* What this thread does: it waits for an answer that it asked for, or has a message that came to the port. */
 static __thread struct {
     bool is_asking, is_accepting, is_received;
-    uint16_t type;
+    uint16_t type, version;
     uid_t sender;
 } current;
 
@@ -119,6 +121,8 @@ static bool may_send(uid_t uid, uint16_t type) {
         return false;
     if (role == CLIENT)
         return uid == getuid();
+    if (role == DATABASE)
+        return type == PERSIST_INIT;
     return role == NODE ? goes_to_a_node(type) : goes_to_slurmctld(type);
 }
 
@@ -162,8 +166,10 @@ int slurm_unpack_received_msg(void *message, int file, void *buffer) {
 
 int unpack_header(struct header *header, void *buffer) {
     int failed = real_header(header, buffer);
-    if (!failed && current.is_received)
+    if (!failed && current.is_received) {
         current.type = header->type;
+        current.version = header->version;
+    }
     return failed;
 }
 
@@ -183,14 +189,15 @@ static _Noreturn void read_in_child(void *message, void *buffer) {
     /* What it says of the message, the parent says again. */
     close(STDERR_FILENO);
     if (!prctl(PR_SET_PDEATHSIG, SIGKILL) && !setrlimit(RLIMIT_CORE, &none) && !setrlimit(RLIMIT_CPU, &cpu)) {
-        (void)real_body(message, buffer);
-        _exit(EXIT_SUCCESS);
+        launch_begin(buffer, current.version);
+        _exit(launch_fits(!real_body(message, buffer)) ? EXIT_SUCCESS : EXIT_FAILURE);
     }
     raise(SIGKILL);
     _exit(EXIT_FAILURE);
 }
 
-static bool ends_who_reads_it(void *message, void *buffer) {
+/* What is wrong with a user's launch, or NULL. */
+static const char *fault_of_launch(void *message, void *buffer) {
     int status;
     pid_t child = fork();
     if (child == 0)
@@ -198,7 +205,9 @@ static bool ends_who_reads_it(void *message, void *buffer) {
     while (child > 0 && waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
             child = -1;
-    return child < 0 || !WIFEXITED(status);
+    if (child < 0 || !WIFEXITED(status))
+        return "it ends who reads it";
+    return WEXITSTATUS(status) ? "it lists more nodes than it has tasks for" : NULL;
 }
 
 /* A cancel begins with a step's id, and the length of the text that names the job; slurmctld ends without that text
@@ -229,8 +238,10 @@ int unpack_msg(void *message, void *buffer) {
         fprintf(stderr, "error: refused a cancel of uid %d: it names no job\n", (int)current.sender);
         return REFUSED;
     }
-    if (role == NODE && current.type == LAUNCH && is_of_a_user() && ends_who_reads_it(message, buffer)) {
-        fprintf(stderr, "error: refused a launch of uid %d: it ends who reads it\n", (int)current.sender);
+    const char *fault =
+        role == NODE && current.type == LAUNCH && is_of_a_user() ? fault_of_launch(message, buffer) : NULL;
+    if (fault) {
+        fprintf(stderr, "error: refused a launch of uid %d: %s\n", (int)current.sender, fault);
         return REFUSED;
     }
     return real_body(message, buffer);
@@ -266,9 +277,17 @@ bool http_switch_http_enabled(void) {
     return role != NODE && real_http();
 }
 
-#define FIND(real, name) ((real) = (__typeof__(real))find(name))
+bool guard_is_database(void) {
+    return role == DATABASE;
+}
 
-static void *find(const char *name) {
+uid_t guard_sender(void) {
+    return current.sender;
+}
+
+#define FIND(real, name) ((real) = (__typeof__(real))guard_find(name))
+
+void *guard_find(const char *name) {
     void *found = dlsym(RTLD_NEXT, name);
     if (!found) {
         fprintf(stderr, "fatal: message_guard: this Slurm has no %s: its messages can't be guarded\n", name);
@@ -314,5 +333,7 @@ __attribute__((constructor)) static void stand_guard(void) {
     FIND(real_attach, "stepd_attach");
     FIND(next_number, "unpack32");
     FIND(name_of, "rpc_num2string");
+    launch_find();
+    persist_find();
     has_pmi2 = names_pmi2(configuration && configuration[0] ? configuration : DEFAULT_CONFIGURATION);
 }

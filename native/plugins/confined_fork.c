@@ -18,14 +18,6 @@ static void *of_jail(const char *name) {
     return jail ? dlsym(jail, name) : NULL;
 }
 
-/* Slurm loads the jail's plugin before all others. */
-__attribute__((constructor)) static void announce(void) {
-    void (*expect)(void) = NULL;
-    *(void **)&expect = of_jail(SPANK_JAIL_EXPECT_FORKS);
-    if (expect)
-        expect();
-}
-
 pid_t confined_fork(void) {
     pid_t (*start)(void) = NULL;
     *(void **)&start = of_jail(SPANK_JAIL_FORK);

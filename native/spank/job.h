@@ -77,6 +77,10 @@ void job_end(struct job *job);
 /* Fails while the node's jail probes do. Asks the storage nothing. */
 int job_heed_probes(struct jail *jail);
 
+/* slurmctld drains the node for a batch job that did not start, also where the cause is gone before the node's own
+ * probes find it: by this the node knows that the drain is its own to lift. In the pod's root alone. */
+void job_leave_refusal(const struct jail *jail);
+
 /* Finds the job's namespaces, once they are made, unless this node's probes fail, and makes the outer mount namespace
  * the calling thread's, whose root is then the jail. */
 int job_join(struct jail *jail, struct job *job, int seconds);

@@ -24,7 +24,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -55,9 +54,9 @@ static struct {
     uint32_t step;
     bool forks_tasks; /* between user_init and the first task_post_fork */
     bool is_task;
-    bool confined;      /* by stepd_filter */
-    bool expects_forks; /* a plugin of somebody else's starts processes by spank_jail_fork, at any time */
-    int runner[2];      /* to late_runner, and its own end; or -1 */
+    bool confined;  /* by stepd_filter */
+    bool led_forks; /* a plugin of somebody else's has started a process by spank_jail_fork */
+    int runner[2];  /* to late_runner, and its own end; or -1 */
     pthread_t forker;
 } context = {.runner = {-1, -1}};
 
@@ -94,26 +93,10 @@ static int keep_namespaces(void) {
     return ESPANK_SUCCESS;
 }
 
-/* slurmctld drains the node for a batch job that did not start, also where the cause is gone before the node's own
- * probes find it: by this the node knows that the drain is its own to lift. In the pod's root alone. */
-static void leave_word(void) {
-    static const char aside[] = JOB_REFUSED ".new";
-    size_t length = strlen(context.jail.why);
-    int file = context.jail.state == JAIL_OUTSIDE
-                   ? open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600)
-                   : -1;
-    if (file < 0)
-        return;
-    bool whole = write(file, context.jail.why, length) == (ssize_t)length;
-    close(file);
-    if (!whole || rename(aside, JOB_REFUSED))
-        unlink(aside);
-}
-
 static int refuse(void) {
     tell_the_node();
     if (context.step == SLURM_BATCH_SCRIPT)
-        leave_word();
+        job_leave_refusal(&context.jail);
     /* A batch script has no open output yet: fail here, so that Slurm drains the node and requeues the job. */
     if (context.step == SLURM_BATCH_SCRIPT || context.jail.state == JAIL_ENTERED)
         return ESPANK_ERROR;
@@ -262,6 +245,12 @@ pid_t spank_jail_fork(void) {
     if (!is_inside() || context.is_task)
         return fork();
     bool of_itself = forks_a_task();
+    if (context.confined) {
+        slurm_error(PLUGIN ": a plugin that started no process before the tasks may start none after them");
+        errno = EPERM;
+        return -1;
+    }
+    context.led_forks = true;
     if (!of_itself && job_fork_inside(&context.jail, &context.job))
         return -1;
     forks_for_plugin = true;
@@ -278,10 +267,6 @@ pid_t spank_jail_fork(void) {
     if (!of_itself && job_fork_outside(&context.jail, &context.job))
         slurm_error(PLUGIN ": %s", context.jail.why);
     return child;
-}
-
-void spank_jail_expect_forks(void) {
-    context.expects_forks = true;
 }
 
 static bool is_last_task(spank_t spank) {
@@ -321,8 +306,9 @@ int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[]) {
     stepd_execve **instead = (stepd_execve **)of_guard(STEPD_GUARD_EXECVE);
     if (instead)
         *instead = run_late;
-    /* For such a plugin children must still be led inside, which the filter would not let them be. */
-    context.confined = !context.expects_forks;
+    /* Such a plugin starts more when tasks end: Pyxis saves and removes containers. They must still be led inside,
+     * which the filter would not let them be. */
+    context.confined = !context.led_forks;
     if (!context.confined)
         return ESPANK_SUCCESS;
     return outcome_of(confine_slurmstepd());

@@ -8,11 +8,8 @@
 #define SPANK_JAIL_FORK "spank_jail_fork"
 
 /* fork, whose child is confined as a task is: the job's mounts, processes, IPC, capabilities and system calls. In a
- * task, in srun and in slurmd it is fork. */
+ * task, in srun and in slurmd it is fork. Who has called it before the step's tasks may do so after them: slurmstepd
+ * then keeps what it takes to lead its children inside. Others get -1 with EPERM there. */
 pid_t spank_jail_fork(void);
-
-/* Called by a plugin that will: slurmstepd then keeps what it takes to lead its children inside. */
-#define SPANK_JAIL_EXPECT_FORKS "spank_jail_expect_forks"
-void spank_jail_expect_forks(void);
 
 #endif

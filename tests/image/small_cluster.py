@@ -253,7 +253,9 @@ class SmallCluster:
         self.wait("the node is idle", lambda: state() == "idle", 60)
 
     def start_worker(self, name: str, revision: str, first: str = "", memory_mib: int = 1024) -> None:
-        """Starts a worker with the root of a revision; only one of those with the common address can run slurmd.
+        """Starts a worker with the root of a revision, in the place of a pod of that name.
+
+        Only one of those with the common address can run slurmd.
 
         Args:
             name: of the pod.
@@ -328,7 +330,7 @@ class SmallCluster:
         if self._as_in_kubernetes and role in KUBERNETES_CAPABILITIES:
             become = f"exec setpriv --inh-caps=-all --bounding-set=-all{KUBERNETES_CAPABILITIES[role]} "
         command = f"sh -c {shlex.quote(first + (mine if user else '') + become + f'{ENTRY} {role}')}"
-        if name in self._pods:  # A name has one pod at a time.
+        if name in self._pods:
             self.end(name)
         log = (self._folder / f"{name}.log").open("wb")
         self._pods[name] = subprocess.Popen(

@@ -25,7 +25,6 @@ def states(cluster: SmallCluster) -> list[str]:
 @pytest.mark.parametrize("told", ["", PROBES_SAY], ids=["nobody knows yet", "the trials know"])
 def test_who_waits_reads_why_and_batch_jobs_are_requeued_not_held(cluster: SmallCluster, told: str) -> None:
     home = cluster.root.parents[1] / "persistent/home/alice"
-    cluster.ssh("scancel --me")  # What a first try left.
     cluster.wait("the node is idle", lambda: cluster.pod(ASK).stdout.startswith("idle"), 90)
     try:
         with at_rest(cluster, WORKER):
@@ -61,7 +60,6 @@ def test_who_waits_reads_why_and_batch_jobs_are_requeued_not_held(cluster: Small
 
 
 def test_a_node_that_refused_a_job_takes_jobs_again_also_where_no_trial_ever_failed(cluster: SmallCluster) -> None:
-    cluster.ssh("scancel --me")
     cluster.wait("the node is idle", lambda: cluster.pod(ASK).stdout.startswith("idle"), 90)
     with at_rest(cluster, WORKER):
         assert cluster.pod(BREAK).returncode == 0

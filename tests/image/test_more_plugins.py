@@ -11,12 +11,14 @@ import pytest
 
 from tests.image import roots
 from tests.image.small_cluster import ALICE, SmallCluster
+from tests.image.test_stepd_confined import KEPT, THREADS
 
 PLUGINS = "opt/slurm/lib/slurm-wlm"
 NATIVE = Path(__file__).resolve().parents[2] / "native"
 # It has an option as Pyxis has, says in which root it is called, fails on demand, and starts processes in slurmstepd,
 # as Pyxis starts enroot there. Declared as in spank.h, and built as images/slurm/build_plugins.py does.
 SOURCE = r"""
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -54,9 +56,12 @@ static void say(void *spank, const char *when) {
 static void start(const char *when) {
     char said[256] = "", line[128];
     int channel[2];
-    if (strcmp(image, "starts") || pipe(channel))
+    int is_late = !strcmp(image, "starts late") && !strcmp(when, "task_exit");
+    if ((strcmp(image, "starts") && !is_late) || pipe(channel))
         return;
     pid_t child = fork();
+    if (child < 0)
+        slurm_spank_log("stand-in started nothing in %s: %s", when, strerror(errno));
     if (child == 0) {
         FILE *status = fopen("/proc/self/status", "r");
         dprintf(channel[1], "%d ", setreuid(1000, 1000));
@@ -155,3 +160,26 @@ def test_what_it_starts_in_slurmstepd_is_confined_as_a_task_is(cluster: SmallClu
     said = done.stderr + cluster.log("cpu-0")
     started = {when: words.split() for when, words in re.findall(r"stand-in started in (\w+): (.*)", said)}
     assert started == {"user_init": ["0", *of_task], "task_exit": ["0", *of_task]}, said
+
+
+def test_a_step_that_does_not_ask_for_it_has_a_confined_slurmstepd(cluster: SmallCluster) -> None:
+    def capabilities(options: str) -> set[str]:
+        submitted = cluster.jail(f"sbatch --parsable -o /dev/null --wrap 'srun {options}-n1 sleep 100'", user=ALICE)
+        job = submitted.stdout.strip()
+        try:
+            cluster.wait("the step", lambda: cluster.pod("pgrep -u alice -x sleep").stdout, 30)
+            return set(re.findall(r"CapPrm:\t(\S+)", cluster.pod(THREADS).stdout))
+        finally:
+            cluster.jail(f"scancel {job}", user=ALICE)
+            cluster.wait("the job's end", lambda: not cluster.jail(f"squeue -h -j {job}").stdout.strip(), 60)
+
+    assert capabilities("") == {f"{KEPT:016x}"}
+    assert capabilities("--stand-in=starts ") > {f"{KEPT:016x}"}, "another step's keeps what leads children inside"
+
+
+def test_what_started_nothing_before_the_tasks_starts_nothing_after_them(cluster: SmallCluster) -> None:
+    done = cluster.jail("srun -n1 --stand-in='starts late' echo ran", user=ALICE)
+    assert done.stdout == "ran\n"
+    said = done.stderr + cluster.log("cpu-0")
+    assert "stand-in started nothing in task_exit: Operation not permitted" in said
+    assert "a plugin that started no process before the tasks may start none after them" in said

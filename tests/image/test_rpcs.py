@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +30,9 @@ from tests.witness.rpcs import (
 
 SLURM_USER = 64030
 IS_ANSWER = re.compile("RESPONSE_")
+FORGER = Path(rpcs.__file__).with_name("forged_launch.c")
+FAR_NODES = ",".join(f"far{number}-[0-65000]" for number in range(100))
+"""So many nodes that what slurmd would read of the last one lies in no memory of its own."""
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +114,63 @@ def test_slurmd_does_for_a_user_what_is_about_his_own_steps(daemons: Daemons) ->
         assert daemons.starts() == starts, "also a reattach without a key leaves slurmd as it was"
     finally:
         daemons.cluster.jail(f"scancel {job.stdout}", user=ALICE)
+
+
+def test_a_launch_that_lists_more_nodes_than_it_has_tasks_for_leaves_slurmd_as_it_was(daemons: Daemons) -> None:
+    library = daemons.cluster.root / rpcs.FOLDER.lstrip("/") / "forged.so"
+    built = ["gcc", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", str(library), str(FORGER)]
+    subprocess.run(built, check=True, timeout=60)
+    starts, since = daemons.starts(), len(daemons.cluster.log(WORKER))
+    nodes = shlex.quote(f"{FAR_NODES},{WORKER}")
+    forged = f"LD_PRELOAD={rpcs.FOLDER}/forged.so FORGED_NODES={nodes} timeout 30 srun -n1 --mem=50 echo ran"
+    assert daemons.cluster.jail(forged, user=ALICE).stdout == ""
+    assert f"refused a launch of uid {ALICE}: it lists more nodes" in daemons.cluster.log(WORKER)[since:]
+    assert daemons.starts() == starts, "slurmd is the one that it was"
+    sound = forged.replace(nodes, WORKER)
+    assert daemons.cluster.jail(sound, user=ALICE).stdout == "ran\n", "by the same client, with its own list"
+
+
+CLIENTS = {"salloc": "salloc -n1 --mem=50 sleep 300", "sattach": "sattach $(cat ~/step).0"}
+LISTENING = """
+import os, re, sys
+rows = [row.split() for row in open("/proc/net/tcp").readlines()[1:]]
+listening = {row[9]: int(row[1].split(":")[1], 16) for row in rows if row[3] == "0A"}
+for pid in os.popen("pidof -s " + sys.argv[1]).read().split():
+    for number in os.listdir(f"/proc/{pid}/fd"):
+        inode = re.match(r"socket:.(\\d+)", os.readlink(f"/proc/{pid}/fd/{number}"))
+        if inode and inode[1] in listening:
+            print(listening[inode[1]])
+"""
+"""Python in a pod that prints the ports of a program."""
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_stranger_ends_nobodys_client(daemons: Daemons, client: str) -> None:
+    step = "sbatch --parsable -n1 --mem=50 -o /dev/null --wrap 'srun sleep 300' > ~/step; cat ~/step"
+    job = daemons.cluster.jail(step, user=ALICE).stdout.strip()
+    attached = f"until {CLIENTS[client]}; do sleep 0.2; done"
+    started = daemons.cluster.jail(
+        f"setsid sh -c {shlex.quote(attached)} > /dev/null 2>&1 < /dev/null & true", user=ALICE
+    )
+    assert started.returncode == 0, started
+
+    def ports() -> list[int]:
+        said = daemons.cluster.pod(f"python3 -c {shlex.quote(LISTENING)} {client}").stdout
+        return [int(port) for port in said.split()]
+
+    try:
+        daemons.cluster.wait(f"{client} listens", ports, 60)
+        process = daemons.cluster.pod(f"pidof -s {client}").stdout
+        for port in ports():
+            for token in (Token.OWN, Token.NONE):
+                every = [Message(name, token) for name in daemons.types]
+                said = daemons.send(Sender(STRANGER.user, Place.NODE, port), every)
+                assert rpcs.ENDED not in said
+        assert daemons.cluster.pod(f"pidof -s {client}").stdout == process, "it is the one that it was"
+    finally:
+        daemons.cluster.pod(f"pkill -f '[u]ntil {client}'; pkill {client}")
+        daemons.cluster.jail("scancel --me", user=ALICE)
+        assert job
 
 
 HTTP = """

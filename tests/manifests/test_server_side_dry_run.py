@@ -43,7 +43,7 @@ class Server:
     """The API server, asked what it would do."""
 
     def __init__(self, kubeconfig_file: Path) -> None:
-        found = kubeconfig.connection(kubeconfig.load(str(kubeconfig_file)), None, None)
+        found = kubeconfig.read(str(kubeconfig_file))
         self.client = httpx.Client(base_url=found.server, verify=found.tls, timeout=30, trust_env=False)
         self._known: dict[str, dict[str, tuple[str, bool]]] = {}
 

@@ -1,5 +1,6 @@
-/* Stands for libslurmfull (-DLIBRARY) and for a program of Slurm that receives one message: TYPE UID WHAT-READING-DOES.
- * It calls as Slurm does, and says whether the body was read. */
+/* Stands for libslurmfull (-DLIBRARY) and for a program of Slurm that receives messages: TYPE UID WHAT-READING-DOES
+ * HOW. It calls as Slurm does, and says whether the body was read. A launch's body is "launch:HEX:NODES": what stands
+ * before its credential, and the list behind its options; of slurmdbd TYPE is a list of a connection's messages. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -7,8 +8,11 @@
 #include <string.h>
 #include <sys/types.h>
 
+/* Its first fields are those of Slurm's buf_t. */
 struct message {
-    uint32_t numbers_read;
+    uint32_t magic;
+    unsigned char *data;
+    uint32_t size, numbers_read;
     uint16_t type;
     uid_t sender;
     const char *reading;
@@ -31,6 +35,14 @@ bool http_switch_http_enabled(void);
 int stepd_attach(int file, uint16_t stepd_version, uint16_t version, void *io, void *messages, char *certificate,
                  char *key, uid_t uid, void *answer);
 int unpack32(uint32_t *number, void *buffer);
+int job_options_unpack(void *options, void *buffer);
+void *slurm_hostlist_create(const char *list);
+int slurm_hostlist_count(void *hosts);
+void slurm_hostlist_destroy(void *hosts);
+int slurm_persist_conn_process_msg(void *connection, void *message, char *text, uint32_t size, void **answer,
+                                   bool first);
+void *slurm_persist_make_rc_msg(void *connection, uint32_t code, char *text, uint16_t type);
+const char *slurmdbd_msg_type_2_str(unsigned type, int exact);
 const char *rpc_num2string(unsigned type);
 
 #ifdef LIBRARY
@@ -63,7 +75,7 @@ int eio_message_socket_accept(void *port, void *all) {
 }
 
 int unpack_header(struct header *header, void *buffer) {
-    *header = (struct header){.type = ((struct message *)buffer)->type};
+    *header = (struct header){.version = 45 << 8, .type = ((struct message *)buffer)->type};
     return 0;
 }
 
@@ -81,7 +93,56 @@ int unpack_msg(void *message, void *buffer) {
         abort();
     while (!strcmp(reading, "hangs"))
         ;
+    if (!strncmp(reading, "launch:", strlen("launch:"))) {
+        /* Where the options end. */
+        const char *hex = reading + strlen("launch:");
+        ((struct message *)buffer)->numbers_read = (uint32_t)(strchr(hex, ':') - hex) / 2;
+        return job_options_unpack(NULL, buffer);
+    }
     return strcmp(reading, "record") ? 0 : job_record_unpack(&job, 0, buffer, 0);
+}
+
+int job_options_unpack(void *options, void *buffer) {
+    (void)options;
+    (void)buffer;
+    return 0;
+}
+
+void *slurm_hostlist_create(const char *list) {
+    return strdup(list);
+}
+
+int slurm_hostlist_count(void *hosts) {
+    int count = 1;
+    for (const char *at = hosts; *at; at++)
+        count += *at == ',';
+    return count;
+}
+
+void slurm_hostlist_destroy(void *hosts) {
+    free(hosts);
+}
+
+int slurm_persist_conn_process_msg(void *connection, void *message, char *text, uint32_t size, void **answer,
+                                   bool first) {
+    (void)connection;
+    (void)size;
+    (void)answer;
+    (void)first;
+    bool begins = text[0] == (char)(6500 >> 8) && text[1] == (char)(6500 & 0xff);
+    return begins ? slurm_unpack_received_msg(message, 0, message) : 0;
+}
+
+void *slurm_persist_make_rc_msg(void *connection, uint32_t code, char *text, uint16_t type) {
+    (void)connection;
+    (void)code;
+    (void)type;
+    return text;
+}
+
+const char *slurmdbd_msg_type_2_str(unsigned type, int exact) {
+    (void)exact;
+    return type == 1400 ? "DBD_FINI" : type == 1432 ? "DBD_GET_JOBS_COND" : "DBD_JOB_START";
 }
 
 int job_record_unpack(void **job, int tres, void *buffer, uint16_t version) {
@@ -127,6 +188,40 @@ const char *rpc_num2string(unsigned type) {
     return type == 2004 ? "RESPONSE_JOB_INFO" : type == 2017 ? "REQUEST_TRIGGER_SET" : "REQUEST_OF_SOME_KIND";
 }
 #else
+static bool read_launch(struct message *message) {
+    static unsigned char body[4096];
+    const char *hex = message->reading + strlen("launch:"), *list = strchr(hex, ':') + 1;
+    uint32_t head = (uint32_t)(list - 1 - hex) / 2, length = (uint32_t)strlen(list) + 1;
+    message->size = head + 4 + length;
+    message->data = body;
+    if (message->size > sizeof(body))
+        return false;
+    for (uint32_t i = 0; i < head; i++) {
+        const char digits[] = {hex[2 * i], hex[2 * i + 1], '\0'};
+        body[i] = (unsigned char)strtoul(digits, NULL, 16);
+    }
+    message->data[head + 2] = (unsigned char)(length >> 8);
+    message->data[head + 3] = (unsigned char)length;
+    memcpy(message->data + head + 4, list, length);
+    return true;
+}
+
+static int say(int failed) {
+    return printf("%s ", failed ? "refused" : "read") < 0;
+}
+
+/* The messages of one connection: PERSIST_INIT has a message inside, whose type is MESSAGE's. */
+static int connect(struct message *message, char *types) {
+    for (char *rest = types, *word = strsep(&rest, ","); word; word = strsep(&rest, ",")) {
+        uint16_t type = (uint16_t)strtol(word, NULL, 10);
+        char text[] = {(char)(type >> 8), (char)type};
+        void *answer = NULL;
+        if (say(slurm_persist_conn_process_msg(NULL, message, text, sizeof(text), &answer, word == types)))
+            return 1;
+    }
+    return 0;
+}
+
 int main(int argc, char *argv[]) {
     if (argc != 5)
         return 2;
@@ -134,8 +229,12 @@ int main(int argc, char *argv[]) {
         .type = (uint16_t)strtol(argv[1], NULL, 10), .sender = (uid_t)strtol(argv[2], NULL, 10), .reading = argv[3]};
     bool asks = !strcmp(argv[4], "asked");
     char key[] = "key";
+    if (!strncmp(argv[3], "launch:", strlen("launch:")) && !read_launch(&message))
+        return 2;
+    if (!strcmp(argv[4], "connects"))
+        return connect(&message, strchr(argv[1], ':') + 1);
     if (!strcmp(argv[4], "attach"))
-        return puts(stepd_attach(0, 0, 0, NULL, NULL, NULL, argv[3][0] ? key : NULL, 0, NULL) ? "refused" : "read") < 0;
+        return say(stepd_attach(0, 0, 0, NULL, NULL, NULL, argv[3][0] ? key : NULL, 0, NULL));
     bool accepts = !strcmp(argv[4], "accepted");
     int failed = asks      ? slurm_receive_msg(NULL, &message, 0)
                  : accepts ? eio_message_socket_accept(&message, NULL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,9 @@ HERE, NATIVE = Path(__file__).parent, Path("native")
 NOBODY, ROOT, SLURM, ALICE = -1, 0, 64030, 1000
 PING, ANSWER, TRIGGER, FORWARD, LAUNCH, SIGNAL, PMI = 1008, 2004, 2017, 5029, 6001, 6004, 7204
 CANCEL, REATTACH = 5032, 6007
+PERSIST_INIT, DBD_FINI, DBD_GET_JOBS, DBD_JOB_START = 6500, 1400, 1432, 1425
+SOURCES = ("message_guard.c", "launch_check.c", "persist_guard.c")
+NO_VALUE = 0xFFFFFFFE
 Ask = Callable[..., str]
 
 
@@ -23,10 +27,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     probe = HERE / "message_probe.c"
     shared = ("-shared", "-fPIC")
     _gcc(*shared, "-DLIBRARY", "-o", f"{folder}/libslurm.so", str(probe))
-    _gcc(*shared, "-o", f"{folder}/guard.so", str(NATIVE / "doors/message_guard.c"))
+    _gcc(*shared, "-o", f"{folder}/guard.so", *(str(NATIVE / "doors" / name) for name in SOURCES))
     linked = ("-Wl,--no-as-needed", f"{folder}/guard.so", f"{folder}/libslurm.so")
     _gcc("-o", f"{folder}/slurmd", str(probe), *linked)
-    for name in ("slurmctld", "srun", "unknown"):
+    for name in ("slurmctld", "slurmdbd", "srun", "salloc", "sattach", "unknown"):
         shutil.copy(folder / "slurmd", folder / name)
     return folder
 
@@ -41,7 +45,7 @@ def ask(folder: Path) -> Ask:
     """Has a program receive a message, and gives what became of it."""
 
     def asked(
-        program: str, kind: int, sender: int, reading: str = "works", how: str = "received", conf: str = ""
+        program: str, kind: int | str, sender: int, reading: str = "works", how: str = "received", conf: str = ""
     ) -> str:
         (folder / "slurm.conf").write_text(conf)
         done = subprocess.run(
@@ -49,12 +53,12 @@ def ask(folder: Path) -> Ask:
             capture_output=True, text=True, timeout=60, check=False, env={"SLURM_CONF": f"{folder}/slurm.conf"},
         )  # fmt: skip
         assert done.returncode == 0, done
-        return done.stdout.split()[0]
+        return " ".join(word for word in done.stdout.split() if "=" not in word)
 
     return asked
 
 
-@pytest.mark.parametrize("program", ["slurmd", "slurmctld", "srun", "unknown"])
+@pytest.mark.parametrize("program", ["slurmd", "slurmctld", "srun", "salloc", "sattach", "unknown"])
 def test_a_message_without_a_token_is_read_by_nobody(ask: Ask, program: str) -> None:
     assert {ask(program, kind, NOBODY) for kind in (PING, ANSWER, LAUNCH)} == {"refused"}
     assert ask(program, ANSWER, NOBODY, how="asked") == "read", "but for an answer that it asked for"
@@ -67,7 +71,7 @@ def test_slurms_own_messages_are_read(ask: Ask, program: str, sender: int) -> No
 
 
 def test_slurmd_reads_of_users_what_their_commands_send(ask: Ask) -> None:
-    assert {ask("slurmd", kind, ALICE) for kind in (LAUNCH, SIGNAL)} == {"read"}
+    assert {ask("slurmd", LAUNCH, ALICE, launch(1, "a")), ask("slurmd", SIGNAL, ALICE)} == {"read"}
     assert {ask("slurmd", kind, ALICE) for kind in (PING, ANSWER, TRIGGER, FORWARD)} == {"refused"}
     assert ask("slurmd", FORWARD, ALICE, conf="PluginDir=/opt/slurm/lib:/opt/slurm/lib/slurm-pmi2\n") == "read"
 
@@ -77,10 +81,80 @@ def test_slurmctld_reads_of_users_requests(ask: Ask) -> None:
     assert {ask("slurmctld", kind, ALICE) for kind in (ANSWER, TRIGGER, LAUNCH, PMI)} == {"refused"}
 
 
+@pytest.mark.parametrize("program", ["srun", "salloc", "sattach"])
 @pytest.mark.parametrize("how", ["received", "accepted"])
-def test_srun_reads_at_its_ports_of_nobody_but_slurm_and_its_own_user(ask: Ask, how: str) -> None:
+def test_a_client_reads_at_its_ports_of_nobody_but_slurm_and_its_own_user(ask: Ask, program: str, how: str) -> None:
     asked = [(ANSWER, SLURM), (ANSWER, os.getuid()), (ANSWER, NOBODY), (ANSWER, os.getuid() + 1)]
-    assert [ask("srun", kind, sender, how=how) for kind, sender in asked] == ["read", "read", "refused", "refused"]
+    assert [ask(program, kind, sender, how=how) for kind, sender in asked] == ["read", "read", "refused", "refused"]
+
+
+def connect(ask: Ask, sender: int, *types: int, inside: int = PERSIST_INIT) -> str:
+    """Sends slurmdbd a connection's messages; REQUEST_PERSIST_INIT has one of the type ``inside`` in it."""
+    return ask("slurmdbd", f"{inside}:{','.join(map(str, types))}", sender, how="connects")
+
+
+def test_slurmdbd_reads_nothing_before_it_knows_whose_the_connection_is(ask: Ask) -> None:
+    assert connect(ask, ALICE, DBD_GET_JOBS, DBD_GET_JOBS) == "refused refused"
+    assert connect(ask, NOBODY, PERSIST_INIT, DBD_GET_JOBS) == "refused refused"
+    assert connect(ask, ALICE, PERSIST_INIT, DBD_GET_JOBS, inside=ANSWER) == "refused refused"
+    assert connect(ask, ALICE, PERSIST_INIT, DBD_GET_JOBS, DBD_FINI) == "read read read"
+
+
+def test_slurmdbd_reads_slurmctlds_records_of_slurm_alone(ask: Ask) -> None:
+    assert connect(ask, ALICE, PERSIST_INIT, DBD_JOB_START, PERSIST_INIT) == "read refused refused"
+    assert connect(ask, SLURM, PERSIST_INIT, DBD_JOB_START) == "read read"
+
+
+def launch(nodes: int, listed: str, counts: int = 0, repeats: tuple[int, ...] = (), het: int = NO_VALUE) -> str:
+    """A launch for so many nodes, as the probe takes it: what stands before its credential, and the list of nodes.
+
+    Args:
+        nodes: of how many it has tasks.
+        listed: the nodes that it names.
+        counts: how many counts of CPUs it has.
+        repeats: for how many nodes each of them holds.
+        het: how many nodes of a heterogeneous job it has tasks of.
+    """
+    other = het * struct.pack("!III", 2, 0, 1) if het != NO_VALUE else b""
+    body = bytes(20) + struct.pack("!II", 1, ALICE) + struct.pack("!III", 0, NO_VALUE, het) + other
+    body += struct.pack("!III", NO_VALUE, NO_VALUE, 0) + struct.pack("!II", 0, 0) + struct.pack("!II", 0, 1)
+    body += bytes(4 * 2 + 2 * 8) + struct.pack("!IH", nodes, 1)
+    body += (
+        struct.pack("!I", counts)
+        + bytes(2 * min(counts, 9))
+        + struct.pack(f"!I{len(repeats)}I", len(repeats), *repeats)
+    )
+    return f"launch:{body.hex()}:{listed}"
+
+
+@pytest.mark.parametrize(
+    "sound",
+    [
+        launch(1, "a"),
+        launch(2, "a,b"),
+        launch(2, "a,b", het=3),
+        launch(3, "a,b,c", 2, (2, 1)),
+    ],
+    ids=["one", "two", "heterogeneous", "counts of CPUs"],
+)  # fmt: skip
+def test_a_launch_that_has_tasks_for_each_node_is_read(ask: Ask, sound: str) -> None:
+    assert ask("slurmd", LAUNCH, ALICE, sound) == "read"
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        launch(0, "a"),
+        launch(1, "a,b"),
+        launch(2, "a,b", 1, (1,)),
+        launch(2, "a,b", 2, (2,)),
+        launch(2, "a,b", 0xFFFFFF),
+    ],
+    ids=["of no nodes", "of more nodes", "CPUs of too few", "arrays of two lengths", "longer than it is"],
+)
+def test_a_launch_that_leads_slurmd_past_its_arrays_is_refused(ask: Ask, forged: str) -> None:
+    assert ask("slurmd", LAUNCH, ALICE, forged) == "refused"
+    assert ask("slurmd", LAUNCH, ROOT, forged) == "read", "Slurm's own are not asked"
 
 
 @pytest.mark.parametrize("reading", ["ends", "hangs"])

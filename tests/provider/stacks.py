@@ -28,7 +28,7 @@ class Cluster:
 
     def __init__(self, path: Path) -> None:
         self.kubeconfig = path
-        connection = kubeconfig.connection(kubeconfig.load(str(path)), None, None)
+        connection = kubeconfig.read(str(path))
         self.url = connection.server
         self._client = httpx.Client(base_url=connection.server, verify=connection.tls, timeout=20, trust_env=False)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 import textwrap
 
 import pytest
@@ -37,23 +35,6 @@ def test_an_object_changes_in_place_where_it_may_and_is_replaced_where_not(stack
     stack.pulumi("preview", "--expect-no-changes")
     stack.pulumi("destroy", "--yes", "--skip-preview")
     assert stack.cluster.get(path)["code"] == 404
-
-
-def test_an_object_without_a_name_gets_one_and_is_replaced_beside_the_old_one(stack: Stack) -> None:
-    text = """
-        a = k.core.v1.ConfigMap("a", metadata={{"namespace": namespace}}, data={data}, opts=options)
-        pulumi.export("name", a.metadata.name)
-    """
-    stack.program(text.format(data={"key": "one"}))
-    stack.up()
-    first = json.loads(stack.pulumi("stack", "output", "--json"))["name"]
-    assert re.fullmatch(r"a-[0-9a-f]{8}", first)
-    stack.pulumi("preview", "--expect-no-changes")
-    stack.program(text.format(data={"key": "two"}))
-    output = stack.up()
-    second = json.loads(stack.pulumi("stack", "output", "--json"))["name"]
-    assert second != first
-    assert output.index("created replacement") < output.index("deleted original")
 
 
 UNKNOWN_FIELD = """
@@ -202,47 +183,19 @@ def test_a_field_left_to_others_stays_as_they_set_it(stack: Stack) -> None:
     assert live["spec"]["template"]["metadata"]["labels"]["v"] == "two"
 
 
-def test_ignored_changes_stay_as_they_are_on_the_cluster(stack: Stack) -> None:
-    text = """
-        ignoring = pulumi.ResourceOptions(provider=provider, ignore_changes=["data.theirs"])
-        k.core.v1.ConfigMap("a", metadata={{"name": "a", "namespace": namespace}}, data={data}, opts=ignoring)
-    """
-    stack.program(text.format(data={"theirs": "1", "ours": "1"}), enable_config_map_mutable=True)
-    stack.up()
-    path = f"/api/v1/namespaces/{stack.namespace}/configmaps/a"
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"theirs": "2"}}
-    stack.cluster.apply(path, body, "operator")
-    stack.program(text.format(data={"theirs": "3", "ours": "2"}), enable_config_map_mutable=True)
-    stack.up()
-    assert stack.cluster.get(path)["data"] == {"theirs": "2", "ours": "2"}
-
-
-def test_client_side_apply_changes_objects_too(stack: Stack) -> None:
-    arguments = {"enable_server_side_apply": False, "enable_config_map_mutable": True}
-    stack.program(config_map({"key": "one", "old": "1"}), **arguments)
-    stack.up()
-    stack.program(config_map({"key": "two"}), **arguments)
-    stack.up()
-    live = stack.cluster.get(f"/api/v1/namespaces/{stack.namespace}/configmaps/a")
-    assert live["data"] == {"key": "two"}
-    assert stack.steps() == {}
-
-
-def test_a_patch_owns_its_fields_only(stack: Stack) -> None:
-    path = f"/api/v1/namespaces/{stack.namespace}/configmaps"
-    stack.cluster.call("POST", path, {"metadata": {"name": "a"}, "data": {"theirs": "1"}})
-    stack.program("""
-        named = {"name": "a", "namespace": namespace}
-        k.core.v1.ConfigMapPatch("a", metadata=named, data={"ours": "1"}, opts=options)
-    """)
-    stack.up()
-    assert stack.cluster.get(f"{path}/a")["data"] == {"theirs": "1", "ours": "1"}
-    stack.pulumi("destroy", "--yes", "--skip-preview")
-    assert stack.cluster.get(f"{path}/a")["data"] == {"theirs": "1"}
-
-
-@pytest.mark.standin_only("the official plugin has Helm and YAML files")
+@pytest.mark.standin_only("the official plugin has them all")
 def test_what_the_stand_in_does_not_have_is_refused_in_words(stack: Stack) -> None:
+    stack.program(config_map({"key": "one"}))
+    stack.up()
+    ignoring = 'opts=pulumi.ResourceOptions(provider=provider, ignore_changes=["data"]))'
+    stack.program(config_map({"key": "two"}).replace("opts=options)", ignoring))
+    assert "ignoreChanges: the stand-in provider does not have it" in stack.fails("preview")
+    stack.program('k.core.v1.ConfigMap("a", metadata={"namespace": namespace}, data={}, opts=options)')
+    assert "the stand-in provider makes no names" in stack.fails("preview")
+    stack.program(config_map({"key": "two"}), enable_server_side_apply=False)
+    assert "enableServerSideApply=false: the stand-in provider does not have this" in stack.fails("preview")
+    stack.program(config_map({"key": "two"}).replace("ConfigMap(", "ConfigMapPatch("))
+    assert "does not have the kind ConfigMapPatch: install the official plugin" in stack.fails("preview")
     stack.program('k.helm.v3.Release("a", chart="nginx", opts=options)')
     output = stack.fails("preview")
     assert "does not have Helm: install the official plugin" in output

@@ -25,11 +25,11 @@ def test_secrets_never_stand_in_clear_in_the_state_or_in_a_preview(stack: Stack)
         made = k.core.v1.Secret("plain", metadata=named("plain"), string_data={{"key": "{payload}"}}, opts=options)
         k.core.v1.Secret("data", metadata=named("data"), data={{"key": "{encoded}"}}, opts=options)
         k.core.v1.ConfigMap("map", metadata=named("map"), data={{"open": "visible", "key": secret}}, opts=options)
-        # Nobody waits for its end, so it has to come at once: the next pod has its name.
-        unawaited = {{"pulumi.com/skipAwait": "true", "pulumi.com/deletionPropagationPolicy": "background"}}
-        k.core.v1.Pod("pod", metadata={{**named("pod"), "annotations": unawaited}},
-            spec={{"containers": [{{"name": "a", "image": "a", "env": [{{"name": "A", "value": secret}}]}}]}},
-            opts=options)
+        unawaited = {{"pulumi.com/skipAwait": "true"}}
+        pod = {{"containers": [{{"name": "a", "image": "a", "env": [{{"name": "A", "value": secret}}]}}]}}
+        k.apps.v1.StatefulSet("set", metadata={{**named("set"), "annotations": unawaited}}, opts=options,
+            spec={{"replicas": 0, "serviceName": "set", "selector": {{"matchLabels": {{"a": "a"}}}},
+                  "template": {{"metadata": {{"labels": {{"a": "a"}}}}, "spec": pod}}}})
         pulumi.export("data", made.data)
     """
     everything = []
@@ -86,9 +86,8 @@ def test_an_existing_object_is_imported_and_read(stack: Stack) -> None:
 
 def held(finalizers: str = "[]") -> str:
     return f"""
-        k.core.v1.ConfigMap("a", metadata={{"name": "a", "namespace": namespace, "finalizers": {finalizers},
-            "annotations": {{"pulumi.com/waitFor": "jsonpath={{.data.ready}}=yes"}}}}, data={{"key": "one"}},
-            opts=options)
+        k.core.v1.Service("a", metadata={{"name": "a", "namespace": namespace, "finalizers": {finalizers}}},
+            spec={{"type": "LoadBalancer", "ports": [{{"port": 80}}]}}, opts=options)
         k.core.v1.ConfigMap("b", metadata={{"name": "b", "namespace": namespace}}, opts=options)
     """
 
@@ -114,12 +113,12 @@ def standins(stack: Stack) -> list[str]:
 
 
 def test_a_killed_run_is_completed_by_the_next(stack: Stack) -> None:
-    path, merge = f"/api/v1/namespaces/{stack.namespace}/configmaps/a", "application/merge-patch+json"
+    path, merge = f"/api/v1/namespaces/{stack.namespace}/services/a", "application/merge-patch+json"
     stack.program(held('["example.com/hold"]'), upsert_existing_objects=True)
     running = stack.start("up", "--yes", "--skip-preview")
-    stack.cluster.until(lambda: stack.cluster.get(path).get("data"))
+    stack.cluster.until(lambda: stack.cluster.get(path).get("spec"))
     kill(running, stack)
-    stack.cluster.call("PATCH", path, {"data": {"ready": "yes"}}, merge)
+    stack.cluster.status(path, {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}})
     stack.up()
     assert set(stack.state()) >= {"a", "b"}
     running = stack.start("destroy", "--yes", "--skip-preview")

@@ -1,0 +1,138 @@
+/* Whether slurmd finds its part of a launch. slurmd (26.05, _check_job_credential) takes a node's place in the list of
+ * nodes for its place in the arrays of the message, before it looks at the credential: a list that is longer than the
+ * arrays leads it past their ends. Only who reads the whole body knows both, so the child that reads a user's launch
+ * first asks here. The list stands behind the launch's options, the counts before its credential. */
+#include "message_guard.h"
+
+#include <string.h>
+
+#define NO_VALUE 0xfffffffeU        /* NO_VAL */
+#define WITH_TASK_COUNTS (43U << 8) /* SLURM_25_05_PROTOCOL_VERSION: no text before the list of nodes from here on. */
+#define STEP_ID 20                  /* pack_step_id_members */
+
+/* The first fields of Slurm's buf_t. */
+struct buffer {
+    uint32_t magic;
+    const unsigned char *data;
+    uint32_t size, read;
+};
+
+struct reader {
+    const unsigned char *at;
+    size_t left;
+    bool failed;
+};
+
+int job_options_unpack(void *options, void *buffer);
+
+static int (*real_options)(void *, void *);
+static void *(*hosts_of)(const char *);
+static int (*count_of)(void *);
+static void (*forget)(void *);
+static struct {
+    bool is_looking, is_sound, fits;
+    uint16_t version;
+    uint32_t nodes;
+} launch;
+
+static const unsigned char *take(struct reader *reader, uint64_t size) {
+    const unsigned char *taken = reader->at;
+    if (reader->failed || size > reader->left) {
+        reader->failed = true;
+        return NULL;
+    }
+    reader->at += size;
+    reader->left -= size;
+    return taken;
+}
+
+static uint32_t number(struct reader *reader) {
+    const unsigned char *at = take(reader, 4);
+    return at ? (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3] : 0;
+}
+
+static uint32_t skip_array(struct reader *reader, uint64_t width) {
+    uint32_t count = number(reader);
+    take(reader, count * width);
+    return count;
+}
+
+static struct reader reader_of(const void *buffer) {
+    const struct buffer *whole = buffer;
+    bool is_sound = whole->read <= whole->size;
+    return (struct reader){.at = whole->data + (is_sound ? whole->read : 0),
+                           .left = is_sound ? whole->size - whole->read : 0};
+}
+
+static void skip_heterogeneous(struct reader *reader, uint16_t version) {
+    take(reader, 4 + 4);
+    uint32_t nodes = number(reader);
+    for (uint32_t i = 0; nodes != NO_VALUE && i < nodes && !reader->failed; i++)
+        skip_array(reader, 4);
+    uint32_t tasks = number(reader);
+    if (tasks != NO_VALUE)
+        take(reader, tasks * (uint64_t)4);
+    uint32_t offset = number(reader), steps = number(reader);
+    if (offset < NO_VALUE && steps > 0 && version >= WITH_TASK_COUNTS)
+        skip_array(reader, 4);
+    take(reader, 4);
+    skip_array(reader, 1);
+}
+
+/* Each of the counts of CPUs holds for so many nodes; both arrays have one length to slurmd. */
+static uint32_t nodes_with_cpus(struct reader *reader, uint32_t nodes) {
+    uint32_t counts = skip_array(reader, 2), repeats = number(reader);
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < repeats && !reader->failed; i++)
+        sum += number(reader);
+    if (counts != repeats)
+        reader->failed = true;
+    return counts && sum < nodes ? (uint32_t)sum : nodes;
+}
+
+void launch_begin(const void *buffer, uint16_t version) {
+    struct reader reader = reader_of(buffer);
+    take(&reader, STEP_ID);
+    skip_array(&reader, 4);
+    skip_heterogeneous(&reader, version);
+    take(&reader, 4 + 4 + 4 * 2 + 2 * 8);
+    launch.nodes = number(&reader);
+    take(&reader, 2);
+    launch.nodes = nodes_with_cpus(&reader, launch.nodes);
+    launch.version = version;
+    launch.is_sound = !reader.failed;
+    launch.is_looking = true;
+}
+
+static bool lists_too_many(const void *buffer) {
+    struct reader reader = reader_of(buffer);
+    if (launch.version < WITH_TASK_COUNTS)
+        skip_array(&reader, 1);
+    uint32_t size = number(&reader);
+    const char *list = (const char *)take(&reader, size);
+    if (!size || !list || list[size - 1] != '\0')
+        return false; /* Slurm reads none, or fails. */
+    void *hosts = hosts_of(list);
+    int count = hosts ? count_of(hosts) : 0;
+    if (hosts)
+        forget(hosts);
+    return count < 0 || (uint32_t)count > launch.nodes;
+}
+
+int job_options_unpack(void *options, void *buffer) {
+    int failed = real_options(options, buffer);
+    if (launch.is_looking && !failed)
+        launch.fits = launch.is_sound && !lists_too_many(buffer);
+    return failed;
+}
+
+bool launch_fits(bool is_read) {
+    return !is_read || launch.fits;
+}
+
+void launch_find(void) {
+    *(void **)&real_options = guard_find("job_options_unpack");
+    *(void **)&hosts_of = guard_find("slurm_hostlist_create");
+    *(void **)&count_of = guard_find("slurm_hostlist_count");
+    *(void **)&forget = guard_find("slurm_hostlist_destroy");
+}

@@ -1,0 +1,72 @@
+/* slurmdbd's part of message_guard.so: of a connection whose first message did not tell whose it is, nothing is read.
+ *
+ * slurmdbd (26.05.5) reads the body of a first message of any type, answers that it should have been another, and
+ * takes the next one for one of a known user: it ends then (auth_ids_set), for whoever reaches its port. Of users it
+ * reads here what sacct, sreport and sacctmgr send; what slurmctld tells it of jobs and nodes, and answers, it reads of
+ * Slurm alone. Each connection has a thread of its own. */
+#include "message_guard.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ACCESS_DENIED 2002 /* ESLURM_ACCESS_DENIED */
+
+static const char *const of_users[] = {
+    "DBD_GET_",     "DBD_ADD_",        "DBD_MODIFY_",         "DBD_REMOVE_",    "DBD_ARCHIVE_", "DBD_FINI",
+    "DBD_RECONFIG", "DBD_CLEAR_STATS", "DBD_FIX_RUNAWAY_JOB", "DBD_ROLL_USAGE", "DBD_SHUTDOWN",
+};
+
+int slurm_persist_conn_process_msg(void *connection, void *message, char *text, uint32_t size, void **answer,
+                                   bool first);
+
+static int (*real_process)(void *, void *, char *, uint32_t, void **, bool);
+static void *(*answer_of)(void *, uint32_t, char *, uint16_t);
+static const char *(*name_of)(unsigned type, int exact);
+static __thread struct {
+    bool is_known;
+    uid_t user;
+} peer;
+
+static bool may_ask(uint16_t type) {
+    if (!peer.is_known || type == PERSIST_INIT)
+        return !peer.is_known && type == PERSIST_INIT;
+    if (peer.user == 0 || peer.user == SLURM_ID)
+        return true;
+    const char *name = name_of(type, 1);
+    for (size_t i = 0; i < sizeof(of_users) / sizeof(of_users[0]); i++)
+        if (!strncmp(name, of_users[i], strlen(of_users[i])))
+            return true;
+    return false;
+}
+
+int slurm_persist_conn_process_msg(void *connection, void *message, char *text, uint32_t size, void **answer,
+                                   bool first) {
+    static char why[] = "refused: not of this user, or before it is known who asks";
+    uint16_t type = 0;
+    if (!guard_is_database())
+        return real_process(connection, message, text, size, answer, first);
+    if (first)
+        peer.is_known = false;
+    if (size >= sizeof(type))
+        memcpy(&type, text, sizeof(type));
+    type = ntohs(type);
+    if (!may_ask(type)) {
+        fprintf(stderr, "error: refused %s from uid %d\n",
+                type == PERSIST_INIT ? "REQUEST_PERSIST_INIT" : name_of(type, 1), peer.is_known ? (int)peer.user : -1);
+        *answer = answer_of(connection, ACCESS_DENIED, why, type);
+        return REFUSED;
+    }
+    int failed = real_process(connection, message, text, size, answer, first);
+    if (type == PERSIST_INIT && !failed) {
+        peer.user = guard_sender();
+        peer.is_known = peer.user != NOBODY;
+    }
+    return failed;
+}
+
+void persist_find(void) {
+    *(void **)&real_process = guard_find("slurm_persist_conn_process_msg");
+    *(void **)&answer_of = guard_find("slurm_persist_make_rc_msg");
+    *(void **)&name_of = guard_find("slurmdbd_msg_type_2_str");
+}

@@ -1,0 +1,15 @@
+/* Where job.c finds a job's init on this node: by the locks that it holds on the job's file. */
+#ifndef PULUMI_SLURM_JOB_FIND_H
+#define PULUMI_SLURM_JOB_FIND_H
+
+#include "job.h"
+
+#include <stddef.h>
+
+void job_lock_path(const struct job *job, char *path, size_t size);
+
+/* Waits until the init that has locked `file`, -1 if there is none, has made the job's namespaces, and opens them.
+ * Returns 0, or -1 with the reason in jail->why and no descriptor open. */
+int job_find(struct jail *jail, struct job *job, int file, int seconds);
+
+#endif
