@@ -46,6 +46,18 @@ def test_files_in_a_jobs_tmp_count_as_its_memory(cluster: V2Cluster) -> None:
         assert "oom_kill" in ended.stderr, ended
 
 
+def test_slurmstepd_has_memory_besides_its_jobs(cluster: V2Cluster) -> None:
+    """Files in /tmp outlive the tasks: the kernel would end slurmstepd in their place, and srun wait for ever."""
+    limits = "g=/sys/fs/cgroup$(sed s/^0:://  /proc/self/cgroup); cat ${g%%/step_*}/memory.max ${g%/*}/memory.max"
+    with cluster.life_of_a_job():
+        script = f"#!/bin/sh\n{limits}\nsrun -n1 --mem=60 sh -c '{limits}'\n"
+        cluster.jail(f"cat > limits <<'SHELL'\n{script}SHELL", user=ALICE)
+        cluster.jail("sbatch -Q -W --mem=100 -o limits.out limits", user=ALICE, seconds=90)
+        job, batch, of_job, step = map(int, cluster.jail("cat limits.out", user=ALICE).stdout.split())
+        assert (batch, step) == (100 << 20, 60 << 20)
+        assert job == of_job > batch
+
+
 def test_slurm_tells_what_a_running_step_uses(cluster: V2Cluster) -> None:
     with cluster.life_of_a_job():
         script = "perl -e '@held = (q(a) x (150 << 20)); sleep 1000'"

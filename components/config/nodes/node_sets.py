@@ -65,7 +65,7 @@ class NodeResources(Model):
     cpu: WholeNumber = setting("CPUs that Slurm schedules on a node, and the pod's limit.", ge=1, le=65533)
     memory: Memory = setting("Memory of the pod: for jobs and for what is reserved.", unit="Kubernetes quantity")
     reserved_memory: Memory = setting(
-        "Part of memory that jobs don't get: slurmd, and files in /tmp, /dev/shm and /run.",
+        "Part of memory that jobs don't get: slurmd, and up to 32Mi beside each job for its slurmstepd (cgroup v2).",
         unit="Kubernetes quantity",
         default="256Mi",
     )
