@@ -1,4 +1,4 @@
-"""The dev cluster's load balancer: a Service of that type gets the node's own address, on the ports it asks for.
+"""The dev cluster's load balancer: a Service of that type gets the node's address, on its ports.
 
 It stands in for a cloud's controller; kube-proxy does the forwarding. Two Services can't have the same port: the older
 keeps it, the younger stays pending and gets an Event. Run by the node's supervisor as

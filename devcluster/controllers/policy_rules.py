@@ -19,7 +19,7 @@ TABLE = "inet devcluster_policy"
 IPV6 = 6
 PROTOCOLS = {"TCP": "tcp", "UDP": "udp"}
 CLOSED = "reject with icmpx admin-prohibited"
-"""Not a silent drop: a client learns it at once, and can tell it from a port that nobody listens on."""
+"""Not a silent drop: a client learns it at once. It can tell it from a port that nobody listens on."""
 
 KNOWN_KEYS = {
     "spec": {"podSelector", "policyTypes", "ingress", "egress"},

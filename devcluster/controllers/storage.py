@@ -1,8 +1,8 @@
 """The dev cluster's storage provisioner: a folder of the node per claim, for ReadWriteMany as for ReadWriteOnce.
 
-It stands in for a real shared file system, which a single node does not need: sizes are not enforced, and no
-attribute cache, stale handle or lock of a network file system shows. Run by the node's supervisor as
-`python -m devcluster.controllers.storage KUBECONFIG FOLDER NODE`.
+It stands in for a real shared file system, which a single node does not need. Sizes are not enforced, and no attribute
+cache, stale handle or lock of a network file system shows. Run by the node's supervisor as `python -m
+devcluster.controllers.storage KUBECONFIG FOLDER NODE`.
 """
 
 from __future__ import annotations

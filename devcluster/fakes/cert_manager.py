@@ -1,7 +1,7 @@
 """Plays cert-manager: its CRDs, as far as this project uses them, and issuing by hand.
 
 It is not cert-manager: there is no controller. `issue()` answers the Certificates that are there once, in the order in
-which cert-manager could; nobody renews, and issuers other than selfSigned and ca are left alone. Field names are those
+which cert-manager could. Nobody renews, and issuers other than selfSigned and ca are left alone. Field names are those
 of cert-manager.io/v1 (https://cert-manager.io/docs/reference/api-docs/); crds/ holds no others, so that a field that is
 misspelled is refused here as it would be there.
 """

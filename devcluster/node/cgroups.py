@@ -1,4 +1,4 @@
-"""The cgroups of an instance: one below the root of each hierarchy, so that it can be found and removed as a whole.
+"""The cgroups of an instance: one below the root of each hierarchy, so that it goes as a whole.
 
 `<root>/pulumi-slurm-NAME/node` holds the node's own processes, `.../keeper` its keeper, and the kubelet makes
 `.../kubepods` (its `cgroupRoot`).

@@ -1,8 +1,8 @@
 """Makes the self-contained Slurm prefix, in the build stage of the slurm image.
 
 Debian's binaries and plugins, every library they load and their own dynamic loader go to one folder. One read-only bind
-then brings Slurm into any root, whatever that root holds, and slurmstepd takes no code from the users' root after it
-has entered it.
+then brings Slurm into any root, whatever that root holds. slurmstepd takes no code from the users' root after it has
+entered it.
 """
 
 import re
@@ -160,7 +160,7 @@ def copy(source: Path, target: Path) -> None:
 def patch(binary: Path, *more: str) -> None:
     """Lets a binary find its libraries in the prefix.
 
-    DT_RPATH, not DT_RUNPATH: it also serves what glibc itself opens by name (NSS modules), and users can't put another
+    DT_RPATH, not DT_RUNPATH. It also serves what glibc itself opens by name (NSS modules), and users can't put another
     library before it with LD_LIBRARY_PATH.
     """
     output("patchelf", "--force-rpath", "--set-rpath", f"{LIBRARIES}:{PLUGINS}", *more, str(binary))

@@ -1,5 +1,5 @@
-/* Stands at sbcast's place in the jail. Slurm's own asks each slurmd to write the file, which would land in the pod's
- * root, where no job finds it. Here a step of the job writes it, so that it lands where the job is: also in its own
+/* Stands at sbcast's place in the jail. Slurm's own asks each slurmd to write the file. It would land in the pod's
+ * root, where no job finds it. Here a step of the job writes it, so that it lands where the job is, also in its own
  * /tmp. The options are Slurm's; those that tune its transport are taken and change nothing. */
 #include <errno.h>
 #include <fcntl.h>

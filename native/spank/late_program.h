@@ -13,7 +13,7 @@
 #ifndef LATE_RUNNER
 #define LATE_RUNNER "/opt/slurm/libexec/late_runner"
 #endif
-/* Where the runner listens, and how many descriptors come with a request: where to answer, and the program's 0 to 2. */
+/* Where the runner listens, and how many descriptors come with a request: the answer's, and the program's 0 to 2. */
 #define LATE_DESCRIPTOR 3
 #define LATE_DESCRIPTORS 4
 

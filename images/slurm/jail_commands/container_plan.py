@@ -54,8 +54,8 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
 def configuration(bundle: Mapping[str, Any], root: str, step: Step, in_image: Callable[[str], bool]) -> dict[str, Any]:
     """Returns the config.json with which crun runs the step.
 
-    The user is the image's, and outside of the container the job's. There are no namespaces but those that this needs:
-    the job has its own processes, network and limits, and new ones of cgroups or processes are refused to it.
+    The user is the image's, and outside of the container the job's. There are no namespaces but those that this needs.
+    The job has its own processes, network and limits. New ones of cgroups or processes are refused to it.
 
     Args:
         bundle: the bundle's config.json.

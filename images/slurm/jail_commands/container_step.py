@@ -1,6 +1,6 @@
 """Runs one task of a `--container` step by rootless crun, as the user, inside the job. oci.conf names it.
 
-Slurm itself leaves the bundle alone (IgnoreFileConfigJson): slurmstepd would look for it outside of the jail, and would
+Slurm itself leaves the bundle alone (IgnoreFileConfigJson): slurmstepd would look for it outside of the jail. It would
 run the jail's crun as root to ask for states.
 """
 

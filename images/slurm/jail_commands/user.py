@@ -21,7 +21,7 @@ HOMES = Path("/home")
 KEYS = Path(".ssh/authorized_keys")
 SUDO_GROUPS = ("sudo", "wheel")
 ATTEMPTS = 20
-"""Others may take the same free id, or useradd's lock, at the same time: the one who comes second looks again."""
+"""Others may take the same free id, or useradd's lock, at the same time. The second one looks again."""
 TAKEN = ("not unique", "cannot lock")
 EXAMPLES = """
 Give it again to change something: what is there already is left as it is. The user is on every node at once.
@@ -194,7 +194,7 @@ def append_keys(keys: Sequence[str]) -> list[str]:
 
 
 def as_user(name: str, task: Callable[[], list[str]]) -> list[str]:
-    """Runs a task in a user's home, as that user: whatever he has put there, root follows no link of his.
+    """Runs a task in a user's home, as that user, so that root follows no link of his.
 
     Raises:
         Refused: with what went wrong there.

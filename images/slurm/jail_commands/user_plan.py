@@ -184,7 +184,7 @@ def additions(seen: Seen, wanted: Wanted) -> list[Action]:
 
 
 def _number(seen: Seen, name: str) -> int:
-    """The id for a new user: that of his home if he comes back, else one that owned no home before."""
+    """The id for a new user: that of his home if he returns, else one that owned no home."""
     if seen.home_owner is not None:
         if names.FIRST_USER_ID <= seen.home_owner <= names.LAST_USER_ID:
             return seen.home_owner

@@ -1,8 +1,8 @@
-"""Keeps users the same in all roots of the volume: what is changed in one is in the others about a second later.
+"""Keeps users the same in all roots of the volume: a change in one is in the others after a second.
 
 Login nodes run it, and so does the pod that follows a directory. What all roots agree on is kept beside them, and so is
-what each of them said then, so that it may be ended at any moment. Roots are the users' to write, so no link in one of
-them is followed.
+what each of them said then. So it may be ended at any moment. Roots are the users' to write, so no link in one of them
+is followed.
 """
 
 import errno
@@ -61,7 +61,7 @@ def synchronize(
 ) -> ldap_users.Found | None:
     """Makes users the same in all complete roots, and in one that is about to be.
 
-    A root whose files are plainly broken is left out, so that it holds up no other one and removes nobody there.
+    A root whose files are plainly broken is left out: it holds up no other root, and removes nobody there.
 
     Args:
         volume: where the shared volume is mounted.
@@ -82,7 +82,7 @@ def synchronize(
     with ExitStack() as stack:
         lock = stack.enter_context((state / ".lock").open("w"))
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # A root that is being made says nothing about who was removed, also if there was one of its name before.
+        # A root that is being made says nothing about who was removed, also if an earlier root had its name.
         before = {name: None if name == joining else _load(state / f"{name}.json") for name in revisions}
         held = []
         for revision in before:

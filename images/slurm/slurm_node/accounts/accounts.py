@@ -17,7 +17,7 @@ SUBORDINATE_IDS = 65_536
 FILES = ("passwd", "shadow", "group", "gshadow", "subuid", "subgid")
 NAME = re.compile(names.USER_NAME)
 NUMBER = re.compile(r"[0-9]{1,10}")
-"""An id in a file that users write: all that Python calls a digit would be more than it can count with."""
+"""An id in a file that users write. `str.isdigit` would take digits that `int` refuses."""
 
 
 def is_ordinary(number: int) -> bool:

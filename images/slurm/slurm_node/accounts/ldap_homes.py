@@ -61,7 +61,7 @@ def _begin(aside: Path, root: Path, user: int, group: int) -> None:
 
 
 def write_keys(wanted: Mapping[str, tuple[str, ...]], folder: Path) -> None:
-    """Makes the folder hold a file for each user who has keys, and no other. sshd reads them as the user."""
+    """Makes the folder hold a file for each user who has keys, and no other. They are read by sshd as the user."""
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     texts = {name: "".join(f"{key}\n" for key in lines) for name, lines in wanted.items() if lines}
     for name, text in texts.items():

@@ -135,8 +135,8 @@ def acceptable(found: Found, before: Users, others: tuple[Accounts, ...]) -> Fou
 def with_directory(agreed: Users, before: Users, now: Users) -> dict[Entry, str]:
     """Returns what all roots are to say once the directory is followed.
 
-    It decides who is there, ids, names, homes and its own groups' members. Passwords that were set in the jail stay,
-    and so do memberships in the jail's groups, until their user is gone.
+    It decides who is there, ids, names, homes and its own groups' members. Passwords that were set in the jail stay
+    until their user is gone. So do memberships in the jail's groups.
 
     Args:
         agreed: what the roots agree on.

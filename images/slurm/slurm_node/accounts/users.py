@@ -1,7 +1,7 @@
-"""The users of a cluster, who are the same in every root: pure functions that merge what roots say of them.
+"""The users of a cluster, the same in every root: pure functions that merge what roots say.
 
 Each root has account files of its own, since programs like useradd replace them by renaming. What they say of ordinary
-users and groups is taken as entries, each root's changes since it last agreed are applied to what all agree on, and the
+users and groups is taken as entries. Each root's changes since it last agreed are applied to what all agree on. The
 result is written back. A root's system accounts stay its image's.
 """
 
@@ -102,7 +102,7 @@ def clashes(entries: Users) -> list[str]:
 
 
 def _joining(agreed: Users, now: Users) -> dict[Entry, str]:
-    """What a root brings that is new here: who is known, and whose id is taken, is the others' to say."""
+    """What a root brings that is new here. Who is known, and whose id is taken, the others say."""
     taken = {(file, line.split(":")[2]) for (file, _), line in agreed.items() if file in ("passwd", "group")}
     known = {name for file, name in agreed if file in ("passwd", "group")}
     refused = {name for (file, name), line in now.items() if file == "passwd" and (file, line.split(":")[2]) in taken}

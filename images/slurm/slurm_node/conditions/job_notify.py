@@ -1,7 +1,7 @@
-"""Tells the jobs of this node why no further step of theirs can start here, where the step could not say it.
+"""Tells this node's jobs why no further step of theirs can start here, where no step could say it.
 
-The plugin says why it refuses a step. A step that never has the plugin, since Slurm would not load it or slurmd is
-stopped for that, has nobody who speaks to its user: srun prints no more than the name of an error.
+The plugin says why it refuses a step. A step never has the plugin where Slurm would not load it, or slurmd is stopped
+for that. Then nobody speaks to its user: srun prints no more than the name of an error.
 """
 
 import time

@@ -1,15 +1,15 @@
 """This node's view of the jail: planned as a list of mounts, built once in the pod's own mount namespace.
 
-The shared root and the persistent paths come from the volume; everything that belongs to one node (devices, processes,
+The shared root and the persistent paths come from the volume. Everything that belongs to one node (devices, processes,
 /run, /tmp, names) comes from the pod, so nothing of a node is ever written to the shared file system.
 
-A mount point that the root lacks is made there, as an empty folder of root's: it is the same for every node and tells
-of none, unlike what would be mounted on it. A tmpfs over its parent would hide what users keep beside it. Where the
-submount is missing, on another node set, nobody but root can write into the folder, so that no job fills the shared
-volume with what was meant for a local disk.
+A mount point that the root lacks is made there, as an empty folder of root's. It is the same for every node and tells
+of none, unlike what would be mounted on it. A tmpfs over its parent would hide what users keep beside it. On another
+node set, where the submount is missing, nobody but root can write into the folder. So no job fills the shared volume
+with what was meant for a local disk.
 
-Root in a job may have put a symbolic link in the place of a mount point, or of a folder above it, to have something
-mounted over the pod's own files. So no link is followed on the way to any mount point.
+Root in a job may have put a symbolic link in the place of a mount point, or of a folder above it. Then something would
+be mounted over the pod's own files. So no link is followed on the way to any mount point.
 """
 
 import errno
@@ -197,8 +197,8 @@ def _has_source(wanted: Mount) -> bool:
 def missing(mounts: Sequence[Mount], tree: Path = paths.TREE) -> list[Mount]:
     """Returns what of a plan is not mounted now, or not on what it belongs on, in the plan's order.
 
-    The mount table alone is asked, which no storage holds up. The root itself stands on the pod's own file system, and
-    nobody but the pod's administrator takes it away: without it there is nothing to mount on.
+    The mount table alone is asked, which no storage holds up. The root itself stands on the pod's own file system.
+    Nobody but the pod's administrator takes it away; without it there is nothing to mount on.
     """
     there, lost = mount_points(), list[Mount]()
     if tree not in there:
@@ -216,8 +216,8 @@ def _is_below(wanted: Mount, targets: Iterable[str]) -> bool:
 def remount(mounts: Sequence[Mount], tree: Path = paths.TREE) -> str:
     """Mounts again what is missing, each as far as nothing is in its way; hangs with the storage.
 
-    No job or login starts meanwhile: the marker names what they look for, and is away while something else could pass
-    for it, such as the pod's /dev/shm in a new /dev for the view's own.
+    No job or login starts meanwhile: they look for the marker. It is away while something else could pass for a mount,
+    such as the pod's /dev/shm in a new /dev.
 
     Returns:
         what was done, for the log.
@@ -226,7 +226,7 @@ def remount(mounts: Sequence[Mount], tree: Path = paths.TREE) -> str:
         NodeError: what was done and what could not be; it is to be tried again.
         OSError: nothing could be.
     """
-    # By name: where the kernel has taken the root's own path for removed, it mounts nothing below until it is found.
+    # By name: where the kernel took the root's path for removed, it mounts nothing below until the path is found.
     Path(mounts[0].source).stat()
     lost = missing(mounts, tree)
     if any(each.kind is Kind.WITH_SUBMOUNTS for each in lost) and tree / "run" in mount_points():
@@ -315,6 +315,6 @@ def _mount(wanted: Mount, target: Path) -> None:
     if wanted.kind is Kind.MEMORY:
         mount(wanted.source, target, "tmpfs", MountFlag.NOSUID | MountFlag.NODEV, wanted.options)
     else:
-        # At once as it is to be: what is mounted goes on to the jobs' slurmstepd at that moment, and stays as it came.
+        # With its final options at once: what is mounted reaches the jobs' slurmstepd at that moment, and stays so.
         recursive = wanted.kind is Kind.WITH_SUBMOUNTS
         bind(wanted.source, target, _TAKEN.get(wanted.kind, 0), recursive=recursive)

@@ -21,7 +21,7 @@ _MNT_DETACH = 2
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS, _RESOLVE_IN_ROOT = 0x02, 0x04, 0x10
 """From linux/openat2.h."""
 _ESCAPED = re.compile(r"\\([0-7]{3})")
-"""How a mount table has a space, a tab, a newline and a backslash; all else stands there as it is."""
+"""How a mount table has a space, a tab, a newline and a backslash; all else stands as it is."""
 
 
 class MountFlag(IntFlag):
@@ -58,7 +58,7 @@ class _OpenHow(ctypes.Structure):
 
 @contextmanager
 def opened_inside(root: Path, path: str) -> Iterator[Path]:
-    """A file or folder of a root that others may change, under a name that leads nowhere else while this lasts.
+    """A file or folder of a root that others may change, under a name that leads nowhere else meanwhile.
 
     Args:
         root: the folder that is "/" to the path.
@@ -84,7 +84,7 @@ def opened_inside(root: Path, path: str) -> Iterator[Path]:
 
 
 def bind(source: str, target: Path, taken: int = 0, *, recursive: bool = False) -> None:
-    """Mounts what is at one path at another, too, which from its first moment on may not do what is taken from it.
+    """Mounts what is at one path at another, too, with its restrictions from the first moment on.
 
     Args:
         source: a file or folder.

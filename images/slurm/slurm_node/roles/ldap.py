@@ -1,7 +1,7 @@
-"""The pod that follows an LDAP directory: its users become users of every root, as if somebody had made them there.
+"""The pod that follows an LDAP directory: its users become users of every root, as if made there.
 
-So neither a worker nor a login asks the directory anything, no code of a directory's client runs with the pods' rights
-or in the jail, and jobs and logins go on while the directory is away.
+So neither a worker nor a login asks the directory anything. No code of a directory's client runs with the pods' rights
+or in the jail. Jobs and logins go on while the directory is away.
 """
 
 import os

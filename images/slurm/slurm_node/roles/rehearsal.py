@@ -1,7 +1,7 @@
 """The rehearsal pod: tries a configuration on a real slurmctld that has nothing to lose.
 
-It has no job, no node, no database, no state and no key but what it makes for the trial, and network policies leave it
-no connection but the operator's question. What only slurmdbd can refuse is not tried: without it the rehearsal would
+It has no job, no node, no database, no state and no key but its own for the dry run. Network policies leave it no
+connection but the operator's question. What only slurmdbd can refuse is not tried: without it the rehearsal would
 register under the cluster's name.
 """
 

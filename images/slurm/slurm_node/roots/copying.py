@@ -1,4 +1,4 @@
-"""Copies an image's root by GNU tar, chunk by chunk, so that a copy that was ended goes on where it was."""
+"""Copies an image's root by GNU tar, in chunks, so that a copy that was ended goes on."""
 
 import json
 import os
@@ -67,7 +67,7 @@ class Copy:
         self._tell(time.monotonic())
 
     def note(self) -> None:
-        """Notes what is done, once it is on the disk: after a crash of the node, what is noted is there."""
+        """Notes what is done, once it is on the disk. So what is noted is there after a crash."""
         os.sync()
         write_durably(self.journal, json.dumps(sorted(self.done)))
 

@@ -1,4 +1,4 @@
-"""The jail image's root file system as the populate container sees it, and whether it can be a jail at all."""
+"""The jail image's root file system as the populate container sees it, and whether it can be a jail."""
 
 import os
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ MOST_LINKS = 40
 """As the kernel's limit (path_resolution(7))."""
 ELF_MACHINE_AT = slice(18, 20)
 SPLIT = ("usr", "usr/lib", "usr/share", "usr/local", "opt")
-"""Large folders whose entries are copied one by one, so that a copy that was ended has less to do again."""
+"""Large folders whose entries are copied one by one: a copy that was ended has less to do again."""
 LEFT_OUT = ("proc", "sys", "dev", "run", "tmp", "etc/hosts", "etc/hostname", "etc/resolv.conf")
 """What belongs to a container or a node, not to an image."""
 
@@ -64,7 +64,7 @@ def machine(program: Path) -> int:
 def chunks(root: Path) -> list[str]:
     """Returns paths that together make the image, each small enough to be copied again.
 
-    A split folder's own entry comes before its parts, so that its owner and mode are set; the copier does not descend
+    A split folder's own entry comes before its parts, so that its owner and mode are set. The copier does not descend
     into it.
     """
     return list(_chunks_below(root, "", root.stat().st_dev))

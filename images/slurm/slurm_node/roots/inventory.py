@@ -1,6 +1,6 @@
 """What a root was when it was made: every file, and the packages; and how a root differs from that.
 
-A file counts as changed when its kind, mode, owner, size, time or link does: as tar and rsync see it. Contents are not
+A file counts as changed when its kind, mode, owner, size, time or link does, as for rsync. Contents are not
 read, but for a sample of a fresh copy, so that looking at 200,000 files takes seconds.
 """
 
@@ -25,8 +25,8 @@ Facts = tuple[int, int, int, int, int, str]
 """Mode with kind, owner, group, size, time in seconds, target of a link. Of folders without size and time."""
 SAMPLED_FILES, SAMPLED_BYTES = 1000, 1 << 16
 PASSED_OVER = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE, errno.EINVAL, errno.ENAMETOOLONG)
-"""What a path of a directory's listing fails with when it is gone, or another kind of file, by then; the last: when it
-is longer than a path may be, as users can nest folders."""
+"""What a listed path fails with when it is gone, or another kind of file, by then. The last: it is longer than a path
+may be, as users can nest folders."""
 _LARGEST_LIST = 256 << 20  # dpkg's own of 5,000 packages has 8 MiB.
 DPKG_STATUS = "var/lib/dpkg/status"
 DPKG_LISTS = "var/lib/dpkg/info"
@@ -198,7 +198,7 @@ def conffiles(root: Path) -> dict[str, str]:
 
 
 def _text(root: Path, path: Path | None) -> str:
-    """Reads a plain file; "" for what users may have put in its place: a link, a pipe, a file without end."""
+    """Reads a plain file; "" for what users may have put there instead: a link, a pipe, an endless file."""
     if path is not None:
         with _in_use(), opened_inside(root, f"/{path.relative_to(root)}") as opened:
             if opened.is_file() and opened.stat().st_size <= _LARGEST_LIST:
@@ -207,7 +207,7 @@ def _text(root: Path, path: Path | None) -> str:
 
 
 def checksum(root: Path, path: str) -> str:
-    """Returns the MD5 sum of a plain file of a root, as dpkg notes it; "" where it is none, or gone by now."""
+    """Returns the MD5 sum of a plain file of a root, as dpkg notes it; "" for no such file."""
     with _in_use(), opened_inside(root, f"/{path}") as opened:
         if opened.is_file():
             with opened.open("rb") as file:

@@ -1,4 +1,4 @@
-"""What users changed in a root since it was made from its image, so that nothing is lost unseen with it."""
+"""What users changed in a root since it was made, so that nothing is lost unseen with it."""
 
 import stat
 import sys

@@ -50,7 +50,7 @@ def refusal(files: Mapping[str, str], plugin: Path = paths.PLUGIN) -> str | None
 class Judge:
     """Judges each slurmd by the configuration that it has fetched itself.
 
-    One that is started again finds what the one before it left: refused for that at once, it would never get what has
+    One that is started again finds what the one before it left. Refused for that at once, it would never get what has
     been put right meanwhile. native/stepd/stepd_guard.c lets no step run until it has.
     """
 
