@@ -171,13 +171,13 @@ def free_ports(count: int) -> list[int]:
     They lie below those that Linux gives to connections (ip_local_port_range), of which one that is free now may be
     taken a moment later, and are drawn at random, since test runs side by side all ask.
     """
-    found: list[int] = []
+    ports: list[int] = []
     for port in random.sample(range(10_000, 30_000), 20_000):
         with socket.socket() as candidate, contextlib.suppress(OSError):
             candidate.bind(("127.0.0.1", port))
-            found.append(port)
-        if len(found) == count:
-            return found
+            ports.append(port)
+        if len(ports) == count:
+            return ports
     raise OSError(errno.EADDRINUSE, "no free port between 10000 and 30000")
 
 

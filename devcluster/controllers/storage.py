@@ -57,7 +57,7 @@ def actions(
         node: Name of the only node.
     """
     volumes = list(volumes)
-    ours = {each["metadata"]["name"]: each for each in classes if each["provisioner"] == PROVISIONER}
+    ours = {entry["metadata"]["name"]: entry for entry in classes if entry["provisioner"] == PROVISIONER}
     made = {volume["metadata"]["name"] for volume in volumes}
     provisions = [
         Provision(root / _name(claim), _volume(claim, ours[_class(claim)], root, node))

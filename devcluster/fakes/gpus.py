@@ -69,8 +69,10 @@ class FakeGpu:
 
 def free_minors(blocks: Path = Path("/sys/block")) -> list[int]:
     """Loop devices of this machine, from the last on, to which no file is attached."""
-    found = [int(folder.name.removeprefix("loop")) for folder in blocks.glob("loop[0-9]*")]
-    return [each for each in sorted(found, reverse=True) if not (blocks / f"loop{each}/loop/backing_file").exists()]
+    numbers = [int(folder.name.removeprefix("loop")) for folder in blocks.glob("loop[0-9]*")]
+    return [
+        number for number in sorted(numbers, reverse=True) if not (blocks / f"loop{number}/loop/backing_file").exists()
+    ]
 
 
 def make(folder: Path, minors: Iterable[int]) -> list[FakeGpu]:
@@ -108,8 +110,10 @@ def allocation(devices: Mapping[str, FakeGpu], request: Any, nvidia_smi: Path) -
     for container in request.container_requests:
         response = answer.container_responses.add()
         response.mounts.add(container_path=NVIDIA_SMI_IN_CONTAINERS, host_path=str(nvidia_smi), read_only=True)
-        for each in (devices[identity] for identity in container.devices_ids):
-            response.devices.add(container_path=each.container_path, host_path=str(each.file), permissions=PERMISSIONS)
+        for device in (devices[identity] for identity in container.devices_ids):
+            response.devices.add(
+                container_path=device.container_path, host_path=str(device.file), permissions=PERMISSIONS
+            )
     return answer
 
 
@@ -124,7 +128,7 @@ class Plugin:
             nvidia_smi: The fake program, on the node.
         """
         self._nvidia_smi = nvidia_smi
-        self._devices = {each.id: each for each in devices}
+        self._devices = {device.id: device for device in devices}
         self._ended = threading.Event()
 
     def options(self, request: Any, context: grpc.ServicerContext) -> Any:
@@ -134,8 +138,8 @@ class Plugin:
     def watch(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         """ListAndWatch: all devices, healthy, once; then the stream stays open."""
         answer = api.message("ListAndWatchResponse")()
-        for each in self._devices.values():
-            answer.devices.add(ID=each.id, health=api.HEALTHY)
+        for device in self._devices.values():
+            answer.devices.add(ID=device.id, health=api.HEALTHY)
         yield answer
         while context.is_active() and not self._ended.wait(POLL_SECONDS):
             pass

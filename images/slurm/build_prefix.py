@@ -119,8 +119,8 @@ def output(*command: str) -> str:
 
 def find_library(name: str, folders: Iterable[Path]) -> Path:
     """Returns the first folder's file of that name."""
-    found = next((folder / name for folder in folders if (folder / name).exists()), None)
-    return found or sys.exit(f"{name} is not installed")
+    source = next((folder / name for folder in folders if (folder / name).exists()), None)
+    return source or sys.exit(f"{name} is not installed")
 
 
 def client_programs() -> list[Path]:
@@ -141,13 +141,13 @@ def libraries_of(binaries: Iterable[Path]) -> set[Path]:
     Raises:
         SystemExit: one of them is not there.
     """
-    found: set[Path] = set()
+    libraries: set[Path] = set()
     for binary in binaries:
         printed = output("ldd", str(binary))
         if missing := re.findall(r"(\S+) => not found", printed):
             sys.exit(f"{binary} needs {', '.join(missing)}, which no package in packages.build has")
-        found |= {Path(path) for path in re.findall(r"=> (/\S+) \(", printed)}
-    return found
+        libraries |= {Path(path) for path in re.findall(r"=> (/\S+) \(", printed)}
+    return libraries
 
 
 def copy(source: Path, target: Path) -> None:

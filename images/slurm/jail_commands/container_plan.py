@@ -113,10 +113,10 @@ def mounts(of_bundle: Iterable[Mapping[str, Any]], data: Iterable[str]) -> list[
         *(bind(path, "bind", "ro") for path in FILES),
         *(bind(path, "rbind") for path in data),
     ]
-    named = {each["destination"] for each in ours}
+    named = {mount["destination"] for mount in ours}
     system = ("/proc", "/sys", "/dev")
-    theirs = [dict(each) for each in of_bundle if not is_below(each["destination"], system)]
-    return [*ours, *(each for each in theirs if each["destination"] not in named)]
+    theirs = [dict(mount) for mount in of_bundle if not is_below(mount["destination"], system)]
+    return [*ours, *(mount for mount in theirs if mount["destination"] not in named)]
 
 
 def bind(path: str, *options: str) -> dict[str, Any]:

@@ -117,7 +117,7 @@ def name_of(source: str) -> str:
     Raises:
         Refused: the source is of no kind that skopeo reads.
     """
-    kind = next((each for each in SOURCES if source.startswith(each)), None)
+    kind = next((prefix for prefix in SOURCES if source.startswith(prefix)), None)
     if kind is None:
         want = f"docker://{source}" if NAME.fullmatch(source.split(":")[0].split("/")[-1]) else f"one of {SOURCES}"
         raise Refused(f"{source}: where does it come from? For instance {want}")

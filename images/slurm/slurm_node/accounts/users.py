@@ -31,17 +31,17 @@ def users_of(accounts: Accounts) -> dict[Entry, str]:
     """Returns what a root says of ordinary users and groups, and of ordinary users in system groups."""
     users, groups = _ordinary(accounts, "passwd"), _ordinary(accounts, "group")
     wanted = {"group": groups, "gshadow": groups}
-    found: dict[Entry, str] = {}
+    entries: dict[Entry, str] = {}
     for file in FILES:
         for line in accounts.lines.get(file, ()):
             name = line.partition(":")[0]
             if name in wanted.get(file, users):
                 text = _without_members(line) if file in wanted else line
-                found[file, name] = "\n".join(filter(None, (found.get((file, name)), text)))
+                entries[file, name] = "\n".join(filter(None, (entries.get((file, name)), text)))
     for line in accounts.lines.get("group", ()):
         group = line.partition(":")[0]
-        found |= {("member", f"{group}:{user}"): "" for user in _members(line) if user in users}
-    return found
+        entries |= {("member", f"{group}:{user}"): "" for user in _members(line) if user in users}
+    return entries
 
 
 def merged(agreed: Users, roots: Iterable[Root]) -> dict[Entry, str]:

@@ -45,7 +45,7 @@ class JobNotifier:
         """
         if sentence is None:
             return
-        here = {each.name for each in self._jobs.glob("[0-9]*")} - {PROBE_JOB}
+        here = {file.name for file in self._jobs.glob("[0-9]*")} - {PROBE_JOB}
         self._told = {(job, said) for job, said in self._told if job in here}
         end = self._clock() + ROUND_SECONDS
         for job in sorted(here - {job for job, said in self._told if said == sentence}):

@@ -93,15 +93,15 @@ class Links:
 
     def tick(self) -> None:
         """Puts wrong links right; takes as long as the storage does."""
-        found: list[str] = []
+        sentences: list[str] = []
         try:
-            link(self._root, found.append)
+            link(self._root, sentences.append)
         except OSError as error:
-            found.append(f"the links to the node's driver can't be looked after: {error}")
-        for sentence in found:
+            sentences.append(f"the links to the node's driver can't be looked after: {error}")
+        for sentence in sentences:
             if sentence not in self._told:
                 say(sentence)
-        self._told = found
+        self._told = sentences
 
 
 def main() -> int:

@@ -108,7 +108,7 @@ def plan(
         *([Mount(Kind.WITH_SUBMOUNTS, str(spool), str(paths.SPOOL))] if spool else []),
         *(Mount(Kind.FILE, name, name) for name in ("/etc/resolv.conf", "/etc/hosts", "/etc/hostname")),
         *([Mount(Kind.FILE, str(nccl_conf), "/etc/nccl.conf")] if nccl_conf else []),
-        *(of_submount(each) for each in jail.submounts),
+        *(of_submount(submount) for submount in jail.submounts),
     ]
 
 
@@ -186,7 +186,9 @@ def _mark(mounts: Iterable[Mount], tree: Path) -> None:
         aside = run / f"{paths.MARKER.name}.new"
         aside.unlink(missing_ok=True)
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444), "w") as marker:
-            marker.write("".join(f"{each.target}\n" for each in mounts if each.target != "/" and _has_source(each)))
+            marker.write(
+                "".join(f"{planned.target}\n" for planned in mounts if planned.target != "/" and _has_source(planned))
+            )
         aside.replace(run / paths.MARKER.name)
 
 
@@ -203,9 +205,9 @@ def missing(mounts: Sequence[Mount], tree: Path = paths.TREE) -> list[Mount]:
     there, lost = mount_points(), list[Mount]()
     if tree not in there:
         return []
-    for each in mounts[1:]:
-        if tree / each.target.lstrip("/") not in there or _is_below(each, (one.target for one in lost)):
-            lost += [each] if _has_source(each) else []
+    for planned in mounts[1:]:
+        if tree / planned.target.lstrip("/") not in there or _is_below(planned, (one.target for one in lost)):
+            lost += [planned] if _has_source(planned) else []
     return lost
 
 
@@ -229,7 +231,7 @@ def remount(mounts: Sequence[Mount], tree: Path = paths.TREE) -> str:
     # By name: where the kernel took the root's path for removed, it mounts nothing below until the path is found.
     Path(mounts[0].source).stat()
     lost = missing(mounts, tree)
-    if any(each.kind is Kind.WITH_SUBMOUNTS for each in lost) and tree / "run" in mount_points():
+    if any(planned.kind is Kind.WITH_SUBMOUNTS for planned in lost) and tree / "run" in mount_points():
         with opened_inside(tree, "/run") as run:
             (run / paths.MARKER.name).unlink(missing_ok=True)
     done, failed, reasons = list[str](), list[str](), list[str]()
@@ -266,7 +268,7 @@ def remount(mounts: Sequence[Mount], tree: Path = paths.TREE) -> str:
 
 
 def _mend_one(wanted: Mount, mounts: Sequence[Mount], tree: Path) -> None:
-    above = [each.target for each in mounts[1:] if _is_below(wanted, [each.target])]
+    above = [planned.target for planned in mounts[1:] if _is_below(wanted, [planned.target])]
     if any(tree / target.lstrip("/") not in mount_points() for target in above):
         raise NodeError("what it stands on has gone again")
     carry_out(wanted, tree)

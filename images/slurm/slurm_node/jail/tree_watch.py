@@ -62,7 +62,7 @@ class TreeWatch:
         except OSError as error:
             os.close(self._answer)
             os.close(answer)
-            self._tell(f"no process to mend the jail's view is to be had: {error.strerror}")
+            self._tell(f"no process to remount the jail's view is to be had: {error.strerror}")
             return
         if self._process:
             os.close(answer)

@@ -60,11 +60,11 @@ def make_folder(root: Path, path: str) -> None:
         OSError: ELOOP for a link on the way, else as mkdir(2).
     """
     target = Path(path)
-    for each in (*reversed(target.parents), target):
+    for step in (*reversed(target.parents), target):
         # Another node may be at it, too.
-        if each.name:
-            with opened_inside(root, str(each.parent)) as parent, suppress(FileExistsError):
-                (parent / each.name).mkdir(mode=FOLDER_MODE)
+        if step.name:
+            with opened_inside(root, str(step.parent)) as parent, suppress(FileExistsError):
+                (parent / step.name).mkdir(mode=FOLDER_MODE)
 
 
 def make_file(root: Path, path: str) -> None:

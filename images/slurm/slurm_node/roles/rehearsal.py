@@ -199,8 +199,8 @@ def judge(lines: list[str], *, ended: bool) -> Verdict:
         lines: what it said.
         ended: whether it ended by itself instead of running.
     """
-    found = [match for match in map(_TROUBLE.search, lines) if match and not _OF_NO_USE.search(match[2])]
-    words = list(dict.fromkeys(match[2].strip() for match in found))
+    troubles = [match for match in map(_TROUBLE.search, lines) if match and not _OF_NO_USE.search(match[2])]
+    words = list(dict.fromkeys(match[2].strip() for match in troubles))
     if ended and not words:
         words = lines[-1:] or ["slurmctld ended without a word"]
     return Verdict(not ended, "; ".join(words[-_MOST_WORDS:]))

@@ -30,11 +30,11 @@ def main() -> int:
             if now >= collecting:
                 collecting = now + old_roots.COLLECT_SECONDS
                 old_roots.collect(volume, jail.keep_roots, jail.persistent, old_roots.named())
-            found = account_sync.signature(volume)
-            if found != seen:
+            signature = account_sync.signature(volume)
+            if signature != seen:
                 account_sync.synchronize(volume)
                 # As it was before, for what others wrote meanwhile: what was written here costs one more look.
-                seen = found
+                seen = signature
             trouble = ""
         except OSError as error:
             if str(error) != trouble:

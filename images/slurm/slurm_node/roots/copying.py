@@ -128,7 +128,7 @@ class Copy:
 
 def without_attributes(text: str) -> list[str]:
     """Returns the files of which GNU tar says that an extended attribute can't be set."""
-    return [found[1] for line in text.splitlines() if (found := BARE.search(line))]
+    return [match[1] for line in text.splitlines() if (match := BARE.search(line))]
 
 
 def _excludes() -> list[str]:
@@ -150,8 +150,8 @@ def _said(process: "subprocess.Popen[bytes]", file: IO[bytes], what: str) -> str
 
 
 def _total(text: str) -> int:
-    found = re.search(r"Total bytes read: (\d+)", text)
-    return int(found[1]) if found else 0
+    match = re.search(r"Total bytes read: (\d+)", text)
+    return int(match[1]) if match else 0
 
 
 def _bytes_read(process: int) -> int:

@@ -30,7 +30,7 @@ def inside(root: Path, path: str) -> Path | None:
                 return None
             target = step.readlink()
             current = root if target.is_absolute() else current
-            rest = [*(each for each in target.parts if each != "/"), *rest]
+            rest = [*(step for step in target.parts if step != "/"), *rest]
             continue
         if not step.exists():
             return None
@@ -71,7 +71,7 @@ def chunks(root: Path) -> list[str]:
 
 
 def _chunks_below(root: Path, folder: str, device: int) -> Iterator[str]:
-    for entry in sorted(os.scandir(root / folder), key=lambda each: each.name):
+    for entry in sorted(os.scandir(root / folder), key=lambda listed: listed.name):
         path = f"{folder}/{entry.name}".lstrip("/")
         if path in LEFT_OUT or _is_mount(entry, device):
             continue

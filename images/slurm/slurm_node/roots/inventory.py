@@ -64,25 +64,25 @@ def look(root: Path) -> Tree:
     counted: set[int] = set()
     files: dict[str, Facts] = {}
     size = 0
-    for path, found, target in _walk(root, "", root.stat().st_dev):
-        is_folder = stat.S_ISDIR(found.st_mode)
-        if found.st_nlink == 1 or is_folder or found.st_ino not in counted:
-            counted.add(found.st_ino)
-            size += found.st_blocks * 512
-        length, moment = (0, 0) if is_folder else (found.st_size, int(found.st_mtime))
-        files[path] = (found.st_mode, found.st_uid, found.st_gid, length, moment, target)
+    for path, status, target in _walk(root, "", root.stat().st_dev):
+        is_folder = stat.S_ISDIR(status.st_mode)
+        if status.st_nlink == 1 or is_folder or status.st_ino not in counted:
+            counted.add(status.st_ino)
+            size += status.st_blocks * 512
+        length, moment = (0, 0) if is_folder else (status.st_size, int(status.st_mtime))
+        files[path] = (status.st_mode, status.st_uid, status.st_gid, length, moment, target)
     return Tree(files, size)
 
 
 def _walk(root: Path, folder: str, device: int) -> Iterator[tuple[str, os.stat_result, str]]:
     folders = [folder]
     while folders:
-        for path, found, target in _entries(root, folders.pop()):
-            is_folder = stat.S_ISDIR(found.st_mode)
+        for path, status, target in _entries(root, folders.pop()):
+            is_folder = stat.S_ISDIR(status.st_mode)
             # Folders only: on an overlay file system a file may report the device of its layer.
-            if path in image_root.LEFT_OUT or (is_folder and found.st_dev != device):
+            if path in image_root.LEFT_OUT or (is_folder and status.st_dev != device):
                 continue
-            yield path, found, target
+            yield path, status, target
             if is_folder:
                 folders.append(path)
 
@@ -92,9 +92,9 @@ def _entries(root: Path, folder: str) -> list[tuple[str, os.stat_result, str]]:
     with _in_use(), opened_inside(root, f"/{folder}") as opened:
         for entry in os.scandir(opened):
             with _in_use():
-                found = entry.stat(follow_symlinks=False)
-                target = str(Path(entry.path).readlink()) if stat.S_ISLNK(found.st_mode) else ""
-                result.append((f"{folder}/{entry.name}".lstrip("/"), found, target))
+                status = entry.stat(follow_symlinks=False)
+                target = str(Path(entry.path).readlink()) if stat.S_ISLNK(status.st_mode) else ""
+                result.append((f"{folder}/{entry.name}".lstrip("/"), status, target))
     return result
 
 
@@ -117,9 +117,9 @@ def difference(before: Mapping[str, Facts], now: Mapping[str, Facts]) -> Differe
     )
 
 
-def sample(found: Mapping[str, Facts], count: int = SAMPLED_FILES) -> list[str]:
+def sample(listing: Mapping[str, Facts], count: int = SAMPLED_FILES) -> list[str]:
     """Returns plain files with content, spread over all of a listing."""
-    files = sorted(path for path, facts in found.items() if stat.S_ISREG(facts[0]) and facts[3])
+    files = sorted(path for path, facts in listing.items() if stat.S_ISREG(facts[0]) and facts[3])
     return files[:: max(1, -(-len(files) // count))]
 
 
@@ -131,8 +131,8 @@ def same_beginning(one: Path, other: Path) -> bool:
 
 def missing(image: Tree, source: Path, copy: Path) -> list[str]:
     """Returns what of an image a copy lacks or has otherwise; contents are compared in a sample of files."""
-    found = difference(image.files, look(copy).files)
-    differing = [*found.removed, *found.changed]
+    changes = difference(image.files, look(copy).files)
+    differing = [*changes.removed, *changes.changed]
     if differing:
         return differing
     return [path for path in sample(image.files) if not same_beginning(source / path, copy / path)]
@@ -183,10 +183,10 @@ def packages(root: Path) -> dict[str, str]:
 
 def system_accounts(root: Path) -> set[str]:
     """Returns the users and groups that are no ordinary users, each with its kind: such as "user sshd"."""
-    found = accounts.Accounts({})
+    known = accounts.Accounts({})
     with _in_use(), account_files.etc(root) as folder:
-        found = account_files.read(folder)
-    kinds = {"user": found.ids("passwd"), "group": found.ids("group")}
+        known = account_files.read(folder)
+    kinds = {"user": known.ids("passwd"), "group": known.ids("group")}
     return {f"{kind} {name}" for kind, ids in kinds.items() for name in ids if not accounts.is_ordinary(ids[name])}
 
 

@@ -68,17 +68,17 @@ class Judge:
         sentence = refusal(files) if files is not None else None
         if sentence is None:
             return None
-        found = self._look()
-        if found == self._refused and ran_seconds < FETCH_SECONDS:
+        state = self._look()
+        if state == self._refused and ran_seconds < FETCH_SECONDS:
             return None
-        self._refused = found
+        self._refused = state
         return sentence
 
     def _look(self) -> frozenset[tuple[str, int, int]]:
         """What changes when files are written anew, whatever is in them."""
         try:
-            found = [(path.name, path.stat()) for path in self._folder.iterdir()]
-            return frozenset((name, facts.st_ino, facts.st_mtime_ns) for name, facts in found)
+            files = [(path.name, path.stat()) for path in self._folder.iterdir()]
+            return frozenset((name, facts.st_ino, facts.st_mtime_ns) for name, facts in files)
         except FileNotFoundError:  # it is being replaced just now
             return frozenset()
 
