@@ -2,8 +2,8 @@
 
 It is not cert-manager: there is no controller. `issue()` answers the Certificates that are there once, in the order in
 which cert-manager could. Nobody renews, and issuers other than selfSigned and ca are left alone. Field names are those
-of cert-manager.io/v1 (https://cert-manager.io/docs/reference/api-docs/); crds/ holds no others, so that a field that is
-misspelled is refused here as it would be there.
+of cert-manager.io/v1 (https://cert-manager.io/docs/reference/api-docs/); crds/ holds no others, so that a misspelled
+field is refused here, too.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ a device cgroup has something to allow and something to refuse.
 It also brings a fake nvidia-smi into the container, as NVIDIA's container toolkit brings the real one.
 
 What it does not share: no driver, no libraries, nothing that computes. The devices are loop devices of this machine to
-which no file is attached, under the name /dev/fakegpu<number>, so that nobody takes them for the real thing; Slurm's
+which no file is attached, under the name /dev/fakegpu<number>. So nobody takes them for the real thing. Slurm's
 AutoDetect does not see them (nodeSets[].gpus.devices names them).
 """
 

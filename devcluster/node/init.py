@@ -169,7 +169,7 @@ class Supervisor:
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGTERM)
         # Only what runs in containers has state worth waiting for. The node's own programs are safe to kill (etcd's
-        # writes are in the page cache), and the API server alone would take ten seconds over its open watches.
+        # writes are in the page cache), and the API server would take ten seconds over its open watches.
         deadline = time.monotonic() + STOP_SECONDS
         while time.monotonic() < deadline and self._container_processes():
             signal.sigtimedwait(SIGNALS, WAKEUP_SECONDS)

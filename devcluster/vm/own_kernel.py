@@ -1,7 +1,8 @@
 """Whether this machine's own kernel can do what tests/vm needs.
 
 The kernel is asked for each thing, in namespaces that end with the question. So it loads the modules that it has on
-disk, as it does for a mount. /proc/filesystems alone would not tell of nfsd on a machine that has never used it.
+disk, as it does for a mount. The file /proc/filesystems alone would not tell of nfsd on a machine that has never used
+it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Makes the self-contained Slurm prefix, in the build stage of the slurm image.
 
 Debian's binaries and plugins, every library they load and their own dynamic loader go to one folder. One read-only bind
-then brings Slurm into any root, whatever that root holds. slurmstepd takes no code from the users' root after it has
-entered it.
+then brings Slurm into any root, whatever that root holds. And slurmstepd takes no code from the users' root after it
+has entered it.
 """
 
 import re
@@ -33,7 +33,7 @@ DAEMONS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "sackd", "slurmstepd
 LOADED_BY_NAME = ("libgcc_s.so.1",)
 """Libraries that glibc opens at run time, so that no dependency names them."""
 LOADER_FILES = {b"/etc/ld.so.cache\0": b"/opt/slurm/cache\0", b"/etc/ld.so.preload\0": b"/opt/slurm/preload\0"}
-"""The loader's two lists are the users' once their root is entered; names of equal length inside the prefix are not."""
+"""The loader's two lists are the users' once their root is entered. Names of equal length inside the prefix are not."""
 
 
 def main(staging: Path, native: Path, more: Path) -> None:

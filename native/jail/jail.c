@@ -138,8 +138,8 @@ static int move_root_here(struct jail *jail) {
 static int own_mount_namespace(struct jail *jail) {
     if (unshare(CLONE_NEWNS))
         return jail_fail_errno(jail, "make a mount namespace (is SYS_ADMIN among the pod's capabilities?)");
-    /* Slave, not private: what the entry point mounts again in the tree (slurm_node/jail/tree_watch.py) arrives, such
-     * as /etc/hosts, without which slurmstepd can't tell how its job ended. Nothing of ours leaves. */
+    /* Slave, not private: what the entry point mounts again in the tree (slurm_node/jail/tree_watch.py) arrives.
+     * Without /etc/hosts, for one, slurmstepd can't tell how its job ended. Nothing of ours leaves. */
     if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL))
         return jail_fail_errno(jail, "make mounts one-way (does the pod's AppArmor profile allow mount?)");
     return 0;

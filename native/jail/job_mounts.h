@@ -1,4 +1,4 @@
-/* What a job sees of a node beside the shared root: two mount namespaces, made once per job on a node.
+/* What a job sees of a node beside the shared root: two mount namespaces for each job.
  *
  * The outer one is slurmstepd's: the jail as root, with the job's own /tmp, /dev/shm, /dev/pts and /run. slurmd's
  * spool, cgroups and the pod's /proc stay as slurmstepd works with them. The inner one is the tasks': the job's own

@@ -1,8 +1,8 @@
 /* Programs that slurmstepd starts after its tasks, such as task epilogs, run inside of the job.
  *
  * slurmstepd may start no program then (stepd_filter.h). Task 0 leaves a runner (late_runner.c) behind before it
- * becomes the user's program: in the task's namespaces, groups and limits, as its user. A child of slurmstepd that
- * wants to become a program asks the runner instead, and ends as that program ends. */
+ * becomes the user's program. It is in the task's namespaces, groups and limits, as its user. A child of slurmstepd
+ * that wants to become a program asks the runner instead, and ends as that program ends. */
 #ifndef PULUMI_SLURM_LATE_PROGRAM_H
 #define PULUMI_SLURM_LATE_PROGRAM_H
 

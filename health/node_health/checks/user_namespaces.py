@@ -26,7 +26,7 @@ CLOSED: Mapping[str, tuple[int, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What came of the attempt: why it was refused, None if it was not, and the sysctls that this machine has."""
+    """What came of the attempt: why it was refused, None if it was not, and this machine's sysctls."""
 
     refused: str | None
     sysctls: Mapping[str, int] = field(default_factory=dict)

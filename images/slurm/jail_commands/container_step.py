@@ -60,7 +60,7 @@ def command(arguments: Sequence[str]) -> None:
     os.write(file, json.dumps(made).encode())
     state = f"--root={container_plan.TMP}/.crun-{step.uid}"
     run = ["run", *ALLOWED, f"--preserve-fds={len(kept)}", f"--config=/proc/self/fd/{file}", f"--bundle={bundle}", name]
-    # No path: without newuidmap, which lacks capabilities in a job, crun maps the one id by itself.
+    # No path: without newuidmap, which lacks capabilities in a job, crun maps the id itself.
     os.execve(crun, ["crun", state, "--cgroup-manager=disabled", *run], {"PATH": ""})  # noqa: S606 - no shell
 
 

@@ -206,7 +206,7 @@ def blob(layout: Path, descriptor: dict[str, Any]) -> dict[str, Any]:
 def take_rights_away(root: Path) -> None:
     """Clears set-id bits and file capabilities: a bundle's programs can be run outside of any container, too.
 
-    Otherwise whoever made an image would give every user of the jail the rights of its puller: root's for a shared one.
+    Otherwise whoever made an image would give every user its puller's rights: root's for a shared one.
     In a container these say nothing: its root is the job's user already.
     """
     for folder, folders, files in os.walk(root, onerror=fail):

@@ -79,7 +79,7 @@ def names(folder: int) -> list[str]:
 
 
 def text(folder: int, name: str) -> str | None:
-    """Returns a plain file's text as it is; None for anything else, and for a file of more than LARGEST bytes."""
+    """Returns a plain file's text as it is; None for anything else, and beyond LARGEST bytes."""
     try:
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError:

@@ -1,4 +1,4 @@
-"""Keeps users the same in all roots of the volume: a change in one is in the others after a second.
+"""Keeps users the same in all roots of the volume: a change reaches the others after a second.
 
 Login nodes run it, and so does the pod that follows a directory. What all roots agree on is kept beside them, and so is
 what each of them said then. So it may be ended at any moment. Roots are the users' to write, so no link in one of them

@@ -1,7 +1,7 @@
 """The node's own say about its drain: causes come from jail probes and from health checks.
 
 When one speaks against the node, it is drained with that reason. When it no longer does, and a test step ran in the
-jail, the drain is lifted, if it is still ours. Reasons of others stay as they are.
+jail, a drain of ours is lifted. Reasons of others stay as they are.
 """
 
 import contextlib

@@ -8,7 +8,7 @@ of none, unlike what would be mounted on it. A tmpfs over its parent would hide 
 node set, where the submount is missing, nobody but root can write into the folder. So no job fills the shared volume
 with what was meant for a local disk.
 
-Root in a job may have put a symbolic link in the place of a mount point, or of a folder above it. Then something would
+Root in a job may have put a symbolic link in the place of a mount point or a folder above. Then something would
 be mounted over the pod's own files. So no link is followed on the way to any mount point.
 """
 

@@ -21,7 +21,7 @@ PERIOD_SECONDS = 1.0
 class TreeWatch:
     """Looks at the mount table alone, until a mount is missing or the jail does not work. No storage can hold that up.
 
-    A process of its own mounts it again, one at a time, so that storage that hangs holds up nobody else.
+    A process of its own mounts it again, one at a time: storage that hangs holds up nobody else.
 
     Args:
         mounts: the tree's plan.

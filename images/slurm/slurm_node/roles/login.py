@@ -25,8 +25,8 @@ AS_SLURM = (
 )
 """sackd listens to nobody but users of its socket, so it needs no root. Slurm's id is nobody's in the jail.
 
-It keeps one capability that it does not use. Nobody in the jail has that one. Root of the jail may take SlurmUser's id,
-but can so neither trace sackd nor reach its memory, its key or its root through /proc.
+It keeps one capability that it does not use. Nobody in the jail has that one. So root of the jail, as SlurmUser, cannot
+trace sackd, nor reach its memory, its key or its root through /proc.
 """
 
 # What stands on the command line comes before sshd_config.

@@ -1,4 +1,4 @@
-"""A login node's care for the shared volume: equal users in all roots, links to drivers, an end for old roots."""
+"""A login node's care for the shared volume: equal users in all roots, driver links, an end of old roots."""
 
 import socket
 import time

@@ -1,6 +1,6 @@
 """Which roots are in use, and the end of those that are not and are too many.
 
-Each pod says every few minutes that it uses its root, by touching a file of its own beside the roots. The times are
+Each pod says every few minutes that it uses its root: it touches a file beside the roots. The times are
 those of the file server, so no clocks are compared. A job lives in a pod, so no pod means no job. A root that the
 configuration names is needed by the next pod, also where there is none now.
 """
@@ -139,7 +139,7 @@ def _collect(volume: Path, keep: int, persistent: Iterable[str], named: Collecti
 def _delete(root: Path) -> bool:
     """Deletes a root, in which users may have nested folders deeper than Python's own way can go.
 
-    What stays, such as a file that somebody here still has open on NFS, is tried again at the next look.
+    What stays, such as a file that is still open on NFS, is tried again at the next look.
     """
     done = subprocess.run(["rm", "-rf", "--", str(root)], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode == 0:

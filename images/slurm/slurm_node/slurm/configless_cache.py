@@ -51,7 +51,7 @@ class Judge:
     """Judges each slurmd by the configuration that it has fetched itself.
 
     One that is started again finds what the one before it left. Refused for that at once, it would never get what has
-    been put right meanwhile. native/stepd/stepd_guard.c lets no step run until it has.
+    been put right meanwhile. Until it has, native/stepd/stepd_guard.c lets no step run.
     """
 
     def __init__(self, folder: Path = paths.FETCHED) -> None:

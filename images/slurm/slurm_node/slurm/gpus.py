@@ -44,7 +44,7 @@ def ask_slurmd(slurmd: Sequence[str], environment: dict[str, str]) -> str:
 
 
 def wait(gres: str, ask: Callable[[], str], set_state: Callable[[str], object], poll: float = POLL_SECONDS) -> None:
-    """Waits until Slurm finds as many GPUs as the node is to have; the log and the pod's readiness say so.
+    """Waits until Slurm finds as many GPUs as the node should have. Log and readiness say so.
 
     Args:
         gres: the node's Gres.
