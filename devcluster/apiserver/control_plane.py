@@ -70,8 +70,8 @@ def etcd_command(binary: Path, data: Path, ports: Ports) -> list[str]:
         f"--listen-peer-urls={peer}",
         f"--initial-advertise-peer-urls={peer}",
         f"--initial-cluster=default={peer}",
-        # Without it each write waits for the disk. The process is killed at times, but the machine's page cache stays,
-        # and a dev cluster that loses power is made again.
+        # Without it each write waits for the disk. The process is killed at times, but the machine's page cache stays.
+        # A dev cluster that loses power is made again.
         "--unsafe-no-fsync",
         "--quota-backend-bytes=2147483648",
         "--log-level=warn",
@@ -115,7 +115,7 @@ def api_server_command(binary: Path, credentials: Credentials, ports: Ports, *, 
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",
         "--allow-privileged=true",
-        # The node's address is unknown to the reconciler in an own network namespace: whoever starts a node writes
+        # The node's address is unknown to the reconciler in an own network namespace. Whoever starts a node writes
         # the EndpointSlice of the kubernetes Service.
         "--endpoint-reconciler-type=none",
         "--profiling=false",
@@ -171,21 +171,21 @@ def free_ports(count: int) -> list[int]:
     They lie below those that Linux gives to connections (ip_local_port_range), of which one that is free now may be
     taken a moment later, and are drawn at random, since test runs side by side all ask.
     """
-    found: list[int] = []
+    ports: list[int] = []
     for port in random.sample(range(10_000, 30_000), 20_000):
         with socket.socket() as candidate, contextlib.suppress(OSError):
             candidate.bind(("127.0.0.1", port))
-            found.append(port)
-        if len(found) == count:
-            return found
+            ports.append(port)
+        if len(ports) == count:
+            return ports
     raise OSError(errno.EADDRINUSE, "no free port between 10000 and 30000")
 
 
 class ApiServer:
     """An API server without a node, on free loopback ports, for tests: `with ApiServer(state, binaries) as api`.
 
-    No controller manager runs: nothing collects garbage, empties namespaces or makes service accounts, and the
-    admission that wants those accounts is off.
+    No controller manager runs: nothing collects garbage, empties namespaces or makes service accounts. The admission
+    that wants those accounts is off.
 
     Its programs end with the `with` block, and also when this process is killed (PDEATHSIG; so keep the thread that
     enters the block alive as long as it is used).

@@ -32,7 +32,7 @@ class Login(Protocol):
 
 
 def states(sinfo: str) -> dict[str, str]:
-    """Node of the default partition to its state, without the mark of a node that does not answer and the like."""
+    """Node of the default partition to its state, without marks such as that of a node that does not answer."""
     rows = [line.split() for line in sinfo.splitlines()]
     return {node: state.rstrip("*~#!%$@^-+") for partition, node, state in rows if partition.endswith("*")}
 
@@ -53,7 +53,7 @@ def in_the_way(nodes: Mapping[str, str], free: Set[str]) -> list[str]:
 
 
 def run(login: Login) -> None:
-    """Run the job as the ordinary user, over SSH, unless the jobs of others have the nodes: that is told in one line.
+    """Run the job as the ordinary user, over SSH, unless the jobs of others have the nodes. One line tells that.
 
     Raises:
         StepFailed: With the job's own words, when it fails, or does not run although no job has the nodes.

@@ -82,7 +82,7 @@ def _own_cluster(instance: Instance) -> Path:
 
 
 def up(instance: Instance, owner: int | None = None) -> Cluster:
-    """Bring an embedded instance up with the dev stack on it and run one real job, unless users' jobs have the nodes.
+    """Bring an embedded instance up with the dev stack on it. Run one real job, unless users' jobs have the nodes.
 
     Args:
         instance: Which.

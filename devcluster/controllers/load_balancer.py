@@ -1,4 +1,4 @@
-"""The dev cluster's load balancer: a Service of that type gets the node's own address, on the ports it asks for.
+"""The dev cluster's load balancer: a Service of that type gets the node's address, on its ports.
 
 It stands in for a cloud's controller; kube-proxy does the forwarding. Two Services can't have the same port: the older
 keeps it, the younger stays pending and gets an Event. Run by the node's supervisor as
@@ -50,7 +50,9 @@ def actions(services: Iterable[Resource], address: str) -> tuple[list[Publish], 
     publishes: list[Publish] = []
     conflicts: list[Conflict] = []
     taken: dict[tuple[str, int], str] = {("TCP", port): "the node itself" for port in NODE_PORTS}
-    for service in sorted(services, key=lambda each: (each["metadata"]["creationTimestamp"], each["metadata"]["uid"])):
+    for service in sorted(
+        services, key=lambda entry: (entry["metadata"]["creationTimestamp"], entry["metadata"]["uid"])
+    ):
         metadata, spec = service["metadata"], service["spec"]
         ports = [(port.get("protocol", "TCP"), port["port"]) for port in spec.get("ports", [])]
         wanted = ""
@@ -86,8 +88,8 @@ class Balancer:
 
     async def _pass(self) -> None:
         publishes, conflicts = actions(self._informer.objects(SERVICES), self._address)
-        for each in publishes:
-            await self._publish(each)
+        for publish in publishes:
+            await self._publish(publish)
         for conflict in conflicts:
             key = (conflict.service["metadata"]["uid"], conflict.reason)
             if key not in self._told:
@@ -95,16 +97,16 @@ class Balancer:
                 await informer.warn(self._api, "v1", "Service", conflict.service, "devcluster-load-balancer", message)
                 self._told.add(key)
 
-    async def _publish(self, each: Publish) -> None:
-        ingress = [{"ip": each.address}] if each.address else None
+    async def _publish(self, publish: Publish) -> None:
+        ingress = [{"ip": publish.address}] if publish.address else None
         answer = await self._api.patch(
-            f"/api/v1/namespaces/{each.namespace}/services/{each.name}/status",
+            f"/api/v1/namespaces/{publish.namespace}/services/{publish.name}/status",
             headers={"Content-Type": "application/merge-patch+json"},
             json={"status": {"loadBalancer": {"ingress": ingress}}},
         )
         if answer.status_code != 404:
             answer.raise_for_status()
-        print(f"Service {each.namespace}/{each.name}: {each.address or 'no address'}", flush=True)
+        print(f"Service {publish.namespace}/{publish.name}: {publish.address or 'no address'}", flush=True)
 
 
 def main() -> None:

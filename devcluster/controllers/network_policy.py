@@ -1,8 +1,8 @@
 """The dev cluster's enforcement of NetworkPolicies, which a bridge alone does not know.
 
-It works in the node's network namespace: br_netfilter shows it bridged traffic too, and nothing that runs in a pod can
-take its rules away. A pod is open from its start until its address is known here, some milliseconds. Run by the node's
-supervisor as `python -m devcluster.controllers.network_policy KUBECONFIG`.
+It works in the node's network namespace, where br_netfilter shows it bridged traffic too. Nothing that runs in a pod
+can take its rules away. A pod is open from its start until its address is known here, some milliseconds. Run by the
+node's supervisor as `python -m devcluster.controllers.network_policy KUBECONFIG`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ TABLE = "inet devcluster_policy"
 IPV6 = 6
 PROTOCOLS = {"TCP": "tcp", "UDP": "udp"}
 CLOSED = "reject with icmpx admin-prohibited"
-"""Not a silent drop: a client learns it at once, and can tell it from a port that nobody listens on."""
+"""Not a silent drop: a client learns it at once. It can tell it from a port that nobody listens on."""
 
 KNOWN_KEYS = {
     "spec": {"podSelector", "policyTypes", "ingress", "egress"},
@@ -70,10 +70,10 @@ class World:
     @classmethod
     def of(cls, pods: Iterable[Resource], namespaces: Iterable[Resource]) -> World:
         """From the objects of the API."""
-        found = (_pod(pod) for pod in pods)
+        running = (_pod(pod) for pod in pods)
         return cls(
-            sorted((pod for pod in found if pod is not None), key=lambda pod: (pod.namespace, pod.name)),
-            {each["metadata"]["name"]: each["metadata"].get("labels", {}) for each in namespaces},
+            sorted((pod for pod in running if pod is not None), key=lambda pod: (pod.namespace, pod.name)),
+            {namespace["metadata"]["name"]: namespace["metadata"].get("labels", {}) for namespace in namespaces},
         )
 
 
@@ -81,7 +81,7 @@ def ruleset(world: World, policies: Iterable[Resource]) -> tuple[str, list[Refus
     """The whole nftables ruleset, which replaces the former in one transaction, and what was refused."""
     rules: dict[Direction, dict[str, list[str]]] = {"Ingress": {}, "Egress": {}}
     refusals: list[Refusal] = []
-    for policy in sorted(policies, key=lambda each: (each["metadata"]["namespace"], each["metadata"]["name"])):
+    for policy in sorted(policies, key=lambda entry: (entry["metadata"]["namespace"], entry["metadata"]["name"])):
         try:
             _check_keys("spec", policy["spec"])
             rendered = {
@@ -166,16 +166,16 @@ def _rules(policy: Resource, direction: Direction, pod: Pod, world: World) -> li
 def _peers(peers: Sequence[Resource], namespace: str, field: str, world: World) -> list[str]:
     if not peers:
         return [""]
-    found: list[str] = []
+    refused: list[str] = []
     for peer in peers:
         _check_keys("peer", peer)
         if "ipBlock" in peer:
-            found.append(_block(peer["ipBlock"], field))
+            refused.append(_block(peer["ipBlock"], field))
             continue
         addresses = [pod.address for pod in world.pods if _is_peer(peer, pod, namespace, world)]
         if addresses:
-            found.append(f"ip {field} {{ {', '.join(addresses)} }}")
-    return found
+            refused.append(f"ip {field} {{ {', '.join(addresses)} }}")
+    return refused
 
 
 def _is_peer(peer: Resource, pod: Pod, namespace: str, world: World) -> bool:

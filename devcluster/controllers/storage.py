@@ -1,8 +1,8 @@
 """The dev cluster's storage provisioner: a folder of the node per claim, for ReadWriteMany as for ReadWriteOnce.
 
-It stands in for a real shared file system, which a single node does not need: sizes are not enforced, and no
-attribute cache, stale handle or lock of a network file system shows. Run by the node's supervisor as
-`python -m devcluster.controllers.storage KUBECONFIG FOLDER NODE`.
+It stands in for a real shared file system, which a single node does not need. Sizes are not enforced, and no attribute
+cache, stale handle or lock of a network file system shows. Run by the node's supervisor as `python -m
+devcluster.controllers.storage KUBECONFIG FOLDER NODE`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def actions(
         node: Name of the only node.
     """
     volumes = list(volumes)
-    ours = {each["metadata"]["name"]: each for each in classes if each["provisioner"] == PROVISIONER}
+    ours = {entry["metadata"]["name"]: entry for entry in classes if entry["provisioner"] == PROVISIONER}
     made = {volume["metadata"]["name"] for volume in volumes}
     provisions = [
         Provision(root / _name(claim), _volume(claim, ours[_class(claim)], root, node))

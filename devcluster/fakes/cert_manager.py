@@ -1,9 +1,9 @@
 """Plays cert-manager: its CRDs, as far as this project uses them, and issuing by hand.
 
 It is not cert-manager: there is no controller. `issue()` answers the Certificates that are there once, in the order in
-which cert-manager could; nobody renews, and issuers other than selfSigned and ca are left alone. Field names are those
-of cert-manager.io/v1 (https://cert-manager.io/docs/reference/api-docs/); crds/ holds no others, so that a field that is
-misspelled is refused here as it would be there.
+which cert-manager could. Nobody renews, and issuers other than selfSigned and ca are left alone. Field names are those
+of cert-manager.io/v1 (https://cert-manager.io/docs/reference/api-docs/); crds/ holds no others, so that a misspelled
+field is refused here, too.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def secret(certificate: Resource, pair: Pair, authority: bytes) -> Resource:
 def is_ready(resource: Resource) -> bool:
     """Whether its condition Ready is True."""
     conditions = resource.get("status", {}).get("conditions", [])
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def ready(resource: Resource) -> Resource:
@@ -143,7 +143,7 @@ def issue(
         read_secret: Gives a Secret of the namespace by name, None where there is none.
     """
     answers: list[Resource] = []
-    known = {each["metadata"]["name"]: each for each in issuers}
+    known = {issuer["metadata"]["name"]: issuer for issuer in issuers}
     for issuer in known.values():
         signer = issuer["spec"].get("ca")
         if not is_ready(issuer) and (signer is None or read_secret(signer["secretName"]) is not None):
@@ -159,6 +159,6 @@ def issue(
     return answers
 
 
-def _pair(found: Resource | None) -> Pair:
-    assert found is not None, "an issuer is ready only once its Secret is there"
-    return Pair(base64.b64decode(found["data"]["tls.crt"]), base64.b64decode(found["data"]["tls.key"]))
+def _pair(stored: Resource | None) -> Pair:
+    assert stored is not None, "an issuer is ready only once its Secret is there"
+    return Pair(base64.b64decode(stored["data"]["tls.crt"]), base64.b64decode(stored["data"]["tls.key"]))

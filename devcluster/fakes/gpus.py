@@ -7,7 +7,7 @@ a device cgroup has something to allow and something to refuse.
 It also brings a fake nvidia-smi into the container, as NVIDIA's container toolkit brings the real one.
 
 What it does not share: no driver, no libraries, nothing that computes. The devices are loop devices of this machine to
-which no file is attached, under the name /dev/fakegpu<number>, so that nobody takes them for the real thing; Slurm's
+which no file is attached, under the name /dev/fakegpu<number>. So nobody takes them for the real thing. Slurm's
 AutoDetect does not see them (nodeSets[].gpus.devices names them).
 """
 
@@ -38,8 +38,8 @@ NVIDIA_SMI: Final = Path(__file__).with_name("nvidia_smi")
 NVIDIA_SMI_IN_CONTAINERS: Final = "/usr/bin/nvidia-smi"
 MODE: Final = 0o666  # As the real ones: a job's user opens them, the device cgroup decides.
 PERMISSIONS: Final = "rwm"
-"""As the Container Device Interface gives them. On cgroup v1 Slurm allows a job its device by a line with all three;
-the kernel takes that only if the pod's own line has all three."""
+"""As the Container Device Interface gives them. On cgroup v1 Slurm allows a job its device by a line with all three.
+The kernel takes that only if the pod's own line has them."""
 POLL_SECONDS: Final = 0.5
 REGISTER_SECONDS: Final = 5
 
@@ -69,8 +69,10 @@ class FakeGpu:
 
 def free_minors(blocks: Path = Path("/sys/block")) -> list[int]:
     """Loop devices of this machine, from the last on, to which no file is attached."""
-    found = [int(folder.name.removeprefix("loop")) for folder in blocks.glob("loop[0-9]*")]
-    return [each for each in sorted(found, reverse=True) if not (blocks / f"loop{each}/loop/backing_file").exists()]
+    numbers = [int(folder.name.removeprefix("loop")) for folder in blocks.glob("loop[0-9]*")]
+    return [
+        number for number in sorted(numbers, reverse=True) if not (blocks / f"loop{number}/loop/backing_file").exists()
+    ]
 
 
 def make(folder: Path, minors: Iterable[int]) -> list[FakeGpu]:
@@ -108,8 +110,10 @@ def allocation(devices: Mapping[str, FakeGpu], request: Any, nvidia_smi: Path) -
     for container in request.container_requests:
         response = answer.container_responses.add()
         response.mounts.add(container_path=NVIDIA_SMI_IN_CONTAINERS, host_path=str(nvidia_smi), read_only=True)
-        for each in (devices[identity] for identity in container.devices_ids):
-            response.devices.add(container_path=each.container_path, host_path=str(each.file), permissions=PERMISSIONS)
+        for device in (devices[identity] for identity in container.devices_ids):
+            response.devices.add(
+                container_path=device.container_path, host_path=str(device.file), permissions=PERMISSIONS
+            )
     return answer
 
 
@@ -124,7 +128,7 @@ class Plugin:
             nvidia_smi: The fake program, on the node.
         """
         self._nvidia_smi = nvidia_smi
-        self._devices = {each.id: each for each in devices}
+        self._devices = {device.id: device for device in devices}
         self._ended = threading.Event()
 
     def options(self, request: Any, context: grpc.ServicerContext) -> Any:
@@ -134,8 +138,8 @@ class Plugin:
     def watch(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         """ListAndWatch: all devices, healthy, once; then the stream stays open."""
         answer = api.message("ListAndWatchResponse")()
-        for each in self._devices.values():
-            answer.devices.add(ID=each.id, health=api.HEALTHY)
+        for device in self._devices.values():
+            answer.devices.add(ID=device.id, health=api.HEALTHY)
         yield answer
         while context.is_active() and not self._ended.wait(POLL_SECONDS):
             pass

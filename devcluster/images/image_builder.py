@@ -69,7 +69,7 @@ class Builder:
     def remove_roots_but(self, wanted: set[str]) -> None:
         """Drops base roots of former package lists: they are large."""
         listed = self._output("images", "--format", "{{.Name}}:{{.Tag}}").splitlines()
-        for name in {each for each in listed if each.startswith(f"{REFERENCE_PREFIX}/root:")} - wanted:
+        for name in {image for image in listed if image.startswith(f"{REFERENCE_PREFIX}/root:")} - wanted:
             subprocess.run(self._buildah("rmi", name), check=False, capture_output=True, timeout=120)
 
     def _base(self, recipe: Recipe, argument: str, packages: tuple[str, ...], log: Path) -> str:

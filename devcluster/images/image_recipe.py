@@ -1,7 +1,7 @@
 """What an image is built from, and its tag.
 
-The tag is a hash of what goes into the build, not of what comes out: package archives move daily, and a second machine,
-or a second day, must not see another tag for the same sources.
+The tag is a hash of what goes into the build, not of what comes out. Package archives move daily. A second machine, or
+a second day, must not see another tag for the same sources.
 """
 
 from __future__ import annotations

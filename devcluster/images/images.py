@@ -97,9 +97,9 @@ def _build(recipe: Recipe, builder: Builder) -> Image:
     _prune(builder.folder, recipe.name)
     builder.remove_roots_but(
         {
-            root_reference(each.suite, packages)
-            for each in map(read_recipe, NAMES)
-            for packages in each.package_lists.values()
+            root_reference(recipe.suite, packages)
+            for recipe in map(read_recipe, NAMES)
+            for packages in recipe.package_lists.values()
         }
     )
     print(f"images: {recipe.reference} built in {time.monotonic() - started:.0f} s", flush=True)

@@ -1,4 +1,4 @@
-"""The cgroups of an instance: one below the root of each hierarchy, so that it can be found and removed as a whole.
+"""The cgroups of an instance: one below the root of each hierarchy, so that it goes as a whole.
 
 `<root>/pulumi-slurm-NAME/node` holds the node's own processes, `.../keeper` its keeper, and the kubelet makes
 `.../kubepods` (its `cgroupRoot`).
@@ -29,7 +29,7 @@ def create(name: str, process_groups: tuple[str, ...]) -> None:
     """Make the cgroup `name` in each hierarchy, with these children for processes."""
     for root in here():
         group = root / name
-        for child in (group, *(group / each for each in process_groups)):
+        for child in (group, *(group / name for name in process_groups)):
             child.mkdir(exist_ok=True)
         if (root / "cgroup.controllers").exists():
             # v2: a controller works in a child only when each ancestor hands it down. Groups with children may then
@@ -37,7 +37,7 @@ def create(name: str, process_groups: tuple[str, ...]) -> None:
             for parent in (root, group):
                 _hand_down_controllers(parent)
         else:
-            for child in (group, *(group / each for each in process_groups)):
+            for child in (group, *(group / name for name in process_groups)):
                 _copy_cpuset(child)
 
 
@@ -79,9 +79,9 @@ def remove(name: str) -> list[Path]:
 
 
 def _remove_tree(folder: Path) -> bool:
-    for each, _, _ in os.walk(folder, topdown=False):
+    for path, _, _ in os.walk(folder, topdown=False):
         with contextlib.suppress(OSError):
-            Path(each).rmdir()
+            Path(path).rmdir()
     return not folder.exists()
 
 

@@ -91,7 +91,7 @@ class Supervisor:
     def _change(self) -> None:
         """Take over a plan that was written anew: restart what it changes, start what it adds, end what it drops."""
         self._plan = read(self._file)
-        former, self._components = self._components, {each.name: each for each in self._plan.components}
+        former, self._components = self._components, {component.name: component for component in self._plan.components}
         for name in supervision.changed(former, self._components):
             print(f"{name} changed", flush=True)
             state = self._states.setdefault(name, ComponentState(name))
@@ -169,7 +169,7 @@ class Supervisor:
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGTERM)
         # Only what runs in containers has state worth waiting for. The node's own programs are safe to kill (etcd's
-        # writes are in the page cache), and the API server alone would take ten seconds over its open watches.
+        # writes are in the page cache), and the API server would take ten seconds over its open watches.
         deadline = time.monotonic() + STOP_SECONDS
         while time.monotonic() < deadline and self._container_processes():
             signal.sigtimedwait(SIGNALS, WAKEUP_SECONDS)
@@ -177,8 +177,8 @@ class Supervisor:
 
     def _container_processes(self) -> list[str]:
         own = {"1", *(str(state.pid) for state in self._states.values())}
-        others = (each for each in Path("/proc").iterdir() if each.name.isdigit() and each.name not in own)
-        return [each.name for each in others if _command_name(each) != SHIM]
+        others = (process for process in Path("/proc").iterdir() if process.name.isdigit() and process.name not in own)
+        return [process.name for process in others if _command_name(process) != SHIM]
 
     def _limit_logs(self) -> None:
         if time.monotonic() - self._logs_checked < LOG_CHECK_SECONDS:

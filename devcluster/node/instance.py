@@ -1,7 +1,7 @@
 """Instances of the dev cluster: their names, folders, and which of them run.
 
 A state root holds a folder per instance, so the folders are the registry. An instance runs exactly as long as its
-keeper (devcluster/node/keeper.py) holds the lock in its folder: a lock is never stale, a recorded pid can be.
+keeper (devcluster/node/keeper.py) holds the lock in its folder. A lock is never stale; a recorded pid can be.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def all_instances() -> list[Instance]:
 
 @contextlib.contextmanager
 def machine_lock() -> Iterator[None]:
-    """Only one process at a time, of any state root, chooses a subnet or changes what instances share on the host."""
+    """One process at a time, of any state root, chooses a subnet or changes what instances share."""
     with MACHINE_LOCK.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -163,7 +163,7 @@ def status(instance: Instance) -> Status:
         return Status(False, node, description.checkout, ())
     host_pids = processes.inside_to_host(runtime.init)
     content = instance.status_file.read_text() if instance.status_file.exists() else "[]"
-    states = [ComponentState(**each) for each in json.loads(content)]
+    states = [ComponentState(**state) for state in json.loads(content)]
     reports = (
         ComponentReport(
             ComponentState(s.name, host_pids.get(s.pid) if s.pid else None, s.since, s.restarts, s.last_exit),

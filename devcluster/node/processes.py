@@ -7,7 +7,7 @@ from pathlib import Path
 
 def parents() -> dict[int, int]:
     """Each process and its parent."""
-    found: dict[int, int] = {}
+    parents_of: dict[int, int] = {}
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
             continue
@@ -16,8 +16,8 @@ def parents() -> dict[int, int]:
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        found[int(folder.name)] = int(fields[1])
-    return found
+        parents_of[int(folder.name)] = int(fields[1])
+    return parents_of
 
 
 def runs(pid: int) -> bool:
@@ -28,24 +28,24 @@ def runs(pid: int) -> bool:
         return False
 
 
-def below(ancestor: int) -> set[int]:
+def descendants(ancestor: int) -> set[int]:
     """All descendants of a process."""
     of = parents()
-    found = {ancestor}
-    while more := {pid for pid, parent in of.items() if parent in found} - found:
-        found |= more
-    return found - {ancestor}
+    known = {ancestor}
+    while more := {pid for pid, parent in of.items() if parent in known} - known:
+        known |= more
+    return known - {ancestor}
 
 
 def inside_to_host(init: int) -> dict[int, int]:
     """Pid inside the pid namespace whose first process is `init` → pid on the host."""
-    found: dict[int, int] = {}
-    for pid in {init} | below(init):
+    on_host: dict[int, int] = {}
+    for pid in {init} | descendants(init):
         try:
             lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         except (FileNotFoundError, ProcessLookupError):
             continue
         numbers = next(line.split()[1:] for line in lines if line.startswith("NSpid:"))
         if len(numbers) == 2:
-            found[int(numbers[1])] = pid
-    return found
+            on_host[int(numbers[1])] = pid
+    return on_host

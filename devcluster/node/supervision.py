@@ -78,12 +78,12 @@ class NodePlan:
         """The reverse of to_json."""
         components = [
             Component(
-                name=each["name"],
-                command=tuple(each["command"]),
-                environment=each["environment"],
-                probe=_probe(each["probe"]),
+                name=component["name"],
+                command=tuple(component["command"]),
+                environment=component["environment"],
+                probe=_probe(component["probe"]),
             )
-            for each in content["components"]
+            for component in content["components"]
         ]
         binds = [(source, target) for source, target in content["binds"]]
         return cls(**{**content, "binds": binds, "components": components})

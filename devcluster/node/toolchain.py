@@ -80,8 +80,8 @@ PULUMI_TOOLS = frozenset({"pulumi", "language-python"})
 
 def parse_version(text: str) -> tuple[int, int, int] | None:
     """First `1.2` or `1.2.3` in `text` as numbers, None if there is none."""
-    found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
-    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
+    match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
+    return (int(match[1]), int(match[2]), int(match[3] or 0)) if match else None
 
 
 def pulumi_fits(version: tuple[int, int, int] | None) -> bool:
@@ -111,7 +111,7 @@ def _machines_path() -> str:
     """PATH without our own folders, which `devcluster env` puts there: what was built is not what the machine has."""
     ours = (cache_folder(), state_root())
     entries = os.environ.get("PATH", "").split(os.pathsep)
-    return os.pathsep.join(each for each in entries if not any(Path(each).is_relative_to(folder) for folder in ours))
+    return os.pathsep.join(entry for entry in entries if not any(Path(entry).is_relative_to(folder) for folder in ours))
 
 
 def _usable(program: str, *version_arguments: str) -> tuple[str | None, tuple[int, int, int] | None]:
@@ -121,15 +121,15 @@ def _usable(program: str, *version_arguments: str) -> tuple[str | None, tuple[in
 
 def programs_on_path() -> dict[str, Path]:
     """Programs of the machine that are used instead of built ones: name → path."""
-    found: dict[str, Path] = {}
+    programs: dict[str, Path] = {}
     pulumi, version = _usable("pulumi", "version")
     language_host = Path(pulumi).resolve().parent / "pulumi-language-python" if pulumi else None
     if pulumi and language_host and language_host.exists() and pulumi_fits(version):
-        found["pulumi"] = Path(pulumi)
+        programs["pulumi"] = Path(pulumi)
     kubectl, version = _usable("kubectl", "version", "--client")
     if kubectl and kubectl_fits(version):
-        found["kubectl"] = Path(kubectl)
-    return found
+        programs["kubectl"] = Path(kubectl)
+    return programs
 
 
 def _digest(tool: Tool) -> str:

@@ -186,7 +186,7 @@ def _ask_for_all(registry: str, wanted: str) -> plan.Registry:
 
 
 def _ask(reference: str) -> tuple[str, str]:
-    """Returns the digest that a registry has for a reference, and why it could not be asked; one of both, or none."""
+    """Returns a reference's digest at a registry, and why that could not be asked; one or both are empty."""
     command = ["skopeo", "inspect", "--raw", f"docker://{reference}"]
     try:
         asked = subprocess.run(command, check=False, capture_output=True, timeout=ASK_SECONDS)

@@ -1,7 +1,7 @@
 """Labels on an image in an OCI layout: the content stays, config and manifest get new digests.
 
-The images of development carry their content tag. A release puts its version on the same content, without a build, so
-that it ships what was tested and gives the same digests each time.
+The images of development carry their content tag. A release puts its version on the same content, without a build. So
+it ships what was tested, with the same digests each time.
 
 Format: the OCI image layout, image-spec 1.0.
 """

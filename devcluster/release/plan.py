@@ -70,41 +70,45 @@ def notes(changelog: str, version: str) -> str:
 
 
 def _problems_of_git(checkout: Checkout) -> list[str]:
-    found = []
+    obstacles = []
     if not _VERSION.fullmatch(checkout.version):
-        found.append(f"pyproject.toml: project.version is {checkout.version!r}; write three numbers, such as 1.0.0")
+        obstacles.append(f"pyproject.toml: project.version is {checkout.version!r}; write three numbers, such as 1.0.0")
     if checkout.changes:
         named = ", ".join(checkout.changes[:_NAMED_CHANGES])
         more = len(checkout.changes) - _NAMED_CHANGES
         rest = f" and {more} more" if more > 0 else ""
-        found.append(f"the working tree differs from the last commit ({named}{rest}): commit or remove what differs")
+        obstacles.append(
+            f"the working tree differs from the last commit ({named}{rest}): commit or remove what differs"
+        )
     if checkout.tag in checkout.tags:
-        found.append(f"git has tag {checkout.tag} already: raise project.version in pyproject.toml")
-    return found
+        obstacles.append(f"git has tag {checkout.tag} already: raise project.version in pyproject.toml")
+    return obstacles
 
 
 def _problems_of_changelog(checkout: Checkout) -> list[str]:
     sections = _sections(checkout.changelog)
     released = [version for heading, _ in sections if (version := _version_of(heading))]
-    found = []
+    obstacles = []
     if not _VERSION.fullmatch(checkout.version):
         return []
     if checkout.version not in released:
-        found.append(
+        obstacles.append(
             f"CHANGELOG.md has no section {checkout.version}: write '## {checkout.version} (YYYY-MM-DD)' "
             f"in place of '## {UNRELEASED}'"
         )
     else:
         if not notes(checkout.changelog, checkout.version).strip():
-            found.append(f"CHANGELOG.md: section {checkout.version} is empty; say what changed")
+            obstacles.append(f"CHANGELOG.md: section {checkout.version} is empty; say what changed")
         if released[0] != checkout.version:
-            found.append(f"CHANGELOG.md's newest version is {released[0]}: make it project.version in pyproject.toml")
+            obstacles.append(
+                f"CHANGELOG.md's newest version is {released[0]}: make it project.version in pyproject.toml"
+            )
         if any(heading == UNRELEASED and text.strip() for heading, text in sections):
-            found.append(
+            obstacles.append(
                 f"CHANGELOG.md has changes under '{UNRELEASED}', which this release would hold: "
                 f"move them to section {checkout.version}"
             )
-    return found
+    return obstacles
 
 
 def _problems_of_registry(checkout: Checkout, registry: Registry, made: Mapping[str, str]) -> list[str]:

@@ -1,6 +1,6 @@
 """SBOMs in CycloneDX 1.6: what dpkg and pip say that an image holds, and what requirements.txt names.
 
-Slurm lies in a prefix that the image build copies from other packages; their entries are in dpkg's status.d, where
+Slurm lies in a prefix that the image build copies from other packages. Their entries are in dpkg's status.d, where
 build_prefix.py puts them and scanners of images look.
 """
 

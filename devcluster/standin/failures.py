@@ -12,7 +12,7 @@ class Refused(Exception):
 
 
 class PartialFailure(Exception):
-    """The object is in the cluster, but not as it should be: the engine keeps it in the state and tries again."""
+    """The object is in the cluster, but not as it should be. The engine keeps it in the state and tries again."""
 
     def __init__(
         self, identity: str, message: str, properties: Properties, reasons: list[str], read_inputs: Properties | None

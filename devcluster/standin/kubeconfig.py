@@ -1,4 +1,4 @@
-"""Where the API server is and who we are there, by a kubeconfig: with a certificate or a token of its own."""
+"""Where the API server is and who we are there, by a kubeconfig with a certificate or a token."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def taken_over(live: Manifest, manager: str) -> list[dict[str, Any]] | None:
     """New managedFields in which `manager` owns what kubectl and plain creates own; None when nothing changes."""
     ours: dict[str, Any] = {}
     rest: list[dict[str, Any]] = []
-    found = False
+    changes = False
     version = kinds.of(live).api_version
     time = None
     for entry in _managed(live):
@@ -68,12 +68,12 @@ def taken_over(live: Manifest, manager: str) -> list[dict[str, Any]] | None:
             ours = union(ours, entry.get("fieldsV1") or {})
             time = entry.get("time")
         elif any(_taken_over(entry, operation, prefix) for prefix, operation in _TAKEN_OVER):
-            found = True
+            changes = True
             ours = union(ours, entry.get("fieldsV1") or {})
             time = time or entry.get("time")
         else:
             rest.append(dict(entry))
-    if not found:
+    if not changes:
         return None
     mine = {
         "manager": manager,

@@ -89,14 +89,14 @@ class KubernetesProvider(sdk.Provider):
         if kinds.name_of(new):
             old["metadata"]["name"] = kinds.name_of(stored.live)
         frozen = replacement.fields(kind, new, self._cluster.settings)
-        found = diff.differences(old, new, frozen)
-        replaces = [difference.written for difference in found if difference.replaces]
+        different = diff.differences(old, new, frozen)
+        replaces = [difference.written for difference in different if difference.replaces]
         in_the_way = diff.must_delete_first(new, _in_namespace(stored.live, namespaced))
         return sdk.DiffResponse(
-            changes=bool(found),
+            changes=bool(different),
             replaces=replaces,
             delete_before_replace=bool(replaces) and in_the_way,
-            detailed_diff={difference.written: _property_diff(difference) for difference in found},
+            detailed_diff={difference.written: _property_diff(difference) for difference in different},
         )
 
     # -- what is done ---------------------------------------------------------------------------------------------

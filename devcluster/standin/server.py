@@ -108,7 +108,7 @@ async def _serve(engine: str) -> None:
 async def _until_engine_is_done(interrupted: asyncio.Event) -> None:
     """Waits for the SIGINT by which an engine ends its plugins, after it has ended the operations by Cancel.
 
-    A user's Ctrl-C is no such signal: it goes to the engine alone, which starts a plugin in a process group of its own.
+    A user's Ctrl-C is no such signal. It goes to the engine alone, which starts a plugin in a process group of its own.
     """
     parent = os.getppid()
     while not interrupted.is_set():

@@ -203,8 +203,8 @@ class Look:
                 "kind": "StorageClass",
                 "metadata": {"name": live["spec"]["storageClassName"]},
             }
-            found = await self._get(storage_class)
-            return dataclasses.replace(seen, binding_mode=(found or {}).get("volumeBindingMode", ""))
+            live_class = await self._get(storage_class)
+            return dataclasses.replace(seen, binding_mode=(live_class or {}).get("volumeBindingMode", ""))
         return seen
 
     async def _get(self, manifest: Manifest) -> Manifest | None:
@@ -219,11 +219,11 @@ class Look:
         volumes = deployment["spec"]["template"]["spec"].get("volumes") or []
         sources = [volume["persistentVolumeClaim"] for volume in volumes if "persistentVolumeClaim" in volume]
         kind, namespace = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}, kinds.namespace_of(deployment)
-        found = [
+        claims = [
             await self._get({**kind, "metadata": {"name": source["claimName"], "namespace": namespace}})
             for source in sources
         ]
-        return [claim for claim in found if claim is not None]
+        return [claim for claim in claims if claim is not None]
 
     async def _with_endpoints(self, seen: waits.Seen) -> waits.Seen:
         metadata = {"name": kinds.name_of(seen.live), "namespace": kinds.namespace_of(seen.live)}

@@ -199,8 +199,8 @@ def token_secret(seen: Seen) -> Verdict:
 
 def declared(expression: wait_for.Expression, live: Manifest) -> Verdict:
     """Ready when what the annotation `pulumi.com/waitFor` names holds."""
-    holds, found = expression.holds(live)
-    lacking = () if holds else (f"{expression.written} ({found})",)
+    holds, actual = expression.holds(live)
+    lacking = () if holds else (f"{expression.written} ({actual})",)
     return Verdict(holds, f"Waiting for {'; '.join(lacking)}", lacking, declared=True)
 
 

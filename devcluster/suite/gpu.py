@@ -51,8 +51,8 @@ def _part(case: ElementTree.Element) -> Part:
     name = f"{(case.get('classname') or '').rpartition('.')[2]}: {(case.get('name') or '').replace('_', ' ')}"
     for outcome, kinds in (("FAILED", ("failure", "error")), ("skipped", ("skipped",))):
         for kind in kinds:
-            if (found := case.find(kind)) is not None:
-                return Part(name, outcome, (found.get("message") or "").splitlines()[0])
+            if (element := case.find(kind)) is not None:
+                return Part(name, outcome, (element.get("message") or "").splitlines()[0])
     return Part(name, "passed", "")
 
 

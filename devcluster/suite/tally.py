@@ -73,16 +73,16 @@ class Tally:
 
     def add_report(self, report: Path) -> set[Test]:
         """Add the JUnit report of a run and return which of its tests failed."""
-        found: dict[Test, str] = {}
+        outcomes: dict[Test, str] = {}
         for case in ElementTree.parse(report).getroot().iter("testcase"):  # noqa: S314 - our own pytest wrote it
             test = case.get("file", ""), f"{case.get('classname')}::{case.get('name')}"
             self.seconds[test] = float(case.get("time", 0))
             if case.find("failure") is not None or case.find("error") is not None:
-                found[test] = "failed"
+                outcomes[test] = "failed"
             else:  # A test whose end fails too has two rows.
-                found.setdefault(test, "passed" if case.find("skipped") is None else "skipped")
-        self.outcomes |= found
-        failed = {test for test, outcome in found.items() if outcome == "failed"}
+                outcomes.setdefault(test, "passed" if case.find("skipped") is None else "skipped")
+        self.outcomes |= outcomes
+        failed = {test for test, outcome in outcomes.items() if outcome == "failed"}
         self.failed_before |= failed
         return failed
 
@@ -96,5 +96,5 @@ class Tally:
 
     def slowest(self) -> list[str]:
         """The tests that took longest, with what they share with nobody after them: a module's fixtures count too."""
-        last = sorted(self.seconds.items(), key=lambda each: -each[1])[:SLOWEST]
+        last = sorted(self.seconds.items(), key=lambda item: -item[1])[:SLOWEST]
         return [f"{seconds:6.1f} s  {test[1]}" for test, seconds in last]

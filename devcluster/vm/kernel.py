@@ -137,13 +137,13 @@ def _download(folder: Path) -> Path:
         target = folder / source.file
         try:
             with Step(f"the guest's kernel: downloading {source.file}"):
-                found = _fetch(f"{mirror}/pool/main/l/linux/{source.file}", target)
+                sha256 = _fetch(f"{mirror}/pool/main/l/linux/{source.file}", target)
         except (httpx.HTTPError, OSError) as error:
             refusals.append(f"{source.file}: {error}")
             continue
-        if found == source.sha256:
+        if sha256 == source.sha256:
             return target
-        refusals.append(f"{source.file} has the SHA-256 {found}, not {source.sha256}")
+        refusals.append(f"{source.file} has the SHA-256 {sha256}, not {source.sha256}")
     raise StepFailed(
         f"no source of the guest's kernel can be had from {mirror} ({'; '.join(refusals)}): put a package that it has, "
         "with its SHA-256, into SOURCES of devcluster/vm/kernel.py"

@@ -1,7 +1,8 @@
 """Whether this machine's own kernel can do what tests/vm needs.
 
-The kernel is asked for each thing, in namespaces that end with the question: so it loads the modules that it has on
-disk, as it does for a mount. /proc/filesystems alone would not tell of nfsd on a machine that has never used it.
+The kernel is asked for each thing, in namespaces that end with the question. So it loads the modules that it has on
+disk, as it does for a mount. The file /proc/filesystems alone would not tell of nfsd on a machine that has never used
+it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _BPF_PROG_LOAD, _BPF_PROG_TYPE_CGROUP_DEVICE = 5, 15
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What tests need of a kernel: its name in a sentence, and whether the kernel does it when it is asked."""
+    """What tests need of a kernel: its name in a sentence, and whether this kernel does it."""
 
     words: str
     is_met: Callable[[], bool]

@@ -60,7 +60,7 @@ def _only_named(paths: Sequence[str]) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """What programs in a guest are told: the caches lie where they do on the machine, and nothing is written there."""
+    """What programs in a guest are told: the caches lie where they do on the machine, read-only."""
     return {
         "PULUMI_SLURM_CACHE": str(cache_folder()),
         "PULUMI_SLURM_NFS_TOOLS": str(nfs_tools.folder() or ""),

@@ -60,8 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if wanted.json:
         print(report.as_json(results))
     else:
-        print("\n".join(each.line for each in results))
-    return EXIT[worst(each.finding.verdict for each in results)]
+        print("\n".join(result.line for result in results))
+    return EXIT[worst(result.finding.verdict for result in results)]
 
 
 if __name__ == "__main__":

@@ -15,15 +15,15 @@ ENTRYS_OWN = reasons.Check.JAIL
 
 def as_json(results: Sequence[Result]) -> str:
     """All results with their overall verdict, as one JSON object."""
-    checks = [{"check": each.check, **dataclasses.asdict(each.finding)} for each in results]
-    return json.dumps({"verdict": worst(each.finding.verdict for each in results), "checks": checks})
+    checks = [{"check": result.check, **dataclasses.asdict(result.finding)} for result in results]
+    return json.dumps({"verdict": worst(result.finding.verdict for result in results), "checks": checks})
 
 
 def from_json(text: str) -> list[Result]:
     """Reads what `as_json` wrote."""
     return [
-        Result(each["check"], Finding(Verdict(each["verdict"]), each["evidence"]))
-        for each in json.loads(text)["checks"]
+        Result(check["check"], Finding(Verdict(check["verdict"]), check["evidence"]))
+        for check in json.loads(text)["checks"]
     ]
 
 
@@ -39,7 +39,7 @@ def write(results: Sequence[Result], file: Path = node.RESULTS, unfit: Path = no
 
 def warnings(results: Sequence[Result]) -> Mapping[str, str]:
     """What is told and never drains: check → evidence."""
-    return {each.check: each.finding.evidence for each in results if each.finding.verdict is Verdict.WARNING}
+    return {result.check: result.finding.evidence for result in results if result.finding.verdict is Verdict.WARNING}
 
 
 def drain_causes(results: Sequence[Result]) -> Mapping[str, str | None]:
@@ -48,7 +48,7 @@ def drain_causes(results: Sequence[Result]) -> Mapping[str, str | None]:
     A check of which nothing is known is missing: it neither drains nor lifts a drain.
     """
     return {
-        f"{reasons.HEALTH} {each.check}": each.finding.evidence if each.finding.verdict is Verdict.FAIL else None
-        for each in results
-        if each.check != ENTRYS_OWN and each.finding.verdict is not Verdict.UNKNOWN
+        f"{reasons.HEALTH} {result.check}": result.finding.evidence if result.finding.verdict is Verdict.FAIL else None
+        for result in results
+        if result.check != ENTRYS_OWN and result.finding.verdict is not Verdict.UNKNOWN
     }

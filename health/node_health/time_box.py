@@ -1,7 +1,7 @@
 """Asks a question that may never be answered, such as one to hanging storage or a lost GPU.
 
-Each question has a process of its own, in a session of its own. What does not answer in time is killed and left alone:
-a process that waits for storage in the kernel can't even be killed. While any of it lives, the question is not asked
+Each question has a process of its own, in a session of its own. What does not answer in time is killed and left alone.
+A process that waits for storage in the kernel can't even be killed. While any of it lives, the question is not asked
 again, so that these never pile up.
 """
 

@@ -45,6 +45,6 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 def worst_of(findings: Iterable[Finding]) -> Finding:
     """The worst of several findings of one check, with the evidence of all that are as bad."""
-    found = list(findings)
-    verdict = worst(finding.verdict for finding in found)
-    return Finding(verdict, "; ".join(finding.evidence for finding in found if finding.verdict is verdict))
+    listed = list(findings)
+    verdict = worst(finding.verdict for finding in listed)
+    return Finding(verdict, "; ".join(finding.evidence for finding in listed if finding.verdict is verdict))

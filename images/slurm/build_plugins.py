@@ -1,7 +1,7 @@
 """Builds the SPANK plugins whose source somebody put beside the image, in the build stage of the slurm image.
 
 A folder with a Makefile becomes the .so files that `make` leaves in it, against the headers of the image's Slurm. What
-such a plugin forks in slurmstepd is confined as a task of the job is: its `fork` and `setns` are those of
+such a plugin forks in slurmstepd is confined as a task of the job is. Its `fork` and `setns` are those of
 native/plugins/confined_fork.c.
 """
 

@@ -1,7 +1,7 @@
 """Makes the self-contained Slurm prefix, in the build stage of the slurm image.
 
 Debian's binaries and plugins, every library they load and their own dynamic loader go to one folder. One read-only bind
-then brings Slurm into any root, whatever that root holds, and slurmstepd takes no code from the users' root after it
+then brings Slurm into any root, whatever that root holds. And slurmstepd takes no code from the users' root after it
 has entered it.
 """
 
@@ -36,7 +36,7 @@ DAEMONS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "sackd", "slurmstepd
 LOADED_BY_NAME = ("libgcc_s.so.1",)
 """Libraries that glibc opens at run time, so that no dependency names them."""
 LOADER_FILES = {b"/etc/ld.so.cache\0": b"/opt/slurm/cache\0", b"/etc/ld.so.preload\0": b"/opt/slurm/preload\0"}
-"""The loader's two lists are the users' once their root is entered; names of equal length inside the prefix are not."""
+"""The loader's two lists are the users' once their root is entered. Names of equal length inside the prefix are not."""
 
 
 def main(staging: Path, native: Path, more: Path) -> None:
@@ -122,8 +122,8 @@ def output(*command: str) -> str:
 
 def find_library(name: str, folders: Iterable[Path]) -> Path:
     """Returns the first folder's file of that name."""
-    found = next((folder / name for folder in folders if (folder / name).exists()), None)
-    return found or sys.exit(f"{name} is not installed")
+    source = next((folder / name for folder in folders if (folder / name).exists()), None)
+    return source or sys.exit(f"{name} is not installed")
 
 
 def client_programs() -> list[Path]:
@@ -144,13 +144,13 @@ def libraries_of(binaries: Iterable[Path]) -> set[Path]:
     Raises:
         SystemExit: one of them is not there.
     """
-    found: set[Path] = set()
+    libraries: set[Path] = set()
     for binary in binaries:
         printed = output("ldd", str(binary))
         if missing := re.findall(r"(\S+) => not found", printed):
             sys.exit(f"{binary} needs {', '.join(missing)}, which no package in packages.build has")
-        found |= {Path(path) for path in re.findall(r"=> (/\S+) \(", printed)}
-    return found
+        libraries |= {Path(path) for path in re.findall(r"=> (/\S+) \(", printed)}
+    return libraries
 
 
 def copy(source: Path, target: Path) -> None:
@@ -163,7 +163,7 @@ def copy(source: Path, target: Path) -> None:
 def patch(binary: Path, *more: str) -> None:
     """Lets a binary find its libraries in the prefix.
 
-    DT_RPATH, not DT_RUNPATH: it also serves what glibc itself opens by name (NSS modules), and users can't put another
+    DT_RPATH, not DT_RUNPATH. It also serves what glibc itself opens by name (NSS modules), and users can't put another
     library before it with LD_LIBRARY_PATH.
     """
     output("patchelf", "--force-rpath", "--set-rpath", f"{LIBRARIES}:{PLUGINS}", *more, str(binary))

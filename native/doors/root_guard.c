@@ -1,5 +1,5 @@
 /* Slurm's commands are made to need this (images/slurm/build_prefix.py): for root of the jail, to whom Slurm does not
- * answer (sack_door.c), it says what to do, where Slurm would say that a socket was closed. In the pod's own root,
+ * answer (sack_door.c), it says what to do. Slurm would say that a socket was closed. In the pod's own root,
  * where root is Slurm's administrator, there is no door. */
 #include <stdio.h>
 #include <stdlib.h>

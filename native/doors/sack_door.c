@@ -4,8 +4,8 @@
  *
  * The real socket (slurmd's or sackd's) gives a token of the id that connects, and Slurm takes uid 0 and SlurmUser of
  * any token for itself. Root in the jail has both ids. So a connection from either, or from slurmrestd's, is refused
- * here; any other is passed on by a child that has become its user for good, so that the real socket's own look at its
- * peer says the same. */
+ * here. A child that has become its user for good passes any other on. So the real socket's own look at its peer says
+ * the same. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>

@@ -9,11 +9,11 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-/* A cgroup namespace lets root in a user namespace mount the job's own group, writable: its limits would be its to set.
+/* A cgroup namespace lets root in a user namespace mount the job's own group, writable. Its limits would be its to set.
  */
 #define FORBIDDEN_FLAGS CLONE_NEWCGROUP
 
-/* What container runtimes' default profile refuses to a pod without SYS_ADMIN; ours has it, but its tasks have not: the
+/* What container runtimes' default profile refuses to a pod without SYS_ADMIN. Ours has it, but its tasks have not: the
  * kernel's log, kernel programs, who opens which file, quotas. Some kernels' settings leave them to everybody. */
 #define REFUSED_CALLS 5
 

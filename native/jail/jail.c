@@ -26,7 +26,7 @@ static const int kept_capabilities[] = {
 };
 
 /* Relative to the pod's root: keys and sockets; where the whole shared volume is mounted; a /proc without the job's
- * masks, since who makes a user namespace may mount what some mount in sight shows already. */
+ * masks. Who makes a user namespace may mount what some mount in sight shows already. */
 static const char *const pod_folders[] = {"run", "mnt", "proc", NULL};
 
 #define COVER_FLAGS (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
@@ -71,7 +71,7 @@ static int check_tree(struct jail *jail, int tree) {
         return jail_fail(jail, "%s is read-only: no job could write its files", jail->root);
     jail->device = facts.st_dev;
     jail->inode = facts.st_ino;
-    /* A job's root user can write a marker file, but can't mount: the marker counts only on a mount of its own. */
+    /* A job's root user can write a marker file, but can't mount. So the marker counts only on a mount of its own. */
     if (require_mount(jail, tree, "run", "this node's view of the jail is not built"))
         return -1;
     if (fstatat(tree, JAIL_MARKER, &facts, AT_SYMLINK_NOFOLLOW))
@@ -113,7 +113,7 @@ int jail_check(struct jail *jail) {
 
 /* Makes the current folder, a mount, the root: it is moved over "/", as switch_root does. Not pivot_root: container
  * runtimes' default seccomp profile refuses that, whatever the capabilities. What was the root lies below, where no
- * path leads: ".." of the new root is the new root, and what holds keys is covered besides. Not detached: for that the
+ * path leads: ".." of the new root is the new root. What holds keys is covered besides. Not detached: for that the
  * kernel waits, each time, until all its processors have been through an RCU grace period. */
 static int move_root_here(struct jail *jail) {
     int outcome = 0;
@@ -138,8 +138,8 @@ static int move_root_here(struct jail *jail) {
 static int own_mount_namespace(struct jail *jail) {
     if (unshare(CLONE_NEWNS))
         return jail_fail_errno(jail, "make a mount namespace (is SYS_ADMIN among the pod's capabilities?)");
-    /* Slave, not private: what the entry point mounts again in the tree (slurm_node/jail/tree_watch.py) arrives, such
-     * as /etc/hosts, without which slurmstepd can't tell how its job ended. Nothing of ours leaves. */
+    /* Slave, not private: what the entry point mounts again in the tree (slurm_node/jail/tree_watch.py) arrives.
+     * Without /etc/hosts, for one, slurmstepd can't tell how its job ended. Nothing of ours leaves. */
     if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL))
         return jail_fail_errno(jail, "make mounts one-way (does the pod's AppArmor profile allow mount?)");
     return 0;

@@ -1,8 +1,8 @@
-/* The jail: a root file system on a shared volume that every job step and login session has as its root.
+/* The jail: a root file system on a shared volume, the root of every job step and login session.
  *
  * The pod's entry point builds the node's view of it once, as a tree of mounts (slurm_node/jail/tree.py). This library
- * only enters that tree, and gives up what a user's process must never hold. It is used by the SPANK plugin, the PAM
- * module, the su replacement and job_init of a job's namespaces, so a job and a login see the same thing. */
+ * only enters that tree, and gives up what a user's process must never hold. The SPANK plugin, the PAM module, the su
+ * replacement and job_init of a job's namespaces use it. So a job and a login see the same thing. */
 #ifndef PULUMI_SLURM_JAIL_H
 #define PULUMI_SLURM_JAIL_H
 
@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 #define JAIL_DEFAULT_ROOT "/run/jail"
-/* Written last by the entry point, on the tree's own tmpfs: never on the shared volume, where another node's would do.
+/* Written last by the entry point, on the tree's own tmpfs. On the shared volume another node's would do.
  * Each of its lines names a path of the jail that has to be a mount. */
 #define JAIL_MARKER "run/.jail-ready"
 
@@ -34,7 +34,7 @@ int jail_check(struct jail *jail);
 /* The same, asked by a process that is left alone if it has not answered after so many seconds. */
 int jail_check_within(struct jail *jail, int seconds);
 
-/* Ends a child and waits for its end, but not for ever: one that hangs with the storage is left behind, and the signal
+/* Ends a child and waits for its end, but not for ever. One that hangs with the storage is left behind; the signal
  * reaches it when the storage answers again. */
 void jail_end_child(pid_t child, int milliseconds);
 
@@ -45,13 +45,13 @@ int jail_enter(struct jail *jail);
 int jail_adopt_root(struct jail *jail);
 
 /* Enters an empty read-only root that has only the folders of `keep` (ended by NULL), which the caller itself works
- * with, so that a step which must not run can still report to its user. jail->why stays unless this fails too. */
+ * with. So a step which must not run can still report to its user. jail->why stays unless this fails too. */
 int jail_enter_refusal(struct jail *jail, const char *const keep[]);
 
 /* Is the root of this process the tree that was entered? */
 int jail_verify(struct jail *jail);
 
-/* Keeps only the capabilities that root in a job needs to administrate the jail (packages, users, files); the others
+/* Keeps only the capabilities that root in a job needs to administrate the jail (packages, users, files). The others
  * leave the bounding, permitted, effective, inheritable and ambient sets, so no exec brings them back. */
 int jail_drop_capabilities(struct jail *jail);
 
@@ -59,8 +59,8 @@ int jail_drop_capabilities(struct jail *jail);
  * nsswitch.conf too, which glibc does not again once "/" is another folder. */
 void jail_preload_nss(void);
 
-/* From now on users are looked up in the files of whatever root there is, by code that is in the C library itself, so
- * that no module is loaded for it. */
+/* From now on users are looked up in the files of whatever root there is. Code in the C library itself does it, so that
+ * no module is loaded. */
 void jail_look_users_up_in_files(void);
 
 /* Puts a sentence into jail->why and returns -1; the second one adds errno's words. */

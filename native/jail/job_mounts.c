@@ -166,7 +166,7 @@ int job_mounts_make_proc(struct jail *jail) {
 }
 
 /* Opens slurmd's spool where it is mounted, as on workers. Elsewhere that path is the shared root's, and leads wherever
- * root of any job made it lead: *folder is -1 then. */
+ * root of any job lets it: *folder is -1. */
 static int open_spool(struct jail *jail, int *folder) {
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
     struct statx facts;

@@ -1,6 +1,6 @@
-/* What a job sees of a node beside the shared root: two mount namespaces, made once per job on a node.
+/* What a job sees of a node beside the shared root: two mount namespaces for each job.
  *
- * The outer one is slurmstepd's: the jail as root, with the job's own /tmp, /dev/shm, /dev/pts and /run; slurmd's
+ * The outer one is slurmstepd's: the jail as root, with the job's own /tmp, /dev/shm, /dev/pts and /run. slurmd's
  * spool, cgroups and the pod's /proc stay as slurmstepd works with them. The inner one is the tasks': the job's own
  * /proc, masked; cgroups read-only; in the place of Slurm's sockets the door (sack_door.c); of slurmd's spool only what
  * a task reads. */
@@ -12,7 +12,7 @@
 #define VIEW_SPOOL "/var/spool/slurmd"
 #define VIEW_CGROUPS "/sys/fs/cgroup"
 
-/* Each is called in the jail, in a mount namespace that the caller made for it, and returns 0, or -1 with a reason. */
+/* Each is called in the jail, in a mount namespace that the caller made for it. Each returns 0, or -1 with a reason. */
 
 /* The file systems of the job's own, by their devices. */
 struct job_mounts {
@@ -22,7 +22,7 @@ struct job_mounts {
 int job_mounts_make_outer(struct jail *jail, struct job_mounts *mounts);
 
 /* Are those still there? The kernel may have taken one away with what it stood on, and the node's may have come in its
- * place: to be asked when nothing more can come. */
+ * place. Ask when nothing more can come. */
 int job_mounts_verify_outer(struct jail *jail, const struct job_mounts *mounts);
 
 /* Takes what belongs to the node out of a user's reach: cgroups, Slurm's own sockets, slurmd's spool.

@@ -1,9 +1,9 @@
 /* The name service of the pods' own programs for the jail's users: "jail" in nsswitch.conf.
  *
  * It reads the account files of /run/jail/etc at each look-up, as libnss-extrausers does. Root of the jail writes them,
- * so it waits for none and takes no more of one than MOST: a pipe, a device or an endless file in their place is as a
- * missing file. Links end inside of the jail. Users of a system are the pod's own to say, and are passed over; groups
- * count, as members of sudo or video do, all but root's. */
+ * so it waits for none and takes no more of one than MOST. A pipe, a device or an endless file in their place is as a
+ * missing file. Links end inside of the jail. System users are the pod's own to say, and are passed over. Groups count,
+ * as members of sudo or video do, all but root's. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>

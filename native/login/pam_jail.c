@@ -2,8 +2,8 @@
  *
  *   session required pam_jail.so /run/jail
  *
- * Before that, the session gets the user's limits, which all sessions of a user on this node share.
- * sshd opens the session before it forks the user's process, so shell, sftp, pty and forwarding all follow. */
+ * Before that, the session gets the user's limits, which all sessions of a user on this node share. As sshd opens the
+ * session before it forks the user's process, shell, sftp, pty and forwarding all follow. */
 #include "login.h"
 #include "user_limits.h"
 

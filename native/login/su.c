@@ -1,5 +1,5 @@
 /* Stands at /bin/su in the pod. slurmd runs `su - USER -c …` for `sbatch --export=NONE` and `--get-user-env`, before
- * any plugin and with the user's own start-up files: so it must enter the jail first, see nothing of the node nor of
+ * any plugin and with the user's own start-up files. So it must enter the jail first, see nothing of the node nor of
  * others' jobs, and use the jail's su. No job's control group holds it, so it joins one of the user's own. */
 #include "confine.h"
 #include "jail.h"

@@ -1,7 +1,7 @@
 /* Linked into plugins of somebody else's, which are compiled to call these for fork and setns
  * (images/slurm/build_plugins.py).
  *
- * slurmstepd stands outside of the job: its own children see the whole node's processes and cgroups, and root among
+ * slurmstepd stands outside of the job. Its own children see the whole node's processes and cgroups, and root among
  * them has the pod's capabilities. A plugin that starts the users' programs there, as Pyxis starts enroot, opens a way
  * out.
  */

@@ -7,8 +7,8 @@
 /* fork, by the jail's plugin; -1 with ENOSYS where that is not loaded. */
 pid_t confined_fork(void);
 
-/* setns, which leaves cgroup namespaces alone: a job is refused new ones, so there is none to join but its own, which
- * the kernel refuses to whoever is in a user namespace. */
+/* setns, which leaves cgroup namespaces alone. A job is refused new ones, so there is none to join but its own. The
+ * kernel refuses that to whoever is in a user namespace. */
 int confined_setns(int file, int kind);
 
 #endif

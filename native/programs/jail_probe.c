@@ -1,11 +1,11 @@
-/* Makes and ends a job's namespaces as the extern step does, and runs a task in them as a step does, so that the node
- * knows before a job whether one could run. A node that was repaired takes no job before this went well.
- * On a login node it enters the jail as a session does.
+/* Makes and ends a job's namespaces as the extern step does, and runs a task in them as a step does. So the node knows
+ * before a job whether one could run. A node that was repaired takes no job before this went well. On a login node it
+ * enters the jail as a session does.
  *
  *   jail_probe ROOT [login]
  *
  * Prints nothing and ends with 0, or prints why not. A process that hangs with the storage is waited for after the
- * sentence: who starts no second probe while this one lives never piles them up. */
+ * sentence. Who starts no second probe while this one lives never piles them up. */
 #include "confine.h"
 #include "jail.h"
 #include "job.h"
@@ -39,7 +39,7 @@ static _Noreturn void say(int channel, const char *sentence) {
     _exit(EXIT_FAILURE);
 }
 
-/* No job's cgroup holds the task, so its shell, whoever changed it, gets no child, no file and hardly any memory. */
+/* No job's cgroup holds the task. So its shell, whoever changed it, gets no child, no file and hardly any memory. */
 static int limit(struct jail *jail) {
     static const struct {
         int resource;

@@ -1,5 +1,5 @@
-/* Keeps a container of any image alive, so that its root file system can be read as /proc/PID/root by the populate
- * container of the same pod. Static: it needs nothing of the image. Usage: pause FILE, which gets the process id. */
+/* Keeps a container of any image alive: the pod's populate container reads its root file system as /proc/PID/root.
+ * Static: it needs nothing of the image. Usage: pause FILE, which gets the process id. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

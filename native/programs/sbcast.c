@@ -1,6 +1,6 @@
-/* Stands at sbcast's place in the jail. Slurm's own asks each slurmd to write the file, which would land in the pod's
- * root, where no job finds it. Here a step of the job writes it, so that it lands where the job is: also in its own
- * /tmp. The options are Slurm's; those that tune its transport are taken and change nothing. */
+/* Stands at sbcast's place in the jail. Slurm's own asks each slurmd to write the file. It would land in the pod's
+ * root, where no job finds it. Here a step of the job writes it where the job is, also in its own /tmp. The options are
+ * Slurm's; those that tune its transport are taken and change nothing. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -111,7 +111,7 @@ int main(int argc, char *argv[]) {
     const char *slash = strrchr(request.source, '/');
     const char *name = slash ? slash + 1 : request.source;
     forget_step_options();
-    /* Asked for no number, srun starts one task on every node of the job; for tasks per node alone, on one node. */
+    /* Asked for no number, srun starts one task on every node of the job. Tasks per node alone: on one node. */
     execl(SBCAST_SRUN, "srun", job, "--overlap", "--quiet", "--input=all", "/bin/sh", "-c", RECEIVE, "sbcast",
           request.target, name, mode, request.force ? "force" : "", seconds, (char *)NULL);
     return fail(strerror(errno), SBCAST_SRUN);

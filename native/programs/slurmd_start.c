@@ -1,5 +1,5 @@
 /* slurmd runs under this program's name, so that slurmd starts itself anew through it (docs/adr/0019): each slurmd
- * begins with the files that slurmctld answers with when this node asks, whoever told slurmd to read them again.
+ * begins with the files that slurmctld answers with. This node asks for them, whoever told slurmd to read them again.
  *
  * slurmd also starts its prologs through its own name: those go on at once. */
 #include <errno.h>

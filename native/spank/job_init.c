@@ -1,11 +1,11 @@
-/* Process 1 of a job's process namespace on a node; see job.h. Static: when it starts it is in the pod's root, and then
- * in the users', and it takes nothing from either.
+/* Process 1 of a job's process namespace on a node; see job.h. Static: it starts in the pod's root, is then in the
+ * users', and takes nothing from either.
  *
  *   job_init ROOT SCRIPT
  *
  * Open is the job's file alone, on JOB_LOCK_DESCRIPTOR, and locked: see become_init in job.c.
  *
- * It keeps its capabilities: the kernel lets nobody with fewer look at it, so root in the job finds no way through
+ * It keeps its capabilities: the kernel lets nobody with fewer look at it. So root in the job finds no way through
  * /proc/1 to the outer mounts. */
 #include "job.h"
 #include "job_mounts.h"

@@ -1,8 +1,8 @@
 /* Programs that slurmstepd starts after its tasks, such as task epilogs, run inside of the job.
  *
  * slurmstepd may start no program then (stepd_filter.h). Task 0 leaves a runner (late_runner.c) behind before it
- * becomes the user's program: in the task's namespaces, groups and limits, as its user. A child of slurmstepd that
- * wants to become a program asks the runner instead, and ends as that program ends. */
+ * becomes the user's program. It is in the task's namespaces, groups and limits, as its user. A child of slurmstepd
+ * that wants to become a program asks the runner instead, and ends as that program ends. */
 #ifndef PULUMI_SLURM_LATE_PROGRAM_H
 #define PULUMI_SLURM_LATE_PROGRAM_H
 
@@ -13,7 +13,7 @@
 #ifndef LATE_RUNNER
 #define LATE_RUNNER "/opt/slurm/libexec/late_runner"
 #endif
-/* Where the runner listens, and how many descriptors come with a request: where to answer, and the program's 0 to 2. */
+/* Where the runner listens, and how many descriptors come with a request: the answer's, and the program's 0 to 2. */
 #define LATE_DESCRIPTOR 3
 #define LATE_DESCRIPTORS 4
 

@@ -1,4 +1,4 @@
-/* Runs what slurmstepd wants run after its tasks; see late_program.h. It is a process of the job's user in the job, and
+/* Runs what slurmstepd wants run after its tasks; see late_program.h. It is a process of the job's user in the job. It
  * ends with slurmstepd, which has the other end of LATE_DESCRIPTOR. Static: it starts in the users' root. */
 #include "late_program.h"
 

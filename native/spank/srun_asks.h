@@ -1,4 +1,4 @@
-/* What srun, in whose process a part of the plugin runs, was asked for on its command line or by variables. */
+/* What the command line or variables ask srun for, in whose process a part of the plugin runs. */
 #ifndef PULUMI_SLURM_SRUN_ASKS_H
 #define PULUMI_SLURM_SRUN_ASKS_H
 

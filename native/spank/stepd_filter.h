@@ -4,9 +4,9 @@
 
 #include "jail.h"
 
-/* Forbids all threads of this process, and all that they fork, to start programs, to enter or make namespaces, to
- * mount, to trace, and to load code into the kernel. Needs no capability. Returns 0, or -1 with the reason in
- * jail->why. */
+/* Forbids all threads of this process, and all that they fork, several things: to start programs, to enter or make
+ * namespaces, to mount, to trace, and to load code into the kernel. Needs no capability. Returns 0, or -1 with the
+ * reason in jail->why. */
 int stepd_filter(struct jail *jail);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "jail.h"
 
-/* Takes from all threads of this process every capability but those that ending a job takes; each thread does so in a
+/* Takes from all threads of this process every capability but those that ending a job takes. Each thread does so in a
  * signal's handler. Returns 0, or -1 with the reason in jail->why: then some threads may have lost theirs. */
 int stepd_rights_reduce(struct jail *jail);
 

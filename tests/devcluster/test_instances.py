@@ -54,7 +54,7 @@ def _link_exists(name: str) -> bool:
 def pids_of(node: Node) -> set[int]:
     runtime = node.instance.runtime()
     assert runtime
-    return {runtime.keeper} | processes.below(runtime.keeper)
+    return {runtime.keeper} | processes.descendants(runtime.keeper)
 
 
 @contextlib.contextmanager

@@ -280,7 +280,7 @@ def test_a_view_is_mended_once_there_is_a_process_for_it(tmp_path: Path) -> None
     """
     said = run(tmp_path, script)
     assert said[:2] == ["/scratch True", ""]
-    assert len([line for line in said if "no process to mend the jail's view is to be had" in line]) == 1
+    assert len([line for line in said if "no process to remount the jail's view is to be had" in line]) == 1
 
 
 def test_what_is_too_long_to_tell_holds_up_no_mending(tmp_path: Path) -> None:

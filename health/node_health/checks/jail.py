@@ -1,6 +1,6 @@
 """Is the jail present and does it answer? Asked of the probes that the pod's entry makes every few seconds.
 
-A probe makes a job's namespaces as a job would, so nothing says it better; this check only reads what the last ones
+A probe makes a job's namespaces as a job would, so nothing says it better. This check only reads what the last ones
 found. The entry drains for it by itself, under a reason of its own.
 """
 

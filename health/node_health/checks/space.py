@@ -50,7 +50,7 @@ def _room(path: Path, shared: bool) -> Room:
 
 
 def _judge(name: str, room: Room, least_percent: int) -> Finding:
-    # Without a number that changes with each look: a drain that says something else begins anew, and so does the time
+    # Without a number that changes with each look. A drain that says something else begins anew, and so does the time
     # after which the node is repaired.
     bad, least = Verdict.WARNING if room.shared else Verdict.FAIL, f"{name} has less than {least_percent} percent"
     if room.free * 100 < room.size * least_percent:

@@ -1,6 +1,6 @@
 """Can an ordinary user make a user namespace, as rootless containers need? Tried, then explained by sysctls.
 
-Only containers and `unshare --user` need it, so that it is a warning. Tried in the pod's own root: the kernel refuses
+Only containers and `unshare --user` need it, so that it is a warning. Tried in the pod's own root. The kernel refuses
 it to whoever was put into a folder by chroot alone (user_namespaces(7)), and a job's root is entered otherwise.
 """
 
@@ -26,7 +26,7 @@ CLOSED: Mapping[str, tuple[int, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What came of the attempt: why it was refused, None if it was not, and the sysctls that this machine has."""
+    """What came of the attempt: why it was refused, None if it was not, and this machine's sysctls."""
 
     refused: str | None
     sysctls: Mapping[str, int] = field(default_factory=dict)

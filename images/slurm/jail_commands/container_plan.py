@@ -54,8 +54,8 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
 def configuration(bundle: Mapping[str, Any], root: str, step: Step, in_image: Callable[[str], bool]) -> dict[str, Any]:
     """Returns the config.json with which crun runs the step.
 
-    The user is the image's, and outside of the container the job's. There are no namespaces but those that this needs:
-    the job has its own processes, network and limits, and new ones of cgroups or processes are refused to it.
+    The user is the image's, and outside of the container the job's. There are no namespaces but those that this needs.
+    The job has its own processes, network and limits. New ones of cgroups or processes are refused to it.
 
     Args:
         bundle: the bundle's config.json.
@@ -113,10 +113,10 @@ def mounts(of_bundle: Iterable[Mapping[str, Any]], data: Iterable[str]) -> list[
         *(bind(path, "bind", "ro") for path in FILES),
         *(bind(path, "rbind") for path in data),
     ]
-    named = {each["destination"] for each in ours}
+    named = {mount["destination"] for mount in ours}
     system = ("/proc", "/sys", "/dev")
-    theirs = [dict(each) for each in of_bundle if not is_below(each["destination"], system)]
-    return [*ours, *(each for each in theirs if each["destination"] not in named)]
+    theirs = [dict(mount) for mount in of_bundle if not is_below(mount["destination"], system)]
+    return [*ours, *(mount for mount in theirs if mount["destination"] not in named)]
 
 
 def bind(path: str, *options: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Runs one task of a `--container` step by rootless crun, as the user, inside the job. oci.conf names it.
 
-Slurm itself leaves the bundle alone (IgnoreFileConfigJson): slurmstepd would look for it outside of the jail, and would
+Slurm itself leaves the bundle alone (IgnoreFileConfigJson): slurmstepd would look for it outside of the jail. It would
 run the jail's crun as root to ask for states.
 """
 
@@ -60,7 +60,7 @@ def command(arguments: Sequence[str]) -> None:
     os.write(file, json.dumps(made).encode())
     state = f"--root={container_plan.TMP}/.crun-{step.uid}"
     run = ["run", *ALLOWED, f"--preserve-fds={len(kept)}", f"--config=/proc/self/fd/{file}", f"--bundle={bundle}", name]
-    # No path: without newuidmap, which lacks capabilities in a job, crun maps the one id by itself.
+    # No path: without newuidmap, which lacks capabilities in a job, crun maps the id itself.
     os.execve(crun, ["crun", state, "--cgroup-manager=disabled", *run], {"PATH": ""})  # noqa: S606 - no shell
 
 

@@ -117,7 +117,7 @@ def name_of(source: str) -> str:
     Raises:
         Refused: the source is of no kind that skopeo reads.
     """
-    kind = next((each for each in SOURCES if source.startswith(each)), None)
+    kind = next((prefix for prefix in SOURCES if source.startswith(prefix)), None)
     if kind is None:
         want = f"docker://{source}" if NAME.fullmatch(source.split(":")[0].split("/")[-1]) else f"one of {SOURCES}"
         raise Refused(f"{source}: where does it come from? For instance {want}")
@@ -206,8 +206,8 @@ def blob(layout: Path, descriptor: dict[str, Any]) -> dict[str, Any]:
 def take_rights_away(root: Path) -> None:
     """Clears set-id bits and file capabilities: a bundle's programs can be run outside of any container, too.
 
-    Whoever made an image would otherwise give every user of the jail the rights of who pulled it, root's for a shared
-    one. In a container these say nothing: its root is the job's user already.
+    Otherwise whoever made an image would give every user its puller's rights: root's for a shared one.
+    In a container these say nothing: its root is the job's user already.
     """
     for folder, folders, files in os.walk(root, onerror=fail):
         for name in folders:

@@ -21,7 +21,7 @@ HOMES = Path("/home")
 KEYS = Path(".ssh/authorized_keys")
 SUDO_GROUPS = ("sudo", "wheel")
 ATTEMPTS = 20
-"""Others may take the same free id, or useradd's lock, at the same time: the one who comes second looks again."""
+"""Others may take the same free id, or useradd's lock, at the same time. The second one looks again."""
 TAKEN = ("not unique", "cannot lock")
 EXAMPLES = """
 Give it again to change something: what is there already is left as it is. The user is on every node at once.
@@ -62,7 +62,7 @@ def command(arguments: Sequence[str]) -> None:
         tuple(key for source in options.key for key in read_key_file(source)),
         options.sudo,
         tuple(options.group),
-        tuple(user_plan.check_account(each) for each in options.account),
+        tuple(user_plan.check_account(account) for account in options.account),
         options.level,
     )
     if (wanted.accounts or wanted.level) and not has_accounting():
@@ -130,20 +130,22 @@ def look(name: str, *, with_accounts: bool) -> Seen:
         Refused: sacctmgr does not answer.
     """
     users = pwd.getpwall()
-    uid = next((each.pw_uid for each in users if each.pw_name == name), None)
+    uid = next((user.pw_uid for user in users if user.pw_name == name), None)
     groups = grp.getgrall()
     owners = [entry.stat(follow_symlinks=False).st_uid for entry in os.scandir(HOMES)] if HOMES.is_dir() else []
     home = HOMES / name
     return Seen(
         uid=uid,
-        taken=frozenset([each.pw_uid for each in users] + [each.gr_gid for each in groups] + owners),
+        taken=frozenset([entry.pw_uid for entry in users] + [entry.gr_gid for entry in groups] + owners),
         home_owner=home.lstat().st_uid if home.is_dir() and not home.is_symlink() else None,
         keys=tuple(as_user(name, existing_keys)) if uid is not None and home.is_dir() else (),
-        groups=frozenset(each.gr_name for each in groups if name in each.gr_mem),
+        groups=frozenset(group.gr_name for group in groups if name in group.gr_mem),
         known_accounts=rows("account", "format=account") if with_accounts else frozenset(),
         accounts=rows("assoc", "where", f"user={name}", "format=account") if with_accounts else frozenset(),
         level=next(iter(rows("user", "where", f"name={name}", "format=adminlevel")), "") if with_accounts else "",
-        sudo_group=next((each for each in SUDO_GROUPS if any(each == group.gr_name for group in groups)), "sudo"),
+        sudo_group=next(
+            (candidate for candidate in SUDO_GROUPS if any(candidate == group.gr_name for group in groups)), "sudo"
+        ),
     )
 
 
@@ -194,7 +196,7 @@ def append_keys(keys: Sequence[str]) -> list[str]:
 
 
 def as_user(name: str, task: Callable[[], list[str]]) -> list[str]:
-    """Runs a task in a user's home, as that user: whatever he has put there, root follows no link of his.
+    """Runs a task in a user's home, as that user, so that root follows no link of his.
 
     Raises:
         Refused: with what went wrong there.

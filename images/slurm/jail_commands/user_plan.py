@@ -184,15 +184,15 @@ def additions(seen: Seen, wanted: Wanted) -> list[Action]:
 
 
 def _number(seen: Seen, name: str) -> int:
-    """The id for a new user: that of his home if he comes back, else one that owned no home before."""
+    """The id for a new user: that of his home if he returns, else one that owned no home."""
     if seen.home_owner is not None:
         if names.FIRST_USER_ID <= seen.home_owner <= names.LAST_USER_ID:
             return seen.home_owner
         raise Refused(f"/home/{name} is there and belongs to id {seen.home_owner}: move it away first")
-    ordinary = [each for each in seen.taken if names.FIRST_USER_ID <= each <= names.LAST_USER_ID]
+    ordinary = [number for number in seen.taken if names.FIRST_USER_ID <= number <= names.LAST_USER_ID]
     after = max(ordinary, default=names.FIRST_USER_ID - 1) + 1
     candidates = [after, *range(names.FIRST_USER_ID, names.LAST_USER_ID)]
-    free = (each for each in candidates if each not in seen.taken and each <= names.LAST_USER_ID)
+    free = (number for number in candidates if number not in seen.taken and number <= names.LAST_USER_ID)
     number: int | None = next(free, None)
     if number is None:
         raise Refused(f"every id from {names.FIRST_USER_ID} to {names.LAST_USER_ID} is taken")

@@ -79,7 +79,7 @@ def names(folder: int) -> list[str]:
 
 
 def text(folder: int, name: str) -> str | None:
-    """Returns a plain file's text as it is; None for anything else, and for one that nobody means as such a file."""
+    """Returns a plain file's text as it is; None for anything else, and beyond LARGEST bytes."""
     try:
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError:
@@ -114,7 +114,7 @@ def write(folder: int, before: Accounts, after: Accounts) -> None:
 
 
 def replace(folder: int, name: str, content: str, mode: int) -> None:
-    """Replaces a file at once, with the mode and owners that it had; the new one is on the disk then."""
+    """Replaces a file at once and durably, with the mode and owners that it had."""
     aside = f"{name}{NEW}"
     try:
         facts = os.stat(name, dir_fd=folder, follow_symlinks=False)

@@ -1,8 +1,8 @@
-"""Keeps users the same in all roots of the volume: what is changed in one is in the others about a second later.
+"""Keeps users the same in all roots of the volume: a change reaches the others after a second.
 
 Login nodes run it, and so does the pod that follows a directory. What all roots agree on is kept beside them, and so is
-what each of them said then, so that it may be ended at any moment. Roots are the users' to write, so no link in one of
-them is followed.
+what each of them said then. So it may be ended at any moment. Roots are the users' to write, so no link in one of them
+is followed.
 """
 
 import errno
@@ -61,7 +61,7 @@ def synchronize(
 ) -> ldap_users.Found | None:
     """Makes users the same in all complete roots, and in one that is about to be.
 
-    A root whose files are plainly broken is left out, so that it holds up no other one and removes nobody there.
+    A root whose files are plainly broken is left out: it holds up no other root, and removes nobody there.
 
     Args:
         volume: where the shared volume is mounted.
@@ -82,7 +82,7 @@ def synchronize(
     with ExitStack() as stack:
         lock = stack.enter_context((state / ".lock").open("w"))
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # A root that is being made says nothing about who was removed, also if there was one of its name before.
+        # A root that is being made says nothing about who was removed, also if an earlier root had its name.
         before = {name: None if name == joining else _load(state / f"{name}.json") for name in revisions}
         held = []
         for revision in before:
@@ -92,15 +92,15 @@ def synchronize(
                 if revision in (joining, needed):
                     raise
                 say(f"accounts: the root {revision} is left out: {error}")
-        images = {each.revision: _image_sudoers(volume, each.revision) for each in held}
-        said = {each.revision: each.entries(images[each.revision]) for each in held}
+        images = {root.revision: _image_sudoers(volume, root.revision) for root in held}
+        said = {root.revision: root.entries(images[root.revision]) for root in held}
         agreed = _load(state / "people.json") or {}
         # A stable sort: those that never agreed come last, the newest of them first.
-        order = sorted(held, key=lambda each: before[each.revision] is None)
-        after = users.merged(agreed, [users.Root(said[each.revision], before[each.revision]) for each in order])
+        order = sorted(held, key=lambda root: before[root.revision] is None)
+        after = users.merged(agreed, [users.Root(said[root.revision], before[root.revision]) for root in order])
         if directory is not None:
             taken = _load(state / DIRECTORY) or {}
-            directory = ldap_users.acceptable(directory, taken, tuple(each.accounts for each in held))
+            directory = ldap_users.acceptable(directory, taken, tuple(root.accounts for root in held))
             after = ldap_users.with_directory(after, taken, directory.users)
             # Before the roots: who is there and was not taken from a directory would be taken for the jail's own.
             if directory.users.keys() - taken.keys():
@@ -109,11 +109,11 @@ def synchronize(
             _save(state / "people.json", after)
             for sentence in users.clashes(after):
                 say(f"accounts: {sentence}: delete one of them and make it anew")
-        for each in held:
-            _write(each, after, images[each.revision])
-            now = _read(each.revision, each.folder).entries(images[each.revision])
-            if now != before[each.revision]:
-                _save(state / f"{each.revision}.json", now)
+        for root in held:
+            _write(root, after, images[root.revision])
+            now = _read(root.revision, root.folder).entries(images[root.revision])
+            if now != before[root.revision]:
+                _save(state / f"{root.revision}.json", now)
         if directory is not None and directory.users != taken:
             _save(state / DIRECTORY, directory.users)
     return directory
@@ -121,17 +121,17 @@ def synchronize(
 
 def signature(volume: Path) -> object:
     """Returns what changes when an account file of any root does; files are opened, for NFS looks anew only then."""
-    found = []
+    facts = []
     for revision in complete_roots(volume):
         try:
             with account_files.etc(paths.root_of(volume, revision)) as folder:
                 names = [(folder, name) for name in FILES]
                 with account_files.sudoers(folder) as extra:
                     names += [(extra, name) for name in account_files.names(extra)] if extra is not None else []
-                    found += [(revision, name, _facts(where, name)) for where, name in names]
+                    facts += [(revision, name, _facts(where, name)) for where, name in names]
         except OSError:
             continue
-    return found
+    return facts
 
 
 def _facts(folder: int, name: str) -> tuple[int, int, int] | None:
@@ -153,7 +153,7 @@ def _hold(stack: ExitStack, volume: Path, revision: str, before: Mapping[users.E
         BrokenRoot: they are plainly broken.
     """
     try:
-        found = _read(revision, stack.enter_context(account_files.locked(paths.root_of(volume, revision))))
+        held = _read(revision, stack.enter_context(account_files.locked(paths.root_of(volume, revision))))
     except OSError as error:
         if error.errno in NO_ROOT:
             raise BrokenRoot(f"{error}: repair it") from error
@@ -162,11 +162,11 @@ def _hold(stack: ExitStack, volume: Path, revision: str, before: Mapping[users.E
     lost = [
         file
         for file in FILES
-        if file in had and not found.accounts.lines[file] and not _may_be_empty(found, file, before or {})
+        if file in had and not held.accounts.lines[file] and not _may_be_empty(held, file, before or {})
     ]
-    if lost or "root" not in found.accounts.names("passwd"):
+    if lost or "root" not in held.accounts.names("passwd"):
         raise BrokenRoot(f"/etc/{(lost or ['passwd'])[0]} of root {revision} is gone or has lost its lines: repair it")
-    return found
+    return held
 
 
 def _may_be_empty(root: Held, file: str, before: Iterable[users.Entry]) -> bool:
@@ -179,8 +179,8 @@ def _may_be_empty(root: Held, file: str, before: Iterable[users.Entry]) -> bool:
 
 def _read(revision: str, etc: int) -> Held:
     with account_files.sudoers(etc) as folder:
-        found = [] if folder is None else account_files.names(folder)
-        names = [name for name in found if "." not in name and name[-1] != "~"]
+        listed = [] if folder is None else account_files.names(folder)
+        names = [name for name in listed if "." not in name and name[-1] != "~"]
         files = {name: account_files.text(folder, name) for name in names if folder is not None}
     known = {name: text for name, text in files.items() if text is not None}
     return Held(revision, etc, account_files.read(etc), known)

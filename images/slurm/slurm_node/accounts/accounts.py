@@ -17,7 +17,7 @@ SUBORDINATE_IDS = 65_536
 FILES = ("passwd", "shadow", "group", "gshadow", "subuid", "subgid")
 NAME = re.compile(names.USER_NAME)
 NUMBER = re.compile(r"[0-9]{1,10}")
-"""An id in a file that users write: all that Python calls a digit would be more than it can count with."""
+"""An id in a file that users write. `str.isdigit` would take digits that `int` refuses."""
 
 
 def is_ordinary(number: int) -> bool:
@@ -39,19 +39,19 @@ class Accounts:
     def ids(self, file: str) -> dict[str, int]:
         """Returns name → numeric id of passwd or group."""
         fields = (line.split(":") for line in self.lines.get(file, ()))
-        return {each[0]: int(each[2]) for each in fields if len(each) > 2 and NUMBER.fullmatch(each[2])}
+        return {field[0]: int(field[2]) for field in fields if len(field) > 2 and NUMBER.fullmatch(field[2])}
 
     def homes(self) -> dict[str, str]:
         """Returns name → home folder of passwd."""
         fields = (line.split(":") for line in self.lines.get("passwd", ()))
-        return {each[0]: each[5] for each in fields if len(each) > 5}
+        return {field[0]: field[5] for field in fields if len(field) > 5}
 
     def with_lines(self, added: Mapping[str, Iterable[str]]) -> "Accounts":
         """Returns the accounts with lines appended whose names are new."""
         merged = dict(self.lines)
         for file, lines in added.items():
             known = self.names(file)
-            merged[file] = (*merged.get(file, ()), *(each for each in lines if each.partition(":")[0] not in known))
+            merged[file] = (*merged.get(file, ()), *(line for line in lines if line.partition(":")[0] not in known))
         return Accounts(merged)
 
     def with_member(self, group: str, user: str) -> "Accounts":
@@ -75,10 +75,10 @@ def with_slurm(accounts: Accounts) -> Accounts:
         NodeError: the image has a user or group ``slurm`` with another id.
     """
     for file in ("passwd", "group"):
-        found = accounts.ids(file).get("slurm", names.SLURM_UID)
-        if found != names.SLURM_UID:
+        number = accounts.ids(file).get("slurm", names.SLURM_UID)
+        if number != names.SLURM_UID:
             raise NodeError(
-                f"the jail image's /etc/{file} gives slurm the id {found}; it must be {names.SLURM_UID} or absent"
+                f"the jail image's /etc/{file} gives slurm the id {number}; it must be {names.SLURM_UID} or absent"
             )
     return accounts.with_lines(
         {
@@ -125,7 +125,7 @@ def _next_id(accounts: Accounts, name: str) -> int:
     if group is not None and is_ordinary(group) and group not in user_ids:
         return group
     taken = user_ids | set(accounts.ids("group").values())
-    return next(each for each in range(names.FIRST_USER_ID, names.LAST_USER_ID + 1) if each not in taken)
+    return next(number for number in range(names.FIRST_USER_ID, names.LAST_USER_ID + 1) if number not in taken)
 
 
 def _next_subordinate(accounts: Accounts) -> int:
@@ -139,4 +139,4 @@ def _next_subordinate(accounts: Accounts) -> int:
 
 def _free_system_id(accounts: Accounts) -> int:
     taken = set(accounts.ids("group").values())
-    return next(each for each in range(999, 99, -1) if each not in taken)
+    return next(number for number in range(999, 99, -1) if number not in taken)

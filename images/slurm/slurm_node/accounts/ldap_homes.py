@@ -13,21 +13,21 @@ from slurm_node.pod.settings import Jail
 from slurm_node.pod.system import opened_inside
 
 
-def make(found: Found, jail: Jail, volume: Path) -> None:
+def make(directory: Found, jail: Jail, volume: Path) -> None:
     """Makes the homes that are missing, of those that lie in a persistent path; what is there is left alone.
 
     Args:
-        found: what was taken over.
+        directory: what was taken over.
         jail: which paths are persistent.
         volume: where the shared volume is mounted.
     """
     root = paths.root_of(volume, account_sync.complete_roots(volume)[0])
-    for name, home in found.homes.items():
+    for name, home in directory.homes.items():
         outer = next((path for path in jail.persistent if home.startswith(f"{path}/")), None)
         if outer is None:
             continue
         folder, inside = paths.persistent_of(volume, outer), home.removeprefix(outer)
-        user, group = (int(number) for number in found.users["passwd", name].split(":")[2:4])
+        user, group = (int(number) for number in directory.users["passwd", name].split(":")[2:4])
         try:
             if _is_there(folder, inside):
                 continue
@@ -61,7 +61,7 @@ def _begin(aside: Path, root: Path, user: int, group: int) -> None:
 
 
 def write_keys(wanted: Mapping[str, tuple[str, ...]], folder: Path) -> None:
-    """Makes the folder hold a file for each user who has keys, and no other. sshd reads them as the user."""
+    """Makes the folder hold a file for each user who has keys, and no other. They are read by sshd as the user."""
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     texts = {name: "".join(f"{key}\n" for key in lines) for name, lines in wanted.items() if lines}
     for name, text in texts.items():

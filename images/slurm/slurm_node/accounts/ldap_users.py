@@ -50,15 +50,15 @@ def objects(ldif: str) -> Iterator[Attributes]:
         ValueError: a value's base64 or UTF-8 is broken.
     """
     for block in re.split(r"\n\s*\n", ldif.replace("\r\n", "\n").replace("\n ", "")):
-        found: dict[str, list[str]] = {}
+        attributes: dict[str, list[str]] = {}
         for line in block.splitlines():
             name, colon, value = line.partition(":")
             if not colon or line.startswith("#"):
                 continue
             text = base64.b64decode(value[1:].strip(), validate=True).decode() if value[:1] == ":" else value.strip()
-            found.setdefault(name.partition(";")[0].lower(), []).append(text)
-        if "dn" in found:
-            yield {name: tuple(values) for name, values in found.items()}
+            attributes.setdefault(name.partition(";")[0].lower(), []).append(text)
+        if "dn" in attributes:
+            yield {name: tuple(values) for name, values in attributes.items()}
 
 
 def read(users: str, groups: str) -> Found:
@@ -73,45 +73,45 @@ def read(users: str, groups: str) -> Found:
     refused: list[str] = []
     by_name: dict[str, str] = {}
     taken_by_users: dict[str, str] = {}
-    for each in objects(users):
+    for entry in objects(users):
         try:
-            name, line = _passwd(each, taken_by_users)
+            name, line = _passwd(entry, taken_by_users)
         except _NotTakenError as error:
-            refused.append(f"user {each['dn'][0]}: {error}")
+            refused.append(f"user {entry['dn'][0]}: {error}")
             continue
         entries["passwd", name], entries["shadow", name] = line, f"{name}:*:1::::::"
         homes[name] = line.split(":")[5]
-        keys[name] = tuple(key for key in each.get("sshpublickey", ()) if _KEY.fullmatch(key))[:MOST_KEYS]
-        by_name[_plain_dn(each["dn"][0])] = name
+        keys[name] = tuple(key for key in entry.get("sshpublickey", ()) if _KEY.fullmatch(key))[:MOST_KEYS]
+        by_name[_plain_dn(entry["dn"][0])] = name
     taken_by_groups: dict[str, str] = {}
-    for each in objects(groups):
+    for entry in objects(groups):
         try:
-            name, line = _group(each, taken_by_groups)
+            name, line = _group(entry, taken_by_groups)
         except _NotTakenError as error:
-            refused.append(f"group {each['dn'][0]}: {error}")
+            refused.append(f"group {entry['dn'][0]}: {error}")
             continue
         entries["group", name], entries["gshadow", name] = line, f"{name}:!::"
-        members = {*each.get("memberuid", ()), *(by_name.get(_plain_dn(dn), "") for dn in each.get("member", ()))}
+        members = {*entry.get("memberuid", ()), *(by_name.get(_plain_dn(dn), "") for dn in entry.get("member", ()))}
         entries |= {("member", f"{name}:{user}"): "" for user in sorted(members & homes.keys())}
     return Found(entries, homes, keys, tuple(refused))
 
 
-def acceptable(found: Found, before: Users, others: tuple[Accounts, ...]) -> Found:
+def acceptable(directory: Found, before: Users, others: tuple[Accounts, ...]) -> Found:
     """Returns what may be taken over: nobody gets the name or id of somebody who is there already.
 
     Args:
-        found: what the directory says.
+        directory: what the directory says.
         before: what was taken from it last.
         others: the accounts of all roots, with what was taken before in them.
     """
-    refused = [*found.refused]
+    refused = [*directory.refused]
     left_out: set[Entry] = set()
     for file in ("passwd", "group"):
         known: dict[str, int] = {}
-        for each in others:
-            known |= {name: number for name, number in each.ids(file).items() if (file, name) not in before}
+        for root in others:
+            known |= {name: number for name, number in root.ids(file).items() if (file, name) not in before}
         numbers = {number: name for name, number in known.items()}
-        for (kind, name), line in found.users.items():
+        for (kind, name), line in directory.users.items():
             number = int(line.split(":")[2]) if kind == file else -1
             if kind == file and (name in known or number in numbers):
                 has = f"the name {name}" if name in known else f"the id {number}"
@@ -125,9 +125,9 @@ def acceptable(found: Found, before: Users, others: tuple[Accounts, ...]) -> Fou
         return entry not in left_out and not (entry[0] == "member" and (group in groups or user in users))
 
     return Found(
-        {entry: line for entry, line in found.users.items() if stays(entry)},
-        {name: home for name, home in found.homes.items() if name not in users},
-        {name: keys for name, keys in found.keys.items() if name not in users},
+        {entry: line for entry, line in directory.users.items() if stays(entry)},
+        {name: home for name, home in directory.homes.items() if name not in users},
+        {name: keys for name, keys in directory.keys.items() if name not in users},
         tuple(refused),
     )
 
@@ -135,8 +135,8 @@ def acceptable(found: Found, before: Users, others: tuple[Accounts, ...]) -> Fou
 def with_directory(agreed: Users, before: Users, now: Users) -> dict[Entry, str]:
     """Returns what all roots are to say once the directory is followed.
 
-    It decides who is there, ids, names, homes and its own groups' members. Passwords that were set in the jail stay,
-    and so do memberships in the jail's groups, until their user is gone.
+    It decides who is there, ids, names, homes and its own groups' members. Passwords that were set in the jail stay
+    until their user is gone. So do memberships in the jail's groups.
 
     Args:
         agreed: what the roots agree on.

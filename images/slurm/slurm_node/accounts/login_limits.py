@@ -22,26 +22,26 @@ PERIOD_MICROSECONDS = 100_000
 """cpu.cfs_period_us, the kernel's default."""
 
 
-def rules(login: Login, found: Controllers) -> list[str]:
+def rules(login: Login, controllers: Controllers) -> list[str]:
     """Returns the lines for what this pod has: version 2, version 1, or limits of processes for what lacks there."""
     quota = None if login.cpu_millis is None else login.cpu_millis * PERIOD_MICROSECONDS // 1000
-    if found.v2:
+    if controllers.v2:
         return [
-            f"group {found.v2 / FOLDER}",
+            f"group {controllers.v2 / FOLDER}",
             f"set memory.max {login.memory_mib * MEBIBYTE}",
             f"set pids.max {login.processes}",
             *([f"set cpu.max {quota} {PERIOD_MICROSECONDS}"] if quota else []),
         ]
     lines = []
-    if memory := found.by_name.get("memory"):
+    if memory := controllers.by_name.get("memory"):
         lines += [f"group {memory / FOLDER}", f"set memory.limit_in_bytes {login.memory_mib * MEBIBYTE}"]
     else:
         lines += [f"rlimit as {login.memory_mib * MEBIBYTE}"]
-    if pids := found.by_name.get("pids"):
+    if pids := controllers.by_name.get("pids"):
         lines += [f"group {pids / FOLDER}", f"set pids.max {login.processes}"]
     else:
         lines += [f"rlimit nproc {login.processes}"]
-    if cpu := found.by_name.get("cpu"):
+    if cpu := controllers.by_name.get("cpu"):
         # Without a limit too: groups share alike, however many processes each has.
         lines += [f"group {cpu / FOLDER}", *([f"set cpu.cfs_quota_us {quota}"] if quota else [])]
     return lines
@@ -50,28 +50,28 @@ def rules(login: Login, found: Controllers) -> list[str]:
 def install(login: Login) -> None:
     """Prepares the groups and writes the rules; without them pam_jail.so lets nobody in."""
     try:
-        found = cgroups.make_writable()
+        controllers = cgroups.make_writable()
     except (NodeError, OSError) as error:
         say(f"users have limits for each process, not in all: {error}")
-        found = Controllers((), None)
-    write(login, found, paths.LOGIN_LIMITS)
+        controllers = Controllers((), None)
+    write(login, controllers, paths.LOGIN_LIMITS)
 
 
-def write(login: Login, found: Controllers, file: Path) -> None:
+def write(login: Login, controllers: Controllers, file: Path) -> None:
     """Prepares groups and writes the rules to a file; without groups they are for each process."""
     try:
-        _make_folders(found)
+        _make_folders(controllers)
     except OSError as error:
         say(f"users have limits for each process, not in all: {error}")
-        found = Controllers((), None)
+        controllers = Controllers((), None)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(f"{line}\n" for line in rules(login, found)))
+    file.write_text("".join(f"{line}\n" for line in rules(login, controllers)))
 
 
-def _make_folders(found: Controllers) -> None:
-    if found.v2:
-        (found.v2 / FOLDER).mkdir(exist_ok=True)
-        (found.v2 / FOLDER / "cgroup.subtree_control").write_text("+memory +pids +cpu")
+def _make_folders(controllers: Controllers) -> None:
+    if controllers.v2:
+        (controllers.v2 / FOLDER).mkdir(exist_ok=True)
+        (controllers.v2 / FOLDER / "cgroup.subtree_control").write_text("+memory +pids +cpu")
     for name in ("memory", "pids", "cpu"):
-        if hierarchy := found.by_name.get(name):
+        if hierarchy := controllers.by_name.get(name):
             (hierarchy / FOLDER).mkdir(exist_ok=True)

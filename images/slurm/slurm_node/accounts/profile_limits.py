@@ -14,10 +14,10 @@ MEMORY_MIB = 512
 PROCESSES = 256
 
 
-def install(found: Controllers) -> None:
+def install(controllers: Controllers) -> None:
     """Writes the rules, which are a login's; without them `su` runs nothing.
 
     Args:
-        found: the pod's control groups, writable.
+        controllers: the pod's control groups, writable.
     """
-    login_limits.write(Login(memory_mib=MEMORY_MIB, processes=PROCESSES), found, paths.PROFILE_LIMITS)
+    login_limits.write(Login(memory_mib=MEMORY_MIB, processes=PROCESSES), controllers, paths.PROFILE_LIMITS)

@@ -1,7 +1,7 @@
-"""The users of a cluster, who are the same in every root: pure functions that merge what roots say of them.
+"""The users of a cluster, the same in every root: pure functions that merge what roots say.
 
 Each root has account files of its own, since programs like useradd replace them by renaming. What they say of ordinary
-users and groups is taken as entries, each root's changes since it last agreed are applied to what all agree on, and the
+users and groups is taken as entries. Each root's changes since it last agreed are applied to what all agree on. The
 result is written back. A root's system accounts stay its image's.
 """
 
@@ -31,17 +31,17 @@ def users_of(accounts: Accounts) -> dict[Entry, str]:
     """Returns what a root says of ordinary users and groups, and of ordinary users in system groups."""
     users, groups = _ordinary(accounts, "passwd"), _ordinary(accounts, "group")
     wanted = {"group": groups, "gshadow": groups}
-    found: dict[Entry, str] = {}
+    entries: dict[Entry, str] = {}
     for file in FILES:
         for line in accounts.lines.get(file, ()):
             name = line.partition(":")[0]
             if name in wanted.get(file, users):
                 text = _without_members(line) if file in wanted else line
-                found[file, name] = "\n".join(filter(None, (found.get((file, name)), text)))
+                entries[file, name] = "\n".join(filter(None, (entries.get((file, name)), text)))
     for line in accounts.lines.get("group", ()):
         group = line.partition(":")[0]
-        found |= {("member", f"{group}:{user}"): "" for user in _members(line) if user in users}
-    return found
+        entries |= {("member", f"{group}:{user}"): "" for user in _members(line) if user in users}
+    return entries
 
 
 def merged(agreed: Users, roots: Iterable[Root]) -> dict[Entry, str]:
@@ -102,7 +102,7 @@ def clashes(entries: Users) -> list[str]:
 
 
 def _joining(agreed: Users, now: Users) -> dict[Entry, str]:
-    """What a root brings that is new here: who is known, and whose id is taken, is the others' to say."""
+    """What a root brings that is new here. Who is known, and whose id is taken, the others say."""
     taken = {(file, line.split(":")[2]) for (file, _), line in agreed.items() if file in ("passwd", "group")}
     known = {name for file, name in agreed if file in ("passwd", "group")}
     refused = {name for (file, name), line in now.items() if file == "passwd" and (file, line.split(":")[2]) in taken}

@@ -1,7 +1,7 @@
 """The node's own say about its drain: causes come from jail probes and from health checks.
 
-When one speaks against the node, it is drained with that reason; when it no longer does, and a test step ran in the
-jail, the drain is lifted, if it is still ours. Reasons of others stay as they are.
+When one speaks against the node, it is drained with that reason. When it no longer does, and a test step ran in the
+jail, a drain of ours is lifted. Reasons of others stay as they are.
 """
 
 import contextlib
@@ -25,8 +25,8 @@ OF_PROLOG = "Prolog error"
 OF_BATCH = "batch job complete failure"
 """What it drains with when a batch job did not start; ours, if the plugin refused it (native/spank/spank_jail.c)."""
 LESS_TELLING = (OF_BATCH, OF_PROLOG, "Kill task failed", reasons.NEW)
-"""Reasons that ours may replace: what slurmctld writes when a step fails to start, which is what a broken node makes it
-do, and what a node registers with that was not seen to work yet."""
+"""Reasons that ours may replace. slurmctld writes them when a step fails to start, as on a broken node. A node that was
+not seen to work yet registers with the last one."""
 RETRY_SECONDS = 10.0
 """Between attempts to tell slurmctld."""
 REPEAT_SECONDS = 30.0

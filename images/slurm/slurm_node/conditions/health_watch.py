@@ -40,8 +40,8 @@ class HealthWatch:
         if written == self._read_at:
             return
         self._read_at = written
-        found = report.from_json(self._results.read_text())
-        before, self.causes, self.warnings = self.causes, report.drain_causes(found), report.warnings(found)
+        results = report.from_json(self._results.read_text())
+        before, self.causes, self.warnings = self.causes, report.drain_causes(results), report.warnings(results)
         for cause, why in self.causes.items():
             if bool(why) != bool(before.get(cause)):
                 say(f"{cause}: {why or 'passes again'}")

@@ -1,6 +1,6 @@
 """Does the jail work on this node? Asked before a job is: a node that fails every step at once would swallow the queue.
 
-A probe makes a job's namespaces, runs a step in them and ends them, every few seconds; drains.py drains for it, and in
+A probe makes a job's namespaces, runs a step in them and ends them, every few seconds. drains.py drains for it, and in
 a new pod lifts no drain before one went well. A login node's probe enters the jail as a session would; while it fails,
 the node takes no logins. A probe that hangs with the storage is left alone and no second one is started beside it.
 """

@@ -1,7 +1,7 @@
-"""Tells the jobs of this node why no further step of theirs can start here, where the step could not say it.
+"""Tells this node's jobs why no further step of theirs can start here, where no step could say it.
 
-The plugin says why it refuses a step. A step that never has the plugin, since Slurm would not load it or slurmd is
-stopped for that, has nobody who speaks to its user: srun prints no more than the name of an error.
+The plugin says why it refuses a step. A step never has the plugin where Slurm would not load it, or slurmd is stopped
+for that. Then nobody speaks to its user: srun prints no more than the name of an error.
 """
 
 import time
@@ -45,7 +45,7 @@ class JobNotifier:
         """
         if sentence is None:
             return
-        here = {each.name for each in self._jobs.glob("[0-9]*")} - {PROBE_JOB}
+        here = {file.name for file in self._jobs.glob("[0-9]*")} - {PROBE_JOB}
         self._told = {(job, said) for job, said in self._told if job in here}
         end = self._clock() + ROUND_SECONDS
         for job in sorted(here - {job for job, said in self._told if said == sentence}):

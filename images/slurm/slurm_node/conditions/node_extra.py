@@ -1,4 +1,4 @@
-"""What health checks warn of, on the Slurm node where its administrator looks: a note has no effect on jobs or drains.
+"""What health checks warn of, on the Slurm node where its administrator looks. It has no effect on jobs or drains.
 
 It stands in the node's field Extra (`scontrol show node`), not in Comment, which is the operator's and users'.
 """
@@ -27,7 +27,7 @@ class NodeExtra:
     def tick(self, now: float, warnings: Mapping[str, str] | None) -> None:
         """Called about twice a second; calls scontrol only when other checks warn than before.
 
-        Numbers in their sentences change with every run, and each change of a node is told to all who watch slurmctld.
+        Numbers in their sentences change with every run. Each change of a node is told to all who watch slurmctld.
 
         Args:
             now: seconds of a clock that only goes forward.

@@ -1,8 +1,7 @@
 """The door to Slurm's authentication for jobs and logins of this node (native/doors/sack_door.c).
 
-The daemon's own socket answers whoever may reach it with a token of his id, root's too, and Slurm takes root of any
-token for its own. Jobs and logins therefore see the door's folder in the place of the daemon's
-(native/jail/job_mounts.c).
+The daemon's own socket answers whoever may reach it with a token of his id, root's too. Slurm takes root of any token
+for its own. Jobs and logins therefore see the door's folder in the place of the daemon's (native/jail/job_mounts.c).
 """
 
 import shutil

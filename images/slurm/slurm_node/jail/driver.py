@@ -2,8 +2,8 @@
 
 NVIDIA's container toolkit mounts the files of the node's driver, one by one, into the pod's own root. The shared root
 has links of fixed names in its default library directory: libcuda.so.1 → /run/node/driver/lib/libcuda.so.1. They are
-the same on every node; what they lead to is in each node's own memory. So nodes with different drivers share a root,
-and no ld.so.cache has to know a version: the dynamic loader looks into the default directory anyway.
+the same on every node; what they lead to is in each node's own memory. So nodes with different drivers share a root. No
+ld.so.cache has to know a version: the dynamic loader looks into the default directory anyway.
 """
 
 import platform
@@ -63,7 +63,7 @@ def library_for(soname: str, names: list[str]) -> str | None:
 def link(root: Path, tell: Callable[[str], None] = say) -> None:
     """Gives a root the links of fixed names; a file that has such a name is left alone.
 
-    Called when a root is made, when a node starts, and while it runs: an image build, a package or a person may have
+    Called when a root is made, when a node starts, and while it runs. An image build, a package or a person may have
     removed them or put others in their place. Programs do without them where a folder is a symbolic link: nothing is
     written through one.
 
@@ -92,16 +92,16 @@ class Links:
         self._told: list[str] = []
 
     def tick(self) -> None:
-        """Mends what is wrong; takes as long as the storage does."""
-        found: list[str] = []
+        """Puts wrong links right; takes as long as the storage does."""
+        sentences: list[str] = []
         try:
-            link(self._root, found.append)
+            link(self._root, sentences.append)
         except OSError as error:
-            found.append(f"the links to the node's driver can't be looked after: {error}")
-        for sentence in found:
+            sentences.append(f"the links to the node's driver can't be looked after: {error}")
+        for sentence in sentences:
             if sentence not in self._told:
                 say(sentence)
-        self._told = found
+        self._told = sentences
 
 
 def main() -> int:
@@ -136,7 +136,7 @@ def _link_into(root: Path, folder: str, wanted: Mapping[str, Path], tell: Callab
 
 
 def _entry(path: Path) -> Path | None:
-    """Returns what a link names, the path itself for a file, None for nothing; by one call, as others are at work."""
+    """Returns what a link names, the path itself for a file, None for nothing; all by one call."""
     try:
         return path.readlink()
     except FileNotFoundError:
@@ -146,7 +146,7 @@ def _entry(path: Path) -> Path | None:
 
 
 def bring(tree: Path, mountinfo: str) -> None:
-    """Fills this node's folder of the driver, and mends the root's links.
+    """Fills this node's folder of the driver, and puts the root's links right.
 
     Args:
         tree: the node's view of the jail, with its own /run.

@@ -1,15 +1,15 @@
 """This node's view of the jail: planned as a list of mounts, built once in the pod's own mount namespace.
 
-The shared root and the persistent paths come from the volume; everything that belongs to one node (devices, processes,
+The shared root and the persistent paths come from the volume. Everything that belongs to one node (devices, processes,
 /run, /tmp, names) comes from the pod, so nothing of a node is ever written to the shared file system.
 
-A mount point that the root lacks is made there, as an empty folder of root's: it is the same for every node and tells
-of none, unlike what would be mounted on it. A tmpfs over its parent would hide what users keep beside it. Where the
-submount is missing, on another node set, nobody but root can write into the folder, so that no job fills the shared
-volume with what was meant for a local disk.
+A mount point that the root lacks is made there, as an empty folder of root's. It is the same for every node and tells
+of none, unlike what would be mounted on it. A tmpfs over its parent would hide what users keep beside it. On another
+node set, where the submount is missing, nobody but root can write into the folder. So no job fills the shared volume
+with what was meant for a local disk.
 
-Root in a job may have put a symbolic link in the place of a mount point, or of a folder above it, to have something
-mounted over the pod's own files. So no link is followed on the way to any mount point.
+Root in a job may have put a symbolic link in the place of a mount point or a folder above. Then something would
+be mounted over the pod's own files. So no link is followed on the way to any mount point.
 """
 
 import errno
@@ -108,7 +108,7 @@ def plan(
         *([Mount(Kind.WITH_SUBMOUNTS, str(spool), str(paths.SPOOL))] if spool else []),
         *(Mount(Kind.FILE, name, name) for name in ("/etc/resolv.conf", "/etc/hosts", "/etc/hostname")),
         *([Mount(Kind.FILE, str(nccl_conf), "/etc/nccl.conf")] if nccl_conf else []),
-        *(of_submount(each) for each in jail.submounts),
+        *(of_submount(submount) for submount in jail.submounts),
     ]
 
 
@@ -186,7 +186,9 @@ def _mark(mounts: Iterable[Mount], tree: Path) -> None:
         aside = run / f"{paths.MARKER.name}.new"
         aside.unlink(missing_ok=True)
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444), "w") as marker:
-            marker.write("".join(f"{each.target}\n" for each in mounts if each.target != "/" and _has_source(each)))
+            marker.write(
+                "".join(f"{planned.target}\n" for planned in mounts if planned.target != "/" and _has_source(planned))
+            )
         aside.replace(run / paths.MARKER.name)
 
 
@@ -197,15 +199,15 @@ def _has_source(wanted: Mount) -> bool:
 def missing(mounts: Sequence[Mount], tree: Path = paths.TREE) -> list[Mount]:
     """Returns what of a plan is not mounted now, or not on what it belongs on, in the plan's order.
 
-    The mount table alone is asked, which no storage holds up. The root itself stands on the pod's own file system, and
-    nobody but the pod's administrator takes it away: without it there is nothing to mount on.
+    The mount table alone is asked, which no storage holds up. The root itself stands on the pod's own file system.
+    Nobody but the pod's administrator takes it away; without it there is nothing to mount on.
     """
     there, lost = mount_points(), list[Mount]()
     if tree not in there:
         return []
-    for each in mounts[1:]:
-        if tree / each.target.lstrip("/") not in there or _is_below(each, (one.target for one in lost)):
-            lost += [each] if _has_source(each) else []
+    for planned in mounts[1:]:
+        if tree / planned.target.lstrip("/") not in there or _is_below(planned, (one.target for one in lost)):
+            lost += [planned] if _has_source(planned) else []
     return lost
 
 
@@ -216,8 +218,8 @@ def _is_below(wanted: Mount, targets: Iterable[str]) -> bool:
 def remount(mounts: Sequence[Mount], tree: Path = paths.TREE) -> str:
     """Mounts again what is missing, each as far as nothing is in its way; hangs with the storage.
 
-    No job or login starts meanwhile: the marker names what they look for, and is away while something else could pass
-    for it, such as the pod's /dev/shm in a new /dev for the view's own.
+    No job or login starts meanwhile: they look for the marker. It is away while something else could pass for a mount,
+    such as the pod's /dev/shm in a new /dev.
 
     Returns:
         what was done, for the log.
@@ -226,10 +228,10 @@ def remount(mounts: Sequence[Mount], tree: Path = paths.TREE) -> str:
         NodeError: what was done and what could not be; it is to be tried again.
         OSError: nothing could be.
     """
-    # By name: where the kernel has taken the root's own path for removed, it mounts nothing below until it is found.
+    # By name: where the kernel took the root's path for removed, it mounts nothing below until the path is found.
     Path(mounts[0].source).stat()
     lost = missing(mounts, tree)
-    if any(each.kind is Kind.WITH_SUBMOUNTS for each in lost) and tree / "run" in mount_points():
+    if any(planned.kind is Kind.WITH_SUBMOUNTS for planned in lost) and tree / "run" in mount_points():
         with opened_inside(tree, "/run") as run:
             (run / paths.MARKER.name).unlink(missing_ok=True)
     done, failed, reasons = list[str](), list[str](), list[str]()
@@ -266,7 +268,7 @@ def remount(mounts: Sequence[Mount], tree: Path = paths.TREE) -> str:
 
 
 def _mend_one(wanted: Mount, mounts: Sequence[Mount], tree: Path) -> None:
-    above = [each.target for each in mounts[1:] if _is_below(wanted, [each.target])]
+    above = [planned.target for planned in mounts[1:] if _is_below(wanted, [planned.target])]
     if any(tree / target.lstrip("/") not in mount_points() for target in above):
         raise NodeError("what it stands on has gone again")
     carry_out(wanted, tree)
@@ -315,6 +317,6 @@ def _mount(wanted: Mount, target: Path) -> None:
     if wanted.kind is Kind.MEMORY:
         mount(wanted.source, target, "tmpfs", MountFlag.NOSUID | MountFlag.NODEV, wanted.options)
     else:
-        # At once as it is to be: what is mounted goes on to the jobs' slurmstepd at that moment, and stays as it came.
+        # With its final options at once: what is mounted reaches the jobs' slurmstepd at that moment, and stays so.
         recursive = wanted.kind is Kind.WITH_SUBMOUNTS
         bind(wanted.source, target, _TAKEN.get(wanted.kind, 0), recursive=recursive)

@@ -1,8 +1,8 @@
 """Mounts again what went away from the tree while the node runs.
 
 What the tree's mounts stand on lies in the shared root. Who removes or renames it on a node that has nothing mounted
-there takes the mounts away from all others; and where the storage fails to answer for it, even once, the kernel takes
-them for removed. Until they are back, jail.c refuses jobs and logins.
+there takes the mounts away from all others. Where the storage fails to answer for it, even once, the kernel takes them
+for removed. Until they are back, jail.c refuses jobs and logins.
 """
 
 import os
@@ -19,9 +19,9 @@ PERIOD_SECONDS = 1.0
 
 
 class TreeWatch:
-    """Looks at the mount table alone, which no storage can hold up, until a mount is missing or the jail does not work.
+    """Looks at the mount table alone, until a mount is missing or the jail does not work. No storage can hold that up.
 
-    A process of its own mounts it again, so that storage that hangs holds up nobody else; there is one at a time.
+    A process of its own mounts it again, one at a time: storage that hangs holds up nobody else.
 
     Args:
         mounts: the tree's plan.
@@ -62,7 +62,7 @@ class TreeWatch:
         except OSError as error:
             os.close(self._answer)
             os.close(answer)
-            self._tell(f"no process to mend the jail's view is to be had: {error.strerror}")
+            self._tell(f"no process to remount the jail's view is to be had: {error.strerror}")
             return
         if self._process:
             os.close(answer)

@@ -55,17 +55,17 @@ def make_writable() -> Controllers:
     Raises:
         NodeError: the kernel or the runtime does not allow it.
     """
-    found = find(Path("/proc/self/mountinfo").read_text())
+    controllers = find(Path("/proc/self/mountinfo").read_text())
     try:
-        for point in [*found.v1, *([found.v2] if found.v2 else [])]:
+        for point in [*controllers.v1, *([controllers.v2] if controllers.v2 else [])]:
             mount("none", point, flags=MountFlag.REMOUNT | MountFlag.BIND)
-        if found.v2:
-            _delegate(found.v2)
+        if controllers.v2:
+            _delegate(controllers.v2)
     except OSError as error:
         raise NodeError(f"can't make the pod's cgroups writable: {error}; users would have no limits") from error
-    version = "2" if found.v2 else "1" if found.v1 else "none"
+    version = "2" if controllers.v2 else "1" if controllers.v1 else "none"
     say(f"cgroups: version {version}, writable below the pod's own")
-    return found
+    return controllers
 
 
 def _delegate(group: Path) -> None:
@@ -78,7 +78,7 @@ def _delegate(group: Path) -> None:
     (group / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in controllers))
 
 
-def limit_jobs(found: Controllers, processes: int) -> None:
+def limit_jobs(controllers: Controllers, processes: int) -> None:
     """Bounds the processes and threads of all jobs and slurmd together, so that the pod's entry can always start some.
 
     On version 2 alone: with version 1 Slurm makes no group of the controller of processes.
@@ -86,9 +86,9 @@ def limit_jobs(found: Controllers, processes: int) -> None:
     Raises:
         NodeError: the kernel does not allow it.
     """
-    if found.v2 is None:
+    if controllers.v2 is None:
         return
-    jobs = found.v2 / JOBS_FOLDER
+    jobs = controllers.v2 / JOBS_FOLDER
     try:
         jobs.mkdir(exist_ok=True)
         (jobs / "pids.max").write_text(str(processes))

@@ -1,7 +1,7 @@
 """The limit of locked memory, which jobs inherit from slurmd where Slurm does not take the submitter's.
 
 RDMA pins the buffers that an adapter writes to. The kernel counts them against this limit for everybody without
-IPC_LOCK, and a job's user has no capability; containers start with 8 MiB or less.
+IPC_LOCK. A job's user has no capability, and containers start with 8 MiB or less.
 """
 
 import resource

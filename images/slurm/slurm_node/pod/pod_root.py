@@ -1,7 +1,7 @@
-"""What of the pod's own root somebody may write to, besides what its daemons have in /run and in slurmd's spool.
+"""What of the pod's own root somebody may write to, besides the daemons' /run and slurmd's spool.
 
 slurmd writes a file of `srun --bcast` before it knows of the jail, as the user, wherever he names. The pod's root is
-read-only; what has to be writable for everybody is small, in memory, and no place to run anything from.
+read-only. What everybody must write to is small, in memory, and no place to run anything from.
 """
 
 from contextlib import suppress

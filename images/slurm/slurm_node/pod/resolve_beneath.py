@@ -1,7 +1,7 @@
 """What a pod's own program makes below a root that users may change at any moment.
 
-Root in a job may have put a symbolic link in the place of a folder, to have something written outside of the jail with
-the pod's rights. So each folder is opened from the root on, no link on the way is followed, and what is made in it is
+Root in a job may have put a symbolic link in the place of a folder. Then the pod would write outside of the jail with
+its own rights. So each folder is opened from the root on, and no link on the way is followed. What is made in it is
 made in what was opened.
 """
 
@@ -60,11 +60,11 @@ def make_folder(root: Path, path: str) -> None:
         OSError: ELOOP for a link on the way, else as mkdir(2).
     """
     target = Path(path)
-    for each in (*reversed(target.parents), target):
+    for step in (*reversed(target.parents), target):
         # Another node may be at it, too.
-        if each.name:
-            with opened_inside(root, str(each.parent)) as parent, suppress(FileExistsError):
-                (parent / each.name).mkdir(mode=FOLDER_MODE)
+        if step.name:
+            with opened_inside(root, str(step.parent)) as parent, suppress(FileExistsError):
+                (parent / step.name).mkdir(mode=FOLDER_MODE)
 
 
 def make_file(root: Path, path: str) -> None:

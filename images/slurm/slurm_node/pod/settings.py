@@ -188,7 +188,7 @@ def read_jail(environment: Mapping[str, str] = os.environ) -> Jail:
     """Reads SLURM_JAIL."""
     value = _object(environment, pod_variables.JAIL)
     persistent = tuple(_plain_path(JailKey.PERSISTENT, path) for path in value.get(JailKey.PERSISTENT, ()))
-    submounts = tuple(_submount(each) for each in value.get(JailKey.SUBMOUNTS, ()))
+    submounts = tuple(_submount(submount) for submount in value.get(JailKey.SUBMOUNTS, ()))
     tmp_mib = int(value.get(JailKey.TMP_MIB, policies.TMP_MIB))
     shm_mib = int(value.get(JailKey.SHM_MIB, tmp_mib))
     keep_roots = int(value.get(JailKey.KEEP_ROOTS, policies.KEEP_ROOTS))

@@ -1,8 +1,8 @@
 """Holds slurmd's port for as long as the pod lives, so that no job takes it while slurmd is away.
 
 Jobs share the pod's network. One that listened there would be sent the scripts and environments of others' jobs, and
-would keep slurmd from starting. Each slurmd gets this socket in place of one of its own, by the variable with which a
-slurmd hands it to the one that it becomes.
+would keep slurmd from starting. Each slurmd gets this socket in place of one of its own. The variable is that by which
+a slurmd hands it to the one that it becomes.
 """
 
 import socket

@@ -121,8 +121,8 @@ def run(
 ) -> int:
     """Keeps the daemons running until the pod is told to end.
 
-    What the system refuses meanwhile, such as another process to a pod whose jobs have all it may have, is told and
-    tried again at the next tick: this program's end would be the end of the pod, and of all jobs in it.
+    What the system refuses meanwhile is told and tried again at the next tick. It may refuse another process where jobs
+    have all that the pod may have. This program's end would end the pod, and all jobs in it.
 
     Args:
         daemons: started in this order, stopped in the opposite one.

@@ -21,7 +21,7 @@ _MNT_DETACH = 2
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS, _RESOLVE_IN_ROOT = 0x02, 0x04, 0x10
 """From linux/openat2.h."""
 _ESCAPED = re.compile(r"\\([0-7]{3})")
-"""How a mount table has a space, a tab, a newline and a backslash; all else stands there as it is."""
+"""How a mount table has a space, a tab, a newline and a backslash; all else stands as it is."""
 
 
 class MountFlag(IntFlag):
@@ -58,7 +58,7 @@ class _OpenHow(ctypes.Structure):
 
 @contextmanager
 def opened_inside(root: Path, path: str) -> Iterator[Path]:
-    """A file or folder of a root that others may change, under a name that leads nowhere else while this lasts.
+    """A file or folder of a root that others may change, under a name that leads nowhere else meanwhile.
 
     Args:
         root: the folder that is "/" to the path.
@@ -71,20 +71,20 @@ def opened_inside(root: Path, path: str) -> Iterator[Path]:
     top = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         arguments = (ctypes.c_int(top), os.fsencode(path), ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how)))
-        found = _LIBC.syscall(ctypes.c_long(_OPENAT2), *arguments)
+        descriptor = _LIBC.syscall(ctypes.c_long(_OPENAT2), *arguments)
         number = ctypes.get_errno()
     finally:
         os.close(top)
-    if found < 0:
+    if descriptor < 0:
         raise OSError(number, os.strerror(number), path)
     try:
-        yield Path(f"/proc/self/fd/{found}")
+        yield Path(f"/proc/self/fd/{descriptor}")
     finally:
-        os.close(found)
+        os.close(descriptor)
 
 
 def bind(source: str, target: Path, taken: int = 0, *, recursive: bool = False) -> None:
-    """Mounts what is at one path at another, too, which from its first moment on may not do what is taken from it.
+    """Mounts what is at one path at another, too, with its restrictions from the first moment on.
 
     Args:
         source: a file or folder.
@@ -150,7 +150,7 @@ def mount_table() -> str:
 def points_of(mountinfo: str) -> list[Path]:
     """Returns where something is mounted by a mount table, in its order (proc_pid_mountinfo(5), field 5)."""
     fields = (line.split(" ")[4] for line in mountinfo.split("\n") if line)
-    return [Path(_ESCAPED.sub(lambda found: chr(int(found[1], 8)), each)) for each in fields]
+    return [Path(_ESCAPED.sub(lambda field: chr(int(field[1], 8)), field)) for field in fields]
 
 
 def mount_points() -> set[Path]:

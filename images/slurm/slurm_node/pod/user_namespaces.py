@@ -8,6 +8,6 @@ from slurm_node.pod.log import say
 
 def warn() -> None:
     """Says what the machine lacks for rootless containers; all else works without."""
-    found = user_namespaces.judge(user_namespaces.look())
-    if found.verdict is not Verdict.PASS:
-        say(f"warning: {found.evidence}")
+    finding = user_namespaces.judge(user_namespaces.look())
+    if finding.verdict is not Verdict.PASS:
+        say(f"warning: {finding.evidence}")

@@ -1,7 +1,7 @@
 """The accounting pod: slurmdbd as an unprivileged user.
 
-slurmdbd is started again in place when it gives up, so that its own words about the database stay in one pod's log,
-where the operator reads them.
+slurmdbd is started again in place when it gives up. So its own words about the database stay in one pod's log, where
+the operator reads them.
 """
 
 import os
@@ -41,7 +41,7 @@ def main() -> int:
 def password_line(password: bytes) -> bytes:
     """Returns the line of slurmdbd.conf that says how to get the password.
 
-    A script hands over every byte, and reads the Secret anew when the database refuses the password; but Slurm strips
+    A script hands over every byte, and reads the Secret anew when the database refuses the password. But Slurm strips
     its answer. A quoted value keeps spaces at its ends; inside it a backslash takes the meaning from `#` and itself.
 
     Raises:

@@ -1,7 +1,7 @@
-"""The pod that follows an LDAP directory: its users become users of every root, as if somebody had made them there.
+"""The pod that follows an LDAP directory: its users become users of every root, as if made there.
 
-So neither a worker nor a login asks the directory anything, no code of a directory's client runs with the pods' rights
-or in the jail, and jobs and logins go on while the directory is away.
+So neither a worker nor a login asks the directory anything. No code of a directory's client runs with the pods' rights
+or in the jail. Jobs and logins go on while the directory is away.
 """
 
 import os
@@ -58,17 +58,17 @@ def follow(wanted: Directory, jail: Jail, volume: Path = paths.VOLUME) -> tuple[
         OSError: accounts, homes or keys can't be written.
     """
     try:
-        found = ldap_users.read(
+        directory = ldap_users.read(
             ask(wanted, wanted.user_filter, USER_ATTRIBUTES), ask(wanted, wanted.group_filter, GROUP_ATTRIBUTES)
         )
     except ValueError as error:
         raise NodeError(f"{wanted.uri} answers what is no LDIF: {error}") from None
-    if not found.homes:
+    if not directory.homes:
         # A filter or a base that is wrong would remove everybody.
         raise NodeError(f"{wanted.uri} names no user in {wanted.base} for {wanted.user_filter}: nothing was changed")
     if not account_sync.complete_roots(volume):
         raise NodeError("the populate Job has not completed a root yet")
-    taken = account_sync.synchronize(volume, directory=found)
+    taken = account_sync.synchronize(volume, directory=directory)
     assert taken is not None
     # A home before the key that opens it.
     ldap_homes.make(taken, jail, volume)

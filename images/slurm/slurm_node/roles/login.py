@@ -23,10 +23,10 @@ AS_SLURM = (
     *("setpriv", f"--reuid={names.SLURM_UID}", f"--regid={names.SLURM_UID}", "--clear-groups"),
     *(f"--{kept}=-all,+setpcap" for kept in ("inh-caps", "ambient-caps", "bounding-set")),
 )
-"""sackd listens to nobody but users of its socket: it needs no root, and Slurm's own id is nobody's in the jail.
+"""sackd listens to nobody but users of its socket, so it needs no root. Slurm's id is nobody's in the jail.
 
-It keeps one capability that it does not use. Nobody in the jail has that one, so that root of the jail, who may take
-SlurmUser's id, can neither trace sackd nor reach its memory, its key or its root through /proc.
+It keeps one capability that it does not use. Nobody in the jail has that one. So root of the jail, as SlurmUser, cannot
+trace sackd, nor reach its memory, its key or its root through /proc.
 """
 
 # What stands on the command line comes before sshd_config.
@@ -39,7 +39,7 @@ WITH_DIRECTORY = ("-o", f"AuthorizedKeysFile={paths.TREE}%h/.ssh/authorized_keys
 
 PROBE = (str(paths.JAIL_PROBE), str(paths.TREE), "login")
 REFUSAL = "This login node can't enter the jail: {}. Tell your administrator.\n"
-"""As pam_jail.c says it, where a login comes that far: with the jail away, so are its users and their keys."""
+"""As pam_jail.c says it, where a login comes that far. With the jail away, so are its users and keys."""
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ PAIR = (names.TLS_CERTIFICATE, names.TLS_KEY)
 
 def main() -> int:
     """Keeps haproxy running with the key pair that the Secret holds now."""
-    # -W: a master that starts a new process at SIGUSR2 and, if that one is content, lets the old one finish.
+    # -W: a master that starts a new process at SIGUSR2. If that one is content, the old one may finish.
     haproxy = Daemon("haproxy", ["/usr/sbin/haproxy", "-W", "-db", "-f", str(CONFIG)])
     return run([haproxy], reload_on_change(paths.REST_TLS, lambda: haproxy.send(signal.SIGUSR2)))
 

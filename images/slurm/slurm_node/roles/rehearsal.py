@@ -1,7 +1,7 @@
 """The rehearsal pod: tries a configuration on a real slurmctld that has nothing to lose.
 
-It has no job, no node, no database, no state and no key but what it makes for the trial, and network policies leave it
-no connection but the operator's question. What only slurmdbd can refuse is not tried: without it the rehearsal would
+It has no job, no node, no database, no state and no key but its own for the dry run. Network policies leave it no
+connection but the operator's question. What only slurmdbd can refuse is not tried: without it the rehearsal would
 register under the cluster's name.
 """
 
@@ -199,8 +199,8 @@ def judge(lines: list[str], *, ended: bool) -> Verdict:
         lines: what it said.
         ended: whether it ended by itself instead of running.
     """
-    found = [match for match in map(_TROUBLE.search, lines) if match and not _OF_NO_USE.search(match[2])]
-    words = list(dict.fromkeys(match[2].strip() for match in found))
+    troubles = [match for match in map(_TROUBLE.search, lines) if match and not _OF_NO_USE.search(match[2])]
+    words = list(dict.fromkeys(match[2].strip() for match in troubles))
     if ended and not words:
         words = lines[-1:] or ["slurmctld ended without a word"]
     return Verdict(not ended, "; ".join(words[-_MOST_WORDS:]))

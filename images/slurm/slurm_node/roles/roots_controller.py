@@ -1,4 +1,4 @@
-"""A login node's care for the shared volume: users the same in all roots, links to drivers, an end for old roots."""
+"""A login node's care for the shared volume: equal users in all roots, driver links, an end of old roots."""
 
 import socket
 import time
@@ -30,11 +30,11 @@ def main() -> int:
             if now >= collecting:
                 collecting = now + old_roots.COLLECT_SECONDS
                 old_roots.collect(volume, jail.keep_roots, jail.persistent, old_roots.named())
-            found = account_sync.signature(volume)
-            if found != seen:
+            signature = account_sync.signature(volume)
+            if signature != seen:
                 account_sync.synchronize(volume)
                 # As it was before, for what others wrote meanwhile: what was written here costs one more look.
-                seen = found
+                seen = signature
             trouble = ""
         except OSError as error:
             if str(error) != trouble:

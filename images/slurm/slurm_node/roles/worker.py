@@ -135,12 +135,12 @@ def wait_for_jobs(
 
 def steps(proc: Path = Path("/proc")) -> int:
     """Counts the steps of jobs in this pod; slurmd's own `slurmstepd infinity`, which holds its cgroup, is none."""
-    found = 0
+    count = 0
     for command in proc.glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             words = command.read_bytes().split(b"\0")
-            found += Path(words[0].decode(errors="replace")).name.startswith("slurmstepd:")
-    return found
+            count += Path(words[0].decode(errors="replace")).name.startswith("slurmstepd:")
+    return count
 
 
 def declared(node: settings.Node) -> node_health.node.Declared:

@@ -76,8 +76,8 @@ def seed_persistent(root: Path, jail: settings.Jail, volume: Path) -> None:
 
 
 def tell_hidden(inside: Path, target: Path, path: str) -> None:
-    """Says what an image has under a persistent path and nobody will see, since the path has content of its own."""
-    hidden = sorted(each.name for each in inside.iterdir() if not (target / each.name).exists())
+    """Says what an image has under a persistent path that has content of its own: nobody will see it."""
+    hidden = sorted(entry.name for entry in inside.iterdir() if not (target / entry.name).exists())
     if hidden:
         shown = ", ".join(hidden[:5]) + (" …" if hidden[5:] else "")
         say(f"warning: the image has {shown} in {path}, which is persistent: it is not taken over, copy it by hand")

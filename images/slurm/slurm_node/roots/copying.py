@@ -1,4 +1,4 @@
-"""Copies an image's root by GNU tar, chunk by chunk, so that a copy that was ended goes on where it was."""
+"""Copies an image's root by GNU tar, in chunks, so that a copy that was ended goes on."""
 
 import json
 import os
@@ -67,7 +67,7 @@ class Copy:
         self._tell(time.monotonic())
 
     def note(self) -> None:
-        """Notes what is done, once it is on the disk: after a crash of the node, what is noted is there."""
+        """Notes what is done, once it is on the disk. So what is noted is there after a crash."""
         os.sync()
         write_durably(self.journal, json.dumps(sorted(self.done)))
 
@@ -128,7 +128,7 @@ class Copy:
 
 def without_attributes(text: str) -> list[str]:
     """Returns the files of which GNU tar says that an extended attribute can't be set."""
-    return [found[1] for line in text.splitlines() if (found := BARE.search(line))]
+    return [match[1] for line in text.splitlines() if (match := BARE.search(line))]
 
 
 def _excludes() -> list[str]:
@@ -150,8 +150,8 @@ def _said(process: "subprocess.Popen[bytes]", file: IO[bytes], what: str) -> str
 
 
 def _total(text: str) -> int:
-    found = re.search(r"Total bytes read: (\d+)", text)
-    return int(found[1]) if found else 0
+    match = re.search(r"Total bytes read: (\d+)", text)
+    return int(match[1]) if match else 0
 
 
 def _bytes_read(process: int) -> int:

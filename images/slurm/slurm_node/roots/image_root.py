@@ -1,4 +1,4 @@
-"""The jail image's root file system as the populate container sees it, and whether it can be a jail at all."""
+"""The jail image's root file system as the populate container sees it, and whether it can be a jail."""
 
 import os
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ MOST_LINKS = 40
 """As the kernel's limit (path_resolution(7))."""
 ELF_MACHINE_AT = slice(18, 20)
 SPLIT = ("usr", "usr/lib", "usr/share", "usr/local", "opt")
-"""Large folders whose entries are copied one by one, so that a copy that was ended has less to do again."""
+"""Large folders whose entries are copied one by one: a copy that was ended has less to do again."""
 LEFT_OUT = ("proc", "sys", "dev", "run", "tmp", "etc/hosts", "etc/hostname", "etc/resolv.conf")
 """What belongs to a container or a node, not to an image."""
 
@@ -30,7 +30,7 @@ def inside(root: Path, path: str) -> Path | None:
                 return None
             target = step.readlink()
             current = root if target.is_absolute() else current
-            rest = [*(each for each in target.parts if each != "/"), *rest]
+            rest = [*(step for step in target.parts if step != "/"), *rest]
             continue
         if not step.exists():
             return None
@@ -64,14 +64,14 @@ def machine(program: Path) -> int:
 def chunks(root: Path) -> list[str]:
     """Returns paths that together make the image, each small enough to be copied again.
 
-    A split folder's own entry comes before its parts, so that its owner and mode are set; the copier does not descend
+    A split folder's own entry comes before its parts, so that its owner and mode are set. The copier does not descend
     into it.
     """
     return list(_chunks_below(root, "", root.stat().st_dev))
 
 
 def _chunks_below(root: Path, folder: str, device: int) -> Iterator[str]:
-    for entry in sorted(os.scandir(root / folder), key=lambda each: each.name):
+    for entry in sorted(os.scandir(root / folder), key=lambda listed: listed.name):
         path = f"{folder}/{entry.name}".lstrip("/")
         if path in LEFT_OUT or _is_mount(entry, device):
             continue

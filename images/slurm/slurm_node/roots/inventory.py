@@ -1,6 +1,6 @@
 """What a root was when it was made: every file, and the packages; and how a root differs from that.
 
-A file counts as changed when its kind, mode, owner, size, time or link does: as tar and rsync see it. Contents are not
+A file counts as changed when its kind, mode, owner, size, time or link does, as for rsync. Contents are not
 read, but for a sample of a fresh copy, so that looking at 200,000 files takes seconds.
 """
 
@@ -25,8 +25,8 @@ Facts = tuple[int, int, int, int, int, str]
 """Mode with kind, owner, group, size, time in seconds, target of a link. Of folders without size and time."""
 SAMPLED_FILES, SAMPLED_BYTES = 1000, 1 << 16
 PASSED_OVER = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE, errno.EINVAL, errno.ENAMETOOLONG)
-"""What a path of a directory's listing fails with when it is gone, or another kind of file, by then; the last: when it
-is longer than a path may be, as users can nest folders."""
+"""What a listed path fails with when it is gone, or another kind of file, by then. The last: it is longer than a path
+may be, as users can nest folders."""
 _LARGEST_LIST = 256 << 20  # dpkg's own of 5,000 packages has 8 MiB.
 DPKG_STATUS = "var/lib/dpkg/status"
 DPKG_LISTS = "var/lib/dpkg/info"
@@ -64,25 +64,25 @@ def look(root: Path) -> Tree:
     counted: set[int] = set()
     files: dict[str, Facts] = {}
     size = 0
-    for path, found, target in _walk(root, "", root.stat().st_dev):
-        is_folder = stat.S_ISDIR(found.st_mode)
-        if found.st_nlink == 1 or is_folder or found.st_ino not in counted:
-            counted.add(found.st_ino)
-            size += found.st_blocks * 512
-        length, moment = (0, 0) if is_folder else (found.st_size, int(found.st_mtime))
-        files[path] = (found.st_mode, found.st_uid, found.st_gid, length, moment, target)
+    for path, status, target in _walk(root, "", root.stat().st_dev):
+        is_folder = stat.S_ISDIR(status.st_mode)
+        if status.st_nlink == 1 or is_folder or status.st_ino not in counted:
+            counted.add(status.st_ino)
+            size += status.st_blocks * 512
+        length, moment = (0, 0) if is_folder else (status.st_size, int(status.st_mtime))
+        files[path] = (status.st_mode, status.st_uid, status.st_gid, length, moment, target)
     return Tree(files, size)
 
 
 def _walk(root: Path, folder: str, device: int) -> Iterator[tuple[str, os.stat_result, str]]:
     folders = [folder]
     while folders:
-        for path, found, target in _entries(root, folders.pop()):
-            is_folder = stat.S_ISDIR(found.st_mode)
+        for path, status, target in _entries(root, folders.pop()):
+            is_folder = stat.S_ISDIR(status.st_mode)
             # Folders only: on an overlay file system a file may report the device of its layer.
-            if path in image_root.LEFT_OUT or (is_folder and found.st_dev != device):
+            if path in image_root.LEFT_OUT or (is_folder and status.st_dev != device):
                 continue
-            yield path, found, target
+            yield path, status, target
             if is_folder:
                 folders.append(path)
 
@@ -92,9 +92,9 @@ def _entries(root: Path, folder: str) -> list[tuple[str, os.stat_result, str]]:
     with _in_use(), opened_inside(root, f"/{folder}") as opened:
         for entry in os.scandir(opened):
             with _in_use():
-                found = entry.stat(follow_symlinks=False)
-                target = str(Path(entry.path).readlink()) if stat.S_ISLNK(found.st_mode) else ""
-                result.append((f"{folder}/{entry.name}".lstrip("/"), found, target))
+                status = entry.stat(follow_symlinks=False)
+                target = str(Path(entry.path).readlink()) if stat.S_ISLNK(status.st_mode) else ""
+                result.append((f"{folder}/{entry.name}".lstrip("/"), status, target))
     return result
 
 
@@ -117,9 +117,9 @@ def difference(before: Mapping[str, Facts], now: Mapping[str, Facts]) -> Differe
     )
 
 
-def sample(found: Mapping[str, Facts], count: int = SAMPLED_FILES) -> list[str]:
+def sample(listing: Mapping[str, Facts], count: int = SAMPLED_FILES) -> list[str]:
     """Returns plain files with content, spread over all of a listing."""
-    files = sorted(path for path, facts in found.items() if stat.S_ISREG(facts[0]) and facts[3])
+    files = sorted(path for path, facts in listing.items() if stat.S_ISREG(facts[0]) and facts[3])
     return files[:: max(1, -(-len(files) // count))]
 
 
@@ -131,8 +131,8 @@ def same_beginning(one: Path, other: Path) -> bool:
 
 def missing(image: Tree, source: Path, copy: Path) -> list[str]:
     """Returns what of an image a copy lacks or has otherwise; contents are compared in a sample of files."""
-    found = difference(image.files, look(copy).files)
-    differing = [*found.removed, *found.changed]
+    changes = difference(image.files, look(copy).files)
+    differing = [*changes.removed, *changes.changed]
     if differing:
         return differing
     return [path for path in sample(image.files) if not same_beginning(source / path, copy / path)]
@@ -183,10 +183,10 @@ def packages(root: Path) -> dict[str, str]:
 
 def system_accounts(root: Path) -> set[str]:
     """Returns the users and groups that are no ordinary users, each with its kind: such as "user sshd"."""
-    found = accounts.Accounts({})
+    known = accounts.Accounts({})
     with _in_use(), account_files.etc(root) as folder:
-        found = account_files.read(folder)
-    kinds = {"user": found.ids("passwd"), "group": found.ids("group")}
+        known = account_files.read(folder)
+    kinds = {"user": known.ids("passwd"), "group": known.ids("group")}
     return {f"{kind} {name}" for kind, ids in kinds.items() for name in ids if not accounts.is_ordinary(ids[name])}
 
 
@@ -198,7 +198,7 @@ def conffiles(root: Path) -> dict[str, str]:
 
 
 def _text(root: Path, path: Path | None) -> str:
-    """Reads a plain file; "" for what users may have put in its place: a link, a pipe, a file without end."""
+    """Reads a plain file; "" for what users may have put there instead: a link, a pipe, an endless file."""
     if path is not None:
         with _in_use(), opened_inside(root, f"/{path.relative_to(root)}") as opened:
             if opened.is_file() and opened.stat().st_size <= _LARGEST_LIST:
@@ -207,7 +207,7 @@ def _text(root: Path, path: Path | None) -> str:
 
 
 def checksum(root: Path, path: str) -> str:
-    """Returns the MD5 sum of a plain file of a root, as dpkg notes it; "" where it is none, or gone by now."""
+    """Returns the MD5 sum of a plain file of a root, as dpkg notes it; "" for no such file."""
     with _in_use(), opened_inside(root, f"/{path}") as opened:
         if opened.is_file():
             with opened.open("rb") as file:

@@ -19,14 +19,14 @@ def of(mountinfo: str, volume: Path) -> Mapping[str, str] | None:
         mountinfo: a mount table (proc_pid_mountinfo(5)).
         volume: where the volume is mounted; the last mount there counts.
     """
-    found = None
+    result = None
     lines = [line for line in mountinfo.split("\n") if line]
     for point, line in zip(points_of(mountinfo), lines, strict=True):
         if point == volume:
             kind, _, options = line.partition(" - ")[2].split(" ", 2)
             words = (line.split(" ")[5] + "," + options).split(",")
-            found = dict(_pair(word) for word in words) if kind in KINDS else None
-    return found
+            result = dict(_pair(word) for word in words) if kind in KINDS else None
+    return result
 
 
 def _pair(word: str) -> tuple[str, str]:
@@ -36,15 +36,17 @@ def _pair(word: str) -> tuple[str, str]:
 
 def problems(options: Mapping[str, str]) -> list[str]:
     """Returns a sentence for each option that a jail cannot live with."""
-    found = []
+    sentences = []
     if options.get("local_lock", "none") != "none" or "nolock" in options:
-        found.append(
+        sentences.append(
             "the jail's storage is mounted with nolock or local_lock, so two nodes can change one file at once: mount"
             " it without them"
         )
     if "soft" in options or "softerr" in options:
-        found.append("the jail's storage is mounted soft, so a slow server loses what jobs write: mount it with hard")
-    return found
+        sentences.append(
+            "the jail's storage is mounted soft, so a slow server loses what jobs write: mount it with hard"
+        )
+    return sentences
 
 
 def advice(options: Mapping[str, str]) -> list[str]:

@@ -1,8 +1,8 @@
 """Which roots are in use, and the end of those that are not and are too many.
 
-Each pod says every few minutes that it uses its root, by touching a file of its own beside the roots; the times are
+Each pod says every few minutes that it uses its root: it touches a file beside the roots. The times are
 those of the file server, so no clocks are compared. A job lives in a pod, so no pod means no job. A root that the
-configuration names is needed by the next pod, though there may be none now: a node set of no nodes.
+configuration names is needed by the next pod, also where there is none now.
 """
 
 import fcntl
@@ -107,7 +107,7 @@ def _read(volume: Path, revision: str) -> OldRoot:
 def collect(volume: Path, keep: int, persistent: Iterable[str], named: Collection[str]) -> None:
     """Deletes roots that are unused, not named and too many. What users had changed in them stays in their report.
 
-    Under the lock of populate, so that none is deleted while it is made the newest again; while a root is being made,
+    Under the lock of populate, so that none is deleted while it becomes the newest again. While a root is being made,
     nothing is deleted.
     """
     with (volume / "manifests/.lock").open("w") as lock:
@@ -139,7 +139,7 @@ def _collect(volume: Path, keep: int, persistent: Iterable[str], named: Collecti
 def _delete(root: Path) -> bool:
     """Deletes a root, in which users may have nested folders deeper than Python's own way can go.
 
-    What stays, such as a file that a process of this node still has open on NFS, is tried again with the next look.
+    What stays, such as a file that is still open on NFS, is tried again at the next look.
     """
     done = subprocess.run(["rm", "-rf", "--", str(root)], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode == 0:

@@ -1,4 +1,4 @@
-"""What users changed in a root since it was made from its image, so that nothing is lost unseen with it."""
+"""What users changed in a root since it was made, so that nothing is lost unseen with it."""
 
 import stat
 import sys
@@ -55,9 +55,9 @@ class Report:
             lines.append(f"package {name}: {before or 'not there'} → {now or 'removed'}")
         lines += [f"added system {account}" for account in self.accounts.added]
         lines += [f"gone system {account}" for account in self.accounts.removed]
-        for word, found in (("added", self.files.added), ("changed", self.files.changed), ("gone", self.files.removed)):
-            lines += [f"{word} /{path}" for path in found[:SHOWN]]
-            lines += [f"{word} {len(found) - SHOWN} more"] if len(found) > SHOWN else []
+        for word, names in (("added", self.files.added), ("changed", self.files.changed), ("gone", self.files.removed)):
+            lines += [f"{word} /{path}" for path in names[:SHOWN]]
+            lines += [f"{word} {len(names) - SHOWN} more"] if len(names) > SHOWN else []
         # A name need not be text.
         return "".join(f"{line}\n" for line in lines).encode(errors="backslashreplace").decode()
 
@@ -79,14 +79,14 @@ def report(volume: Path, revision: str, persistent: Iterable[str]) -> Report:
         if now.get(name) != image.packages.get(name)
     }
     there = inventory.look(root).files
-    found = inventory.difference(before, there)
+    changes = inventory.difference(before, there)
     # Empty files and folders are mount points that nodes make, or nothing to lose.
     parents = {path.rpartition("/")[0] for path in there}
-    folders = {path for path in found.added if stat.S_ISDIR(there[path][0]) and path not in parents}
-    files = {path for path in found.added if stat.S_ISREG(there[path][0]) and there[path][3] == 0}
-    added = [path for path in found.added if path not in folders | files]
+    folders = {path for path in changes.added if stat.S_ISDIR(there[path][0]) and path not in parents}
+    files = {path for path in changes.added if stat.S_ISREG(there[path][0]) and there[path][3] == 0}
+    added = [path for path in changes.added if path not in folders | files]
     known = inventory.files_of_packages(root, packages)
-    known -= _edited(root, known, found, there)
+    known -= _edited(root, known, changes, there)
     rules = {path for path in {**before, **there} if path.startswith(SUDOERS)}
     carried = rules - {f"{SUDOERS}{name}" for name in image.sudoers}
     skipped = (*VOLATILE, *carried, *(path.lstrip("/") for path in persistent))
@@ -99,8 +99,8 @@ def report(volume: Path, revision: str, persistent: Iterable[str]) -> Report:
         inventory.Difference(added=sorted(own - noted), removed=sorted(noted - own)),
         inventory.Difference(
             added=_topmost(_told(added, known, skipped)),
-            changed=_told(found.changed, known, skipped),
-            removed=_topmost(_told(found.removed, known, skipped)),
+            changed=_told(changes.changed, known, skipped),
+            removed=_topmost(_told(changes.removed, known, skipped)),
         ),
     )
 
@@ -108,11 +108,11 @@ def report(volume: Path, revision: str, persistent: Iterable[str]) -> Report:
 def write(volume: Path, revision: str, persistent: Iterable[str]) -> Report | None:
     """Stores the report of a root beside it; None if nothing was noted of the root."""
     try:
-        found = report(volume, revision, persistent)
+        changed = report(volume, revision, persistent)
     except NodeError:
         return None
-    write_durably(paths.facts_of(volume, revision) / "changes.txt", found.text)
-    return found
+    write_durably(paths.facts_of(volume, revision) / "changes.txt", changed.text)
+    return changed
 
 
 def main(revision: str | None = None) -> int:
@@ -125,37 +125,39 @@ def main(revision: str | None = None) -> int:
 def tell(volume: Path, revision: str, persistent: Iterable[str]) -> bool:
     """Says in the log what changed in a root, and stores it; False where that failed, which it says, too."""
     try:
-        found = write(volume, revision, persistent)
+        changed = write(volume, revision, persistent)
     except Exception as error:  # Whatever people made of their root: the next one must not wait for it.
         say(f"warning: what people changed in the root {revision} can't be told: {error}")
         return False
-    if found:
-        say(f"{found.summary}: see manifests/{revision}/changes.txt on the volume")
+    if changed:
+        say(f"{changed.summary}: see manifests/{revision}/changes.txt on the volume")
     return True
 
 
-def _edited(root: Path, known: set[str], found: inventory.Difference, there: Mapping[str, inventory.Facts]) -> set[str]:
+def _edited(
+    root: Path, known: set[str], changes: inventory.Difference, there: Mapping[str, inventory.Facts]
+) -> set[str]:
     """Returns packages' files in /etc that are not as their package brought them: dpkg keeps edits at an upgrade."""
     brought = inventory.conffiles(root)
-    gone = {path for path in found.removed if path in known and path in brought}
-    files = [path for path in (*found.added, *found.changed) if path in known and path.startswith("etc/")]
+    gone = {path for path in changes.removed if path in known and path in brought}
+    files = [path for path in (*changes.added, *changes.changed) if path in known and path.startswith("etc/")]
     plain = (path for path in files if stat.S_ISREG(there[path][0]))
     return gone | {path for path in plain if inventory.checksum(root, path) != brought.get(path)}
 
 
-def _told(found: Iterable[str], known: set[str], skipped: tuple[str, ...]) -> list[str]:
+def _told(listed: Iterable[str], known: set[str], skipped: tuple[str, ...]) -> list[str]:
     return [
         path
-        for path in found
+        for path in listed
         if path not in known
         and path not in CARRIED
         and path.rstrip("-") not in CARRIED
         and "/__pycache__/" not in f"{path}/"
-        and not any(path == each or path.startswith(f"{each}/") for each in skipped)
+        and not any(path == folder or path.startswith(f"{folder}/") for folder in skipped)
     ]
 
 
-def _topmost(found: list[str]) -> list[str]:
+def _topmost(names: list[str]) -> list[str]:
     """Of a folder that came or went as a whole only the folder itself."""
-    whole = set(found)
-    return [path for path in found if not any(str(parent) in whole for parent in Path(path).parents)]
+    whole = set(names)
+    return [path for path in names if not any(str(parent) in whole for parent in Path(path).parents)]

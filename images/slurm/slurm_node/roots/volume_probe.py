@@ -41,9 +41,9 @@ def check(volume: Path) -> None:
     """
     mount = nfs_mounts.of(mount_table(), volume)
     with _told_while_it_hangs(volume):
-        found = [*(nfs_mounts.problems(mount) if mount else []), *problems(volume)]
-    if found:
-        raise NodeError("; ".join(found))
+        faults = [*(nfs_mounts.problems(mount) if mount else []), *problems(volume)]
+    if faults:
+        raise NodeError("; ".join(faults))
     for sentence in nfs_mounts.advice(mount) if mount else []:
         say(f"advice: {sentence}")
 

@@ -1,7 +1,7 @@
 """Asks slurmctld for the configuration again and again: nobody sends it to a login node.
 
 slurmctld would send it to a sackd that listens. That one takes it from whoever has a token of SlurmUser's, which root
-of the jail may become; and slurmctld forgets a sackd that it did not reach once (src/slurmctld/agent.c, _wdog).
+of the jail may become. And slurmctld forgets a sackd that it did not reach once (src/slurmctld/agent.c, _wdog).
 """
 
 from collections.abc import Callable

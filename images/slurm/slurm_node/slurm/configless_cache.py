@@ -50,8 +50,8 @@ def refusal(files: Mapping[str, str], plugin: Path = paths.PLUGIN) -> str | None
 class Judge:
     """Judges each slurmd by the configuration that it has fetched itself.
 
-    One that is started again finds what the one before it left: refused for that at once, it would never get what has
-    been put right meanwhile. native/stepd/stepd_guard.c lets no step run until it has.
+    One that is started again finds what the one before it left. Refused for that at once, it would never get what has
+    been put right meanwhile. Until it has, native/stepd/stepd_guard.c lets no step run.
     """
 
     def __init__(self, folder: Path = paths.FETCHED) -> None:
@@ -68,17 +68,17 @@ class Judge:
         sentence = refusal(files) if files is not None else None
         if sentence is None:
             return None
-        found = self._look()
-        if found == self._refused and ran_seconds < FETCH_SECONDS:
+        state = self._look()
+        if state == self._refused and ran_seconds < FETCH_SECONDS:
             return None
-        self._refused = found
+        self._refused = state
         return sentence
 
     def _look(self) -> frozenset[tuple[str, int, int]]:
         """What changes when files are written anew, whatever is in them."""
         try:
-            found = [(path.name, path.stat()) for path in self._folder.iterdir()]
-            return frozenset((name, facts.st_ino, facts.st_mtime_ns) for name, facts in found)
+            files = [(path.name, path.stat()) for path in self._folder.iterdir()]
+            return frozenset((name, facts.st_ino, facts.st_mtime_ns) for name, facts in files)
         except FileNotFoundError:  # it is being replaced just now
             return frozenset()
 

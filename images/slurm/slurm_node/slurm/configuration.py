@@ -1,15 +1,16 @@
 """Slurm's configuration on a node: what slurmctld answers when the node asks, and nothing that anybody sends.
 
-Stock slurmd and sackd write the files of a message in slurmctld's name where they read them, and start themselves anew.
+Stock slurmd and sackd take files from a message in slurmctld's name, and start themselves anew.
 Whoever has a token of root or of SlurmUser could so name another PluginDir, or a file beyond the folder. Here neither
 is told of a folder to write to, nor does sackd listen. Both read what the entry has fetched, by a connection to
 slurmctld that the node itself opened. A message makes slurmd start itself anew, no more; it goes through
 native/programs/slurmd_start.c then, which fetches first.
 
-Races: slurmctld reads its files before it tells nodes, so who asks after that message gets the new ones, also during a
-roll-out, a scale-out or a second change; a change in between brings a message of its own. A refused configuration never
+Races: slurmctld reads its files before it tells nodes. So who asks after that message gets the new ones, also during a
+    roll-out, a scale-out or a second change. A change in between brings a message of its own. A refused configuration
+    never
 reaches slurmctld. While slurmctld does not answer, slurmd starts with what was fetched last. So no node waits for a
-copy of the mark to arrive by another way, such as a ConfigMap, which kubelet brings up to 90 s later.
+copy of the mark by another way. Kubelet brings a ConfigMap up to 90 s later.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Removes what steps leave in the pod's own /tmp, which nobody there uses.
 
-For a step with a container slurmstepd makes a folder as oci.conf's ContainerPath says, then enters the jail, makes it
-there again, and cleans up there. A client of a user's own may have slurmd write files (`srun --bcast`).
+For a step with a container slurmstepd makes a folder as oci.conf's ContainerPath says. Then it enters the jail, makes
+it there again, and cleans up there. A client of a user's own may have slurmd write files (`srun --bcast`).
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """Which jobs' prolog ran here, as slurmd remembers it: brought up to date before each slurmd (docs/adr/0023).
 
-slurmd writes this memory when a step starts, when a job is ended, and at its own end; not after a prolog. Whoever kills
-it takes the jobs between along. The next slurmd would wait in vain for their prolog at their next step, requeue them
-and drain the node.
+slurmd writes this memory when a step starts, when a job is ended, and at its own end. It does not after a prolog.
+Whoever kills it takes the jobs between along. The next slurmd would wait in vain for their prolog at their next step,
+requeue them and drain the node.
 
 The format is Slurm's own (src/slurmd/slurmd/cred_context.c, src/common/sluid.c), of one version alone.
 """

@@ -1,7 +1,7 @@
 """A node with GPUs registers only once Slurm's own configuration finds all of them.
 
 A node that reports fewer is drained by slurmctld, and stays drained when the reason is gone. Two things are late, not
-wrong: the operator makes a new node set's lines of gres.conf active some time after its first pod runs, and a driver
+wrong. The operator makes a new node set's lines of gres.conf active some time after its first pod runs. And a driver
 may still be loading.
 """
 
@@ -44,7 +44,7 @@ def ask_slurmd(slurmd: Sequence[str], environment: dict[str, str]) -> str:
 
 
 def wait(gres: str, ask: Callable[[], str], set_state: Callable[[str], object], poll: float = POLL_SECONDS) -> None:
-    """Waits until Slurm finds as many GPUs as the node is to have, with a word in the log and in the pod's readiness.
+    """Waits until Slurm finds as many GPUs as the node should have. Log and readiness say so.
 
     Args:
         gres: the node's Gres.

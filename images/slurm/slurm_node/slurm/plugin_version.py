@@ -80,7 +80,9 @@ def version_number(plugin: Path) -> int:
     try:
         sections = list(_sections(code))
         address = next(_addresses(code, sections))
-        home = next(each for each in sections if each.address and 0 <= address - each.address < each.size)
+        home = next(
+            section for section in sections if section.address and 0 <= address - section.address < section.size
+        )
         return int(struct.unpack_from("<I", code, home.offset + address - home.address)[0])
     except (StopIteration, struct.error, IndexError, ValueError):
         raise NodeError(f"{plugin} is no Slurm plugin: it has no plugin_version") from None
@@ -98,7 +100,7 @@ def _sections(code: bytes) -> Iterator[_Section]:
 
 def _addresses(code: bytes, sections: list[_Section]) -> Iterator[int]:
     """Addresses of the wanted symbol; a generator, so that a file without it ends in StopIteration."""
-    for table in (each for each in sections if each.kind == _DYNAMIC_SYMBOLS):
+    for table in (section for section in sections if section.kind == _DYNAMIC_SYMBOLS):
         names = sections[table.link].offset
         for at in range(table.offset, table.offset + table.size, _SYMBOL.size):
             name, _, _, _, value, _ = _SYMBOL.unpack_from(code, at)

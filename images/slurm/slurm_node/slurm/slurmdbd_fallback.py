@@ -1,11 +1,11 @@
 """Runs slurmctld without accounting for as long as slurmdbd has never been there.
 
-A slurmctld that has seen slurmdbd once starts from its own state while slurmdbd is away, and tells it everything
-afterwards. One that has not waits for it for ever, and nobody could run a job: it starts without accounting then, and
-again with it as soon as slurmdbd answers. Jobs live on across that restart.
+A slurmctld that has seen slurmdbd once starts from its own state while slurmdbd is away. It tells it everything
+afterwards. One that has not waits for it for ever, and nobody could run a job. So it starts without accounting then,
+and again with it as soon as slurmdbd answers. Jobs live on across that restart.
 
-A slurmdbd whose database is another one now, and empty, does not know the cluster. slurmctld makes itself known at its
-start only, and if it can't read associations there, never again: it is then started once more, too.
+A slurmdbd whose database is another one now, and empty, does not know the cluster. A slurmctld makes itself known there
+at its start only, and not if it can't read associations. It is then started once more, too.
 """
 
 import os
