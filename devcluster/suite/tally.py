@@ -70,6 +70,11 @@ class Tally:
     failed_before: set[Test] = field(default_factory=set)
     seconds: dict[Test, float] = field(default_factory=dict)
     parts: dict[str, Spent] = field(default_factory=dict)
+    began: float = field(default_factory=time.monotonic)
+
+    def minutes(self) -> float:
+        """How long the run has taken until now; its parts may overlap."""
+        return (time.monotonic() - self.began) / 60
 
     def add_report(self, report: Path) -> set[Test]:
         """Add the JUnit report of a run and return which of its tests failed."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -18,6 +18,7 @@ from devcluster.images import images
 from devcluster.machine.bootstrap import CHECKOUT, cache_folder
 from devcluster.machine.progress import say
 from devcluster.node import node_cli, toolchain
+from devcluster.suite.lanes import INTERRUPTED, Programs, side_by_side
 from devcluster.suite.tally import Tally, Test, Watch
 from devcluster.vm import kernel, own_kernel
 from devcluster.vm import tests as vm_tests
@@ -32,6 +33,8 @@ class Phase:
     `in_guest`: on a kernel with cgroup v2 and NFS (devcluster/vm).
     `without`: files of its folders that another phase has.
     `retries`: how often files with failed tests are run again, in a run of their own (docs/adr/0008).
+    `has_instances`: its tests start instances of this checkout's, which a run that died leaves.
+    `is_patient`: it computes more than it waits, and leaves the cores to who has a deadline.
     """
 
     name: str
@@ -42,21 +45,31 @@ class Phase:
     without: tuple[str, ...] = ()
     retries: int = 0
     in_guest: bool = False
+    has_instances: bool = False
+    is_patient: bool = False
 
 
 THE_GUEST_ITSELF = Phase("the guest itself", 3, ("tests/devcluster/test_guest.py",), retries=1)
 """Needs the guest's kernel, which is built when all else has run."""
-PHASES = (
-    Phase("unit and native", 8, ("tests/unit", "tests/node", "tests/health", "tests/native"), 2, True, retries=1),
-    Phase("image", 10, ("tests/image",), 2, True, retries=1),
-    # These mostly wait: for pulumi's start, for readiness, for deadlines.
-    Phase(
-        "operator", 10, ("tests/operator", "tests/provider", "tests/upgrade", "tests/manifests"), workers=3, retries=1
-    ),
-    Phase("dev cluster", 10, ("tests/devcluster",), without=THE_GUEST_ITSELF.folders, retries=1),
+LANES = (
     # Two clusters: tests wait for Slurm's and Kubernetes' own intervals most of the time.
-    Phase("e2e", 25, ("tests/e2e",), 2, True, retries=2),
-)
+    (Phase("e2e", 35, ("tests/e2e",), 2, True, retries=2, has_instances=True),),
+    (
+        Phase(
+            "unit and native", 6, ("tests/unit", "tests/node", "tests/health", "tests/native"), 2, True, retries=1,
+            is_patient=True,
+        ),
+        # These mostly wait: for pulumi's start, for readiness, for deadlines.
+        Phase(
+            "operator", 20, ("tests/operator", "tests/provider", "tests/upgrade", "tests/manifests"), 3, retries=1,
+            is_patient=True,
+        ),
+        Phase("dev cluster", 10, ("tests/devcluster",), without=THE_GUEST_ITSELF.folders, retries=1),
+    ),
+    (Phase("image", 25, ("tests/image",), 2, True, retries=1),),
+)  # fmt: skip
+"""Run side by side, the phases of one after each other: each waits more than half of its time (docs/adr/0030)."""
+PHASES = tuple(phase for lane in LANES for phase in lane)
 A_JOBS_LIFE_ON_V2 = Phase("cgroup v2", 6, ("tests/vm/test_v2_jobs.py",), retries=1, in_guest=True)
 """The part of tests/vm that `make test` has too."""
 ALL_IN_GUEST = Phase("cgroup v2 and NFS", 20, (vm_tests.FOLDER,), in_guest=True)
@@ -66,7 +79,9 @@ WITHOUT_KERNEL_MINUTES = 55.0
 """After so many minutes of tests there is no time left to build the guest's kernel: CI ends a run after 90."""
 PYTEST_FAILED = 1
 PYTEST_NO_TESTS = 5
-INTERRUPT_GRACE_SECONDS = 90
+ALL_MINUTES = 35
+"""What all tests may take on two cores, with toolchain, images and guest in the cache."""
+_PROGRAMS = Programs()
 
 
 def test_instance_name() -> str:
@@ -83,13 +98,16 @@ def run(paths: list[str]) -> int:
     try:
         binaries = _timed(tally, "toolchain", toolchain.build)
         _timed(tally, "images", lambda: images.build_all(cache_folder()))
-        for phase in PHASES if not paths else (Phase("tests", 60, tuple(paths)),):
-            status |= _phase(tally, phase, binaries)
-        if not paths:
-            status |= _with_a_guest(tally, binaries)
+        if paths:
+            status |= _phase(tally, Phase("tests", 60, tuple(paths)), binaries)
+        else:
+            watch = Watch()
+            status |= _everything(tally, binaries)
+            tally.parts["all tests"] = watch.spent(ALL_MINUTES)
     except KeyboardInterrupt:
         say("interrupted: ending what the tests started")
-        status = 130
+        _PROGRAMS.end()
+        status = INTERRUPTED
     finally:
         _end_leftovers()
     _print(tally)
@@ -102,9 +120,27 @@ def clean_up_when_killed() -> None:
         signal.signal(number, signal.default_int_handler)
 
 
+def _everything(tally: Tally, binaries: Path) -> int:
+    """Run all phases, the guest's beside the others unless a kernel has to be built for it first."""
+
+    def lane(phases: Sequence[Phase]) -> int:
+        status = 0
+        for phase in phases:
+            status |= _phase(tally, phase, binaries)
+        return status
+
+    def guest() -> int:
+        return _with_a_guest(tally, binaries)
+
+    is_guest_ready = kernel.is_built() or not own_kernel.lacking()
+    lanes = [functools.partial(lane, phases) for phases in LANES]
+    status = side_by_side(lanes, guest if is_guest_ready else lambda: 0, _PROGRAMS)
+    return status if is_guest_ready else status | guest()
+
+
 def _with_a_guest(tally: Tally, binaries: Path) -> int:
     """Run the tests that need the guest, unless its kernel would have to be built and time is short."""
-    spent = sum(part.minutes for part in tally.parts.values())
+    spent = tally.minutes()
     if own_kernel.lacking() and not kernel.is_built() and spent > WITHOUT_KERNEL_MINUTES:
         say(
             f"left out after {spent:.0f} minutes, run make test-vm: a job's life on cgroup v2 (no kernel in the "
@@ -165,7 +201,8 @@ def _phase(tally: Tally, phase: Phase, binaries: Path, junit: Path | None = None
         files = sorted({file for file, _ in failed})
         if status != PYTEST_FAILED or not all(files):
             break
-        _end_leftovers()
+        if phase.has_instances:
+            _end_leftovers()
         say(f"▸ once more, in a run of its own: {', '.join(files)}")
         status, failed = _pytest(tally, phase, files, binaries)
     tally.parts[phase.name] = watch.spent(phase.minutes)
@@ -186,29 +223,16 @@ def _pytest(
         left_out = [f"--ignore={path}" for path in phase.without]
         environment = {**os.environ, "PULUMI_SLURM_BINARIES": str(binaries)}
         how = ["--dist", "loadfile", "--no-loadscope-reorder"] if phase.by_file else ["--dist", "worksteal"]
-        side_by_side = ["-n", str(phase.workers), *how] if phase.workers > 1 else []
+        workers = ["-n", str(phase.workers), *how] if phase.workers > 1 else []
         # Of the two forms of a report, it is the first that names files.
         reported = [f"--junit-xml={report}", "-o", "junit_family=xunit1"]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", "-q", "-rfE", *reported, *side_by_side, *left_out, *paths],
-            cwd=CHECKOUT,
-            env=environment,
+        patience = ["nice"] if phase.is_patient else []
+        status = _PROGRAMS.run(
+            [*patience, sys.executable, "-m", "pytest", "-q", "-rfE", *reported, *workers, *left_out, *paths],
+            CHECKOUT,
+            environment,
         )
-        status = _wait(process)
         return status, tally.add_report(report) if report.exists() else set()
-
-
-def _wait(process: subprocess.Popen[bytes]) -> int:
-    """Wait for pytest; on an interrupt give its fixtures time to end what they started."""
-    try:
-        return process.wait()
-    except KeyboardInterrupt:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(INTERRUPT_GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-        raise
 
 
 def _end_leftovers() -> None:

@@ -13,19 +13,30 @@ import httpx
 from contract import names
 from tests.operator.world import World
 
+KINDS = ("pods", "statefulsets", "deployments")
+WATCH_SECONDS = 5
+"""A watch begins anew with all that there is, so that a step is made at least this often."""
+
 
 class FakeWorkloads:
-    """Fake controllers and kubelet: pods follow replicas, become ready, register in Slurm, and end when deleted."""
+    """Fake controllers and kubelet: pods follow replicas, become ready, register in Slurm, and end when deleted.
+
+    Watches tell when to look: listings ten times a second for each test are half of what the API server does.
+    """
 
     def __init__(self, world: World) -> None:
         self.world = world
         self._end = threading.Event()
+        self._changed = threading.Event()
         self.failure: BaseException | None = None
         self._told: dict[str, dict[str, Any]] = {}
         self._thread = threading.Thread(target=self._run, daemon=True)
+        self._watches = [threading.Thread(target=self._watch, args=(kind,), daemon=True) for kind in KINDS]
 
     def __enter__(self) -> FakeWorkloads:
-        self._thread.start()
+        self._changed.set()
+        for thread in (self._thread, *self._watches):
+            thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -34,12 +45,32 @@ class FakeWorkloads:
         if self.failure:
             raise self.failure
 
+    def _watch(self, kind: str) -> None:
+        """Tell of each change of a kind until the test has ended; the API server ends each watch by itself."""
+        params = {"watch": "true", "timeoutSeconds": str(WATCH_SECONDS)}
+        limit = httpx.Timeout(10, read=2 * WATCH_SECONDS)
+        while not self._end.is_set():
+            try:
+                with self.world.admin.client.stream(
+                    "GET", self.world.path(kind), params=params, timeout=limit
+                ) as changes:
+                    for _ in changes.iter_lines():
+                        self._changed.set()
+            except httpx.HTTPError:
+                self._end.wait(0.1)  # It is away, and what changes meanwhile is told by the next watch.
+
     def _run(self) -> None:
+        broken: dict[str, str] = {}
         while not self._end.wait(0.1):
+            # What a test breaks is no object that could be watched.
+            if not self._changed.is_set() and broken == self.world.broken:
+                continue
+            self._changed.clear()
+            broken = dict(self.world.broken)
             try:
                 self._step()
             except (httpx.HTTPError, RuntimeError):
-                continue  # The API server is away, or an object changed: the next step looks again.
+                self._changed.set()  # The API server is away, or an object changed: the next step looks again.
             except BaseException as error:
                 self.failure = error
                 return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 
 from slurm_operator.decisions import records, replicas
 from slurm_operator.seen import (
@@ -122,7 +123,12 @@ class Host:
         return not (self.cordoned or self.tainted or self.ours or self.away_since)
 
     def taints(self) -> list[str]:
+        if not (self.tainted or self.ours):
+            return []
         return [key for key, there in ((MAINTENANCE, self.tainted), (names.UNFIT_TAINT, self.ours)) if there]
+
+    def seen(self) -> Machine:
+        return _machine(self.cordoned or self.ours, self.away_since, *self.taints())
 
 
 class PlayedCluster:
@@ -290,8 +296,16 @@ class PlayedCluster:
 
     def working(self) -> list[str]:
         """Nodes that take jobs and whose pods are well."""
-        pods = self.scale().pods
-        return [name for name in self.usable() if name in pods and pods[name].ready and not pods[name].terminating]
+        return [name for name in self.usable() if name in self.pods and self._is_ready(name)]
+
+    def _is_ready(self, name: str) -> bool:
+        """Whether a pod runs, stays, and says that it is well."""
+        pod = self.pods[name]
+        return pod.phase == "up" and not self.lacks(name) and not self.is_away(pod)
+
+    def looks(self) -> str:
+        """All that the operator and Kubernetes change; two that are the same differ in nothing but the time."""
+        return repr((self.size, self.pods, self.records, self.hosts, self.restarts, sorted(self.updating)))
 
     def no_job_is_on(self, name: str) -> None:
         """Whether a node may go."""
@@ -309,7 +323,7 @@ class PlayedCluster:
     def scale(self) -> replicas.Scale:
         pods = {
             name: Pod(
-                *(name, "worker", pod.phase == "up" and not self.lacks(name) and not self.is_away(pod)),
+                *(name, "worker", self._is_ready(name)),
                 running=pod.phase != "starting",
                 terminating=pod.phase == "ending",
                 created=pod.created,
@@ -328,7 +342,10 @@ class PlayedCluster:
             reactions=self.reactions,
             restarts=self.restarts,
             updating=self.updating,
-            machines={name: _machine(host) for name, host in self.hosts.items()},
+            machines={
+                name: _machine(host.cordoned or host.ours, host.away_since, *host.taints())
+                for name, host in self.hosts.items()
+            },
             facts=Facts(1, self.memory),
         )
 
@@ -388,6 +405,6 @@ class PlayedCluster:
         return since is not None and self.now >= since + patience and not shared
 
 
-def _machine(host: Host) -> Machine:
-    taints = tuple(Taint(key, "NoSchedule") for key in host.taints())
-    return Machine(cordoned=host.cordoned or host.ours, taints=taints, away_since=host.away_since)
+@functools.lru_cache(1000)
+def _machine(cordoned: bool, away_since: datetime.datetime | None, *taints: str) -> Machine:
+    return Machine(cordoned, tuple(Taint(key, "NoSchedule") for key in taints), away_since)

@@ -88,13 +88,17 @@ class Admin:
 
 
 def until(condition: Callable[[], Any], what: str, seconds: float = 60) -> Any:
-    """Wait for a condition and return its value."""
-    end = time.monotonic() + seconds
+    """Wait for a condition and return its value.
+
+    It is asked less often the longer it takes: most conditions are a call to the API server, on cores that all share.
+    """
+    end, pause = time.monotonic() + seconds, 0.05
     while time.monotonic() < end:
         value = condition()
         if value:
             return value
-        time.sleep(0.05)
+        time.sleep(pause)
+        pause = min(pause * 1.2, 0.25)
     raise AssertionError(f"not within {seconds} s: {what}")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from devcluster.apiserver.control_plane import ApiServer
 from devcluster.stacks import kubernetes_plugin as plugin
-from tests.provider.stacks import Cluster, Stack
+from tests.provider.stacks import Cluster, Stack, python_that_knows_its_packages
 
 CONTROLLERS = (
     "garbage-collector-controller,namespace-controller,statefulset-controller,deployment-controller,"
@@ -45,7 +45,7 @@ def plugin_folder(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPath
     """A folder for PATH, where the engine finds the plugin by its name."""
     folder = tmp_path_factory.mktemp("plugin")
     (folder / plugin.STAND_IN.name).symlink_to(pytestconfig.stash[PLUGIN].file)
-    return folder
+    return python_that_knows_its_packages(folder)
 
 
 @pytest.fixture(scope="session")
