@@ -21,7 +21,7 @@ STEPD = PREFIX / "sbin" / "slurmstepd"
 GUARD = "stepd_guard.so"
 """What slurmstepd is made to need, so that it starts no step without it (native/stepd/stepd_guard.c)."""
 MESSAGE_GUARD = "message_guard.so"
-"""What listens to messages is made to need it: it reads none before it knows whose it is (native/doors/message_guard.c)."""
+"""What listens to messages needs it: it reads none before it knows whose it is (native/doors/message_guard.c)."""
 LISTENERS = {
     PREFIX / name
     for name in ("sbin/slurmd", "sbin/slurmctld", "sbin/slurmdbd", "bin/srun", "bin/salloc", "bin/sattach")
