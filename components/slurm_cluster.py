@@ -1,6 +1,5 @@
 """The whole cluster: every component, and last of all the resources that the operator works from."""
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import pulumi
@@ -16,7 +15,7 @@ from components.config.values.quantities import duration_seconds
 from components.control import credentials, network_policies, operator, ownership
 from components.control.ledger import LedgerSecrets
 from components.jail import jail_population, jail_storage
-from components.kubernetes.component import Component
+from components.kubernetes.component import Component, Part
 from components.kubernetes.manifest import Manifest, declared
 from components.slurm import accounting, configuration, controller, database, login, node_set, rehearsal, rest_api
 from contract import names
@@ -72,26 +71,11 @@ def _others(config: Config) -> list[Manifest]:
     ]
 
 
-class Namespace(Component):
+class Namespace(Part, manifests=namespace_manifests, outputs=lambda config: {"namespace": config.cluster.namespace}):
     """The namespace of the cluster.
 
-    Args:
-        name: Name of the resource in the stack.
-        config: The configuration: `cluster`, and whether a volume outlives the stack.
-        depends_on: What is there before.
-        opts: Options of the resource.
+    It reads `cluster`, and whether a volume outlives the stack.
     """
-
-    def __init__(
-        self,
-        name: str,
-        config: Config,
-        depends_on: Sequence[pulumi.Input[pulumi.Resource]],
-        opts: pulumi.ResourceOptions,
-    ) -> None:
-        super().__init__(name, opts)
-        self.declare(namespace_manifests(config), depends_on)
-        self.register_outputs({"namespace": config.cluster.namespace})
 
 
 class SlurmCluster(Component):
@@ -206,20 +190,11 @@ def _device_operators(
     return [network_operator.NetworkOperator("network-operator", config, depends_on, opts)]
 
 
-class Workers(Component):
+class Workers(Part, manifests=node_set.shared_manifests, outputs=lambda _: {"service": names.WORKERS}):
     """What all node sets share.
 
-    Args:
-        name: Name of the resource in the stack.
-        config: The configuration: `cluster`.
-        depends_on: What is there before, such as the ledger.
-        opts: Options of the resource.
+    It reads `cluster`.
     """
-
-    def __init__(self, name: str, config: Config, depends_on: list[Any], opts: pulumi.ResourceOptions) -> None:
-        super().__init__(name, opts)
-        self.declare(node_set.shared_manifests(config), depends_on)
-        self.register_outputs({"service": names.WORKERS})
 
 
 def node_set_resource(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:

@@ -1,14 +1,11 @@
 """The pod that follows an LDAP directory and writes its people into the jail."""
 
-from collections.abc import Sequence
 from typing import Any
-
-import pulumi
 
 from components.config import Config
 from components.config.addons.directory import Directory as DirectoryConfig
 from components.config.values.quantities import duration_seconds
-from components.kubernetes.component import Component
+from components.kubernetes.component import Part
 from components.kubernetes.manifest import SKIP_AWAIT, Manifest, declared, selector
 from components.pods import pod_security
 from components.pods.slurm_pod import (
@@ -104,23 +101,8 @@ def manifests(config: Config) -> list[Manifest]:
     return [_deployment(config)] if config.directory.is_on else []
 
 
-class Directory(Component):
+class Directory(Part, manifests=manifests):
     """What follows an LDAP directory.
 
-    Args:
-        name: Name of the resource in the stack.
-        config: The configuration: `directory`, `jail`, `images` and `cluster`.
-        depends_on: What is there before, such as a complete root of the jail.
-        opts: Options of the resource.
+    It reads `directory`, `jail`, `images` and `cluster`.
     """
-
-    def __init__(
-        self,
-        name: str,
-        config: Config,
-        depends_on: Sequence[pulumi.Resource] = (),
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__(name, opts)
-        self.declare(manifests(config), depends_on)
-        self.register_outputs({})

@@ -7,12 +7,10 @@ slurmctld serves its metrics on several paths of its own port (https://slurm.sch
 from collections.abc import Sequence
 from typing import Any, Final
 
-import pulumi
-
 from components.config import Config
 from components.config.addons.monitoring import MonitoringMode
 from components.config.program import OperatorMode
-from components.kubernetes.component import Component
+from components.kubernetes.component import Part
 from components.kubernetes.manifest import SKIP_AWAIT, Manifest, declared, selector
 from contract import names
 
@@ -109,23 +107,8 @@ def manifests(config: Config) -> list[Manifest]:
             return []
 
 
-class Monitoring(Component):
+class Monitoring(Part, manifests=manifests, outputs=lambda config: {"mode": str(config.monitoring.mode)}):
     """What tells a Prometheus where the metrics are.
 
-    Args:
-        name: Name of the resource in the stack.
-        config: The configuration: `monitoring`, `operator.mode` and `cluster`.
-        depends_on: What is there before, such as the ledger.
-        opts: Options of the resource.
+    It reads `monitoring`, `operator.mode` and `cluster`.
     """
-
-    def __init__(
-        self,
-        name: str,
-        config: Config,
-        depends_on: Sequence[pulumi.Resource] = (),
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__(name, opts)
-        self.declare(manifests(config), depends_on)
-        self.register_outputs({"mode": str(config.monitoring.mode)})

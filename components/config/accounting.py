@@ -1,9 +1,12 @@
 """Configuration of accounting: which jobs ran, for whom, and what they used."""
 
+from collections.abc import Iterator
 from enum import StrEnum
+from typing import Final
 
 from components.config.model import Model, setting
 from components.config.pods import PodResources, accounting_resources, database_resources
+from components.config.rule import Violation, rule
 from components.config.storage import DatabaseStorage
 from components.config.values.addresses import HostName
 from components.config.values.connection import (
@@ -43,6 +46,10 @@ class Enforcement(StrEnum):
     def asks_for_associations(self) -> bool:
         """Whether it makes Slurm ask for associations too (AccountingStorageEnforce in slurm.conf's manual)."""
         return self not in (Enforcement.NOJOBS, Enforcement.NOSTEPS)
+
+
+_MODES_OF_KEYS: Final = {"storage": ("mariadb",), "databaseResources": ("mariadb",), "external": ("external",)}
+"""What is for some modes alone; the rest is for all but off."""
 
 
 class PasswordSecret(Model):
@@ -146,6 +153,31 @@ class Accounting(Model):
     )
     retention: Retention = setting("How long records are kept.", factory=Retention)
     priority: Priority = setting("What decides which waiting job starts first.", factory=Priority)
+
+    @rule
+    def _keys_of_mode(self) -> Iterator[Violation]:
+        for key in self.given - {"mode"}:
+            modes = _MODES_OF_KEYS.get(key, ("external", "mariadb"))
+            if self.mode not in modes:
+                want = f"nothing: accounting.mode is {self.mode}, and this is for {' and '.join(modes)}"
+                yield Violation(key, want=want)
+
+    @rule
+    def _external(self) -> Iterator[Violation]:
+        if self.mode is not AccountingMode.EXTERNAL:
+            return
+        if self.external is None:
+            want = "connection, or host with passwordSecret, for accounting.mode: external"
+            yield Violation("external", want=want)
+        elif "connection" in self.external.given:
+            for key in self.external.given & {"host", "port", "user", "database", "passwordSecret"}:
+                yield Violation("external", key, want="nothing: connection says it already")
+        else:
+            if self.external.host is None:
+                want = "the server's name, or connection in place of the parts"
+                yield Violation("external", "host", want=want)
+            if self.external.password_secret is None:
+                yield Violation("external", "passwordSecret", want="a Secret with the password, or connection")
 
     @property
     def is_on(self) -> bool:

@@ -1,14 +1,29 @@
 """Configuration of the jail: the root file system that all nodes share."""
 
+from collections.abc import Iterator
+from typing import Final
+
 from components.config.model import Model, setting
+from components.config.nodes.submounts import SYSTEM, is_within, meets
+from components.config.rule import Violation, rule
 from components.config.storage import JailStorage
 from components.config.values.files import AbsolutePath
 from components.config.values.images import ImmutableImage, image_revision
 from components.config.values.quantities import Memory, WholeNumber, memory_mib
-from contract import policies
+from contract import paths, policies
+
+_SLURMS: Final = (paths.PREFIX, paths.SPOOL_DIR)
+"""What every node brings by itself, over whatever the volume has there."""
+_SYSTEM: Final = tuple(path for path in SYSTEM if path != "/var")
+"""In /var people may have folders of their own."""
+_NODES_OWN: Final = (
+    *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys", "/usr"),
+    *("/var/lib/kubelet", "/var/run"),
+)
+"""Folders of a Kubernetes node by which root of the jail would have the node."""
 
 
-def _persistent() -> list[str]:
+def _homes() -> list[str]:
     return ["/home", "/root", "/srv"]
 
 
@@ -18,7 +33,7 @@ class Jail(Model):
     image: ImmutableImage = setting("Image whose root file system becomes the shared root.")
     storage: JailStorage = setting("The shared volume.", factory=JailStorage)
     persistent: list[AbsolutePath] = setting(
-        "Paths that stay the same when the image changes; they live beside the roots.", factory=_persistent
+        "Paths that stay the same when the image changes; they live beside the roots.", factory=_homes
     )
     keep_roots: WholeNumber = setting(
         "Roots that stay on the volume, those in use among them. More are deleted an hour after their last use, but "
@@ -35,6 +50,35 @@ class Jail(Model):
     allowed_host_paths: list[AbsolutePath] = setting(
         "Folders of the Kubernetes nodes that submounts may show, each with all that is below it.", factory=list
     )
+
+    @rule
+    def _persistent(self) -> Iterator[Violation]:
+        for index, path in enumerate(self.persistent):
+            others = [other for other in self.persistent if other != path]
+            if path in self.persistent[:index]:
+                want = "each path once"
+            elif outer := next((other for other in others if is_within(path, other)), None):
+                want = f"no path inside another one: {outer} holds it already"
+            elif own := next((own for own in _SLURMS if is_within(path, own)), None):
+                want = f"a path outside of {own}, which is Slurm's own"
+            elif path == "/var":
+                want = (
+                    "a folder of people's files, such as /var/www: /var has the packages' records, and slurmd's spool"
+                )
+            elif system := next((system for system in _SYSTEM if is_within(path, system)), None):
+                want = (
+                    f"a path of people's files, outside of {system}: the system's own come from the image and the node"
+                )
+            else:
+                continue
+            yield Violation("persistent", index, want=want)
+
+    @rule
+    def _host_paths(self) -> Iterator[Violation]:
+        for index, path in enumerate(self.allowed_host_paths):
+            if (met := meets(path, _NODES_OWN)) is not None:
+                want = f"a folder of data, outside of {met}: root of the jail would have the Kubernetes node by it"
+                yield Violation("allowedHostPaths", index, want=want)
 
     @property
     def revision(self) -> str:

@@ -9,9 +9,9 @@ import pulumi
 from pulumi.runtime import config as pulumi_config
 from pydantic import ValidationError
 
+from components.config import partial
 from components.config.problems import Problem, from_validation
 from components.config.program import Config
-from components.config.rules.cross_field import cross_field_problems
 from contract import names
 
 
@@ -35,17 +35,15 @@ def parse(raw: Mapping[str, Any], secret_keys: Collection[str] = ()) -> Config:
     Raises:
         ConfigurationError: With every problem of the configuration.
     """
-    config: Config | None = None
-    problems: list[Problem] = []
+    wrong: list[Problem] = []
     try:
         config = Config.model_validate(dict(raw))
     except ValidationError as failure:
-        problems = from_validation(failure, Config)
-    problems += cross_field_problems(raw)
-    if problems or config is None:
-        hidden = (
-            replace(problem, got="[secret]") if problem.path[0] in secret_keys else problem for problem in problems
-        )
+        wrong = from_validation(failure, Config)
+        config = partial.parsed(Config, raw)
+    wrong += partial.problems(config, raw)
+    if wrong:
+        hidden = (replace(problem, got="[secret]") if problem.path[0] in secret_keys else problem for problem in wrong)
         once = {str(problem): problem for problem in hidden}
         # The cause would repeat the input, secrets with it.
         raise ConfigurationError([once[text] for text in sorted(once)]) from None

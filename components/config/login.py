@@ -1,13 +1,15 @@
 """Configuration of the login nodes."""
 
+from collections.abc import Iterator
 from enum import StrEnum
 
 from components.config.model import Model, setting
-from components.config.nodes.submounts import Submount
+from components.config.nodes.submounts import Submount, too_much_memory
 from components.config.pods import PodResources, login_resources
+from components.config.rule import Violation, named_twice, rule
 from components.config.values.addresses import Cidr
 from components.config.values.object_names import LabelKey
-from components.config.values.quantities import Cpu, Duration, Memory, WholeNumber, memory_mib
+from components.config.values.quantities import Cpu, Duration, Memory, WholeNumber, memory_bytes, memory_mib
 from components.config.values.users import SshPublicKey, UserName
 
 
@@ -30,6 +32,12 @@ class LoginService(Model):
     )
     annotations: dict[LabelKey, str] = setting("Annotations that the cloud's load balancer reads.", factory=dict)
 
+    @rule
+    def _source_ranges(self) -> Iterator[Violation]:
+        if self.type is ServiceType.NODE_PORT and self.load_balancer_source_ranges:
+            want = "nothing: a NodePort Service hides the client's address, so every login would be refused"
+            yield Violation("loadBalancerSourceRanges", want=want)
+
 
 class User(Model):
     """An ordinary user, made in a new root if missing; never changed or removed afterwards."""
@@ -42,6 +50,11 @@ class User(Model):
         "Whether the user operates Slurm (AdminLevel=Operator): all jobs and nodes, not accounts' administrators.",
         default=False,
     )
+
+    @rule
+    def _one_level(self) -> Iterator[Violation]:
+        if self.admin and self.operator:
+            yield Violation("operator", want="one of admin and operator: Slurm gives a person one AdminLevel")
 
     @property
     def admin_level(self) -> str:
@@ -84,6 +97,22 @@ class Login(Model):
     passwords: bool = setting(
         "Whether passwords (set with passwd in the jail) open SSH, too; otherwise keys alone do.", default=False
     )
+
+    @rule
+    def _users(self) -> Iterator[Violation]:
+        yield from named_twice(self.users, "users")
+
+    @rule
+    def _memory_per_user(self) -> Iterator[Violation]:
+        limit = self.limits.memory_per_user
+        if limit is not None and memory_bytes(limit) > memory_bytes(self.resources.memory):
+            want = f"at most login.resources.memory ({self.resources.memory}): the whole node would end before one user"
+            yield Violation("limits", "memoryPerUser", want=want)
+
+    @rule
+    def _submounts(self) -> Iterator[Violation]:
+        memory = self.resources.memory
+        yield from too_much_memory(self.submounts, memory_mib(memory), f"login.resources.memory ({memory})")
 
     @property
     def user_memory_mib(self) -> int:

@@ -1,7 +1,7 @@
 """What all configuration models have in common."""
 
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -10,10 +10,27 @@ from pydantic.config import JsonDict
 _REQUIRED: Any = ...
 
 
+class NotParsedError(AttributeError):
+    """A field was read whose value is wrong or missing."""
+
+
 class Model(BaseModel):
     """A part of the configuration: camelCase keys, no unknown key at any depth, never changed after reading."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in type(self).model_fields:
+                raise NotParsedError(name)
+            return super().__getattr__(name)
+
+    @property
+    def given(self) -> set[str]:
+        """Keys that somebody wrote a value for, right or wrong."""
+        fields = type(self).model_fields
+        return {str(fields[name].alias) for name in self.model_fields_set if self.__dict__.get(name, ...) is not None}
 
 
 def setting(description: str, *, unit: str = "", default: Any = _REQUIRED, factory: Any = None, **limits: Any) -> Any:

@@ -84,13 +84,15 @@ def _field(model: type[BaseModel], path: Iterable[str | int]) -> tuple[type[Base
     return inside, annotation
 
 
-def is_secret(model: type[BaseModel], path: Iterable[str | int]) -> bool:
+def hides_secret(model: type[BaseModel], path: Iterable[str | int]) -> bool:
     """Whether the value at this path must never be shown."""
     return _holds_secret(_field(model, path)[1])
 
 
 def _holds_secret(annotation: Any) -> bool:
-    """Whether a type is SecretStr, or has it in its union or annotation."""
+    """Whether a type is SecretStr, or has it in its union, annotation or fields."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return any(_holds_secret(info.annotation) for info in annotation.model_fields.values())
     return annotation is SecretStr or any(_holds_secret(part) for part in get_args(annotation))
 
 
@@ -139,7 +141,7 @@ def from_validation(failure: ValidationError, model: type[BaseModel]) -> list[Pr
     for error in failure.errors(include_url=False):
         path = tuple(part for part in error["loc"] if part != "[key]")
         got = NOTHING if error["type"] == "missing" else error["input"]
-        if isinstance(got, SecretStr) or is_secret(model, path):
+        if isinstance(got, SecretStr) or hides_secret(model, path):
             got = "[secret]"
         problems.append(Problem(path, got, _want(error, model, path)))
     return problems

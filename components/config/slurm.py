@@ -1,17 +1,22 @@
 """Configuration of Slurm itself."""
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator
 
 from components.config.model import Model, setting
 from components.config.pods import PodResources, controller_resources, rest_resources
+from components.config.rule import Violation, named_twice, rule
 from components.config.storage import StateStorage
 from components.config.values.object_names import DnsLabel, PartitionName
 from components.config.values.quantities import SlurmTime
-from components.config.values.slurm_options import check_option_name, check_option_value
+from components.config.values.slurm_options import check_option_name, check_option_value, refusal, slurms_name
 from components.config.values.validation import matching, wrong
+
+_PYXIS, _PYXIS_EPILOG = "spank_pyxis.so", "container_scope=job"
+"""Its epilog fails outside of the jail, and Slurm drains the node for that (Pyxis 0.24, pyxis_slurmd.c)."""
 
 
 class CgroupPlugin(StrEnum):
@@ -78,6 +83,12 @@ class SpankPlugin(Model):
     arguments: list[PluginArgument] = setting("What it is told in plugstack.conf.", factory=list)
     required: bool = setting("Whether a step fails when the plugin does; else it runs without.", default=True)
 
+    @rule
+    def _pyxis(self) -> Iterator[Violation]:
+        if self.file == _PYXIS and _PYXIS_EPILOG in self.arguments:
+            want = "container_scope=global: else Pyxis has slurmd run enroot at a job's end, where there is none"
+            yield Violation("arguments", self.arguments.index(_PYXIS_EPILOG), want=want)
+
 
 class Slurm(Model):
     """Slurm's own settings."""
@@ -106,12 +117,30 @@ class Slurm(Model):
     )
     spank_plugins: list[SpankPlugin] = setting("More SPANK plugins, in their order.", factory=list)
 
-    @field_validator("constrain_cores")
-    @classmethod
-    def _needs_cgroups(cls, constrained: bool, fields: ValidationInfo) -> bool:
-        if constrained and fields.data.get("cgroup_plugin") is CgroupPlugin.DISABLED:
-            raise wrong("false with slurm.cgroupPlugin: disabled, since cgroups keep jobs to their cores")
-        return constrained
+    @property
+    def slurm_conf_options(self) -> dict[str, str]:
+        """The options by their keys as Slurm writes them."""
+        return {slurms_name(name): value for name, value in self.options.items()}
+
+    @rule
+    def _cores(self) -> Iterator[Violation]:
+        if self.constrain_cores and self.cgroup_plugin is CgroupPlugin.DISABLED:
+            want = "false with slurm.cgroupPlugin: disabled, since cgroups keep jobs to their cores"
+            yield Violation("constrainCores", want=want)
+
+    @rule
+    def _options(self) -> Iterator[Violation]:
+        first: dict[str, str] = {}
+        for name, value in self.options.items():
+            other = first.setdefault(name.lower(), name)
+            if other != name:
+                yield Violation("options", name, want=f"one of {other} and {name}: Slurm reads one key")
+            if want := refusal(name, value):
+                yield Violation("options", name, want=want)
+
+    @rule
+    def _plugins(self) -> Iterator[Violation]:
+        yield from named_twice(self.spank_plugins, "spankPlugins", "file")
 
 
 class Controller(Model):

@@ -1,9 +1,11 @@
 """Configuration of volumes."""
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
 from components.config.model import Model, setting
+from components.config.rule import Violation, rule
 from components.config.values.addresses import HostName
 from components.config.values.files import AbsolutePath, ExportedPath
 from components.config.values.object_names import ObjectName
@@ -107,3 +109,9 @@ class JailStorage(Model):
     nfs: Nfs | None = setting("An NFS export.", default=None)
     retain: bool = setting("Whether the volume, and its namespace, stay after `pulumi destroy`.", default=True)
     protect: bool = setting("Whether Pulumi refuses to delete the volume.", default=False)
+
+    @rule
+    def _source(self) -> Iterator[Violation]:
+        given = [key for key in ("existingClaim", "hostPath", "nfs", "className") if key in self.given]
+        if len(given) > 1:
+            yield Violation(want="one of them: each says where the volume comes from", got=given)

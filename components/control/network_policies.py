@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-import pulumi
-
 from components.addons import monitoring
 from components.config import Config
-from components.kubernetes.component import Component
+from components.kubernetes.component import Part
 from components.kubernetes.manifest import Manifest, declared, selector
 from contract import names
 
@@ -138,23 +136,8 @@ def manifests(config: Config) -> list[Manifest]:
     ]
 
 
-class NetworkPolicies(Component):
+class NetworkPolicies(Part, manifests=manifests, outputs=lambda config: {"enabled": config.network_policies.enabled}):
     """Which connections the cluster's pods take.
 
-    Args:
-        name: Name of the resource in the stack.
-        config: The configuration: `networkPolicies`, `login.service`, `monitoring` and `cluster`.
-        depends_on: What is there before, such as the ledger.
-        opts: Options of the resource.
+    It reads `networkPolicies`, `login.service`, `monitoring` and `cluster`.
     """
-
-    def __init__(
-        self,
-        name: str,
-        config: Config,
-        depends_on: Sequence[pulumi.Resource] = (),
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__(name, opts)
-        self.declare(manifests(config), depends_on)
-        self.register_outputs({"enabled": config.network_policies.enabled})

@@ -1,14 +1,11 @@
 """Populating the jail: one Job per root, which copies the jail image to the shared volume."""
 
-from collections.abc import Sequence
 from typing import Any
-
-import pulumi
 
 from components.config import Config
 from components.config.values.images import image_revision
 from components.config.values.quantities import duration_seconds
-from components.kubernetes.component import Component
+from components.kubernetes.component import Part
 from components.kubernetes.manifest import Manifest, declared
 from components.pods import pod_security
 from components.pods.slurm_pod import (
@@ -131,26 +128,10 @@ def _job(config: Config, image: str) -> Manifest:
     return Manifest(body, held=False, deadline_seconds=seconds)
 
 
-class JailPopulation(Component):
+class JailPopulation(Part, manifests=manifests, outputs=lambda config: {"revision": config.jail.revision}):
     """The roots of the jail that the configured images make. Pulumi waits until they are complete.
 
     Roots of other images stay on the volume: a former image is used again at once.
 
-    Args:
-        name: Name of the resource in the stack.
-        config: The configuration: `jail`, the node sets' `jailImage`, `images`, `login.users`, `timeouts.populate`.
-        depends_on: What is there before, such as the volume.
-        opts: Options of the resource.
+    It reads `jail`, the node sets' `jailImage`, `images`, `login.users`, `timeouts.populate`.
     """
-
-    def __init__(
-        self,
-        name: str,
-        config: Config,
-        depends_on: Sequence[pulumi.Resource] = (),
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__(name, opts)
-        self.declare(manifests(config), depends_on)
-        self.revision = config.jail.revision
-        self.register_outputs({"revision": self.revision})

@@ -1,13 +1,10 @@
 """The volume of the jail."""
 
-from collections.abc import Sequence
 from typing import Any
 
-import pulumi
-
-from components.claim_guard import ClaimGuard, class_source
+from components.claim_guard import class_source
 from components.config import Config
-from components.kubernetes.component import Component
+from components.kubernetes.component import Claims, Part
 from components.kubernetes.manifest import SKIP_AWAIT, Manifest, declared
 from contract import names
 
@@ -63,40 +60,30 @@ def manifests(config: Config) -> list[Manifest]:
     return [*manifests, Manifest(body, retain=storage.retain, protect=storage.protect)]
 
 
-def sources(config: Config) -> list[str]:
+def _claims(config: Config) -> Claims:
     """What the claim is made from, in words; nothing for an existing one."""
     storage = config.jail.storage
     if storage.existing_claim is not None:
         return []
+    source = class_source(storage.class_name)
     if storage.host_path is not None:
-        return [f"hostPath {storage.host_path}"]
-    if storage.nfs is not None:
-        return [f"nfs {storage.nfs.server}:{storage.nfs.path}"]
-    return [class_source(storage.class_name)]
+        source = f"hostPath {storage.host_path}"
+    elif storage.nfs is not None:
+        source = f"nfs {storage.nfs.server}:{storage.nfs.path}"
+    return [("jail-claim-guard", "jail.storage", source)]
 
 
-class JailStorage(Component):
+def _outputs(config: Config) -> dict[str, Any]:
+    return {"claim": config.jail.storage.existing_claim or names.JAIL}
+
+
+class JailStorage(
+    Part,
+    manifests=manifests,
+    outputs=_outputs,
+    claims=_claims,
+):
     """The volume that all nodes share: made by a storage class, on a host path or an NFS export, or existing.
 
-    Args:
-        name: Name of the resource in the stack.
-        config: The configuration: `jail.storage` and `cluster`.
-        depends_on: What is there before, such as the namespace.
-        opts: Options of the resource.
+    It reads `jail.storage` and `cluster`.
     """
-
-    def __init__(
-        self,
-        name: str,
-        config: Config,
-        depends_on: Sequence[pulumi.Resource] = (),
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__(name, opts)
-        guard = [
-            ClaimGuard("jail-claim-guard", "jail.storage", source, pulumi.ResourceOptions(parent=self))
-            for source in sources(config)
-        ]
-        self.declare(manifests(config), [*depends_on, *guard])
-        self.claim = config.jail.storage.existing_claim or names.JAIL
-        self.register_outputs({"claim": self.claim})

@@ -1,11 +1,13 @@
 """The base of all components: a resource type of its own, whose children are exactly its manifests."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+from components.claim_guard import ClaimGuard
+from components.config import Config
 from components.kubernetes.manifest import Manifest
 from contract import names
 
@@ -99,6 +101,56 @@ class Component(pulumi.ComponentResource):
             ),
         )
         return resource
+
+
+Claims = Sequence[tuple[str, str, str]]
+"""Claims whose source must not change: name of the guard in the stack, setting, source in words."""
+
+
+class Part(Component):
+    """A part of the cluster: a component whose children are the objects that its module declares from the config.
+
+    A subclass names them: `class Rest(Part, manifests=manifests, outputs=lambda config: {"url": url(config)})`.
+
+    Args:
+        name: Name of the resource in the stack.
+        config: The whole configuration; the class says what it reads of it.
+        depends_on: What is there before, such as the ledger.
+        opts: Options of the resource.
+    """
+
+    _manifests: Callable[[Config], Sequence[Manifest]]
+    _outputs: Callable[[Config], dict[str, Any]]
+    _claims: Callable[[Config], Claims]
+
+    def __init_subclass__(
+        cls,
+        manifests: Callable[[Config], Sequence[Manifest]],
+        outputs: Callable[[Config], dict[str, Any]] = lambda _: {},
+        claims: Callable[[Config], Claims] = lambda _: (),
+    ) -> None:
+        """Takes the module's functions.
+
+        Args:
+            manifests: The objects to declare.
+            outputs: Outputs of the component.
+            claims: Claims of storage classes, whose class may not change under them.
+        """
+        super().__init_subclass__()
+        cls._manifests, cls._outputs, cls._claims = staticmethod(manifests), staticmethod(outputs), staticmethod(claims)
+
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        depends_on: Sequence[pulumi.Input[pulumi.Resource]] = (),
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(name, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        guards = [ClaimGuard(guard, setting, source, child) for guard, setting, source in self._claims(config)]
+        self.declare(self._manifests(config), [*depends_on, *guards])
+        self.register_outputs(self._outputs(config))
 
 
 def _argument(key: str) -> str:

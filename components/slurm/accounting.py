@@ -1,13 +1,10 @@
 """Accounting: slurmdbd, between Slurm and the database."""
 
 import hashlib
-from collections.abc import Sequence
 from typing import Final
 
-import pulumi
-
 from components.config import Config
-from components.kubernetes.component import Component
+from components.kubernetes.component import Part
 from components.kubernetes.manifest import REPLACEABLE, Manifest, declared, selector
 from components.pods import pod_security
 from components.pods.slurm_pod import pod_template, resources, slurm_container, slurm_pod_spec, standing_service
@@ -92,24 +89,14 @@ def manifests(config: Config) -> list[Manifest]:
     ]
 
 
-class Accounting(Component):
+class Accounting(
+    Part,
+    manifests=manifests,
+    outputs=lambda config: {
+        "address": f"{names.ACCOUNTING}:{names.SLURMDBD_PORT}" if config.accounting.is_on else None
+    },
+):
     """slurmdbd in one pod. It keeps nothing itself: slurmctld waits with what it has while it is away.
 
-    Args:
-        name: Name of the resource in the stack.
-        config: The configuration: `accounting`, `images`, `credentials` and `cluster`.
-        depends_on: What is there before, such as the ledger and the keys.
-        opts: Options of the resource.
+    It reads `accounting`, `images`, `credentials` and `cluster`.
     """
-
-    def __init__(
-        self,
-        name: str,
-        config: Config,
-        depends_on: Sequence[pulumi.Resource] = (),
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__(name, opts)
-        self.declare(manifests(config), depends_on)
-        self.address = f"{names.ACCOUNTING}:{names.SLURMDBD_PORT}" if config.accounting.is_on else None
-        self.register_outputs({"address": self.address})

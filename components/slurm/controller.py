@@ -1,13 +1,10 @@
 """The controller: slurmctld, its address and its state."""
 
-from collections.abc import Sequence
 from typing import Any
 
-import pulumi
-
-from components.claim_guard import ClaimGuard, class_source
+from components.claim_guard import class_source
 from components.config import Config
-from components.kubernetes.component import Component
+from components.kubernetes.component import Claims, Part
 from components.kubernetes.manifest import REPLACEABLE, SKIP_AWAIT, Manifest, declared, selector
 from components.pods import pod_security
 from components.pods.slurm_pod import (
@@ -115,31 +112,18 @@ def manifests(config: Config) -> list[Manifest]:
     ]
 
 
-class Controller(Component):
+def _claims(config: Config) -> Claims:
+    source = class_source(config.controller.state_storage.class_name)
+    return [("controller-claim-guard", "controller.stateStorage", source)]
+
+
+class Controller(
+    Part,
+    manifests=manifests,
+    outputs=lambda _: {"address": f"{names.CONTROLLER}:{names.SLURMCTLD_PORT}"},
+    claims=_claims,
+):
     """slurmctld in one pod, with a volume for the job queue.
 
-    Args:
-        name: Name of the resource in the stack.
-        config: The configuration: `controller`, `images`, `credentials` and `cluster`.
-        depends_on: What is there before, such as the ledger and the keys.
-        opts: Options of the resource.
+    It reads `controller`, `images`, `credentials` and `cluster`.
     """
-
-    def __init__(
-        self,
-        name: str,
-        config: Config,
-        depends_on: Sequence[pulumi.Resource] = (),
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__(name, opts)
-        storage = config.controller.state_storage
-        guard = ClaimGuard(
-            "controller-claim-guard",
-            "controller.stateStorage",
-            class_source(storage.class_name),
-            pulumi.ResourceOptions(parent=self),
-        )
-        self.declare(manifests(config), [*depends_on, guard])
-        self.address = f"{names.CONTROLLER}:{names.SLURMCTLD_PORT}"
-        self.register_outputs({"address": self.address})

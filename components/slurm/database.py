@@ -1,14 +1,11 @@
 """The database of accounting: MariaDB on a volume."""
 
-from collections.abc import Sequence
 from typing import Any, Final
 
-import pulumi
-
-from components.claim_guard import ClaimGuard, class_source
+from components.claim_guard import class_source
 from components.config import Config
 from components.config.values.quantities import memory_bytes
-from components.kubernetes.component import Component
+from components.kubernetes.component import Claims, Part
 from components.kubernetes.manifest import REPLACEABLE, SKIP_AWAIT, Manifest, declared, selector
 from components.pods import pod_security
 from components.pods.slurm_pod import pod_template, resources, slurm_pod_spec, standing_service
@@ -171,29 +168,21 @@ def manifests(config: Config) -> list[Manifest]:
     ]
 
 
-class Database(Component):
+def _claims(config: Config) -> Claims:
+    if not config.accounting.has_own_database:
+        return []
+    return [("database-claim-guard", "accounting.storage", class_source(config.accounting.storage.class_name))]
+
+
+class Database(
+    Part,
+    manifests=manifests,
+    outputs=lambda config: {
+        "address": f"{names.DATABASE}:{names.DATABASE_PORT}" if config.accounting.has_own_database else None
+    },
+    claims=_claims,
+):
     """MariaDB in one pod, on a volume that holds every record of accounting.
 
-    Args:
-        name: Name of the resource in the stack.
-        config: The configuration: `accounting`, `certificates`, `images`, `credentials` and `cluster`.
-        depends_on: What is there before, such as the ledger and the keys.
-        opts: Options of the resource.
+    It reads `accounting`, `certificates`, `images`, `credentials` and `cluster`.
     """
-
-    def __init__(
-        self,
-        name: str,
-        config: Config,
-        depends_on: Sequence[pulumi.Resource] = (),
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__(name, opts)
-        self.address: str | None = None
-        if config.accounting.has_own_database:
-            source = class_source(config.accounting.storage.class_name)
-            options = pulumi.ResourceOptions(parent=self)
-            guard = ClaimGuard("database-claim-guard", "accounting.storage", source, options)
-            self.declare(manifests(config), [*depends_on, guard])
-            self.address = f"{names.DATABASE}:{names.DATABASE_PORT}"
-        self.register_outputs({"address": self.address})

@@ -1,13 +1,10 @@
 """The rehearsal: a slurmctld of the cluster's own image that tries each new configuration before it is used."""
 
-from collections.abc import Sequence
 from typing import Final
-
-import pulumi
 
 from components.config import Config
 from components.config.pods import PodResources
-from components.kubernetes.component import Component
+from components.kubernetes.component import Part
 from components.kubernetes.manifest import SKIP_AWAIT, Manifest, declared, selector
 from components.pods import pod_security
 from components.pods.slurm_pod import pod_template, resources, slurm_container, slurm_pod_spec
@@ -63,24 +60,8 @@ def manifests(config: Config) -> list[Manifest]:
     return [_service(config), _deployment(config)]
 
 
-class Rehearsal(Component):
+class Rehearsal(Part, manifests=manifests, outputs=lambda _: {"url": url()}):
     """Tries configurations for the operator, with nothing to lose.
 
-    Args:
-        name: Name of the resource in the stack.
-        config: The configuration: `images` and `cluster`.
-        depends_on: What is there before, such as the ledger.
-        opts: Options of the resource.
+    It reads `images` and `cluster`.
     """
-
-    def __init__(
-        self,
-        name: str,
-        config: Config,
-        depends_on: Sequence[pulumi.Resource] = (),
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__(name, opts)
-        self.declare(manifests(config), depends_on)
-        self.url = url()
-        self.register_outputs({"url": self.url})

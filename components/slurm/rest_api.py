@@ -1,13 +1,11 @@
 """The REST API: slurmrestd, behind TLS where there are certificates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
-
-import pulumi
 
 from components.config import Config
 from components.config.pods import PodResources
-from components.kubernetes.component import Component
+from components.kubernetes.component import Part
 from components.kubernetes.manifest import SKIP_AWAIT, Manifest, declared, selector
 from components.pods import pod_security
 from components.pods.slurm_pod import environment, pod_template, ready_probe, resources, slurm_container, slurm_pod_spec
@@ -118,24 +116,8 @@ def manifests(config: Config) -> list[Manifest]:
     return [_service(config), _deployment(config)]
 
 
-class RestApi(Component):
+class RestApi(Part, manifests=manifests, outputs=lambda config: {"url": url(config)}):
     """slurmrestd, which takes requests signed with the JWT key; it holds no key itself.
 
-    Args:
-        name: Name of the resource in the stack.
-        config: The configuration: `rest`, `certificates`, `images` and `cluster`.
-        depends_on: What is there before, such as the ledger.
-        opts: Options of the resource.
+    It reads `rest`, `certificates`, `images` and `cluster`.
     """
-
-    def __init__(
-        self,
-        name: str,
-        config: Config,
-        depends_on: Sequence[pulumi.Resource] = (),
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__(name, opts)
-        self.declare(manifests(config), depends_on)
-        self.url = url(config)
-        self.register_outputs({"url": self.url})

@@ -121,7 +121,7 @@ def _settings(config: Config) -> dict[str, str]:
         settings["MetricsParameters"] = "ignore_private_data"
     if config.slurm.private_data:
         settings["PrivateData"] = ",".join(config.slurm.private_data)
-    if "PropagateResourceLimits" not in config.slurm.options:  # Slurm takes one of the two keys.
+    if "PropagateResourceLimits" not in config.slurm.slurm_conf_options:  # Slurm takes one of the two keys.
         # What limits a user on a login node without cgroups is not a job's limit (slurm_node/accounts/login_limits.py).
         # RDMA pins memory: jobs get the nodes' own limit of it, which has no end, not that of the login node.
         pins = any(node_set.network.rdma for node_set in config.node_sets)
@@ -169,7 +169,9 @@ def _with_options(settings: Mapping[str, str], options: Mapping[str, str]) -> di
 
 def slurm_conf(config: Config) -> str:
     """slurm.conf. Nodes are dynamic: each slurmd registers itself, and its feature puts it into its node set."""
-    lines = [f"{key}={value}" for key, value in _with_options(_settings(config), config.slurm.options).items()]
+    lines = [
+        f"{key}={value}" for key, value in _with_options(_settings(config), config.slurm.slurm_conf_options).items()
+    ]
     lines += [f"NodeSet={slurm_node_set(each.name)} Feature={each.name}" for each in config.node_sets]
     lines += [_partition(config, partition) for partition in config.effective_partitions]
     return "\n".join(lines) + "\n"

@@ -462,7 +462,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("login.users", [{**USER, "sshPublicKeys": ["ssh-ed25519 AAAA"]}], "want one line of an OpenSSH public key file"),
     ("login.users", [{**USER, "sshPublicKeys": [f"{SSH_KEY}\nevil"]}], "want one line of an OpenSSH public key file"),
     ("login.users", [{**USER, "sshPublicKeys": []}], "want at least 1 of them"),
-    ("login.limits", {"memoryPerUser": "64Gi"}, "want at most login.resources.memory (4Gi unless set)"),
+    ("login.limits", {"memoryPerUser": "64Gi"}, "want at most login.resources.memory (4Gi)"),
     ("login.limits", {"memoryPerUser": "64"}, "want a Kubernetes quantity such as 64Gi"),
     ("login.limits", {"cpuPerUser": "many"}, "want a Kubernetes CPU quantity"),
     ("login.limits", {"processesPerUser": 3}, "pulumi-slurm:login.limits.processesPerUser: got 3; want 16 or more"),
@@ -536,6 +536,39 @@ def test_all_errors_are_told_at_once() -> None:
         "slurm.options.PlugStackConfig",
     ]
     assert str(refused.value).startswith("4 errors in the configuration; nothing was changed:\n")
+
+
+def problems(raw: dict[str, Any]) -> list[str]:
+    with pytest.raises(ConfigurationError) as refused:
+        parse(raw)
+    return [str(problem).partition("; want ")[0] for problem in refused.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        # Rules run on what is right of a list, a map and a section, under the positions that somebody wrote.
+        ("jail.persistent", [3, "/usr"], ["jail.persistent[0]: got 3", "jail.persistent[1]: got '/usr'"]),
+        (
+            "slurm.options",
+            {"DebugFlags": "a b", "JobCompType": "jobcomp/script"},
+            ["slurm.options.DebugFlags: got 'a b'", "slurm.options.JobCompType: got 'jobcomp/script'"],
+        ),
+        (
+            "directory",
+            {"uri": "ldaps://ldap.example", "interval": "soon"},
+            ["directory.base: got nothing", "directory.interval: got 'soon'"],
+        ),
+        # A rule does not speak of a value that is wrong by itself.
+        ("nodeSets.0.resources.memory", "0Gi", ["nodeSets[0].resources.memory: got '0Gi'"]),
+        ("nodeSets.0.name", "A", ["nodeSets[0].name: got 'A'"]),
+        # What nobody wrote is shown if it does not fit.
+        ("certificates", {"mode": "existing", "duration": "24h"}, ["certificates.renewBefore: got '720h'"]),
+    ],
+)
+def test_rules_run_on_what_is_right(path: str, value: Any, expected: list[str]) -> None:
+    raw = changed(path, value, changed("partitions", [{"name": "main", "nodeSets": ["cpu"]}]))
+    assert problems(raw) == [f"pulumi-slurm:{each}" for each in expected]
 
 
 @pytest.mark.parametrize("key", ["cluster", "images", "jail", "nodeSets"])

@@ -160,7 +160,7 @@ def test_memory_beyond_the_pods_is_refused() -> None:
         parse(changed("login.submounts", [{"path": "/a", "memory": "4Gi"}], changed("nodeSets.0.submounts", submounts)))
     assert [str(problem) for problem in refused.value.problems] == [
         'pulumi-slurm:login.submounts: got ["[0].memory: 4096Mi"]; want memory sizes that are together less than'
-        " 4096Mi, login.resources.memory (4Gi unless set)",
+        " 4096Mi, login.resources.memory (4Gi)",
         'pulumi-slurm:nodeSets[0].submounts: got ["[0].memory: 700Mi", "[1].memory: 200Mi"]; want memory sizes that'
         " are together less than 768Mi, what resources.memory leaves beside resources.reservedMemory",
     ]

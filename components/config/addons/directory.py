@@ -1,8 +1,11 @@
 """Configuration of an LDAP directory whose people are the cluster's."""
 
+from collections.abc import Iterator
+
 from components.config.accounting import AuthoritySecret, PasswordSecret
 from components.config.model import Model, setting
 from components.config.pods import PodResources, directory_resources
+from components.config.rule import Violation, rule
 from components.config.values.quantities import Duration
 from components.config.values.users import DistinguishedName, LdapFilter, LdapUri
 from contract import policies
@@ -40,6 +43,20 @@ class Directory(Model):
         default=f"{policies.DIRECTORY_SECONDS // 60}m",
     )
     resources: PodResources = setting("What the pod that asks needs.", factory=directory_resources)
+
+    @rule
+    def _address(self) -> Iterator[Violation]:
+        if self.given and self.uri is None:
+            yield Violation("uri", want="the directory's address, such as ldaps://ldap.example.org")
+        if self.uri is not None and self.base is None:
+            yield Violation("base", want="the entry below which people are, such as dc=example,dc=org")
+
+    @rule
+    def _password(self) -> Iterator[Violation]:
+        if self.bind_dn is not None and self.bind_password_secret is None:
+            yield Violation("bindPasswordSecret", want="the Secret with the password of bindDn")
+        if self.bind_password_secret is not None and self.bind_dn is None:
+            yield Violation("bindDn", want="whose password bindPasswordSecret is")
 
     @property
     def is_on(self) -> bool:

@@ -1,9 +1,11 @@
 """Configuration of NVIDIA's GPU operator, which makes Kubernetes nodes offer their GPUs."""
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
 from components.config.model import Model, setting
+from components.config.rule import Violation, rule
 from components.config.values.images import ChartVersion
 from components.config.values.object_names import DnsLabel
 
@@ -70,3 +72,17 @@ class GpuOperator(Model):
         "operator.",
         default=True,
     )
+
+    @property
+    def brings_feature_discovery(self) -> bool:
+        """Whether its chart puts Node Feature Discovery into Kubernetes."""
+        return self.mode is GpuOperatorMode.INSTALL and self.node_feature_discovery
+
+    @rule
+    def _parts(self) -> Iterator[Violation]:
+        if self.gdrcopy and self.driver is Provider.PREINSTALLED:
+            want = "driver: operator beside it: the operator loads gdrdrv together with its own driver alone"
+            yield Violation("gdrcopy", want=want)
+        if self.service_monitor and not self.dcgm_exporter:
+            want = "dcgmExporter: true beside it: without the exporter there is nothing to scrape"
+            yield Violation("serviceMonitor", want=want)

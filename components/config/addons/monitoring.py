@@ -1,15 +1,13 @@
 """Configuration of monitoring: how Prometheus finds Slurm's and the operator's metrics."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import Any
 
 from components.config.model import Model, setting
-from components.config.problems import Problem
+from components.config.rule import Violation, rule
 from components.config.values.addresses import Cidr
 from components.config.values.object_names import DnsLabel, LabelKey, LabelValue
 from components.config.values.quantities import Duration
-from components.config.values.raw import mapping
 
 
 class MonitoringMode(StrEnum):
@@ -43,15 +41,11 @@ class Monitoring(Model):
     )
     cidrs: list[Cidr] = setting("Addresses outside Kubernetes that may scrape.", factory=list)
 
-
-def monitoring_problems(config: Mapping[str, Any]) -> Iterator[Problem]:
-    """In what the configuration of monitoring does not fit itself."""
-    monitoring = mapping(config.get("monitoring"))
-    mode = monitoring.get("mode", MonitoringMode.ANNOTATIONS)
-    if mode == MonitoringMode.OFF:
-        for key in monitoring.keys() - {"mode"}:
-            yield Problem(("monitoring", key), monitoring[key], "nothing while monitoring.mode is off, or another mode")
-        return
-    if mode == MonitoringMode.ANNOTATIONS and monitoring.get("interval") is not None:
-        want = "nothing: with annotations Prometheus's own interval counts; or monitoring.mode: prometheusOperator"
-        yield Problem(("monitoring", "interval"), monitoring["interval"], want)
+    @rule
+    def _keys_of_mode(self) -> Iterator[Violation]:
+        if self.mode is MonitoringMode.OFF:
+            for key in self.given - {"mode"}:
+                yield Violation(key, want="nothing while monitoring.mode is off, or another mode")
+        elif self.mode is MonitoringMode.ANNOTATIONS and self.interval is not None:
+            want = "nothing: with annotations Prometheus's own interval counts; or monitoring.mode: prometheusOperator"
+            yield Violation("interval", want=want)

@@ -1,8 +1,10 @@
 """Configuration of NVIDIA's network operator, which makes fast networks usable in pods."""
 
+from collections.abc import Iterator
 from enum import StrEnum
 
 from components.config.model import Model, setting
+from components.config.rule import Violation, named_twice, rule
 from components.config.values.addresses import Cidr, DeviceId, InterfaceName
 from components.config.values.images import Version
 from components.config.values.object_names import DnsLabel, PoolName
@@ -79,6 +81,15 @@ class SecondaryNetwork(Model):
     subnet: Cidr = setting("Addresses of the network; each Kubernetes node gets a block of them.")
     addresses_per_node: WholeNumber = setting("Size of a node's block of addresses.", default=8, ge=1, le=1024)
 
+    @rule
+    def _keys_of_kind(self) -> Iterator[Violation]:
+        if self.kind is not NetworkKind.SRIOV and self.interface is None:
+            want = f"an interface of the nodes such as ibs1f0: a network of kind {self.kind} stands on one"
+            yield Violation("interface", want=want)
+        for key, kinds in (("pool", ("sriov",)), ("interface", ("ipoib", "macvlan")), ("mtu", ("macvlan",))):
+            if getattr(self, key) is not None and self.kind not in kinds:
+                yield Violation(key, want=f"nothing: it is for kind {' or '.join(kinds)}")
+
 
 class NetworkOperator(Model):
     """NVIDIA's network operator and what it is told to do."""
@@ -115,10 +126,58 @@ class NetworkOperator(Model):
     networks: list[SecondaryNetwork] = setting("Secondary networks that this stack declares.", factory=list)
 
     @property
+    def is_on(self) -> bool:
+        """Whether it runs, whoever installed it."""
+        return self.mode is not NetworkOperatorMode.OFF
+
+    @property
     def resource_prefix(self) -> str:
         """What stands before the name of a pool in its Kubernetes resource."""
         return RESOURCE_PREFIX[self.rdma]
 
+    @property
+    def brings_feature_discovery(self) -> bool:
+        """Whether its chart puts Node Feature Discovery into Kubernetes."""
+        return self.mode is NetworkOperatorMode.INSTALL and self.node_feature_discovery
 
+    @rule
+    def _keys_of_mode(self) -> Iterator[Violation]:
+        if not self.is_on:
+            for key in ("pools", "networks"):
+                if key in self.given and getattr(self, key):
+                    yield Violation(key, want=NEEDS_OPERATOR)
+        elif self.mode is NetworkOperatorMode.INSTALL and not self.pools:
+            want = "at least one pool of adapters: without it the operator offers no RDMA resource"
+            yield Violation("pools", want=want)
+
+    @rule
+    def _pools(self) -> Iterator[Violation]:
+        yield from named_twice(self.pools, "pools")
+        sriov = self.rdma is RdmaMode.SRIOV
+        other = f"nothing: it is for networkOperator.rdma: {'shared' if sriov else 'sriov'}"
+        for index, pool in enumerate(self.pools):
+            if sriov and pool.virtual_functions is None:
+                want = "a number of virtual functions for each port: networkOperator.rdma is sriov"
+                yield Violation("pools", index, "virtualFunctions", want=want)
+            if not sriov and pool.virtual_functions is not None:
+                yield Violation("pools", index, "virtualFunctions", want=other)
+            if sriov and pool.max_pods is not None:
+                yield Violation("pools", index, "maxPods", want=other)
+
+    @rule
+    def _networks(self) -> Iterator[Violation]:
+        yield from named_twice(self.networks, "networks")
+        pools = [pool.name for pool in self.pools]
+        for index, network in enumerate(self.networks):
+            if network.kind is not NetworkKind.SRIOV:
+                continue
+            if self.rdma is not RdmaMode.SRIOV:
+                yield Violation("networks", index, "kind", want="ipoib or macvlan, or networkOperator.rdma: sriov")
+            if network.pool not in pools:
+                want = f"the name of a pool; there are: {', '.join(pools) or 'none'}"
+                yield Violation("networks", index, "pool", want=want)
+
+
+NEEDS_OPERATOR = "nothing, or networkOperator.mode: install or existing: nothing else offers it"
 RESOURCE_PREFIX = {RdmaMode.SHARED: "rdma", RdmaMode.SRIOV: "nvidia.com"}
 """The shared device plugin's own prefix, and the one that the chart sets for the SR-IOV operator."""

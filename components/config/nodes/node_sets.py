@@ -1,14 +1,16 @@
 """Configuration of node sets: groups of equal Slurm nodes, each a pod."""
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
 from components.config.model import Model, setting
 from components.config.nodes.network import NodeNetwork
 from components.config.nodes.reactions import Reactions
-from components.config.nodes.submounts import Submount, memory_of
+from components.config.nodes.submounts import Submount, memory_of, too_much_memory
 from components.config.pods import Toleration
-from components.config.values.files import DeviceFiles
+from components.config.rule import Violation, rule
+from components.config.values.files import DeviceFiles, device_count
 from components.config.values.images import ImmutableImage
 from components.config.values.object_names import GresType, LabelKey, LabelValue, ObjectName, SetName
 from components.config.values.quantities import (
@@ -18,10 +20,11 @@ from components.config.values.quantities import (
     WholeNumber,
     cpu_millis,
     duration_seconds,
+    memory_bytes,
     memory_mib,
     nodes_or_percentage,
 )
-from contract import policies
+from contract import names, policies
 
 CPU_WEIGHT = 100
 GPU_WEIGHT = 1000
@@ -52,6 +55,14 @@ class Gpus(Model):
         "finds NVIDIA's GPUs by itself.",
         default=None,
     )
+
+    @rule
+    def _devices(self) -> Iterator[Violation]:
+        if self.devices is None and not self.resource.startswith(NVIDIA_PREFIX):
+            want = f"gpus.devices beside it, the device files: Slurm finds only GPUs of {NVIDIA_PREFIX} by itself"
+            yield Violation("resource", want=want)
+        if self.devices is not None and (count := device_count(self.devices)) != self.per_node:
+            yield Violation("devices", want=f"as many files as gpus.perNode says: {self.per_node}, not {count}")
 
     @property
     def kubernetes_runtime_class(self) -> str | None:
@@ -86,6 +97,17 @@ class NodeResources(Model):
         unit="Kubernetes CPU quantity",
         default=None,
     )
+
+    @property
+    def pod_memory_mib(self) -> int:
+        """Memory for jobs and submounts, in MiB."""
+        return (memory_bytes(self.memory) - memory_bytes(self.reserved_memory)) // 2**20
+
+    @rule
+    def _memory(self) -> Iterator[Violation]:
+        if self.pod_memory_mib < 1:
+            want = f"more than resources.reservedMemory ({self.reserved_memory}): nothing would be left for jobs"
+            yield Violation("memory", want=want)
 
     @property
     def shares_cpus(self) -> bool:
@@ -136,6 +158,11 @@ class Removal(Model):
         default=None,
     )
 
+    @rule
+    def _deadline(self) -> Iterator[Violation]:
+        if (self.jobs is JobsOfRemoved.DEADLINE) != (self.deadline is not None):
+            yield Violation("deadline", want="a duration such as 24h with jobs: deadline, and nothing without it")
+
     @property
     def policy(self) -> dict[str, Any]:
         """The NodeSet's spec.removal."""
@@ -185,6 +212,17 @@ class NodeSet(Model):
     )
     node_selector: dict[LabelKey, LabelValue] = setting("Labels of the Kubernetes nodes to run on.", factory=dict)
     tolerations: list[Toleration] = setting("Taints of Kubernetes nodes that don't matter.", factory=list)
+
+    @rule
+    def _name(self) -> Iterator[Violation]:
+        if self.name.startswith(names.RESERVED_PREFIX):
+            want = f"a name that does not start with {names.RESERVED_PREFIX}: those are the cluster's own objects"
+            yield Violation("name", want=want)
+
+    @rule
+    def _submounts(self) -> Iterator[Violation]:
+        of = "what resources.memory leaves beside resources.reservedMemory"
+        yield from too_much_memory(self.submounts, self.resources.pod_memory_mib, of)
 
     @property
     def job_memory_mib(self) -> int:

@@ -1,9 +1,21 @@
 """Configuration of submounts: paths of the shared root whose content is a node's own, or another volume's."""
 
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
 from components.config.model import Model, setting
+from components.config.rule import Violation, rule
 from components.config.values.files import AbsolutePath, RelativePath
 from components.config.values.object_names import ObjectName
 from components.config.values.quantities import Memory, memory_mib
+from contract import paths
+
+SOURCES: Final = ("local", "emptyDir", "memory", "claim", "hostPath")
+SYSTEM: Final = (
+    *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", paths.PREFIX, "/proc", "/run", "/sbin"),
+    *("/sys", "/tmp", "/usr", "/var"),  # noqa: S108 - nothing is written there
+)
+"""What the image, the node or Slurm brings; /var has the packages' records and slurmd's spool."""
 
 
 class LocalVolume(Model):
@@ -41,6 +53,43 @@ class Submount(Model):
     host_path: AbsolutePath | None = setting(
         "A folder that each Kubernetes node has, at or below one of jail.allowedHostPaths.", default=None
     )
+
+    @rule
+    def _source(self) -> Iterator[Violation]:
+        given = [key for key in SOURCES if key in self.given]
+        if len(given) != 1:
+            want = f"exactly one of {', '.join(SOURCES)}: it says what stands at the path"
+            yield Violation(want=want, got=given or None)
+
+    @rule
+    def _path(self) -> Iterator[Violation]:
+        if (hidden := meets(self.path, SYSTEM)) is not None:
+            want = f"a path outside of {hidden}, which is the system's own, such as /scratch or /mnt/memory"
+            yield Violation("path", want=want)
+
+
+def is_within(path: str, outer: str) -> bool:
+    """Whether a path is another one, or lies in it."""
+    return f"{path}/".startswith(f"{outer}/")
+
+
+def meets(path: str, others: Iterable[str]) -> str | None:
+    """The first of the others that lies in, above or at the path; None without one."""
+    return next((other for other in sorted(others) if is_within(path, other) or is_within(other, path)), None)
+
+
+def too_much_memory(submounts: Sequence[Submount], room_mib: int, of: str) -> Iterator[Violation]:
+    """The submounts of a pod, if their memory leaves nothing of what it has.
+
+    Args:
+        submounts: All submounts of the pod.
+        room_mib: Memory that they share with jobs or sessions, in MiB.
+        of: What that memory is, in words.
+    """
+    sizes = {index: memory_mib(each.memory) for index, each in enumerate(submounts) if each.memory}
+    if sizes and room_mib >= 1 and room_mib - sum(sizes.values()) < 1:
+        got = [f"[{index}].memory: {size}Mi" for index, size in sizes.items()]
+        yield Violation("submounts", want=f"memory sizes that are together less than {room_mib}Mi, {of}", got=got)
 
 
 def memory_of(submounts: list[Submount]) -> int:

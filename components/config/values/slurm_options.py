@@ -165,7 +165,7 @@ ALLOWED: Final = _allowed()
 
 
 def check_option_name(name: str) -> str:
-    """The key as Slurm writes it.
+    """The key as it was written.
 
     Raises:
         PydanticCustomError: Slurm has no such key, the cluster sets it by itself, or it would undo the jail.
@@ -178,6 +178,11 @@ def check_option_name(name: str) -> str:
         close = difflib.get_close_matches(name.lower(), ALLOWED, n=1)
         hint = f"; did you mean {ALLOWED[close[0]]}?" if close else ""
         raise wrong(f"a key of slurm.conf that Slurm 26.05 knows{hint}")
+    return name
+
+
+def slurms_name(name: str) -> str:
+    """A key that may be set, as Slurm writes it."""
     return ALLOWED[name.lower()]
 
 

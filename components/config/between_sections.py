@@ -1,0 +1,203 @@
+"""Rules between sections of the configuration, such as partitions and the node sets that they name.
+
+Those of ON_CONFIG read the whole configuration; those of ON_NODE_SET are called for each node set besides. Rules inside
+one section stand in its model.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from components.config.accounting import AccountingMode
+from components.config.addons.gpu_operator import GpuOperatorMode
+from components.config.addons.network_operator import NEEDS_OPERATOR, NetworkOperatorMode
+from components.config.nodes.node_sets import NodeSet
+from components.config.nodes.submounts import Submount, is_within, meets
+from components.config.program import Config, OperatorMode
+from components.config.rule import Violation, named_twice
+from contract import names
+
+_OWN_CLAIMS: Final = (names.JAIL, names.CONTROLLER_STATE, names.DATABASE)
+
+
+def _node_sets(config: Config) -> Iterator[Violation]:
+    yield from named_twice(config.node_sets, "nodeSets")
+
+
+def _partitions(config: Config) -> Iterator[Violation]:
+    yield from named_twice(config.partitions, "partitions")
+    default = None
+    for index, partition in enumerate(config.partitions):
+        if getattr(partition, "default", False):
+            if default is not None:
+                want = f"one default partition at most; partitions[{default}] is one already"
+                yield Violation("partitions", index, "default", want=want)
+            default = index
+
+
+def _members(config: Config) -> Iterator[Violation]:
+    sets = [node_set.name for node_set in config.node_sets]
+    for index, partition in enumerate(config.partitions):
+        members = getattr(partition, "node_sets", ())
+        for position, member in enumerate(members):
+            if member not in sets:
+                want = f"the name of a node set; there are: {', '.join(sets) or 'none'}"
+                yield Violation("partitions", index, "nodeSets", position, want=want)
+            elif member in members[:position]:
+                yield Violation("partitions", index, "nodeSets", position, want="each node set once")
+
+
+def _administrators(config: Config) -> Iterator[Violation]:
+    want = (
+        "accounting.mode mariadb or external: Slurm keeps its administrators there; without it, administer by "
+        f"`kubectl exec {names.CONTROLLER}-0 -- scontrol`"
+    )
+    for index, user in enumerate(config.login.users if not config.accounting.is_on else ()):
+        for key in ("admin", "operator"):
+            if getattr(user, key, False):
+                yield Violation("login", "users", index, key, want=want)
+
+
+def _operator_image(config: Config) -> Iterator[Violation]:
+    if config.operator.mode is OperatorMode.INSTALL and config.images.operator is None:
+        yield Violation("images", "operator", want="the operator's image, or operator.mode: existing")
+
+
+def _database(config: Config) -> Iterator[Violation]:
+    mode = config.accounting.mode
+    if mode is AccountingMode.MARIADB:
+        if config.images.database is None:
+            want = "MariaDB's image, or another accounting.mode than mariadb"
+            yield Violation("images", "database", want=want)
+    elif config.credentials.existing_database_secret is not None:
+        want = f"nothing: accounting.mode is {mode}, and this is for mariadb"
+        yield Violation("credentials", "existingDatabaseSecret", want=want)
+
+
+def _rest_tls(config: Config) -> Iterator[Violation]:
+    if config.rest.tls and not config.certificates.is_on:
+        want = "nothing, or certificates.mode: install or existing: there is nobody to issue a certificate"
+        yield Violation("rest", "tls", want=want)
+
+
+def _feature_discovery(config: Config) -> Iterator[Violation]:
+    if config.gpu_operator.brings_feature_discovery and config.network_operator.brings_feature_discovery:
+        want = "false for one of gpuOperator and networkOperator: both charts would bring Node Feature Discovery"
+        yield Violation("gpuOperator", "nodeFeatureDiscovery", want=want)
+        want = (
+            "false, or gpuOperator.nodeFeatureDiscovery: false: two of them in one Kubernetes undo each other's labels"
+        )
+        yield Violation("networkOperator", "nodeFeatureDiscovery", want=want)
+
+
+def _gpus_to_come(config: Config) -> Iterator[Violation]:
+    if config.checks.cluster and config.gpu_operator.mode is GpuOperatorMode.INSTALL:
+        want = "false while gpuOperator.mode is install: nodes offer their GPUs only after it is there"
+        yield Violation("checks", "cluster", want=want)
+
+
+def _gpus(config: Config) -> Iterator[Violation]:
+    if config.gpu_operator.mode is not GpuOperatorMode.OFF:
+        return
+    for index, node_set in enumerate(config.node_sets):
+        gpus = getattr(node_set, "gpus", None)
+        if gpus is not None and "devices" not in gpus.given:
+            want = (
+                "gpuOperator.mode: install, or existing where the nodes offer GPUs already (it is off, so nothing "
+                f"brings them); or nodeSets[{index}].gpus.devices, the device files, where another device plugin does"
+            )
+            yield Violation("nodeSets", index, "gpus", want=want)
+
+
+def _locked_memory(config: Config) -> Iterator[Violation]:
+    if not any(node_set.network.rdma for node_set in config.node_sets):
+        return
+    for key in config.slurm.options:
+        if key.lower() == "propagateresourcelimits":
+            want = (
+                "nothing, or limits in PropagateResourceLimitsExcept: node sets with RDMA give jobs the nodes' own "
+                "limit of locked memory, and Slurm takes one of the two keys"
+            )
+            yield Violation("slurm", "options", key, want=want)
+
+
+def _login_submounts(config: Config) -> Iterator[Violation]:
+    for violation in _submounts(config, config.login.submounts):
+        yield violation.below("login", "submounts")
+
+
+def _replacements(config: Config, node_set: NodeSet) -> Iterator[Violation]:
+    if node_set.reactions.replace and not config.operator.watch_nodes:
+        want = "false beside operator.watchNodes: false, or nodes that the operator may see"
+        yield Violation("reactions", "replace", want=want)
+
+
+def _rdma(config: Config, node_set: NodeSet) -> Iterator[Violation]:
+    operator, rdma = config.network_operator, node_set.network.rdma
+    if rdma is None:
+        return
+    offered = [f"{operator.resource_prefix}/{pool.name}" for pool in operator.pools]
+    if not operator.is_on:
+        yield Violation("network", "rdma", "resource", want=NEEDS_OPERATOR)
+    elif offered and rdma.resource not in offered:
+        want = f"a resource of networkOperator.pools; there are: {', '.join(offered)}"
+        yield Violation("network", "rdma", "resource", want=want)
+
+
+def _secondary_networks(config: Config, node_set: NodeSet) -> Iterator[Violation]:
+    operator, secondary = config.network_operator, node_set.network.secondary
+    if not operator.is_on and secondary:
+        yield Violation("network", "secondary", want=NEEDS_OPERATOR)
+    if operator.mode is not NetworkOperatorMode.INSTALL:
+        return
+    declared = [network.name for network in operator.networks]
+    for position, name in enumerate(secondary):
+        if name not in declared:
+            want = f"a name of networkOperator.networks; there are: {', '.join(declared) or 'none'}"
+            yield Violation("network", "secondary", position, want=want)
+
+
+def _node_submounts(config: Config, node_set: NodeSet) -> Iterator[Violation]:
+    for violation in _submounts(config, node_set.submounts):
+        yield violation.below("submounts")
+
+
+def _submounts(config: Config, submounts: Sequence[Submount]) -> Iterator[Violation]:
+    """In what the submounts of a pod do not fit each other and the jail."""
+    earlier: dict[str, int] = {}
+    allowed = config.jail.allowed_host_paths
+    claims = (*_OWN_CLAIMS, config.jail.storage.existing_claim)
+    for index, submount in enumerate(submounts):
+        path = getattr(submount, "path", None)
+        if path is not None:
+            if (met := meets(path, earlier)) is not None:
+                want = "each path once" if met == path else "paths that do not lie in one another"
+                yield Violation(index, "path", want=f"{want}: submounts[{earlier[met]}] is {met}")
+            elif (hidden := meets(path, config.jail.persistent)) is not None:
+                want = f"a path outside of {hidden}, which is persistent: people's files are there"
+                yield Violation(index, "path", want=want)
+            earlier.setdefault(path, index)
+        host_path = getattr(submount, "host_path", None)
+        if host_path is not None and not any(is_within(host_path, each) for each in allowed):
+            want = f"a path at or below one of jail.allowedHostPaths; there are: {', '.join(allowed) or 'none'}"
+            yield Violation(index, "hostPath", want=want)
+        claim = getattr(submount, "claim", None)
+        if claim is not None and getattr(claim, "name", None) in claims:
+            want = "a claim of yours: this one is the cluster's own, with what users must not read"
+            yield Violation(index, "claim", "name", want=want)
+
+
+ON_CONFIG: Final = (
+    _node_sets,
+    _partitions,
+    _members,
+    _administrators,
+    _operator_image,
+    _database,
+    _rest_tls,
+    _feature_discovery,
+    _gpus_to_come,
+    _gpus,
+    _locked_memory,
+    _login_submounts,
+)
+ON_NODE_SET: Final = (_replacements, _rdma, _secondary_networks, _node_submounts)

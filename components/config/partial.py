@@ -1,0 +1,148 @@
+"""Models of a configuration that is partly wrong, so that rules run on the rest."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from typing import Annotated, Any, TypeVar, get_args, get_origin
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from components.config.between_sections import ON_CONFIG, ON_NODE_SET
+from components.config.model import Model, NotParsedError, model_of
+from components.config.problems import NOTHING, Problem, hides_secret
+from components.config.program import Config
+from components.config.rule import WRITTEN, Violation, rules_of
+
+_Model = TypeVar("_Model", bound=Model)
+
+
+class _Rows(list[Any]):
+    """The right elements of a list, and where they stood in it."""
+
+    def __init__(self, rows: Mapping[int, Any]) -> None:
+        super().__init__(rows.values())
+        self.positions = list(rows)
+
+
+def parsed(model: type[_Model], raw: Any) -> _Model:
+    """A model with the fields of `raw` that are right. Reading another one raises NotParsedError."""
+    given = raw if isinstance(raw, Mapping) else {}
+    fields = model.model_fields.items()
+    built = model.model_construct({name for name, info in fields if info.alias in given})
+    built.__dict__.clear()
+    for name, info in fields:
+        if info.alias in given:
+            with suppress(NotParsedError):
+                built.__dict__[name] = _value(_type_of(info), given[info.alias])
+        elif not info.is_required():
+            built.__dict__[name] = info.get_default(call_default_factory=True, validated_data={})
+    return built
+
+
+def _type_of(field: FieldInfo) -> Any:
+    """The type of a field, with its limits."""
+    return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+
+
+def _value(annotation: Any, raw: Any) -> Any:
+    """What is right of a value.
+
+    Raises:
+        NotParsedError: Nothing is.
+    """
+    with suppress(ValidationError):
+        return _adapter(annotation).validate_python(raw)
+    if isinstance(raw, list) and (row := _inside(annotation, list)):
+        return _Rows({index: value for index, each in enumerate(raw) for value in _right(row[0], each)})
+    if isinstance(raw, Mapping) and (entry := _inside(annotation, dict)):
+        keys = {key: value for key, each in raw.items() for value in _right(entry[1], each)}
+        return {name: value for key, value in keys.items() for name in _right(entry[0], key)}
+    model = None if _inside(annotation, list) else model_of(annotation)
+    if model is None or not issubclass(model, Model) or not isinstance(raw, Mapping):
+        raise NotParsedError
+    return parsed(model, raw)
+
+
+@cache
+def _adapter(annotation: Any) -> TypeAdapter[Any]:
+    """Made once for each type: it takes longer than what it is for."""
+    return TypeAdapter(annotation)
+
+
+def _right(annotation: Any, raw: Any) -> Iterator[Any]:
+    """The value, if anything of it is right."""
+    with suppress(NotParsedError):
+        yield _value(annotation, raw)
+
+
+def _inside(annotation: Any, container: type) -> tuple[Any, ...]:
+    """The types inside a list or dict, below its annotations; none where it is no such container."""
+    if get_origin(annotation) is Annotated:
+        return _inside(get_args(annotation)[0], container)
+    return get_args(annotation) if get_origin(annotation) is container else ()
+
+
+def problems(config: Config, raw: Mapping[str, Any]) -> list[Problem]:
+    """What the rules say of a configuration, whole or partial.
+
+    Args:
+        config: What is right of it.
+        raw: All of it as somebody wrote it.
+    """
+    return [_problem(config, raw, violation) for violation in _all_violations(config)]
+
+
+def _all_violations(config: Config) -> Iterator[Violation]:
+    yield from _violations(config)
+    for rule in ON_CONFIG:
+        with suppress(NotParsedError):
+            yield from rule(config)
+    for index, node_set in enumerate(getattr(config, "node_sets", ())):
+        for rule_on_set in ON_NODE_SET:
+            with suppress(NotParsedError):
+                for violation in rule_on_set(config, node_set):
+                    yield violation.below("nodeSets", index)
+
+
+def _violations(model: Model) -> Iterator[Violation]:
+    """What the rules of a model, and of those inside it, say of its values."""
+    for rule in rules_of(type(model)):
+        with suppress(NotParsedError):
+            yield from rule(model)
+    for name, info in type(model).model_fields.items():
+        value = model.__dict__.get(name)
+        rows = [((index,), row) for index, row in enumerate(value)] if isinstance(value, list) else []
+        for position, part in [((), value), *rows]:
+            for violation in _violations(part) if isinstance(part, Model) else ():
+                yield violation.below(str(info.alias), *position)
+
+
+def _problem(config: Config, raw: Mapping[str, Any], violation: Violation) -> Problem:
+    """A violation in the words of who wrote the configuration."""
+    path: list[str | int] = []
+    value: Any = config
+    written: Any = raw
+    for part in violation.path:
+        # A list without its wrong elements is shorter than the one that somebody wrote.
+        path.append(value.positions[part] if isinstance(value, _Rows) and isinstance(part, int) else part)
+        value, written = _entry(value, part), _entry(written, path[-1])
+    got = violation.got
+    if got is WRITTEN:
+        # A default may be what does not fit.
+        got = value if written is None and isinstance(value, str | int) else written
+    if got is None:
+        got = NOTHING
+    elif hides_secret(Config, path):
+        got = "[secret]"
+    return Problem(tuple(path), got, violation.want)
+
+
+def _entry(value: Any, part: str | int) -> Any:
+    """What stands at a key or position; None where there is nothing."""
+    if isinstance(value, Model):
+        names = (name for name, info in type(value).model_fields.items() if info.alias == part)
+        return value.__dict__.get(next(names, ""))
+    with suppress(KeyError, IndexError, TypeError):
+        return value[part]
+    return None

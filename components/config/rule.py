@@ -1,0 +1,56 @@
+"""Rules between fields: what a section of the configuration says of values that are right by themselves."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+WRITTEN: Final = object()
+"""Stands for the value as somebody wrote it."""
+
+_Rule = TypeVar("_Rule", bound=Callable[..., "Iterator[Violation]"])
+
+
+class Violation:
+    """A value that does not fit others.
+
+    Args:
+        path: Keys and positions that lead to the value from where its rule stands.
+        want: What would be right; completes "got …; want …".
+        got: What to show in place of the value.
+    """
+
+    def __init__(self, *path: str | int, want: str, got: Any = WRITTEN) -> None:
+        self.path = path
+        self.want = want
+        self.got = got
+
+    def below(self, *prefix: str | int) -> "Violation":
+        """The same violation, seen from further out."""
+        return Violation(*prefix, *self.path, want=self.want, got=self.got)
+
+
+def rule(method: _Rule) -> _Rule:
+    """Marks a method of a model as a rule. It runs on what was validated, and not where it reads a wrong field."""
+    method.__dict__["is_rule"] = True
+    return method
+
+
+def rules_of(model: type) -> list[Callable[[Any], Iterator[Violation]]]:
+    """The rules of a model, in their order."""
+    return [member for part in model.__mro__ for member in vars(part).values() if hasattr(member, "is_rule")]
+
+
+def named_twice(rows: Sequence[Any], at: str, key: str = "name") -> Iterator[Violation]:
+    """Rows of a list that have the name of an earlier one.
+
+    Args:
+        rows: Models with a field `key`.
+        at: Key of the list.
+        key: Key of the name.
+    """
+    first: dict[str, int] = {}
+    for index, row in enumerate(rows):
+        name = getattr(row, key, None)
+        if name in first:
+            yield Violation(at, index, key, want=f"another name: {at}[{first[name]}] has this one")
+        elif name is not None:
+            first[name] = index
