@@ -106,13 +106,15 @@ async def move(
             return f"drained {name} under the reason of {now.reason_user}, who set it DOWN: {now.reason}"
         case moves.Undrain(node=name):
             now = await rest.node(name)
-            ours = now is not None and (slurm_nodes.is_our_drain(now) or slurm_nodes.is_machine_drain(now))
+            ours = now is not None and (slurm_nodes.is_our_drain(now) or slurm_nodes.is_held_for_repair(now))
             if now is None or not (ours or slurm_nodes.is_new(now)):
                 return ""
             lease.check()
             await rest.undrain(name)
             if slurm_nodes.is_machine_drain(now):
                 return f"undrained {name}: its machine may be used again"
+            if slurm_nodes.is_repair(now):
+                return f"undrained {name}: its pod is ready again"
             return f"undrained {name}: {'it is new and works' if slurm_nodes.is_new(now) else 'it stays as it is'}"
         case moves.DeleteRecord(node=name):
             await rest.delete_node(name)
@@ -157,6 +159,9 @@ async def move(
             lease.check()
             if decided.cordon:
                 await _cordon(api, lease, decided)
+                # Calls that took their time lie between: a person may have come meanwhile.
+                if not _may_still_end(await rest.node(name), decided):
+                    return f"cordoned {decided.cordon}: {decided.why}; pod {name} stays, its node is another's by now"
                 lease.check()
             if not await api.delete("v1", "pods", name, {"uid": decided.uid}) and not decided.cordon:
                 return ""
@@ -209,8 +214,9 @@ def _may_still_end(now: SlurmNode | None, decided: moves.DeletePod) -> bool:
     is_for_update = decided.purpose is moves.Purpose.UPDATE
     if now is None:
         return is_for_update  # A pod that never registered is made anew; a repair is for a record that was there.
-    same = updates.is_updating(now) if is_for_update else now.reason == decided.why
-    return same and slurm_nodes.may_restart(now)
+    ours = updates.is_updating(now) if is_for_update else slurm_nodes.is_held_for_repair(now)
+    same = is_for_update or slurm_nodes.fault(now) == decided.why
+    return ours and same and slurm_nodes.may_restart(now)
 
 
 async def _again(rest: SlurmRest, nodes: tuple[str, ...]) -> list[SlurmNode]:

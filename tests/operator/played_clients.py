@@ -84,6 +84,8 @@ class PlayedApi(KubernetesApi):
         cluster.no_job_is_on(name)
         assert name not in cluster.records or cluster.records[name].is_held, f"{name} serves and is restarted"
         assert name not in cluster.foreign, f"{name} is another's"
+        own = name in cluster.records and cluster.records[name].reason in (UNFIT, BROKEN)
+        assert not own, f"{name} is restarted under a drain that it may lift itself"
         pod.phase = "ending"
         return True
 
@@ -110,9 +112,11 @@ class PlayedRest(SlurmRest):
             over[reason] = (record.reason,)
         machines = (reasons.NEW, *slurm_nodes.OUR_REASONS) if reason.startswith(reasons.NODE) else ()
         machines += (UNFIT, BROKEN) if reason.endswith("is cordoned") or " is tainted " in reason else ()
-        assert not record.is_held or record.reason in (*over.get(reason, ()), *machines), (
-            f"{name} was drained already: {record.reason}"
-        )
+        repair = {reasons.REPAIR + each.removeprefix(reasons.PREFIX): each for each in (UNFIT, BROKEN)}
+        repaired = record.reason in repair and not reason.startswith(reasons.REPAIR)
+        replaced = (*over.get(reason, ()), *machines, repair.get(reason))
+        assert not record.is_held or repaired or record.reason in replaced, f"{name} was drained: {record.reason}"
+        assert reason not in repair or record.is_held, f"{name} serves, and is drained for a repair"
         assert not reason.endswith("is not ready") or self.cluster.may_be_drained_as_away(name)
         record.drain(reason, names.SLURM_USER, self.cluster.now)
 

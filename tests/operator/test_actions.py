@@ -30,6 +30,7 @@ MOVES: dict[str, moves.Move] = {
     "delete record": moves.DeleteRecord(NODE),
 }
 UNFIT = "pulumi-slurm:health gpus: 3 of 4 GPUs answer"
+REPAIR = "pulumi-slurm:repair health gpus: 3 of 4 GPUs answer"
 
 
 def prepare(slurm: FakeSlurm, move: moves.Move) -> None:
@@ -158,11 +159,90 @@ def test_a_pod_stays_whose_node_is_no_longer_idle_under_the_same_drain(
     slurm: FakeSlurmrestd, carry_out: Callable[[moves.Move, int], str], purpose: moves.Purpose, meanwhile: Meanwhile
 ) -> None:
     slurm.slurm.register(NODE)
-    reason, by = (reasons.UPDATE, names.SLURM_USER) if purpose is moves.Purpose.UPDATE else (UNFIT, "root")
-    slurm.slurm.drain(NODE, reason, by)
+    reason, why = (reasons.UPDATE, "why") if purpose is moves.Purpose.UPDATE else (REPAIR, UNFIT)
+    slurm.slurm.drain(NODE, reason, names.SLURM_USER)
     meanwhile(slurm.slurm)
     # There is no API server here, so that a deletion would fail.
-    assert carry_out(moves.DeletePod(NODE, "7", purpose, reason), 9) == ""
+    assert carry_out(moves.DeletePod(NODE, "7", purpose, why), 9) == ""
+
+
+@pytest.mark.parametrize(
+    ("reason", "by"),
+    [
+        (UNFIT, "root"),
+        (UNFIT, names.SLURM_USER),
+        (UNFIT, "alice"),
+        (REPAIR, "alice"),
+        (REPAIR, "root"),
+        (NOTE, "alice"),
+    ],
+)
+def test_a_repair_asks_who_wrote_the_drain_and_not_only_what_it_says(
+    slurm: FakeSlurmrestd, carry_out: Callable[[moves.Move, int], str], reason: str, by: str
+) -> None:
+    slurm.slurm.register(NODE)
+    slurm.slurm.drain(NODE, reason, by)
+    why = NOTE if reason == NOTE else UNFIT
+    assert carry_out(moves.DeletePod(NODE, "7", moves.Purpose.ANEW, why), 9) == ""
+
+
+def test_a_drain_for_a_repair_takes_the_nodes_own_over_and_writes_over_nothing_else(
+    slurm: FakeSlurmrestd, carry_out: Callable[[moves.Move, int], str]
+) -> None:
+    slurm.slurm.register(NODE)
+    assert carry_out(moves.Drain(NODE, REPAIR), 9) == "", "it recovered"
+    for reason, by in (("bad disk", "alice"), (UNFIT, "alice"), (f"{UNFIT}, or 2", "root"), (reasons.UPDATE, "slurm")):
+        slurm.slurm.drain(NODE, reason, by)
+        assert carry_out(moves.Drain(NODE, REPAIR), 9) == ""
+    slurm.slurm.drain(NODE, UNFIT, "root")
+    assert carry_out(moves.Drain(NODE, REPAIR), 9) == f"drained {NODE}: repair health gpus: 3 of 4 GPUs answer"
+    record = slurm.slurm.nodes[NODE]
+    assert (record["reason"], record["reason_set_by_user"]) == (REPAIR, names.SLURM_USER)
+    assert carry_out(moves.Undrain(NODE), 9) == f"undrained {NODE}: its pod is ready again"
+
+
+class Cordoning(KubernetesApi):
+    """One Kubernetes node and one pod; `then` happens while the node is cordoned."""
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self.then = then
+        self.done: list[str] = []
+
+    async def get(self, api: str, plural: str, name: str) -> Any:
+        return {"metadata": {"resourceVersion": "1"}, "spec": {}}
+
+    async def merge(self, api: str, plural: str, name: str, change: Any) -> Any:
+        self.done.append(f"cordoned {name}")
+        self.then()
+        return change
+
+    async def delete(
+        self, api: str, plural: str, name: str, preconditions: Mapping[str, str], *, orphan: bool = False
+    ) -> bool:
+        self.done.append(f"deleted {name}")
+        return True
+
+
+@pytest.mark.parametrize("meanwhile", [by_somebody, in_our_words, undrained, at_work, gone, None])
+def test_a_node_is_looked_at_again_once_its_machine_is_cordoned(
+    slurm: FakeSlurmrestd, tmp_path: Path, meanwhile: Meanwhile | None
+) -> None:
+    slurm.slurm.register(NODE)
+    slurm.slurm.drain(NODE, REPAIR, names.SLURM_USER)
+    api, key = Cordoning(lambda: meanwhile(slurm.slurm) if meanwhile else None), tmp_path / "jwt.key"
+    key.write_bytes(KEY)
+
+    async def work() -> str:
+        rest = slurm_rest.SlurmRest(slurm.url, key)
+        try:
+            decided = moves.DeletePod(NODE, "7", moves.Purpose.ELSEWHERE, UNFIT, cordon="k8s-0")
+            return await actions.move(api, rest, LeaseFor(9), decided)
+        finally:
+            await rest.close()
+
+    told = asyncio.run(work())
+    assert api.done == ["cordoned k8s-0", *([] if meanwhile else [f"deleted {NODE}"])]
+    assert f"pod {NODE} stays" in told if meanwhile else told.startswith(f"deleted the idle pod {NODE}")
 
 
 class NoServer(KubernetesApi):

@@ -145,6 +145,10 @@ def a_nodes_own_drain_is_built_on(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(slurm_nodes, "may_become", unless_drained)
 
 
+def a_repair_builds_on_the_nodes_own_drain(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(slurm_nodes, "is_held_for_repair", slurm_nodes.is_drained)
+
+
 def what_somebody_said_is_not_asked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(slurm_nodes, "is_anothers", lambda _: False)
 
@@ -179,6 +183,7 @@ def records_never_go_for_another_size(patch: pytest.MonkeyPatch) -> None:
         another_machine_comes_before_restarts,
         nodes_are_given_up_silently,
         a_nodes_own_drain_is_built_on,
+        a_repair_builds_on_the_nodes_own_drain,
         what_somebody_said_is_not_asked,
         records_go_whoever_names_them,
         records_never_go_for_another_size,

@@ -48,8 +48,9 @@ def test_an_unfit_node_starts_anew_when_its_job_has_ended_and_is_not_undrained(r
     until(lambda: world.uid("pods", "cpu-1") != before["cpu-1"], "a new pod")
     assert restarts(world) == ["cpu-1"]
     assert world.uid("pods", "cpu-0") == before["cpu-0"]
-    # Whether it is fit now is for the node to say.
-    assert world.slurm.nodes["cpu-1"]["reason"] == REASON
+    until(lambda: world.slurm.nodes["cpu-1"]["reason"] == "", "its new pod is ready, and takes jobs")
+    steps = ["drained cpu-1: repair health gpus: 3 of 4 GPUs answer", "undrained cpu-1: its pod is ready again"]
+    until(lambda: {note for _, note in world.events()} >= {*steps}, "both are told")
 
 
 def test_a_budget_that_is_spent_is_told_by_condition_event_and_metric(running_operator: World, port: int) -> None:

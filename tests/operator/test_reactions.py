@@ -10,11 +10,13 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions import reactions, replicas
-from slurm_operator.decisions.moves import DeletePod, Purpose
+from slurm_operator.decisions.moves import DeletePod, Drain, Move, Purpose, Undrain
 from slurm_operator.decisions.reactions import Cause
 from slurm_operator.seen import Evidence, Machine, Pod, Restart, SlurmJob, SlurmNode, Taint
 
+from contract import reasons
 from contract.policies import ReactionPolicy
 from tests.operator.test_replicas import NOW, job, node
 
@@ -29,6 +31,14 @@ def minutes(number: float) -> datetime.timedelta:
 def unfit(name: str, reason: str = UNFIT, cpus: int = 0, since: datetime.datetime = LONG_AGO) -> SlurmNode:
     drained = node(name, "IDLE", "DRAIN", cpus=cpus, reason=reason, reason_user="root")
     return dataclasses.replace(drained, reason_set=since)
+
+
+REPAIR = "pulumi-slurm:repair health gpus: 3 of 4 GPUs answer"
+
+
+def repaired(name: str, cpus: int = 0, since: datetime.datetime = NOW) -> SlurmNode:
+    """A node whose own drain the operator has made its own."""
+    return dataclasses.replace(unfit(name, REPAIR, cpus, since), reason_user="slurm")
 
 
 def scale(
@@ -68,6 +78,8 @@ def told(plan: reactions.Plan) -> list[str]:
         (unfit("a", "pulumi-slurm:node k is not ready"), Cause.OPERATOR),
         (unfit("a", "pulumi-slurm:update"), Cause.OPERATOR),
         (unfit("a", "pulumi-slurm:scale-in"), Cause.OPERATOR),
+        (repaired("a"), Cause.UNFIT),
+        (dataclasses.replace(repaired("a"), reason_user="root"), Cause.OPERATOR),
         (unfit("a", "a fan is broken"), Cause.FOREIGN),
         (unfit("a", ""), Cause.FOREIGN),
     ],
@@ -80,7 +92,52 @@ def test_a_restart_is_noted_first_and_done_by_a_later_pass() -> None:
     first = decide(scale(), unfit("cpu-1"))
     assert first == reactions.Plan(restarts=(Restart("cpu-1", NOW),))
     second = decide(scale(restarts=first.restarts), unfit("cpu-1"))
-    assert second == reactions.Plan(moves=(DeletePod("cpu-1", "7", Purpose.ANEW, UNFIT),), restarts=first.restarts)
+    assert second == reactions.Plan(moves=(Drain("cpu-1", REPAIR),), restarts=first.restarts)
+    third = decide(scale(restarts=first.restarts), repaired("cpu-1"))
+    assert third == reactions.Plan(moves=(DeletePod("cpu-1", "7", Purpose.ANEW, UNFIT),), restarts=first.restarts)
+
+
+@pytest.mark.parametrize("shown", [("its own", "ours"), ("ours", "its own"), ("its own", "its own")])
+def test_a_pod_goes_only_under_a_drain_of_the_operators_in_both_listings(shown: tuple[str, str]) -> None:
+    kinds = {"its own": unfit("cpu-1"), "ours": repaired("cpu-1")}
+    others = {f"cpu-{n}": node(f"cpu-{n}") for n in (0, 2, 3)}
+    before, after = ({**others, "cpu-1": kinds[each]} for each in shown)
+    noted = scale(restarts=(Restart("cpu-1", NOW),))
+    found = reactions.plan(noted, before, Evidence(after, ())).moves
+    assert not [each for each in found if isinstance(each, DeletePod)]
+
+
+@pytest.mark.parametrize("user", ["alice", "root"])
+def test_the_words_of_a_repair_in_another_name_are_no_drain_of_the_operators(user: str) -> None:
+    theirs = dataclasses.replace(repaired("cpu-1"), reason_user=user)
+    assert slurm_nodes.is_anothers(theirs)
+    assert decide(scale(restarts=(Restart("cpu-1", NOW),)), theirs) == reactions.Plan()
+
+
+def back(size: replicas.Scale, seen: SlurmNode) -> list[Move]:
+    """What is done to end a drain; without listings nothing else is."""
+    return replicas.moves(size, {seen.name: seen}, None)
+
+
+def test_a_repaired_node_serves_when_its_new_pod_is_ready_and_else_says_what_it_lacks() -> None:
+    registered = dataclasses.replace(repaired("cpu-1"), started=NOW)
+    noted = scale(restarts=(Restart("cpu-1", NOW - minutes(1)),))
+    assert back(noted, registered) == [], "its pod is the old one, ready or not"
+    size = done(noted)
+    young = dataclasses.replace(size.pods["cpu-1"], created=NOW - minutes(0.5))
+    for pod, expected in (
+        (young, [Undrain("cpu-1")]),
+        (dataclasses.replace(young, ready=False), [Drain("cpu-1", reasons.NEW)]),
+    ):
+        assert back(dataclasses.replace(size, pods={**size.pods, "cpu-1": pod}), registered) == expected
+    starts = dataclasses.replace(size.pods["cpu-1"], created=NOW, ready=False)
+    unregistered = dataclasses.replace(repaired("cpu-1"), started=LONG_AGO)
+    assert back(dataclasses.replace(size, pods={"cpu-1": starts}), unregistered) == []
+
+
+def test_a_repair_that_nobody_wants_any_more_gives_the_node_back_once_readiness_can_be_believed() -> None:
+    assert back(scale(), repaired("cpu-1", since=NOW - minutes(0.5))) == []
+    assert back(scale(), repaired("cpu-1", since=NOW - minutes(2))) == [Undrain("cpu-1")]
 
 
 def test_a_restart_that_was_done_is_not_done_again() -> None:
@@ -158,10 +215,11 @@ def test_a_note_outlives_half_a_listing_and_counts_once_its_pod_ends() -> None:
 
 def test_a_noted_restart_waits_for_a_job_that_only_the_listing_of_jobs_shows() -> None:
     noted = scale(restarts=(Restart("cpu-1", NOW),))
-    assert decide(noted, unfit("cpu-1"), jobs=(job(1, "SUSPENDED", "cpu-1"),)).moves == ()
-    listing = {"cpu-1": unfit("cpu-1")}
+    assert decide(noted, repaired("cpu-1"), jobs=(job(1, "SUSPENDED", "cpu-1"),)).moves == ()
+    listing = {"cpu-1": repaired("cpu-1")}
     assert reactions.plan(noted, listing, None).moves == ()
     assert reactions.needs_evidence(noted, listing)
+    assert not reactions.needs_evidence(noted, {"cpu-1": unfit("cpu-1")}), "nothing goes before its drain is ours"
 
 
 def test_as_many_are_restarted_as_the_budgets_allow() -> None:
@@ -282,6 +340,9 @@ def test_a_pod_leaves_a_machine_at_fault_which_is_noted_first(machine: Machine, 
     first = decide(placed(machine), seen)
     assert first == reactions.Plan(restarts=NOTE)
     second = decide(placed(machine, NOTE), seen)
+    if slurm_nodes.is_unfit(seen):
+        assert second == reactions.Plan(moves=(Drain("cpu-1", REPAIR),), restarts=NOTE)
+        second = decide(placed(machine, NOTE), repaired("cpu-1"))
     assert second == reactions.Plan(moves=(replaced(seen.reason, cordon=cordon),), restarts=NOTE)
 
 
@@ -302,7 +363,8 @@ def test_what_is_not_replaced(size: replicas.Scale, seen: SlurmNode) -> None:
     assert decide(size, seen) == reactions.Plan()
     noted = dataclasses.replace(size, restarts=NOTE)
     jobs = (job(1, "RUNNING", "cpu-1"),)
-    assert decide(dataclasses.replace(noted, reactions=placed(AWAY).reactions), seen, jobs=jobs).moves == ()
+    found = decide(dataclasses.replace(noted, reactions=placed(AWAY).reactions), seen, jobs=jobs).moves
+    assert not [each for each in found if isinstance(each, DeletePod)]
 
 
 def test_a_replacement_that_died_after_its_own_cordon_goes_on() -> None:
@@ -411,7 +473,8 @@ class Repairs(RuleBasedStateMachine):
 
     @rule(name=members)
     def recover(self, name: str) -> None:
-        self.reasons.pop(name, None)
+        if self.reasons.get(name, ("", NOW))[0] != REPAIR:  # Only the operator lifts that one.
+            self.reasons.pop(name, None)
 
     @rule(name=members)
     def start_job(self, name: str) -> None:
@@ -438,8 +501,13 @@ class Repairs(RuleBasedStateMachine):
         jobs = tuple(job(number, "RUNNING", name) for number, name in enumerate(sorted(self.busy), 1))
         plan = reactions.plan(size, nodes, Evidence(nodes, jobs))
         for each in plan.moves:
+            if isinstance(each, Drain):
+                assert (self.reasons[each.node][0], each.reason) == (UNFIT, REPAIR), "only its own drain is taken over"
+                self.reasons[each.node] = (REPAIR, self.now)
+                continue
             assert each.pod not in self.busy, "a job was killed"
-            assert self.reasons[each.pod][0] == UNFIT, "an administrator's drain was touched"
+            assert self.reasons[each.pod][0] == REPAIR, "neither an administrator's drain nor the node's own"
+            self.reasons[each.pod] = (UNFIT, self.now)  # The new pod finds the same.
             self.created[each.pod] = self.now + datetime.timedelta(seconds=1)
             self.done.append((each.pod, self.now))
         if not dies:
@@ -450,7 +518,8 @@ class Repairs(RuleBasedStateMachine):
         if name not in self.reasons:
             return node(name, "ALLOCATED", cpus=1) if name in self.busy else node(name)
         reason, since = self.reasons[name]
-        return unfit(name, reason, cpus=1 if name in self.busy else 0, since=since)
+        cpus = int(name in self.busy)
+        return repaired(name, cpus, since) if reason == REPAIR else unfit(name, reason, cpus, since)
 
     @invariant()
     def budgets_are_kept(self) -> None:

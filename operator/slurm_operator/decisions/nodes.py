@@ -54,7 +54,7 @@ def is_our_drain(node: SlurmNode, *reasons: str) -> bool:
 def is_anothers(node: SlurmNode) -> bool:
     """Whether somebody else took the node out of service, by a drain, FAIL, or DOWN: that word is his to take back."""
     if is_drained(node):
-        ours = is_our_drain(node) or is_machine_drain(node) or is_new(node) or is_unfit(node)
+        ours = is_our_drain(node) or is_held_for_repair(node) or is_new(node) or is_unfit(node)
         return not (ours or is_refused(node))
     by_us = node.reason.startswith(reasons.PREFIX) and node.reason_user in _NODES_OWN
     silent = node.reason in ("", reasons.NOT_RESPONDING) or by_us
@@ -100,9 +100,29 @@ def is_unfit(node: SlurmNode) -> bool:
     return _may_be_ours(node) and node.reason.startswith(reasons.UNFIT) and node.reason_user in _NODES_OWN
 
 
+def is_repair(node: SlurmNode) -> bool:
+    """Whether the node carries this operator's drain for a repair: the node does not lift that itself."""
+    return _may_be_ours(node) and node.reason.startswith(reasons.REPAIR) and node.reason_user == names.SLURM_USER
+
+
+def is_held_for_repair(node: SlurmNode) -> bool:
+    """Whether a repair may build on the node's drain: this operator wrote it, and alone lifts it."""
+    return is_repair(node) or is_machine_drain(node)
+
+
+def repair_reason(node: SlurmNode) -> str:
+    """The reason of the operator's drain for the repair of a node that drained itself."""
+    return reasons.REPAIR + node.reason.removeprefix(reasons.PREFIX)
+
+
+def fault(node: SlurmNode) -> str:
+    """Why a node is to be repaired, as it was said first: by the node itself, or for its machine."""
+    return reasons.PREFIX + node.reason.removeprefix(reasons.REPAIR) if is_repair(node) else node.reason
+
+
 def is_at_fault(node: SlurmNode) -> bool:
     """Whether the node drained itself for its machine's sake."""
-    return is_unfit(node) and node.reason.startswith(reasons.HARDWARE)
+    return (is_unfit(node) or is_repair(node)) and fault(node).startswith(reasons.HARDWARE)
 
 
 def is_refused(node: SlurmNode) -> bool:
@@ -114,20 +134,24 @@ def is_refused(node: SlurmNode) -> bool:
 def may_become(node: SlurmNode, reason: str) -> bool:
     """Whether a drain may get another reason of ours; who asks has seen that the one before has no more cause."""
     if reason.startswith(reasons.NODE):
-        return is_new(node) or is_unfit(node) or is_our_drain(node)
+        return is_new(node) or is_unfit(node) or is_our_drain(node) or is_repair(node)
     if reason == reasons.NEW:
-        return is_our_drain(node) or is_machine_drain(node)
+        return is_our_drain(node) or is_held_for_repair(node)
+    if reason.startswith(reasons.REPAIR):
+        return is_unfit(node) and reason == repair_reason(node)
     by_itself = is_new(node) or is_unfit(node) or is_refused(node)
     if reason == reasons.UPDATE:
         # Under one for a removal that was taken back there may be a pod that never came up.
-        return by_itself or is_our_drain(node, *REMOVAL_REASONS)
-    ours = by_itself or is_our_drain(node, reasons.UPDATE) or is_machine_drain(node)
+        return by_itself or is_repair(node) or is_our_drain(node, *REMOVAL_REASONS)
+    ours = by_itself or is_our_drain(node, reasons.UPDATE) or is_held_for_repair(node)
     return reason == reasons.SCALE_IN and ours
 
 
 def may_be_drained(node: SlurmNode, reason: str) -> bool:
     """Whether the node may get a drain of ours: it serves, or what it carries is ours and has no more cause."""
-    return may_become(node, reason) if is_drained(node) else not is_anothers(node)
+    if is_drained(node) or reason.startswith(reasons.REPAIR):
+        return may_become(node, reason)
+    return not is_anothers(node)
 
 
 def is_usable(node: SlurmNode) -> bool:
@@ -157,7 +181,7 @@ def with_jobs(nodes: Nodes, jobs: Iterable[SlurmJob]) -> Nodes:
 
 def kept(nodes: Iterable[SlurmNode]) -> list[str]:
     """Nodes that we drained and that have no work, but are not idle to Slurm, with its flags: reserved ones, say."""
-    ours = [node for node in nodes if (is_our_drain(node) or is_machine_drain(node)) and not has_work(node)]
+    ours = [node for node in nodes if (is_our_drain(node) or is_held_for_repair(node)) and not has_work(node)]
     flags = [(node.name, ", ".join(sorted(node.states - _IDLE_STATES))) for node in ours]
     return [f"{name} ({words})" for name, words in flags if words]
 

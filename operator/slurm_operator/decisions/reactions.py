@@ -4,8 +4,10 @@ A node drains itself, looks again all the time, and lifts its own drain (docs/he
 anew, with mounts, devices and a slurmd that are made once, or elsewhere. A node that was drained since its machine is
 not ready or tainted (decisions/machines.py) begins at the last rung. Each repair is noted in the NodeSet's status first
 and done in a later pass on the ground of that note, so an operator that dies between the two neither forgets nor
-repeats it. A note is done with when the pod is younger than it, and void when the drain is no longer that of the note,
-or the policy no longer has such repairs.
+repeats it. The node's own drain, which it may lift at any moment, first becomes the operator's (contract's REPAIR).
+The pod goes in a later pass, on the ground of listings made after one that showed that drain. A note is done with when
+the pod is younger than it, and void when the drain is no longer that of the note, or the policy no longer has such
+repairs. The new pod is undrained when it is ready; else it says what it lacks.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from contract import names, reasons
 from slurm_operator.decisions import machines
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.findings import Finding
-from slurm_operator.decisions.moves import DeletePod, Purpose
+from slurm_operator.decisions.moves import DeletePod, Drain, Purpose
 from slurm_operator.decisions.replicas import Scale, free
 from slurm_operator.seen import Evidence, Nodes, Pod, Restart, SlurmNode
 
@@ -53,7 +55,7 @@ class Rung(enum.Enum):
 class Plan:
     """What to do now, what to note for the next pass, and what to say."""
 
-    moves: tuple[DeletePod, ...] = ()
+    moves: tuple[DeletePod | Drain, ...] = ()
     restarts: tuple[Restart, ...] = ()
     findings: tuple[Finding, ...] = ()
 
@@ -62,7 +64,7 @@ def cause(node: SlurmNode) -> Cause | None:
     """Whose drain a node carries; None if it carries none."""
     if not slurm_nodes.is_drained(node):
         return None
-    if slurm_nodes.is_unfit(node):
+    if slurm_nodes.is_unfit(node) or slurm_nodes.is_repair(node):
         return Cause.UNFIT
     if slurm_nodes.is_machine_drain(node):
         return Cause.MACHINE
@@ -76,7 +78,8 @@ def approval(node: SlurmNode) -> str:
 
 def needs_evidence(scale: Scale, nodes: Nodes) -> bool:
     """Whether full listings could lead to the repair of an unfit node."""
-    return any(name in nodes and slurm_nodes.may_restart(nodes[name]) for name in scale.under_repair())
+    there = [nodes[name] for name in scale.under_repair() if name in nodes]
+    return any(slurm_nodes.is_held_for_repair(node) and slurm_nodes.may_restart(node) for node in there)
 
 
 def plan(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "") -> Plan:
@@ -113,7 +116,8 @@ def plan(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "") 
     noted = (Restart(name, scale.now, replace=rungs[name] is Rung.REPLACE) for name in chosen)
     after = dataclasses.replace(scale, restarts=(*scale.restarts, *noted))
     findings += [_waits(after, later, sorted(_taken(after, nodes)))] if later else []
-    return Plan(tuple(_moves(scale, nodes, evidence)), after.restarts, tuple(findings))
+    moves: list[DeletePod | Drain] = [*_drains(scale, nodes), *_moves(scale, nodes, evidence)]
+    return Plan(tuple(moves), after.restarts, tuple(findings))
 
 
 def _is_moot(scale: Scale, noted: Restart, nodes: Nodes) -> bool:
@@ -121,7 +125,8 @@ def _is_moot(scale: Scale, noted: Restart, nodes: Nodes) -> bool:
     node, policy = nodes.get(noted.node), scale.reactions
     if node is None or scale.under_repair().get(noted.node) != noted or scale.pods[noted.node].terminating:
         return False
-    newer = node.reason_set is not None and node.reason_set > noted.at
+    # The operator's drain is for this note, and comes after it.
+    newer = node.reason_set is not None and node.reason_set > noted.at and not slurm_nodes.is_repair(node)
     wanted = not policy.dry_run and (policy.replace if noted.replace else policy.restart)
     return newer or not wanted or cause(node) not in (Cause.UNFIT, Cause.MACHINE)
 
@@ -157,18 +162,31 @@ def _may_be_replaced(scale: Scale, node: SlurmNode) -> bool:
     return scale.reactions.replace and at_fault and scale.machine(node.name) is not None
 
 
+def _drains(scale: Scale, nodes: Nodes) -> list[Drain]:
+    """Drains that take nodes' own over, so that these do not return to work while they are repaired."""
+    own = [nodes[name] for name in _to_repair(scale, nodes) if slurm_nodes.is_unfit(nodes[name])]
+    return [Drain(node.name, slurm_nodes.repair_reason(node)) for node in own if slurm_nodes.may_restart(node)]
+
+
+def _to_repair(scale: Scale, nodes: Nodes) -> list[str]:
+    """Nodes whose repair was noted and is still wanted."""
+    return [
+        name
+        for name, noted in scale.under_repair().items()
+        if name in scale.members() and name in nodes and not scale.pods[name].terminating
+        if _is_unfit(scale, name, nodes) and (not noted.replace or _may_be_replaced(scale, nodes[name]))
+    ]
+
+
 def _moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[DeletePod]:
     if evidence is None:
         return []
     going = free(scale, nodes, evidence)
     return [
-        _move(scale, nodes[name], noted)
-        for name, noted in scale.under_repair().items()
-        if name in scale.members()
-        and not scale.pods[name].terminating
-        and all(_is_unfit(scale, name, listing) for listing in (nodes, evidence.nodes))
-        and name in going
-        and (not noted.replace or _may_be_replaced(scale, nodes[name]))
+        _move(scale, nodes[name], scale.under_repair()[name])
+        for name in _to_repair(scale, nodes)
+        if name in going and _is_unfit(scale, name, evidence.nodes)
+        if all(slurm_nodes.is_held_for_repair(listing[name]) for listing in (nodes, evidence.nodes))
     ]
 
 
@@ -177,7 +195,7 @@ def _move(scale: Scale, node: SlurmNode, noted: Restart) -> DeletePod:
     # Who tainted the machine takes that back himself; a cordon of ours would stay.
     cordon = noted.replace and machines.case(scale, node.name)[0] is not machines.Case.TAINTED
     purpose = Purpose.ELSEWHERE if noted.replace else Purpose.ANEW
-    return DeletePod(node.name, pod.uid, purpose, node.reason, pod.machine if cordon else "")
+    return DeletePod(node.name, pod.uid, purpose, slurm_nodes.fault(node), pod.machine if cordon else "")
 
 
 def _is_due(scale: Scale, node: SlurmNode) -> bool:
@@ -226,22 +244,22 @@ def _waits(scale: Scale, later: Sequence[str], out: Sequence[str]) -> Finding:
 def _open_breaker(scale: Scale, failed: int, node: SlurmNode) -> Finding:
     share = f"{failed} of {len(scale.members())} nodes are unfit at once"
     shared = "nothing is restarted: look for what they share"
-    return Finding("BreakerOpen", f"node set {scale.stateful_set}: {share}; {shared} ({node.reason})")
+    return Finding("BreakerOpen", f"node set {scale.stateful_set}: {share}; {shared} ({slurm_nodes.fault(node)})")
 
 
 def _given_up(scale: Scale, node: SlurmNode) -> Finding:
     own = _tried(scale, node)
     tried = f"{own.count(False)} restarts" + (" and on another machine" if any(own) else "")
-    told = f"{node.name} is unfit after {tried}: {node.reason}; repair or replace its machine"
+    told = f"{node.name} is unfit after {tried}: {slurm_nodes.fault(node)}; repair or replace its machine"
     return Finding("GaveUp", told, node.name)
 
 
 def _awaits(scale: Scale, node: SlurmNode, rung: Rung) -> Finding:
     annotate = f"kubectl annotate --overwrite nodeset {scale.stateful_set} {names.ANNOTATION_APPROVE}={approval(node)}"
-    told = f"{node.name} would {rung.value} ({node.reason}); to let it: {annotate}"
+    told = f"{node.name} would {rung.value} ({slurm_nodes.fault(node)}); to let it: {annotate}"
     return Finding("AwaitsApproval", told, node.name)
 
 
 def _would(node: SlurmNode, rung: Rung) -> Finding:
     reason = "WouldReplace" if rung is Rung.REPLACE else "WouldRestart"
-    return Finding(reason, f"{node.name} would {rung.value}: {node.reason}", node.name)
+    return Finding(reason, f"{node.name} would {rung.value}: {slurm_nodes.fault(node)}", node.name)

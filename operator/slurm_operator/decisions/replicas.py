@@ -32,6 +32,8 @@ from slurm_operator.seen import (
 
 MACHINE_PATIENCE = datetime.timedelta(minutes=1)
 """A new machine may be unknown to our watch for a moment after a pod was given to it."""
+READINESS_PATIENCE = datetime.timedelta(minutes=1)
+"""A pod that has just found itself unfit is Ready to Kubernetes for a moment more."""
 UNREGISTERED_PATIENCE = datetime.timedelta(minutes=5)
 """A running pod that never registers may be removed after this; younger, it may be about to take its first job."""
 
@@ -67,6 +69,13 @@ class Scale:
         noted = {each.node: each for each in self.restarts}
         there = {name: self.pods[name].created for name in noted if name in self.pods}
         return {name: noted[name] for name, made in there.items() if made is not None and made <= noted[name].at}
+
+    def is_repaired(self, node: SlurmNode) -> bool:
+        """Whether a node's drain for a repair has no more cause: its pod is new, or nobody repairs it any more."""
+        if node.name in self.under_repair():
+            return False
+        made_anew = any(each.node == node.name for each in self.restarts)
+        return made_anew or (node.reason_set or self.now) <= self.now - READINESS_PATIENCE
 
     def machine(self, name: str) -> Machine | None:
         """The Kubernetes node of a pod, None if it is unknown or gone."""
@@ -176,15 +185,15 @@ def moves_unseen(scale: Scale) -> list[Move]:
 def wanted_back(scale: Scale, nodes: Nodes) -> list[str]:
     """Nodes that stay after all, and new ones that work; a pod that ends must not serve while it is removed."""
     there = [name for name in scale.members() if name in nodes and name in scale.pods]
-    return [
-        name for name in there if not scale.pods[name].terminating and _may_be_given_back(nodes[name], scale.pods[name])
-    ]
+    return [name for name in there if not scale.pods[name].terminating and _may_be_given_back(scale, nodes[name])]
 
 
-def _may_be_given_back(node: SlurmNode, pod: Pod) -> bool:
+def _may_be_given_back(scale: Scale, node: SlurmNode) -> bool:
+    pod = scale.pods[node.name]
     if slurm_nodes.is_new(node):
         return pod.ready  # A trial of its jail went well.
-    return slurm_nodes.is_our_drain(node, *slurm_nodes.REMOVAL_REASONS) and is_record_of(node, pod)
+    repaired = slurm_nodes.is_repair(node) and scale.is_repaired(node)
+    return (repaired or slurm_nodes.is_our_drain(node, *slurm_nodes.REMOVAL_REASONS)) and is_record_of(node, pod)
 
 
 def given_back(name: str, pod: Pod) -> Undrain | Drain:
