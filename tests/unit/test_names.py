@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
 import yaml
 from slurm_node.__main__ import ROLES
 from slurm_node.pod.settings import Accounting, read_accounting, read_directory, read_jail, read_node, read_users
@@ -48,6 +53,22 @@ def test_every_role_that_pods_ask_for_is_one_of_the_entrys() -> None:
     assert asked == daemons | {"rehearsal", "proxy", "populate"}
     assert probes == {f"ready-{each}" for each in daemons}
     assert asked | probes <= ROLES.keys()
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_each_role_of_the_entry_is_there(role: str) -> None:
+    module, _, function = ROLES[role].partition(":")
+    assert callable(getattr(importlib.import_module(f"slurm_node.{module}"), function))
+
+
+def test_a_probe_loads_no_role_of_a_pod() -> None:
+    """Kubelets start one for each pod every few seconds: with all roles it took three times as much of a CPU."""
+    script = "import sys; from slurm_node.__main__ import main; main(); print(*sys.modules)"
+    probe = [sys.executable, "-c", script, "ready-worker"]
+    where = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    loaded = subprocess.run(probe, capture_output=True, text=True, timeout=60, check=True, env=where).stdout.split()
+    assert "slurm_node.conditions.ready" in loaded
+    assert not [name for name in loaded if name.startswith("slurm_node.roles")]
 
 
 def test_the_entry_reads_what_the_pods_say() -> None:
