@@ -27,6 +27,7 @@ HELPER = Path("/sbin/mount.nfs")
 CONFIG: dict[str, Any] = {
     "jail": {"storage": {"nfs": {"server": ADDRESS, "path": "/"}}},
     "timeouts": {"populate": "40m", "available": "45m"},
+    "health": {"interval": "10m"},
 }
 
 

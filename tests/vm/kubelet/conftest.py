@@ -1,0 +1,80 @@
+"""The whole dev cluster on cgroup v2, once for all tests of this folder: its start alone takes minutes in a guest.
+
+`make test-vm TESTS=tests/vm/kubelet` runs them.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from devcluster.cli import up
+from devcluster.node import node_cli, toolchain
+from devcluster.node.instance import Instance
+from devcluster.stacks.stack import Stack
+from tests.e2e import test_f_gpus
+from tests.e2e.conftest import Slurm
+from tests.image.test_het_jobs import OFTEN
+from tests.vm.kubelet.kubelet_cluster import KubeletCluster, SlowSlurm
+from tests.vm.v2_cluster import JOBS_PROCESSES
+
+NODE_CPUS = 2
+TEST_SECONDS = 900
+START_SECONDS = 2400
+"""The first test's own, with `make up` in it."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    ours = [item for item in items if "tests/vm/kubelet/" in str(item.path)]
+    for number, item in enumerate(ours):
+        item.add_marker(pytest.mark.timeout(TEST_SECONDS if number else START_SECONDS))
+
+
+def configure(stack: Stack) -> None:
+    """Give the dev stack small limits, cores of their own and a node with fake GPUs, before it is made."""
+    stack.prepare()
+    stack.write_config({})
+    content = yaml.safe_load(stack.config_file.read_text())
+    config, logins = content["config"], KubeletCluster.logins
+    # A guest starts programs slowly: checks every 15 s would leave it no time for jobs.
+    config["pulumi-slurm:health"]["interval"] = "10m"
+    config["pulumi-slurm:timeouts"] |= {"available": "30m", "populate": "30m"}
+    (workers,) = config["pulumi-slurm:nodeSets"]
+    workers["resources"] |= {"cpu": NODE_CPUS, "processes": JOBS_PROCESSES}
+    gpus: dict[str, Any] = copy.deepcopy(test_f_gpus.GPUS)
+    gpus["resources"]["cpu"] = NODE_CPUS
+    config["pulumi-slurm:nodeSets"].append(gpus)
+    config["pulumi-slurm:partitions"].append(test_f_gpus.PARTITION)
+    config["pulumi-slurm:slurm"] = {"constrainCores": True, **OFTEN}
+    config["pulumi-slurm:login"]["limits"] = {
+        "memoryPerUser": f"{logins.mib}Mi",
+        "processesPerUser": logins.processes,
+        "cpuPerUser": f"{logins.cpu_millis}m",
+    }
+    stack.config_file.write_text(yaml.safe_dump(content, sort_keys=False))
+
+
+@pytest.fixture(scope="session")
+def slurm() -> Iterator[Slurm]:
+    """The cluster. PULUMI_SLURM_E2E_INSTANCE names one that is up in this guest already, for writing tests."""
+    if existing := os.environ.get("PULUMI_SLURM_E2E_INSTANCE"):
+        yield SlowSlurm(up.existing(Instance.named(existing)))
+        return
+    instance = Instance.named("guest")
+    try:
+        configure(Stack(up.stack_folder(instance), toolchain.build(), instance.kubeconfig))
+        yield SlowSlurm(up.up(instance, owner=os.getpid()))
+    finally:
+        node_cli.remove(instance)
+
+
+@pytest.fixture(scope="session")
+def cluster(slurm: Slurm) -> KubeletCluster:
+    started = KubeletCluster(slurm)
+    slurm.sh("srun -Q -N2 true").ok()  # Slurm makes some groups for a node's first job, and they stay.
+    return started
