@@ -43,7 +43,7 @@ def _members(config: Config) -> Iterator[Violation]:
                 want = f"the name of a node set; there are: {', '.join(sets) or 'none'}"
                 yield Violation("partitions", index, "nodeSets", position, want=want)
             elif member in members[:position]:
-                yield Violation("partitions", index, "nodeSets", position, want="folder node set once")
+                yield Violation("partitions", index, "nodeSets", position, want="each node set once")
 
 
 def _administrators(config: Config) -> Iterator[Violation]:
