@@ -26,6 +26,6 @@ def main() -> None:
     pulumi.export("version", release.version())
 
 
-# So Pulumi ends this program when a resource has failed: its error says why, and a traceback from here would hide it.
+# Pulumi ends this program by SIGINT when a resource has failed. A traceback from here would hide its error.
 signal.signal(signal.SIGINT, lambda *_: sys.exit(1))
 main()

@@ -1,9 +1,10 @@
 """Waits until jobs can run as declared, and ends with Kubernetes' or Slurm's own words when they will not.
 
-A Kubernetes provider can wait for a field of an object, and tells of a failed wait that its time is up. This wait knows
+A Kubernetes provider can wait for a field of an object. Of a failed wait it says only that the time is up. This wait
+knows
 which faults stay, also those that the operator cannot tell because it does not start itself.
 
-The provider is pickled by reference into the state, so this module's name and the class names stay as they are.
+Pulumi's state names the provider by its module and class. So neither name may change.
 """
 
 import time
@@ -22,7 +23,7 @@ from contract import names, reasons
 Object = Mapping[str, Any]
 
 FAULT_SECONDS: Final = 30.0
-"""For so long a pod's image or its quota may be at fault: a registry may be away for a moment."""
+"""How long an image may be missing, or a quota full, before the wait ends. A registry may be away for a moment."""
 _PAUSE_SECONDS: Final = 1.0
 _ASK_SECONDS: Final = 30.0
 _NO_IMAGE: Final = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
@@ -48,7 +49,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ClusterState:
     """What was read at one moment.
 
     Attributes:
@@ -81,18 +82,20 @@ class Verdict:
     faults: Mapping[str, str] = field(default_factory=dict)
 
 
-def judge(wanted: Wanted, seen: Seen) -> Verdict:
+def judge(wanted: Wanted, state: ClusterState) -> Verdict:
     """Whether jobs can run as declared."""
-    faults = {**_images(seen.pods), **_quotas(seen.sets, seen.events)}
-    if seen.cluster is None:
+    faults = {**_images(state.pods), **_quotas(state.sets, state.events)}
+    if state.cluster is None:
         return Verdict(False, "there is no SlurmCluster", faults=faults)
-    status = seen.cluster.get("status") or {}
+    status = state.cluster.get("status") or {}
     if wanted.operator_image and status.get("operatorImage") != wanted.operator_image:
         return Verdict(False, f"no operator of image {wanted.operator_image} has answered", faults=faults)
     if status.get("revision") != wanted.revision:
         return Verdict(False, f"the operator has not seen revision {wanted.revision}", faults=faults)
-    generation = seen.cluster["metadata"]["generation"]
-    available = next((each for each in status.get("conditions") or [] if each["type"] == "Available"), None)
+    generation = state.cluster["metadata"]["generation"]
+    available = next(
+        (condition for condition in status.get("conditions") or [] if condition["type"] == "Available"), None
+    )
     if available is None or available.get("observedGeneration") != generation:
         return Verdict(False, "the operator has not judged the newest SlurmCluster", faults=faults)
     if available["status"] == "True":
@@ -102,29 +105,29 @@ def judge(wanted: Wanted, seen: Seen) -> Verdict:
 
 
 def _images(pods: Iterable[Object]) -> Mapping[str, str]:
-    """The pods whose image is not to be had, in kubelet's words; Pulumi waits for the Job of the jail by itself."""
-    found = {}
+    """The pods whose image cannot be pulled, in kubelet's words. Pulumi waits for the jail's Job by itself."""
+    missing = {}
     for pod in pods:
         metadata, status = pod["metadata"], pod.get("status") or {}
         if "deletionTimestamp" in metadata or (metadata.get("labels") or {}).get(names.LABEL_COMPONENT) == "jail":
             continue
-        for each in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
-            waiting = (each.get("state") or {}).get("waiting") or {}
+        for container in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
+            waiting = (container.get("state") or {}).get("waiting") or {}
             if waiting.get("reason") in _NO_IMAGE:
-                words = f"{waiting['reason']}: {waiting.get('message') or each['image']}"
-                found[metadata["name"]] = f"pod {metadata['name']}, container {each['name']}: {words}"
-    return found
+                words = f"{waiting['reason']}: {waiting.get('message') or container['image']}"
+                missing[metadata["name"]] = f"pod {metadata['name']}, container {container['name']}: {words}"
+    return missing
 
 
 def _quotas(sets: Iterable[Object], events: Iterable[Object]) -> Mapping[str, str]:
     """The sets that lack pods because a quota forbids them, in the API server's words."""
     lacking = {
-        each["metadata"]["uid"]
-        for each in sets
-        if (each.get("status") or {}).get("replicas", 0) < (each.get("spec") or {}).get("replicas", 1)
+        pod_set["metadata"]["uid"]
+        for pod_set in sets
+        if (pod_set.get("status") or {}).get("replicas", 0) < (pod_set.get("spec") or {}).get("replicas", 1)
     }
     newest: dict[str, str] = {}
-    for event in sorted(events, key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime") or "")):
+    for event in sorted(events, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or "")):
         about = event.get("involvedObject") or {}
         if about.get("uid") in lacking and "exceeded quota" in str(event.get("message")):
             newest[about["uid"]] = f"{about.get('kind')} {about.get('name')}: {event['message']}"
@@ -146,7 +149,7 @@ class Patience:
         return "; ".join(lasting) or None
 
 
-def read(connection: httpx.Client, namespace: str, cluster: str) -> Seen:
+def read(connection: httpx.Client, namespace: str, cluster: str) -> ClusterState:
     """What Kubernetes has.
 
     Raises:
@@ -154,7 +157,7 @@ def read(connection: httpx.Client, namespace: str, cluster: str) -> Seen:
     """
     labels = f"{names.LABEL_NAME}={names.APPLICATION},{names.LABEL_INSTANCE}={cluster}"
     core, apps = f"/api/v1/namespaces/{namespace}", f"/apis/apps/v1/namespaces/{namespace}"
-    return Seen(
+    return ClusterState(
         kubernetes_reader.item(
             connection, f"/apis/{names.API_VERSION}/namespaces/{namespace}/{names.SLURM_CLUSTERS}/{cluster}"
         ),
@@ -195,7 +198,7 @@ def wait(props: Mapping[str, Any]) -> None:
         time.sleep(min(_PAUSE_SECONDS, ends - now))
 
 
-def _ask(props: Mapping[str, Any]) -> Seen:
+def _ask(props: Mapping[str, Any]) -> ClusterState:
     # Anew each time: a credential plugin's token may end before the wait does.
     access = kubeconfig.read(props.get("kubeconfig"), props.get("context"))
     with kubernetes_reader.client(access) as connection:

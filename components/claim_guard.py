@@ -1,9 +1,9 @@
 """Keeps claims from being replaced: another storage class would mean another, empty volume.
 
-Kubernetes can't change the class of a claim, so a plain edit of the configuration would plan to delete the claim and
-make a new one. The guard remembers what the claim was made from, and refuses another one at preview already.
+Kubernetes can't change the class of a claim. So an edit of the configuration would delete the claim and make a new one.
+The guard remembers what the claim was made from, and refuses another one at preview already.
 
-The provider is pickled by reference into the state, so this module's name and the class names stay as they are.
+Pulumi's state names the provider by its module and class. So neither name may change.
 """
 
 from collections.abc import Mapping

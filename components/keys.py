@@ -1,6 +1,6 @@
 """Keys that are made once and then live in Pulumi's state, as secrets.
 
-The provider is pickled by reference into the state, so this module's name and the class names stay as they are.
+Pulumi's state names the provider by its module and class. So neither name may change.
 """
 
 import base64

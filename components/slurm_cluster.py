@@ -65,7 +65,7 @@ def _others(config: Config) -> list[Manifest]:
         *rehearsal.manifests(config),
         *jail_population.manifests(config),
         *node_set.shared_manifests(config),
-        *(manifest for each in config.node_sets for manifest in node_set.manifests(config, each)),
+        *(manifest for node_set_config in config.node_sets for manifest in node_set.manifests(config, node_set_config)),
         *login.manifests(config),
         *directory.manifests(config),
     ]
@@ -146,9 +146,13 @@ class SlurmCluster(Component):
         devices = _device_operators(config, [namespace], child)
         nodes = [
             node_set.NodeSet(
-                f"node-set-{each.name}", config, each, [*ready, root, *devices, *(gpus if each.gpus else [])], child
+                f"node-set-{node_set_config.name}",
+                config,
+                node_set_config,
+                [*ready, root, *devices, *(gpus if node_set_config.gpus else [])],
+                child,
             )
-            for each in config.node_sets
+            for node_set_config in config.node_sets
         ]
         logins = login.Login("login", config, [*ready, root], child)
         if config.directory.is_on:
@@ -198,7 +202,7 @@ class Workers(Part, manifests=node_set.shared_manifests, outputs=lambda _: {"ser
 
 
 def node_set_resource(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
-    """The NodeSet resource, which says how many nodes are wanted, and how they move to changed pods."""
+    """The NodeSet resource: the desired number of nodes, and how they move to changed pods."""
     name, update = node_set.name, node_set.update
     policy = {
         "maxUnavailable": update.max_unavailable,
@@ -254,10 +258,10 @@ def _custom_resources(
     seconds = duration_seconds(config.timeouts.available) + _SPARE_SECONDS
     timeouts = pulumi.CustomTimeouts(create=f"{seconds}s", update=f"{seconds}s", delete=f"{seconds}s")
     sets = []
-    for each in config.node_sets:
-        body = node_set_resource(config, each)
+    for node_set_config in config.node_sets:
+        body = node_set_resource(config, node_set_config)
         options = pulumi.ResourceOptions(parent=parent, depends_on=depends_on, custom_timeouts=timeouts)
-        sets.append(_custom_resource(f"{each.name}-nodes", body, options))
+        sets.append(_custom_resource(f"{node_set_config.name}-nodes", body, options))
     body = cluster_resource(config)
     body["spec"]["revision"] = revision
     options = pulumi.ResourceOptions(parent=parent, depends_on=[*depends_on, *sets], custom_timeouts=timeouts)

@@ -1,4 +1,4 @@
-"""The pod that follows an LDAP directory and writes its people into the jail."""
+"""The pod that follows an LDAP directory and writes its users into the jail."""
 
 from typing import Any
 

@@ -16,7 +16,7 @@ REPOSITORY: Final = "https://helm.ngc.nvidia.com/nvidia"
 """NVIDIA's chart repository, as the operator's README and installation guide name it."""
 
 _DEADLINE_SECONDS: Final = 900
-"""For the operator's own pods. What it starts on the nodes (a driver takes minutes to build) is not waited for here:
+"""For the operator's own pods. Pulumi does not wait for what it starts on the nodes: a driver takes minutes to build.
 GPU nodes become ready when Kubernetes can place their pods."""
 
 
@@ -50,7 +50,7 @@ def values(config: Config) -> dict[str, Any]:
 
 def _runtime_class(config: Config) -> str:
     """The class that the node sets name: the operator makes it."""
-    named = {each.gpus.runtime_class for each in config.node_sets if each.gpus} - {NO_RUNTIME_CLASS}
+    named = {node_set.gpus.runtime_class for node_set in config.node_sets if node_set.gpus} - {NO_RUNTIME_CLASS}
     return min(named, default="nvidia")
 
 
@@ -58,13 +58,13 @@ def _tolerations(config: Config) -> list[dict[str, Any]]:
     """Where GPU pods may run, the operator's may: a node without its driver would have no GPUs."""
     default = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
     ours = [
-        each.model_dump(by_alias=True, exclude_none=True)
+        toleration.model_dump(by_alias=True, exclude_none=True)
         for node_set in config.node_sets
         if node_set.gpus
-        for each in node_set.tolerations
+        for toleration in node_set.tolerations
     ]
     # Each once, and in the order of the configuration.
-    return [default, *(each for index, each in enumerate(ours) if each != default and each not in ours[:index])]
+    return [default, *(one for index, one in enumerate(ours) if one != default and one not in ours[:index])]
 
 
 class GpuOperator(Component):

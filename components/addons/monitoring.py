@@ -1,7 +1,7 @@
 """Monitoring: how a Prometheus finds the metrics of slurmctld and of the operator.
 
 slurmctld serves its metrics on several paths of its own port (https://slurm.schedmd.com/metrics.html), the operator on
-/metrics. Annotations of a pod can name one path alone, so in mode `annotations` each path has a Service of its own.
+/metrics. Annotations of a pod can name only one path. So in mode `annotations` each path has a Service of its own.
 """
 
 from collections.abc import Sequence

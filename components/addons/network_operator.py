@@ -1,7 +1,8 @@
 """NVIDIA's network operator: its Helm chart, what it is told, and the secondary networks.
 
-The chart's own page: https://docs.nvidia.com/networking/display/kubernetes2641/. None of it stands in the ledger: the
-chart's objects belong to Helm, the custom resources to the network operator, which repairs what it makes from them.
+The chart's own page: https://docs.nvidia.com/networking/display/kubernetes2641/. The ledger holds none of it. The
+chart's objects belong to Helm. The custom resources belong to the network operator, which repairs what it makes from
+them.
 """
 
 import json
@@ -146,7 +147,7 @@ def _network(config: Config, network: SecondaryNetwork) -> dict[str, Any]:
             spec |= {"master": network.interface, "mode": "bridge", "mtu": network.mtu or 0}
             return _cluster_wide(config, "mellanox.com/v1alpha1", "MacvlanNetwork", network.name, spec)
         case NetworkKind.SRIOV:
-            pool = next(each for each in config.network_operator.pools if each.name == network.pool)
+            pool = next(pool for pool in config.network_operator.pools if pool.name == network.pool)
             kind = "SriovIBNetwork" if pool.link is LinkType.INFINIBAND else "SriovNetwork"
             spec |= {"resourceName": pool.name, "linkState": "enable"}
             return _beside_operator(config, "sriovnetwork.openshift.io/v1", kind, network.name, spec)

@@ -187,7 +187,7 @@ class Accounting(Model):
     @property
     def has_associations(self) -> bool:
         """Whether every user who runs jobs has an association in accounting."""
-        return any(each.asks_for_associations for each in self.enforce)
+        return any(enforcement.asks_for_associations for enforcement in self.enforce)
 
     @property
     def has_own_database(self) -> bool:

@@ -122,7 +122,7 @@ def _locked_memory(config: Config) -> Iterator[Violation]:
 
 def _login_submounts(config: Config) -> Iterator[Violation]:
     for violation in _submounts(config, config.login.submounts):
-        yield violation.below("login", "submounts")
+        yield violation.inside("login", "submounts")
 
 
 def _replacements(config: Config, node_set: NodeSet) -> Iterator[Violation]:
@@ -158,7 +158,7 @@ def _secondary_networks(config: Config, node_set: NodeSet) -> Iterator[Violation
 
 def _node_submounts(config: Config, node_set: NodeSet) -> Iterator[Violation]:
     for violation in _submounts(config, node_set.submounts):
-        yield violation.below("submounts")
+        yield violation.inside("submounts")
 
 
 def _submounts(config: Config, submounts: Sequence[Submount]) -> Iterator[Violation]:
@@ -177,7 +177,7 @@ def _submounts(config: Config, submounts: Sequence[Submount]) -> Iterator[Violat
                 yield Violation(index, "path", want=want)
             earlier.setdefault(path, index)
         host_path = getattr(submount, "host_path", None)
-        if host_path is not None and not any(is_within(host_path, each) for each in allowed):
+        if host_path is not None and not any(is_within(host_path, folder) for folder in allowed):
             want = f"a path at or below one of jail.allowedHostPaths; there are: {', '.join(allowed) or 'none'}"
             yield Violation(index, "hostPath", want=want)
         claim = getattr(submount, "claim", None)

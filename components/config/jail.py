@@ -15,7 +15,7 @@ from contract import paths, policies
 _SLURMS: Final = (paths.PREFIX, paths.SPOOL_DIR)
 """What every node brings by itself, over whatever the volume has there."""
 _SYSTEM: Final = tuple(path for path in SYSTEM if path != "/var")
-"""In /var people may have folders of their own."""
+"""In /var users may have folders of their own."""
 _NODES_OWN: Final = (
     *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys", "/usr"),
     *("/var/lib/kubelet", "/var/run"),

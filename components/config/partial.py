@@ -54,9 +54,9 @@ def _value(annotation: Any, raw: Any) -> Any:
     with suppress(ValidationError):
         return _adapter(annotation).validate_python(raw)
     if isinstance(raw, list) and (row := _inside(annotation, list)):
-        return _Rows({index: value for index, each in enumerate(raw) for value in _right(row[0], each)})
+        return _Rows({index: value for index, part in enumerate(raw) for value in _right(row[0], part)})
     if isinstance(raw, Mapping) and (entry := _inside(annotation, dict)):
-        keys = {key: value for key, each in raw.items() for value in _right(entry[1], each)}
+        keys = {key: value for key, part in raw.items() for value in _right(entry[1], part)}
         return {name: value for key, value in keys.items() for name in _right(entry[0], key)}
     model = None if _inside(annotation, list) else model_of(annotation)
     if model is None or not issubclass(model, Model) or not isinstance(raw, Mapping):
@@ -102,7 +102,7 @@ def _all_violations(config: Config) -> Iterator[Violation]:
         for rule_on_set in ON_NODE_SET:
             with suppress(NotParsedError):
                 for violation in rule_on_set(config, node_set):
-                    yield violation.below("nodeSets", index)
+                    yield violation.inside("nodeSets", index)
 
 
 def _violations(model: Model) -> Iterator[Violation]:
@@ -115,7 +115,7 @@ def _violations(model: Model) -> Iterator[Violation]:
         rows = [((index,), row) for index, row in enumerate(value)] if isinstance(value, list) else []
         for position, part in [((), value), *rows]:
             for violation in _violations(part) if isinstance(part, Model) else ():
-                yield violation.below(str(info.alias), *position)
+                yield violation.inside(str(info.alias), *position)
 
 
 def _problem(config: Config, raw: Mapping[str, Any], violation: Violation) -> Problem:

@@ -23,8 +23,8 @@ class Violation:
         self.want = want
         self.got = got
 
-    def below(self, *prefix: str | int) -> "Violation":
-        """The same violation, seen from further out."""
+    def inside(self, *prefix: str | int) -> "Violation":
+        """The same violation with the path from further out."""
         return Violation(*prefix, *self.path, want=self.want, got=self.got)
 
 

@@ -10,7 +10,7 @@ from components.kubernetes.manifest import Manifest
 from contract import names
 
 EDITION: Final = f"{names.API_GROUP}/edition"
-"""Annotation of a CRD: a number that grows with each change of a CRD; one without it is of edition 0."""
+"""Annotation of a CRD: a number that grows with each change of it. A CRD without it has edition 0."""
 NAME: Final = f"crds.{names.API_GROUP}"
 _API: Final = "admissionregistration.k8s.io/v1"
 _REFUSAL: Final = (

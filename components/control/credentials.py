@@ -34,7 +34,7 @@ def manifests(config: Config) -> list[Manifest]:
 def generated_files(config: Config) -> Mapping[str, tuple[str, ...]]:
     """The Secrets that get generated keys, with the names of these."""
     configured = set() if _generates_password(config) else {names.DATABASE_CREDENTIALS}
-    return {each.name: each.payload for each in manifests(config) if each.name not in configured}
+    return {manifest.name: manifest.payload for manifest in manifests(config) if manifest.name not in configured}
 
 
 def _generates_password(config: Config) -> bool:

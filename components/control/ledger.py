@@ -1,12 +1,11 @@
 """The ledger: every declared object as it should be, for the operator to restore what was changed or deleted.
 
-It is written before the objects, and the SlurmCluster resource after them, with the same revision. Healing runs only
-while the two are equal, so an update under way, or one that died half way, is never fought against.
+It is written before the objects, and the SlurmCluster resource after them, with the same revision. The operator
+restores objects only while the two are equal. So it never works against an update that is under way or died.
 
-The Secret slurm-ledger holds `ledger.json.gz`, gzipped JSON:
-    {"format": 1, "objects": [<object>, …]}, objects sorted by kind and name; in place of a Secret's data stands
-    {"<key>": "hmac-sha256:<hex>"};
-and `revision`. The Secret slurm-ledger-payloads holds those data under "<Secret's name>.<key>".
+The Secret slurm-ledger holds `revision` and `ledger.json.gz`, gzipped JSON: {"format": 1, "objects": [<object>, …]}.
+Objects are sorted by kind and name. In place of a Secret's data stands {"<key>": "hmac-sha256:<hex>"}. The Secret
+slurm-ledger-payloads holds those data under "<Secret's name>.<key>".
 """
 
 import base64
@@ -56,7 +55,9 @@ def _entry(manifest: Manifest, payloads: Mapping[str, Mapping[str, str]], key: b
 
 def held(manifests: Iterable[Manifest]) -> list[Manifest]:
     """The manifests that the ledger holds, in its order."""
-    return sorted((each for each in manifests if each.held), key=lambda each: (each.kind, each.name))
+    return sorted(
+        (manifest for manifest in manifests if manifest.held), key=lambda manifest: (manifest.kind, manifest.name)
+    )
 
 
 def ledger(manifests: Iterable[Manifest], payloads: Mapping[str, Mapping[str, str]], key: str) -> Ledger:
@@ -81,7 +82,9 @@ def ledger(manifests: Iterable[Manifest], payloads: Mapping[str, Mapping[str, st
             f"pulumi-slurm:nodeSets: got {len(ours)} objects, {len(packed)} bytes in the ledger; "
             f"want at most {_LARGEST_BYTES}: use fewer node sets, with more nodes each"
         )
-    contents = {f"{each.name}.{name}": payloads[each.name][name] for each in ours for name in each.payload}
+    contents = {
+        f"{manifest.name}.{name}": payloads[manifest.name][name] for manifest in ours for name in manifest.payload
+    }
     sizes = {name: len(base64.b64decode(content)) for name, content in contents.items()}
     if sum(sizes.values()) > _LARGEST_BYTES:
         largest = max(sizes, key=lambda name: sizes[name])

@@ -1,9 +1,9 @@
 """Network policies: pods of the cluster take the connections that Slurm needs, and no others.
 
 Only podSelector, namespaceSelector, ipBlock and ports are used, so that simple policy engines enforce all of it.
-Egress stays open: jobs fetch packages and data, and what may leave is for the site's own policies to say. But where
-users' programs run, two things of the nodes are out of reach: a cloud's metadata service, which hands out the node's
-own credentials, and the kubelet.
+Egress stays open: jobs fetch packages and data, and what may leave is for the site's own policies to say. Users'
+programs do not reach two things of the nodes: the kubelet, and a cloud's metadata service. The latter hands out the
+node's own credentials.
 """
 
 from collections.abc import Sequence

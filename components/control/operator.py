@@ -87,18 +87,18 @@ def plural(kind: str) -> str:
 def rules(held: Iterable[tuple[str, str, str]]) -> list[dict[str, Any]]:
     """What the operator may do: its own resources, and to restore what the ledger holds, by name.
 
-    Nothing may be granted that the operator lacks, so it can take added rights away from its own Role, and not give
-    itself lost ones.
+    Kubernetes grants nothing that the granter lacks. So the operator can remove rights from its own Role, but not
+    restore any.
 
     Args:
         held: API version, kind and name of each object of the ledger.
     """
-    found: dict[tuple[str, str], list[str]] = {}
+    names_by_kind: dict[tuple[str, str], list[str]] = {}
     for api_version, kind, name in sorted(held):
         group = api_version.rpartition("/")[0]
-        found.setdefault((group, plural(kind)), []).append(name)
+        names_by_kind.setdefault((group, plural(kind)), []).append(name)
     rules = [*_OWN_RULES]
-    for (group, kinds), objects in found.items():
+    for (group, kinds), objects in names_by_kind.items():
         of_kind = {"apiGroups": [group], "resources": [kinds]}
         by_name, any_name = ["patch", "delete"], [*_READ, "create"]
         if kinds == "persistentvolumeclaims":
@@ -119,7 +119,7 @@ def _rbac(config: Config, others: Iterable[Manifest]) -> list[Manifest]:
     own = [(f"{rbac}/v1", "Role"), (f"{rbac}/v1", "RoleBinding"), ("v1", "ServiceAccount"), ("apps/v1", "Deployment")]
     held = {
         *((api_version, kind, names.OPERATOR) for api_version, kind in own),
-        *((str(each.body["apiVersion"]), each.kind, each.name) for each in others if each.held),
+        *((str(other.body["apiVersion"]), other.kind, other.name) for other in others if other.held),
     }
     account = {"kind": "ServiceAccount", "name": names.OPERATOR, "namespace": config.cluster.namespace}
     subjects = {"subjects": [account]}
@@ -127,7 +127,7 @@ def _rbac(config: Config, others: Iterable[Manifest]) -> list[Manifest]:
     # What a namespace's Role can't grant. Not held: the operator may not change its own rights outside of it.
     wide_name = f"{names.OPERATOR}-{config.cluster.namespace}"
     wide_binding = {"roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": wide_name}, **subjects}
-    replaces = any(each.reactions.replace for each in config.node_sets)
+    replaces = any(node_set.reactions.replace for node_set in config.node_sets)
     wide: list[tuple[str, dict[str, Any]]] = [
         ("ClusterRole", {"rules": node_rules(replaces=replaces)}),
         ("ClusterRoleBinding", wide_binding),
@@ -251,7 +251,7 @@ class Operator(Component):
         super().__init__(name, opts)
         if config.operator.mode is OperatorMode.INSTALL:
             crds = self.declare(crd_manifests(), [permit])
-            self.declare(crd_policy.manifests([each.name for each in crd_manifests()]), [permit])
+            self.declare(crd_policy.manifests([crd.name for crd in crd_manifests()]), [permit])
             rights = self.declare(_rbac(config, others), depends_on)
             self.declare([_deployment(config)], [*depends_on, *crds.values(), *rights.values()])
         self.register_outputs({"mode": str(config.operator.mode)})

@@ -1,7 +1,7 @@
 """Whose cluster a namespace holds, so that no stack overwrites another one's keys.
 
 The mark is the ledger: its revision is keyed with a key that stands in its stack's state alone. A stack that has the
-key wrote the ledger; a second stack, one of the same name elsewhere, and one whose state was lost do not have it.
+key wrote the ledger. A second stack does not have it, whatever its name, nor does one whose state was lost.
 See docs/adr/0013.
 """
 
@@ -139,15 +139,15 @@ def ask(config: Config) -> Live:
     own = config.kubernetes
     access = kubeconfig.read(own.kubeconfig.get_secret_value() if own.kubeconfig else None, own.context)
     with kubernetes_reader.client(access) as connection:
-        found = {
+        secrets = {
             name: secret
             for name in (names.LEDGER, *credentials.generated_files(config))
             if (secret := _secret(connection, config.cluster.namespace, name)) is not None
         }
-    return seen(found)
+    return live_state(secrets)
 
 
-def seen(secrets: Mapping[str, Mapping[str, Any]]) -> Live:
+def live_state(secrets: Mapping[str, Mapping[str, Any]]) -> Live:
     """What these Secrets, by name, say about the namespace."""
     keys = {name: secret.get("data") or {} for name, secret in secrets.items() if name != names.LEDGER}
     written = secrets.get(names.LEDGER)

@@ -33,7 +33,7 @@ def users_variable(config: Config) -> list[dict[str, Any]]:
 
 
 def _jail_variable(config: Config, image: str) -> dict[str, Any]:
-    """What a root is made of; the size of /tmp is each node's own, and no reason to run the Job again."""
+    """What a root is made of. The size of /tmp belongs to the node, and is no reason to run the Job again."""
     return {key: value for key, value in jail_variable(config, image=image).items() if key != JailKey.TMP_MIB}
 
 
@@ -88,7 +88,11 @@ def job_name(revision: str) -> str:
 
 def images(config: Config) -> list[str]:
     """The images that are roots of some nodes, that of the login nodes first."""
-    return [*dict.fromkeys([config.jail.image, *(each.jail_image or config.jail.image for each in config.node_sets)])]
+    return [
+        *dict.fromkeys(
+            [config.jail.image, *(node_set.jail_image or config.jail.image for node_set in config.node_sets)]
+        )
+    ]
 
 
 def manifests(config: Config) -> list[Manifest]:

@@ -83,7 +83,7 @@ class JailStorage(
     outputs=_outputs,
     claims=_claims,
 ):
-    """The volume that all nodes share: made by a storage class, on a host path or an NFS export, or existing.
+    """The volume that all nodes share: from a storage class, a host path, an NFS export, or an existing claim.
 
     It reads `jail.storage` and `cluster`.
     """

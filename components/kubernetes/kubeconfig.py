@@ -49,7 +49,7 @@ def _content(kubeconfig: str | None) -> tuple[Any, Path]:
     if kubeconfig is not None and "\n" in kubeconfig:
         return yaml.safe_load(kubeconfig), Path.cwd()
     named = kubeconfig or os.environ.get("KUBECONFIG") or _DEFAULT
-    for file in (Path(each).expanduser() for each in named.split(os.pathsep) if each):
+    for file in (Path(name).expanduser() for name in named.split(os.pathsep) if name):
         if file.exists():
             return yaml.safe_load(file.read_text("utf-8")), file.parent
     if named == _DEFAULT and (_SERVICE_ACCOUNT / "token").exists():
@@ -70,9 +70,9 @@ def _in_cluster() -> Mapping[str, Any]:
 
 
 def _entry(content: Mapping[str, Any], kind: str, name: Any) -> Mapping[str, Any]:
-    for each in content.get(f"{kind}s") or []:
-        if each.get("name") == name:
-            return each.get(kind) or {}
+    for entry in content.get(f"{kind}s") or []:
+        if entry.get("name") == name:
+            return entry.get(kind) or {}
     raise KubeconfigError(f"the kubeconfig has no {kind} {name}")
 
 
@@ -84,7 +84,7 @@ def _bytes(part: Mapping[str, Any], key: str, folder: Path) -> bytes | None:
 
 def _plugin(plugin: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a credential plugin answers: `status` of an ExecCredential (client.authentication.k8s.io)."""
-    variables = {each["name"]: each["value"] for each in plugin.get("env") or []}
+    variables = {variable["name"]: variable["value"] for variable in plugin.get("env") or []}
     request = {"apiVersion": plugin["apiVersion"], "kind": "ExecCredential", "spec": {"interactive": False}}
     try:
         done = subprocess.run(

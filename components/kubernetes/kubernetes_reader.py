@@ -35,8 +35,8 @@ def items(connection: httpx.Client, path: str, **query: str) -> list[Mapping[str
     answer = connection.get(path, params=query)
     if answer.status_code != httpx.codes.OK:
         raise UnreachableError(f"the API server answers {answer.status_code} to a list of {path.rpartition('/')[2]}")
-    found: list[Mapping[str, Any]] = answer.json()["items"]
-    return found
+    items: list[Mapping[str, Any]] = answer.json()["items"]
+    return items
 
 
 def item(connection: httpx.Client, path: str) -> Mapping[str, Any] | None:
@@ -50,8 +50,8 @@ def item(connection: httpx.Client, path: str) -> Mapping[str, Any] | None:
         return None
     if answer.status_code != httpx.codes.OK:
         raise UnreachableError(f"the API server answers {answer.status_code} to a read of {path.rpartition('/')[2]}")
-    found: Mapping[str, Any] = answer.json()
-    return found
+    answered: Mapping[str, Any] = answer.json()
+    return answered
 
 
 def within(seconds: float, ask: Callable[[], _Answer]) -> _Answer:

@@ -11,8 +11,8 @@ SKIP_AWAIT: Final = {"pulumi.com/skipAwait": "true"}
 """For objects whose readiness the SlurmCluster resource answers for: it knows what Slurm says."""
 
 REPLACEABLE: Final = {**SKIP_AWAIT, "pulumi.com/deletionPropagationPolicy": "background"}
-"""For a set whose pods may go with it. Pulumi does not wait for the end of a set with SKIP_AWAIT: an end in the
-foreground, which the API server finishes later, would meet the new set of a replacement and refuse it."""
+"""For a set whose pods may go with it. Pulumi does not wait until a set with SKIP_AWAIT is gone. A deletion in the
+foreground ends later, and the new set of a replacement would be refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ def declared(
         "name": name,
         "labels": labels(config, component, **(more_labels or {})),
         "annotations": {
-            # What the program declares wins over edits by hand, and over a heal by the operator, which applies under
-            # the same manager so that a field that is dropped here goes away there.
+            # What the program declares wins over edits by hand and over what the operator restored. The operator
+            # applies under the same manager, so that a field that is dropped here goes away there.
             "pulumi.com/patchForce": "true",
             "pulumi.com/patchFieldManager": names.FIELD_MANAGER,
             **(annotations or {}),

@@ -27,7 +27,7 @@ WORKER_CAPABILITIES: Final[Mapping[str, str]] = {
     "NET_BIND_SERVICE": "none uses it: slurmstepd gives it up, and so can't look into slurmd, tini and the entry",
 }
 RDMA: Final = {
-    # The jail takes both from every step: a job gets memory to pin by the limit that it inherits, not by a capability.
+    # The jail takes both from every step. A job may pin memory by the limit that it inherits, not by a capability.
     "SYS_RESOURCE": "raise the limit of locked memory for slurmd, from whom jobs inherit it: RDMA pins their buffers",
     "IPC_LOCK": "pin memory outside of steps, as a check of the fabric does before the node takes jobs",
 }

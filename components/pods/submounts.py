@@ -37,8 +37,8 @@ def in_pod(config: Config, component: str, submounts: Sequence[Submount]) -> Sub
             variable.append({SubmountKey.PATH: submount.path, SubmountKey.MEMORY_MIB: memory_mib(submount.memory)})
             continue
         source = _source(config, component, submount)
-        # A claim that two submounts show is one volume: kubelet waits for ever for a second one of the same claim.
-        shared = next((name for name, each in volumes.items() if each == source), None)
+        # Two submounts of one claim share a volume: kubelet would wait for ever for a second one.
+        shared = next((name for name, known in volumes.items() if known == source), None)
         volume = shared if shared and submount.claim else f"submount-{number}"
         volumes.setdefault(volume, source)
         read_only = {"readOnly": True} if submount.claim and submount.claim.read_only else {}

@@ -10,7 +10,7 @@ from components.config import Config, ConfigurationError
 from components.kubernetes import kubeconfig, kubernetes_reader
 from components.kubernetes.kubernetes_reader import UnreachableError
 from components.preflight import gpu_checks, rdma_checks, storage_advice
-from components.preflight.gpu_checks import KubernetesNode, Seen, Taint
+from components.preflight.gpu_checks import ClusterState, KubernetesNode, Taint
 
 DEADLINE_SECONDS: Final = 5.0
 """For all of it: a preview without access to the cluster must not hang."""
@@ -28,13 +28,13 @@ def node(item: Mapping[str, Any]) -> KubernetesNode:
         # Extended resources are whole numbers; memory and the like, with their units, are not looked at.
         allocatable={key: int(value) for key, value in allocatable.items() if str(value).isdecimal()},
         taints=tuple(
-            Taint(each["key"], each.get("value", ""), each["effect"])
-            for each in item.get("spec", {}).get("taints") or []
+            Taint(taint["key"], taint.get("value", ""), taint["effect"])
+            for taint in item.get("spec", {}).get("taints") or []
         ),
     )
 
 
-def _ask(config: Config) -> Seen:
+def _ask(config: Config) -> ClusterState:
     own = config.kubernetes
     access = kubeconfig.read(own.kubeconfig.get_secret_value() if own.kubeconfig else None, own.context)
     with kubernetes_reader.client(access) as connection:
@@ -43,7 +43,7 @@ def _ask(config: Config) -> Seen:
             for path in (_NODES, _RUNTIME_CLASSES)
         )
         storage = _storage_classes(connection) if storage_advice.by_class(config) else []
-    return Seen(
+    return ClusterState(
         tuple(node(item) for item in nodes),
         frozenset(item["metadata"]["name"] for item in classes),
         tuple(storage_advice.storage_class(item) for item in storage),
@@ -62,7 +62,9 @@ def _asks_devices(config: Config) -> bool:
     return any(node_set.gpus or node_set.network.rdma for node_set in config.node_sets)
 
 
-def read(config: Config, ask: Callable[[Config], Seen] = _ask, seconds: float = DEADLINE_SECONDS) -> Seen:
+def read(
+    config: Config, ask: Callable[[Config], ClusterState] = _ask, seconds: float = DEADLINE_SECONDS
+) -> ClusterState:
     """What Kubernetes has.
 
     Args:
@@ -76,8 +78,8 @@ def read(config: Config, ask: Callable[[Config], Seen] = _ask, seconds: float = 
     return kubernetes_reader.within(seconds, lambda: ask(config))
 
 
-def run(config: Config, look: Callable[[Config], Seen] = read) -> None:
-    """Check what was asked to be checked; a cluster that cannot be asked is a warning, and so is advice on storage.
+def run(config: Config, look: Callable[[Config], ClusterState] = read) -> None:
+    """Check what the configuration asks for. An unreachable cluster is a warning, and so is advice on storage.
 
     Args:
         config: The configuration: `checks`, `nodeSets`, `jail.storage` and `kubernetes`.
@@ -89,12 +91,12 @@ def run(config: Config, look: Callable[[Config], Seen] = read) -> None:
     if not config.checks.cluster or not (_asks_devices(config) or storage_advice.by_class(config)):
         return
     try:
-        seen = look(config)
+        state = look(config)
     except UnreachableError as failure:
         what = "whether nodes offer the devices that are asked for" if _asks_devices(config) else "the storage class"
         pulumi.log.warn(f"checks.cluster: {what} is not known: {failure}")
         return
-    if sentence := storage_advice.advice(config, seen.storage_classes):
+    if sentence := storage_advice.advice(config, state.storage_classes):
         pulumi.log.warn(f"jail.storage: {sentence}")
-    if found := [*gpu_checks.problems(config, seen), *rdma_checks.problems(config, seen)]:
-        raise ConfigurationError(found)
+    if problems := [*gpu_checks.problems(config, state), *rdma_checks.problems(config, state)]:
+        raise ConfigurationError(problems)

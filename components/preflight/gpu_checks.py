@@ -41,7 +41,7 @@ class KubernetesNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ClusterState:
     """What was read of a Kubernetes cluster."""
 
     nodes: tuple[KubernetesNode, ...]
@@ -60,7 +60,7 @@ def takes(node: KubernetesNode, node_set: NodeSet) -> bool:
     """Whether the scheduler may put nodes of the set there, by labels and taints."""
     selected = node_set.node_selector.items() <= node.labels.items()
     hard = (taint for taint in node.taints if taint.effect != "PreferNoSchedule")
-    return selected and all(any(tolerates(each, taint) for each in node_set.tolerations) for taint in hard)
+    return selected and all(any(tolerates(toleration, taint) for toleration in node_set.tolerations) for taint in hard)
 
 
 def slurm_product(label: str) -> str:
@@ -68,15 +68,15 @@ def slurm_product(label: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", label.lower())
 
 
-def _of_set(index: int, node_set: NodeSet, gpus: Gpus, seen: Seen) -> Iterator[Problem]:
+def _of_set(index: int, node_set: NodeSet, gpus: Gpus, state: ClusterState) -> Iterator[Problem]:
     path = ("nodeSets", index)
     name = gpus.kubernetes_runtime_class
-    if name and name not in seen.runtime_classes:
-        there = ", ".join(sorted(seen.runtime_classes)) or "none"
+    if name and name not in state.runtime_classes:
+        there = ", ".join(sorted(state.runtime_classes)) or "none"
         yield Problem((*path, "gpus", "runtimeClass"), name, f"a RuntimeClass that Kubernetes has; there are: {there}")
-    taking = [node for node in seen.nodes if takes(node, node_set)]
+    taking = [node for node in state.nodes if takes(node, node_set)]
     if not taking:
-        want = f"labels, and tolerations, that fit a node; of {len(seen.nodes)} in Kubernetes none does"
+        want = f"labels, and tolerations, that fit a node; of {len(state.nodes)} in Kubernetes none does"
         yield Problem((*path, "nodeSelector"), dict(node_set.node_selector), want)
         return
     most = max(taking, key=lambda node: node.allocatable.get(gpus.resource, 0))
@@ -97,18 +97,18 @@ def _of_set(index: int, node_set: NodeSet, gpus: Gpus, seen: Seen) -> Iterator[P
         yield Problem((*path, "gpus", "type"), gpus.type, want)
 
 
-def problems(config: Config, seen: Seen) -> list[Problem]:
+def problems(config: Config, state: ClusterState) -> list[Problem]:
     """What node sets with GPUs ask for and these nodes do not offer.
 
     Each node set is looked at as if it had the nodes to itself.
 
     Args:
         config: The configuration: `nodeSets`.
-        seen: What Kubernetes has.
+        state: What Kubernetes has.
     """
     return [
         problem
         for index, node_set in enumerate(config.node_sets)
         if node_set.gpus
-        for problem in _of_set(index, node_set, node_set.gpus, seen)
+        for problem in _of_set(index, node_set, node_set.gpus, state)
     ]

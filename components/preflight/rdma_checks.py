@@ -7,29 +7,29 @@ from components.config.addons.network_operator import NetworkOperatorMode
 from components.config.nodes.network import RdmaResource
 from components.config.nodes.node_sets import NodeSet
 from components.config.problems import Problem
-from components.preflight.gpu_checks import Seen, takes
+from components.preflight.gpu_checks import ClusterState, takes
 
 
-def _of_set(index: int, node_set: NodeSet, rdma: RdmaResource, seen: Seen) -> Iterator[Problem]:
+def _of_set(index: int, node_set: NodeSet, rdma: RdmaResource, state: ClusterState) -> Iterator[Problem]:
     path = ("nodeSets", index, "network", "rdma")
-    offers = {node.name: node.allocatable.get(rdma.resource, 0) for node in seen.nodes if takes(node, node_set)}
+    offers = {node.name: node.allocatable.get(rdma.resource, 0) for node in state.nodes if takes(node, node_set)}
     most = max(offers.values(), default=0)
     if most == 0:
-        want = f"a resource that a node offers which the set may use; of {len(seen.nodes)} in Kubernetes none does"
+        want = f"a resource that a node offers which the set may use; of {len(state.nodes)} in Kubernetes none does"
         yield Problem((*path, "resource"), rdma.resource, want)
     elif most < rdma.count:
         want = f"at most {most}: no node that the set may use offers more {rdma.resource}"
         yield Problem((*path, "count"), rdma.count, want)
 
 
-def problems(config: Config, seen: Seen) -> list[Problem]:
+def problems(config: Config, state: ClusterState) -> list[Problem]:
     """What node sets with RDMA ask for and these nodes do not offer.
 
     Pools that this stack declares are not looked for: nodes offer them only once it is there.
 
     Args:
         config: The configuration: `nodeSets` and `networkOperator`.
-        seen: What Kubernetes has.
+        state: What Kubernetes has.
     """
     operator = config.network_operator
     if operator.mode is not NetworkOperatorMode.EXISTING or operator.pools:
@@ -38,5 +38,5 @@ def problems(config: Config, seen: Seen) -> list[Problem]:
         problem
         for index, node_set in enumerate(config.node_sets)
         if node_set.network.rdma
-        for problem in _of_set(index, node_set, node_set.network.rdma, seen)
+        for problem in _of_set(index, node_set, node_set.network.rdma, state)
     ]

@@ -1,4 +1,4 @@
-"""Advice on the mount options of a storage class that makes the jail's volume on NFS: decided from what was read."""
+"""Advice on the mount options of a storage class that makes the jail's volume on NFS."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -53,7 +53,14 @@ def by_class(config: Config) -> bool:
 def advice(config: Config, classes: Sequence[StorageClass]) -> str | None:
     """What to change about the class of the jail's volume, in a sentence; None where nothing is to be changed."""
     name = config.jail.storage.class_name
-    chosen = next((each for each in classes if (each.name == name if name else each.is_default)), None)
+    chosen = next(
+        (
+            storage_class
+            for storage_class in classes
+            if (storage_class.name == name if name else storage_class.is_default)
+        ),
+        None,
+    )
     if not by_class(config) or chosen is None or not chosen.is_nfs:
         return None
     given = dict(option.partition("=")[::2] for option in chosen.mount_options)

@@ -1,4 +1,4 @@
-"""The wanted configuration of Slurm."""
+"""The desired configuration of Slurm."""
 
 from components.config import Config
 from components.kubernetes.component import Part
@@ -8,7 +8,7 @@ from contract import names
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """The ConfigMap with the wanted files. The operator makes them the active ones."""
+    """The ConfigMap with the desired files. The operator copies them to the active one."""
     data = slurm_conf.files(config)
     return [
         Manifest(declared(config, "v1", "ConfigMap", names.CONFIG_WANTED, "configuration", {"data": data})),

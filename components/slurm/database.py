@@ -16,7 +16,7 @@ _GRACE_SECONDS: Final = 120
 """InnoDB writes its changed pages when it ends; killed, it recovers from its log at the next start."""
 _MIB: Final = 1024**2
 _SERVER_BYTES: Final = 128 * _MIB
-"""What mariadbd may hold besides its buffer pool: with slurmdbd's tables made and a pool of 96 MiB it held 79 MiB."""
+"""What mariadbd may hold besides its buffer pool. With slurmdbd's tables and a pool of 96 MiB it held 79 MiB."""
 _SMALLEST_POOL_BYTES: Final = 32 * _MIB
 
 _QUERY: Final = "SELECT COUNT(*) FROM mysql.innodb_table_stats"

@@ -145,7 +145,7 @@ def _stateful_set(config: Config, node_set: NodeSetConfig) -> Manifest:
         "terminationGracePeriodSeconds": duration_seconds(node_set.grace) + _GRACE_SECONDS,
         "tolerations": [
             *ever_tolerated(),
-            *(each.model_dump(by_alias=True, exclude_none=True) for each in node_set.tolerations),
+            *(toleration.model_dump(by_alias=True, exclude_none=True) for toleration in node_set.tolerations),
         ],
     }
     if node_set.gpus and node_set.gpus.kubernetes_runtime_class:
@@ -180,7 +180,7 @@ def _stateful_set(config: Config, node_set: NodeSetConfig) -> Manifest:
 
 
 def _disruption_budget(config: Config) -> Manifest:
-    """No worker may be evicted, until the operator says so by a label: when its node is drained and strictly idle."""
+    """No worker may be evicted until the operator labels it: when its node is drained and idle."""
     guarded = {"key": names.LABEL_EVICTABLE, "operator": "DoesNotExist"}
     spec = {
         "maxUnavailable": 0,

@@ -61,7 +61,7 @@ def manifests(config: Config) -> list[Manifest]:
 
 
 class Rehearsal(Part, manifests=manifests, outputs=lambda _: {"url": url()}):
-    """Tries configurations for the operator, with nothing to lose.
+    """Runs a slurmctld of its own on configurations that the operator is about to make active (dry run).
 
     It reads `images` and `cluster`.
     """

@@ -55,7 +55,7 @@ _SOCKET_MOUNT: Final = {"name": "socket", "mountPath": paths.REST_RUN}
 
 
 def _container(config: Config) -> dict[str, Any]:
-    # Behind the proxy it listens on a socket that only this pod has, so that nobody speaks to it in clear.
+    # Behind the proxy it listens on a socket of this pod, so that nobody speaks to it in clear.
     hidden = {"env": environment({pod_variables.REST: {RestKey.SOCKET: True}}), "readinessProbe": ready_probe("rest")}
     return slurm_container(
         config,

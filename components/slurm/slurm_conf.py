@@ -20,8 +20,8 @@ _LARGEST_NODE_TABLE: Final = 65536  # slurm.conf(5), MaxNodeCount.
 def slurm_node_set(node_set: str) -> str:
     """The Slurm-side NodeSet name of a node set.
 
-    The underscore keeps it apart from every node name (a pod name is a DNS label): slurmctld refuses to start when a
-    NodeSet has the name of a node.
+    slurmctld refuses to start when a NodeSet has the name of a node. A node name is a DNS label, so the underscore
+    keeps them apart.
     """
     return f"ns_{node_set.replace('-', '_')}"
 
@@ -29,8 +29,8 @@ def slurm_node_set(node_set: str) -> str:
 def max_node_count(wanted: int) -> int:
     """Room for nodes in slurmctld's table.
 
-    Twice the wanted nodes, in powers of two: the number stays the same while node sets are scaled, since a change of
-    it takes a restart of slurmctld.
+    It is twice the configured nodes, as a power of two. A change takes a restart of slurmctld, so it stays while node
+    sets are scaled.
     """
     count = _SMALLEST_NODE_TABLE
     while count < min(2 * wanted, _LARGEST_NODE_TABLE):
@@ -39,7 +39,7 @@ def max_node_count(wanted: int) -> int:
 
 
 def _memory_per_cpu_mib(config: Config, partition: Partition) -> int:
-    """Memory of a job that names none: the CPU's share of the partition's poorest node, so that all CPUs can work."""
+    """Memory per CPU for jobs that name none: that of the partition's poorest node, so that all CPUs can work."""
     members = [node_set for node_set in config.node_sets if node_set.name in partition.node_sets]
     return max(1, min(node_set.job_memory_mib // node_set.resources.cpu for node_set in members))
 
@@ -73,7 +73,9 @@ def _settings(config: Config) -> dict[str, str]:
         "CommunicationParameters": "block_null_hash,block_zero_hash",
         "AuthAltTypes": "auth/jwt",
         "AuthAltParameters": f"jwt_key={paths.CONTROLLER_RUN}/{names.JWT_KEY}",
-        "PluginDir": ":".join([paths.PLUGIN_DIR, *(paths.MPI_PLUGIN_DIRS[each] for each in config.slurm.mpi_plugins)]),
+        "PluginDir": ":".join(
+            [paths.PLUGIN_DIR, *(paths.MPI_PLUGIN_DIRS[plugin] for plugin in config.slurm.mpi_plugins)]
+        ),
         "StateSaveLocation": paths.STATE_DIR,
         "SlurmdSpoolDir": paths.SPOOL_DIR,
         "SlurmctldPidFile": f"{paths.CONTROLLER_RUN}/slurmctld.pid",
@@ -123,7 +125,7 @@ def _settings(config: Config) -> dict[str, str]:
         settings["PrivateData"] = ",".join(config.slurm.private_data)
     if "PropagateResourceLimits" not in config.slurm.slurm_conf_options:  # Slurm takes one of the two keys.
         # What limits a user on a login node without cgroups is not a job's limit (slurm_node/accounts/login_limits.py).
-        # RDMA pins memory: jobs get the nodes' own limit of it, which has no end, not that of the login node.
+        # RDMA pins memory: jobs get the nodes' own limit, which is unlimited, not the login node's.
         pins = any(node_set.network.rdma for node_set in config.node_sets)
         settings["PropagateResourceLimitsExcept"] = "AS,NPROC,MEMLOCK" if pins else "AS,NPROC"
     return settings | _accounting(config)
@@ -172,7 +174,7 @@ def slurm_conf(config: Config) -> str:
     lines = [
         f"{key}={value}" for key, value in _with_options(_settings(config), config.slurm.slurm_conf_options).items()
     ]
-    lines += [f"NodeSet={slurm_node_set(each.name)} Feature={each.name}" for each in config.node_sets]
+    lines += [f"NodeSet={slurm_node_set(node_set.name)} Feature={node_set.name}" for node_set in config.node_sets]
     lines += [_partition(config, partition) for partition in config.effective_partitions]
     return "\n".join(lines) + "\n"
 
@@ -188,7 +190,7 @@ def cgroup_conf(config: Config) -> str:
             lines += ["ConstrainCores=yes"]
         if any(node_set.gpus for node_set in config.node_sets):
             # Version 1: slurmstepd writes a job's devices.deny. Version 2: it attaches an eBPF program of the kind
-            # cgroup_device to the job's group; bpf(2) is allowed to a pod with SYS_ADMIN.
+            # cgroup_device to the job's group. SYS_ADMIN allows it bpf(2).
             lines += ["ConstrainDevices=yes"]
     return "\n".join(lines) + "\n"
 
@@ -206,7 +208,7 @@ def gres_conf(config: Config) -> str:
 
     Off everywhere else: left out, Slurm would try every maker's detection on each node.
     """
-    lines = [_gres(each, each.gpus) for each in config.node_sets if each.gpus]
+    lines = [_gres(node_set, node_set.gpus) for node_set in config.node_sets if node_set.gpus]
     return "\n".join([*lines, "AutoDetect=off"]) + "\n"
 
 
@@ -216,17 +218,17 @@ def plugstack_conf(config: Config) -> str:
     With `optional`, or a path that is not found, Slurm runs jobs outside the jail without a word.
     """
     lines = [f"required {paths.SPANK_PLUGIN} jail={paths.JAIL_TREE}"]
-    for each in config.slurm.spank_plugins:
-        kind = "required" if each.required else "optional"
-        lines.append(" ".join([kind, f"{paths.PLUGIN_DIR}/{each.file}", *each.arguments]))
+    for plugin in config.slurm.spank_plugins:
+        kind = "required" if plugin.required else "optional"
+        lines.append(" ".join([kind, f"{paths.PLUGIN_DIR}/{plugin.file}", *plugin.arguments]))
     return "\n".join(lines) + "\n"
 
 
 def oci_conf() -> str:
     """oci.conf: steps with `--container` are started by a program of ours, as the user and in the jail.
 
-    With its own handling of bundles slurmstepd would look for them outside of the jail, and run the jail's container
-    runtime as root to ask how containers are.
+    By itself slurmstepd would look for bundles outside of the jail. It would run the jail's container runtime as root
+    to ask how containers are.
     """
     return (
         f"ContainerPath={paths.CONTAINER_FOLDERS}%U\n"

@@ -50,7 +50,7 @@ def _private_data(config: Config) -> list[PrivateData]:
     It knows jobs and usage of a user by his associations: one without any would miss his own jobs.
     """
     by_association = () if config.accounting.has_associations else (PrivateData.JOBS, PrivateData.USAGE)
-    return [each for each in config.slurm.private_data if each not in by_association]
+    return [kind for kind in config.slurm.private_data if kind not in by_association]
 
 
 def slurmdbd_conf(config: Config) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from components import availability
-from components.availability import FAULT_SECONDS, Patience, Seen, Verdict, Wanted, _AvailabilityProvider, judge
+from components.availability import FAULT_SECONDS, ClusterState, Patience, Verdict, Wanted, _AvailabilityProvider, judge
 from contract import names
 
 WANTED = Wanted("r2", "operator:2")
@@ -25,8 +25,8 @@ def pod(name: str = "login-0", reason: str = "ErrImagePull", component: str = "l
     return {"metadata": metadata, "status": {"containerStatuses": [waiting]}}
 
 
-def seen(live: Any, *pods: Any, sets: Any = (), events: Any = ()) -> Seen:
-    return Seen(live, pods, sets, events)
+def seen(live: Any, *pods: Any, sets: Any = (), events: Any = ()) -> ClusterState:
+    return ClusterState(live, pods, sets, events)
 
 
 def test_an_available_cluster_of_this_revision_and_operator_is_ready_whatever_its_pods_say() -> None:

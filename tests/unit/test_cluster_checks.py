@@ -19,7 +19,7 @@ from components.config import Config, ConfigurationError, parse
 from components.kubernetes import kubeconfig
 from components.kubernetes.kubernetes_reader import UnreachableError
 from components.preflight import cluster_checks, storage_advice
-from components.preflight.gpu_checks import KubernetesNode, Seen, Taint, problems
+from components.preflight.gpu_checks import ClusterState, KubernetesNode, Taint, problems
 from tests.unit.samples import GPU_SET, changed
 
 PRODUCT = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
@@ -30,8 +30,8 @@ def h100(count: int = 8, **more: Any) -> KubernetesNode:
     return KubernetesNode("node-a", **{"labels": PRODUCT, "allocatable": {"nvidia.com/gpu": count}, **more})
 
 
-def seen(*nodes: KubernetesNode, classes: tuple[str, ...] = ("nvidia",)) -> Seen:
-    return Seen(nodes, frozenset(classes))
+def seen(*nodes: KubernetesNode, classes: tuple[str, ...] = ("nvidia",)) -> ClusterState:
+    return ClusterState(nodes, frozenset(classes))
 
 
 def config(gpus: Any = None, **more: Any) -> Config:
@@ -57,7 +57,7 @@ TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedu
         (config(nodeSelector=PRODUCT), seen(h100(), h100(), KubernetesNode("cpu"))),
     ],
 )
-def test_nodes_that_offer_enough_are_no_problem(wanted: Config, there: Seen) -> None:
+def test_nodes_that_offer_enough_are_no_problem(wanted: Config, there: ClusterState) -> None:
     assert problems(wanted, there) == []
 
 
@@ -88,7 +88,7 @@ def test_nodes_that_offer_enough_are_no_problem(wanted: Config, there: Seen) -> 
         ),
     ],
 )
-def test_what_is_missing_is_told_with_its_path(wanted: Config, there: Seen, text: str) -> None:
+def test_what_is_missing_is_told_with_its_path(wanted: Config, there: ClusterState, text: str) -> None:
     (problem,) = problems(wanted, there)
     assert text in str(problem)
 
@@ -112,7 +112,7 @@ def test_a_cluster_that_cannot_be_asked_is_a_warning(monkeypatch: pytest.MonkeyP
     warned: list[str] = []
     monkeypatch.setattr(pulumi.log, "warn", warned.append)
 
-    def unreachable(_: Config) -> Seen:
+    def unreachable(_: Config) -> ClusterState:
         raise UnreachableError("no answer in 5 s")
 
     cluster_checks.run(config(), unreachable)
@@ -125,7 +125,7 @@ def test_a_cluster_that_cannot_be_asked_is_a_warning(monkeypatch: pytest.MonkeyP
 def test_nothing_is_asked_when_there_is_nothing_to_check(path: str) -> None:
     raw = changed("nodeSets", [GPU_SET], changed("checks.cluster", True))
 
-    def never(_: Config) -> Seen:
+    def never(_: Config) -> ClusterState:
         raise AssertionError("asked")
 
     raw = changed("jail.storage.existingClaim", "mine", raw)
@@ -135,7 +135,7 @@ def test_nothing_is_asked_when_there_is_nothing_to_check(path: str) -> None:
 def test_a_cluster_that_does_not_answer_is_given_up_after_the_deadline() -> None:
     gate = threading.Event()
 
-    def hanging(_: Config) -> Seen:
+    def hanging(_: Config) -> ClusterState:
         gate.wait(60)
         return seen()
 
@@ -186,7 +186,7 @@ def test_a_class_that_mounts_nfs_without_the_options_is_a_warning_of_the_preview
 ) -> None:
     warned: list[str] = []
     monkeypatch.setattr(pulumi.log, "warn", warned.append)
-    there = Seen((), frozenset(), (storage_advice.StorageClass("other", "nfs.csi.k8s.io"), class_of(**more)))
+    there = ClusterState((), frozenset(), (storage_advice.StorageClass("other", "nfs.csi.k8s.io"), class_of(**more)))
     cluster_checks.run(parse(changed("jail.storage.className", name, BY_CLASS)), lambda _: there)
     (sentence,) = warned
     assert sentence.startswith("jail.storage: ")
@@ -208,7 +208,7 @@ def test_a_class_that_is_well_or_is_not_the_jails_is_not_told_of(
 ) -> None:
     warned: list[str] = []
     monkeypatch.setattr(pulumi.log, "warn", warned.append)
-    cluster_checks.run(parse(BY_CLASS), lambda _: Seen((), frozenset(), (there,)))
+    cluster_checks.run(parse(BY_CLASS), lambda _: ClusterState((), frozenset(), (there,)))
     assert warned == []
 
 
@@ -268,7 +268,7 @@ def with_kubeconfig(content: dict[str, Any]) -> Config:
 def test_the_cluster_is_asked_with_a_token(server: str) -> None:
     found = cluster_checks.read(with_kubeconfig(file(server, token="hunter2")))
     node, storage = KubernetesNode("a", {}, {"nvidia.com/gpu": 8}, ()), storage_advice.storage_class(STORAGE)
-    assert found == Seen((node,), frozenset({"nvidia"}), (storage,))
+    assert found == ClusterState((node,), frozenset({"nvidia"}), (storage,))
 
 
 def test_the_cluster_is_asked_with_a_credential_plugin(server: str) -> None:

@@ -14,7 +14,7 @@ from components.config import ConfigurationError, parse
 from components.config.nodes.nccl import FABRICS, FabricProduct
 from components.pods import pod_security
 from components.preflight import cluster_checks, rdma_checks
-from components.preflight.gpu_checks import KubernetesNode, Seen
+from components.preflight.gpu_checks import ClusterState, KubernetesNode
 from contract import names
 from tests.unit.network_effects import (
     EFFECTS,
@@ -263,7 +263,7 @@ def test_a_users_variable_goes_before_that_of_the_product() -> None:
 def test_an_existing_operator_must_offer_what_node_sets_ask_for(
     raw: Mapping[str, Any], offered: Mapping[str, int], expected: list[str]
 ) -> None:
-    there = Seen((KubernetesNode("a", allocatable=offered), KubernetesNode("b")), frozenset())
+    there = ClusterState((KubernetesNode("a", allocatable=offered), KubernetesNode("b")), frozenset())
     found = [
         str(each)[: len(text)] for each, text in zip(rdma_checks.problems(parse(raw), there), expected, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""Configuration of an LDAP directory whose people are the cluster's."""
+"""Configuration of an LDAP directory whose users are the cluster's."""
 
 from collections.abc import Iterator
 

@@ -81,7 +81,9 @@ class GpuOperator(Model):
     @rule
     def _parts(self) -> Iterator[Violation]:
         if self.gdrcopy and self.driver is Provider.PREINSTALLED:
-            want = "driver: operator beside it: the operator loads gdrdrv together with its own driver alone"
+            want = (
+                "driver: operator beside it: the operator loads gdrdrv together with its driver, not with another one"
+            )
             yield Violation("gdrcopy", want=want)
         if self.service_monitor and not self.dcgm_exporter:
             want = "dcgmExporter: true beside it: without the exporter there is nothing to scrape"

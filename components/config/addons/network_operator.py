@@ -20,7 +20,7 @@ class NetworkOperatorMode(StrEnum):
 
 
 class RdmaMode(StrEnum):
-    """How pods get at an adapter: all pods of a node share it, or each gets virtual functions of its own."""
+    """How pods reach an adapter: all pods of a node share it, or each gets virtual functions."""
 
     SHARED = "shared"
     SRIOV = "sriov"

@@ -1,6 +1,6 @@
 """What NCCL must be told about a fabric, per product, each with its source.
 
-NCCL finds most by itself; here is only what it can't know: which interface the pods have, what a cloud's switches want.
+NCCL finds most settings by itself. Here is what it can't know: the pods' interface, and what a cloud's switches want.
 """
 
 from collections.abc import Mapping

@@ -124,7 +124,7 @@ class JobsOfRemoved(StrEnum):
 
 
 class Update(Model):
-    """How nodes of a set move to a changed image, root or size of their pods: each when its jobs have ended."""
+    """How nodes of a set move to a changed image, root or pod size, each when its jobs have ended."""
 
     max_unavailable: Annotated[int | str, nodes_or_percentage(LARGEST_SET)] = setting(
         "Nodes that an update may take out of service at once, or their percentage of the set's wanted size, such as "

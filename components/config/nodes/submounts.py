@@ -86,7 +86,7 @@ def too_much_memory(submounts: Sequence[Submount], room_mib: int, of: str) -> It
         room_mib: Memory that they share with jobs or sessions, in MiB.
         of: What that memory is, in words.
     """
-    sizes = {index: memory_mib(each.memory) for index, each in enumerate(submounts) if each.memory}
+    sizes = {index: memory_mib(submount.memory) for index, submount in enumerate(submounts) if submount.memory}
     if sizes and room_mib >= 1 and room_mib - sum(sizes.values()) < 1:
         got = [f"[{index}].memory: {size}Mi" for index, size in sizes.items()]
         yield Violation("submounts", want=f"memory sizes that are together less than {room_mib}Mi, {of}", got=got)
@@ -94,4 +94,4 @@ def too_much_memory(submounts: Sequence[Submount], room_mib: int, of: str) -> It
 
 def memory_of(submounts: list[Submount]) -> int:
     """Memory that all tmpfs of a node take together, in MiB."""
-    return sum(memory_mib(each.memory) for each in submounts if each.memory)
+    return sum(memory_mib(submount.memory) for submount in submounts if submount.memory)

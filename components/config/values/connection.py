@@ -44,8 +44,8 @@ class Connection:
 def password_problem(password: bytes) -> str | None:
     """Why slurmdbd could never use this password; None when it can.
 
-    The password comes to slurmdbd by StoragePassScript, whose answer Slurm strips at both ends, or quoted in
-    slurmdbd.conf, where no quote can stand inside quotes and a line ends at a newline.
+    slurmdbd gets the password from StoragePassScript, or quoted in slurmdbd.conf. Slurm strips the script's answer at
+    both ends. In slurmdbd.conf no quote can stand inside quotes, and a line ends at a newline.
     """
     if not password:
         return "a password: slurmdbd takes an empty one for none"

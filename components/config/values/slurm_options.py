@@ -118,7 +118,7 @@ _REFUSED_FOR: Final = {
     ),
 }
 REFUSED: Final = {key.lower(): reason for reason, keys in _REFUSED_FOR.items() for key in keys}
-"""Key in lower case → why nobody may set it: it would undo the jail, or can do nothing but harm here."""
+"""Key in lower case → why nobody may set it: it would undo the jail, or only do harm here."""
 
 _ONE_OF: Final = {
     "AcctGatherEnergyType": ("acct_gather_energy/none", "acct_gather_energy/gpu"),
@@ -204,8 +204,8 @@ def worker_start(options: Mapping[str, str]) -> list[str]:
 def check_option_value(value: str) -> str:
     """The value, when it can stand in one `Key=value` line and do nothing else there.
 
-    Slurm reads several Key=value pairs from one line, takes `#` for a comment and a backslash for a continued line, so
-    none of these may come in by a value.
+    Slurm reads several Key=value pairs from one line. It takes `#` for a comment and a backslash for a continued line.
+    So a value may hold none of these.
 
     Raises:
         PydanticCustomError: It holds a space, quote, `#`, backslash, newline or other control character.
