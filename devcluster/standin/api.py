@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import httpx
 
-from devcluster.standin import kinds, kubeconfig
-from devcluster.standin.kinds import Kind, Manifest
+from devcluster.standin import kubeconfig
+from devcluster.standin.decisions import kinds
+from devcluster.standin.decisions.kinds import Kind, Manifest
 
 DEADLINE_SECONDS: Final = 30.0
 _CONNECT_SECONDS: Final = 5.0

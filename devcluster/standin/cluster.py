@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from devcluster.standin import VERSION, api, kubeconfig, values
-from devcluster.standin.kinds import Kind, Manifest
+from devcluster.standin import VERSION, api, kubeconfig
+from devcluster.standin.decisions import values
+from devcluster.standin.decisions.kinds import Kind, Manifest
 from devcluster.standin.settings import Settings
 
 

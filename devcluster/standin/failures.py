@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from devcluster.standin import api, kinds, waiting
-from devcluster.standin.kinds import Manifest
-from devcluster.standin.values import Properties
+from devcluster.standin import api
+from devcluster.standin.decisions import kinds
+from devcluster.standin.decisions.kinds import Manifest
+from devcluster.standin.decisions.values import Properties
+from devcluster.standin.waiting import wait
 
 
 class Refused(Exception):
@@ -33,7 +35,7 @@ class PartialFailure(Exception):
         self.read_inputs = read_inputs
 
 
-def not_ready(error: waiting.NotReady, message: str, properties: Properties) -> PartialFailure:
+def not_ready(error: wait.NotReady, message: str, properties: Properties) -> PartialFailure:
     """The failure of a wait: the object is there, so the engine has to keep it."""
     return PartialFailure(kinds.resource_id(error.live), message, properties, [message, *error.reasons], None)
 

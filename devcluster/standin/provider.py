@@ -7,22 +7,11 @@ import dataclasses
 
 from pulumi.provider.experimental import provider as sdk
 
-from devcluster.standin import (
-    api,
-    checkpoint,
-    cluster,
-    diff,
-    failures,
-    inputs,
-    kinds,
-    ownership,
-    replacement,
-    settings,
-    values,
-    waiting,
-)
+from devcluster.standin import api, cluster, failures, settings
+from devcluster.standin.decisions import checkpoint, diff, inputs, kinds, ownership, replacement, values
+from devcluster.standin.decisions.kinds import Manifest
 from devcluster.standin.engine_log import EngineLog
-from devcluster.standin.kinds import Manifest
+from devcluster.standin.waiting import wait
 from devcluster.standin.writes import Writer, delete
 
 
@@ -133,7 +122,7 @@ class KubernetesProvider(sdk.Provider):
         waiter = self._waiter(request.urn, request.timeout, manifest)
         try:
             live = await waiter.until_ready(manifest, live, None)
-        except waiting.NotReady as error:
+        except wait.NotReady as error:
             state = checkpoint.make(manifest, error.live, request.properties, writer.manager)
             raise failures.not_ready(error, failures.start(request.urn, error), state) from error
         except (ValueError, api.ApiError, api.Unreachable) as error:
@@ -144,13 +133,13 @@ class KubernetesProvider(sdk.Provider):
             kinds.resource_id(live), checkpoint.make(manifest, live, request.properties, writer.manager)
         )
 
-    def _waiter(self, urn: str, timeout: float, manifest: Manifest) -> waiting.Waiter:
+    def _waiter(self, urn: str, timeout: float, manifest: Manifest) -> wait.Waiter:
         async def tell(line: str) -> None:
             await self._log.status(urn, line)
 
         annotated = kinds.annotation(manifest, "timeoutSeconds")
-        seconds = timeout or (float(annotated) if annotated.isdigit() else waiting.DEFAULT_SECONDS)
-        return waiting.Waiter(self._cluster.reached(), tell, self._cancelled, seconds)
+        seconds = timeout or (float(annotated) if annotated.isdigit() else wait.DEFAULT_SECONDS)
+        return wait.Waiter(self._cluster.reached(), tell, self._cancelled, seconds)
 
     async def update(self, request: sdk.UpdateRequest) -> sdk.UpdateResponse:
         """Changes an object in place and waits until it is ready again."""
@@ -161,7 +150,7 @@ class KubernetesProvider(sdk.Provider):
         writer = self._writer(manifest, stored.manager, request.preview)
         try:
             live = await self._update(writer, stored, manifest, request)
-        except waiting.NotReady as error:
+        except wait.NotReady as error:
             state = checkpoint.make(manifest, error.live, request.news, writer.manager)
             raise failures.not_ready(error, failures.update(stored.live, error), state) from error
         except (api.ApiError, api.KindMissing, api.Unreachable, ValueError) as error:
@@ -200,7 +189,7 @@ class KubernetesProvider(sdk.Provider):
                 await self._waiter(request.urn, request.timeout, stored.inputs).until_gone(stored.inputs, gone)
         except api.KindMissing:
             return  # its CustomResourceDefinition is gone, and so is the object
-        except waiting.NotReady as error:
+        except wait.NotReady as error:
             raise failures.not_ready(
                 error, str(error), checkpoint.make(stored.inputs, error.live, request.properties, stored.manager or "")
             ) from error
@@ -239,7 +228,7 @@ class KubernetesProvider(sdk.Provider):
         manager = ownership.manager_name(declared, stored.manager)
         state_now = checkpoint.make(live_inputs, live, source, manager)
         inputs_now = values.with_secrets_of(values.wrap_map(live_inputs), source)
-        verdict = await waiting.now_ready(self._cluster.api, declared, live) if not first_read else None
+        verdict = await wait.now_ready(self._cluster.api, declared, live) if not first_read else None
         if verdict is not None and not verdict.ready:
             raise failures.PartialFailure(
                 request.resource_id,

@@ -8,8 +8,9 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from devcluster.standin import api, kinds, ownership
-from devcluster.standin.kinds import Manifest
+from devcluster.standin import api
+from devcluster.standin.decisions import kinds, ownership
+from devcluster.standin.decisions.kinds import Manifest
 from devcluster.standin.settings import Settings
 
 _CREATE_WAITS_SECONDS: Final = (1.0, 2.0, 4.0, 8.0)

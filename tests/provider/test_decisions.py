@@ -12,20 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pulumi.provider.experimental.property_value import PropertyValue
 
-from devcluster.standin import (
-    diff,
-    evidence,
-    inputs,
-    kinds,
-    kubeconfig,
-    ownership,
-    replacement,
-    settings,
-    values,
-    wait_for,
-    waits,
-)
-from devcluster.standin.kinds import Kind
+from devcluster.standin import kubeconfig, settings
+from devcluster.standin.decisions import diff, inputs, kinds, ownership, replacement, values
+from devcluster.standin.decisions.kinds import Kind
+from devcluster.standin.waiting import evidence, readiness, wait_for
 
 JSON = st.recursive(
     st.booleans() | st.integers(-5, 5) | st.sampled_from(["", "a", "b"]),
@@ -281,7 +271,7 @@ CR = {
     ],
 )
 def test_wait_for_expressions(annotation: str, holds: bool) -> None:
-    assert waits.declared(wait_for.parse(annotation), CR).ready is holds
+    assert readiness.declared(wait_for.parse(annotation), CR).ready is holds
 
 
 @pytest.mark.parametrize("annotation", ["Ready", "jsonpath={.status.phase}=Up", '["condition=Ready"]'])
@@ -290,9 +280,9 @@ def test_other_wait_for_expressions_are_refused(annotation: str) -> None:
         wait_for.parse(annotation)
 
 
-def stateful_set(status: dict[str, Any], generation: int = 1, strategy: str = "RollingUpdate") -> waits.Seen:
+def stateful_set(status: dict[str, Any], generation: int = 1, strategy: str = "RollingUpdate") -> readiness.Seen:
     spec = {"replicas": 2, "updateStrategy": {"type": strategy}}
-    return waits.Seen({"metadata": {"generation": generation}, "spec": spec, "status": status})
+    return readiness.Seen({"metadata": {"generation": generation}, "spec": spec, "status": status})
 
 
 FULL = {"observedGeneration": 1, "replicas": 2, "readyReplicas": 2, "currentReplicas": 2}
@@ -310,16 +300,18 @@ SAME, MOVING = {"currentRevision": "a", "updateRevision": "a"}, {"currentRevisio
         (stateful_set({}), False),
     ],
 )
-def test_a_stateful_set_is_ready_when_all_its_pods_of_the_newest_revision_are(seen: waits.Seen, ready: bool) -> None:
-    verdict = waits.stateful_set(seen)
+def test_a_stateful_set_is_ready_when_all_its_pods_of_the_newest_revision_are(
+    seen: readiness.Seen, ready: bool
+) -> None:
+    verdict = readiness.stateful_set(seen)
     assert verdict.ready is ready
     assert ready or verdict.lacking
 
 
-def service(spec: dict[str, Any], ready: int, pending: int, seconds: float) -> waits.Verdict:
+def service(spec: dict[str, Any], ready: int, pending: int, seconds: float) -> readiness.Verdict:
     subset: dict[str, Any] = {"addresses": [{}] * ready, "notReadyAddresses": [{}] * pending}
-    return waits.service(
-        waits.Seen({"spec": spec}, endpoints={"subsets": [subset]}, endpoints_unchanged_seconds=seconds)
+    return readiness.service(
+        readiness.Seen({"spec": spec}, endpoints={"subsets": [subset]}, endpoints_unchanged_seconds=seconds)
     )
 
 
@@ -337,14 +329,14 @@ def test_a_service_waits_for_its_pods_to_settle_and_for_its_address() -> None:
 
 def test_a_claim_that_waits_for_its_first_pod_is_ready() -> None:
     pending = {"status": {"phase": "Pending"}}
-    assert waits.claim(waits.Seen(pending, binding_mode="WaitForFirstConsumer")).ready
-    assert not waits.claim(waits.Seen(pending, binding_mode="Immediate")).ready
-    assert waits.claim(waits.Seen({"status": {"phase": "Bound"}})).ready
+    assert readiness.claim(readiness.Seen(pending, binding_mode="WaitForFirstConsumer")).ready
+    assert not readiness.claim(readiness.Seen(pending, binding_mode="Immediate")).ready
+    assert readiness.claim(readiness.Seen({"status": {"phase": "Bound"}})).ready
 
 
 def test_a_failed_job_is_not_waited_for_any_longer() -> None:
     failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "too often"}
-    verdict = waits.job(waits.Seen({"status": {"conditions": [failed], "failed": 3}}))
+    verdict = readiness.job(readiness.Seen({"status": {"conditions": [failed], "failed": 3}}))
     assert verdict.failed
     assert verdict.lacking == ("[BackoffLimitExceeded] too often",)
     assert "Failed: 3" in verdict.progress

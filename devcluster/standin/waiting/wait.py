@@ -8,8 +8,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from devcluster.standin import api, evidence, kinds, wait_for, waits
-from devcluster.standin.kinds import Kind, Manifest
+from devcluster.standin import api
+from devcluster.standin.decisions import kinds
+from devcluster.standin.decisions.kinds import Kind, Manifest
+from devcluster.standin.waiting import evidence, readiness, wait_for
 
 DEFAULT_SECONDS: Final = 600.0
 _FIRST_POLL_SECONDS: Final = 0.2
@@ -86,29 +88,29 @@ class Waiter:
 
     def _decision(
         self, inputs: Manifest, live: Manifest, previous: Manifest | None
-    ) -> Callable[[Manifest], Awaitable[waits.Verdict]] | None:
+    ) -> Callable[[Manifest], Awaitable[readiness.Verdict]] | None:
         if kinds.annotation(inputs, "skipAwait") == "true":
             return None
         annotation = kinds.annotation(live, "waitFor")
         if annotation:
             expression = wait_for.parse(annotation)
 
-            async def by_annotation(now: Manifest) -> waits.Verdict:
-                return waits.declared(expression, now)
+            async def by_annotation(now: Manifest) -> readiness.Verdict:
+                return readiness.declared(expression, now)
 
             return by_annotation
-        known = waits.ON_WRITE.get(kinds.of(live))
+        known = readiness.ON_WRITE.get(kinds.of(live))
         if known is None:
             return None
         decide = known
         look = Look(self.client, previous)
 
-        async def by_kind(now: Manifest) -> waits.Verdict:
+        async def by_kind(now: Manifest) -> readiness.Verdict:
             return decide(await look.around(now))
 
         return by_kind
 
-    async def _read(self, live: Manifest, verdict: waits.Verdict) -> Manifest:
+    async def _read(self, live: Manifest, verdict: readiness.Verdict) -> Manifest:
         try:
             return await self.client.get(live)
         except api.ApiError as error:
@@ -117,7 +119,7 @@ class Waiter:
             message = f"'{kinds.name_of(live)}' was deleted while waiting for it to be Ready"
             raise NotReady(live, message, list(verdict.lacking)) from error
 
-    async def _not_ready(self, live: Manifest, verdict: waits.Verdict) -> NotReady:
+    async def _not_ready(self, live: Manifest, verdict: readiness.Verdict) -> NotReady:
         name = kinds.name_of(live)
         if self.cancelled.is_set():
             return NotReady(live, "context canceled", [])
@@ -184,10 +186,10 @@ class Look:
         self._endpoints_version: str | None = None
         self._endpoints_since = time.monotonic()
 
-    async def around(self, live: Manifest) -> waits.Seen:
+    async def around(self, live: Manifest) -> readiness.Seen:
         """The object and what surrounds it."""
         namespace, kind = kinds.namespace_of(live), live.get("kind")
-        seen = waits.Seen(live=live, previous=self._previous)
+        seen = readiness.Seen(live=live, previous=self._previous)
         if kind == "Deployment":
             sets = await self._client.items(Kind("apps", "v1", "ReplicaSet"), namespace)
             return dataclasses.replace(
@@ -225,7 +227,7 @@ class Look:
         ]
         return [claim for claim in claims if claim is not None]
 
-    async def _with_endpoints(self, seen: waits.Seen) -> waits.Seen:
+    async def _with_endpoints(self, seen: readiness.Seen) -> readiness.Seen:
         metadata = {"name": kinds.name_of(seen.live), "namespace": kinds.namespace_of(seen.live)}
         endpoints = await self._get({"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata})
         version = endpoints["metadata"]["resourceVersion"] if endpoints else None
@@ -239,9 +241,9 @@ class Look:
         )
 
 
-async def now_ready(client: api.Api, inputs: Manifest, live: Manifest) -> waits.Verdict:
+async def now_ready(client: api.Api, inputs: Manifest, live: Manifest) -> readiness.Verdict:
     """Looks once, for a refresh: whether an object of a kind that can tell is ready now."""
-    decide = waits.ON_WRITE.get(kinds.of(live))
-    if decide is None or live.get("kind") not in waits.ON_READ or kinds.annotation(inputs, "skipAwait") == "true":
-        return waits.Verdict(True, "")
+    decide = readiness.ON_WRITE.get(kinds.of(live))
+    if decide is None or live.get("kind") not in readiness.ON_READ or kinds.annotation(inputs, "skipAwait") == "true":
+        return readiness.Verdict(True, "")
     return decide(await Look(client, previous=live, settled=True).around(live))

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, Final
 
-from devcluster.standin import api, kinds
-from devcluster.standin.kinds import Kind, Manifest
+from devcluster.standin import api
+from devcluster.standin.decisions import kinds
+from devcluster.standin.decisions.kinds import Kind, Manifest
 
 _DEADLINE_SECONDS: Final = 10.0
 _PODS_SHOWN: Final = 3

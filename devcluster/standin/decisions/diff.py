@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from devcluster.standin import kinds, replacement, values
-from devcluster.standin.kinds import Manifest
-from devcluster.standin.replacement import Path
+from devcluster.standin.decisions import kinds, replacement, values
+from devcluster.standin.decisions.kinds import Manifest
+from devcluster.standin.decisions.replacement import Path
 
 
 class Change(enum.Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from devcluster.standin.kinds import Manifest
+from devcluster.standin.decisions.kinds import Manifest
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

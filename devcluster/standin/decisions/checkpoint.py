@@ -8,9 +8,9 @@ from typing import Final
 
 from pulumi.provider.experimental.property_value import PropertyValue
 
-from devcluster.standin import inputs, values
-from devcluster.standin.kinds import Manifest
-from devcluster.standin.values import Properties
+from devcluster.standin.decisions import inputs, values
+from devcluster.standin.decisions.kinds import Manifest
+from devcluster.standin.decisions.values import Properties
 
 _INPUTS: Final = "__inputs"
 _API_VERSION: Final = "__initialApiVersion"

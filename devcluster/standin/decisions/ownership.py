@@ -6,8 +6,8 @@ import secrets
 from collections.abc import Mapping
 from typing import Any, Final
 
-from devcluster.standin import kinds
-from devcluster.standin.kinds import Manifest
+from devcluster.standin.decisions import kinds
+from devcluster.standin.decisions.kinds import Manifest
 
 CLIENT_SIDE: Final = "pulumi-kubernetes"
 """The manager of objects made by a plain create, as the official provider names it."""

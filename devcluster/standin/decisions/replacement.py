@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from devcluster.standin.kinds import Kind, Manifest
+from devcluster.standin.decisions.kinds import Kind, Manifest
 from devcluster.standin.settings import Settings
 
 _STATEFUL_SET = (

@@ -7,8 +7,8 @@ import binascii
 import copy
 from typing import Any
 
-from devcluster.standin import kinds, values
-from devcluster.standin.kinds import Kind, Manifest
+from devcluster.standin.decisions import kinds, values
+from devcluster.standin.decisions.kinds import Kind, Manifest
 
 _SERVER_OWNED = (
     "creationTimestamp",

@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from devcluster.standin import kinds, wait_for
-from devcluster.standin.kinds import Kind, Manifest
+from devcluster.standin.decisions import kinds
+from devcluster.standin.decisions.kinds import Kind, Manifest
+from devcluster.standin.waiting import wait_for
 
 _REVISION: Final = "deployment.kubernetes.io/revision"
 _SETTLED_SECONDS: Final = 10.0

@@ -1,0 +1,1 @@
+"""When an object is ready, and why it is not."""
