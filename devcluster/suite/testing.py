@@ -81,6 +81,8 @@ PYTEST_FAILED = 1
 PYTEST_NO_TESTS = 5
 ALL_MINUTES = 35
 """What all tests may take on two cores, with toolchain, images and guest in the cache."""
+PATIENCE = 5
+"""Niceness of patient phases, a third of the weight: each instance's group counts as one process beside theirs."""
 _PROGRAMS = Programs()
 
 
@@ -226,7 +228,7 @@ def _pytest(
         workers = ["-n", str(phase.workers), *how] if phase.workers > 1 else []
         # Of the two forms of a report, it is the first that names files.
         reported = [f"--junit-xml={report}", "-o", "junit_family=xunit1"]
-        patience = ["nice"] if phase.is_patient else []
+        patience = ["nice", "-n", str(PATIENCE)] if phase.is_patient else []
         status = _PROGRAMS.run(
             [*patience, sys.executable, "-m", "pytest", "-q", "-rfE", *reported, *workers, *left_out, *paths],
             CHECKOUT,

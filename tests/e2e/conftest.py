@@ -107,7 +107,7 @@ class Slurm:
 
         A condition that fails is not met yet: what it asks may be away or without a status for a moment.
         """
-        deadline = time.monotonic() + seconds
+        deadline, pause = time.monotonic() + seconds, 0.5
         while True:
             try:
                 if last := condition():
@@ -116,7 +116,9 @@ class Slurm:
                 last = unmet
             if time.monotonic() > deadline:
                 pytest.fail(f"{what}: not within {seconds} s; last seen: {last!r}")
-            time.sleep(0.5)
+            # A look starts kubectl or ssh: what takes long is looked at less often, on cores that others need.
+            time.sleep(pause)
+            pause = min(pause * 1.2, 1.5)
 
     def nodes(self) -> dict[str, str]:
         """State of each Slurm node, by name."""

@@ -303,10 +303,6 @@ class PlayedCluster:
         pod = self.pods[name]
         return pod.phase == "up" and not self.lacks(name) and not self.is_away(pod)
 
-    def looks(self) -> str:
-        """All that the operator and Kubernetes change; two that are the same differ in nothing but the time."""
-        return repr((self.size, self.pods, self.records, self.hosts, self.restarts, sorted(self.updating)))
-
     def no_job_is_on(self, name: str) -> None:
         """Whether a node may go."""
         assert not [job for job in self.jobs if job.node == name], f"{name} goes under a job"

@@ -14,7 +14,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import math
-import os
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -45,11 +44,6 @@ from tests.operator.played_cluster import (
 )
 
 LEAST_STEPS = 10_000
-WHOLE = os.environ.get("PULUMI_SLURM_WHOLE") == "1"
-"""Play every round, and more examples: for a night."""
-ROUNDS, ROUND_SECONDS = 8 * MOST, 60
-QUIET_ROUNDS = 5
-"""As many as a drained node needs to leave, to come back and to serve."""
 DAY = datetime.timedelta(days=1)
 ORDINALS = st.integers(0, MOST - 1)
 REASONS = st.sampled_from(["bad disk", reasons.SCALE_IN, reasons.UPDATE, reasons.NEW, UNFIT])
@@ -470,35 +464,22 @@ class Model(stateful.RuleBasedStateMachine):
         assert not [name for name in old if name not in {*cluster.foreign, *waits}], f"{bad} holds up {old}"
 
     def all_settles(self) -> None:
-        """Passes and Kubernetes' steps, until nothing has more to do.
-
-        What some rounds leave as it is, only time can change: the rest of it passes at once, and rounds follow again.
-        """
-        quiet, has_leapt = 0, False
-        for _ in range(ROUNDS):
-            before = self.cluster.looks()
-            self.a_round_passes()
-            quiet = quiet + 1 if self.cluster.looks() == before else 0
-            if quiet == QUIET_ROUNDS and not WHOLE:
-                if has_leapt:
-                    return
-                quiet, has_leapt = 0, True
-                self.time_passes(ROUNDS * ROUND_SECONDS)
-
-    def a_round_passes(self) -> None:
-        self.the_operator_passes()
-        self.cluster.kubernetes_steps()
-        for host in self.cluster.hosts.values():
-            host.ours = False  # Given back, also those of a repair that was noted before all was well.
-        self.time_passes(ROUND_SECONDS)
-        self.drains_of_others_stay()
+        """Passes and Kubernetes' steps, until nothing has more to do."""
+        cluster = self.cluster
+        for _ in range(8 * MOST):
+            self.the_operator_passes()
+            cluster.kubernetes_steps()
+            for host in cluster.hosts.values():
+                host.ours = False  # Given back, also those of a repair that was noted before all was well.
+            self.time_passes(60)
+            self.drains_of_others_stay()
 
 
 @pytest.mark.timeout(900)  # Plays for about 80 s of a core's time; three workers share two of these, or slower ones.
 @pytest.mark.usefixtures("examples_of_its_own")
 def test_nothing_that_happens_costs_a_job_and_all_converges() -> None:
     settings = hypothesis.settings(
-        max_examples=3000 if WHOLE else 600,
+        max_examples=600,
         deadline=None,
         stateful_step_count=50,
         derandomize=True,
