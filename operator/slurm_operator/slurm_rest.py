@@ -80,6 +80,7 @@ class _Problem(msgspec.Struct):
 
 class _Number(msgspec.Struct, gc=False):
     set: bool = False
+    infinite: bool = False
     number: int = 0
 
 
@@ -125,6 +126,10 @@ class _Job(msgspec.Struct):
     batch_flag: bool = False
     required_nodes: str = ""
     excluded_nodes: str = ""
+    node_count: _Number | None = None
+    state_reason: str = ""
+    end_time: _Number | None = None
+    time_limit: _Number | None = None
 
 
 class _Jobs(_Answer):
@@ -519,6 +524,10 @@ def _job(item: _Job) -> SlurmJob:
         nodes=_nodes_or_every(item.nodes),
         requeues=item.requeue and item.batch_flag,
         names=EVERY_NODE if any(each is EVERY_NODE for each in named) else frozenset().union(*named),
+        node_count=max(1, item.node_count.number) if item.node_count else 1,
+        waits_for=item.state_reason,
+        # Without a limit Slurm counts a year.
+        ends=_since(item.end_time) if item.time_limit is None or not item.time_limit.infinite else None,
     )
 
 

@@ -69,9 +69,10 @@ class TakeJobs:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeleteRecord:
-    """Delete Slurm's record of a node whose pod is gone."""
+    """Delete Slurm's record of a node whose pod is gone; with what somebody else said of it only if that was known."""
 
     node: str
+    anothers: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
