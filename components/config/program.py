@@ -17,7 +17,7 @@ from components.config.network_operator import NetworkOperator
 from components.config.node_sets import NodeSet
 from components.config.pods import PodResources
 from components.config.slurm import Controller, Partition, Rest, Slurm
-from components.config.values import Cidr, ObjectName
+from components.config.values import Cidr, ObjectName, WholeNumber
 
 
 class OperatorMode(StrEnum):
@@ -50,6 +50,12 @@ class Operator(Model):
         "Whether a ClusterRole lets the operator read Kubernetes nodes, so that a cordon or a taint becomes a drain. "
         "Without it no worker can be evicted: a Kubernetes drain waits until somebody deletes the pod.",
         default=True,
+    )
+    replicas: WholeNumber = setting(
+        "Pods of the operator, of which one acts; with 2 the other takes over within 15 s when its machine is gone.",
+        default=1,
+        ge=1,
+        le=3,
     )
     resources: PodResources = setting("What the pod asks for.", factory=PodResources)
 
