@@ -128,6 +128,11 @@ async def move(
             now = await rest.node(name)
             if now is None or not slurm_nodes.is_our_drain(now, *slurm_nodes.WAITING_REASONS):
                 return ""
+            end = slurm_nodes.deadline(now, decided.seconds, *slurm_nodes.WAITING_REASONS)
+            told = await rest.time_there()
+            if told is not None and end is not None and told < end:
+                log.warning("clocks differ: slurmctld's says %s, the deadline of %s is %s", told, name, end)
+                return ""
             lease.check()
             await rest.take_down(name, f"{now.reason}{reasons.DEADLINE_PASSED}")
             return f"took the jobs of {name}, its deadline has passed: {deletion.fates(jobs, name)}"

@@ -157,6 +157,7 @@ class _Statistics(msgspec.Struct):
     jobs_pending: int
     jobs_running: int
     job_states_ts: _Number
+    req_time: _Number | None = None
 
 
 class _Diagnosis(_Answer):
@@ -230,6 +231,11 @@ class SlurmRest:
             raise SlurmError(Trouble.UNUSABLE, "diag: the answer does not say how many jobs there are")
         counted = answer.statistics
         return counted.jobs_pending + counted.jobs_running if counted.job_states_ts.number else None
+
+    async def time_there(self) -> datetime.datetime | None:
+        """Ask slurmctld what time it is there; None if it does not say."""
+        answer = await self._read_as(_Diagnosis, "diag", "/diag/")
+        return _since(answer.statistics.req_time) if answer and answer.statistics else None
 
     async def job_states(self) -> list[tuple[str, frozenset[str]]]:
         """List the states of all jobs by id, each task of an array and each component of a heterogeneous job apart.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -135,6 +136,19 @@ def test_what_somebody_else_has_done_meanwhile_stays(
     meanwhile(slurm.slurm)
     assert carry_out(MOVES[move], 9) == ""
     assert slurm.slurm.changes() == []
+
+
+@pytest.mark.parametrize(("behind", "taken"), [(0, True), (3600, False)])
+def test_jobs_are_taken_by_the_clock_that_set_the_drains_time(
+    slurm: FakeSlurmrestd, carry_out: Callable[[moves.Move, int], str], behind: int, taken: bool
+) -> None:
+    move = moves.TakeJobs(NODE, 600)
+    prepare(slurm.slurm, move)
+    drained = int(time.time()) - behind - (900 if taken else 60)
+    slurm.slurm.nodes[NODE]["reason_changed_at"] = {"set": True, "infinite": False, "number": drained}
+    slurm.slurm.behind = behind
+    assert bool(carry_out(move, 9)) is taken
+    assert bool(slurm.slurm.changes()) is taken
 
 
 def test_a_node_that_a_person_set_down_is_drained_in_his_name(

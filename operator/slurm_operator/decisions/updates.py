@@ -77,7 +77,9 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "")
     if hold:
         return found
     limit = (scale.update.deadline_seconds, scale.now, reasons.UPDATE)
-    found += [TakeJobs(name) for name in old if name in nodes and slurm_nodes.is_overdue(nodes[name], *limit)]
+    found += [
+        TakeJobs(name, limit[0] or 0) for name in old if name in nodes and slurm_nodes.is_overdue(nodes[name], *limit)
+    ]
     waiting = [name for name in old if name in nodes and _may_begin(scale, nodes[name])]
     # A record that promises more than the new pod has must go with the old one: jobs that wait for the node run first.
     kept = named.awaited if named else frozenset(waiting)
