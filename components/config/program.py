@@ -19,6 +19,7 @@ from components.config.pods import PodResources
 from components.config.slurm import Controller, Partition, Rest, Slurm
 from components.config.values.addresses import Cidr
 from components.config.values.object_names import ObjectName
+from components.config.values.quantities import WholeNumber
 
 
 class OperatorMode(StrEnum):
@@ -51,6 +52,12 @@ class Operator(Model):
         "Whether a ClusterRole lets the operator read Kubernetes nodes, so that a cordon or a taint becomes a drain. "
         "Without it no worker can be evicted: a Kubernetes drain waits until somebody deletes the pod.",
         default=True,
+    )
+    replicas: WholeNumber = setting(
+        "Pods of the operator, of which one acts; with 2 the other takes over within 15 s when its machine is gone.",
+        default=1,
+        ge=1,
+        le=3,
     )
     resources: PodResources = setting("What the pod asks for.", factory=PodResources)
 

@@ -204,9 +204,16 @@ def _deployment(config: Config) -> Manifest:
         serviceAccountName=names.OPERATOR,
         automountServiceAccountToken=True,
     )
+    if config.operator.replicas > 1:
+        apart = {
+            "labelSelector": {"matchLabels": selector(config, "operator")},
+            "topologyKey": "kubernetes.io/hostname",
+        }
+        preferred = [{"weight": 100, "podAffinityTerm": apart}]
+        pod["affinity"] = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
     spec = {
-        "replicas": 1,
-        # Two operators must not act at the same time.
+        "replicas": config.operator.replicas,
+        # The lease lets one of them act. An older one that waits beside a newer one could take over from it.
         "strategy": {"type": "Recreate"},
         "selector": {"matchLabels": selector(config, "operator")},
         "template": pod_template(config, "operator", pod),

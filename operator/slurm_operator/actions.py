@@ -13,6 +13,7 @@ from slurm_operator import metrics, report
 from slurm_operator.decisions import config, deletion, moves, updates
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.findings import Finding
+from slurm_operator.decisions.reasons import Reason
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.lease import Lease
 from slurm_operator.observe import CUSTOM_API
@@ -21,9 +22,9 @@ from slurm_operator.slurm_rest import SlurmError, SlurmRest, Trouble
 
 log = logging.getLogger(__name__)
 
-REFUSED = "ActionRefused"
+REFUSED = Reason.ACTION_REFUSED
 """Reason of a change that was answered with a refusal: it says nothing about other changes."""
-CONFLICT = "ActionConflict"
+CONFLICT = Reason.ACTION_CONFLICT
 """Reason of a change to what is no longer as this pass saw it: the next pass decides anew."""
 SIZE_TRIES = 3
 
@@ -39,7 +40,7 @@ async def attempt(api: KubernetesApi, body: Object, kind: str, work: Awaitable[s
         metrics.ACTION_FAILURES.labels(kind).inc()
         log.warning("action failed: %s error=%s", kind, error)
         refused = httpx.codes.is_client_error(answer) or getattr(error, "reason", None) is Trouble.REFUSED
-        return [Finding(REFUSED if refused else "ActionFailed", f"{kind}: {error}")]
+        return [Finding(REFUSED if refused else Reason.ACTION_FAILED, f"{kind}: {error}")]
     if done:
         metrics.ACTIONS.labels(kind).inc()
         log.info("%s: %s", kind, done)
@@ -117,11 +118,20 @@ async def move(
                 return f"undrained {name}: its pod is ready again"
             return f"undrained {name}: {'it is new and works' if slurm_nodes.is_new(now) else 'it stays as it is'}"
         case moves.DeleteRecord(node=name):
+            now = await rest.node(name)
+            if now is None or (slurm_nodes.is_anothers(now) and not decided.anothers):
+                return ""
+            lease.check()
             await rest.delete_node(name)
             return f"deleted Slurm's record of {name}: its pod is gone"
         case moves.TakeJobs(node=name):
             now = await rest.node(name)
             if now is None or not slurm_nodes.is_our_drain(now, *slurm_nodes.WAITING_REASONS):
+                return ""
+            end = slurm_nodes.deadline(now, decided.seconds, *slurm_nodes.WAITING_REASONS)
+            told = await rest.time_there()
+            if told is not None and end is not None and told < end:
+                log.warning("clocks differ: slurmctld's says %s, the deadline of %s is %s", told, name, end)
                 return ""
             lease.check()
             await rest.take_down(name, f"{now.reason}{reasons.DEADLINE_PASSED}")
@@ -260,6 +270,15 @@ async def guard(api: KubernetesApi, lease: Lease, node_set: Object, rest_url: st
     changed = {**metadata, "finalizers": finalizers, "annotations": annotations}
     await api.replace(CUSTOM_API, names.NODE_SETS, {**node_set, "metadata": changed})
     return f"a deletion of {metadata['name']} waits for its jobs from now on"
+
+
+async def write_size(api: KubernetesApi, lease: Lease, node_set: Object, size: int) -> str:
+    """Write the number of nodes that a set has into its spec, where nobody has said one: `GET …/scale` needs one."""
+    lease.check()
+    metadata = {"resourceVersion": node_set["metadata"]["resourceVersion"]}
+    name = node_set["metadata"]["name"]
+    await api.merge(CUSTOM_API, names.NODE_SETS, name, {"metadata": metadata, "spec": {"replicas": size}})
+    return f"wrote the size of {name}, {size}, for whoever scales it"
 
 
 async def release(api: KubernetesApi, lease: Lease, node_set: Object, decided: deletion.Release) -> str:

@@ -38,8 +38,8 @@ class Administrators:
             return found, cluster.appointed
         if not cluster.accounting or accounting.is_waiting(seen):
             return found, cluster.appointed  # It is told that slurmdbd is away.
-        found.wrong += await actions.attempt(self._api, body, "Appoint", self._appoint(rest, cluster))
-        if found.wrong:
+        found += await actions.attempt(self._api, body, "Appoint", self._appoint(rest, cluster))
+        if found:
             return found, cluster.appointed
         self._looked = time.monotonic()
         return found, cluster.administrators

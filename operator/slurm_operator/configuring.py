@@ -7,10 +7,10 @@ import functools
 import logging
 import time
 
-from contract import reasons
 from slurm_operator import actions, metrics, rehearsal
 from slurm_operator.decisions import config, daemons
-from slurm_operator.decisions.findings import Finding, Findings, shown
+from slurm_operator.decisions.findings import Finding, Findings, Severity, shown, under_way
+from slurm_operator.decisions.reasons import Reason
 from slurm_operator.job_listing import JobListing
 from slurm_operator.kubernetes_api import KubernetesApi, Object
 from slurm_operator.lease import Lease
@@ -19,7 +19,7 @@ from slurm_operator.slurm_rest import SlurmError, SlurmRest
 
 log = logging.getLogger(__name__)
 
-_RECONFIGURING = Finding("Reconfiguring", "slurmctld reads the new configuration")
+_RECONFIGURING = under_way(Reason.RECONFIGURING, "slurmctld reads the new configuration")
 _FIRST_PAUSE_SECONDS = 3.0
 _LONGEST_PAUSE_SECONDS = 60.0
 
@@ -70,23 +70,20 @@ class Configuration:
                 self._verdict = (content, await rehearsal.ask(seen.cluster.rehearsal_url, decided.files))
             except rehearsal.RehearsalError as error:
                 waits = f"the new configuration waits until a slurmctld has tried it: {error}"
-                found.moving.append(Finding("Rehearsing", waits))
+                found.append(under_way(Reason.REHEARSING, waits))
             else:
                 decided = decide(verdict=self._verdict[1])
         match decided:
             case config.Promote():
                 copying = actions.promote(self._api, self._lease, seen.cluster, decided)
                 failed = await actions.attempt(self._api, body, "PromoteConfiguration", copying)
-                found.wrong += failed
+                found += failed
                 active = active if failed else decided.files
                 # A copy made just now is not in the pod yet: the next pass tells slurmctld.
                 if not failed and isinstance(running, Running) and not config.is_read(decided.files, running):
-                    found.moving.append(_RECONFIGURING)
-            case Finding(reason=config.CLOSING):
-                found.moving.append(decided)
+                    found.append(_RECONFIGURING)
             case Finding():
-                found.blocking += [decided] if decided.reason == reasons.CONFIGURATION_REFUSED else []
-                found.wrong.append(decided)
+                found.append(decided)
         closing = config.closing(wanted, active, decided, running, seen.cluster.closed)
         closed = seen.cluster.closed
         self._closed = (None, frozenset())
@@ -95,17 +92,18 @@ class Configuration:
             self._closed = (running.started, shut)
         telling = None if isinstance(decided, config.Promote) else config.reconfiguration(active, running, jobs)
         if isinstance(telling, Finding):
-            found.wrong.append(telling)
+            found.append(telling)
         elif telling and telling.start_words:
             why = f"slurmctld takes {', '.join(telling.start_words)} at its start only"
-            found.moving.append(Finding("Restarting", f"slurmctld restarts, for it reads the new configuration: {why}"))
+            words = f"slurmctld restarts, for it reads the new configuration: {why}"
+            found.append(under_way(Reason.RESTARTING, words))
             if pod := daemons.controller_pod(seen):
-                found.wrong += await actions.carry_out(self._api, rest, self._lease, body, daemons.restart(pod, why))
+                found += await actions.carry_out(self._api, rest, self._lease, body, daemons.restart(pod, why))
         elif telling and active is not None:
-            found.moving.append(_RECONFIGURING)
+            found.append(_RECONFIGURING)
             if self._is_time(config.content_hash(active)):
                 told = actions.reconfigure(self._api, rest, self._lease, seen.cluster)
-                found.wrong += await actions.attempt(self._api, body, "Reconfigure", told)
+                found += await actions.attempt(self._api, body, "Reconfigure", told)
         return found, closed
 
     def judge_nodes(self, nodes: Nodes | Unknown, running: Running | Unknown) -> Findings:
@@ -114,7 +112,7 @@ class Configuration:
         if isinstance(nodes, Unknown):
             return found
         if isinstance(running, Unknown):
-            found.wrong.append(Finding(running.reason, f"what slurmctld runs with is unknown: {running.message}"))
+            found.append(Finding(Reason(running.reason), f"what slurmctld runs with is unknown: {running.message}"))
             return found
         late = config.outdated(nodes, running)
         metrics.OUTDATED_NODES.set(len(late))
@@ -122,7 +120,7 @@ class Configuration:
             overdue = datetime.datetime.now(datetime.UTC) - running.started > config.NODES_READ_WITHIN
             message = f"still with the configuration before: {shown(late)}"
             more = "; `scontrol reconfigure` asks them again, a new pod helps in any case" if overdue else ""
-            (found.wrong if overdue else found.moving).append(Finding("NodesOutdated", message + more))
+            found.tell(Reason.NODES_OUTDATED, message + more, Severity.WRONG if overdue else Severity.MOVING)
         return found
 
     async def _close(
@@ -138,7 +136,7 @@ class Configuration:
         for name, state in states.items():
             setting = actions.set_partition(rest, self._lease, name, state)
             failed = await actions.attempt(self._api, body, "SetPartition", setting)
-            found.wrong += failed
+            found += failed
             if any(problem.reason != actions.REFUSED for problem in failed):
                 break  # Each of the others would wait as long for a slurmrestd that is away.
             done |= set() if failed else {name}

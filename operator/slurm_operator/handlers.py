@@ -20,7 +20,7 @@ from slurm_operator import access, health, metrics
 from slurm_operator.decisions.pace import Pace, pause_seconds
 from slurm_operator.healing import Healer
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
-from slurm_operator.lease import RENEW_SECONDS, Lease, NotLeading
+from slurm_operator.lease import LOOK_SECONDS, RENEW_SECONDS, Lease, NotLeading
 from slurm_operator.reconcile import Reconciler
 
 log = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ async def _keep_lease(lease: Lease, progress: health.Progress) -> None:
         trouble = said
         if lease.held() != before:
             log.info("lease %s", "taken" if lease.held() else "lost")
-        await asyncio.sleep(RENEW_SECONDS)
+        await asyncio.sleep(RENEW_SECONDS if lease.held() else LOOK_SECONDS)
 
 
 async def _keep_passing(

@@ -23,6 +23,7 @@ from slurm_operator import actions, metrics, observe
 from slurm_operator.decisions import drift
 from slurm_operator.decisions.findings import Condition, Finding
 from slurm_operator.decisions.pace import Pace
+from slurm_operator.decisions.reasons import Reason
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.lease import Lease
 from slurm_operator.mirror import Mirror, Watch, plural
@@ -238,7 +239,7 @@ def _ledger(data: Mapping[str, str], payloads: Mapping[str, str]) -> drift.Ledge
                 why = (
                     f"Secret {name} cannot be held: {', '.join(missing)} not in {names.LEDGER_PAYLOADS}; run pulumi up"
                 )
-                problems.append(Finding("PayloadMissing", why))
+                problems.append(Finding(Reason.PAYLOAD_MISSING, why))
                 continue
             objects[kind, name] = {**declared, "data": {key: payloads[where] for key, where in keys.items()}}
         else:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import collections
 import dataclasses
+import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions import records
@@ -26,6 +27,8 @@ REST_SECONDS = 600.0
 """Only jobs that wait or run are counted, and not at once; a list that is found to be too long is left for so long."""
 NAMES_SECONDS = 3600.0
 """Which nodes a job asks for changes by `scontrol update` alone, so that each job is looked at once an hour."""
+_FOR_NODES = frozenset({"None", "Resources", "Priority", "ReqNodeNotAvail", "PartitionConfig", "PartitionNodeLimit"})
+"""Slurm's reasons of jobs that more nodes would let run; one that is held, or waits for another job, has others."""
 _AT_ONCE = 4
 _SECONDS = 20.0
 
@@ -72,6 +75,30 @@ class JobListing:
         except (SlurmError, TimeoutError):
             return None
 
+    async def pending(self, rest: SlurmRest) -> Mapping[str, int] | None:
+        """How many nodes the jobs ask for that could start if there were more, by partition.
+
+        A job that may run in several partitions counts in each. A task of an array counts once for its node, although
+        many may share one. None if there are too many jobs, or nobody tells.
+        """
+        try:
+            async with asyncio.timeout(_SECONDS):
+                states = await self._states(rest)
+                if isinstance(states, Unknown):
+                    return None
+                waiting = _lookups(states, lambda each: "PENDING" in each)
+                found: collections.Counter[str] = collections.Counter()
+                asked = _first(sorted(waiting), waiting)
+                rows = collections.Counter(_whole(number) for number, each in states if "PENDING" in each)
+                async for number, jobs in _one_by_one(rest, asked):
+                    there = [job for job in jobs if _could_start(job)]
+                    # All waiting tasks of an array are one record.
+                    times = max(1, rows[number] // len(there)) if there else 0
+                    found.update(partition for job in there * times for partition in _asked(job))
+                return found if len(asked) == len(waiting) else _as_many(found, len(waiting) / max(1, len(asked)))
+        except (SlurmError, TimeoutError):
+            return None
+
     async def _look(self, rest: SlurmRest, most: int, *kinds: Callable[[frozenset[str]], bool]) -> Jobs | Unknown:
         """Look at the jobs whose states are of the first kind, or if these are too many, of the next."""
         try:
@@ -98,6 +125,21 @@ class JobListing:
         if len(states) > MOST_LISTED:
             self._rests_until = self._clock() + REST_SECONDS
         return states
+
+
+def _could_start(job: SlurmJob) -> bool:
+    """Whether a job waits for nodes: Slurm names no other reason than that they are taken, or not there."""
+    return "PENDING" in job.states and "COMPLETING" not in job.states and job.waits_for in _FOR_NODES
+
+
+def _asked(job: SlurmJob) -> list[str]:
+    """A job's partitions, each once for each node that it asks for."""
+    return [partition for partition in job.partitions for _ in range(job.node_count)]
+
+
+def _as_many(found: Mapping[str, int], times: float) -> dict[str, int]:
+    """Count for all jobs what was counted for some."""
+    return {partition: math.ceil(nodes * times) for partition, nodes in found.items()}
 
 
 def _whole(number: str) -> str:

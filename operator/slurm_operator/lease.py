@@ -14,9 +14,11 @@ from typing import Any
 from contract import names
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
 
-DURATION_SECONDS = 15.0
-RENEW_SECONDS = 3.0
-TRUST_SECONDS = 8.0
+DURATION_SECONDS = 12.0
+RENEW_SECONDS = 2.0
+LOOK_SECONDS = 1.0
+"""Between looks at another's lease: one whose holder was killed is taken within 15 s of that."""
+TRUST_SECONDS = 6.0
 """After this without renewal nothing new is begun; what is under way then ends within its deadline (5 s)."""
 
 _API = "coordination.k8s.io/v1"

@@ -13,6 +13,10 @@ REPAIRS_HELD = prometheus.Gauge(
     "pulumi_slurm_repairs_held", "Repairs of unfit nodes that are not done, and why", ["node_set", "reason"]
 )
 WANTED = prometheus.Gauge("pulumi_slurm_wanted_actions", "Nodes that are still to be acted on", ["node_set", "action"])
+ALLOCATED_NODES = prometheus.Gauge("pulumi_slurm_allocated_nodes", "Nodes with at least one job", ["node_set"])
+PENDING_NODES = prometheus.Gauge(
+    "pulumi_slurm_pending_nodes", "Nodes that waiting jobs ask for, as far as they may start", ["partition"]
+)
 OUTDATED_NODES = prometheus.Gauge("pulumi_slurm_outdated_nodes", "Nodes with the configuration before slurmctld's")
 LEADER = prometheus.Gauge("pulumi_slurm_lease_held", "1 while this process may act")
 REST = prometheus.Histogram("pulumi_slurm_rest_seconds", "Latency of slurmrestd", ["call"])

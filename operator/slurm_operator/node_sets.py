@@ -22,9 +22,11 @@ from slurm_operator.decisions import (
     status,
     updates,
 )
+from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.decide import Decision, decide
-from slurm_operator.decisions.findings import Finding, Findings
+from slurm_operator.decisions.findings import Finding, Findings, Severity
 from slurm_operator.decisions.moves import Move, SetReplicas, TakeJobs
+from slurm_operator.decisions.reasons import Reason
 from slurm_operator.job_listing import JobListing
 from slurm_operator.kubernetes_api import KubernetesApi, Object
 from slurm_operator.lease import Lease
@@ -51,6 +53,8 @@ MOVES_SECONDS = 20.0
 
 RECORDS_SECONDS = 10.0
 """Between looks whether a record may go that a job names, perhaps for days."""
+WORDS_SECONDS = 20.0
+"""Between looks at the jobs that nodes wait for, when they are for words alone."""
 _NOT_ASKED = Unknown("NotAsked", "jobs were not listed")
 
 
@@ -85,8 +89,11 @@ class NodeSets:
         self._clock = clock
         self._lease = lease
         self._listing = listing
-        self._told: dict[str, dict[tuple[str, str], Finding]] = {}
+        self._told: dict[str, dict[tuple[Reason, str], Finding]] = {}
         self._looked = -math.inf
+        self._counted = -math.inf
+        self._partitions: frozenset[str] = frozenset()
+        self._named: tuple[float, tuple[SlurmJob, ...] | Unknown] = (-math.inf, _NOT_ASKED)
 
     async def serve(
         self,
@@ -132,6 +139,9 @@ class NodeSets:
                 problems += await actions.attempt(self._api, body, "Guard", guarding)
             if scale is None:
                 continue
+            if each.replicas is None and not problems:
+                sizing = actions.write_size(self._api, self._lease, body, scale.current)
+                problems += await actions.attempt(self._api, body, "WriteSize", sizing)
             decided = decide(scale, slurm.nodes, slurm.evidence, hold, repairs_held=repairs_held)
             decisions[each.name] = decided
             problems += await self._move(rest, body, decided.moves, slurm.jobs, ends)
@@ -141,6 +151,8 @@ class NodeSets:
                 waiting = await self.release(body, judged) if isinstance(judged, deletion.Release) else [judged]
                 if waiting and waiting[0].reason != actions.CONFLICT:
                     waits[each.name] = waiting[0]
+        if cluster_stays and not isinstance(slurm.nodes, Unknown):
+            await self._count_pending(rest, found)
         return Served(slurm, scales, waits, problems, hold, decisions)
 
     async def release(self, body: Object, decided: deletion.Release) -> list[Finding]:
@@ -166,19 +178,18 @@ class NodeSets:
         counts, found = status.Counts(node_set.replicas or 0), refused
         scale = None if found else served.scales[node_set.name]
         if found is None:
-            counts, found = status.node_set(node_set, scale, nodes, served.hold)
+            counts, found = status.node_set(node_set, scale, nodes, served.hold, served.slurm.jobs)
         decided = served.decisions.get(node_set.name, Decision([], node_set.updating))
         plan = decided.plan or reactions.Plan(restarts=node_set.restarts)
-        found.moving += [waiting] if waiting else []
-        moving, held = machines.findings(scale, nodes) if scale and not isinstance(nodes, Unknown) else ([], [])
-        held += plan.findings
-        found.moving += moving
+        held = [*plan.findings]
+        found += [waiting] if waiting else []
         if scale and not isinstance(nodes, Unknown):
-            found.moving += records.findings(scale, nodes)
-        found.wrong[:0] = held  # What is asked of somebody comes before what he may know.
-        own = dataclasses.replace(found, blocking=[*([waiting] if waiting else []), *found.blocking])
+            held = [*machines.held(scale, nodes), *held]
+            found += [*machines.findings(scale, nodes, served.slurm.jobs), *records.findings(scale, nodes)]
+        found[:0] = held  # What is asked of somebody comes before what he may know.
+        own = Findings([*([dataclasses.replace(waiting, severity=Severity.BLOCKING)] if waiting else []), *found])
         if isinstance(nodes, Unknown):
-            own.unknown = [*found.unknown, Finding(nodes.reason, nodes.message)]
+            own.append(Finding(Reason(nodes.reason), nodes.message, Severity.UNKNOWN))
         labels = {names.LABEL_INSTANCE: node_set.cluster, names.LABEL_NODE_SET: node_set.name}
         fields: dict[str, object] = {
             "replicas": workload.created if workload else 0,
@@ -186,6 +197,8 @@ class NodeSets:
             "idle": counts.idle,
             "allocated": counts.allocated,
             "drained": counts.drained,
+            "down": counts.down,
+            "draining": counts.draining,
             "updated": None if scale is None else updates.updated(scale),
             "updating": sorted(decided.updating) or None,
             "restarts": [report.restart(each) for each in plan.restarts] or None,
@@ -194,6 +207,8 @@ class NodeSets:
         ready = f"{counts.ready} of {counts.wanted} nodes take jobs"
         conditions = (*own.conditions(ready), status.scaled_outside(node_set))
         await report.write_status(self._api, self._lease, body, conditions, fields)
+        if counts.allocated is not None:
+            metrics.ALLOCATED_NODES.labels(node_set.name).set(counts.allocated)
         await self._tell(body, [waiting] if waiting else [], held)
         for action, number in updates.queue(scale).items() if scale else ():
             metrics.WANTED.labels(node_set.name, action).set(number)
@@ -226,7 +241,7 @@ class NodeSets:
             return Slurm(Unknown(error.reason, str(error)))
         due = self._clock() >= self._looked + RECORDS_SECONDS
         if not any(evidence.is_needed(scale, nodes, hold, records_due=due) for scale in scales):
-            return Slurm(nodes, _known(await self._listing.with_processes(rest)) if jobs_told else _NOT_ASKED)
+            return Slurm(nodes, await self._for_words(rest, scales, nodes, at_once=jobs_told))
         try:
             full = await rest.nodes(full=True)
         except SlurmError as error:
@@ -241,12 +256,37 @@ class NodeSets:
         built = evidence.build(full, jobs, counts_memory=memory, named=named)
         return Slurm(nodes if built is None else evidence.seen_with(nodes, built), _known(jobs), built)
 
+    async def _for_words(
+        self, rest: SlurmRest, scales: list[replicas.Scale], nodes: Nodes, *, at_once: bool
+    ) -> tuple[SlurmJob, ...] | Unknown:
+        """The jobs that nodes wait for, to be named; not looked at in each pass, unless that is wanted."""
+        own = {name for scale in scales for name in scale.pods if name in nodes}
+        waits = any(slurm_nodes.is_draining(nodes[name]) for name in own)
+        due = self._clock() >= self._named[0] + WORDS_SECONDS
+        if at_once or (waits and due):
+            self._named = (self._clock(), _known(await self._listing.with_processes(rest)))
+        return self._named[1] if at_once or waits else _NOT_ASKED
+
+    async def _count_pending(self, rest: SlurmRest, node_sets: Iterable[NodeSet]) -> None:
+        """Tell autoscalers how many nodes waiting jobs ask for; nobody else needs to know."""
+        due = self._clock() >= self._counted + WORDS_SECONDS
+        if not due or all(each.declared is not None for each in node_sets):
+            return
+        self._counted = self._clock()
+        found = await self._listing.pending(rest)
+        if found is None:
+            metrics.PENDING_NODES.clear()  # Nobody knows, which is not 0.
+            return
+        self._partitions |= found.keys()
+        for partition in self._partitions:
+            metrics.PENDING_NODES.labels(partition).set(found.get(partition, 0))
+
     async def _move(
         self, rest: SlurmRest, body: Object, moves: list[Move], jobs: tuple[SlurmJob, ...] | Unknown, ends: float
     ) -> list[Finding]:
         """Carry moves out until `ends`, by our clock; returned is what failed."""
         problems: list[Finding] = []
-        if jobs is _NOT_ASKED and any(isinstance(each, TakeJobs) for each in moves):
+        if any(isinstance(each, TakeJobs) for each in moves):
             jobs = _known(await self._listing.with_processes(rest))
         for done, decided in enumerate(moves):
             # Refusals cost little and may last: they take no other move's place.

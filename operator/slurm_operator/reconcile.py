@@ -7,11 +7,12 @@ import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from contract import names, paths, reasons
+from contract import names, paths
 from slurm_operator import actions, administrators, configuring, node_sets, observe, report
 from slurm_operator.decisions import accounting, config, daemons, deletion, serving, status
-from slurm_operator.decisions.findings import Finding, Findings, lasting
+from slurm_operator.decisions.findings import Finding, Findings, Severity, lasting
 from slurm_operator.decisions.pace import Pace
+from slurm_operator.decisions.reasons import Reason
 from slurm_operator.healing import Healer
 from slurm_operator.job_listing import JobListing
 from slurm_operator.kubernetes_api import KubernetesApi, Object
@@ -69,7 +70,9 @@ class Reconciler:
         self._lease.check()
         bodies = await observe.clusters(self._api)
         if not bodies:
-            await self._finish_deletions(await observe.node_sets(self._api), "")
+            set_bodies = await observe.node_sets(self._api)
+            await self._finish_deletions(set_bodies, "")
+            await self._say_that_no_cluster_is_there(set_bodies)
             await self._first_configuration()
             return Pace.MOVING
         for surplus in bodies[1:]:
@@ -84,7 +87,7 @@ class Reconciler:
         running = await configuring.running(rest)
         mine = [each for each in seen.node_sets if serving.refusal(seen, each) is None]
         healing = self._healer.condition
-        died = healing.message if healing and healing.reason in (reasons.UPDATE_FAILED, reasons.LEDGER_MISSING) else ""
+        died = healing.message if healing and healing.reason in (Reason.UPDATE_FAILED, Reason.LEDGER_MISSING) else ""
         served = await self._node_sets.serve(
             *(rest, mine, set_bodies, seen.workloads, seen.pods),
             running=running,
@@ -102,10 +105,10 @@ class Reconciler:
             slurm.nodes if isinstance(slurm.nodes, Unknown) else await configuring.jobs(rest, self._jobs, seen, running)
         )
         found, closed = await self._configuration.bring(rest, body, seen, running, jobs, declared=declared)
-        found.add(self._configuration.judge_nodes(slurm.nodes, running))
-        found.wrong += moved
+        found += self._configuration.judge_nodes(slurm.nodes, running)
+        found += moved
         told, appointed = await self._administrators.bring(rest, body, seen)
-        found.add(told)
+        found += told
         mark = "" if isinstance(running, Unknown) else config.mark(running.parameters)
         configuration = {"running": mark, "closed": sorted(closed)}
         return await self._say(body, set_bodies, seen, served, found, configuration, appointed)
@@ -146,6 +149,16 @@ class Reconciler:
                 if each.name in done.waits:
                     await self._node_sets.say(bodies[each.name], each, workloads.get(each.stateful_set), done, None)
 
+    async def _say_that_no_cluster_is_there(self, set_bodies: Mapping[str, Object]) -> None:
+        """Take back what was said of node sets whose cluster went: nobody looks at their nodes any more."""
+        staying = [body for body in set_bodies.values() if "deletionTimestamp" not in body["metadata"]]
+        told = [body for body in staying if body.get("status", {}).get("conditions")]
+        for body in told:
+            missing = serving.without_cluster(observe.node_set(body))
+            status_now = body["status"]
+            fields = {key: status_now.get(key) for key in ("replicas", "selector", "updating", "restarts")}
+            await report.write_status(self._api, self._lease, body, missing.conditions(""), fields, all_of_them=True)
+
     async def _say(
         self,
         body: Object,
@@ -165,13 +178,11 @@ class Reconciler:
             counts, found = await self._node_sets.say(set_bodies[each.name], each, workload, served, refused)
             all_counts += [counts] if refused is None else []
             if each.cluster == seen.cluster.name:
-                all_sets.add(found)
+                all_sets += found
         counts = status.total(all_counts)
         found = status.cluster(seen, served.slurm.nodes, all_sets, counts)
-        found.add(accounting.findings(seen))
-        found.wrong += [*served.problems, *self._healer.problems]
-        found.add(configured)
-        found.wrong, self._conflicts = lasting(found.wrong, actions.CONFLICT, self._conflicts, CONFLICTS_TOLD)
+        found += [*accounting.findings(seen), *served.problems, *self._healer.problems, *configured]
+        found, self._conflicts = lasting(found, actions.CONFLICT, self._conflicts, CONFLICTS_TOLD)
         conditions = found.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
         conditions += (self._healer.condition,) if self._healer.condition else ()
         conditions += (status.watched_machines(self._mirror.broken.get(_MACHINES, "")),)
@@ -198,8 +209,7 @@ class Reconciler:
 
     async def _refuse(self, body: Object, served: str) -> None:
         message = f"this namespace is served for SlurmCluster {served}; use a namespace for each Slurm cluster"
-        found = Findings()
-        found.tell("AnotherClusterInNamespace", message, found.blocking, found.wrong)
+        found = Findings([Finding(Reason.ANOTHER_CLUSTER_IN_NAMESPACE, message, Severity.BLOCKING | Severity.WRONG)])
         await report.write_status(self._api, self._lease, body, found.conditions(""), {})
 
     async def _client(self, url: str) -> SlurmRest:

@@ -10,12 +10,16 @@ from collections.abc import Iterable, Mapping
 
 from contract import names
 from slurm_operator.decisions.findings import MAX_MESSAGE, Condition
+from slurm_operator.decisions.reasons import Reason
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
 from slurm_operator.lease import Lease
 from slurm_operator.observe import CUSTOM_API
 from slurm_operator.seen import Restart
 
 log = logging.getLogger(__name__)
+
+_FOR_TOOLS = frozenset({"Ready", "Reconciling", "Stalled"})
+"""They repeat what the others say, which have Events."""
 
 
 def timestamp(moment: datetime.datetime) -> str:
@@ -32,10 +36,13 @@ def restart(noted: Restart) -> Object:
 def headline(conditions: Iterable[Condition]) -> str:
     """The sentence that matters most: why it is not available, else what is wrong, else what moves."""
     by_type = {condition.type: condition for condition in conditions}
-    available, degraded, progressing = (by_type[kind] for kind in ("Available", "Degraded", "Progressing"))
+    available = by_type["Available"]
     if available.status != "True":
         return available.message
-    return next((each.message for each in (degraded, progressing) if each.status == "True"), available.message)
+    told = (by_type[kind] for kind in ("Degraded", "Progressing") if by_type[kind].status == "True")
+    people = by_type.get("DrainedByPeople")
+    well = f"{available.message}; {people.message}" if people and people.status == "True" else available.message
+    return next((each.message for each in told), well)
 
 
 def warns(kind: str, conditions: Mapping[str, Condition]) -> bool:
@@ -50,27 +57,34 @@ def warns(kind: str, conditions: Mapping[str, Condition]) -> bool:
             return now_is.status == "True"
         case "Available":
             return now_is.status != "True" and conditions["Progressing"].status != "True"
-        case "Progressing" | "ScaledOutsidePulumi":
+        case "Progressing" | "ScaledOutsidePulumi" | "DrainedByPeople":
             return False
-    return now_is.status != "True" and now_is.reason != "UpdateInProgress"
+    return now_is.status != "True" and now_is.reason != Reason.UPDATE_IN_PROGRESS
 
 
 async def write_status(
-    api: KubernetesApi, lease: Lease, body: Object, conditions: tuple[Condition, ...], fields: dict[str, object]
+    api: KubernetesApi,
+    lease: Lease,
+    body: Object,
+    conditions: tuple[Condition, ...],
+    fields: dict[str, object],
+    *,
+    all_of_them: bool = False,
 ) -> None:
     """Write a resource's status if it differs from what is there, and the Event of each condition that changed.
 
-    A condition of which nothing is said now stays as it was. Events come first: a status that was written is not
-    written again, so an Event that a died operator had not written yet would stay as it was.
+    A condition of which nothing is said now stays as it was, unless these are `all_of_them`. Events come first: a
+    status that was written is not written again, so an Event that a died operator had not written yet would stay.
     """
     before, now = body.get("status", {}), datetime.datetime.now(datetime.UTC)
     old = {item["type"]: item for item in before.get("conditions", [])}
     generation = body["metadata"]["generation"]
-    rows = [row for kind, row in old.items() if kind not in {each.type for each in conditions}]
+    kept = {} if all_of_them else old
+    rows = [row for kind, row in kept.items() if kind not in {each.type for each in conditions}]
     for condition in conditions:
         known = old.get(condition.type, {})
-        kept = known.get("lastTransitionTime") if known.get("status") == condition.status else None
-        times = {"observedGeneration": generation, "lastTransitionTime": kept or timestamp(now)}
+        since = known.get("lastTransitionTime") if known.get("status") == condition.status else None
+        times = {"observedGeneration": generation, "lastTransitionTime": since or timestamp(now)}
         rows.append(dataclasses.asdict(condition) | times)
     after = {key: value for key, value in fields.items() if value is not None}
     after |= {"observedGeneration": generation, "message": headline(conditions), "conditions": rows}
@@ -80,6 +94,8 @@ async def write_status(
     was = {kind: Condition(kind, row["status"], row["reason"], row["message"]) for kind, row in old.items()}
     now_are = {each.type: each for each in conditions}
     for kind, now_is in now_are.items():
+        if kind in _FOR_TOOLS:
+            continue
         warning = warns(kind, now_are)
         if was.get(kind) == now_is and warns(kind, was) == warning:
             continue

@@ -60,7 +60,9 @@ class SlurmNode:
 class SlurmJob:
     """A job as slurmctld has it; `nodes` are those that it was given; one that `requeues` outlives their loss.
 
-    `names` are nodes that its user asked for or excluded: it can't do without their records.
+    `names` are nodes that its user asked for or excluded: it can't do without their records. `ends` is when its time
+    limit ends it, None if it has none or does not run. `node_count` is how many nodes it asks for, `waits_for` Slurm's
+    reason why it does not run.
     """
 
     job_id: int
@@ -69,6 +71,9 @@ class SlurmJob:
     nodes: frozenset[str]
     requeues: bool = False
     names: frozenset[str] = frozenset()
+    ends: datetime.datetime | None = None
+    node_count: int = 1
+    waits_for: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -80,6 +80,7 @@ class _Problem(msgspec.Struct):
 
 class _Number(msgspec.Struct, gc=False):
     set: bool = False
+    infinite: bool = False
     number: int = 0
 
 
@@ -125,6 +126,10 @@ class _Job(msgspec.Struct):
     batch_flag: bool = False
     required_nodes: str = ""
     excluded_nodes: str = ""
+    node_count: _Number | None = None
+    state_reason: str = ""
+    end_time: _Number | None = None
+    time_limit: _Number | None = None
 
 
 class _Jobs(_Answer):
@@ -152,6 +157,7 @@ class _Statistics(msgspec.Struct):
     jobs_pending: int
     jobs_running: int
     job_states_ts: _Number
+    req_time: _Number | None = None
 
 
 class _Diagnosis(_Answer):
@@ -225,6 +231,11 @@ class SlurmRest:
             raise SlurmError(Trouble.UNUSABLE, "diag: the answer does not say how many jobs there are")
         counted = answer.statistics
         return counted.jobs_pending + counted.jobs_running if counted.job_states_ts.number else None
+
+    async def time_there(self) -> datetime.datetime | None:
+        """Ask slurmctld what time it is there; None if it does not say."""
+        answer = await self._read_as(_Diagnosis, "diag", "/diag/")
+        return _since(answer.statistics.req_time) if answer and answer.statistics else None
 
     async def job_states(self) -> list[tuple[str, frozenset[str]]]:
         """List the states of all jobs by id, each task of an array and each component of a heterogeneous job apart.
@@ -519,6 +530,10 @@ def _job(item: _Job) -> SlurmJob:
         nodes=_nodes_or_every(item.nodes),
         requeues=item.requeue and item.batch_flag,
         names=EVERY_NODE if any(each is EVERY_NODE for each in named) else frozenset().union(*named),
+        node_count=max(1, item.node_count.number) if item.node_count else 1,
+        waits_for=item.state_reason,
+        # Without a limit Slurm counts a year.
+        ends=_since(item.end_time) if item.time_limit is None or not item.time_limit.infinite else None,
     )
 
 

@@ -49,6 +49,8 @@ class FakeSlurm:
         self.killed: list[int] = []
         self.deep = 0
         """So many more jobs wait, which nobody may list."""
+        self.behind = 0
+        """Seconds that slurmctld's clock is behind."""
         self.jobs_fail = False
         self.kept: set[str] = set()
         """Nodes whose records are not deleted."""
@@ -300,6 +302,7 @@ class _Handler(BaseHTTPRequestHandler):
                 "jobs_pending": pending + slurm.deep,
                 "jobs_running": len(slurm.jobs) - pending,
                 "job_states_ts": stamp,
+                "req_time": {"set": True, "infinite": False, "number": int(time.time() - slurm.behind)},
             }
             return 200, {"statistics": counts, **fine}
         if slurm.jobs_fail and path.startswith("/jobs/"):

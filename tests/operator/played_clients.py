@@ -5,6 +5,7 @@ Nothing waits: each call answers at once, so that many thousand moves are played
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, cast
 
@@ -98,6 +99,9 @@ class PlayedRest(SlurmRest):
 
     async def nodes(self, *, full: bool) -> Mapping[str, SlurmNode]:
         return self.cluster.listing(set())
+
+    async def time_there(self) -> datetime.datetime:
+        return self.cluster.now
 
     async def node(self, name: str) -> SlurmNode | None:
         return self.cluster.seen(name) if name in self.cluster.records else None

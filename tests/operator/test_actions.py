@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -74,8 +75,6 @@ def test_what_was_decided_is_done_while_nothing_has_changed(
 def test_nothing_is_done_once_the_lease_is_lost_even_between_the_look_and_the_change(
     slurm: FakeSlurmrestd, carry_out: Callable[[moves.Move, int], str], move: moves.Move, checks: int
 ) -> None:
-    if checks and isinstance(move, moves.DeleteRecord):
-        return  # It looks at nothing in between.
     prepare(slurm.slurm, move)
     with pytest.raises(lease.NotLeading):
         carry_out(move, checks)
@@ -122,6 +121,10 @@ def commented(slurm: FakeSlurm) -> None:
         ("take jobs", by_somebody),
         ("take jobs", in_our_words),
         ("take jobs", gone),
+        ("delete record", by_somebody),
+        ("delete record", failing),
+        ("delete record", set_down),
+        ("delete record", gone),
         ("comment", commented),
         ("comment", gone),
     ],
@@ -133,6 +136,19 @@ def test_what_somebody_else_has_done_meanwhile_stays(
     meanwhile(slurm.slurm)
     assert carry_out(MOVES[move], 9) == ""
     assert slurm.slurm.changes() == []
+
+
+@pytest.mark.parametrize(("behind", "taken"), [(0, True), (3600, False)])
+def test_jobs_are_taken_by_the_clock_that_set_the_drains_time(
+    slurm: FakeSlurmrestd, carry_out: Callable[[moves.Move, int], str], behind: int, taken: bool
+) -> None:
+    move = moves.TakeJobs(NODE, 600)
+    prepare(slurm.slurm, move)
+    drained = int(time.time()) - behind - (900 if taken else 60)
+    slurm.slurm.nodes[NODE]["reason_changed_at"] = {"set": True, "infinite": False, "number": drained}
+    slurm.slurm.behind = behind
+    assert bool(carry_out(move, 9)) is taken
+    assert bool(slurm.slurm.changes()) is taken
 
 
 def test_a_node_that_a_person_set_down_is_drained_in_his_name(

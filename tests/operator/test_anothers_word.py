@@ -52,7 +52,7 @@ def test_the_record_of_a_removed_node_keeps_it_until_its_set_goes(theirs: SlurmN
     assert forget(scale(0, 0), [theirs]) == []
     assert not scale(0, 0).ghosts({"cpu-0": theirs})
     ending = dataclasses.replace(scale(0, 0), ending=True)
-    assert forget(ending, [theirs]) == [DeleteRecord("cpu-0")]
+    assert forget(ending, [theirs]) == [DeleteRecord("cpu-0", anothers=True)]
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_a_node_that_somebody_set_to_fail_counts_as_drained() -> None:
     failing = node("cpu-0", "IDLE", "FAIL", reason="rma-123", reason_user="root")
     counts, found = status.node_set(world(2).node_sets[0], size, {"cpu-0": failing, "cpu-1": node("cpu-1")})
     assert (counts.drained, counts.ready) == (1, 1)
-    assert [each.message for each in found.wrong] == ["drained: cpu-0 (rma-123)"]
-    assert found.blocking == []
+    assert [each.message for each in found] == ["drained by root: cpu-0 (rma-123)"]
+    assert found.blocking == found.wrong == []
 
 
 def test_a_record_that_serves_or_belongs_to_others_is_no_left_over() -> None:

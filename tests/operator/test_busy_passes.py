@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from slurm_operator import actions, reconcile, report
 from slurm_operator.decisions.findings import Finding, lasting
+from slurm_operator.decisions.reasons import Reason
 from slurm_operator.job_listing import JobListing
 from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
 from slurm_operator.node_sets import MOVES_SECONDS, NodeSets, Served
@@ -119,7 +120,7 @@ def test_a_pass_of_slow_changes_ends_in_time_to_tell_its_status_and_the_next_one
 
 
 def test_a_conflict_is_told_when_it_lasts() -> None:
-    conflict, other = Finding(actions.CONFLICT, "Guard: changed"), Finding("ActionFailed", "Drain: away")
+    conflict, other = Finding(actions.CONFLICT, "Guard: changed"), Finding(Reason.ACTION_FAILED, "Drain: away")
     before: dict[str, int] = {}
     for _ in range(reconcile.CONFLICTS_TOLD - 1):
         told, before = lasting([conflict, other], actions.CONFLICT, before, reconcile.CONFLICTS_TOLD)

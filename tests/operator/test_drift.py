@@ -12,6 +12,7 @@ import pytest
 from hypothesis import strategies as st
 from slurm_operator.decisions import drift, ownership
 from slurm_operator.decisions.findings import Finding
+from slurm_operator.decisions.reasons import Reason
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 MINUTE = datetime.timedelta(minutes=1)
@@ -109,7 +110,7 @@ def test_who_changes_an_object_again_and_again_is_named_and_let_be_for_a_while()
     assert drift.plan(ledger(DECLARED), {key: EDITED}, {}, healed, {}, NOW + MINUTE).checks
 
 
-WHY = Finding("ActionRefused", 'Heal: PATCH /x/a: ConfigMap "a" is invalid')
+WHY = Finding(Reason.ACTION_REFUSED, 'Heal: PATCH /x/a: ConfigMap "a" is invalid')
 
 
 def test_a_refused_heal_is_tried_ever_less_often_and_told_with_the_objects_name_and_the_refusal() -> None:
@@ -122,7 +123,7 @@ def test_a_refused_heal_is_tried_ever_less_often_and_told_with_the_objects_name_
         assert drift.plan(ledger(DECLARED), {key: EDITED}, {}, {}, {key: last}, now).checks
     assert pauses == [3, 6, 12, 24, 48, 60, 60, 60]
     assert last is not None
-    assert last.problem == Finding("ActionRefused", f"ConfigMap a cannot be restored: {WHY.message}")
+    assert last.problem == Finding(Reason.ACTION_REFUSED, f"ConfigMap a cannot be restored: {WHY.message}")
 
 
 @pytest.mark.parametrize("before", [None, plain({"x": "3"})], ids=["gone", "changed"])

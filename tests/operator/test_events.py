@@ -7,6 +7,7 @@ import functools
 import pytest
 from slurm_operator import report
 from slurm_operator.decisions.findings import Condition
+from slurm_operator.decisions.reasons import Reason
 
 from tests.operator.world import World, until
 
@@ -17,7 +18,7 @@ def conditions(**said: str) -> dict[str, Condition]:
     """Conditions by their type, as in `Available="False LedgerMismatch"`; what is not named is well."""
     rows = {"Available": "True Ready", "Progressing": "False Steady", "Degraded": "False AsWanted"} | said
     split = {kind: words.partition(" ") for kind, words in rows.items()}
-    return {kind: Condition(kind, status, reason, "") for kind, (status, _, reason) in split.items()}
+    return {kind: Condition(kind, status, Reason(reason), "") for kind, (status, _, reason) in split.items()}
 
 
 @pytest.mark.parametrize(

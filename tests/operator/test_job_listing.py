@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 from slurm_operator import job_listing
@@ -48,6 +48,51 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+class Waiting(PlayedRest):
+    """Jobs that wait, each for a reason and for some nodes."""
+
+    def __init__(self, *jobs: SlurmJob, states: dict[str, str] | None = None) -> None:
+        super().__init__(states or {str(job.job_id): "PENDING" for job in jobs})
+        self.jobs = {str(job.job_id): job for job in jobs}
+
+    async def job(self, number: str) -> Sequence[SlurmJob]:
+        self.asked.append(number)
+        return [self.jobs[number]]
+
+
+def waiting(number: int, nodes: int = 1, reason: str = "Resources", partitions: str = "main") -> SlurmJob:
+    asked = frozenset(partitions.split(","))
+    return SlurmJob(number, frozenset({"PENDING"}), asked, frozenset(), node_count=nodes, waits_for=reason)
+
+
+def pending(rest: PlayedRest) -> Mapping[str, int] | None:
+    return asyncio.run(job_listing.JobListing().pending(rest))
+
+
+def test_waiting_jobs_count_in_nodes_by_partition() -> None:
+    jobs = (waiting(1, 4), waiting(2, reason="Priority"), waiting(3, 2, partitions="main,gpu"))
+    assert pending(Waiting(*jobs)) == {"main": 7, "gpu": 2}
+
+
+@pytest.mark.parametrize("reason", ["JobHeldUser", "JobHeldAdmin", "Dependency", "BeginTime", "AssocGrpCpuLimit"])
+def test_a_job_that_more_nodes_would_not_start_asks_for_none(reason: str) -> None:
+    assert pending(Waiting(waiting(1, 4, reason), waiting(2))) == {"main": 1}
+
+
+def test_each_waiting_task_of_an_array_asks_for_its_nodes() -> None:
+    rest = Waiting(waiting(7, 2), states={"7_1": "RUNNING", "7_2": "PENDING", "7_3": "PENDING", "7_4": "COMPLETED"})
+    assert pending(rest) == {"main": 4}
+
+
+def test_of_very_many_waiting_jobs_some_tell_for_all_and_of_a_deep_queue_nobody_tells() -> None:
+    many = [waiting(number, 2) for number in range(1000, 1000 + 2 * job_listing.MOST_LOOKED_AT)]
+    rest = Waiting(*many)
+    assert pending(rest) == {"main": 4 * job_listing.MOST_LOOKED_AT}
+    assert len(looked_at(rest)) == job_listing.MOST_LOOKED_AT
+    rest.waiting = job_listing.MOST_LISTED + 1
+    assert pending(rest) is None
 
 
 def with_processes(rest: PlayedRest, listing: job_listing.JobListing | None = None) -> Jobs | Unknown:

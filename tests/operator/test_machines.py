@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from slurm_operator import observe
 from slurm_operator.decisions import machines, replicas, updates
+from slurm_operator.decisions.findings import Severity
 from slurm_operator.decisions.moves import (
     Comment,
     Drain,
@@ -262,7 +263,7 @@ def test_machines_that_go_away_together_open_the_breaker_and_nothing_is_drained(
     size = scale(AWAY)
     both = dataclasses.replace(size, machines={**(size.machines or {}), "k8s-0": AWAY})
     assert decide(both, node("cpu-1")) == []
-    (told,) = machines.findings(both, {})[1]
+    (told,) = machines.held(both, {})
     assert told.reason == "BreakerOpen"
     assert "2 of 3" in told.message
     generous = dataclasses.replace(both, reactions=ReactionPolicy(breaker_percent=70))
@@ -279,7 +280,7 @@ def test_a_machine_that_went_away_while_cordoned_counts_for_the_breaker_too() ->
 def test_a_dry_run_only_tells_of_a_machine_that_is_away_and_obeys_a_cordon() -> None:
     policy = ReactionPolicy(dry_run=True)
     assert decide(dataclasses.replace(scale(AWAY), reactions=policy), node("cpu-1")) == []
-    (told,) = machines.findings(dataclasses.replace(scale(AWAY), reactions=policy), {"cpu-1": node("cpu-1")})[1]
+    (told,) = machines.held(dataclasses.replace(scale(AWAY), reactions=policy), {"cpu-1": node("cpu-1")})
     assert told.reason == "WouldDrain"
     assert decide(dataclasses.replace(scale(), reactions=policy), node("cpu-1")) == drain("k8s-1 is cordoned")
 
@@ -289,17 +290,21 @@ def test_a_pod_that_cannot_end_since_its_machine_is_away_asks_for_fencing_whatev
     reason: str,
 ) -> None:
     mine = {"cpu-1": drained(reason=f"pulumi-slurm:{reason}", reason_user="slurm")}
-    (told,) = machines.findings(scale(AWAY, terminating=True), mine)[1]
+    (told,) = machines.held(scale(AWAY, terminating=True), mine)
     assert told.reason == "AwaitsFencing"
     assert "node.kubernetes.io/out-of-service=:NoExecute" in told.message
     for size in (scale(AWAY), scale(WELL, terminating=True), scale(Machine(away_since=NOW), terminating=True)):
-        assert machines.findings(size, mine)[1] == [], "it does not end, it may end, its machine may come back"
+        assert machines.held(size, mine) == [], "it does not end, it may end, its machine may come back"
 
 
 def test_a_machine_that_waits_for_jobs_is_told() -> None:
-    (told,), wrong = machines.findings(scale(), {"cpu-1": drained(1)})
+    (told,) = machines.findings(scale(), {"cpu-1": drained(1)})
     assert told.message == "k8s-1 is cordoned: cpu-1 may leave when its jobs have ended"
-    assert wrong == []
+    assert told.severity is Severity.MOVING
+    assert machines.held(scale(), {"cpu-1": drained(1)}) == []
+    runs = dataclasses.replace(job(7, "RUNNING", "cpu-1"), ends=NOW)
+    (told,) = machines.findings(scale(), {"cpu-1": drained(1)}, (runs, job(8, "RUNNING", "cpu-0")))
+    assert told.message.endswith("when its jobs have ended: job 7 (ends by 2026-01-01 00:00 UTC)")
 
 
 def test_of_a_kubernetes_node_little_is_kept_and_read() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -19,6 +20,9 @@ from tests.operator.test_update_passes import change_template, images
 from tests.operator.world import World, custom, operator, until
 
 pytestmark = pytest.mark.apiserver
+
+AT_REST = ("AsWanted", "NobodyDrained", "NotStalled", "Steady")
+"""Reasons of conditions that tell of nothing."""
 
 NAMED = {"name": "slurm-operator"}
 
@@ -238,13 +242,49 @@ def test_a_number_of_nodes_by_hand_is_told_beside_the_programs_and_stays_when_th
     until(lambda: world.size() == 1, "one node, as who scales it says")
 
 
+def test_a_set_without_a_number_can_be_scaled_by_an_autoscaler_at_once(
+    cluster: World, tmp_path: Path, kubeconfig: Path, port: int
+) -> None:
+    world, path = cluster, cluster.path("nodesets", "cpu", "scale")
+    world.declare(replicas=None)
+    with pytest.raises(RuntimeError, match="the spec replicas field"):
+        world.admin.call("GET", path)
+
+    def asked() -> dict[str, Any]:
+        try:
+            return world.admin.call("GET", path)
+        except RuntimeError:
+            return {"spec": {}, "status": {}}
+
+    with operator(world, tmp_path, kubeconfig, port):
+        until(lambda: asked()["spec"].get("replicas") == 1, "its size is written", 60)
+        seen = until(lambda: (answer := asked())["status"].get("selector") and answer, "a whole answer")
+        assert seen["status"] == {
+            "replicas": 1,
+            "selector": "app.kubernetes.io/instance=test,pulumi-slurm.dev/node-set=cpu",
+        }
+        # As the controller of a HorizontalPodAutoscaler does.
+        world.admin.call("PUT", path, {**seen, "spec": {"replicas": 2}})
+        until(lambda: world.size() == 2, "the size that the autoscaler wrote")
+        world.apply(custom("NodeSet", "cpu", {"cluster": "test", "statefulSet": "cpu"}))
+        assert world.get("nodesets", "cpu")["spec"]["replicas"] == 2, "an up without a number leaves it"
+        world.slurm.run_job("", state="PENDING")
+        told = 'pulumi_slurm_pending_nodes{partition="main"} 1.0'
+        until(lambda: told in metrics(port), "what waits", 60)
+        until(lambda: 'pulumi_slurm_allocated_nodes{node_set="cpu"} 0.0' in metrics(port), "what works")
+        assert len([note for reason, note in world.events() if reason == "WriteSize"]) == 1
+
+
 def test_a_node_drained_by_somebody_is_named_and_left_alone(running_operator: World) -> None:
     world = running_operator
     world.wait("Available", "True")
     before = world.slurm.changes()
     world.slurm.drain("cpu-0", "bad disk", "root")
-    assert world.wait("Degraded", "True", "NodesDrained")["message"] == "drained: cpu-0 (bad disk)"
+    told = world.wait("DrainedByPeople", "True")
+    assert told["message"] == "drained by root: cpu-0 (bad disk)"
+    assert world.condition("DrainedByPeople", "nodesets", "cpu")["message"] == told["message"]
     assert world.condition("Available")["status"] == "True"
+    assert world.condition("Degraded")["status"] == "False"
     world.slurm.drain("cpu-1", "bad disk too", "root")
     world.wait("Available", "False", "NoUsableNodes")
     assert world.slurm.changes() == before
@@ -419,15 +459,27 @@ def test_mistakes_between_resources_are_told(running_operator: World) -> None:
     assert "no StatefulSet gpu" in world.wait("Degraded", "True", "StatefulSetMissing")["message"]
     world.create("nodesets", custom("NodeSet", "lost", {"cluster": "other", "statefulSet": "lost"}))
     world.wait("Degraded", "True", "ClusterMissing", plural="nodesets", name="lost")
-    world.create("nodesets", custom("NodeSet", "again", {"cluster": "test", "statefulSet": "cpu", "replicas": 0}))
-    world.wait("Degraded", "True", "StatefulSetShared", plural="nodesets", name="again")
     world.create("slurmclusters", custom("SlurmCluster", "second", {"revision": "r1"}))
     world.wait("Available", "False", "AnotherClusterInNamespace", name="second")
-    assert world.size() == 2, "neither of two claims is followed"
+    assert world.size() == 2
     assert world.slurm.changes() == before
-    world.delete("nodesets", "cpu")
-    until(lambda: "cpu" not in world.names("nodesets"), "one of two claims goes at once")
-    until(lambda: world.size() == 0, "the other is followed")
+
+
+def test_what_was_said_of_nodes_goes_with_the_cluster(running_operator: World) -> None:
+    world = running_operator
+    there = functools.partial(world.wait, plural="nodesets", name="cpu")
+    there("Available", "True")
+    world.delete("slurmclusters", "test")
+    assert "nobody looks at the nodes of this set" in there("Available", "False", "ClusterMissing")["message"]
+    status = world.get("nodesets", "cpu")["status"]
+    kinds = {each["type"]: each["status"] for each in status["conditions"]}
+    assert (kinds["Ready"], kinds["Reconciling"], kinds["Degraded"]) == ("False", "True", "False")
+    assert {each["reason"] for each in status["conditions"]} <= {"ClusterMissing", *AT_REST}, "nothing of before stays"
+    assert not {"readyReplicas", "idle", "allocated", "drained", "updated"} & status.keys()
+    assert status["replicas"] == world.size() == 2, "nodes stay, and who scales them sees how many"
+    spec = {"revision": "r1", "rest": world.rest, "rehearsal": {"url": world.rehearsal_url}}
+    world.create("slurmclusters", custom("SlurmCluster", "test", spec))
+    there("Available", "True")
 
 
 def test_the_first_configuration_does_not_wait_for_the_resource(

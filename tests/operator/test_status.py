@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from slurm_operator import observe, report
-from slurm_operator.decisions import accounting, replicas, status
-from slurm_operator.decisions.findings import Condition
+from slurm_operator.decisions import accounting, replicas, serving, status
+from slurm_operator.decisions.findings import Condition, Finding, Findings, Severity, under_way
+from slurm_operator.decisions.reasons import Reason
 from slurm_operator.decisions.status import Counts
-from slurm_operator.seen import Cluster, Kubernetes, Nodes, NodeSet, Pod, SlurmNode, Unknown, Workload
+from slurm_operator.seen import Cluster, Kubernetes, Nodes, NodeSet, Pod, SlurmJob, SlurmNode, Unknown, Workload
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 CLUSTER = Cluster(
@@ -75,8 +76,12 @@ def test_a_cluster_with_all_its_nodes_is_available() -> None:
         "Available": "True",
         "Progressing": "False",
         "Degraded": "False",
+        "DrainedByPeople": "False",
+        "Ready": "True",
+        "Reconciling": "False",
+        "Stalled": "False",
     }
-    assert counts == Counts(wanted=2, ready=2, idle=1, allocated=1, drained=0, down=0, updated=2)
+    assert counts == Counts(wanted=2, ready=2, idle=1, allocated=1, drained=0, down=0, draining=0, updated=2)
 
 
 @pytest.mark.parametrize(
@@ -126,8 +131,45 @@ def test_an_administrators_drain_is_told_and_blocks_nothing() -> None:
     drained = node("cpu-1", "DOWN", "DRAIN", reason="bad disk")
     found, counts = judge(world(), nodes(node("cpu-0"), drained))
     assert found["Available"].status == "True"
-    assert found["Degraded"] == Condition("Degraded", "True", "NodesDrained", "drained: cpu-1 (bad disk)")
+    assert found["Degraded"].status == "False", "he knows, and an alert would be on for as long as it lasts"
+    told = Condition("DrainedByPeople", "True", Reason.DRAINED_BY_PEOPLE, "drained by root: cpu-1 (bad disk)")
+    assert found["DrainedByPeople"] == told
     assert (counts.ready, counts.drained, counts.down) == (1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("reason", "user"),
+    [
+        ("pulumi-slurm:health gpus: 3 of 4 GPUs answer", "root"),
+        ("pulumi-slurm:repair health gpus: 3 of 4 GPUs answer", "slurm"),
+        ("Kill task failed", "slurm"),
+        ("Prolog error", ""),
+    ],
+)
+def test_what_a_node_or_slurm_found_is_a_fault(reason: str, user: str) -> None:
+    found, _ = judge(world(), nodes(node("cpu-0"), node("cpu-1", "IDLE", "DRAIN", reason=reason, user=user)))
+    assert found["Degraded"] == Condition("Degraded", "True", Reason.NODES_DRAINED, f"drained: cpu-1 ({reason})")
+    assert found["DrainedByPeople"].status == "False"
+
+
+def kstatus(found: dict[str, Condition]) -> tuple[str, str, str]:
+    return found["Ready"].status, found["Reconciling"].status, found["Stalled"].status
+
+
+def test_tools_that_read_kstatus_see_ready_waiting_and_stalled() -> None:
+    assert kstatus(judge(world(), BOTH)[0]) == ("True", "False", "False")
+    assert kstatus(judge(world(), nodes(node("cpu-0")))[0]) == ("False", "True", "False"), "cpu-1 starts"
+    assert kstatus(judge(world(), BLIND)[0]) == ("Unknown", "False", "False")
+    leaving = node("cpu-1", "MIXED", "DRAIN", reason="pulumi-slurm:scale-in", user="slurm", cpus=1)
+    found = judge(world(), nodes(node("cpu-0"), leaving), wanted=1)[0]
+    assert kstatus(found) == ("True", "False", "False"), "a job that runs for a week is none of theirs"
+    refused = Finding(Reason.CONFIGURATION_REFUSED, "slurmctld refuses it", Severity.WRONG | Severity.BLOCKING)
+    told = Findings([refused, under_way(Reason.SCALING, "growing")]).conditions("")
+    assert kstatus({each.type: each for each in told}) == ("False", "False", "True")
+
+
+def test_while_nodes_cannot_be_seen_what_people_said_of_them_stays_told() -> None:
+    assert "DrainedByPeople" not in judge(world(), BLIND)[0]
 
 
 @pytest.mark.parametrize(
@@ -155,6 +197,15 @@ def test_with_every_node_drained_no_job_can_run() -> None:
     assert judge(world(), nodes(*both))[0]["Available"].reason == "NoUsableNodes"
 
 
+def test_of_two_node_sets_with_one_stateful_set_neither_is_served() -> None:
+    seen = world()
+    both = dataclasses.replace(seen, node_sets=(*seen.node_sets, NodeSet("again", "test", "cpu", 0)))
+    for each in both.node_sets:
+        found = serving.refusal(both, each)
+        assert found
+        assert [each.reason for each in found.blocking] == ["StatefulSetShared"]
+
+
 def test_no_wanted_nodes_is_available() -> None:
     assert judge(world(0), {})[0]["Available"].status == "True"
 
@@ -164,7 +215,22 @@ def test_a_node_that_leaves_blocks_nothing_and_says_for_what_it_waits() -> None:
     found, counts = judge(world(), nodes(node("cpu-0"), leaving), wanted=1)
     assert found["Available"].status == "True"
     assert "cpu-1 leaves when its jobs have ended" in found["Progressing"].message
-    assert counts == Counts(wanted=1, ready=1, idle=1, allocated=1, drained=0, down=0, updated=1)
+    assert counts == Counts(wanted=1, ready=1, idle=1, allocated=1, drained=0, down=0, draining=1, updated=1)
+
+
+def test_jobs_that_are_waited_for_are_named_with_the_ends_of_their_time_limits() -> None:
+    limited = SlurmJob(12, frozenset({"RUNNING"}), frozenset({"main"}), frozenset({"cpu-1"}), ends=NOW)
+    endless = dataclasses.replace(limited, job_id=9, ends=None)
+    elsewhere = dataclasses.replace(limited, job_id=3, nodes=frozenset({"cpu-0"}))
+    ended = dataclasses.replace(limited, job_id=4, states=frozenset({"COMPLETED"}))
+    leaving = node("cpu-1", "MIXED", "DRAIN", reason="pulumi-slurm:scale-in", user="slurm", cpus=1)
+    size = replicas.Scale("cpu", 1, 2, "1", world().pods, NOW)
+    _, found = status.node_set(
+        world().node_sets[0], size, nodes(node("cpu-0"), leaving), "", (limited, endless, elsewhere, ended)
+    )
+    assert found.of(Severity.MOVING)[1].message == (
+        "cpu-1 leaves when its jobs have ended: jobs 9 (no known end), 12 (ends by 2026-01-01 00:00 UTC)"
+    )
 
 
 def test_slurm_out_of_sight_is_unknown_when_its_pods_look_well() -> None:
@@ -188,7 +254,7 @@ def test_what_keeps_pods_from_starting_is_told_in_their_words() -> None:
     ending = dataclasses.replace(pulling, name="cpu-9", terminating=True)
     found, _ = judge(dataclasses.replace(seen, pods=dict(seen.pods) | {"cpu-1": pulling, "cpu-9": ending}), BOTH)
     assert found["Degraded"] == Condition(
-        "Degraded", "True", "PodNotStarting", "cpu-1: ImagePullBackOff: no such image"
+        "Degraded", "True", Reason.POD_NOT_STARTING, "cpu-1: ImagePullBackOff: no such image"
     )
 
 
@@ -237,7 +303,7 @@ def test_many_nodes_are_counted_not_listed() -> None:
 
 def test_the_headline_is_what_matters_most() -> None:
     drained = nodes(node("cpu-0"), node("cpu-1", "IDLE", "DRAIN", reason="bad disk"))
-    assert report.headline(judge(world(), drained)[0].values()) == "drained: cpu-1 (bad disk)"
+    assert report.headline(judge(world(), drained)[0].values()) == "all well; drained by root: cpu-1 (bad disk)"
     assert report.headline(judge(world(), BLIND)[0].values()) == BLIND.message
     assert report.headline(judge(world(), BOTH)[0].values()) == "all well"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
 import shutil
@@ -10,6 +11,7 @@ import signal
 from pathlib import Path
 from typing import Any, cast
 
+import httpx
 import pytest
 from slurm_operator import kubernetes_api, lease, slurm_rest
 from slurm_operator.healing import Healer
@@ -30,9 +32,37 @@ def acts(port: int) -> bool:
     return "pulumi_slurm_lease_held 1.0" in metrics(port)
 
 
+def acts_if_it_answers(port: int) -> bool:
+    """The same of one that may just be starting."""
+    with contextlib.suppress(httpx.HTTPError):
+        return acts(port)
+    return False
+
+
 def test_what_is_under_way_ends_before_another_may_begin() -> None:
     longest = max(kubernetes_api.DEADLINE_SECONDS, slurm_rest.DEADLINE_SECONDS)
     assert lease.TRUST_SECONDS + longest < lease.DURATION_SECONDS
+
+
+def test_an_operator_that_is_killed_is_followed_within_15_seconds(
+    cluster: World, tmp_path: Path, kubeconfig: Path, port: int
+) -> None:
+    # Seen last after one look, and found to have run out by another one; the rest is for calls.
+    assert lease.DURATION_SECONDS + 2 * lease.LOOK_SECONDS < 15
+    cluster.declare()
+    others_port = free_ports(1)[0]
+    with operator(cluster, tmp_path, kubeconfig, port, "one") as first:
+        cluster.wait("Available", "True")
+        with operator(cluster, tmp_path, kubeconfig, others_port, "two"):
+            passes(cluster, 3)
+            until(lambda: "serving namespace" in (tmp_path / "two.log").read_text(), "the second has begun")
+            first.kill()
+            first.wait()
+            until(
+                lambda: acts_if_it_answers(others_port), "the second acts; five seconds more are for a busy machine", 20
+            )
+            cluster.scale(3)
+            until(lambda: cluster.size() == 3, "it does what is asked for")
 
 
 def test_of_two_operators_one_acts_and_the_other_takes_over(

@@ -10,8 +10,9 @@ import pytest
 from slurm_operator import observe
 from slurm_operator.decisions import daemons, replicas, status, updates
 from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.decisions.findings import Finding, Findings
+from slurm_operator.decisions.findings import Findings, under_way
 from slurm_operator.decisions.moves import DeletePod, Drain, Move, Purpose, TakeJobs, Undrain
+from slurm_operator.decisions.reasons import Reason
 from slurm_operator.seen import (
     Evidence,
     Machine,
@@ -190,7 +191,7 @@ def test_whom_an_update_passes_by_is_told() -> None:
     size = scale([pod("cpu-0"), pending, pod("cpu-2", machine="k8s-2", ready=False)])
     size = dataclasses.replace(size, machines={"k8s-2": LOST})
     said = "cpu-1 (Pending: Unschedulable: 0/9 nodes are available), cpu-2 (k8s-2 is lost)"
-    told = Finding("UpdatePassesBy", f"node set cpu: the update passes by {said} and goes on with the others")
+    told = under_way(Reason.UPDATE_PASSES_BY, f"node set cpu: the update passes by {said} and goes on with the others")
     assert judge(size, [node("cpu-0"), node("cpu-2", "DOWN")])[1].moving[1] == told
     paused = dataclasses.replace(size, update=UpdatePolicy(paused=True))
     assert told not in judge(paused, [node("cpu-0"), node("cpu-2", "DOWN")])[1].moving
@@ -413,7 +414,7 @@ def test_an_update_within_its_budget_blocks_nothing_and_says_how_far_it_is() -> 
     size = scale([pod("cpu-0"), pod("cpu-1", NEW)], current=3)
     _, found = judge(size, [node("cpu-0"), node("cpu-1")])
     assert found.blocking == []
-    assert found.moving[0] == Finding("Updating", "node set cpu: 1 of 3 nodes have the current template")
+    assert found.moving[0] == under_way(Reason.UPDATING, "node set cpu: 1 of 3 nodes have the current template")
     _, worse = judge(scale([pod("cpu-0")], current=3), [node("cpu-0")])
     assert [each.reason for each in worse.blocking] == ["NodesNotReady"]
 

@@ -122,6 +122,21 @@ def test_a_worker_gets_exactly_what_it_asks_for() -> None:
     assert resources["limits"] == {"cpu": "120", "memory": "1500Gi", "nvidia.com/gpu": "8"}
 
 
+def test_two_operators_stand_on_two_machines_where_there_are_two() -> None:
+    one = workload(names.OPERATOR).body["spec"]
+    assert (one["replicas"], "affinity" in one["template"]["spec"]) == (1, False)
+    config = parse(changed("operator.replicas", 2))
+    two = next(
+        each.body["spec"]
+        for each in slurm_cluster.manifests(config)
+        if (each.kind, each.name) == ("Deployment", names.OPERATOR)
+    )
+    assert (two["replicas"], two["strategy"]) == (2, {"type": "Recreate"})
+    (apart,) = two["template"]["spec"]["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert apart["podAffinityTerm"]["topologyKey"] == "kubernetes.io/hostname"
+    assert apart["podAffinityTerm"]["labelSelector"]["matchLabels"] == two["selector"]["matchLabels"]
+
+
 def test_a_worker_never_sees_the_jwt_key() -> None:
     for name in ("cpu", names.LOGIN):
         volume = next(each for each in pod(workload(name))["volumes"] if each["name"] == "keys")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from slurm_operator.decisions.findings import Finding, Findings
+from slurm_operator.decisions.findings import Finding, Findings, under_way
+from slurm_operator.decisions.reasons import Reason
 from slurm_operator.seen import Kubernetes
 
 _TROUBLE = re.compile(r"\b(?:error|fatal): (.+)")
@@ -33,13 +34,13 @@ def findings(seen: Kubernetes) -> Findings:
         return found
     workload = seen.workloads.get(name)
     if workload is None:
-        found.wrong.append(Finding("AccountingMissing", f"accounting: there is no StatefulSet {name}"))
+        found.append(Finding(Reason.ACCOUNTING_MISSING, f"accounting: there is no StatefulSet {name}"))
     elif is_waiting(seen):
         message = f"accounting: {seen.accounting_words or 'slurmdbd is not ready yet'}"
         if seen.accounting_words:
-            found.wrong.append(Finding("AccountingNotReady", f"{message}; jobs run, and are recorded afterwards"))
+            found.append(Finding(Reason.ACCOUNTING_NOT_READY, f"{message}; jobs run, and are recorded afterwards"))
         else:
-            found.moving.append(Finding("AccountingStarting", message))
+            found.append(under_way(Reason.ACCOUNTING_STARTING, message))
     return found
 
 

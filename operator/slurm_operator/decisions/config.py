@@ -13,10 +13,11 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 
-from contract import names, reasons
+from contract import names
 from slurm_operator.decisions import effects
 from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.decisions.findings import Finding, shown
+from slurm_operator.decisions.findings import Finding, Severity, shown, under_way
+from slurm_operator.decisions.reasons import Reason
 from slurm_operator.seen import Nodes, Running, SlurmJob, Unknown
 
 CLOCKS_DIFFER = datetime.timedelta(seconds=5)
@@ -58,9 +59,9 @@ class Reconfigure:
     start_words: tuple[str, ...] = ()
 
 
-HELD = "ConfigurationHeld"
+HELD = Reason.CONFIGURATION_HELD
 """Things are left as they are; the message says why and what would help."""
-CLOSING = "PartitionsClosing"
+CLOSING = Reason.PARTITIONS_CLOSING
 """Partitions are closed before they go: whether they are empty counts only once no job can come any more."""
 
 
@@ -130,8 +131,9 @@ def promotion(
         return Rehearse(wanted)
     if not verdict.accepted:
         return Finding(
-            reasons.CONFIGURATION_REFUSED,
+            Reason.CONFIGURATION_REFUSED,
             f"the declared configuration is not used, since slurmctld refuses it: {verdict.words}",
+            Severity.WRONG | Severity.BLOCKING,
         )
     return _cost(wanted, active, jobs) or _open(wanted, active, closed) or Promote(wanted, verdict.words)
 
@@ -153,7 +155,7 @@ def _open(wanted: Mapping[str, str], active: Mapping[str, str], closed: frozense
     """What must be closed before it goes."""
     still = sorted(partitions(active) - partitions(wanted) - closed)
     words = f"partition {', '.join(still)} takes no more jobs, and goes when it is seen empty after that"
-    return Finding(CLOSING, words) if still else None
+    return under_way(CLOSING, words) if still else None
 
 
 def closing(
@@ -177,7 +179,7 @@ def closing(
     going = partitions(active) - partitions(wanted)
     if decided is None or isinstance(decided, Rehearse):
         going &= closed  # Not decided yet, as during `pulumi up`: what is being emptied stays closed.
-    elif isinstance(decided, Finding) and decided.reason == reasons.CONFIGURATION_REFUSED:
+    elif isinstance(decided, Finding) and decided.reason == Reason.CONFIGURATION_REFUSED:
         going = frozenset()
     read = isinstance(running, Running) and is_read(active, running)
     return going if read else going | (closed - (partitions(wanted) & partitions(active)))

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from contract import names
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions import replicas
-from slurm_operator.decisions.findings import Finding, shown
+from slurm_operator.decisions.findings import Finding, shown, under_way
+from slurm_operator.decisions.reasons import Reason
 from slurm_operator.seen import Nodes, NodeSet, SlurmJob, Unknown, Workload
 
 
@@ -44,7 +45,9 @@ def judge(
     title = f"node set {node_set.name} is being deleted"
     way_out = f"to kill its jobs: kubectl annotate nodeset {node_set.name} {names.ANNOTATION_FORCE}=true"
     if scale.current and isinstance(nodes, Unknown):
-        return Finding("DeletionHeld", f"{title}: held, since its jobs cannot be seen ({nodes.message}); {way_out}")
+        return under_way(
+            Reason.DELETION_HELD, f"{title}: held, since its jobs cannot be seen ({nodes.message}); {way_out}"
+        )
     if scale.current:
         working = _working(scale, jobs)
         if not working and not isinstance(nodes, Unknown):
@@ -52,30 +55,39 @@ def judge(
             working = f"the jobs on {shown(busy)}" if busy else ""
         if working:
             waits = f"waits for the end of {working}{replicas.until(scale, nodes)}"
-            return Finding("WaitingForJobs", f"{title}: {waits}; {way_out}")
+            return under_way(Reason.WAITING_FOR_JOBS, f"{title}: {waits}; {way_out}")
         there = {} if isinstance(nodes, Unknown) else nodes
         kept = slurm_nodes.kept(there[name] for name in scale.leaving() if name in there)
         why = f"; Slurm keeps {shown(kept)}: see scontrol show reservation" if kept else ""
-        return Finding("Draining", f"{title}: waits until its {scale.current} nodes are drained and idle{why}")
+        return under_way(Reason.DRAINING, f"{title}: waits until its {scale.current} nodes are drained and idle{why}")
     if scale.pods and workload is None:
         stray = f"{shown(sorted(scale.pods))} of no StatefulSet; delete them when they are idle"
-        return Finding("PodsWithoutStatefulSet", f"{title}: there are pods {stray}")
+        return under_way(Reason.PODS_WITHOUT_STATEFUL_SET, f"{title}: there are pods {stray}")
     if scale.pods:
-        return Finding("PodsEnding", f"{title}: waits for the end of {shown(sorted(scale.pods))}")
+        return under_way(Reason.PODS_ENDING, f"{title}: waits for the end of {shown(sorted(scale.pods))}")
     if cluster_stays and isinstance(nodes, Unknown):
-        return Finding("DeletionHeld", f"{title}: its records in Slurm cannot be deleted yet ({nodes.message})")
+        return under_way(Reason.DELETION_HELD, f"{title}: its records in Slurm cannot be deleted yet ({nodes.message})")
     if cluster_stays and not isinstance(nodes, Unknown) and scale.ghosts(nodes):
         named = "which stay as long as a job (squeue) or a reservation (scontrol show reservation) names their nodes"
-        return Finding("RecordsLeft", f"{title}: Slurm still has records of {shown(scale.ghosts(nodes))}, {named}")
+        return under_way(
+            Reason.RECORDS_LEFT, f"{title}: Slurm still has records of {shown(scale.ghosts(nodes))}, {named}"
+        )
     return Release(workload, "nothing of it can run a job any more")
 
 
 def _working(scale: replicas.Scale, jobs: Iterable[SlurmJob] | Unknown) -> str:
     """The jobs that have processes on the set's nodes, as words."""
     own = frozenset(scale.leaving())
-    found = [] if isinstance(jobs, Unknown) else [(job.job_id, slurm_nodes.busy_nodes([job]) & own) for job in jobs]
-    rows = [f"{number} ({shown(sorted(busy))})" for number, busy in sorted(found, key=lambda row: row[0]) if busy]
+    known = () if isinstance(jobs, Unknown) else jobs
+    found = [(job.job_id, slurm_nodes.busy_nodes([job]) & own, _end(job)) for job in known]
+    rows = [
+        f"{number} ({shown(sorted(busy))}{end})" for number, busy, end in sorted(found, key=lambda row: row[0]) if busy
+    ]
     return f"{'job' if len(rows) == 1 else 'jobs'} {shown(rows)}" if rows else ""
+
+
+def _end(job: SlurmJob) -> str:
+    return f", ends by {job.ends:%Y-%m-%d %H:%M} UTC" if job.ends else ""
 
 
 def fates(jobs: Iterable[SlurmJob] | Unknown, node: str) -> str:

@@ -15,9 +15,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from contract import names, reasons
+from contract import names
 from slurm_operator.decisions import ownership
 from slurm_operator.decisions.findings import Condition, Finding, shown
+from slurm_operator.decisions.reasons import Reason
 
 Object = Mapping[str, Any]
 Key = tuple[str, str]
@@ -96,17 +97,17 @@ def standing(revision: str, ledger: Ledger | None, paused: datetime.datetime, no
         now: the time.
     """
     if ledger is None:
-        return Condition("Healing", "False", reasons.LEDGER_MISSING, "there is no ledger; run pulumi up --refresh")
+        return Condition("Healing", "False", Reason.LEDGER_MISSING, "there is no ledger; run pulumi up --refresh")
     if ledger.revision == revision:
-        return Condition("Healing", "True", "Held", f"{len(ledger.objects)} objects are held as declared")
+        return Condition("Healing", "True", Reason.HELD, f"{len(ledger.objects)} objects are held as declared")
     what = f"Pulumi began revision {ledger.revision} and has not completed it"
     if now - paused < PATIENCE:
-        return Condition("Healing", "False", "UpdateInProgress", f"{what}: edits are not undone until it has")
+        return Condition("Healing", "False", Reason.UPDATE_IN_PROGRESS, f"{what}: edits are not undone until it has")
     minutes = int(PATIENCE.total_seconds() // 60)
     return Condition(
         "Healing",
         "False",
-        reasons.UPDATE_FAILED,
+        Reason.UPDATE_FAILED,
         f"{what} in {minutes} minutes: nothing is healed until you run pulumi up --refresh",
     )
 
@@ -137,7 +138,7 @@ def plan(
         before = live[key]
         if key[0] == _CLAIM and (before is None or _leaving(before)):
             message = f"{_title(key)} was deleted; what is on the volume cannot be declared: restore it by hand"
-            problems.append(Finding("ClaimDeleted", message))
+            problems.append(Finding(Reason.CLAIM_DELETED, message))
         elif before is not None and (
             _leaving(before) or clean.get(key) == fingerprint(before) or _switched_off(key, before)
         ):
@@ -145,7 +146,7 @@ def plan(
         elif sum(now - moment < FOUGHT_WITHIN for moment in healed.get(key, ())) >= FOUGHT_OVER:
             others = ", ".join(sorted({manager for manager, _ in ownership.foreign(before or _NOTHING)}))
             message = f"{_title(key)} is changed again and again; it was written by {others or 'nobody known'}"
-            problems.append(Finding("HealingFought", message))
+            problems.append(Finding(Reason.HEALING_FOUGHT, message))
         elif key in failures and _rests(failures[key], before, now):
             resting.add(key)
         else:
@@ -167,7 +168,7 @@ def conflicted(check: Check, last: Failure | None, now: datetime.datetime) -> Fa
     if times < CONFLICTS_TOLD:
         return Failure(times, now, "", None)
     title = _title((check.declared["kind"], check.declared["metadata"]["name"]))
-    problem = Finding("ActionFailed", f"{title} cannot be restored: it is never as it was seen")
+    problem = Finding(Reason.ACTION_FAILED, f"{title} cannot be restored: it is never as it was seen")
     return Failure(times, now + _pause(times - CONFLICTS_TOLD + 1), "", problem)
 
 

@@ -12,11 +12,12 @@ from collections.abc import Iterable
 
 from contract import reasons
 from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.decisions import replicas, updates
-from slurm_operator.decisions.findings import Finding
+from slurm_operator.decisions import replicas, updates, waits
+from slurm_operator.decisions.findings import Finding, under_way
 from slurm_operator.decisions.moves import Comment, Drain, Move, SetEvictable, Undrain
+from slurm_operator.decisions.reasons import Reason
 from slurm_operator.decisions.replicas import Scale, free_to_leave
-from slurm_operator.seen import Evidence, Nodes, Pod, Taint
+from slurm_operator.seen import Evidence, Nodes, Pod, SlurmJob, Taint, Unknown
 
 _LIFECYCLE = "node.kubernetes.io/"
 """Kubernetes' own taints begin so; but for one they repeat what the node's fields tell."""
@@ -101,25 +102,25 @@ def without_early_undrains(scale: Scale, moves: Iterable[Move]) -> list[Move]:
     ]
 
 
-def findings(scale: Scale, nodes: Nodes) -> tuple[list[Finding], list[Finding]]:
-    """What moves, machines that wait for jobs, and what is wrong, many that went away together."""
+def findings(scale: Scale, nodes: Nodes, jobs: Iterable[SlurmJob] | Unknown = ()) -> list[Finding]:
+    """Machines that wait for jobs, which are named as far as they are known."""
     working = [name for name in scale.pods if name in nodes and slurm_nodes.has_work(nodes[name])]
     leaving = [
-        f"{case(scale, name)[1]}: {name} may leave when its jobs have ended"
+        f"{case(scale, name)[1]}: {name} may leave when its jobs have ended{waits.for_jobs([name], jobs)}"
         for name in working
         if _is_leaving(scale, name)
     ]
-    return [Finding("WaitingForJobs", each) for each in leaving], _held(scale, nodes)
+    return [under_way(Reason.WAITING_FOR_JOBS, each) for each in leaving]
 
 
 def _comments(scale: Scale, nodes: Nodes) -> list[Comment]:
     """Notes on nodes whose machines are away, before they are drained for it."""
-    found, held = [], _breaker(scale)
+    found, breaker = [], _breaker(scale)
     for name in scale.pods:
         stands, words = case(scale, name)
         if name not in nodes:
             continue
-        if stands is Case.AWAY and not nodes[name].comment and not held:
+        if stands is Case.AWAY and not nodes[name].comment and not breaker:
             found.append(Comment(name, reasons.NODE + words))
         if stands in _KNOWN and nodes[name].comment.startswith(reasons.NODE):
             found.append(Comment(name, ""))
@@ -155,15 +156,16 @@ def _may_return_meanwhile(scale: Scale, name: str, nodes: Nodes) -> bool:
     return emptied and slurm_nodes.is_unfit(nodes[name]) and name not in scale.under_repair()
 
 
-def _held(scale: Scale, nodes: Nodes) -> list[Finding]:
+def held(scale: Scale, nodes: Nodes) -> list[Finding]:
+    """What is not done on account of machines, and what is asked of somebody."""
     if breaker := _breaker(scale):
-        return [Finding("BreakerOpen", breaker)]
-    held = [
+        return [Finding(Reason.BREAKER_OPEN, breaker)]
+    ending = [
         _awaits_fencing(scale, name) for name, pod in scale.pods.items() if pod.terminating and _is_due(scale, name)
     ]
     away = [(name, reason) for name, reason in _drains(scale, nodes) if case(scale, name)[0] is Case.AWAY]
-    would = [Finding("WouldDrain", f"would drain {name}: {reason}") for name, reason in away]
-    return held + would * scale.reactions.dry_run
+    would = [Finding(Reason.WOULD_DRAIN, f"would drain {name}: {reason}") for name, reason in away]
+    return ending + would * scale.reactions.dry_run
 
 
 def _awaits_fencing(scale: Scale, name: str) -> Finding:
@@ -171,7 +173,7 @@ def _awaits_fencing(scale: Scale, name: str) -> Finding:
     machine = scale.pods[name].machine
     ways = f"delete the Kubernetes node, or taint it: kubectl taint node {machine} {FENCED}=:NoExecute"
     told = f"{name} may still run on {machine}, which is not ready; power that off, then {ways}"
-    return Finding("AwaitsFencing", told, name)
+    return Finding(Reason.AWAITS_FENCING, told, node=name)
 
 
 def _breaker(scale: Scale) -> str:

@@ -62,16 +62,21 @@ class Comment:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TakeJobs:
-    """The policy's deadline has passed: end the node's jobs, so that those that may are requeued."""
+    """The policy's deadline has passed: end the node's jobs, so that those that may are requeued.
+
+    `seconds` is that deadline, which is looked at once more by slurmctld's clock: that set the drain's time.
+    """
 
     node: str
+    seconds: int = dataclasses.field(default=0, compare=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeleteRecord:
-    """Delete Slurm's record of a node whose pod is gone."""
+    """Delete Slurm's record of a node whose pod is gone; with what somebody else said of it only if that was known."""
 
     node: str
+    anothers: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

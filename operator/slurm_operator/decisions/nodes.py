@@ -61,6 +61,11 @@ def is_anothers(node: SlurmNode) -> bool:
     return "DOWN" in node.states and not silent
 
 
+def is_by_person(node: SlurmNode) -> bool:
+    """Whether a person took the node out of service, who knows of it; Slurm's own words ask somebody to look."""
+    return is_anothers(node) and node.reason_user not in ("", names.SLURM_USER)
+
+
 def is_held(node: SlurmNode) -> bool:
     """Whether the node takes no jobs until this operator or a person says so; its own drain it may lift at once."""
     return is_drained(node) and not (is_unfit(node) or is_new(node))
@@ -88,6 +93,11 @@ def is_overdue(node: SlurmNode, seconds: int | None, now: datetime.datetime, *re
 def is_machine_drain(node: SlurmNode) -> bool:
     """Whether the node carries a drain of this operator on account of its Kubernetes node."""
     return _may_be_ours(node) and node.reason.startswith(reasons.NODE) and node.reason_user == names.SLURM_USER
+
+
+def is_draining(node: SlurmNode) -> bool:
+    """Whether the node carries a drain of this operator's, and still has work."""
+    return (is_our_drain(node) or is_held_for_repair(node)) and has_work(node)
 
 
 def is_new(node: SlurmNode) -> bool:

@@ -22,6 +22,7 @@ from slurm_operator.decisions import machines
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions.findings import Finding
 from slurm_operator.decisions.moves import DeletePod, Drain, Purpose
+from slurm_operator.decisions.reasons import Reason
 from slurm_operator.decisions.replicas import Scale, free
 from slurm_operator.seen import Evidence, Nodes, Pod, Restart, SlurmNode
 
@@ -236,30 +237,30 @@ def _waits(scale: Scale, later: Sequence[str], out: Sequence[str]) -> Finding:
     kept = f"unfit and not repaired yet: {', '.join(later)}; node set {scale.stateful_set} has"
     if len(lately) >= policy.per_hour:
         when = f"the next repair may be at {lately[-policy.per_hour] + _HOUR:%H:%M:%S} UTC"
-        return Finding("BudgetSpent", f"{kept} reactions.perHour {policy.per_hour}, and {when}")
+        return Finding(Reason.BUDGET_SPENT, f"{kept} reactions.perHour {policy.per_hour}, and {when}")
     taken = f"{', '.join(out)} taken; a repair that does not help counts for {SETTLING.seconds // 60} minutes"
-    return Finding("RepairWaits", f"{kept} reactions.atOnce {policy.at_once}, and {taken}")
+    return Finding(Reason.REPAIR_WAITS, f"{kept} reactions.atOnce {policy.at_once}, and {taken}")
 
 
 def _open_breaker(scale: Scale, failed: int, node: SlurmNode) -> Finding:
     share = f"{failed} of {len(scale.members())} nodes are unfit at once"
     shared = "nothing is restarted: look for what they share"
-    return Finding("BreakerOpen", f"node set {scale.stateful_set}: {share}; {shared} ({slurm_nodes.fault(node)})")
+    return Finding(Reason.BREAKER_OPEN, f"node set {scale.stateful_set}: {share}; {shared} ({slurm_nodes.fault(node)})")
 
 
 def _given_up(scale: Scale, node: SlurmNode) -> Finding:
     own = _tried(scale, node)
     tried = f"{own.count(False)} restarts" + (" and on another machine" if any(own) else "")
     told = f"{node.name} is unfit after {tried}: {slurm_nodes.fault(node)}; repair or replace its machine"
-    return Finding("GaveUp", told, node.name)
+    return Finding(Reason.GAVE_UP, told, node=node.name)
 
 
 def _awaits(scale: Scale, node: SlurmNode, rung: Rung) -> Finding:
     annotate = f"kubectl annotate --overwrite nodeset {scale.stateful_set} {names.ANNOTATION_APPROVE}={approval(node)}"
     told = f"{node.name} would {rung.value} ({slurm_nodes.fault(node)}); to let it: {annotate}"
-    return Finding("AwaitsApproval", told, node.name)
+    return Finding(Reason.AWAITS_APPROVAL, told, node=node.name)
 
 
 def _would(node: SlurmNode, rung: Rung) -> Finding:
-    reason = "WouldReplace" if rung is Rung.REPLACE else "WouldRestart"
-    return Finding(reason, f"{node.name} would {rung.value}: {slurm_nodes.fault(node)}", node.name)
+    reason = Reason.WOULD_REPLACE if rung is Rung.REPLACE else Reason.WOULD_RESTART
+    return Finding(reason, f"{node.name} would {rung.value}: {slurm_nodes.fault(node)}", node=node.name)

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.decisions.findings import Finding, shown
+from slurm_operator.decisions.findings import Finding, shown, under_way
 from slurm_operator.decisions.moves import DeleteRecord, Drain, Move
+from slurm_operator.decisions.reasons import Reason
 from slurm_operator.decisions.replicas import Scale
 from slurm_operator.seen import EVERY_NODE, Evidence, Facts, Named, Nodes, SlurmJob, SlurmNode
 
@@ -74,7 +75,9 @@ def moves(scale: Scale, evidence: Evidence | None) -> list[Move]:
     busy, kept = slurm_nodes.busy_nodes(evidence.jobs), evidence.named.by_any
     idle = [evidence.nodes[name] for name in scale.ghosts(evidence.nodes) if name not in busy]
     idle = [node for node in idle if not slurm_nodes.has_work(node)]
-    found: list[Move] = [DeleteRecord(node.name) for node in idle if node.name not in kept]
+    found: list[Move] = [
+        DeleteRecord(node.name, anothers=slurm_nodes.is_anothers(node)) for node in idle if node.name not in kept
+    ]
     # One that stays is to say why it takes no jobs.
     return found + [Drain(node.name) for node in idle if node.name in kept and not slurm_nodes.is_drained(node)]
 
@@ -83,7 +86,7 @@ def findings(scale: Scale, nodes: Nodes) -> list[Finding]:
     """Nodes that Slurm knows with another size than their set has."""
     there = [name for name in scale.members() if name in nodes and is_misread(scale, nodes[name])]
     until = "until it is idle and no job and no reservation names it (squeue -w, scontrol show reservation)"
-    return [Finding("RecordKept", f"{shown(there)} keeps its old size in Slurm {until}")] if there else []
+    return [under_way(Reason.RECORD_KEPT, f"{shown(there)} keeps its old size in Slurm {until}")] if there else []
 
 
 def _counts(facts: Facts) -> dict[str, int]:

@@ -145,7 +145,7 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None) -> list[Move]:
     leaving = [nodes[name] for name in scale.leaving() if name in nodes]
     # A drain of ours, or the node's own, is made one for the removal, whose deadline counts from there.
     found += [Drain(node.name) for node in leaving if slurm_nodes.may_be_drained(node, reasons.SCALE_IN)]
-    found += [TakeJobs(node.name) for node in leaving if slurm_nodes.is_overdue(node, *limit)]
+    found += [TakeJobs(node.name, limit[0] or 0) for node in leaving if slurm_nodes.is_overdue(node, *limit)]
     if evidence is None:
         return found
     size, going = scale.current, free_to_leave(scale, nodes, evidence)

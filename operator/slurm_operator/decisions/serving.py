@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from slurm_operator.decisions import replicas
-from slurm_operator.decisions.findings import Findings
+from slurm_operator.decisions.findings import Finding, Findings, Severity
+from slurm_operator.decisions.reasons import Reason
 from slurm_operator.seen import Kubernetes, Machines, NodeSet, Pod, Workload
 
 
@@ -15,15 +16,19 @@ def refusal(seen: Kubernetes, node_set: NodeSet) -> Findings | None:
     """Why nothing is done for a node set, None if it is served."""
     if node_set.cluster != seen.cluster.name:
         message = f"there is no SlurmCluster {node_set.cluster} that is served here; correct spec.cluster"
-        reason = "ClusterMissing"
+        reason = Reason.CLUSTER_MISSING
     elif is_shared(seen.node_sets, node_set):
         message = f"more than one NodeSet names StatefulSet {node_set.stateful_set}; correct spec.statefulSet"
-        reason = "StatefulSetShared"
+        reason = Reason.STATEFUL_SET_SHARED
     else:
         return None
-    found = Findings()
-    found.tell(reason, message, found.blocking, found.wrong)
-    return found
+    return Findings([Finding(reason, message, Severity.BLOCKING | Severity.WRONG)])
+
+
+def without_cluster(node_set: NodeSet) -> Findings:
+    """What is to be said of a node set while there is no SlurmCluster: it comes, or its node sets go soon as well."""
+    message = f"there is no SlurmCluster {node_set.cluster}: nobody looks at the nodes of this set"
+    return Findings([Finding(Reason.CLUSTER_MISSING, message, Severity.BLOCKING | Severity.MOVING)])
 
 
 def is_shared(node_sets: Iterable[NodeSet], node_set: NodeSet) -> bool:

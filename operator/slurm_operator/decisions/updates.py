@@ -16,8 +16,9 @@ from collections.abc import Iterable
 from contract import reasons
 from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions import records
-from slurm_operator.decisions.findings import Finding, shown
+from slurm_operator.decisions.findings import Finding, shown, under_way
 from slurm_operator.decisions.moves import DeletePod, Drain, Move, Purpose, TakeJobs
+from slurm_operator.decisions.reasons import Reason
 from slurm_operator.decisions.replicas import Scale, free, given_back, is_record_of
 from slurm_operator.seen import Evidence, Named, Nodes, SlurmNode
 
@@ -76,7 +77,9 @@ def moves(scale: Scale, nodes: Nodes, evidence: Evidence | None, hold: str = "")
     if hold:
         return found
     limit = (scale.update.deadline_seconds, scale.now, reasons.UPDATE)
-    found += [TakeJobs(name) for name in old if name in nodes and slurm_nodes.is_overdue(nodes[name], *limit)]
+    found += [
+        TakeJobs(name, limit[0] or 0) for name in old if name in nodes and slurm_nodes.is_overdue(nodes[name], *limit)
+    ]
     waiting = [name for name in old if name in nodes and _may_begin(scale, nodes[name])]
     # A record that promises more than the new pod has must go with the old one: jobs that wait for the node run first.
     kept = named.awaited if named else frozenset(waiting)
@@ -138,7 +141,7 @@ def findings(scale: Scale, nodes: Nodes) -> list[Finding]:
     lost = [f"{name} ({pod.machine} is lost)" for name, pod in there if scale.is_lost(name)]
     words = [*(f"{name} (Pending: {scale.pods[name].trouble or 'not scheduled'})" for name in pending), *lost]
     passed = f"node set {scale.stateful_set}: the update passes by {shown(words)} and goes on with the others"
-    return [Finding("UpdatePassesBy", passed)] if words else []
+    return [under_way(Reason.UPDATE_PASSES_BY, passed)] if words else []
 
 
 def not_up(scale: Scale, nodes: Nodes) -> list[str]:

@@ -1,0 +1,117 @@
+"""Every reason that a condition, an Event or a metric of this operator may have."""
+
+import enum
+
+from contract import reasons as contract
+
+
+class Reason(enum.StrEnum):
+    """Why something is as it is, for machines; the message says it for people."""
+
+    # Of a node set.
+    CLUSTER_MISSING = "ClusterMissing"
+    STATEFUL_SET_MISSING = "StatefulSetMissing"
+    STATEFUL_SET_SHARED = "StatefulSetShared"
+    SCALING = "Scaling"
+    WAITING_FOR_JOBS = "WaitingForJobs"
+    NODES_KEPT = "NodesKept"
+    NODES_NOT_READY = "NodesNotReady"
+    NODES_STARTING = "NodesStarting"
+    NODES_DOWN = "NodesDown"
+    NODES_DRAINED = "NodesDrained"
+    DRAINED_BY_PEOPLE = "DrainedByPeople"
+    NOBODY_DRAINED = "NobodyDrained"
+    NO_USABLE_NODES = "NoUsableNodes"
+    RECORD_KEPT = "RecordKept"
+
+    # Of its updates.
+    UPDATING = "Updating"
+    UPDATE_HELD = "UpdateHeld"
+    UPDATE_PAUSED = contract.UPDATE_PAUSED
+    UPDATE_WAITS_FOR_JOBS = contract.UPDATE_WAITS_FOR_JOBS
+    UPDATE_PASSES_BY = "UpdatePassesBy"
+
+    # Of its repairs.
+    AWAITS_APPROVAL = "AwaitsApproval"
+    AWAITS_FENCING = "AwaitsFencing"
+    BREAKER_OPEN = "BreakerOpen"
+    BUDGET_SPENT = "BudgetSpent"
+    GAVE_UP = "GaveUp"
+    REPAIR_WAITS = "RepairWaits"
+    WOULD_DRAIN = "WouldDrain"
+    WOULD_REPLACE = "WouldReplace"
+    WOULD_RESTART = "WouldRestart"
+
+    # Of its deletion.
+    DELETION_HELD = "DeletionHeld"
+    DRAINING = "Draining"
+    PODS_ENDING = "PodsEnding"
+    PODS_WITHOUT_STATEFUL_SET = "PodsWithoutStatefulSet"
+    RECORDS_LEFT = "RecordsLeft"
+
+    # Of who says its number.
+    AS_DECLARED = "AsDeclared"
+    NOT_DECLARED = "NotDeclared"
+    REPLICAS_DIFFER = "ReplicasDiffer"
+
+    # Of the cluster and its daemons.
+    ANOTHER_CLUSTER_IN_NAMESPACE = "AnotherClusterInNamespace"
+    LEDGER_MISMATCH = "LedgerMismatch"
+    CONFIGURATION_MISSING = "ConfigurationMissing"
+    CONTROLLER_NOT_READY = "ControllerNotReady"
+    CONTROLLER_UPDATING = "ControllerUpdating"
+    LOGIN_NOT_READY = "LoginNotReady"
+    REST_NOT_READY = "RestNotReady"
+    POD_NOT_STARTING = "PodNotStarting"
+    POPULATE_FAILED = "PopulateFailed"
+    ACCOUNTING_MISSING = "AccountingMissing"
+    ACCOUNTING_NOT_READY = "AccountingNotReady"
+    ACCOUNTING_STARTING = "AccountingStarting"
+
+    # Of the configuration.
+    CONFIGURATION_HELD = "ConfigurationHeld"
+    CONFIGURATION_REFUSED = contract.CONFIGURATION_REFUSED
+    PARTITIONS_CLOSING = "PartitionsClosing"
+    NODES_OUTDATED = "NodesOutdated"
+    RECONFIGURING = "Reconfiguring"
+    REHEARSING = "Rehearsing"
+    RESTARTING = "Restarting"
+
+    # Of declared objects.
+    CLAIM_DELETED = "ClaimDeleted"
+    HELD = "Held"
+    HEALING_FOUGHT = "HealingFought"
+    LEDGER_MISSING = contract.LEDGER_MISSING
+    PAYLOAD_MISSING = "PayloadMissing"
+    UPDATE_FAILED = contract.UPDATE_FAILED
+    UPDATE_IN_PROGRESS = "UpdateInProgress"
+
+    # Of changes.
+    ACTION_CONFLICT = "ActionConflict"
+    ACTION_FAILED = "ActionFailed"
+    ACTION_REFUSED = "ActionRefused"
+
+    # Of what is not seen.
+    JOBS_NOT_LISTED = "JobsNotListed"
+    NODES_UNREADABLE = "NodesUnreadable"
+    NOT_ASKED = "NotAsked"
+    REST_ANSWER_UNUSABLE = "RestAnswerUnusable"
+    REST_UNAUTHORIZED = "RestUnauthorized"
+    REST_UNREACHABLE = "RestUnreachable"
+    REST_UNTRUSTED = "RestUntrusted"
+    SLURMCTLD_UNREACHABLE = "SlurmctldUnreachable"
+    SLURM_REFUSED = "SlurmRefused"
+    TOO_MANY_JOBS = "TooManyJobs"
+    WATCHING = "Watching"
+
+    # Of conditions when all is well.
+    AS_WANTED = "AsWanted"
+    NOT_STALLED = "NotStalled"
+    READY = "Ready"
+    STEADY = "Steady"
+
+
+NO_USE_TO_WAIT = frozenset(
+    {Reason.ANOTHER_CLUSTER_IN_NAMESPACE, Reason.CONFIGURATION_REFUSED, Reason.STATEFUL_SET_SHARED}
+)
+"""What only a person ends, by another declaration."""
