@@ -18,6 +18,8 @@
 /* $1 target, $2 name of a file whose target is a folder, $3 mode, $4 "force" or nothing, $5 seconds or nothing. */
 #define RECEIVE                                                                                                        \
     "[ -d \"$1\" ] && set -- \"${1%/}/$2\" \"$2\" \"$3\" \"$4\" \"$5\"\n"                                              \
+    "f=${1%/*}/; [ \"$f\" = \"$1/\" ] || [ -d \"$f\" ] || {\n"                                                         \
+    "echo \"sbcast: DEST $1: $(hostname) has no folder $f: make it first, with srun mkdir -p\" >&2; exit 1; }\n"       \
     "if [ -e \"$1\" ] && [ -z \"$4\" ]; then echo \"sbcast: $1 exists on $(hostname): use --force\" >&2; exit 1; fi\n" \
     "cat > \"$1.sbcast.$$\" && chmod \"$3\" \"$1.sbcast.$$\" && mv -f \"$1.sbcast.$$\" \"$1\" || exit 1\n"             \
     "[ -z \"$5\" ] || touch -d \"@$5\" \"$1\"\n"

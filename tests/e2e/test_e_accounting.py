@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import shlex
 import time
 from collections.abc import Iterator
 from concurrent import futures
@@ -156,6 +157,25 @@ def test_the_database_takes_connections_from_slurmdbd_alone(slurm):
     assert reaches("slurm-login-0", 6819, "slurm-accounting")
     for pod in ("slurm-controller-0", "slurm-login-0", "cpu-0"):
         assert not reaches(pod, 3306, "slurm-database"), pod
+
+
+UNKNOWN = """
+import socket, struct
+with socket.create_connection(("slurm-accounting", 6819), 9) as slurmdbd:
+    for _ in range(2):
+        slurmdbd.sendall(struct.pack("!IHHH", 6, 1400, 0, 0))  # DBD_FINI
+        print("answered" if slurmdbd.recv(4096) else "closed")
+"""
+
+
+def test_slurmdbd_reads_nothing_of_who_has_not_said_who_he_is(slurm):
+    """It ended by the second message of such a connection."""
+    accounting_is_well(slurm)
+    slurmdbd = "grep -ls '^Name:.slurmdbd' /proc/[0-9]*/status"
+    before = slurm.on_pod("slurm-accounting-0", slurmdbd).ok()
+    assert slurm.sh(f"python3 -c {shlex.quote(UNKNOWN)}").text == "answered\nanswered\n"
+    assert "refused DBD_FINI from uid -1" in slurm.kubectl("logs", "slurm-accounting-0").ok()
+    assert slurm.on_pod("slurm-accounting-0", slurmdbd).ok() == before
 
 
 def test_no_password_is_in_a_config_map_a_log_or_a_command_line(slurm):

@@ -1,4 +1,4 @@
-"""What a user may use of a login node, in sessions of a real sshd and groups of this machine's kernel.
+"""What a user may use of a login node, and of a worker before his job exists, in groups of this machine's kernel.
 
 Effects of the limits of memory and processes: tests/e2e/test_a_users.py.
 """
@@ -10,10 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from slurm_node.accounts import profile_limits
 from slurm_node.pod import cgroups
 
 from tests.image import roots
-from tests.image.small_cluster import ALICE, LOGIN, SmallCluster
+from tests.image.small_cluster import ALICE, LOGIN, WORKER, SmallCluster
 
 CONTROLLERS = ("memory", "pids", "cpu")
 GROUP = f"pulumi-slurm-test-{os.getpid()}"
@@ -22,8 +23,8 @@ SHOW = f"""
 for name in {" ".join(CONTROLLERS)}; do
     mkdir /run/all /sys/fs/cgroup/$name
     mount -t cgroup -o $name none /run/all
-    mkdir /run/all/{GROUP}
-    mount --bind /run/all/{GROUP} /sys/fs/cgroup/$name
+    mkdir -p /run/all/{GROUP}/$(hostname)
+    mount --bind /run/all/{GROUP}/$(hostname) /sys/fs/cgroup/$name
     mount -o remount,bind,ro /sys/fs/cgroup/$name
     umount /run/all; rmdir /run/all
 done
@@ -55,7 +56,7 @@ def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     folder = tmp_path_factory.mktemp("limits")
     try:
         with SmallCluster(image, roots.make("bookworm", folder / "root"), folder) as started:
-            started.start()
+            started.start(SHOW)
             started.start_login(SHOW, cpuMillis=FIFTH_OF_A_CPU)
             yield started
     finally:
@@ -67,7 +68,7 @@ def test_each_session_of_a_user_is_in_his_group_and_all_of_them_share_its_cpu(cl
     assert "cgroups: version 1, writable" in cluster.log(LOGIN)
     belongs = cluster.ssh("cat /proc/self/cgroup").stdout.splitlines()
     for name in CONTROLLERS:
-        assert [line for line in belongs if line.endswith(f":{name}:/{GROUP}/users/{ALICE}")], belongs
+        assert [line for line in belongs if line.endswith(f":{name}:/{GROUP}/{LOGIN}/users/{ALICE}")], belongs
     quota = cluster.ssh(f"cat /sys/fs/cgroup/cpu/users/{ALICE}/cpu.cfs_quota_us").stdout
     assert int(quota) == FIFTH_OF_A_CPU * 100
     held = cluster.ssh(TWO_LOOPS, seconds=120)
@@ -79,3 +80,18 @@ def test_what_a_user_has_in_a_session_he_does_not_lift(cluster: SmallCluster) ->
     for line in (f"echo -1 > {group}/cpu.cfs_quota_us", f"echo $$ > {group}/../../cgroup.procs"):
         refused = cluster.ssh(f"{line} && echo lifted")
         assert (refused.stdout, refused.returncode == 0) == ("", False), line
+
+
+def test_start_up_files_that_run_before_the_job_are_in_a_group_of_their_user(cluster: SmallCluster) -> None:
+    assert "cgroups: version 1, writable" in cluster.log(WORKER)
+    cluster.jail("echo 'cat /proc/self/cgroup > ~/groups' >> ~/.profile", user=ALICE)
+    assert cluster.batch("echo ran", "--export=NONE") == "ran\n"
+    belongs = cluster.jail("cat ~/groups", user=ALICE).stdout.splitlines()
+    group = f"users/{ALICE}"
+    for name in CONTROLLERS:
+        assert [line for line in belongs if line.endswith(f":{name}:/{GROUP}/{WORKER}/{group}")], belongs
+    limits = f"cat /sys/fs/cgroup/memory/{group}/memory.limit_in_bytes /sys/fs/cgroup/pids/{group}/pids.max"
+    assert cluster.pod(limits).stdout.split() == [
+        str(profile_limits.MEMORY_MIB * 2**20),
+        str(profile_limits.PROCESSES),
+    ]

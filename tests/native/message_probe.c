@@ -197,7 +197,7 @@ static bool read_launch(struct message *message) {
     if (message->size > sizeof(body))
         return false;
     for (uint32_t i = 0; i < head; i++) {
-        const char digits[] = {hex[2 * i], hex[2 * i + 1], '\0'};
+        const char digits[] = {hex[(size_t)2 * i], hex[(size_t)2 * i + 1], '\0'};
         body[i] = (unsigned char)strtoul(digits, NULL, 16);
     }
     message->data[head + 2] = (unsigned char)(length >> 8);

@@ -62,6 +62,14 @@ def test_a_file_that_is_there_is_replaced_only_by_force(trial: Trial) -> None:
     assert (trial.folder / "copy").read_bytes() == trial.source.read_bytes()
 
 
+def test_a_folder_that_is_not_there_is_one_sentence_with_what_to_do(trial: Trial) -> None:
+    refused = trial.run("tool", "nowhere/copy")
+    assert refused.returncode == 1
+    (sentence,) = refused.stderr.splitlines()
+    assert sentence.startswith("sbcast: DEST nowhere/copy: ")
+    assert sentence.endswith(" has no folder nowhere/: make it first, with srun mkdir -p")
+
+
 def test_options_of_slurms_own_are_taken(trial: Trial) -> None:
     (trial.folder / "into").mkdir()
     options = ["--compress=lz4", "-F4", "--size", "1m", "-t", "5", "-vp", "--jobid=7.batch", "--send-libs=no"]

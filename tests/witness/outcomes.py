@@ -43,11 +43,15 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal("ExitCode=0:53|Slurmd could not connect IO", ("--input", "--output", "--error")),
     Refusal("Invalid --bbf specification", ("--bbf",)),
     Refusal(
-        "Invalid node name specified|File name too long|submission failed|allocate failed|Unable to allocate resources",
+        "Invalid node name specified|File name too long|submission failed|allocate failed|Unable to allocate resources"
+        "|Invalid hostfile .* contents on line|Requested node configuration is not available",
         ("--nodefile",),
     ),
     Refusal("is no bundle|is not yours to read|is no configuration of a container", ("--container",)),
     Refusal("--bcast does not reach the jail", ("--bcast",)),
+    # slurmd closes the connection of a client of the user's own before it reads the file (native/message_guard.c).
+    Refusal("REQUEST_FILE_BCAST.*Header lengths are longer than data received", ("--bcast",)),
+    Refusal("has no folder", ("sbcast",)),
     Refusal("auth/slurm: cannot stat '/run/slurm/conf/slurm.key'", ("--no-allocate",)),
     Refusal("Could not open user environment file", ("--export-file",)),
     Refusal("Slurm job 1 has expired|Invalid job id|Access/permission denied", ("sbcast-jobid",)),
@@ -56,6 +60,8 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal("only permitted by root|permitted only by root|Invalid user id", ("--uid", "--gid")),
     Refusal("(?i)x11 forwarding", ("--x11",)),
     Refusal("--wrap option not permitted with --external", ("--external",)),
+    # A job has one such step at a time.
+    Refusal("Duplicate job step id", ("--interactive",)),
     # Its tasks wait for a debugger, until the line is ended.
     Refusal("got SIGCONT", ("--debugger-test",)),
     Refusal("no tasks running", ("sattach",)),
