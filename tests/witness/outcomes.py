@@ -49,7 +49,7 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     Refusal("is no bundle|is not yours to read|is no configuration of a container", ("--container",)),
     Refusal("--bcast does not reach the jail", ("--bcast",)),
-    # slurmd closes the connection of a client of the user's own before it reads the file (native/message_guard.c).
+    # slurmd closes the connection of a client of the user's own before it reads the file (doors/message_guard.c).
     Refusal("REQUEST_FILE_BCAST.*Header lengths are longer than data received", ("--bcast",)),
     Refusal("has no folder", ("sbcast",)),
     Refusal("auth/slurm: cannot stat '/run/slurm/conf/slurm.key'", ("--no-allocate",)),

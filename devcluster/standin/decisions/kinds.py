@@ -21,7 +21,7 @@ CLUSTER_SCOPED = frozenset({
     ("apiextensions.k8s.io", "v1", "CustomResourceDefinition"), ("rbac.authorization.k8s.io", "v1", "ClusterRole"),
     ("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding"),
 })  # fmt: skip
-"""Kubernetes' own kinds that the program declares (components/component.py); others are refused."""
+"""Kubernetes' own kinds that the program declares (components/kubernetes/component.py); others are refused."""
 _OWN_GROUPS = frozenset({"", "apps", "autoscaling", "batch", "policy"}) | {
     f"{name}.k8s.io"
     for name in (
