@@ -24,7 +24,7 @@ static int find_group(struct jail *jail, char *group, size_t size) {
     while (fgets(line, sizeof(line), own)) {
         line[strcspn(line, "\n")] = '\0';
         size_t length = strlen(line), leaf = strlen(LEAF);
-        if (strncmp(line, "0::", 3) || length < leaf || strcmp(line + length - leaf, LEAF))
+        if (strncmp(line, "0::", 3) != 0 || length < leaf || strcmp(line + length - leaf, LEAF) != 0)
             continue;
         line[length - leaf] = '\0';
         char *step = strrchr(line, '/');
@@ -51,15 +51,14 @@ static int set(struct jail *jail, const char *group, const char *file, const cha
 /* The limit in bytes, or 0 where there is none. */
 static unsigned long long limit_of(const char *group) {
     char path[PATH_MAX + 16];
-    unsigned long long bytes = 0;
+    char limit[32] = "";
     snprintf(path, sizeof(path), "%s/memory.max", group);
     FILE *file = fopen(path, "re");
     if (!file)
         return 0;
-    if (fscanf(file, "%llu", &bytes) != 1)
-        bytes = 0;
+    bool is_read = fgets(limit, sizeof(limit), file);
     fclose(file);
-    return bytes;
+    return is_read ? strtoull(limit, NULL, 10) : 0; /* "max" is no number */
 }
 
 int job_memory_spare(struct jail *jail) {
