@@ -142,8 +142,8 @@ def test_a_cluster_whose_slurm_hangs_holds_up_no_other(
             operator(cluster, tmp_path, kubeconfig, port),
             operator(other, other_folder, others_rights, free_ports(1)[0]),
         ):
-            cluster.wait("Available", "True", seconds=60)
-            other.wait("Available", "True", seconds=60)
+            cluster.wait("Available", "True")
+            other.wait("Available", "True")
             cluster.slurm.fail("hang")
             cluster.wait("Available", "Unknown", "RestUnreachable", seconds=60)
             other.scale(0)
