@@ -311,8 +311,8 @@ class PlayedCluster:
         """Whether neither a person, nor the node's machine, nor its repair keeps it from work."""
         pod, record = self.pods.get(name), self.records.get(name)
         bad = pod is not None and (self.is_sick(name) or self.is_away(pod))
-        # A repair for its machine's sake goes on although that recovered meanwhile.
-        of_machine = (reasons.NODE, f"{reasons.REPAIR}{UNFIT.removeprefix(reasons.PREFIX)}")
+        # Its drain for its machine's sake lasts until it has looked again, and a repair until that is done.
+        of_machine = (reasons.NODE, UNFIT, f"{reasons.REPAIR}{UNFIT.removeprefix(reasons.PREFIX)}")
         by_machine = record is not None and record.reason.startswith(of_machine)
         return not (bad or by_machine or name in self.foreign)
 

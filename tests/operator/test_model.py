@@ -362,15 +362,15 @@ class Model(stateful.RuleBasedStateMachine):
             assert [each.replace for each in noted[-1:]] == [replaces], f"{decided.pod} is repaired without a note"
             Model.repairs[replaces] = Model.repairs.get(replaces, 0) + 1
             self.done.append(noted[-1])
-        served = {name for name, record in self.cluster.records.items() if not record.is_held}
+        worked = self.cluster.working()
         done = finished(actions.move(self.api, self.rest, ours, decided))
         if done and isinstance(decided, Drain) and decided.reason == reasons.UPDATE:
             pod = self.cluster.pods.get(decided.node)
             self.taken |= {decided.node} if pod and pod.machine else set()
             self.what_works_again_is_taken_no_more()
             out = [name for name in self.taken if self.cluster.is_well_but_for_us(name)]
-            # One that comes back from its repair is out already: to drain it for its update takes nothing away.
-            too_many = len(out) > scale.update.room(scale.wanted) and decided.node in served
+            # One that comes back from its repair, say, and does not work is out already: its drain takes nothing away.
+            too_many = len(out) > scale.update.room(scale.wanted) and decided.node in worked
             assert not too_many, f"too many at once: {out}"
 
     @stateful.invariant()
@@ -436,7 +436,9 @@ class Model(stateful.RuleBasedStateMachine):
             self.all_settles()
             wanted = {f"cpu-{ordinal}" for ordinal in range(cluster.wanted)}
             assert (cluster.size, set(cluster.pods)) == (cluster.wanted, wanted), "records alone wait for the queue"
-            held = [name for name in wanted - cluster.foreign.keys() if cluster.records[name].is_held]
+            # A repair may have brought a pod that is smaller than its record, which goes when the queue can be listed.
+            smaller = {name for name, record in cluster.records.items() if record.refused}
+            held = [name for name in wanted - cluster.foreign.keys() - smaller if cluster.records[name].is_held]
             assert not held, f"held in a deep queue: {held}"
             cluster.is_queue_deep = False
         self.all_settles()
