@@ -163,7 +163,7 @@ UNKNOWN = """
 import socket, struct
 with socket.create_connection(("slurm-accounting", 6819), 9) as slurmdbd:
     for _ in range(2):
-        slurmdbd.sendall(struct.pack("!IHHH", 6, 1400, 0, 0))  # DBD_FINI
+        slurmdbd.sendall(struct.pack("!IHHH", 6, 1401, 0, 0))  # DBD_FINI
         print("answered" if slurmdbd.recv(4096) else "closed")
 """
 

@@ -142,7 +142,7 @@ void *slurm_persist_make_rc_msg(void *connection, uint32_t code, char *text, uin
 
 const char *slurmdbd_msg_type_2_str(unsigned type, int exact) {
     (void)exact;
-    return type == 1400 ? "DBD_FINI" : type == 1432 ? "DBD_GET_JOBS_COND" : "DBD_JOB_START";
+    return type == 1401 ? "DBD_FINI" : type == 1432 ? "DBD_GET_JOBS_COND" : "DBD_JOB_START";
 }
 
 int job_record_unpack(void **job, int tres, void *buffer, uint16_t version) {
