@@ -52,8 +52,6 @@ class Phase:
 THE_GUEST_ITSELF = Phase("the guest itself", 3, ("tests/devcluster/test_guest.py",), retries=1)
 """Needs the guest's kernel, which is built when all else has run."""
 LANES = (
-    # Two clusters: tests wait for Slurm's and Kubernetes' own intervals most of the time.
-    (Phase("e2e", 35, ("tests/e2e",), 2, True, retries=2, has_instances=True),),
     (
         Phase(
             "unit and native", 6, ("tests/unit", "tests/node", "tests/health", "tests/native"), 2, True, retries=1,
@@ -61,16 +59,21 @@ LANES = (
         ),
         # These mostly wait: for pulumi's start, for readiness, for deadlines.
         Phase(
-            "operator", 20, ("tests/operator", "tests/provider", "tests/upgrade", "tests/manifests"), 3, retries=1,
+            "operator", 18, ("tests/operator", "tests/provider", "tests/upgrade", "tests/manifests"), 3, retries=1,
             is_patient=True,
         ),
-        Phase("dev cluster", 10, ("tests/devcluster",), without=THE_GUEST_ITSELF.folders, retries=1),
     ),
     # Computes an eighth of its time, for one worker.
-    (Phase("image", 20, ("tests/image",), 3, True, retries=1),),
+    (Phase("image", 18, ("tests/image",), 3, True, retries=1),),
 )  # fmt: skip
-"""Run side by side, the phases of one after each other: each waits more than half of its time (docs/adr/0030)."""
-PHASES = tuple(phase for lane in LANES for phase in lane)
+"""Run side by side, the phases of one after each other (docs/adr/0030)."""
+WITH_CLUSTERS = (
+    # Two clusters: tests wait for Slurm's and Kubernetes' own intervals most of the time.
+    Phase("e2e", 20, ("tests/e2e",), 2, True, retries=2, has_instances=True),
+    Phase("dev cluster", 8, ("tests/devcluster",), without=THE_GUEST_ITSELF.folders, retries=1),
+)
+"""Run when the lanes have ended, one after the other: beside them a cluster's start outlasted its tests' deadlines."""
+PHASES = (*(phase for lane in LANES for phase in lane), *WITH_CLUSTERS)
 A_JOBS_LIFE_ON_V2 = Phase("cgroup v2", 6, ("tests/vm/test_v2_jobs.py",), retries=1, in_guest=True)
 """The part of tests/vm that `make test` has too."""
 ALL_IN_GUEST = Phase("cgroup v2 and NFS", 20, (vm_tests.FOLDER,), in_guest=True)
@@ -124,21 +127,18 @@ def clean_up_when_killed() -> None:
 
 
 def _everything(tally: Tally, binaries: Path) -> int:
-    """Run all phases, the guest's beside the others unless a kernel has to be built for it first."""
+    """Run all phases: the lanes side by side, then what starts clusters, then what needs the guest."""
 
-    def lane(phases: Sequence[Phase]) -> int:
+    def one_by_one(phases: Sequence[Phase]) -> int:
         status = 0
         for phase in phases:
             status |= _phase(tally, phase, binaries)
         return status
 
-    def guest() -> int:
-        return _with_a_guest(tally, binaries)
-
-    is_guest_ready = kernel.is_built() or not own_kernel.lacking()
-    lanes = [functools.partial(lane, phases) for phases in LANES]
-    status = side_by_side(lanes, guest if is_guest_ready else lambda: 0, _PROGRAMS)
-    return status if is_guest_ready else status | guest()
+    *lanes, here = (functools.partial(one_by_one, phases) for phases in LANES)
+    status = side_by_side(lanes, here, _PROGRAMS)
+    status |= one_by_one(WITH_CLUSTERS)
+    return status | _with_a_guest(tally, binaries)
 
 
 def _with_a_guest(tally: Tally, binaries: Path) -> int:

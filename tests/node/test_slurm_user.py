@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import shlex
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -138,8 +140,10 @@ PLAYED = {
 
 
 @pytest.fixture
-def jail(tmp_path: Path) -> Jail:
-    return Jail(tmp_path)
+def jail() -> Iterator[Jail]:
+    # Not below pytest's own folder, which another run of pytest closes to users while this one goes on.
+    with tempfile.TemporaryDirectory(prefix="slurm-user-") as folder:
+        yield Jail(Path(folder))
 
 
 def is_person(line: str) -> bool:
@@ -159,9 +163,6 @@ class Jail:
             program.chmod(0o755)
         for name in ("home", "etc", "play"):
             (folder / name).mkdir()
-        for each in (folder, *folder.parents):
-            if each.stat().st_mode & 0o055 == 0:  # pytest's own
-                each.chmod(0o755)
         folder.chmod(0o755)
         for name in ("passwd", "group", "shadow", "gshadow"):
             lines = Path("/etc", name).read_text().splitlines()

@@ -538,6 +538,7 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
         lambda c: body(c, "ClusterRole", "slurm-operator-slurm")["rules"][0]["verbs"],
         ["get", "list", "watch", "patch"],
     ),
+    ("operator.replicas", 2, lambda c: body(c, "Deployment", "slurm-operator")["spec"]["replicas"], 2),
     ("operator.watchNodes", False, lambda c: body(c, "ClusterRole", "slurm-operator-slurm"), None),
     ("operator.resources.cpu", "3", requests("Deployment", "slurm-operator", "cpu"), "3"),
     ("operator.resources.memory", "3Gi", requests("Deployment", "slurm-operator", "memory"), "3Gi"),
