@@ -168,7 +168,7 @@ def run_in_guest(paths: list[str], junit: Path | None) -> int:
     clean_up_when_killed()
     tally = Tally()
     _timed(tally, "images", lambda: images.build_all(cache_folder()))
-    _timed(tally, "guest", vm_tests.prepare)
+    _timed(tally, "guest", lambda: vm_tests.prepare(paths))
     phase = replace(ALL_IN_GUEST, folders=tuple(paths)) if paths else ALL_IN_GUEST
     status = _phase(tally, phase, CHECKOUT, junit)
     _print(tally)

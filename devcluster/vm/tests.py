@@ -30,21 +30,30 @@ PASSED_ON = ("PULUMI_SLURM_SEED", "PULUMI_SLURM_WHOLE")
 """Variables of whoever starts tests that a test in the guest reads."""
 
 
-def prepare() -> None:
+def prepare(paths: Sequence[str] = ()) -> None:
     """Make what the guest cannot fetch, since it has no network: images, roots and the kernel.
+
+    Args:
+        paths: of the tests; those below KUBELET have a jail image of their own.
 
     Raises:
         StepFailed: a part of it cannot be had here.
     """
     images.build_all(cache_folder())
     with Step("roots of the tests"):
-        making = [sys.executable, "-m", "tests.image.roots", *ROOTS]
-        done = subprocess.run(making, cwd=CHECKOUT, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise StepFailed(f"the roots of the tests could not be made: {done.stderr.strip().splitlines()[-1]}")
+        _make("tests.image.roots", *ROOTS)
+        if not _only_named(paths):
+            _make("tests.vm.kubelet.small_jail")
     nfs_tools.unpack()
     if own_kernel.lacking():
         kernel.build()
+
+
+def _make(module: str, *names: str) -> None:
+    making = [sys.executable, "-m", module, *names]
+    done = subprocess.run(making, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise StepFailed(f"the roots of the tests could not be made: {done.stderr.strip().splitlines()[-1]}")
 
 
 def command(paths: Sequence[str], report: Path, options: Sequence[str] = ()) -> list[str]:

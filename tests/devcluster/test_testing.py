@@ -137,7 +137,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A cache without a kernel: not empty once it was built."""
     kernels: list[int] = []
     monkeypatch.setattr(kernel, "is_built", lambda: bool(kernels))
-    monkeypatch.setattr(vm_tests, "prepare", lambda: kernels.append(1))
+    monkeypatch.setattr(vm_tests, "prepare", lambda *_: kernels.append(1))
     monkeypatch.setattr(own_kernel, "lacking", lambda: ["cgroup v2"])
     return kernels
 
@@ -169,7 +169,7 @@ def test_a_machine_that_needs_no_guest_says_that_the_guests_own_tests_are_left_o
 ) -> None:
     monkeypatch.setattr(kernel, "is_built", lambda: False)
     monkeypatch.setattr(own_kernel, "lacking", list)
-    monkeypatch.setattr(vm_tests, "prepare", lambda: None)
+    monkeypatch.setattr(vm_tests, "prepare", lambda *_: None)
     assert testing._with_a_guest(after(testing.WITHOUT_KERNEL_MINUTES + 1), tmp_path) == 0
     assert phases == [testing.A_JOBS_LIFE_ON_V2.name]
     assert "left out, since this machine needs no guest: tests/devcluster/test_guest.py" in capsys.readouterr().err

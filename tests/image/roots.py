@@ -20,6 +20,7 @@ SUITE = "bookworm"
 PACKAGES = {
     "bookworm": ("--variant=essential", "--include=libc-bin,openssh-client,rsync"),
     "mpich": ("--variant=essential", "--include=libc-bin,mpich,crun,python3,mount"),
+    "jail": ("--variant=essential", "--include=libc-bin,crun,mount,passwd,python3,sudo"),
     "directory": ("--variant=essential", "--include=slapd,ldap-utils"),
     "busybox": ("--variant=extract", "--include=busybox-static"),
 }

@@ -14,17 +14,20 @@ import pytest
 import yaml
 
 from devcluster.cli import up
+from devcluster.images import images
 from devcluster.node import node_cli, toolchain
 from devcluster.node.instance import Instance
 from devcluster.stacks.stack import Stack
 from tests.e2e import test_f_gpus
 from tests.e2e.conftest import Slurm
 from tests.image.test_het_jobs import OFTEN
+from tests.vm.kubelet import small_jail
 from tests.vm.kubelet.kubelet_cluster import KubeletCluster, SlowSlurm
 from tests.vm.v2_cluster import JOBS_PROCESSES
 
 NODE_CPUS = 2
 TEST_SECONDS = 900
+USED_IMAGES = ("slurm", "operator", "database")
 START_SECONDS = 2400
 """The first test's own, with `make up` in it."""
 
@@ -59,6 +62,13 @@ def configure(stack: Stack) -> None:
     stack.config_file.write_text(yaml.safe_dump(content, sort_keys=False))
 
 
+def give_small_jail(patch: pytest.MonkeyPatch) -> None:
+    """Have `up` take tests.vm.kubelet.small_jail, and wait for the other images as long as a guest needs."""
+    build_all = images.build_all
+    patch.setattr(images, "build_all", lambda cache: build_all(cache, USED_IMAGES) | {"jail": small_jail.image()})
+    patch.setattr(node_cli, "IMPORT_SECONDS", START_SECONDS)
+
+
 @pytest.fixture(scope="session")
 def slurm() -> Iterator[Slurm]:
     """The cluster. PULUMI_SLURM_E2E_INSTANCE names one that is up in this guest already, for writing tests."""
@@ -67,8 +77,11 @@ def slurm() -> Iterator[Slurm]:
         return
     instance = Instance.named("guest")
     try:
-        configure(Stack(up.stack_folder(instance), toolchain.build(), instance.kubeconfig))
-        yield SlowSlurm(up.up(instance, owner=os.getpid()))
+        with pytest.MonkeyPatch.context() as patch:
+            give_small_jail(patch)
+            configure(Stack(up.stack_folder(instance), toolchain.build(), instance.kubeconfig))
+            started = up.up(instance, owner=os.getpid())
+        yield SlowSlurm(started)
     finally:
         node_cli.remove(instance)
 

@@ -17,6 +17,7 @@ from devcluster.cli import up
 from devcluster.node import links, node_cli
 from devcluster.node.instance import Instance
 from tests.e2e.conftest import Slurm
+from tests.vm.kubelet.conftest import give_small_jail
 from tests.vm.nfs_server import ADDRESS, NfsServer, environment, program
 
 pytestmark = pytest.mark.timeout(3600)
@@ -68,6 +69,7 @@ def slurm(server: NfsServer, helper: None) -> Iterator[Slurm]:
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(up, "facts", on_nfs)
+            give_small_jail(patch)
             yield Slurm(up.up(instance, owner=os.getpid()))
     finally:
         # Before the server: who uses a mount of it would wait.
