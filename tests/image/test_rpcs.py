@@ -148,7 +148,8 @@ for pid in os.popen("pidof -s " + sys.argv[1]).read().split():
 def test_a_stranger_ends_nobodys_client(daemons: Daemons, client: str) -> None:
     step = "sbatch --parsable -n1 --mem=50 -o /dev/null --wrap 'srun sleep 300' > ~/step; cat ~/step"
     job = daemons.cluster.jail(step, user=ALICE).stdout.strip()
-    attached = f"until {CLIENTS[client]}; do sleep 0.2; done"
+    # sattach ends well, too, where it comes between the step's start and that of its task.
+    attached = f"until {CLIENTS[client]} && false; do sleep 0.2; done"
     started = daemons.cluster.jail(
         f"setsid sh -c {shlex.quote(attached)} > /dev/null 2>&1 < /dev/null & true", user=ALICE
     )
