@@ -66,8 +66,8 @@ def test_an_update_that_makes_such_a_node_is_found(monkeypatch: pytest.MonkeyPat
 def shrinking_in_a_deep_queue() -> Model:
     model = played(2)
     model.cluster.memory = 2
-    for each in [*model.cluster.records.values(), *model.cluster.pods.values()]:
-        each.memory = 2
+    for name, record in model.cluster.records.items():
+        record.memory = model.cluster.pods[name].memory = 2
     model.many_jobs_are_submitted_or_end()
     model.change_the_size_of_nodes(1)
     return model
