@@ -236,9 +236,14 @@ async def _again(rest: SlurmRest, nodes: tuple[str, ...]) -> list[SlurmNode]:
 
 
 async def _forget(rest: SlurmRest, lease: Lease, name: str, before: SlurmNode | None) -> None:
-    """Delete the record of a node whose pod was told to end, unless the next slurmd has registered already."""
+    """Delete the record of a node whose pod was told to end.
+
+    It stays if the next slurmd has registered already, or if somebody spoke of the node since: his word is in it.
+    """
     now = await rest.node(name)
-    if before is None or now is None or now.started != before.started or not slurm_nodes.looks_idle(now):
+    if before is None or now is None or now.started != before.started:
+        return
+    if not (updates.is_updating(now) and slurm_nodes.looks_idle(now)):
         return
     lease.check()
     await rest.delete_node(name)

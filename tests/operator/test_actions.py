@@ -394,8 +394,22 @@ def its_next_slurmd_registers(slurm: FakeSlurm) -> None:
 
 @pytest.mark.parametrize(
     ("forget", "meanwhile", "stays"),
-    [(False, lambda _: None, True), (True, lambda _: None, False), (True, its_next_slurmd_registers, True)],
-    ids=["an update of the image", "another size", "another size, and the next slurmd was quick"],
+    [
+        (False, lambda _: None, True),
+        (True, lambda _: None, False),
+        (True, its_next_slurmd_registers, True),
+        (True, by_somebody, True),
+        (True, in_our_words, True),
+        (True, undrained, True),
+    ],
+    ids=[
+        "an update of the image",
+        "another size",
+        "another size, and the next slurmd was quick",
+        "another size, and somebody drained meanwhile",
+        "another size, and somebody drained in our words",
+        "another size, and somebody undrained meanwhile",
+    ],
 )
 def test_only_another_size_takes_the_record_along_and_never_that_of_the_next_slurmd(
     slurm: FakeSlurmrestd, tmp_path: Path, forget: bool, meanwhile: Meanwhile, stays: bool

@@ -1,0 +1,73 @@
+"""Histories in which the operator is right, and which the model of test_model.py once took for faults.
+
+And one that a random walk seldom plays, in which a wrong operator is found.
+"""
+
+from __future__ import annotations
+
+import pytest
+from slurm_operator.decisions import records
+
+from contract import names, reasons
+from tests.operator.played_cluster import BROKEN
+from tests.operator.test_model import Model
+
+
+def played(size: int) -> Model:
+    model = Model()
+    model.a_set_runs(size=size, room=1, update=None, removal=None, rungs=(True, False))
+    return model
+
+
+def goes_on(model: Model, passes: int) -> None:
+    for _ in range(passes):
+        model.the_operator_passes()
+        model.kubernetes_steps()
+        model.time_passes(1)
+
+
+def test_nodes_that_are_out_together_may_all_be_mended() -> None:
+    """A bad machine lends its slot to another node; a template that works then takes both, and no node that works."""
+    model = played(4)
+    model.change_the_template_to_one_that_does_not_work()
+    goes_on(model, 8)
+    model.a_nodes_machine_gets_sick_or_recovers(3, sick=True)
+    goes_on(model, 8)
+    model.a_nodes_machine_gets_sick_or_recovers(3, sick=False)
+    told = [model.cluster.records[name].reason for name in ("cpu-3", "cpu-2", "cpu-1")]
+    assert told == [BROKEN, BROKEN, ""]
+    model.change_the_template(1)
+    model.the_operator_passes()
+    told = [model.cluster.records[name].reason for name in ("cpu-3", "cpu-2", "cpu-1")]
+    assert told == [reasons.UPDATE, reasons.UPDATE, ""]
+    model.teardown()
+
+
+def test_a_repaired_node_that_is_smaller_than_its_record_waits_for_a_deep_queue_to_end() -> None:
+    """Nobody knows which jobs name it. It was out of service before, and works when its record may go."""
+    model = shrinking_in_a_deep_queue()
+    model.a_nodes_machine_gets_sick_or_recovers(1, sick=True)
+    model.time_passes(90)
+    goes_on(model, 6)
+    record = model.cluster.records["cpu-1"]
+    assert (record.refused, record.user, model.cluster.pods["cpu-1"].memory) == (True, names.SLURM_USER, 1)
+    assert not model.cluster.records["cpu-0"].is_held
+    model.teardown()
+
+
+def test_an_update_that_makes_such_a_node_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = shrinking_in_a_deep_queue()
+    goes_on(model, 6)
+    monkeypatch.setattr(records, "is_too_large", lambda *_: False)
+    with pytest.raises(AssertionError, match="held in a deep queue"):
+        goes_on(model, 6)
+
+
+def shrinking_in_a_deep_queue() -> Model:
+    model = played(2)
+    model.cluster.memory = 2
+    for name, record in model.cluster.records.items():
+        record.memory = model.cluster.pods[name].memory = 2
+    model.many_jobs_are_submitted_or_end()
+    model.change_the_size_of_nodes(1)
+    return model
