@@ -84,7 +84,11 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
         return Jobs(())
 
     monkeypatch.setattr(report, "event", event)
+
+    async def nobody_knows(*_: object) -> None: ...
+
     monkeypatch.setattr(JobListing, "with_processes", none)
+    monkeypatch.setattr(JobListing, "pending", nobody_knows)
 
 
 def served(api: KubernetesApi, rest: SlowRest, sizes: Mapping[str, tuple[int, int]]) -> Served:

@@ -55,7 +55,7 @@ def test_a_fault_has_one_event_that_follows_it_and_is_no_warning_when_it_is_over
     world = running_operator
     world.wait("Available", "True")
     for reason in ("first fault", "second fault"):
-        world.slurm.drain("cpu-1", reason, "root")
+        world.slurm.drain("cpu-1", reason, "slurm")  # A person's drain is no fault.
         until(functools.partial(degraded_names, world, reason), f"the {reason} is told")
         message = world.condition("Degraded")["message"]
         until(functools.partial(only_event_is, world, "Warning", message), "in the only Event about it")
