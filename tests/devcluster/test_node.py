@@ -214,7 +214,7 @@ def test_starting_a_running_node_anew_restarts_only_what_changed(
     crashes_before = {r.state.name: r.state.restarts for r in node_cli.status(node.instance).components}
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(node_plan, "OWN_FILES", ("informer.py",))
+            patch.setattr(node_plan, "OWN_FILES", ("controllers/informer.py",))
             start_and_wait()
         after = pids()
         assert {name for name in before if before[name] != after[name]} == own
