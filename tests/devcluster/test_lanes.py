@@ -25,7 +25,7 @@ IS_ENDED = """
 import pathlib, time
 try:
     pathlib.Path("began").touch()
-    time.sleep(600)
+    time.sleep(600)  # Until it is interrupted.
 finally:
     pathlib.Path("ended").touch()
 """

@@ -117,7 +117,7 @@ class Slurm:
             if time.monotonic() > deadline:
                 pytest.fail(f"{what}: not within {seconds} s; last seen: {last!r}")
             # A look starts kubectl or ssh: what takes long is looked at less often, on cores that others need.
-            time.sleep(pause)
+            time.sleep(pause)  # Slurm tells nobody when its state changes.
             pause = min(pause * 1.2, 1.5)
 
     def nodes(self) -> dict[str, str]:

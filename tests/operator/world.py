@@ -97,7 +97,7 @@ def until(condition: Callable[[], Any], what: str, seconds: float = 60) -> Any:
         value = condition()
         if value:
             return value
-        time.sleep(pause)
+        time.sleep(pause)  # Between two questions: the API server tells of no condition that is made of several.
         pause = min(pause * 1.2, 0.25)
     raise AssertionError(f"not within {seconds} s: {what}")
 

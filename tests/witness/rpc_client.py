@@ -155,12 +155,12 @@ def main(user: int, address: tuple[str, int], plan: Path, out: Path) -> None:
     with out.open("w") as log:
         for label, kind, how, hexadecimal in [*json.loads(plan.read_text()), ("", 0, "none", "")]:
             body = bytes.fromhex(hexadecimal)
-            own = within(0, lambda: credential(kind, how, body))  # noqa: B023 - asked at once
+            own = within(0, lambda: credential(kind, how, body))  # noqa: B023 - called before the loop goes on
             daemon = reach(0)
             if daemon is None and before:
                 print(before, "ended", file=log, flush=True)
                 daemon = reach(60)
-                own = within(60, lambda: credential(kind, how, body))  # noqa: B023 - asked at once
+                own = within(60, lambda: credential(kind, how, body))  # noqa: B023 - called before the loop goes on
             if label:
                 said = "no token" if own is None else answer(kind, own, body, daemon) if daemon else "closed"
                 print(label, said, file=log, flush=True)

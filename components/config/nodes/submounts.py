@@ -13,7 +13,7 @@ from contract import paths
 SOURCES: Final = ("local", "emptyDir", "memory", "claim", "hostPath")
 SYSTEM: Final = (
     *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", paths.PREFIX, "/proc", "/run", "/sbin"),
-    *("/sys", "/tmp", "/usr", "/var"),  # noqa: S108 - nothing is written there
+    *("/sys", "/tmp", "/usr", "/var"),  # noqa: S108 - names that are refused as mount points
 )
 """What the image, the node or Slurm brings; /var has the packages' records and slurmd's spool."""
 
