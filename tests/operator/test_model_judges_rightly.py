@@ -1,12 +1,14 @@
 """Histories in which the operator is right, and which the model of test_model.py once took for faults.
 
-And one that a random walk seldom plays, in which a wrong operator is found.
+And those that a random walk seldom plays, in which a wrong operator is found.
 """
 
 from __future__ import annotations
 
 import pytest
+from slurm_operator.decisions import nodes as slurm_nodes
 from slurm_operator.decisions import records
+from slurm_operator.seen import SlurmNode
 
 from contract import names, reasons
 from tests.operator.played_cluster import BROKEN
@@ -61,6 +63,37 @@ def test_an_update_that_makes_such_a_node_is_found(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(records, "is_too_large", lambda *_: False)
     with pytest.raises(AssertionError, match="held in a deep queue"):
         goes_on(model, 6)
+
+
+def removed_under_its_own_drain() -> None:
+    """A sick node leaves with the scale-in, and recovers before its pod goes: it lifts its drain and takes a job."""
+    model = played(2)
+    goes_on(model, 4)
+    model.a_nodes_machine_gets_sick_or_recovers(1, sick=True)
+    model.edit_the_number(1)
+    model.the_operator_passes()
+    model.nodes_recover_between_a_decision_and_its_action({1}, starts=True)
+    for _ in range(2):
+        model.kubernetes_steps()
+        model.no_node_serves_while_it_is_removed()
+        model.the_operator_passes()
+    model.teardown()
+
+
+def test_a_sick_node_that_leaves_is_drained_for_that_first() -> None:
+    removed_under_its_own_drain()
+
+
+def test_a_removal_that_builds_on_the_nodes_own_drain_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_become = slurm_nodes.may_become
+
+    def unless_drained(node: SlurmNode, reason: str) -> bool:
+        return not slurm_nodes.is_unfit(node) and may_become(node, reason)
+
+    monkeypatch.setattr(slurm_nodes, "is_held", slurm_nodes.is_drained)
+    monkeypatch.setattr(slurm_nodes, "may_become", unless_drained)
+    with pytest.raises(AssertionError, match="cpu-1 goes under a job"):
+        removed_under_its_own_drain()
 
 
 def shrinking_in_a_deep_queue() -> Model:
