@@ -9,8 +9,8 @@ import pulumi
 from pulumi.runtime import config as pulumi_config
 from pydantic import ValidationError
 
-from components.config import partial
-from components.config.problems import Problem, from_validation
+from components.config.checking import partial
+from components.config.checking.problems import Problem, from_validation
 from components.config.program import Config
 from contract import names
 

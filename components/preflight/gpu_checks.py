@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from components.config import Config
+from components.config.checking.problems import Problem
 from components.config.nodes.node_sets import NVIDIA_PREFIX, Gpus, NodeSet
 from components.config.pods import Toleration
-from components.config.problems import Problem
 from components.preflight.storage_advice import StorageClass
 
 PRODUCT_LABEL = "nvidia.com/gpu.product"

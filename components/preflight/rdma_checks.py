@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from components.config import Config
 from components.config.addons.network_operator import NetworkOperatorMode
+from components.config.checking.problems import Problem
 from components.config.nodes.network import RdmaResource
 from components.config.nodes.node_sets import NodeSet
-from components.config.problems import Problem
 from components.preflight.gpu_checks import ClusterState, takes
 
 

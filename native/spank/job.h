@@ -38,9 +38,12 @@
 #define JOB_LOCK_DESCRIPTOR 4
 /* Bytes of the job's file that serve as locks. If the namespaces can't be made, job_init writes the reason to the file
  * and ends. */
-#define JOB_STARTS 0 /* The extern step holds it until job_init is born. */
-#define JOB_LIVES 1  /* job_init holds it as long as it lives. */
-#define JOB_MAKES 2  /* job_init holds it until the namespaces are made. */
+/* The extern step holds it until job_init is born. */
+#define JOB_STARTS 0
+/* job_init holds it as long as it lives. */
+#define JOB_LIVES 1
+/* job_init holds it until the namespaces are made. */
+#define JOB_MAKES 2
 
 struct job {
     uint32_t id;

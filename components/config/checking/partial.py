@@ -8,9 +8,9 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from components.config.between_sections import ON_CONFIG, ON_NODE_SET
+from components.config.checking.between_sections import ON_CONFIG, ON_NODE_SET
+from components.config.checking.problems import NOTHING, Problem, hides_secret
 from components.config.model import Model, NotParsedError, model_of
-from components.config.problems import NOTHING, Problem, hides_secret
 from components.config.program import Config
 from components.config.rule import WRITTEN, Violation, rules_of
 
