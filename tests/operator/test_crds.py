@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 import pytest
-from slurm_operator import mirror
+from slurm_operator.clients import informer
 
 from components.control import crd_policy
 from components.control import operator as program
@@ -102,10 +102,10 @@ def test_an_update_may_take_a_number_or_a_percentage_of_nodes(empty: World, room
 
 def test_a_node_set_can_be_scaled_by_number(empty: World) -> None:
     empty.create("nodesets", custom("NodeSet", "cpu", NODE_SET))
-    empty.scale(7)
+    empty.state(7)
     assert empty.get("nodesets", "cpu")["spec"]["replicas"] == 7
     with pytest.raises(RuntimeError, match=r"spec\.replicas"):
-        empty.scale(20000)
+        empty.state(20000)
 
 
 COUNTS = {"ready": 7, "wanted": 6, "idle": 5, "allocated": 4, "drained": 3, "down": 8, "draining": 9, "updated": 2}
@@ -146,7 +146,7 @@ def test_columns_tell_how_it_is(
 def test_an_older_program_takes_nothing_from_a_crd_and_is_told_so(admin: Admin) -> None:
     crds = [each.name for each in program.crd_manifests()]
     for each in crd_policy.manifests(crds):
-        kind = f"/apis/admissionregistration.k8s.io/v1/{mirror.plural(each.kind)}"
+        kind = f"/apis/admissionregistration.k8s.io/v1/{informer.plural(each.kind)}"
         path, apply = f"{kind}/{each.name}", {"Content-Type": "application/apply-patch+yaml"}
         admin.call("PATCH", path, dict(each.body), headers=apply, params={"fieldManager": "pulumi-slurm"})
 

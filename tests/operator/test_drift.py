@@ -10,9 +10,9 @@ from typing import Any
 import hypothesis
 import pytest
 from hypothesis import strategies as st
-from slurm_operator.decisions import drift, ownership
-from slurm_operator.decisions.findings import Finding
-from slurm_operator.decisions.reasons import Reason
+from slurm_operator.decide import drift, ownership
+from slurm_operator.findings import Finding
+from slurm_operator.reasons import Reason
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 MINUTE = datetime.timedelta(minutes=1)
@@ -201,11 +201,11 @@ def test_a_heal_is_told_with_field_and_writer_and_without_a_value() -> None:
         {"data": {"x": "his-value"}}, {"pulumi-slurm": tree({"data": {"y": 1}}), "vi": tree({"data": {"x": 1}})}
     )
     after = plain({"x": "secret", "y": "1", "z": "1"})
-    told = drift.account(before, after)
+    told = drift.describe(before, after)
     assert told == "restored ConfigMap a: data.x (by vi), data.z (removed, nobody is noted)"
-    assert drift.account(None, after) == "restored ConfigMap a, which was deleted"
-    assert drift.account(after, copy.deepcopy(after)) == ""
-    assert drift.account(plain({"x": "1"}), plain({"x": "2"})).endswith("changed under the name of Pulumi")
+    assert drift.describe(None, after) == "restored ConfigMap a, which was deleted"
+    assert drift.describe(after, copy.deepcopy(after)) == ""
+    assert drift.describe(plain({"x": "1"}), plain({"x": "2"})).endswith("changed under the name of Pulumi")
 
 
 def test_status_and_bookkeeping_are_no_content() -> None:

@@ -6,9 +6,9 @@ And those that a random walk seldom plays, in which a wrong operator is found.
 from __future__ import annotations
 
 import pytest
-from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.decisions import records
-from slurm_operator.seen import SlurmNode
+from slurm_operator.decide import nodes as slurm_nodes
+from slurm_operator.decide import records
+from slurm_operator.state import SlurmNode
 
 from contract import names, reasons
 from tests.operator.played_cluster import BROKEN
@@ -17,7 +17,7 @@ from tests.operator.test_model import Model
 
 def played(size: int) -> Model:
     model = Model()
-    model.a_set_runs(size=size, room=1, update=None, removal=None, rungs=(True, False))
+    model.a_set_runs(size=size, room=1, update=None, removal=None, steps=(True, False))
     return model
 
 

@@ -13,11 +13,11 @@ from typing import Any, cast
 
 import httpx
 import pytest
-from slurm_operator import kubernetes_api, lease, slurm_rest
-from slurm_operator.healing import Healer
-from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
-from slurm_operator.lease import Lease, NotLeading
-from slurm_operator.reconcile import Reconciler
+from slurm_operator.clients import kubernetes, lease, slurmrestd
+from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
+from slurm_operator.clients.lease import Lease, NotLeading
+from slurm_operator.reconcile.cluster import Reconciler
+from slurm_operator.reconcile.drift import DriftReconciler
 
 from devcluster.apiserver.control_plane import free_ports
 from tests.operator.cuttable_proxy import CuttableProxy
@@ -40,7 +40,7 @@ def acts_if_it_answers(port: int) -> bool:
 
 
 def test_what_is_under_way_ends_before_another_may_begin() -> None:
-    longest = max(kubernetes_api.DEADLINE_SECONDS, slurm_rest.DEADLINE_SECONDS)
+    longest = max(kubernetes.DEADLINE_SECONDS, slurmrestd.DEADLINE_SECONDS)
     assert lease.TRUST_SECONDS + longest < lease.DURATION_SECONDS
 
 
@@ -61,7 +61,7 @@ def test_an_operator_that_is_killed_is_followed_within_15_seconds(
             until(
                 lambda: acts_if_it_answers(others_port), "the second acts; five seconds more are for a busy machine", 20
             )
-            cluster.scale(3)
+            cluster.state(3)
             until(lambda: cluster.size() == 3, "it does what is asked for")
 
 
@@ -75,17 +75,17 @@ def test_of_two_operators_one_acts_and_the_other_takes_over(
         with operator(cluster, tmp_path, kubeconfig, free_ports(1)[0], "two") as second:
             passes(cluster, 3)
             os.kill(first.pid, signal.SIGSTOP)
-            cluster.scale(3)
+            cluster.state(3)
             until(lambda: cluster.size() == 3, "the second acts after the first's lease has run out", 90)
             taken = cluster.get("leases", "slurm-operator")["spec"]["holderIdentity"]
             assert (holder.startswith("slurm-operator-one"), taken.startswith("slurm-operator-two")) == (True, True)
             os.kill(first.pid, signal.SIGCONT)
-            cluster.scale(1)
+            cluster.state(1)
             until(lambda: cluster.size() == 1, "still one acts")
             assert cluster.get("leases", "slurm-operator")["spec"]["holderIdentity"] == taken
             second.terminate()
             second.wait(60)
-        cluster.scale(2)
+        cluster.state(2)
         until(lambda: cluster.size() == 2, "a released lease is taken", 60)
     drains = [event for event in cluster.events() if event[0] == "Drain"]
     assert len(drains) == len(set(drains)), "no decision was carried out twice"
@@ -104,7 +104,7 @@ def test_one_that_is_cut_off_from_the_api_server_has_stopped_before_another_begi
             passes(cluster, 3)
             assert acts(port)
             proxy.cut()
-            cluster.scale(1)
+            cluster.state(1)
             # Slurm still answers it: nothing but its own clock keeps it from draining.
             until(lambda: acts(others_port), "the other takes over", 60)
             assert not acts(port), "both act"
@@ -151,23 +151,23 @@ def test_a_pass_whose_lease_runs_out_at_any_request_begins_no_other_change(
     late: list[str] = []
     found = access_by(kubeconfig)
     now = Fading(cast(KubernetesApi, None), 0)
-    ask = slurm_rest.SlurmRest._call
+    ask = slurmrestd.SlurmRest._call
 
-    async def asked(self: slurm_rest.SlurmRest, call: str, method: str, path: str, *rest: Any, **more: Any) -> Any:
+    async def asked(self: slurmrestd.SlurmRest, call: str, method: str, path: str, *rest: Any, **more: Any) -> Any:
         if (method != "GET" or call == "reconfigure") and not now.held():
             late.append(f"{method} {path}")
         now.left -= 1
         return await ask(self, call, method, path, *rest, **more)
 
-    monkeypatch.setattr(slurm_rest.SlurmRest, "_call", asked)
+    monkeypatch.setattr(slurmrestd.SlurmRest, "_call", asked)
 
     async def live(requests: int) -> None:
         nonlocal now
         api = Watched(lambda: found, world.namespace)
         now = api.lease = Fading(api, requests)
         api.late = late
-        healer = Healer(api, now, lambda: None, lambda: None)
-        reconciler = Reconciler(api, now, key, healer)
+        drift_reconciler = DriftReconciler(api, now, lambda: None, lambda: None)
+        reconciler = Reconciler(api, now, key, drift_reconciler)
         try:
             await reconciler.run()
         except NotLeading:
@@ -176,7 +176,7 @@ def test_a_pass_whose_lease_runs_out_at_any_request_begins_no_other_change(
             assert error.status == 409, "an object was no longer as it was seen"
         finally:
             await reconciler.close()
-            await healer.close()
+            await drift_reconciler.close()
             await api.close()
 
     turns = itertools.cycle(range(1, 30))
@@ -187,5 +187,5 @@ def test_a_pass_whose_lease_runs_out_at_any_request_begins_no_other_change(
         return done
 
     until(lambda: another(world.condition("Available")["status"] == "True"), "the cluster is available", 120)
-    world.scale(1)
+    world.state(1)
     until(lambda: another(world.size() == 1 and set(world.slurm.nodes) == {"cpu-0"}), "the set shrinks", 120)
