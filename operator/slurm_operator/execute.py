@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Mapping
 import httpx
 
 from contract import names, reasons
-from slurm_operator import actions, metrics, report
+from slurm_operator import actions, drains, metrics, report
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.lease import Lease
-from slurm_operator.clients.slurmrestd import SlurmError, SlurmRest, Trouble
-from slurm_operator.decide import config, deletion, update
+from slurm_operator.clients.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.decide import config, deletion
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.findings import Finding
 from slurm_operator.observe import CUSTOM_API
@@ -87,7 +88,7 @@ async def move(
             return f"set StatefulSet {decided.stateful_set} from {decided.was} to {decided.replicas} replicas"
         case actions.Drain(node=name):
             now = await rest.node(name)
-            if now is None or not slurm_nodes.may_be_drained(now, decided.reason):
+            if now is None or not drains.may_be_drained(now, decided.reason):
                 return ""
             lease.check()
             await rest.drain(name, decided.reason)
@@ -100,35 +101,34 @@ async def move(
             return f"drained {name}: {purposes.get(decided.reason) or decided.reason.removeprefix(reasons.PREFIX)}"
         case actions.DrainDown(node=name):
             now = await rest.node(name)
-            if now is None or not slurm_nodes.may_return_by_itself(now):
+            if now is None or not drains.may_return_by_itself(now):
                 return ""
             lease.check()
             await rest.keep_out(name)
             return f"drained {name} under the reason of {now.reason_user}, who set it DOWN: {now.reason}"
         case actions.Undrain(node=name):
             now = await rest.node(name)
-            ours = now is not None and (slurm_nodes.is_our_drain(now) or slurm_nodes.is_held_for_repair(now))
-            if now is None or not (ours or slurm_nodes.is_new(now)):
+            if now is None or not drains.is_liftable(now):
                 return ""
             lease.check()
             await rest.undrain(name)
-            if slurm_nodes.is_k8s_node_drain(now):
+            if drains.is_for_k8s_node(now):
                 return f"undrained {name}: its machine may be used again"
-            if slurm_nodes.is_repair(now):
+            if drains.is_repair(now):
                 return f"undrained {name}: its pod is ready again"
-            return f"undrained {name}: {'it is new and works' if slurm_nodes.is_new(now) else 'it stays as it is'}"
+            return f"undrained {name}: {'it is new and works' if drains.is_new(now) else 'it stays as it is'}"
         case actions.DeleteRecord(node=name):
             now = await rest.node(name)
-            if now is None or (slurm_nodes.is_anothers(now) and not decided.anothers):
+            if now is None or (drains.is_anothers(now) and not decided.anothers):
                 return ""
             lease.check()
             await rest.delete_node(name)
             return f"deleted Slurm's record of {name}: its pod is gone"
         case actions.RequeueJobs(node=name):
             now = await rest.node(name)
-            if now is None or not slurm_nodes.is_our_drain(now, *slurm_nodes.WAITING_REASONS):
+            if now is None or now.reason not in (reasons.SCALE_IN, reasons.UPDATE) or not drains.is_operators(now):
                 return ""
-            end = slurm_nodes.deadline(now, decided.seconds, *slurm_nodes.WAITING_REASONS)
+            end = slurm_nodes.deadline(now, decided.seconds, now.reason)
             told = await rest.time_there()
             if told is not None and end is not None and told < end:
                 log.warning("clocks differ: slurmctld's says %s, the deadline of %s is %s", told, name, end)
@@ -224,8 +224,8 @@ def _may_still_end(now: SlurmNode | None, decided: actions.DeletePod) -> bool:
     is_for_update = decided.purpose is actions.Purpose.UPDATE
     if now is None:
         return is_for_update  # A pod that never registered is made anew; a repair is for a record that was there.
-    ours = update.is_updating(now) if is_for_update else slurm_nodes.is_held_for_repair(now)
-    same = is_for_update or slurm_nodes.fault(now) == decided.why
+    ours = drains.is_updating(now) if is_for_update else drains.is_held_for_repair(now)
+    same = is_for_update or drains.fault(now) == decided.why
     return ours and same and slurm_nodes.may_restart(now)
 
 
@@ -243,7 +243,7 @@ async def _forget(rest: SlurmRest, lease: Lease, name: str, before: SlurmNode | 
     now = await rest.node(name)
     if before is None or now is None or now.started != before.started:
         return
-    if not (update.is_updating(now) and slurm_nodes.looks_idle(now)):
+    if not (drains.is_updating(now) and slurm_nodes.looks_idle(now)):
         return
     lease.check()
     await rest.delete_node(name)

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import jwt
 import pytest
-from slurm_operator.clients.slurmrestd import SlurmError, Trouble
+from slurm_operator.clients.slurm_error import SlurmError, Trouble
 
 API = "/slurm/v0.0.45"
 _Silent = Literal["refuse", "hang", "drip"]

@@ -13,11 +13,19 @@ import httpx
 from slurm_operator.clients import lease
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.slurmrestd import SlurmRest
-from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.state import SlurmNode
 
 from contract import names, reasons
-from tests.operator.played_cluster import BROKEN, MAINTENANCE, TOO_LARGE, UNFIT, PlayedCluster
+from tests.operator.played_cluster import (
+    BROKEN,
+    MAINTENANCE,
+    OUR_REASONS,
+    REMOVAL_REASONS,
+    TOO_LARGE,
+    UNFIT,
+    UPDATE_REASONS,
+    PlayedCluster,
+)
 
 
 class LeaseFor(lease.Lease):
@@ -109,12 +117,12 @@ class PlayedRest(SlurmRest):
     async def drain(self, name: str, reason: str) -> None:
         record = self.cluster.records[name]
         assert name not in self.cluster.foreign, f"the drain of {name} is another's"
-        own = (UNFIT, BROKEN, TOO_LARGE, reasons.NEW, *slurm_nodes.REMOVAL_REASONS)
-        over = {reasons.UPDATE: own, reasons.NEW: slurm_nodes.OUR_REASONS}
-        over[reasons.SCALE_IN] = (reasons.UPDATE, UNFIT, BROKEN, TOO_LARGE, reasons.NEW)
+        own = (UNFIT, BROKEN, TOO_LARGE, reasons.NEW, *REMOVAL_REASONS)
+        over = {reasons.UPDATE: own, reasons.NEW: OUR_REASONS}
+        over[reasons.SCALE_IN] = (*UPDATE_REASONS, UNFIT, BROKEN, TOO_LARGE, reasons.NEW)
         if reason in (reasons.NEW, reasons.SCALE_IN) and record.reason.startswith(reasons.NODE):
             over[reason] = (record.reason,)
-        k8s_nodes = (reasons.NEW, *slurm_nodes.OUR_REASONS) if reason.startswith(reasons.NODE) else ()
+        k8s_nodes: tuple[str, ...] = (reasons.NEW, *OUR_REASONS) if reason.startswith(reasons.NODE) else ()
         k8s_nodes += (UNFIT, BROKEN) if reason.endswith("is cordoned") or " is tainted " in reason else ()
         repair = {reasons.REPAIR + each.removeprefix(reasons.PREFIX): each for each in (UNFIT, BROKEN)}
         repaired = record.reason in repair and not reason.startswith(reasons.REPAIR)

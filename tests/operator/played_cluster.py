@@ -33,6 +33,9 @@ BROKEN = "pulumi-slurm:jail: it does not start"
 ADMINISTRATOR = "alice"
 TOO_LARGE = "Low RealMemory"
 MAINTENANCE = "maintenance"
+REMOVAL_REASONS = (reasons.SCALE_IN, f"{reasons.SCALE_IN}{reasons.DEADLINE_PASSED}")
+UPDATE_REASONS = (reasons.UPDATE, f"{reasons.UPDATE}{reasons.DEADLINE_PASSED}")
+OUR_REASONS = (*REMOVAL_REASONS, *UPDATE_REASONS)
 
 
 @dataclasses.dataclass

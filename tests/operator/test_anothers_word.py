@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from slurm_operator import drains
 from slurm_operator.actions import Action, DeleteRecord, Drain, DrainDown, SetReplicas
 from slurm_operator.decide import k8s_nodes, status
-from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.state import K8sNode, SlurmNode
 
 from tests.operator.test_records import forget
@@ -39,7 +39,7 @@ def touching(moves: list[Action]) -> list[Action]:
 
 @for_each_state
 def test_no_update_scale_in_or_machine_writes_over_it(theirs: SlurmNode) -> None:
-    assert slurm_nodes.is_anothers(theirs)
+    assert drains.is_anothers(theirs)
     assert decide_update(outdated_scale([outdated_pod("cpu-0")]), [theirs]) == []
     assert touching(decide(state(0, 1), [theirs])) == []
     assert touching(decide(state(1, 1), [theirs])) == []

@@ -13,7 +13,8 @@ from slurm_operator import execute, report
 from slurm_operator.clients import dry_run
 from slurm_operator.clients.kubernetes import KubernetesApi
 from slurm_operator.clients.lease import Lease
-from slurm_operator.clients.slurmrestd import SlurmError, SlurmRest, Trouble
+from slurm_operator.clients.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide import config
 from slurm_operator.reconcile.configuration import Configuration
 from slurm_operator.state import Cluster, Kubernetes, Running, Unknown

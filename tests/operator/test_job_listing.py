@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 from slurm_operator.clients import job_listing
-from slurm_operator.clients.slurmrestd import SlurmError, SlurmRest, Trouble
+from slurm_operator.clients.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.state import Jobs, Named, SlurmJob, TooDeep, Unknown
 
 

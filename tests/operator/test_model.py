@@ -26,7 +26,6 @@ from slurm_operator.actions import Action, DeletePod, Drain, Purpose
 from slurm_operator.clients import lease
 from slurm_operator.clients.kubernetes import KubernetesError
 from slurm_operator.decide import evidence, remediate, scale
-from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.decide.node_set import decide
 from slurm_operator.findings import Finding
 from slurm_operator.state import RemovalPolicy, Restart, UpdatePolicy
@@ -37,6 +36,7 @@ from tests.operator.played_clients import LeaseFor, PlayedApi, PlayedRest, finis
 from tests.operator.played_cluster import (
     ADMINISTRATOR,
     MOST,
+    OUR_REASONS,
     UNFIT,
     WITH_PROCESSES,
     Host,
@@ -269,7 +269,7 @@ class Model(stateful.RuleBasedStateMachine):
             self.the_operator_passes()
             self.time_passes(seconds)
 
-    @stateful.rule(ordinal=ORDINALS, reason=st.sampled_from([reasons.NEW, *slurm_nodes.OUR_REASONS]))
+    @stateful.rule(ordinal=ORDINALS, reason=st.sampled_from([reasons.NEW, *OUR_REASONS]))
     def a_machine_is_tainted_while_its_node_is_to_serve_again(self, ordinal: int, reason: str) -> None:
         name = f"cpu-{ordinal}"
         if name not in {*self.cluster.working()} & {*self.cluster.state().members()}:

@@ -10,16 +10,17 @@ from typing import Any
 import hypothesis
 import pytest
 from hypothesis import stateful
-from slurm_operator import actions, execute
+from slurm_operator import actions, drains, execute
 from slurm_operator.decide import k8s_nodes, records, remediate, scale, update
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.state import Evidence, Named, Nodes, SlurmNode
 
-from tests.operator.played_cluster import ADMINISTRATOR
+from contract import names
+from tests.operator.played_cluster import ADMINISTRATOR, OUR_REASONS
 from tests.operator.test_model import Model
 
 REAL_MOVE, REAL_UPDATES = execute.move, update.moves
-REAL_PLAN, REAL_RUNG = remediate.plan, remediate._next_step
+REAL_PLAN, REAL_STEP = remediate.plan, remediate._next_step
 REAL_WORK = slurm_nodes.has_work
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -34,7 +35,7 @@ def updates_ignore_their_budget(patch: pytest.MonkeyPatch) -> None:
 
 
 def updates_forget_what_came_back_and_does_not_work(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(update, "_is_taken", lambda _, __, node: node is not None and update.is_updating(node))
+    patch.setattr(update, "_is_taken", lambda _, __, node: node is not None and drains.is_updating(node))
 
 
 def a_bad_machine_takes_an_updates_slot(patch: pytest.MonkeyPatch) -> None:
@@ -47,7 +48,7 @@ def a_bad_machine_takes_an_updates_slot(patch: pytest.MonkeyPatch) -> None:
 
 
 def anybody_may_call_a_node_unfit(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(slurm_nodes, "_NODES_OWN", slurm_nodes._NODES_OWN | {ADMINISTRATOR})
+    patch.setattr(drains, "_NODES_OWN", drains._NODES_OWN | {ADMINISTRATOR})
 
 
 def repairs_ignore_their_budget(patch: pytest.MonkeyPatch) -> None:
@@ -55,10 +56,12 @@ def repairs_ignore_their_budget(patch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_looks_at_who_drained(patch: pytest.MonkeyPatch) -> None:
-    def by_anybody(node: SlurmNode, *reasons: str) -> bool:
-        return slurm_nodes.is_drained(node) and node.reason in (reasons or slurm_nodes.OUR_REASONS)
+    owner = drains.owner
 
-    patch.setattr(slurm_nodes, "is_our_drain", by_anybody)
+    def by_anybody(node: SlurmNode) -> drains.Owner | None:
+        return owner(dataclasses.replace(node, reason_user=names.SLURM_USER) if node.reason in OUR_REASONS else node)
+
+    patch.setattr(drains, "owner", by_anybody)
 
 
 def a_drain_is_lifted_without_another_look(patch: pytest.MonkeyPatch) -> None:
@@ -110,7 +113,7 @@ def the_breaker_never_opens(patch: pytest.MonkeyPatch) -> None:
 
 
 def nothing_is_drained_before_it_leaves(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(slurm_nodes, "is_drained", lambda _: True)
+    patch.setattr(drains, "is_drained", lambda _: True)
 
 
 def attempts_are_not_counted(patch: pytest.MonkeyPatch) -> None:
@@ -123,9 +126,9 @@ def attempts_are_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def another_machine_comes_before_restarts(patch: pytest.MonkeyPatch) -> None:
     def hasty(state: scale.NodeSetState, node: SlurmNode) -> remediate.RemediationStep:
-        return remediate.RemediationStep.REPLACE if remediate._may_be_replaced(state, node) else REAL_RUNG(state, node)
+        return remediate.RemediationStep.REPLACE if remediate._may_be_replaced(state, node) else REAL_STEP(state, node)
 
-    patch.setattr(remediate, "_rung", hasty)
+    patch.setattr(remediate, "_next_step", hasty)
 
 
 def nodes_are_given_up_silently(patch: pytest.MonkeyPatch) -> None:
@@ -137,11 +140,11 @@ def nodes_are_given_up_silently(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_repair_builds_on_the_nodes_own_drain(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(slurm_nodes, "is_held_for_repair", slurm_nodes.is_drained)
+    patch.setattr(drains, "is_held_for_repair", drains.is_drained)
 
 
 def what_somebody_said_is_not_asked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(slurm_nodes, "is_anothers", lambda _: False)
+    patch.setattr(drains, "is_anothers", lambda _: False)
 
 
 def records_go_whoever_names_them(patch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ And those that a random walk seldom plays, in which a wrong operator is found.
 from __future__ import annotations
 
 import pytest
-from slurm_operator.decide import nodes as slurm_nodes
+from slurm_operator import drains
 from slurm_operator.decide import records
 from slurm_operator.state import SlurmNode
 
@@ -85,13 +85,13 @@ def test_a_sick_node_that_leaves_is_drained_for_that_first() -> None:
 
 
 def test_a_removal_that_builds_on_the_nodes_own_drain_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    may_become = slurm_nodes.may_become
+    may_become = drains.may_become
 
     def unless_drained(node: SlurmNode, reason: str) -> bool:
-        return not slurm_nodes.is_unfit(node) and may_become(node, reason)
+        return not drains.is_unfit(node) and may_become(node, reason)
 
-    monkeypatch.setattr(slurm_nodes, "is_held", slurm_nodes.is_drained)
-    monkeypatch.setattr(slurm_nodes, "may_become", unless_drained)
+    monkeypatch.setattr(drains, "is_held", drains.is_drained)
+    monkeypatch.setattr(drains, "may_become", unless_drained)
     with pytest.raises(AssertionError, match="cpu-1 goes under a job"):
         removed_under_its_own_drain()
 

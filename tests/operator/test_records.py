@@ -113,9 +113,7 @@ def test_a_smaller_node_that_is_named_keeps_its_pod_under_which_the_job_can_run(
     assert update.moves(shrinks, {"cpu-0": serving}, Evidence({"cpu-0": serving}, ())) == []
     assert restarts(shrinks, serving) == [Drain("cpu-0", REASON)]
     work = sized(node("cpu-0", "MIXED", cpus=1), LARGE)
-    assert restarts(shrinks, work, naming("cpu-0", job(7, "RUNNING", "cpu-0"))) == [Drain("cpu-0", REASON)], (
-        "it ends"
-    )
+    assert restarts(shrinks, work, naming("cpu-0", job(7, "RUNNING", "cpu-0"))) == [Drain("cpu-0", REASON)], "it ends"
     assert restarts(shrinks, work, naming("cpu-0", job(7, "RUNNING", "cpu-1"))) == [], "it asked for either"
     assert restarts(shrinks, sized(updating("cpu-0"), LARGE), naming("cpu-0")) == [Undrain("cpu-0")], (
         "it was named later"

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from slurm_operator import drains
 from slurm_operator.actions import Action, DeletePod, Drain, Purpose, Undrain
-from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.decide import remediate, scale
-from slurm_operator.decide.remediate import Cause
+from slurm_operator.drains import Owner
 from slurm_operator.state import Evidence, K8sNode, Pod, Restart, SlurmJob, SlurmNode, Taint
 
 from contract import reasons
@@ -39,6 +39,10 @@ REPAIR = "pulumi-slurm:repair health gpus: 3 of 4 GPUs answer"
 def repaired(name: str, cpus: int = 0, since: datetime.datetime = NOW) -> SlurmNode:
     """A node whose own drain the operator has made its own."""
     return dataclasses.replace(unfit(name, REPAIR, cpus, since), reason_user="slurm")
+
+
+def by_slurm(name: str, reason: str, *flags: str) -> SlurmNode:
+    return node(name, "IDLE", "DRAIN", *flags, reason=reason, reason_user="slurm")
 
 
 def state(
@@ -73,21 +77,30 @@ def told(plan: remediate.Plan) -> list[str]:
     [
         (node("a"), None),
         (dataclasses.replace(node("a"), reason=UNFIT), None),
-        (unfit("a"), Cause.UNFIT),
-        (unfit("a", "pulumi-slurm:jail: stale"), Cause.UNFIT),
-        (unfit("a", "pulumi-slurm:healthy"), Cause.OPERATOR),
-        (dataclasses.replace(unfit("a", "pulumi-slurm:node k is not ready"), reason_user="slurm"), Cause.K8S_NODE),
-        (unfit("a", "pulumi-slurm:node k is not ready"), Cause.OPERATOR),
-        (unfit("a", "pulumi-slurm:update"), Cause.OPERATOR),
-        (unfit("a", "pulumi-slurm:scale-in"), Cause.OPERATOR),
-        (repaired("a"), Cause.UNFIT),
-        (dataclasses.replace(repaired("a"), reason_user="root"), Cause.OPERATOR),
-        (unfit("a", "a fan is broken"), Cause.FOREIGN),
-        (unfit("a", ""), Cause.FOREIGN),
+        (node("a"), None),
+        (unfit("a"), Owner.UNFIT),
+        (unfit("a", "pulumi-slurm:jail: stale"), Owner.UNFIT),
+        (unfit("a", "pulumi-slurm:healthy"), Owner.FOREIGN),
+        (dataclasses.replace(unfit("a", "pulumi-slurm:node k is not ready"), reason_user="slurm"), Owner.K8S_NODE),
+        (unfit("a", "pulumi-slurm:node k is not ready"), Owner.FOREIGN),
+        (unfit("a", "pulumi-slurm:update"), Owner.FOREIGN),
+        (unfit("a", "pulumi-slurm:scale-in"), Owner.FOREIGN),
+        (repaired("a"), Owner.REPAIR),
+        (dataclasses.replace(repaired("a"), reason_user="root"), Owner.FOREIGN),
+        (unfit("a", "a fan is broken"), Owner.FOREIGN),
+        (unfit("a", ""), Owner.FOREIGN),
+        (by_slurm("a", reasons.UPDATE), Owner.UPDATE),
+        (by_slurm("a", f"{reasons.UPDATE}{reasons.DEADLINE_PASSED}"), Owner.UPDATE),
+        (by_slurm("a", f"{reasons.UPDATE} of mine"), Owner.FOREIGN),
+        (by_slurm("a", reasons.SCALE_IN), Owner.SCALE_IN),
+        (by_slurm("a", reasons.NEW), Owner.NEW),
+        (by_slurm("a", "Low RealMemory", "INVALID_REG"), Owner.SLURM),
+        (by_slurm("a", "Low RealMemory"), Owner.FOREIGN),
+        (by_slurm("a", reasons.UPDATE, "FAIL"), Owner.FOREIGN),
     ],
 )
-def test_a_drain_is_told_by_its_reason(seen: SlurmNode, whose: Cause | None) -> None:
-    assert remediate.cause(seen) is whose
+def test_a_drain_is_told_by_its_reason(seen: SlurmNode, whose: Owner | None) -> None:
+    assert drains.owner(seen) is whose
 
 
 def test_a_restart_is_noted_first_and_done_by_a_later_pass() -> None:
@@ -112,7 +125,7 @@ def test_a_pod_goes_only_under_a_drain_of_the_operators_in_both_listings(shown: 
 @pytest.mark.parametrize("user", ["alice", "root"])
 def test_the_words_of_a_repair_in_another_name_are_no_drain_of_the_operators(user: str) -> None:
     theirs = dataclasses.replace(repaired("cpu-1"), reason_user=user)
-    assert slurm_nodes.is_anothers(theirs)
+    assert drains.is_anothers(theirs)
     assert decide(state(restarts=(Restart("cpu-1", NOW),)), theirs) == remediate.Plan()
 
 
@@ -342,7 +355,7 @@ def test_a_pod_leaves_a_machine_at_fault_which_is_noted_first(k8s_node: K8sNode,
     first = decide(placed(k8s_node), seen)
     assert first == remediate.Plan(restarts=NOTE)
     second = decide(placed(k8s_node, NOTE), seen)
-    if slurm_nodes.is_unfit(seen):
+    if drains.is_unfit(seen):
         assert second == remediate.Plan(moves=(Drain("cpu-1", REPAIR),), restarts=NOTE)
         second = decide(placed(k8s_node, NOTE), repaired("cpu-1"))
     assert second == remediate.Plan(moves=(replaced(seen.reason, cordon=cordon),), restarts=NOTE)

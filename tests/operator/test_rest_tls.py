@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from slurm_operator.clients import slurmrestd
-from slurm_operator.clients.slurmrestd import Trouble
+from slurm_operator.clients.slurm_error import Trouble
 from slurm_operator.reconcile import cluster
 
 from contract import paths

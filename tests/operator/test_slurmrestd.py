@@ -15,8 +15,9 @@ import httpx
 import jsonschema
 import jwt
 import pytest
+from slurm_operator import drains
 from slurm_operator.clients import dry_run, hostlist, slurmrestd
-from slurm_operator.clients.slurmrestd import Trouble
+from slurm_operator.clients.slurm_error import Trouble
 from slurm_operator.decide import nodes
 from slurm_operator.state import Facts, Running, SlurmNode
 
@@ -218,7 +219,7 @@ def test_a_drain_of_ours_stays_ours_when_its_node_falls_silent(fake: FakeSlurmre
     # slurmctld's set_node_reason (src/slurmctld/node_mgr.c, slurm-26-05-3-1) adds it after SlurmdTimeout.
     fake.slurm.drain("cpu-0", f"{reasons.UPDATE} : Not responding", names.SLURM_USER)
     node = ask(fake, key_file, lambda rest: rest.nodes(full=False))["cpu-0"]
-    assert nodes.is_our_drain(node, reasons.UPDATE)
+    assert drains.is_updating(node)
 
 
 FAULTS: list[tuple[Fault, Trouble]] = [

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 
 import httpx
+
 from slurm_operator.clients.slurmrestd import NO_ANSWER
 from slurm_operator.decide.config import Verdict
 

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 import httpx
+
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.decide.drift import Key, fingerprint
 

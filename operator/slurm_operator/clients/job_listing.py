@@ -12,7 +12,8 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
-from slurm_operator.clients.slurmrestd import SlurmError, SlurmRest
+from slurm_operator.clients.slurm_error import SlurmError
+from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.decide import records
 from slurm_operator.state import Jobs, Named, SlurmJob, TooDeep, Unknown

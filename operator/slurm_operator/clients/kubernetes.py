@@ -13,9 +13,9 @@ from typing import Any
 
 import httpx
 import kopf
-from slurm_operator.clients import access
 
 from contract import names
+from slurm_operator.clients import access
 
 Object = dict[str, Any]
 DEADLINE_SECONDS = 5.0

@@ -11,9 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
-
 from contract import names
+from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
 
 DURATION_SECONDS = 12.0
 RENEW_SECONDS = 2.0

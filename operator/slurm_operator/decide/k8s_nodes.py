@@ -11,6 +11,7 @@ import enum
 from collections.abc import Iterable
 
 from contract import reasons
+from slurm_operator import drains
 from slurm_operator.actions import Action, Comment, Drain, SetEvictable, Undrain
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.decide import scale, update, waits
@@ -81,7 +82,7 @@ def moves(state: NodeSetState, nodes: Nodes, evidence: Evidence | None) -> list[
     for name, pod in state.pods.items():
         node, stands = nodes.get(name), case(state, name)[0]
         # One that leaves may be idle, and on its way already: it must not serve again.
-        is_back = node and stands is Case.WELL and name in staying and slurm_nodes.is_k8s_node_drain(node)
+        is_back = node and stands is Case.WELL and name in staying and drains.is_for_k8s_node(node)
         if node and is_back and scale.is_record_of(node, pod):
             found.append(scale.give_back(name, pod))
         if pod.evictable:
@@ -137,10 +138,10 @@ def _drains(state: NodeSetState, nodes: Nodes) -> list[tuple[str, str]]:
         stands, words = case(state, name)
         if name not in nodes or stands in (Case.WELL, Case.UNKNOWN):
             continue
-        replaceable = name in back or slurm_nodes.is_new(nodes[name]) or _may_return_meanwhile(state, name, nodes)
-        if slurm_nodes.is_drained(nodes[name]) and not replaceable:
+        replaceable = name in back or drains.is_new(nodes[name]) or _may_return_meanwhile(state, name, nodes)
+        if drains.is_drained(nodes[name]) and not replaceable:
             continue
-        if slurm_nodes.is_anothers(nodes[name]):
+        if drains.is_anothers(nodes[name]):
             continue
         if stands is Case.ENDING and not slurm_nodes.has_work(nodes[name]):
             continue  # It is gone in a moment.
@@ -153,7 +154,7 @@ def _drains(state: NodeSetState, nodes: Nodes) -> list[tuple[str, str]]:
 def _may_return_meanwhile(state: NodeSetState, name: str, nodes: Nodes) -> bool:
     """Whether an unfit node might lift its own drain while its machine is emptied; a repair goes by that drain."""
     emptied = case(state, name)[0] in (Case.CORDONED, Case.TAINTED)
-    return emptied and slurm_nodes.is_unfit(nodes[name]) and name not in state.under_repair()
+    return emptied and drains.is_unfit(nodes[name]) and name not in state.under_repair()
 
 
 def held(state: NodeSetState, nodes: Nodes) -> list[Finding]:

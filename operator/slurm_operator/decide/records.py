@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from slurm_operator import drains
 from slurm_operator.actions import Action, DeleteRecord, Drain
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.decide.scale import NodeSetState
@@ -45,7 +46,7 @@ def is_too_large(state: NodeSetState, node: SlurmNode) -> bool:
 
 def is_misread(state: NodeSetState, node: SlurmNode) -> bool:
     """Whether a slurmd of the set's template has a record of another size; names of kinds may be Slurm's own."""
-    if state.facts is None or node.facts is None or slurm_nodes.is_new(node):
+    if state.facts is None or node.facts is None or drains.is_new(node):
         return False
     return _counts(state.facts) != _counts(node.facts)
 
@@ -76,10 +77,10 @@ def moves(state: NodeSetState, evidence: Evidence | None) -> list[Action]:
     idle = [evidence.nodes[name] for name in state.orphaned_records(evidence.nodes) if name not in busy]
     idle = [node for node in idle if not slurm_nodes.has_work(node)]
     found: list[Action] = [
-        DeleteRecord(node.name, anothers=slurm_nodes.is_anothers(node)) for node in idle if node.name not in kept
+        DeleteRecord(node.name, anothers=drains.is_anothers(node)) for node in idle if node.name not in kept
     ]
     # One that stays is to say why it takes no jobs.
-    return found + [Drain(node.name) for node in idle if node.name in kept and not slurm_nodes.is_drained(node)]
+    return found + [Drain(node.name) for node in idle if node.name in kept and not drains.is_drained(node)]
 
 
 def findings(state: NodeSetState, nodes: Nodes) -> list[Finding]:

@@ -17,11 +17,13 @@ import datetime
 import enum
 from collections.abc import Sequence
 
-from contract import names, reasons
+from contract import names
+from slurm_operator import drains
 from slurm_operator.actions import DeletePod, Drain, Purpose
 from slurm_operator.decide import k8s_nodes
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.decide.scale import NodeSetState, safe_to_delete
+from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding
 from slurm_operator.reasons import Reason
 from slurm_operator.state import Evidence, Nodes, Pod, Restart, SlurmNode
@@ -33,15 +35,6 @@ MOST_REMEMBERED = 500
 """All that a day can hold: an hour has at most 20 of them."""
 SETTLING = datetime.timedelta(minutes=10)
 """For so long a restarted node that is still unfit counts as being repaired."""
-
-
-class Cause(enum.Enum):
-    """Whose drain it is, by how its reason begins."""
-
-    UNFIT = "unfit"
-    K8S_NODE = "machine"
-    OPERATOR = "operator"
-    FOREIGN = "foreign"
 
 
 class RemediationStep(enum.Enum):
@@ -61,17 +54,6 @@ class Plan:
     findings: tuple[Finding, ...] = ()
 
 
-def cause(node: SlurmNode) -> Cause | None:
-    """Whose drain a node carries; None if it carries none."""
-    if not slurm_nodes.is_drained(node):
-        return None
-    if slurm_nodes.is_unfit(node) or slurm_nodes.is_repair(node):
-        return Cause.UNFIT
-    if slurm_nodes.is_k8s_node_drain(node):
-        return Cause.K8S_NODE
-    return Cause.OPERATOR if node.reason.startswith(reasons.PREFIX) else Cause.FOREIGN
-
-
 def approval(node: SlurmNode) -> str:
     """What an administrator writes to let an unfit node be repaired; another failure needs another one."""
     return f"{node.name}.{int(node.reason_set.timestamp()) if node.reason_set else 0}"
@@ -80,7 +62,7 @@ def approval(node: SlurmNode) -> str:
 def needs_evidence(state: NodeSetState, nodes: Nodes) -> bool:
     """Whether full listings could lead to the repair of an unfit node."""
     there = [nodes[name] for name in state.under_repair() if name in nodes]
-    return any(slurm_nodes.is_held_for_repair(node) and slurm_nodes.may_restart(node) for node in there)
+    return any(drains.is_held_for_repair(node) and slurm_nodes.may_restart(node) for node in there)
 
 
 def plan(state: NodeSetState, nodes: Nodes, evidence: Evidence | None, hold: str = "") -> Plan:
@@ -127,16 +109,16 @@ def _is_moot(state: NodeSetState, noted: Restart, nodes: Nodes) -> bool:
     if node is None or state.under_repair().get(noted.node) != noted or state.pods[noted.node].terminating:
         return False
     # The operator's drain is for this note, and comes after it.
-    newer = node.reason_set is not None and node.reason_set > noted.at and not slurm_nodes.is_repair(node)
+    newer = node.reason_set is not None and node.reason_set > noted.at and not drains.is_repair(node)
     wanted = not policy.dry_run and (policy.replace if noted.replace else policy.restart)
-    return newer or not wanted or cause(node) not in (Cause.UNFIT, Cause.K8S_NODE)
+    return newer or not wanted or drains.owner(node) not in (Owner.UNFIT, Owner.REPAIR, Owner.K8S_NODE)
 
 
 def _is_unfit(state: NodeSetState, name: str, nodes: Nodes) -> bool:
     """Whether a node is on the ladder: by its own word, or by its machine's, if that may be left."""
-    whose = cause(nodes[name]) if name in nodes else None
-    if whose is not Cause.K8S_NODE:
-        return whose is Cause.UNFIT
+    node = nodes.get(name)
+    if node is None or not drains.is_for_k8s_node(node):
+        return node is not None and drains.owner(node) in (Owner.UNFIT, Owner.REPAIR)
     if not state.reactions.replace or name not in state.pods:
         return False
     # Our own cordon comes before the deletion of the pod.
@@ -147,7 +129,7 @@ def _is_unfit(state: NodeSetState, name: str, nodes: Nodes) -> bool:
 def _next_step(state: NodeSetState, node: SlurmNode) -> RemediationStep:
     """What is to be tried next for a node, after its repairs of the last day."""
     policy, own = state.reactions, _tried(state, node)
-    if policy.restart and cause(node) is Cause.UNFIT and not any(own) and len(own) < policy.attempts:
+    if policy.restart and not drains.is_for_k8s_node(node) and not any(own) and len(own) < policy.attempts:
         return RemediationStep.RESTART
     return RemediationStep.REPLACE if _may_be_replaced(state, node) and not any(own) else RemediationStep.GIVE_UP
 
@@ -159,14 +141,14 @@ def _tried(state: NodeSetState, node: SlurmNode) -> list[bool]:
 
 def _may_be_replaced(state: NodeSetState, node: SlurmNode) -> bool:
     """Whether another machine would help, and the one that the pod is on is known."""
-    at_fault = cause(node) is Cause.K8S_NODE or slurm_nodes.is_at_fault(node)
+    at_fault = drains.is_for_k8s_node(node) or drains.is_at_fault(node)
     return state.reactions.replace and at_fault and state.k8s_node(node.name) is not None
 
 
 def _drains(state: NodeSetState, nodes: Nodes) -> list[Drain]:
     """Drains that take nodes' own over, so that these do not return to work while they are repaired."""
-    own = [nodes[name] for name in _to_repair(state, nodes) if slurm_nodes.is_unfit(nodes[name])]
-    return [Drain(node.name, slurm_nodes.repair_reason(node)) for node in own if slurm_nodes.may_restart(node)]
+    own = [nodes[name] for name in _to_repair(state, nodes) if drains.is_unfit(nodes[name])]
+    return [Drain(node.name, drains.repair_reason(node)) for node in own if slurm_nodes.may_restart(node)]
 
 
 def _to_repair(state: NodeSetState, nodes: Nodes) -> list[str]:
@@ -187,7 +169,7 @@ def _moves(state: NodeSetState, nodes: Nodes, evidence: Evidence | None) -> list
         _move(state, nodes[name], state.under_repair()[name])
         for name in _to_repair(state, nodes)
         if name in going and _is_unfit(state, name, evidence.nodes)
-        if all(slurm_nodes.is_held_for_repair(listing[name]) for listing in (nodes, evidence.nodes))
+        if all(drains.is_held_for_repair(listing[name]) for listing in (nodes, evidence.nodes))
     ]
 
 
@@ -196,7 +178,7 @@ def _move(state: NodeSetState, node: SlurmNode, noted: Restart) -> DeletePod:
     # Who tainted the machine takes that back himself; a cordon of ours would stay.
     cordon = noted.replace and k8s_nodes.case(state, node.name)[0] is not k8s_nodes.Case.TAINTED
     purpose = Purpose.ELSEWHERE if noted.replace else Purpose.ANEW
-    return DeletePod(node.name, pod.uid, purpose, slurm_nodes.fault(node), pod.k8s_node if cordon else "")
+    return DeletePod(node.name, pod.uid, purpose, drains.fault(node), pod.k8s_node if cordon else "")
 
 
 def _is_due(state: NodeSetState, node: SlurmNode) -> bool:
@@ -245,22 +227,22 @@ def _waits(state: NodeSetState, later: Sequence[str], out: Sequence[str]) -> Fin
 def _open_breaker(state: NodeSetState, failed: int, node: SlurmNode) -> Finding:
     share = f"{failed} of {len(state.members())} nodes are unfit at once"
     shared = "nothing is restarted: look for what they share"
-    return Finding(Reason.BREAKER_OPEN, f"node set {state.stateful_set}: {share}; {shared} ({slurm_nodes.fault(node)})")
+    return Finding(Reason.BREAKER_OPEN, f"node set {state.stateful_set}: {share}; {shared} ({drains.fault(node)})")
 
 
 def _given_up(state: NodeSetState, node: SlurmNode) -> Finding:
     own = _tried(state, node)
     tried = f"{own.count(False)} restarts" + (" and on another machine" if any(own) else "")
-    told = f"{node.name} is unfit after {tried}: {slurm_nodes.fault(node)}; repair or replace its machine"
+    told = f"{node.name} is unfit after {tried}: {drains.fault(node)}; repair or replace its machine"
     return Finding(Reason.GAVE_UP, told, node=node.name)
 
 
 def _awaits(state: NodeSetState, node: SlurmNode, step: RemediationStep) -> Finding:
     annotate = f"kubectl annotate --overwrite nodeset {state.stateful_set} {names.ANNOTATION_APPROVE}={approval(node)}"
-    told = f"{node.name} would {step.value} ({slurm_nodes.fault(node)}); to let it: {annotate}"
+    told = f"{node.name} would {step.value} ({drains.fault(node)}); to let it: {annotate}"
     return Finding(Reason.AWAITS_APPROVAL, told, node=node.name)
 
 
 def _would(node: SlurmNode, step: RemediationStep) -> Finding:
     reason = Reason.WOULD_REPLACE if step is RemediationStep.REPLACE else Reason.WOULD_RESTART
-    return Finding(reason, f"{node.name} would {step.value}: {slurm_nodes.fault(node)}", node=node.name)
+    return Finding(reason, f"{node.name} would {step.value}: {drains.fault(node)}", node=node.name)

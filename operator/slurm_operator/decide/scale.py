@@ -14,8 +14,10 @@ from collections.abc import Mapping
 
 from contract import reasons
 from contract.policies import ReactionPolicy
+from slurm_operator import drains
 from slurm_operator.actions import Action, Drain, DrainDown, RequeueJobs, SetReplicas, Undrain
 from slurm_operator.decide import nodes as slurm_nodes
+from slurm_operator.drains import Owner
 from slurm_operator.state import (
     Evidence,
     Facts,
@@ -117,9 +119,9 @@ class NodeSetState:
 
     def _is_left_over(self, record: SlurmNode) -> bool:
         """Whether a record is of no more use; one that serves came from elsewhere, and a person's word is kept."""
-        if "EXTERNAL" in record.states or not (slurm_nodes.is_drained(record) or "DOWN" in record.states):
+        if "EXTERNAL" in record.states or not (drains.is_drained(record) or "DOWN" in record.states):
             return False
-        return self.ending or not slurm_nodes.is_anothers(record)
+        return self.ending or not drains.is_anothers(record)
 
 
 def needs_evidence(state: NodeSetState, nodes: Nodes) -> bool:
@@ -138,13 +140,13 @@ def moves(state: NodeSetState, nodes: Nodes, evidence: Evidence | None) -> list[
     """
     found: list[Action] = [give_back(name, state.pods[name]) for name in to_give_back(state, nodes)]
     own = [nodes[name] for name in {*state.pods, *state.members(), *state.leaving()} if name in nodes]
-    found += [DrainDown(node.name) for node in own if slurm_nodes.may_return_by_itself(node)]
+    found += [DrainDown(node.name) for node in own if drains.may_return_by_itself(node)]
     if state.wanted > state.current:
         found.append(SetReplicas(state.stateful_set, state.wanted, state.current, state.resource_version))
     limit = (state.removal.deadline_seconds, state.now, reasons.SCALE_IN)
     leaving = [nodes[name] for name in state.leaving() if name in nodes]
     # A drain of ours, or the node's own, is made one for the removal, whose deadline counts from there.
-    found += [Drain(node.name) for node in leaving if slurm_nodes.may_be_drained(node, reasons.SCALE_IN)]
+    found += [Drain(node.name) for node in leaving if drains.may_be_drained(node, reasons.SCALE_IN)]
     found += [RequeueJobs(node.name, limit[0] or 0) for node in leaving if slurm_nodes.is_overdue(node, *limit)]
     if evidence is None:
         return found
@@ -164,8 +166,7 @@ def until(state: NodeSetState, nodes: Nodes | Unknown) -> str:
         return ""
     there = [nodes[name] for name in state.leaving() if name in nodes and slurm_nodes.has_work(nodes[name])]
     if there and not any(
-        slurm_nodes.may_be_drained(node, reasons.SCALE_IN) or slurm_nodes.is_our_drain(node, reasons.SCALE_IN)
-        for node in there
+        drains.may_be_drained(node, reasons.SCALE_IN) or drains.owner(node) is Owner.SCALE_IN for node in there
     ):
         return ""
     ends = [slurm_nodes.deadline(node, seconds, reasons.SCALE_IN) for node in there]
@@ -190,10 +191,10 @@ def to_give_back(state: NodeSetState, nodes: Nodes) -> list[str]:
 
 def _may_be_given_back(state: NodeSetState, node: SlurmNode) -> bool:
     pod = state.pods[node.name]
-    if slurm_nodes.is_new(node):
+    if drains.is_new(node):
         return pod.ready  # A trial of its jail went well.
-    repaired = slurm_nodes.is_repair(node) and state.is_repaired(node)
-    return (repaired or slurm_nodes.is_our_drain(node, *slurm_nodes.REMOVAL_REASONS)) and is_record_of(node, pod)
+    repaired = drains.is_repair(node) and state.is_repaired(node)
+    return (repaired or drains.owner(node) is Owner.SCALE_IN) and is_record_of(node, pod)
 
 
 def give_back(name: str, pod: Pod) -> Undrain | Drain:
@@ -228,7 +229,7 @@ def safe_to_delete(state: NodeSetState, nodes: Nodes, evidence: Evidence | None)
 def _is_safe_to_delete(state: NodeSetState, name: str, nodes: Nodes, evidence: Evidence, busy: frozenset[str]) -> bool:
     record = evidence.nodes.get(name)
     if record is not None:
-        was_drained = name in nodes and slurm_nodes.is_drained(nodes[name])
+        was_drained = name in nodes and drains.is_drained(nodes[name])
         return was_drained and slurm_nodes.may_restart(record) and name not in busy
     pod = state.pods.get(name)
     if name in busy or name in nodes or (pod is not None and pod.ready):

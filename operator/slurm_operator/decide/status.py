@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
+from slurm_operator import drains
 from slurm_operator.decide import daemons, scale, update, waits
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.findings import MAX_MESSAGE, Condition, Finding, Findings, Severity, shown, under_way
@@ -97,7 +98,7 @@ def node_set(
     if down:
         found.tell(Reason.NODES_DOWN, f"down in Slurm: {_with_reasons(down)}", Severity.BLOCKING | Severity.WRONG)
     drained = [nodes[name] for name in members if standings[name] is slurm_nodes.Standing.DRAINED]
-    by_people = [node for node in drained if slurm_nodes.is_by_person(node)]
+    by_people = [node for node in drained if drains.is_by_person(node)]
     if others := [node for node in drained if node not in by_people]:
         found.append(Finding(Reason.NODES_DRAINED, f"drained: {_with_reasons(others)}"))
     if by_people:
@@ -119,7 +120,7 @@ def node_set(
 
 def _leaves_for_update(state: scale.NodeSetState, nodes: Nodes, name: str) -> bool:
     """Whether a node is out of service for its update, and not under a new pod that does not come up."""
-    pod, drained = state.pods.get(name), name in nodes and update.is_updating(nodes[name])
+    pod, drained = state.pods.get(name), name in nodes and drains.is_updating(nodes[name])
     return drained and (pod is None or pod.ready or update.is_outdated(state, name))
 
 

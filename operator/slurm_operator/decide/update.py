@@ -14,6 +14,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from contract import reasons
+from slurm_operator import drains
 from slurm_operator.actions import Action, DeletePod, Drain, Purpose, RequeueJobs
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.decide import records
@@ -99,7 +100,7 @@ def moves(state: NodeSetState, nodes: Nodes, evidence: Evidence | None, hold: st
         _restart(state, nodes.get(name), name, named)
         for name in old
         # Only a drain of ours lets a registered node's pod go: what another said may be about this very pod.
-        if name in going and all(is_updating(listing[name]) for listing in listings if name in listing)
+        if name in going and all(drains.is_updating(listing[name]) for listing in listings if name in listing)
         if name not in nodes or (named and name not in named.by_any) or not records.is_too_large(state, nodes[name])
     ]
     return found
@@ -126,8 +127,8 @@ def begun(state: NodeSetState, moves: Iterable[Action]) -> frozenset[str]:
 def holding_slots(state: NodeSetState, nodes: Nodes) -> frozenset[str]:
     """Nodes that count as out of service for an update: those that it has taken and that only it holds up."""
     found = {name for name in taken(state, nodes) if not state.is_lost(name)}
-    found -= {name for name in found if name in nodes and slurm_nodes.is_k8s_node_drain(nodes[name])}
-    faulty = {name for name in found if name in nodes and slurm_nodes.is_at_fault(nodes[name])}
+    found -= {name for name in found if name in nodes and drains.is_for_k8s_node(nodes[name])}
+    faulty = {name for name in found if name in nodes and drains.is_at_fault(nodes[name])}
     newest = [name for name in state.members() if name in state.pods and not is_outdated(state, name)]
     # One machine may break at any time; many that break under the newest template are that template's work.
     return frozenset(found if state.have_one_cause(len(faulty), len(newest)) else found - faulty)
@@ -156,9 +157,9 @@ def _is_taken(state: NodeSetState, name: str, node: SlurmNode | None) -> bool:
     pod, before = state.pods.get(name), name in state.updating
     if node is None:
         return before or (pod is not None and pod.ready)  # Half a listing, or its record went with the old pod.
-    if is_updating(node):
+    if drains.is_updating(node):
         return before or pod is None or pod.is_scheduled
-    if not before or slurm_nodes.is_anothers(node):
+    if not before or drains.is_anothers(node):
         return False
     up = pod is not None and pod.ready and not pod.terminating
     return slurm_nodes.standing(node, pod_ready=up) is not slurm_nodes.Standing.USABLE
@@ -172,19 +173,14 @@ def to_give_back(state: NodeSetState, nodes: Nodes, evidence: Evidence | None = 
     leave = {*_to_move(state)} - {*_awaited_and_too_large(state, nodes, evidence)}
     # In a deep queue nobody tells: such a node serves with its old record.
     leave |= {*(_misread(state, nodes, evidence) if evidence else _with_misread_records(state, nodes))}
-    there = [name for name in _there(state) if name in nodes and name not in leave and is_updating(nodes[name])]
+    there = [name for name in _there(state) if name in nodes and name not in leave and drains.is_updating(nodes[name])]
     return [name for name in there if is_record_of(nodes[name], state.pods[name])]
 
 
 def waiting_for_jobs(state: NodeSetState, nodes: Nodes) -> list[str]:
     """Nodes that are drained for an update and still have work."""
     there = [nodes[name] for name in state.members() if name in nodes]
-    return [node.name for node in there if is_updating(node) and slurm_nodes.has_work(node)]
-
-
-def is_updating(node: SlurmNode) -> bool:
-    """Whether the node carries our drain for an update."""
-    return slurm_nodes.is_our_drain(node, reasons.UPDATE, f"{reasons.UPDATE}{reasons.DEADLINE_PASSED}")
+    return [node.name for node in there if drains.is_updating(node) and slurm_nodes.has_work(node)]
 
 
 def _there(state: NodeSetState) -> list[str]:
@@ -198,7 +194,7 @@ def _to_move(state: NodeSetState) -> list[str]:
 
 
 def _looks_free(node: SlurmNode) -> bool:
-    return is_updating(node) and slurm_nodes.may_restart(node)
+    return drains.is_updating(node) and slurm_nodes.may_restart(node)
 
 
 def _may_begin(state: NodeSetState, node: SlurmNode) -> bool:
@@ -206,19 +202,19 @@ def _may_begin(state: NodeSetState, node: SlurmNode) -> bool:
     k8s_node = state.k8s_node(node.name)
     if state.is_lost(node.name) or (k8s_node and k8s_node.away_since):
         return False
-    if not slurm_nodes.is_drained(node):
-        return slurm_nodes.may_be_drained(node, reasons.UPDATE) and not slurm_nodes.is_kept_for_others(node)
-    own = slurm_nodes.may_become(node, reasons.UPDATE) and slurm_nodes.may_restart(node)
+    if not drains.is_drained(node):
+        return drains.may_be_drained(node, reasons.UPDATE) and not slurm_nodes.is_kept_for_others(node)
+    own = drains.may_become(node, reasons.UPDATE) and slurm_nodes.may_restart(node)
     return own and node.name not in state.under_repair()
 
 
 def _turn(state: NodeSetState, node: SlurmNode) -> int:
     """Nodes that never served come first, and one with a long job does not keep the others on the old template."""
     # What a machine lacks, as an unfit node's may, no template mends, and until that one works the next one waits.
-    if slurm_nodes.is_unfit(node):
+    if drains.is_unfit(node):
         return 3
     # A reservation for maintenance is for that, and ends.
-    return 0 if slurm_nodes.is_drained(node) or "MAINTENANCE" in node.states else 1 + slurm_nodes.has_work(node)
+    return 0 if drains.is_drained(node) or "MAINTENANCE" in node.states else 1 + slurm_nodes.has_work(node)
 
 
 def _awaited_and_too_large(state: NodeSetState, nodes: Nodes, evidence: Evidence | None) -> list[str]:

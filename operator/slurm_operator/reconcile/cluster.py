@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from contract import names, paths
 from slurm_operator import execute, observe, report
 from slurm_operator.clients.informer import Informer, Watch
 from slurm_operator.clients.job_listing import JobListing
@@ -20,8 +21,6 @@ from slurm_operator.reasons import Reason
 from slurm_operator.reconcile import administrators, configuration, node_sets
 from slurm_operator.reconcile.drift import DriftReconciler
 from slurm_operator.state import K8sNode, Kubernetes, Pod, Unknown
-
-from contract import names, paths
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,8 @@ from slurm_operator.clients import dry_run
 from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.kubernetes import KubernetesApi, Object
 from slurm_operator.clients.lease import Lease
-from slurm_operator.clients.slurmrestd import SlurmError, SlurmRest
+from slurm_operator.clients.slurm_error import SlurmError
+from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide import config, daemons
 from slurm_operator.findings import Finding, Findings, Severity, shown, under_way
 from slurm_operator.reasons import Reason

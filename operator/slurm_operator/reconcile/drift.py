@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx
+
+from contract import names
 from slurm_operator import execute, metrics, observe
 from slurm_operator.clients.informer import Informer, Watch, plural
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
@@ -25,8 +27,6 @@ from slurm_operator.decide import drift
 from slurm_operator.decide.requeue import Outcome
 from slurm_operator.findings import Condition, Finding
 from slurm_operator.reasons import Reason
-
-from contract import names
 
 log = logging.getLogger(__name__)
 

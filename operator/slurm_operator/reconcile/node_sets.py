@@ -9,12 +9,14 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 
+from contract import names
 from slurm_operator import execute, metrics, report
 from slurm_operator.actions import Action, RequeueJobs, SetReplicas
 from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.kubernetes import KubernetesApi, Object
 from slurm_operator.clients.lease import Lease
-from slurm_operator.clients.slurmrestd import SlurmError, SlurmRest
+from slurm_operator.clients.slurm_error import SlurmError
+from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide import deletion, evidence, k8s_nodes, records, remediate, scale, serving, status, update
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.decide.node_set import Decision, decide
@@ -33,8 +35,6 @@ from slurm_operator.state import (
     Unknown,
     Workload,
 )
-
-from contract import names
 
 log = logging.getLogger(__name__)
 
