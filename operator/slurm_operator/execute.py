@@ -266,7 +266,7 @@ async def _cordon(api: KubernetesApi, lease: Lease, decided: actions.DeletePod) 
     await api.merge("v1", "nodes", decided.cordon, change)
 
 
-async def finalizer_url(api: KubernetesApi, lease: Lease, node_set: Object, rest_url: str) -> str:
+async def add_finalizer(api: KubernetesApi, lease: Lease, node_set: Object, rest_url: str) -> str:
     """Set our finalizer on a NodeSet, and note whom to ask about its jobs, so that its deletion waits for them."""
     lease.check()
     metadata = node_set["metadata"]
@@ -286,7 +286,9 @@ async def write_size(api: KubernetesApi, lease: Lease, node_set: Object, size: i
     return f"wrote the size of {name}, {size}, for whoever scales it"
 
 
-async def release(api: KubernetesApi, lease: Lease, node_set: Object, decided: deletion.RemoveFinalizer) -> str:
+async def remove_finalizer(
+    api: KubernetesApi, lease: Lease, node_set: Object, decided: deletion.RemoveFinalizer
+) -> str:
     """Let a NodeSet go, after its StatefulSet.
 
     Pulumi deletes the StatefulSet with propagation Orphan, for a replacement's sake; that would leave its pods and

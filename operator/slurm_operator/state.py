@@ -252,8 +252,8 @@ class Restart:
 class NodeSet:
     """A NodeSet resource; `replicas` is None when nobody has said how many.
 
-    `guard` is the slurmrestd that was noted when our finalizer was set; None without the finalizer. `declared` is the
-    program's number, None if it leaves that to others; `scaled_by` are those others who wrote the number that counts.
+    `finalizer_url` is the slurmrestd that was noted with our finalizer; None without one. `declared` is the program's
+    number, None if it leaves that to others; `scaled_by` are those others who wrote the number that counts.
     `updating` are nodes that an update had taken and that did not work since, as its status remembers.
     """
 

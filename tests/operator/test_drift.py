@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from slurm_operator.decide import drift, ownership
 from slurm_operator.findings import Finding
 from slurm_operator.reasons import Reason
+from slurm_operator.reconcile.drift import DriftReconciler
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 MINUTE = datetime.timedelta(minutes=1)
@@ -301,3 +302,12 @@ def test_fields_are_handed_over_on_the_very_object_that_was_seen() -> None:
     both = tree({"spec": {"a": 1, "b": {"c": 1}}})
     assert entries == {"pulumi-slurm": both, "pulumi-slurm-operator": theirs}
     assert drift.handing_over(plain({"x": "1"})) is None
+
+
+def test_nobody_acts_on_files_before_the_ledger_is_known() -> None:
+    nothing: Any = None
+    rounds = DriftReconciler(nothing, nothing, lambda: None, lambda: None)
+    assert rounds.has_drifted("ConfigMap", "slurm-config-wanted", {"slurm.conf": "as declared"})
+    rounds._ledger = drift.Ledger("1", {("ConfigMap", "slurm-config-wanted"): {"data": {"slurm.conf": "as declared"}}})
+    assert not rounds.has_drifted("ConfigMap", "slurm-config-wanted", {"slurm.conf": "as declared"})
+    assert rounds.has_drifted("ConfigMap", "slurm-config-wanted", {"slurm.conf": "edited"})

@@ -139,7 +139,7 @@ class Reconciler:
         shared = [each for each in leaving if serving.is_shared(there, each)]
         for each in shared:
             why = f"StatefulSet {each.stateful_set} is another NodeSet's too"
-            await self._node_sets.release(bodies[each.name], deletion.RemoveFinalizer(None, why))
+            await self._node_sets.remove_finalizer(bodies[each.name], deletion.RemoveFinalizer(None, why))
         orphans = [each for each in leaving if each not in shared and each.cluster != served]
         for cluster, url in sorted({(each.cluster, each.finalizer_url or "") for each in orphans}):
             group = [each for each in orphans if (each.cluster, each.finalizer_url) == (cluster, url)]

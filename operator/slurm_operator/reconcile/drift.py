@@ -67,8 +67,10 @@ class DriftReconciler:
         await self._informer.close()
 
     def has_drifted(self, kind: str, name: str, data: Mapping[str, str] | None) -> bool:
-        """Whether an object of the ledger has other data than declared, so that nobody should act on them."""
-        declared = self._ledger.objects.get((kind, name)) if self._ledger else None
+        """Whether an object has other data than declared, or nobody knows: then nobody should act on them."""
+        if self._ledger is None:
+            return True
+        declared = self._ledger.objects.get((kind, name))
         return declared is not None and declared.get("data") != data
 
     async def run(self) -> Outcome:

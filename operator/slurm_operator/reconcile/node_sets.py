@@ -1,4 +1,4 @@
-"""The part of a pass that concerns node sets: guards and moves them, lets deleted ones go, tells of them."""
+"""The part of a pass that concerns node sets: acts on them, lets deleted ones go, tells of them."""
 
 from __future__ import annotations
 
@@ -126,8 +126,8 @@ class NodeSets:
         for each in found:
             body, state = bodies[each.name], by_set[each.name]
             if not each.deleting and each.finalizer_url != rest.url:
-                guarding = execute.finalizer_url(self._api, self._lease, body, rest.url)
-                problems += await execute.attempt(self._api, body, "Guard", guarding)
+                adding = execute.add_finalizer(self._api, self._lease, body, rest.url)
+                problems += await execute.attempt(self._api, body, "Guard", adding)
             if state is None:
                 continue
             if each.replicas is None and not problems:
@@ -139,17 +139,21 @@ class NodeSets:
             if each.deleting and each.finalizer_url is not None:
                 workload = workloads.get(each.stateful_set)
                 judged = deletion.judge(each, state, workload, slurm.nodes, slurm.jobs, cluster_stays=cluster_stays)
-                waiting = await self.release(body, judged) if isinstance(judged, deletion.RemoveFinalizer) else [judged]
+                waiting = (
+                    await self.remove_finalizer(body, judged)
+                    if isinstance(judged, deletion.RemoveFinalizer)
+                    else [judged]
+                )
                 if waiting and waiting[0].reason != execute.CONFLICT:
                     waits[each.name] = waiting[0]
         if cluster_stays and not isinstance(slurm.nodes, Unknown):
             await self._count_pending(rest, found)
         return Served(slurm, by_set, waits, problems, hold, decisions)
 
-    async def release(self, body: Object, decided: deletion.RemoveFinalizer) -> list[Finding]:
+    async def remove_finalizer(self, body: Object, decided: deletion.RemoveFinalizer) -> list[Finding]:
         """Let a NodeSet go; returned is why it could not be."""
-        releasing = execute.release(self._api, self._lease, body, decided)
-        failed = await execute.attempt(self._api, body, "Release", releasing)
+        removing = execute.remove_finalizer(self._api, self._lease, body, decided)
+        failed = await execute.attempt(self._api, body, "Release", removing)
         if not failed:
             self._told.pop(body["metadata"]["name"], None)
             metrics.REPAIRS_HELD.clear()  # Those of the others come again with the next pass.
