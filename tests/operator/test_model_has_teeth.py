@@ -15,7 +15,7 @@ from slurm_operator.decide import k8s_nodes, records, remediate, scale, update
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.state import Evidence, Named, Nodes, SlurmNode
 
-from contract import names
+from contract import names, reasons
 from tests.operator.played_cluster import ADMINISTRATOR, OUR_REASONS
 from tests.operator.test_model import Model
 
@@ -140,7 +140,13 @@ def nodes_are_given_up_silently(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_repair_builds_on_the_nodes_own_drain(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(drains, "is_held_for_repair", drains.is_drained)
+    anothers, may_become = drains.is_anothers, drains.may_become
+    # Nor is it asked anywhere else who wrote the drain, before it is lifted or replaced.
+    for each in ("is_held_for_repair", "is_operators", "is_liftable"):
+        patch.setattr(drains, each, drains.is_drained)
+    patch.setattr(drains, "is_anothers", lambda node: not drains.is_drained(node) and anothers(node))
+    taken_over = (reasons.NEW, reasons.SCALE_IN)
+    patch.setattr(drains, "may_become", lambda node, reason: reason in taken_over or may_become(node, reason))
 
 
 def what_somebody_said_is_not_asked(patch: pytest.MonkeyPatch) -> None:
