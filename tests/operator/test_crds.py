@@ -102,10 +102,10 @@ def test_an_update_may_take_a_number_or_a_percentage_of_nodes(empty: World, room
 
 def test_a_node_set_can_be_scaled_by_number(empty: World) -> None:
     empty.create("nodesets", custom("NodeSet", "cpu", NODE_SET))
-    empty.state(7)
+    empty.scale(7)
     assert empty.get("nodesets", "cpu")["spec"]["replicas"] == 7
     with pytest.raises(RuntimeError, match=r"spec\.replicas"):
-        empty.state(20000)
+        empty.scale(20000)
 
 
 COUNTS = {"ready": 7, "wanted": 6, "idle": 5, "allocated": 4, "drained": 3, "down": 8, "draining": 9, "updated": 2}

@@ -198,5 +198,5 @@ def test_without_rights_to_nodes_the_operator_says_so_and_does_all_else(running_
     told = world.wait("NodesWatched", "False", "NodesUnreadable")
     assert "nodes is forbidden" in told["message"]
     world.wait("Available", "True")
-    world.state(3)
+    world.scale(3)
     until(lambda: world.size() == 3, "it scales")

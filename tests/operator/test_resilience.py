@@ -117,7 +117,7 @@ def test_an_operator_killed_after_every_single_change_still_brings_all_to_its_en
     change_template(world, "newer")
     killed = lives(lambda: images(world) == ["newer", "none"], "the idle node moves")
     assert killed >= 2, "it was killed between drain and restart"
-    world.state(1)
+    world.scale(1)
     lives(lambda: "DRAIN" not in world.slurm.nodes["cpu-0"]["state"], "the new node takes jobs")
     world.slurm.end_job(job)
     lives(lambda: world.size() == 1 and set(world.slurm.nodes) == {"cpu-0"}, "the set shrinks, and its record goes")
@@ -146,7 +146,7 @@ def test_a_cluster_whose_slurm_hangs_holds_up_no_other(
             other.wait("Available", "True")
             cluster.slurm.fail("hang")
             cluster.wait("Available", "Unknown", "RestUnreachable", seconds=60)
-            other.state(0)
+            other.scale(0)
             until(lambda: other.size() == 0 and not other.slurm.nodes, "the other one shrinks meanwhile", 60)
             assert cluster.condition("Available")["status"] == "Unknown"
             cluster.slurm.fail("")

@@ -59,7 +59,7 @@ def test_scaling_out_adds_nodes_and_is_available_when_they_are(running_operator:
     world = running_operator
     world.wait("Available", "True")
     world.broken["cpu-3"] = "registry does not know it"
-    world.state(4)
+    world.scale(4)
     assert "cpu-3" in world.wait("Available", "False", "NodesNotReady")["message"]
     assert world.wait("Degraded", "True")["message"].endswith("ImagePullBackOff: registry does not know it")
     del world.broken["cpu-3"]
@@ -70,7 +70,7 @@ def test_scaling_out_adds_nodes_and_is_available_when_they_are(running_operator:
 def test_scaling_in_drains_shrinks_and_leaves_no_ghost(running_operator: World) -> None:
     world = running_operator
     world.wait("Available", "True")
-    world.state(0)
+    world.scale(0)
     until(lambda: world.size() == 0 and not world.slurm.nodes, "no pod and no record is left")
     world.wait("Available", "True")
     expected = {
@@ -85,7 +85,7 @@ def test_scaling_in_waits_for_the_job(running_operator: World, state: str) -> No
     world = running_operator
     world.wait("Available", "True")
     job = world.slurm.run_job("cpu-1", state=state)
-    world.state(1)
+    world.scale(1)
     until(lambda: "DRAIN" in world.slurm.nodes["cpu-1"]["state"], "cpu-1 is drained")
     passes(world, 2)
     assert world.size() == 2
@@ -106,7 +106,7 @@ def test_a_deep_queue_is_not_listed_and_a_node_goes_when_its_record_says_that_it
         world.slurm.memory, world.slurm.deep = True, 100_000
     world.wait("Available", "True")
     job = world.slurm.run_job("cpu-1", state=state)
-    world.state(1)
+    world.scale(1)
     until(lambda: "DRAIN" in world.slurm.nodes["cpu-1"]["state"], "cpu-1 is drained")
     passes(world, 2)
     assert world.size() == 2
@@ -125,7 +125,7 @@ def test_without_memory_as_a_resource_a_deep_queue_keeps_nodes(running_operator:
     with world.slurm.lock:
         world.slurm.deep = 100_000
     world.wait("Available", "True")
-    world.state(1)
+    world.scale(1)
     until(lambda: "DRAIN" in world.slurm.nodes["cpu-1"]["state"], "cpu-1 is drained")
     passes(world, 2)
     assert world.size() == 2, "a suspended job would not show"
@@ -138,7 +138,7 @@ def test_a_listing_of_jobs_that_fails_leaves_the_nodes_known(running_operator: W
     world.wait("Available", "True")
     with world.slurm.lock:
         world.slurm.memory, world.slurm.jobs_fail = True, True
-    world.state(1)
+    world.scale(1)
     until(lambda: "DRAIN" in world.slurm.nodes["cpu-1"]["state"], "cpu-1 is drained")
     passes(world, 2)
     assert world.size() == 2
@@ -152,7 +152,7 @@ def test_a_job_whose_nodes_nobody_can_read_is_on_every_node_and_blinds_nothing(r
     world.wait("Available", "True")
     job = world.slurm.run_job("cpu-0", state="SUSPENDED")
     world.slurm.jobs[job]["nodes"] = "cpu-[0-"
-    world.state(1)
+    world.scale(1)
     until(lambda: "DRAIN" in world.slurm.nodes["cpu-1"]["state"], "cpu-1 is drained")
     passes(world, 2)
     assert world.size() == 2
@@ -166,9 +166,9 @@ def test_scaling_out_again_in_the_middle_undrains(running_operator: World) -> No
     world.wait("Available", "True")
     world.slurm.drain("cpu-0", "bad disk", "root")
     world.slurm.run_job("cpu-1")
-    world.state(0)
+    world.scale(0)
     until(lambda: "DRAIN" in world.slurm.nodes["cpu-1"]["state"], "cpu-1 is drained")
-    world.state(2)
+    world.scale(2)
     until(lambda: "DRAIN" not in world.slurm.nodes["cpu-1"]["state"], "cpu-1 is undrained")
     passes(world, 2)
     assert (world.slurm.nodes["cpu-0"]["reason"], world.slurm.nodes["cpu-0"]["reason_set_by_user"]) == (
@@ -201,7 +201,7 @@ def test_without_its_rights_the_operator_is_no_longer_healthy_and_goes_on_when_t
     world.wait("Available", "True")
     rights = world.get(plural, "slurm-operator")
     world.delete(plural, "slurm-operator")
-    world.state(3)
+    world.scale(3)
     until(lambda: "pulumi_slurm_lease_held 0.0" in metrics(port), "acting has stopped", 60)
 
     def idle_seconds() -> int:
@@ -224,7 +224,7 @@ def test_a_number_of_nodes_by_hand_is_told_beside_the_programs_and_stays_when_th
     declared["metadata"]["annotations"] = {names.ANNOTATION_REPLICAS: "2"}
     world.apply(declared)
     wait("ScaledOutsidePulumi", "False", "AsDeclared")
-    world.state(3)
+    world.scale(3)
     told = wait("ScaledOutsidePulumi", "True")
     assert told["message"].startswith("kubectl-edit asked for 3 nodes, the program declares 2, ")
     until(lambda: ("ScaledOutsidePulumiTrue", told["message"]) in world.events(), "an Event says so")
@@ -233,12 +233,12 @@ def test_a_number_of_nodes_by_hand_is_told_beside_the_programs_and_stays_when_th
     world.apply(declared)
     wait("ScaledOutsidePulumi", "False")
     until(lambda: world.size() == 2, "two nodes again")
-    world.state(3)
+    world.scale(3)
     until(lambda: world.size() == 3, "a third node")
     world.apply(custom("NodeSet", "cpu", spec))
     wait("ScaledOutsidePulumi", "False", "NotDeclared")
     assert (world.get("nodesets", "cpu")["spec"]["replicas"], world.size()) == (3, 3)
-    world.state(1)
+    world.scale(1)
     until(lambda: world.size() == 1, "one node, as who scales it says")
 
 
@@ -311,7 +311,7 @@ def test_nothing_is_done_while_slurm_cannot_be_seen(
         slurm.refuse()
     else:
         slurm.slurm.fail(fault)
-    world.state(0)
+    world.scale(0)
     world.wait("Available", "Unknown", reason)
     assert world.wait("Degraded", "True", reason)["message"]
     world.wait("Available", "Unknown", reason, plural="nodesets", name="cpu")
@@ -497,7 +497,7 @@ def test_the_api_server_away_for_a_while_ends_acting_and_then_all_goes_on(
     with CuttableProxy(kubeconfig) as proxy, operator(cluster, tmp_path, kubeconfig, port) as process:
         cluster.wait("Available", "True")
         proxy.cut()
-        cluster.state(0)
+        cluster.scale(0)
         until(lambda: "pulumi_slurm_lease_held 0.0" in metrics(port), "acting has stopped", 60)
         assert cluster.size() == 2
         proxy.mend()

@@ -61,7 +61,7 @@ def test_an_operator_that_is_killed_is_followed_within_15_seconds(
             until(
                 lambda: acts_if_it_answers(others_port), "the second acts; five seconds more are for a busy machine", 20
             )
-            cluster.state(3)
+            cluster.scale(3)
             until(lambda: cluster.size() == 3, "it does what is asked for")
 
 
@@ -75,17 +75,17 @@ def test_of_two_operators_one_acts_and_the_other_takes_over(
         with operator(cluster, tmp_path, kubeconfig, free_ports(1)[0], "two") as second:
             passes(cluster, 3)
             os.kill(first.pid, signal.SIGSTOP)
-            cluster.state(3)
+            cluster.scale(3)
             until(lambda: cluster.size() == 3, "the second acts after the first's lease has run out", 90)
             taken = cluster.get("leases", "slurm-operator")["spec"]["holderIdentity"]
             assert (holder.startswith("slurm-operator-one"), taken.startswith("slurm-operator-two")) == (True, True)
             os.kill(first.pid, signal.SIGCONT)
-            cluster.state(1)
+            cluster.scale(1)
             until(lambda: cluster.size() == 1, "still one acts")
             assert cluster.get("leases", "slurm-operator")["spec"]["holderIdentity"] == taken
             second.terminate()
             second.wait(60)
-        cluster.state(2)
+        cluster.scale(2)
         until(lambda: cluster.size() == 2, "a released lease is taken", 60)
     drains = [event for event in cluster.events() if event[0] == "Drain"]
     assert len(drains) == len(set(drains)), "no decision was carried out twice"
@@ -104,7 +104,7 @@ def test_one_that_is_cut_off_from_the_api_server_has_stopped_before_another_begi
             passes(cluster, 3)
             assert acts(port)
             proxy.cut()
-            cluster.state(1)
+            cluster.scale(1)
             # Slurm still answers it: nothing but its own clock keeps it from draining.
             until(lambda: acts(others_port), "the other takes over", 60)
             assert not acts(port), "both act"
@@ -187,5 +187,5 @@ def test_a_pass_whose_lease_runs_out_at_any_request_begins_no_other_change(
         return done
 
     until(lambda: another(world.condition("Available")["status"] == "True"), "the cluster is available", 120)
-    world.state(1)
+    world.scale(1)
     until(lambda: another(world.size() == 1 and set(world.slurm.nodes) == {"cpu-0"}), "the set shrinks", 120)

@@ -228,7 +228,7 @@ class World:
         headers = {"Content-Type": "application/apply-patch+yaml"}
         return self.admin.call("PATCH", path, body, headers=headers, params={"fieldManager": manager, "force": "true"})
 
-    def state(self, replicas: int) -> None:
+    def scale(self, replicas: int) -> None:
         """`kubectl scale nodeset cpu`."""
         self.patch("nodesets", "cpu", {"spec": {"replicas": replicas}}, "scale")
 
