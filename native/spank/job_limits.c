@@ -1,4 +1,4 @@
-#include "job_memory.h"
+#include "job_limits.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,10 +17,10 @@
 /* The job's group, or an empty string where slurmstepd is in none of version 2. */
 static int find_group(struct jail *jail, char *group, size_t size) {
     char line[PATH_MAX];
-    FILE *own = fopen(JOB_MEMORY_OWN_GROUP, "re");
+    FILE *own = fopen(JOB_LIMITS_OWN_GROUP, "re");
     *group = '\0';
     if (!own)
-        return jail_fail_errno(jail, JOB_MEMORY_OWN_GROUP);
+        return jail_fail_errno(jail, JOB_LIMITS_OWN_GROUP);
     while (fgets(line, sizeof(line), own)) {
         line[strcspn(line, "\n")] = '\0';
         size_t length = strlen(line), leaf = strlen(LEAF);
@@ -30,7 +30,7 @@ static int find_group(struct jail *jail, char *group, size_t size) {
         char *step = strrchr(line, '/');
         if (step)
             *step = '\0';
-        if ((size_t)snprintf(group, size, JOB_MEMORY_GROUPS "%s", line + 3) >= size)
+        if ((size_t)snprintf(group, size, JOB_LIMITS_GROUPS "%s", line + 3) >= size)
             *group = '\0';
     }
     fclose(own);
@@ -48,27 +48,44 @@ static int set(struct jail *jail, const char *group, const char *file, const cha
     return failed;
 }
 
-/* The limit in bytes, or 0 where there is none. */
-static unsigned long long limit_of(const char *group) {
+/* The number in a group's file, or 0 where there is none: no such file, or "max". */
+static unsigned long long limit_of(const char *group, const char *file) {
     char path[PATH_MAX + 16];
     char limit[32] = "";
-    snprintf(path, sizeof(path), "%s/memory.max", group);
-    FILE *file = fopen(path, "re");
-    if (!file)
+    snprintf(path, sizeof(path), "%s/%s", group, file);
+    FILE *open_file = fopen(path, "re");
+    if (!open_file)
         return 0;
-    bool is_read = fgets(limit, sizeof(limit), file);
-    fclose(file);
-    return is_read ? strtoull(limit, NULL, 10) : 0; /* "max" is no number */
+    bool is_read = fgets(limit, sizeof(limit), open_file);
+    fclose(open_file);
+    return is_read ? strtoull(limit, NULL, 10) : 0;
 }
 
-int job_memory_spare(struct jail *jail) {
-    char group[PATH_MAX], raised[32];
-    if (find_group(jail, group, sizeof(group)))
-        return -1;
-    unsigned long long limit = *group ? limit_of(group) : 0;
+static int set_memory(struct jail *jail, const char *job) {
+    char raised[32];
+    unsigned long long limit = limit_of(job, "memory.max");
     if (limit == 0 || limit % MIB)
         return 0;
     snprintf(raised, sizeof(raised), "%llu", limit + SPARE);
     /* Above memory.high the kernel would delay slurmstepd, up to two seconds for each thing that it does. */
-    return set(jail, group, "memory.max", raised) || set(jail, group, "memory.high", "max") ? -1 : 0;
+    return set(jail, job, "memory.max", raised) || set(jail, job, "memory.high", "max") ? -1 : 0;
+}
+
+/* A job that began before slurmd had the controller of processes (EnableExtraControllers) keeps no limit of its own. */
+static int set_processes(struct jail *jail, const char *job) {
+    char path[PATH_MAX + 16], all_jobs[PATH_MAX + 8], half[32];
+    snprintf(path, sizeof(path), "%s/pids.max", job);
+    snprintf(all_jobs, sizeof(all_jobs), "%s/../..", job); /* above slurmstepd's scope */
+    unsigned long long limit = limit_of(all_jobs, "pids.max");
+    if (limit < 2 || access(path, F_OK))
+        return 0;
+    snprintf(half, sizeof(half), "%llu", limit / 2);
+    return set(jail, job, "pids.max", half);
+}
+
+int job_limits_set(struct jail *jail) {
+    char job[PATH_MAX];
+    if (find_group(jail, job, sizeof(job)))
+        return -1;
+    return *job && (set_memory(jail, job) || set_processes(jail, job)) ? -1 : 0;
 }

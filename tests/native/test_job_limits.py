@@ -1,4 +1,4 @@
-"""What slurmstepd keeps of its job's memory, with files that stand for groups; tests/vm has real ones."""
+"""Limits that slurmstepd sets for its job, with files that stand for groups; tests/vm has real ones."""
 
 import subprocess
 from collections.abc import Callable
@@ -19,6 +19,7 @@ class Groups:
         self.own = folder / "own"
         self._probe = probe
         self.job.mkdir(parents=True, exist_ok=True)
+        self.all_jobs = self.job.parent.parent
 
     def run(self, own: str, memory: str) -> tuple[str, str, str]:
         """Returns what was said, and the job's memory.max and memory.high afterwards."""
@@ -32,8 +33,8 @@ class Groups:
 
 @pytest.fixture(scope="module")
 def groups(tmp_path_factory: pytest.TempPathFactory, make: Callable[..., Path]) -> Groups:
-    folder = tmp_path_factory.mktemp("memory")
-    return Groups(folder, make("memory_probe", folder))
+    folder = tmp_path_factory.mktemp("limits")
+    return Groups(folder, make("job_limits_probe", folder))
 
 
 def test_the_jobs_limit_has_room_for_slurmstepd_once(groups: Groups) -> None:
@@ -53,3 +54,18 @@ def test_without_a_group_of_slurmstepds_own_nothing_changes(groups: Groups, own:
 
 def test_a_job_without_a_limit_keeps_none(groups: Groups) -> None:
     assert groups.run(f"0::/{STEP}/slurm\n", "max") == ("", "max", "max")
+
+
+@pytest.mark.parametrize(("of_all", "of_job"), [("200", "100"), ("max", "max"), ("1", "max")])
+def test_a_job_may_have_half_of_the_processes_of_all_jobs(groups: Groups, of_all: str, of_job: str) -> None:
+    (groups.all_jobs / "pids.max").write_text(of_all)
+    (groups.job / "pids.max").write_text("max")
+    assert groups.run(f"0::/{STEP}/slurm\n", "max") == ("", "max", "max")
+    assert (groups.job / "pids.max").read_text() == of_job
+
+
+def test_a_job_whose_group_cannot_count_processes_goes_on(groups: Groups) -> None:
+    (groups.all_jobs / "pids.max").write_text("200")
+    (groups.job / "pids.max").unlink()
+    assert groups.run(f"0::/{STEP}/slurm\n", "max") == ("", "max", "max")
+    assert not (groups.job / "pids.max").exists()
