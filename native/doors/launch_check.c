@@ -1,7 +1,8 @@
-/* Whether slurmd finds its part of a launch. slurmd (26.05, _check_job_credential) takes a node's place in the list of
- * nodes for its place in the arrays of the message, before it looks at the credential: a list that is longer than the
- * arrays leads it past their ends. Only who reads the whole body knows both, so the child that reads a user's launch
- * first asks here. The list stands behind the launch's options, the counts before its credential. */
+/* Tells whether slurmd finds its part of a launch. slurmd (26.05, _check_job_credential) uses a node's place in the
+ * list of nodes as its index into the message's arrays. It does so before it checks the credential, so a list longer
+ * than the arrays leads it past their ends. Both lengths are known only once the whole body is read: the child that
+ * reads a user's launch first asks here. The list stands behind the launch's options, the counts before its
+ * credential. */
 #include "message_guard.h"
 
 #include <string.h>
@@ -79,7 +80,7 @@ static void skip_heterogeneous(struct reader *reader, uint16_t version) {
     skip_array(reader, 1);
 }
 
-/* Each of the counts of CPUs holds for so many nodes; both arrays have one length to slurmd. */
+/* Each count of CPUs holds for this many nodes; slurmd expects both arrays to have one length. */
 static uint32_t nodes_with_cpus(struct reader *reader, uint32_t nodes) {
     uint32_t counts = skip_array(reader, 2), repeats = number(reader);
     uint64_t sum = 0;

@@ -1,18 +1,19 @@
-/* Goes first in whatever of Slurm listens: a message's body is read when it is known whose it is, and not before.
+/* Makes Slurm's listening programs learn who sent a message before they read its body.
  *
- * A library that those programs are made to need (images/slurm/build_prefix.py). Slurm 26.05 reads the body of every
- * type that any of its programs has, also of a message without a token, and asks later who sent it. So whoever reaches
- * a port has two hundred parsers of a privileged process work for him; some of them end it (docs/doors.md). Here
+ * A library that the image's build links to those programs, before all others (images/slurm/build_prefix.py). Slurm
+ * 26.05 first reads a message's body, even without a token, and then asks who sent it. It does so for the message types
+ * of all its programs. So anybody who reaches a port can feed two hundred parsers of a privileged process; some of them
+ * crash it (docs/doors.md). With this library
  *
- *   - a message without a token is not read;
- *   - slurmd reads of users what their commands send to a node;
- *   - slurmctld reads of users no answers, and nothing that goes between nodes and clients;
- *   - srun, salloc and sattach read, at their own ports, what root, SlurmUser and their own user send;
- *   - slurmdbd reads nothing of who has not said who he is (persist_guard.c);
- *   - slurmd has a user's launch read by a child first, which may end or hang in its place, and looks whether slurmd
- *     would find its part of it (launch_check.c).
+ *   - no program reads a message without a token;
+ *   - slurmd reads from users only the messages that their commands send to a node;
+ *   - slurmctld reads from users neither answers nor messages between nodes and clients;
+ *   - srun, salloc and sattach read, at their own ports, messages of root, SlurmUser and their own user;
+ *   - slurmdbd reads nothing from a connection that has not named its user (persist_guard.c);
+ *   - a child of slurmd reads a user's launch first: the child may crash or hang in slurmd's place. It checks that
+ *     slurmd would find its part of the launch (launch_check.c).
  *
- * The functions below are those that libslurmfull calls through its own table of symbols, so ours stand before them. */
+ * libslurmfull calls the functions below through its table of symbols, so ours come first. */
 #include "message_guard.h"
 
 #include <dlfcn.h>
@@ -44,7 +45,7 @@
 #define PMI2_SOCKET "sock.pmi2."
 #define DEFAULT_CONFIGURATION "/run/slurm/conf/slurm.conf"
 
-/* What srun, sattach, sstat, scancel and scontrol send to a node as their user (tests/witness/rpcs.py). */
+/* The messages of srun, sattach, sstat, scancel and scontrol to a node, as their user (tests/witness/rpcs.py). */
 static const uint16_t for_users[] = {
     2013, /* REQUEST_JOB_ID */
     5019, /* REQUEST_JOB_STEP_STAT */
@@ -95,7 +96,7 @@ static const struct {
 } programs[] = {{"slurmd", NODE}, {"slurmctld", CONTROLLER}, {"slurmdbd", DATABASE},
                 {"srun", CLIENT}, {"salloc", CLIENT},        {"sattach", CLIENT}};
 
-/* What this thread does: it waits for an answer that it asked for, or has a message that came to the port. */
+/* This thread's state: it waits for an answer that it asked for, or holds a message that came to the port. */
 static __thread struct {
     bool is_asking, is_accepting, is_received;
     uint16_t type, version;
@@ -138,8 +139,8 @@ int slurm_unpack_msg_and_forward(void *message, void *origin, int file, void *bu
     return failed;
 }
 
-/* An answer that was asked for has no token. srun also takes by it what comes to the port of its allocation: the first
- * one that it takes while it accepts a connection there. */
+/* An answer that this program asked for has no token. srun uses this call for its allocation's port, too: for the first
+ * message after it accepts a connection there. */
 int slurm_receive_msg(void *connection, void *message, int timeout) {
     current.is_asking = !current.is_accepting;
     current.is_accepting = false;
@@ -186,7 +187,7 @@ static _Noreturn void read_in_child(void *message, void *buffer) {
     signal(SIGALRM, SIG_DFL);
     sigprocmask(SIG_SETMASK, &signals, NULL);
     alarm(SECONDS);
-    /* What it says of the message, the parent says again. */
+    /* The parent logs the same about the message. */
     close(STDERR_FILENO);
     if (!prctl(PR_SET_PDEATHSIG, SIGKILL) && !setrlimit(RLIMIT_CORE, &none) && !setrlimit(RLIMIT_CPU, &cpu)) {
         launch_begin(buffer, current.version);
@@ -196,7 +197,7 @@ static _Noreturn void read_in_child(void *message, void *buffer) {
     _exit(EXIT_FAILURE);
 }
 
-/* What is wrong with a user's launch, or NULL. */
+/* The fault of a user's launch, or NULL. */
 static const char *fault_of_launch(void *message, void *buffer) {
     int status;
     pid_t child = fork();
@@ -210,8 +211,8 @@ static const char *fault_of_launch(void *message, void *buffer) {
     return WEXITSTATUS(status) ? "it lists more nodes than it has tasks for" : NULL;
 }
 
-/* A cancel begins with a step's id, and the length of the text that names the job; slurmctld ends without that text
- * (26.05.5, job_str_signal). Slurm's buffer knows in its first fields how far it was read. */
+/* A cancel begins with a step's id and the length of the text that names the job. slurmctld crashes without that text
+ * (26.05.5, job_str_signal). The first fields of Slurm's buffer say how far it was read. */
 static bool names_a_job(void *buffer) {
     unsigned char before[BUFFER_HEAD];
     uint32_t number = 0;
@@ -247,9 +248,9 @@ int unpack_msg(void *message, void *buffer) {
     return real_body(message, buffer);
 }
 
-/* A launch may bring the record of a job, whose slurmstepd is then step manager: with slurm.key, and root to slurmd of
- * every node for whatever job the record names. slurmctld never makes one here (job_submit_jail.c); a client of the
- * user's own could. */
+/* A launch may bring a job's record, which makes its slurmstepd step manager. A step manager has slurm.key, and every
+ * slurmd obeys it as root for the job that the record names. slurmctld never makes one here (job_submit_jail.c); a
+ * user's own client could. */
 int job_record_unpack(void **job, int tres, void *buffer, uint16_t version) {
     if (role != NODE)
         return real_job(job, tres, buffer, version);
@@ -258,7 +259,7 @@ int job_record_unpack(void **job, int tres, void *buffer, uint16_t version) {
     return REFUSED;
 }
 
-/* slurmd ends where a message asks for a step's output and brings no key (26.05.5). */
+/* slurmd crashes on a message that asks for a step's output and brings no key (26.05.5). */
 int stepd_attach(int file, uint16_t stepd_version, uint16_t version, void *io, void *messages, char *certificate,
                  char *key, uid_t uid, void *answer) {
     return key ? real_attach(file, stepd_version, version, io, messages, certificate, key, uid, answer) : EINVAL;
@@ -296,7 +297,7 @@ void *guard_find(const char *name) {
     return found;
 }
 
-/* slurmd becomes another one for each new configuration, so once is enough. */
+/* slurmd executes itself anew for each new configuration, so one look is enough. */
 static bool names_pmi2(const char *path) {
     char *line = NULL;
     size_t size = 0;
@@ -316,7 +317,7 @@ __attribute__((constructor)) static void stand_guard(void) {
     ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
     program[length < 0 ? 0 : length] = '\0';
     const char *slash = strrchr(program, '/');
-    /* A node's rules are the strictest, so they are the rules of a program that is not known. */
+    /* An unknown program gets a node's rules, since those are the strictest. */
     for (size_t i = 0; slash && i < sizeof(programs) / sizeof(programs[0]); i++)
         if (!strcmp(slash + 1, programs[i].name))
             role = programs[i].role;

@@ -1,4 +1,4 @@
-/* What the files of message_guard.so share. */
+/* Declarations that the files of message_guard.so share. */
 #ifndef PULUMI_SLURM_MESSAGE_GUARD_H
 #define PULUMI_SLURM_MESSAGE_GUARD_H
 

@@ -1,9 +1,9 @@
-/* slurmdbd's part of message_guard.so: of a connection whose first message did not tell whose it is, nothing is read.
+/* slurmdbd's part of message_guard.so: it reads nothing from a connection whose first message names no user.
  *
- * slurmdbd (26.05.5) reads the body of a first message of any type, answers that it should have been another, and
- * takes the next one for one of a known user: it ends then (auth_ids_set), for whoever reaches its port. Of users it
- * reads here what sacct, sreport and sacctmgr send; what slurmctld tells it of jobs and nodes, and answers, it reads of
- * Slurm alone. Each connection has a thread of its own. */
+ * slurmdbd (26.05.5) reads a first message of any type, and answers that the type is wrong. It then takes the next
+ * message for that of a known user, and crashes (auth_ids_set). Anybody who reaches its port could do that. With this
+ * library it reads from users only the messages of sacct, sreport and sacctmgr. Answers, and messages about jobs and
+ * nodes, it reads from Slurm alone. Each connection has a thread of its own. */
 #include "message_guard.h"
 
 #include <arpa/inet.h>

@@ -1,6 +1,6 @@
-/* Slurm's commands are made to need this (images/slurm/build_prefix.py): for root of the jail, to whom Slurm does not
- * answer (sack_door.c), it says what to do. Slurm would say that a socket was closed. In the pod's own root,
- * where root is Slurm's administrator, there is no door. */
+/* The image's build links this library to Slurm's commands (images/slurm/build_prefix.py). Slurm does not answer root
+ * of the jail (sack_door.c): the library tells root what to do instead. Slurm would only say that a socket was closed.
+ * In the pod's own root, where root is Slurm's administrator, there is no door. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 static const char *const harmless[] = {"--help", "--usage", "--version", "-V", NULL};
 
-/* The loader gives a library's constructor what it gives main. */
+/* The loader passes main's arguments to a library's constructor. */
 __attribute__((constructor)) static void stand_guard(int argc, char *argv[]) {
     if (getuid() != 0 || access(ROOT_GUARD_DOOR, F_OK))
         return;

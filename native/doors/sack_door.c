@@ -2,10 +2,10 @@
  *
  *   sack_door LISTEN REAL
  *
- * The real socket (slurmd's or sackd's) gives a token of the id that connects, and Slurm takes uid 0 and SlurmUser of
- * any token for itself. Root in the jail has both ids. So a connection from either, or from slurmrestd's, is refused
- * here. A child that has become its user for good passes any other on. So the real socket's own look at its peer says
- * the same. */
+ * The real socket (slurmd's or sackd's) gives a token for the id that connects. Slurm trusts any token of uid 0 or
+ * SlurmUser as its own. Root in the jail has both ids. So the door refuses a connection from either id, or from
+ * slurmrestd's. For any other id a child becomes that user for good, and passes the connection on: the real socket then
+ * sees the same id as its peer. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -28,7 +28,7 @@
 #ifndef DOOR_SECONDS
 #define DOOR_SECONDS 20
 #endif
-/* So many at once in all, and of one user: one user cannot shut out the others. */
+/* Limits of connections at once, in all and per user: one user cannot shut out the others. */
 #define ALL 256
 #define OF_ONE 64
 #define BACKLOG 128
@@ -55,7 +55,7 @@ static struct sockaddr_un address_of(const char *path) {
     return address;
 }
 
-/* Bound aside and renamed, so that the name always leads to a door that answers. */
+/* Binds the socket under another name and renames it, so that its name always leads to a door that answers. */
 static int listen_at(const char *path) {
     char aside[sizeof(((struct sockaddr_un *)0)->sun_path)];
     if ((size_t)snprintf(aside, sizeof(aside), "%s.new", path) >= sizeof(aside)) {
@@ -88,7 +88,7 @@ static bool write_all(int to, const char *bytes, ssize_t length) {
     return true;
 }
 
-/* One way each, until the real socket has said all; it says nothing after the peer has gone. */
+/* Passes bytes in both directions until the real socket closes; it sends nothing after the peer has gone. */
 static void pass_on(int peer, int real) {
     char bytes[16384];
     struct pollfd both[] = {{.fd = peer, .events = POLLIN}, {.fd = real, .events = POLLIN}};
@@ -191,7 +191,7 @@ int main(int argc, char *argv[]) {
     }
     int ends = watch_children(), door = listen_at(argv[1]);
     for (;;) {
-        /* With all places taken, who comes waits in the socket's own queue. */
+        /* With all places taken, a new connection waits in the socket's queue. */
         struct pollfd both[] = {{.fd = ends, .events = POLLIN}, {.fd = is_full() ? -1 : door, .events = POLLIN}};
         if (poll(both, 2, -1) < 0 && errno != EINTR)
             fail("poll");

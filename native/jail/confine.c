@@ -9,12 +9,13 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-/* A cgroup namespace lets root in a user namespace mount the job's own group, writable. Its limits would be its to set.
+/* In a cgroup namespace, root of a user namespace could mount the job's own group, writable, and set its limits.
  */
 #define FORBIDDEN_FLAGS CLONE_NEWCGROUP
 
-/* What container runtimes' default profile refuses to a pod without SYS_ADMIN. Ours has it, but its tasks have not: the
- * kernel's log, kernel programs, who opens which file, quotas. Some kernels' settings leave them to everybody. */
+/* Calls that container runtimes' default profile refuses to a pod without SYS_ADMIN. This pod has SYS_ADMIN, its tasks
+ * have not. The calls reach the kernel's log, kernel programs, all file accesses, and quotas. Some kernels' settings
+ * allow them to everybody. */
 #define REFUSED_CALLS 5
 
 struct abi {

@@ -18,15 +18,16 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* What root in a job or login keeps: enough for apt, dpkg, useradd, sudo and chown. Everything that reaches out of the
- * root (mount, ptrace, devices, modules, kernel settings) is left out, and low ports, which are a login node's own. */
+/* The capabilities that root in a job or login keeps: enough for apt, dpkg, useradd, sudo and chown. It gets none that
+ * reaches out of the root: mount, ptrace, devices, modules, kernel settings. It gets no low ports, which belong to the
+ * login node. */
 static const int kept_capabilities[] = {
     CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FOWNER,  CAP_FSETID,     CAP_KILL,
     CAP_SETGID, CAP_SETUID,       CAP_SETFCAP, CAP_SYS_CHROOT, CAP_AUDIT_WRITE,
 };
 
-/* Relative to the pod's root: keys and sockets; where the whole shared volume is mounted; a /proc without the job's
- * masks. Who makes a user namespace may mount what some mount in sight shows already. */
+/* Folders of the pod's root to cover: keys and sockets; the whole shared volume; a /proc without the job's masks. A
+ * user namespace may mount again any file system that a visible mount shows. */
 static const char *const pod_folders[] = {"run", "mnt", "proc", NULL};
 
 #define COVER_FLAGS (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
@@ -111,10 +112,10 @@ int jail_check(struct jail *jail) {
     return 0;
 }
 
-/* Makes the current folder, a mount, the root: it is moved over "/", as switch_root does. Not pivot_root: container
- * runtimes' default seccomp profile refuses that, whatever the capabilities. What was the root lies below, where no
- * path leads: ".." of the new root is the new root. What holds keys is covered besides. Not detached: for that the
- * kernel waits, each time, until all its processors have been through an RCU grace period. */
+/* Makes the current folder, a mount, the root: moves it over "/", as switch_root does. pivot_root is no choice:
+ * container runtimes' default seccomp profile refuses it, with any capabilities. The old root lies below, where no path
+ * leads: ".." of the new root is the new root. Folders with keys are covered besides. The old root stays mounted, since
+ * an unmount costs an RCU grace period of all processors. */
 static int move_root_here(struct jail *jail) {
     int outcome = 0;
     int old_root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -138,8 +139,8 @@ static int move_root_here(struct jail *jail) {
 static int own_mount_namespace(struct jail *jail) {
     if (unshare(CLONE_NEWNS))
         return jail_fail_errno(jail, "make a mount namespace (is SYS_ADMIN among the pod's capabilities?)");
-    /* Slave, not private: what the entry point mounts again in the tree (slurm_node/jail/tree_watch.py) arrives.
-     * Without /etc/hosts, for one, slurmstepd can't tell how its job ended. Nothing of ours leaves. */
+    /* Slave, not private: the entry point's later mounts in the tree (slurm_node/jail/tree_watch.py) arrive here.
+     * Without /etc/hosts, for example, slurmstepd can't report its job's end. Mounts made here stay here. */
     if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL))
         return jail_fail_errno(jail, "make mounts one-way (does the pod's AppArmor profile allow mount?)");
     return 0;
@@ -185,7 +186,7 @@ int jail_enter_refusal(struct jail *jail, const char *const keep[]) {
         return -1;
     if (mount("refusal", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=64k,mode=755") || chdir("/tmp"))
         return jail_fail_errno(jail, "mount an empty root");
-    /* slurmstepd goes to /tmp where the working folder is missing, and ends without a word where that is missing too.
+    /* slurmstepd falls back to /tmp for a missing working folder; without /tmp it ends and says nothing.
      */
     if (mkdir("./tmp", 0755))
         return jail_fail_errno(jail, "make a folder in the empty root");
@@ -201,7 +202,7 @@ int jail_enter_refusal(struct jail *jail, const char *const keep[]) {
     return 0;
 }
 
-/* Without a question to a file server, which may hang: what the root is was fixed when it was entered. */
+/* Asks no file server, which may hang: the root's identity was fixed when it was entered. */
 static int identify_root(struct jail *jail, dev_t *device, ino_t *inode) {
     struct statx root;
     if (statx(AT_FDCWD, "/", AT_STATX_DONT_SYNC, STATX_INO, &root))

@@ -1,8 +1,8 @@
 /* The jail: a root file system on a shared volume, the root of every job step and login session.
  *
  * The pod's entry point builds the node's view of it once, as a tree of mounts (slurm_node/jail/tree.py). This library
- * only enters that tree, and gives up what a user's process must never hold. The SPANK plugin, the PAM module, the su
- * replacement and job_init of a job's namespaces use it. So a job and a login see the same thing. */
+ * only enters that tree, and gives up what a user's process must never hold. The SPANK plugin, the PAM module, the
+ * replacement of su, and job_init use it. So a job and a login see the same root. */
 #ifndef PULUMI_SLURM_JAIL_H
 #define PULUMI_SLURM_JAIL_H
 
@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 #define JAIL_DEFAULT_ROOT "/run/jail"
-/* Written last by the entry point, on the tree's own tmpfs. On the shared volume another node's would do.
+/* The entry point writes it last, on the tree's own tmpfs. On the shared volume, one node's marker would count for all.
  * Each of its lines names a path of the jail that has to be a mount. */
 #define JAIL_MARKER "run/.jail-ready"
 
@@ -31,36 +31,35 @@ void jail_init(struct jail *jail, const char *root);
 /* Looks whether the tree is complete; changes nothing. Hangs with the storage: jail_check_within does not. */
 int jail_check(struct jail *jail);
 
-/* The same, asked by a process that is left alone if it has not answered after so many seconds. */
+/* The same, in a process of its own. Gives up after this many seconds, and leaves that process behind. */
 int jail_check_within(struct jail *jail, int seconds);
 
-/* Ends a child and waits for its end, but not for ever. One that hangs with the storage is left behind; the signal
- * reaches it when the storage answers again. */
+/* Kills a child and waits for its end, for at most this many milliseconds. A child that hangs with the storage is left
+ * behind; the signal reaches it when the storage answers again. */
 void jail_end_child(pid_t child, int milliseconds);
 
 /* Checks, then makes the tree the root of the calling thread in a mount namespace of its own. */
 int jail_enter(struct jail *jail);
 
-/* Takes the root that the caller has entered by joining a namespace for the jail's. */
+/* Accepts the caller's root, which it entered by joining a namespace, as the jail's. */
 int jail_adopt_root(struct jail *jail);
 
-/* Enters an empty read-only root that has only the folders of `keep` (ended by NULL), which the caller itself works
- * with. So a step which must not run can still report to its user. jail->why stays unless this fails too. */
+/* Enters an empty read-only root, so that a step that must not run can still report to its user. keep: the only folders
+ * in it, those that the caller needs; ended by NULL. jail->why stays unless this fails too. */
 int jail_enter_refusal(struct jail *jail, const char *const keep[]);
 
-/* Is the root of this process the tree that was entered? */
+/* Checks that the root of this process is the tree that it entered. */
 int jail_verify(struct jail *jail);
 
 /* Keeps only the capabilities that root in a job needs to administrate the jail (packages, users, files). The others
  * leave the bounding, permitted, effective, inheritable and ambient sets, so no exec brings them back. */
 int jail_drop_capabilities(struct jail *jail);
 
-/* Loads what glibc would otherwise load by path later, when that path belongs to the users' root. It reads
- * nsswitch.conf too, which glibc does not again once "/" is another folder. */
+/* Loads the libraries that glibc would otherwise load later, from the users' root. Reads nsswitch.conf, too: glibc does
+ * not read it again after "/" has changed. */
 void jail_preload_nss(void);
 
-/* From now on users are looked up in the files of whatever root there is. Code in the C library itself does it, so that
- * no module is loaded. */
+/* Makes the C library look up users in the files of the current root from now on. It loads no module for that. */
 void jail_look_users_up_in_files(void);
 
 /* Puts a sentence into jail->why and returns -1; the second one adds errno's words. */

@@ -31,11 +31,11 @@ static const char *const read_only[] = {
 
 static int over_memory(struct jail *jail, const char *path, mode_t mode, unsigned long flags) {
     char options[64];
-    struct statvfs below;
-    if (statvfs(path, &below))
+    struct statvfs node;
+    if (statvfs(path, &node))
         return jail_fail_errno(jail, path);
-    /* As large as the node's own, which the stack's configuration gives its size. */
-    unsigned long long size = (unsigned long long)below.f_blocks * below.f_frsize;
+    /* As large as the node's own, whose size comes from the stack's configuration. */
+    unsigned long long size = (unsigned long long)node.f_blocks * node.f_frsize;
     snprintf(options, sizeof(options), "mode=%o,size=%llu", (unsigned)mode, size);
     if (mount("job", path, "tmpfs", MS_NOSUID | MS_NODEV | flags, options))
         return jail_fail_errno(jail, path);
@@ -73,7 +73,7 @@ int job_mounts_place(struct jail *jail, int folder, const char *path) {
     return 0;
 }
 
-/* What a job keeps of the node's /run: Slurm's sockets, and the driver of this node where there is one. */
+/* Makes the job's /run. Of the node's it keeps Slurm's sockets, and the node's driver if there is one. */
 static int own_run(struct jail *jail) {
     int outcome = -1, node_files = -1, has_node_files = !access(NODE_FILES, F_OK);
     int sockets = job_mounts_pick_up(jail, SOCKETS);
@@ -108,7 +108,7 @@ static int identify(struct jail *jail, const char *path, dev_t *device) {
 int job_mounts_make_outer(struct jail *jail, struct job_mounts *mounts) {
     if (over_memory(jail, "/tmp", 01777, 0) || over_memory(jail, "/dev/shm", 01777, 0))
         return -1;
-    /* Else root in one job could read and write the terminals of another. */
+    /* Without its own, root in one job could read and write another job's terminals. */
     if (mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,gid=5"))
         return jail_fail_errno(jail, "/dev/pts");
     if (own_run(jail))
@@ -165,8 +165,8 @@ int job_mounts_make_proc(struct jail *jail) {
     return 0;
 }
 
-/* Opens slurmd's spool where it is mounted, as on workers. Elsewhere that path is the shared root's, and leads wherever
- * root of any job lets it: *folder is -1. */
+/* Opens slurmd's spool where it is mounted, as on workers. Elsewhere *folder is -1: there the path belongs to the
+ * shared root, and root of any job may point it anywhere. */
 static int open_spool(struct jail *jail, int *folder) {
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
     struct statx facts;
@@ -215,7 +215,7 @@ static int cover(struct jail *jail, int folder, const char *kept) {
     return failed ? -1 : 0;
 }
 
-/* Scripts and credentials of other jobs lie in slurmd's spool. */
+/* Hides slurmd's spool, which has scripts and credentials of other jobs. */
 static int hide_spool(struct jail *jail, const char *script) {
     int folder = -1;
     if (open_spool(jail, &folder))
@@ -227,8 +227,8 @@ static int hide_spool(struct jail *jail, const char *script) {
     return outcome;
 }
 
-/* The door (sack_door.c) stands in the place of the daemon's socket, beside the configuration. Before a node has one,
- * jail probes come here, too. */
+/* Puts the door (sack_door.c) in the place of the daemon's socket, beside the configuration. Jail probes also call this
+ * before a node has a door. */
 static int show_door(struct jail *jail) {
     struct stat facts;
     int outcome = -1, configuration = -1, door = job_mounts_pick_up(jail, DOOR);
@@ -248,7 +248,7 @@ static int show_door(struct jail *jail) {
 }
 
 int job_mounts_hide_node(struct jail *jail, const char *script) {
-    /* What the entry point mounts again in the tree shows what is hidden here: it must not come after. */
+    /* Private: a later mount of the entry point in the tree would show again what is hidden here. */
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
         return jail_fail_errno(jail, "close the tasks' mounts to those of the node");
     /* The flag is per mount, so slurmstepd, in another namespace, keeps its writable view. */

@@ -12,7 +12,7 @@ void jail_preload_nss(void) {
     struct addrinfo *found = NULL;
     if (!getaddrinfo("localhost", NULL, &one_answer, &found))
         freeaddrinfo(found);
-    /* glibc opens it by name when a thread ends or is cancelled. */
+    /* glibc loads it by name when a thread ends or is cancelled. */
     (void)dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_GLOBAL);
 }
 

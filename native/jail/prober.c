@@ -1,5 +1,5 @@
-/* Asks the storage whether the jail is right, in a process of its own. One that hangs in the kernel can't be ended, but
- * left behind: the step or daemon that asked goes on. */
+/* Checks the jail on its storage, in a process of its own. A process that hangs in the kernel can't be killed: it is
+ * left behind, and the step or daemon that asked goes on. */
 #include "jail.h"
 
 #include <errno.h>

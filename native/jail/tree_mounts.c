@@ -33,7 +33,7 @@ static int check_mount(struct jail *jail, int tree, const char *path) {
 int mounts_check(struct jail *jail, int tree) {
     char path[PATH_MAX];
     struct stat facts;
-    /* Root in a login may have put a pipe there meanwhile: nobody waits for its other end. */
+    /* Root in a login may have put a pipe there meanwhile: do not wait for its other end. */
     int outcome = 0, marker = openat(tree, JAIL_MARKER, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     int is_file = marker >= 0 && !fstat(marker, &facts) && S_ISREG(facts.st_mode);
     FILE *lines = is_file ? fdopen(marker, "r") : NULL;

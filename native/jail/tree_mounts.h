@@ -1,8 +1,8 @@
-/* Are the mounts of this node's view of the jail still there?
+/* Checks that the mounts of this node's view of the jail are still there.
  *
- * What one stands on lies in the shared root. Who may removes or renames it on a node that has nothing mounted there.
- * Then the kernel takes the mount away on all others. So it does where the storage fails to answer for the path. Jobs
- * would find the shared root's own folder in its place. */
+ * Their mount points lie in the shared root. Users can remove or rename one on a node that has nothing mounted there.
+ * The kernel then removes the mount on all other nodes. It also removes it when the storage fails to answer for the
+ * path. Jobs would find the shared root's own folder in its place. */
 #ifndef PULUMI_SLURM_TREE_MOUNTS_H
 #define PULUMI_SLURM_TREE_MOUNTS_H
 

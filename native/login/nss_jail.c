@@ -1,9 +1,9 @@
 /* The name service of the pods' own programs for the jail's users: "jail" in nsswitch.conf.
  *
  * It reads the account files of /run/jail/etc at each look-up, as libnss-extrausers does. Root of the jail writes them,
- * so it waits for none and takes no more of one than MOST. A pipe, a device or an endless file in their place is as a
- * missing file. Links end inside of the jail. System users are the pod's own to say, and are passed over. Groups count,
- * as members of sudo or video do, all but root's. */
+ * so it waits for none and reads at most MOST bytes of one. It treats a pipe, a device or an endless file as a missing
+ * file. Links end inside of the jail. It skips system users, which are the pod's own. Groups count, such as sudo and
+ * video, except root's. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -32,7 +32,7 @@ static FILE *open_file(const char *name) {
     if (root >= 0) {
         struct open_how how = {.flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
                                .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-        /* Opened for its kind first: a device does something when it is opened. */
+        /* Opens it with O_PATH first, to learn its type: opening a device has effects. */
         struct open_how look = {.flags = O_PATH | O_CLOEXEC, .resolve = how.resolve};
         int seen = (int)syscall(SYS_openat2, root, name, &look, sizeof(look));
         if (seen >= 0 && !fstat(seen, &facts) && S_ISREG(facts.st_mode))
@@ -51,7 +51,7 @@ static FILE *open_file(const char *name) {
     return NULL;
 }
 
-/* No line of NIS, which glibc reads too. */
+/* Refuses the lines of NIS, which glibc reads, too. */
 static int is_name(const char *name) {
     return name[0] != '+' && name[0] != '-';
 }
@@ -61,17 +61,17 @@ static int passwd_counts(const struct passwd *entry) {
            (entry->pw_gid >= FIRST_ID || entry->pw_gid == USERS);
 }
 
-/* Names and numbers that the pod has itself are found there first. */
+/* glibc finds the pod's own names and numbers first. */
 static int group_counts(const struct group *entry) {
     return is_name(entry->gr_name) && entry->gr_gid != 0;
 }
 
-/* Its password alone counts here; whose name it is, say the other files. */
+/* Only its password counts here; the other files say whose name it is. */
 static int shadow_counts(const struct spwd *entry) {
     return is_name(entry->sp_namp);
 }
 
-/* One entry that counts, from where the file is read. */
+/* Returns the file's next entry that counts. */
 #define NEXT(type, read_next)                                                                                          \
     static enum nss_status next_##type(FILE *lines, struct type *entry, char *buffer, size_t length, int *error) {     \
         struct type *found;                                                                                            \
@@ -101,7 +101,7 @@ static int shadow_counts(const struct spwd *entry) {
         return outcome;                                                                                                \
     }
 
-/* glibc takes turns at these itself: one list at a time. */
+/* glibc locks these itself: one list at a time. */
 #define LIST(type, file, suffix)                                                                                       \
     static FILE *list_of_##type;                                                                                       \
     EXPORTED enum nss_status _nss_jail_end##suffix(void);                                                              \

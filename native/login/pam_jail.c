@@ -2,8 +2,8 @@
  *
  *   session required pam_jail.so /run/jail
  *
- * Before that, the session gets the user's limits, which all sessions of a user on this node share. As sshd opens the
- * session before it forks the user's process, shell, sftp, pty and forwarding all follow. */
+ * Before that, the session gets the user's limits, which all sessions of a user on this node share. sshd opens the
+ * session before it forks the user's process, so shell, sftp, pty and forwarding are all in the jail. */
 #include "login.h"
 #include "user_limits.h"
 
@@ -34,7 +34,7 @@ int pam_sm_open_session(pam_handle_t *pamh, int flags, int argc, const char **ar
     /* This process has the host keys in its memory and no capability that root in the jail lacks. */
     int failed = prctl(PR_SET_DUMPABLE, 0) ? jail_fail_errno(&jail, "close sshd's memory") : 0;
     failed = failed || limit_user(&jail, pamh) || login_enter(&jail);
-    /* Not outside: sshd of a refused login looks for the user once more, to tell him why. */
+    /* Only inside: after a refused login, sshd looks up the user once more to tell him why. */
     if (jail.state == JAIL_ENTERED)
         jail_look_users_up_in_files();
     return failed ? refuse(pamh, &jail) : PAM_SUCCESS;

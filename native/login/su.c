@@ -1,6 +1,6 @@
 /* Stands at /bin/su in the pod. slurmd runs `su - USER -c …` for `sbatch --export=NONE` and `--get-user-env`, before
- * any plugin and with the user's own start-up files. So it must enter the jail first, see nothing of the node nor of
- * others' jobs, and use the jail's su. No job's control group holds it, so it joins one of the user's own. */
+ * any plugin and with the user's own start-up files. So this program first enters the jail, hides the node and other
+ * jobs, and then runs the jail's su. No job's control group holds it, so it joins one of the user's own. */
 #include "confine.h"
 #include "jail.h"
 #include "job_mounts.h"
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define DEADLINE_SECONDS 10
-/* Written by slurm_node/accounts/profile_limits.py. */
+/* slurm_node/accounts/profile_limits.py writes it. */
 #define PROFILE_LIMITS "/run/slurm-node/profile-limits"
 
 static _Noreturn void run(struct jail *jail, char *argv[]) {
@@ -40,7 +40,7 @@ static int outcome_of(pid_t child) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* In the pod's root, where control groups can be written. */
+/* Runs in the pod's root, where control groups are writable. */
 static int limit(struct jail *jail, char *argv[]) {
     char **name = argv + 1;
     while (*name && **name == '-')

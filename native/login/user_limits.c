@@ -31,7 +31,7 @@ static int open_group(struct jail *jail, char *group, size_t size, const char *f
     return 0;
 }
 
-/* After its limits are set, so that nobody is in a group without them. */
+/* Joins the group after its limits are set, so that nobody is in it without them. */
 static int join(struct jail *jail, const char *group) {
     char process[16];
     snprintf(process, sizeof(process), "%d", (int)getpid());

@@ -1,5 +1,4 @@
-/* Linked into plugins of somebody else's, which are compiled to call these for fork and setns
- * (images/slurm/build_plugins.py).
+/* Linked into third-party plugins, which are compiled to call these for fork and setns (images/slurm/build_plugins.py).
  *
  * slurmstepd stands outside of the job. Its own children see the whole node's processes and cgroups, and root among
  * them has the pod's capabilities. A plugin that starts the users' programs there, as Pyxis starts enroot, opens a way
@@ -12,7 +11,7 @@
 #include <errno.h>
 #include <sched.h>
 
-/* Not a library that the plugin names: Slurm would find our callbacks in it, too, and call them twice. */
+/* Found at run time, not linked: Slurm would find our callbacks in a linked library, too, and call them twice. */
 static void *of_jail(const char *name) {
     void *jail = dlopen(SPANK_JAIL, RTLD_NOW | RTLD_NOLOAD);
     return jail ? dlsym(jail, name) : NULL;

@@ -1,4 +1,4 @@
-/* What a plugin of somebody else's calls in place of fork and setns. */
+/* The replacements of fork and setns for third-party plugins. */
 #ifndef PULUMI_SLURM_CONFINED_FORK_H
 #define PULUMI_SLURM_CONFINED_FORK_H
 
@@ -7,8 +7,8 @@
 /* fork, by the jail's plugin; -1 with ENOSYS where that is not loaded. */
 pid_t confined_fork(void);
 
-/* setns, which leaves cgroup namespaces alone. A job is refused new ones, so there is none to join but its own. The
- * kernel refuses that to whoever is in a user namespace. */
+/* setns, but without effect for cgroup namespaces. A job can't make one, so it could only join its own. The kernel
+ * refuses even that inside of a user namespace. */
 int confined_setns(int file, int kind);
 
 #endif

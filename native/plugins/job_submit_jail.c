@@ -1,4 +1,4 @@
-/* slurmctld's plugin that refuses what a user may ask of a job, and the jail cannot give.
+/* slurmctld's plugin that refuses job options which the jail cannot support.
  *
  * In slurmctld, since every client can ask: with options, lines of a batch script, or over Slurm's protocol. Others of
  * slurm.options' JobSubmitPlugins come after it. */
@@ -15,7 +15,7 @@ const char plugin_name[] = "what the jail cannot give a job";
 const char plugin_type[] = "job_submit/jail";
 const uint32_t plugin_version = SLURM_VERSION_NUMBER;
 
-/* Slurm's own, in no public header: slurmctld frees the sentence with its fellow. */
+/* Slurm's own allocator, in no public header: slurmctld frees the sentence with its counterpart. */
 extern char *slurm_xstrdup(const char *text);
 
 int job_submit(job_desc_msg_t *job, uint32_t user, char **sentence);

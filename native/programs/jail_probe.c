@@ -1,11 +1,11 @@
 /* Makes and ends a job's namespaces as the extern step does, and runs a task in them as a step does. So the node knows
- * before a job whether one could run. A node that was repaired takes no job before this went well. On a login node it
- * enters the jail as a session does.
+ * in advance whether a job could run. A repaired node takes no job before this succeeds. On a login node it enters the
+ * jail as a session does.
  *
  *   jail_probe ROOT [login]
  *
- * Prints nothing and ends with 0, or prints why not. A process that hangs with the storage is waited for after the
- * sentence. Who starts no second probe while this one lives never piles them up. */
+ * Prints nothing and ends with 0, or prints why not. After printing it waits for a child that hangs with the storage.
+ * So probes never pile up, if the caller starts none while this one lives. */
 #include "confine.h"
 #include "jail.h"
 #include "job.h"
@@ -25,21 +25,23 @@
 #ifndef PROBE_SECONDS
 #define PROBE_SECONDS 10
 #endif
-/* No job has it: Slurm counts from 1. */
-#define PROBE_JOB 0
-#define NOT_LOADED 127 /* ld.so(8) ends with it; storage that lost names may still know the program's. */
-/* nobody, which owns nothing: the shell is the users' root's to change. */
+/* Belongs to no job: Slurm counts from 1. */
+#define PROBE_JOB                                                                                                      \
+    0 define NOT_LOADED 127 /* The exit status of ld.so(8) if a library is missing: damaged storage may                \
+#still have the program itself. */
+/* nobody, which owns nothing: root of the jail may have changed the shell. */
 #define PROBE_USER 65534
 #define PROBE_MEMORY (64 << 20)
 #define RAN "ran"
 
-/* What comes first counts: who waits for a process that told its fault adds how that ended. */
+/* The first sentence counts: later a parent adds how its child ended. */
 static _Noreturn void say(int channel, const char *sentence) {
     dprintf(channel, "%s\n", sentence);
     _exit(EXIT_FAILURE);
 }
 
-/* No job's cgroup holds the task. So its shell, whoever changed it, gets no child, no file and hardly any memory. */
+/* No job's cgroup limits the task. So its shell, which users may have changed, gets no child, no file and little
+ * memory. */
 static int limit(struct jail *jail) {
     static const struct {
         int resource;
@@ -53,7 +55,7 @@ static int limit(struct jail *jail) {
         if (setrlimit(limits[i].resource, &both))
             return jail_fail_errno(jail, "limit a test step");
     }
-    /* A library that users have in their ld.so.preload may write: it is told that it can't, instead of killed. */
+    /* A library of the users' ld.so.preload may write a file: its write fails, instead of killing the probe. */
     return signal(SIGXFSZ, SIG_IGN) == SIG_ERR ? jail_fail_errno(jail, "limit a test step") : 0;
 }
 
@@ -72,7 +74,7 @@ static int mute(struct jail *jail) {
 
 static _Noreturn void task(struct jail *jail, const struct job *job, int channel) {
     char *const command[] = {"sh", "-c", ":", NULL}, *const nothing[] = {NULL};
-    /* The order of spank_jail.c; the limits last, since changing the user counts his processes. */
+    /* The order of spank_jail.c. The limits come last, since a change of the user counts that user's processes. */
     if (!jail_verify(jail) && !job_enter_task(jail, job, NULL) && !jail_verify(jail) && !confine(jail) && !mute(jail) &&
         !become_nobody(jail) && !limit(jail)) {
         execve("/bin/sh", command, nothing);
@@ -81,7 +83,7 @@ static _Noreturn void task(struct jail *jail, const struct job *job, int channel
     say(channel, jail->why);
 }
 
-/* What of a program is not in memory is read from the storage while it runs. */
+/* Returns the cause of a signal: pages of a running program that are not in memory come from the storage. */
 static const char *cause(int number) {
     return number == SIGBUS ? " (SIGBUS): the shared storage does not give what is in the file" : "";
 }
@@ -148,7 +150,7 @@ int main(int argc, char *argv[]) {
         login ? login_enter(&jail) : job_keep(&jail, &job) || job_await(&jail, &job, PROBE_SECONDS) || run_step(&jail);
     if (failed)
         puts(jail.why);
-    /* Before the end of one that hangs is waited for. */
+    /* Before the wait for a child that hangs. */
     fflush(stdout);
     job_end(&job);
     fclose(stdout);

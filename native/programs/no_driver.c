@@ -1,10 +1,10 @@
 /* Stands in for the libraries of NVIDIA's driver on a node that has none, under each of their names: libcuda.so.1 …
  *
  * The jail's default library directory has links to these names on every node. On the file system that all nodes share,
- * ldconfig deletes a link whose target is missing. So a node without a driver has this as the target. It has no soname
- * of its own: ldconfig would make a link of that name.
+ * ldconfig deletes a link whose target is missing. So this file is the target on a node without a driver. It has no
+ * soname of its own: ldconfig would make a link of that name.
  *
- * Loading it says why nothing will work; the few functions answer what they would answer without a driver. */
+ * When loaded, it prints why nothing will work. Its few functions return NVIDIA's error codes for a missing driver. */
 #include <string.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 /* Keeps a container of any image alive: the pod's populate container reads its root file system as /proc/PID/root.
- * Static: it needs nothing of the image. Usage: pause FILE, which gets the process id. */
+ * Static: it needs no file of the image. Usage: pause FILE. It writes its process id to FILE. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

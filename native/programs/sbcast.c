@@ -1,6 +1,6 @@
-/* Stands at sbcast's place in the jail. Slurm's own asks each slurmd to write the file. It would land in the pod's
- * root, where no job finds it. Here a step of the job writes it where the job is, also in its own /tmp. The options are
- * Slurm's; those that tune its transport are taken and change nothing. */
+/* Replaces sbcast in the jail. Slurm's own asks each slurmd to write the file: into the pod's root, where no job finds
+ * it. Here a step of the job writes it where the job is, even in its own /tmp. It takes Slurm's options; those that
+ * tune the transport have no effect. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -15,7 +15,7 @@
 #define SBCAST_SRUN "/opt/slurm/bin/srun"
 #endif
 
-/* $1 target, $2 name of a file whose target is a folder, $3 mode, $4 "force" or nothing, $5 seconds or nothing. */
+/* $1 target, $2 file name if the target is a folder, $3 mode, $4 "force" or empty, $5 modification time or empty. */
 #define RECEIVE                                                                                                        \
     "[ -d \"$1\" ] && set -- \"${1%/}/$2\" \"$2\" \"$3\" \"$4\" \"$5\"\n"                                              \
     "f=${1%/*}/; [ \"$f\" = \"$1/\" ] || [ -d \"$f\" ] || {\n"                                                         \
@@ -78,7 +78,7 @@ static int read_request(struct request *request, int argc, char *argv[]) {
     return 0;
 }
 
-/* What a batch script's step was given (tasks, memory, GPUs) is not meant for this one. */
+/* Removes the batch step's variables (tasks, memory, GPUs), which are not meant for this step. */
 static void forget_step_options(void) {
     for (size_t i = 0; environ[i];) {
         char name[NAME_MAX];
@@ -113,7 +113,8 @@ int main(int argc, char *argv[]) {
     const char *slash = strrchr(request.source, '/');
     const char *name = slash ? slash + 1 : request.source;
     forget_step_options();
-    /* Asked for no number, srun starts one task on every node of the job. Tasks per node alone: on one node. */
+    /* Without a number of tasks, srun starts one on every node of the job. With --ntasks-per-node alone it would use
+     * one node. */
     execl(SBCAST_SRUN, "srun", job, "--overlap", "--quiet", "--input=all", "/bin/sh", "-c", RECEIVE, "sbcast",
           request.target, name, mode, request.force ? "force" : "", seconds, (char *)NULL);
     return fail(strerror(errno), SBCAST_SRUN);

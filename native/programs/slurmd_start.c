@@ -1,7 +1,8 @@
-/* slurmd runs under this program's name, so that slurmd starts itself anew through it (docs/adr/0019): each slurmd
- * begins with the files that slurmctld answers with. This node asks for them, whoever told slurmd to read them again.
+/* Fetches the configuration, then becomes slurmd. slurmd runs under this program's name, so it restarts itself through
+ * it (docs/adr/0019). Each slurmd then begins with the files that slurmctld returns to this node, no matter who told
+ * slurmd to read them again.
  *
- * slurmd also starts its prologs through its own name: those go on at once. */
+ * slurmd starts its prologs through its own name, too: this program passes those on at once. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -24,7 +24,7 @@ void job_prepare(struct job *job, uint32_t id) {
     *job = (struct job){.id = id, .outer = -1, .inner = -1, .processes = -1, .ipc = -1, .own_processes = -1};
 }
 
-/* Steps read the reason from the lock's file, since the extern step has nobody to tell it to. */
+/* Writes the reason to the lock's file, where steps read it: the extern step has no user to tell. */
 static void leave_reason(const struct jail *jail, const char *path) {
     int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (file < 0)
@@ -51,12 +51,12 @@ struct start {
     const char *root, *script;
     sem_t *born;
     int lock;
-    const char *failed; /* the file that error is about */
+    const char *failed; /* the file of the error */
     int error;
 };
 
-/* On cgroup v2 slurmstepd lives in its step's own group, and waits at the job's end for every other process in it. On
- * version 1 there is no such leaf, and slurmstepd in no group that it waits for. */
+/* On cgroup v2 slurmstepd lives in its step's group. At the job's end it waits for all other processes there, so
+ * job_init must leave that group. Version 1 has no such leaf, and slurmstepd is in no group that it waits for. */
 static int join_pod_group(struct start *start) {
     start->failed = JOB_INIT_GROUP;
     int group = open(JOB_INIT_GROUP, O_WRONLY | O_CLOEXEC);
@@ -68,8 +68,8 @@ static int join_pod_group(struct start *start) {
     return 0;
 }
 
-/* Has the caller's memory until it is another program, and nothing of its descriptors. Its frames leave marks of the
- * address sanitizer in the caller's stack, so it makes none. */
+/* Shares the caller's memory until exec, but none of its descriptors. No address sanitizer: its frames would leave
+ * marks in the caller's stack. */
 __attribute__((no_sanitize("address"))) static int become_init(void *argument) {
     struct start *start = argument;
     sem_post(start->born);
@@ -85,7 +85,7 @@ __attribute__((no_sanitize("address"))) static int become_init(void *argument) {
     _exit(EXIT_FAILURE);
 }
 
-/* Clear of the number that it takes in job_init, where it must not be closed at exec. */
+/* Opens the lock's file under a number other than job_init's, where it must not be closed at exec. */
 static int open_lock(struct jail *jail, const char *path) {
     struct flock starts = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = JOB_STARTS, .l_len = 1};
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -100,7 +100,7 @@ static int open_lock(struct jail *jail, const char *path) {
     return -1;
 }
 
-/* Not by fork: copying the tables of slurmstepd's memory takes longer than all that job_init does until its exec. */
+/* Without fork: copying slurmstepd's page tables takes longer than everything job_init does until its exec. */
 static int start_init(struct jail *jail, struct job *job) {
     char script[64];
     _Alignas(16) char stack[16384];
@@ -129,9 +129,9 @@ static _Noreturn void *keep(void *argument) {
         leave_reason(&jail, path);
         sem_post(&job->born);
     }
-    /* Gives up JOB_STARTS as well: who does not find job_init now finds the reason. */
+    /* Gives up JOB_STARTS as well: a step that finds no job_init now finds the reason. */
     close(job->lock);
-    /* Before anybody waits for this thread: it gives up its capabilities in a signal's handler (stepd_rights.c). */
+    /* Before another thread waits for this one: it gives up its capabilities in a signal's handler (stepd_rights.c). */
     pthread_sigmask(SIG_SETMASK, &job->mask, NULL);
     sem_post(&job->started);
     /* The kernel ends job_init with the thread that started it. */
@@ -144,14 +144,14 @@ static void await(sem_t *event) {
         ;
 }
 
-/* slurmd, and the user with it, waits for the extern step, which so need not wait until job_init is another program.
- * But until it is there: slurmstepd goes on to enter groups and users in which job_init must not be born. */
+/* Waits until job_init is born, and not until its exec: slurmd and the user wait for the extern step meanwhile.
+ * slurmstepd then goes on to enter groups and users in which job_init must not be born. */
 static int start_thread(struct jail *jail, struct job *job, const char *path) {
     sigset_t all;
     pthread_t thread;
     if ((job->lock = open_lock(jail, path)) < 0)
         return -1;
-    /* A handler would run in the memory that job_init has as well until it is another program. */
+    /* A handler would run in memory that job_init shares until its exec. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &job->mask);
     int error = pthread_create(&thread, NULL, keep, job);
@@ -209,8 +209,8 @@ int job_join_probe(struct jail *jail, struct job *job, int seconds) {
     char path[sizeof(JOB_FOLDER) + 16];
     job_lock_path(job, path, sizeof(path));
     int file = open(path, O_RDWR | O_CLOEXEC);
-    /* slurmstepd keeps the user's group after it has set a container up, and the kernel shows job_init's namespaces
-     * to its own user and group alone. */
+    /* slurmstepd keeps the user's group after it has set up a container. The kernel shows job_init's namespaces only to
+     * job_init's own user and group. */
     int group = setfsgid(getgid());
     int found = job_find(jail, job, file, seconds);
     setfsgid((gid_t)group);
@@ -218,14 +218,15 @@ int job_join_probe(struct jail *jail, struct job *job, int seconds) {
         close(file);
     if (found)
         return -1;
-    /* Threads of one process share the root folder, and a mount namespace is joined only by who shares it with nobody.
+    /* Only a thread with a root folder of its own can join a mount namespace, and threads of one process share theirs.
      */
     if (unshare(CLONE_FS) || setns(job->outer, CLONE_NEWNS))
         return jail_fail_errno(jail, "join the job's mounts (is SYS_CHROOT among the pod's capabilities?)");
     return jail_adopt_root(jail);
 }
 
-/* SYS_ADMIN leaves the effective set when the effective user changes from root, but not the permitted one. */
+/* Puts SYS_ADMIN into the effective set or takes it out. A change of the effective user from root clears it there; the
+ * permitted set keeps it. */
 static int use_administrator(int on) {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
     struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];

@@ -10,7 +10,7 @@ void job_lock_path(const struct job *job, char *path, size_t size) {
     snprintf(path, size, JOB_FOLDER "/%u", job->id);
 }
 
-/* The process that has locked a byte, as this process namespace numbers it; 0 for none, -1 for no file. */
+/* Returns the process that has locked a byte, by its number in this process namespace; 0 for none, -1 for no file. */
 static pid_t holder(int file, off_t byte) {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
     if (fcntl(file, F_GETLK, &lock))
@@ -34,10 +34,11 @@ static int open_namespace(struct jail *jail, pid_t init, const char *name) {
     return file;
 }
 
-/* job_init once it has made the namespaces, or -1. There is no call that waits for a lock with a deadline. */
+/* Returns job_init's process id once it has made the namespaces, or -1. It polls: no call waits for a lock with a
+ * deadline. */
 static pid_t await_init(struct jail *jail, int file, int seconds) {
     for (int waited = 0; waited < seconds * 1000; waited++) {
-        /* In this order, since who starts job_init lets go when it is there. */
+        /* In this order: the extern step gives up JOB_STARTS once job_init is born. */
         bool starts = file >= 0 && holder(file, JOB_STARTS) > 0;
         pid_t init = file < 0 ? 0 : holder(file, JOB_LIVES);
         if (init < 0 || (init == 0 && !starts))
@@ -75,7 +76,7 @@ int job_find(struct jail *jail, struct job *job, int file, int seconds) {
     pid_t init = await_init(jail, file, seconds);
     if (init < 0)
         return -1;
-    /* Still the same process: what was opened is not another's that got its number. */
+    /* Still the same process: no other one has got its number while its namespaces were opened. */
     if (!open_namespaces(jail, job, init) && (holder(file, JOB_LIVES) == init || !no_init(jail, file)))
         return 0;
     close_namespaces(job);
@@ -94,7 +95,8 @@ int job_await(struct jail *jail, struct job *job, int seconds) {
     return failed ? -1 : 0;
 }
 
-/* The node's own probes (jail_probe.c) ask the storage, which may hang; a step asks only what they found. */
+/* Asks for the result of the node's own probes (jail_probe.c). The probes touch the storage, which may hang; a step
+ * does not. */
 int job_heed_probes(struct jail *jail) {
     char sentence[sizeof(jail->why)];
     int file = open(JOB_BROKEN, O_RDONLY | O_CLOEXEC);

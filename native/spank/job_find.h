@@ -1,4 +1,4 @@
-/* Where job.c finds a job's init on this node: by the locks that it holds on the job's file. */
+/* Finds a job's job_init on this node, by the locks that it holds on the job's file. */
 #ifndef PULUMI_SLURM_JOB_FIND_H
 #define PULUMI_SLURM_JOB_FIND_H
 
@@ -8,8 +8,8 @@
 
 void job_lock_path(const struct job *job, char *path, size_t size);
 
-/* Waits until the init that has locked `file`, -1 if there is none, has made the job's namespaces, and opens them.
- * Returns 0, or -1 with the reason in jail->why and no descriptor open. */
+/* Waits until job_init has made the job's namespaces, and opens them. file: the job's file, which job_init has locked,
+ * or -1 if there is none. Returns 0, or -1 with the reason in jail->why and no descriptor open. */
 int job_find(struct jail *jail, struct job *job, int file, int seconds);
 
 #endif

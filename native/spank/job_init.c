@@ -1,12 +1,12 @@
-/* Process 1 of a job's process namespace on a node; see job.h. Static: it starts in the pod's root, is then in the
- * users', and takes nothing from either.
+/* Process 1 of a job's process namespace on a node; see job.h. Static: it starts in the pod's root, moves to the users'
+ * root, and loads nothing from either.
  *
  *   job_init ROOT SCRIPT
  *
- * Open is the job's file alone, on JOB_LOCK_DESCRIPTOR, and locked: see become_init in job.c.
+ * Its one open descriptor is JOB_LOCK_DESCRIPTOR, the job's file, locked: see become_init in job.c.
  *
- * It keeps its capabilities: the kernel lets nobody with fewer look at it. So root in the job finds no way through
- * /proc/1 to the outer mounts. */
+ * It keeps its capabilities, since the kernel lets nobody with fewer look into it. So /proc/1 leads root in the job to
+ * no outer mount. */
 #include "job.h"
 #include "job_mounts.h"
 
@@ -57,7 +57,7 @@ int main(int argc, char *argv[]) {
         return EXIT_FAILURE;
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, NULL);
-    /* Orphans of the job come to process 1, and none is waited for. */
+    /* Orphans of the job become children of process 1; the kernel reaps them. */
     signal(SIGCHLD, SIG_IGN);
     jail_init(&jail, argv[1]);
     int failed = prctl(PR_SET_PDEATHSIG, SIGKILL) ? jail_fail_errno(&jail, "end with the extern step") : 0;
@@ -65,6 +65,6 @@ int main(int argc, char *argv[]) {
     if (!failed)
         for (;;)
             pause();
-    /* Before the lock is gone with this process: who finds none reads why. */
+    /* Before this process ends and drops its lock: a step that finds no lock reads the reason. */
     return write(JOB_LOCK_DESCRIPTOR, jail.why, strlen(jail.why)) < 0 ? 2 : EXIT_FAILURE;
 }

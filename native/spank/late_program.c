@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Keeps none of the task's descriptors: who reads its output waits until nobody has it. */
+/* Keeps none of the task's descriptors: a reader of its output waits until all copies are closed. */
 static _Noreturn void become_runner(int channel) {
     char *const arguments[] = {"late_runner", NULL}, *const environment[] = {NULL};
     sigset_t all;

@@ -1,4 +1,4 @@
-/* Programs that slurmstepd starts after its tasks, such as task epilogs, run inside of the job.
+/* Runs programs that slurmstepd starts after its tasks, such as task epilogs, inside of the job.
  *
  * slurmstepd may start no program then (stepd_filter.h). Task 0 leaves a runner (late_runner.c) behind before it
  * becomes the user's program. It is in the task's namespaces, groups and limits, as its user. A child of slurmstepd
@@ -23,7 +23,7 @@ struct late_request {
     uint32_t size, arguments, variables;
 };
 
-/* error: why it could not be started, or 0; then status is what wait says of it. */
+/* error: errno of a failed start, or 0; then status is the program's, as wait(2) returns it. */
 struct late_answer {
     int32_t error, status;
 };

@@ -1,5 +1,5 @@
-/* Runs what slurmstepd wants run after its tasks; see late_program.h. It is a process of the job's user in the job. It
- * ends with slurmstepd, which has the other end of LATE_DESCRIPTOR. Static: it starts in the users' root. */
+/* Runs programs for slurmstepd after its tasks; see late_program.h. It is a process of the job's user, inside of the
+ * job. It ends with slurmstepd, which has the other end of LATE_DESCRIPTOR. Static: it starts in the users' root. */
 #include "late_program.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ static bool read_all(int file, void *bytes, size_t size) {
     return recv(file, bytes, size, MSG_WAITALL) == (ssize_t)size;
 }
 
-/* Every word of the request ends within it. */
+/* Splits the request into its words, each of which has to end within it. */
 static bool split(struct request *request) {
     size_t number = 2 + (size_t)request->head.arguments + request->head.variables;
     char *word = request->words, *end = word + request->head.size;
@@ -89,7 +89,7 @@ static _Noreturn void become(const struct request *request, const int descriptor
     _exit(127);
 }
 
-/* Who asked ends earlier when slurmstepd's patience does. */
+/* Waits for the child, or until the asker ends: slurmstepd may give up earlier. */
 static void await(pid_t child, int asker) {
     siginfo_t end;
     struct pollfd waits[] = {{.fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN},

@@ -2,12 +2,16 @@
  *
  *   required /opt/slurm/lib/slurm-wlm/spank_jail.so jail=/run/jail
  *
- * The extern step, which slurmd starts before any other and ends after them, keeps the namespaces (job.h). In every
- * other step slurm_spank_init_post_opt is the last callback before slurmstepd opens the user's files and enters the
- * working folder, so the root changes there; slurm_spank_user_init is the last one before it forks the tasks, so what
- * is forked after it is born into the job's process namespace. Nothing of the user starts unless task_init_privileged
- * finds itself inside. slurm_spank_task_post_fork for the last task is where slurmstepd gives up what it needed to
- * start them (stepd_filter.h); a task epilog runs where the tasks ran (late_program.h).
+ * The extern step keeps the namespaces (job.h): slurmd starts it before all other steps and ends it after them. In
+ * every other step
+ *
+ *   - slurm_spank_init_post_opt changes the root. It is the last callback before slurmstepd opens the user's files and
+ *     enters the working folder.
+ *   - slurm_spank_user_init is the last callback before slurmstepd forks the tasks. Children forked after it are born
+ *     into the job's process namespace.
+ *   - task_init_privileged refuses to start the user's program unless it is inside.
+ *   - slurm_spank_task_post_fork, for the last task, gives up the rights that starting tasks took (stepd_filter.h). A
+ *     task epilog runs where the tasks ran (late_program.h).
  */
 #include "spank_jail.h"
 #include "confine.h"
@@ -40,14 +44,13 @@
 
 #define PLUGIN "jail"
 #define DEADLINE_SECONDS 10
-/* From srun's plugin to that of the step: its user wants a task epilog. Slurm passes on what begins with SLURM_,
- * whatever
- * --export says. Who sets it himself gets a runner that nobody asks. */
+/* srun's plugin tells the step's plugin by it that the user wants a task epilog. Slurm passes on variables that begin
+ * with SLURM_, despite --export. A user who sets it himself gets a runner that nobody asks. */
 #define WANTS_EPILOG "SLURM_JAIL_TASK_EPILOG"
 
 SPANK_PLUGIN(PLUGIN, 2);
 
-/* SPANK gives callbacks no place for data of their own; slurmstepd runs one step, so one context is enough. */
+/* SPANK callbacks have no place for their own data. slurmstepd runs one step, so one context is enough. */
 static struct {
     struct jail jail;
     struct job job;
@@ -62,7 +65,7 @@ static struct {
 
 static _Thread_local bool forks_for_plugin;
 
-/* What slurmstepd itself uses to report a step that must not run, and to clean up after it. */
+/* Folders that slurmstepd needs to report a step that must not run, and to clean up after it. */
 static const char *const stepd_folders[] = {"/proc", "/sys", "/dev", "/etc", VIEW_SPOOL, "/run/slurm", NULL};
 
 static const char *jail_root(int argc, char *argv[]) {
@@ -85,7 +88,7 @@ static void tell_the_node(void) {
     container_log("slurmstepd: error: " PLUGIN ": refusing to run a step outside the jail: %s\n", context.jail.why);
 }
 
-/* The extern step runs no user code, and a failure in it would end the job without a word to anyone: the steps that
+/* Returns 0 even on failure: a failed extern step would end the job without a message. It runs no user code. Steps that
  * find no namespaces tell their user. */
 static int keep_namespaces(void) {
     if (job_keep(&context.jail, &context.job))
@@ -100,7 +103,7 @@ static int refuse(void) {
     /* A batch script has no open output yet: fail here, so that Slurm drains the node and requeues the job. */
     if (context.step == SLURM_BATCH_SCRIPT || context.jail.state == JAIL_ENTERED)
         return ESPANK_ERROR;
-    /* Other steps are led on to where their user's stderr is open, in a root that holds nothing to run. */
+    /* Other steps go on until their user's stderr is open, in a root that holds no program. */
     if (jail_enter_refusal(&context.jail, stepd_folders)) {
         slurm_error(PLUGIN ": and no empty root either: %s", context.jail.why);
         return ESPANK_ERROR;
@@ -108,7 +111,7 @@ static int refuse(void) {
     return ESPANK_SUCCESS;
 }
 
-/* slurmd would write the file outside of the jail, where the step does not find it. */
+/* Refuses --bcast: slurmd would write the file outside of the jail, where no step finds it. */
 static int refuse_broadcast(void) {
     if (!srun_asks_for_broadcast(optind))
         return ESPANK_SUCCESS;
@@ -116,7 +119,7 @@ static int refuse_broadcast(void) {
     return ESPANK_ERROR;
 }
 
-/* The guard is a library of slurmstepd's own, so its names are everybody's. */
+/* Returns a symbol of the guard. slurmstepd links the guard, so every library sees its names. */
 static void *of_guard(const char *name) {
     return dlsym(RTLD_DEFAULT, name);
 }
@@ -125,7 +128,7 @@ static bool forks_a_task(void) {
     return context.forks_tasks && pthread_equal(context.forker, pthread_self());
 }
 
-/* A task that is not born inside after all finds out by itself and says so (job_enter_task). */
+/* Ignores failures: a task that was born outside notices it and says so (job_enter_task). */
 static void before_fork(void) {
     if (forks_a_task() && job_fork_inside(&context.jail, &context.job))
         slurm_error(PLUGIN ": %s", context.jail.why);
@@ -136,8 +139,8 @@ static void after_fork(void) {
         slurm_error(PLUGIN ": %s", context.jail.why);
 }
 
-/* A child that is no task, and none that a plugin starts by spank_jail_fork, stands where slurmstepd stands, outside of
- * the job: it may run Slurm's own code, and become no program. */
+/* Forbids exec to a child that is neither a task nor a plugin's child by spank_jail_fork. Such a child is outside of
+ * the job, as slurmstepd is: it may run Slurm's own code only. */
 static void in_child(void) {
     bool task = forks_a_task();
     context.forks_tasks = false;
@@ -149,7 +152,7 @@ static void in_child(void) {
     }
 }
 
-/* From where slurmstepd has entered the jail: what it forks before the tasks is none of them. */
+/* Called once slurmstepd has entered the jail: its children before the tasks are no tasks. */
 static int watch_forks(void) {
     return pthread_atfork(before_fork, after_fork, in_child) ? jail_fail(&context.jail, "no memory to watch forks") : 0;
 }
@@ -194,7 +197,7 @@ static int outcome_of(int failed) {
     return failed ? ESPANK_ERROR : ESPANK_SUCCESS;
 }
 
-/* In a child of slurmstepd that is no task, in the place of execve. */
+/* Replaces execve in a child of slurmstepd that is no task. */
 static int run_late(const char *path, char *const arguments[], char *const environment[]) {
     if (context.runner[0] < 0) {
         slurm_error(PLUGIN ": %s: slurmstepd starts no program outside of the job, and for this step none inside",
@@ -223,8 +226,9 @@ static int arm(spank_t spank) {
     return 0;
 }
 
-/* Only around each fork, since the kernel refuses new threads to a thread whose children belong elsewhere, and
- * slurmstepd, which starts some whenever the plugin after this one fails, would end without a word to srun. */
+/* Switches the children's namespace only around each fork. The kernel refuses new threads to a thread whose children
+ * are born in another process namespace. slurmstepd starts threads when the plugin after this one fails; without them
+ * it would end, and srun would learn nothing. */
 int slurm_spank_user_init(spank_t spank, int argc, char *argv[]) {
     (void)argc;
     (void)argv;
@@ -258,7 +262,8 @@ pid_t spank_jail_fork(void) {
     forks_for_plugin = false;
     if (child == 0) {
         context.is_task = true;
-        /* The effective user is the job's in user_init. Who forks here becomes that user for good afterwards. */
+        /* In user_init the effective user is the job's. A child that forks here becomes that user for good
+         * afterwards. */
         if (!seteuid(0) && !become_inner(NULL))
             return 0;
         tell_the_node();
@@ -280,7 +285,7 @@ static int confine_slurmstepd(void) {
     return stepd_filter(&context.jail) || stepd_rights_reduce(&context.jail) ? -1 : 0;
 }
 
-/* The extern step's only child is job_init. No step finds namespaces that an unconfined process would keep. */
+/* Confines the extern step, whose only child is job_init. If that fails, no step finds the namespaces. */
 static int confine_extern_step(void) {
     job_await_start(&context.job);
     if (!confine_slurmstepd())
@@ -290,7 +295,7 @@ static int confine_extern_step(void) {
     return ESPANK_ERROR;
 }
 
-/* Called once for each task when all have been forked, and wait to become their programs; for the extern step once. */
+/* Called once for each task, when all tasks are forked and wait for their exec. Called once for the extern step. */
 int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[]) {
     (void)argc;
     (void)argv;
@@ -314,7 +319,7 @@ int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[]) {
     return outcome_of(confine_slurmstepd());
 }
 
-/* As the user, in the task's groups, before it becomes the user's program. */
+/* Runs as the user, in the task's groups, before the exec of the user's program. */
 int slurm_spank_task_init(spank_t spank, int argc, char *argv[]) {
     int task = -1;
     (void)argc;

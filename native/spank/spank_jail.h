@@ -1,4 +1,4 @@
-/* What the jail's plugin has for plugins of somebody else's, by way of confined_fork.c. */
+/* The jail plugin's functions for other plugins, which call them through confined_fork.c. */
 #ifndef PULUMI_SLURM_SPANK_JAIL_H
 #define PULUMI_SLURM_SPANK_JAIL_H
 
@@ -7,9 +7,9 @@
 #define SPANK_JAIL "/opt/slurm/lib/slurm-wlm/spank_jail.so"
 #define SPANK_JAIL_FORK "spank_jail_fork"
 
-/* fork, whose child is confined as a task is: the job's mounts, processes, IPC, capabilities and system calls. In a
- * task, in srun and in slurmd it is fork. Who has called it before the step's tasks may do so after them: slurmstepd
- * then keeps what it takes to lead its children inside. Others get -1 with EPERM there. */
+/* Forks a child that is confined as a task is: by the job's mounts, processes, IPC, capabilities and system calls. In a
+ * task, in srun and in slurmd it is plain fork. After the step's tasks it works only if it was called before them:
+ * slurmstepd then keeps the rights for it. Else it returns -1 with EPERM. */
 pid_t spank_jail_fork(void);
 
 #endif

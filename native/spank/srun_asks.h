@@ -1,15 +1,15 @@
-/* What the command line or variables ask srun for, in whose process a part of the plugin runs. */
+/* Reads srun's command line and variables, for the part of the plugin that runs in srun. */
 #ifndef PULUMI_SLURM_SRUN_ASKS_H
 #define PULUMI_SLURM_SRUN_ASKS_H
 
 #include <stdbool.h>
 
-/* For a task epilog: by the option, any part of it that getopt takes for it, or its variable. A word of the program's
- * own that looks alike costs a process that nobody asks. */
+/* Tells whether srun is asked for a task epilog: by the option, an abbreviation that getopt accepts, or its variable. A
+ * similar word of the user's program costs one idle process. */
 bool srun_asks_for_epilog(void);
 
-/* To copy the program: by the option, or its variable. Words from `program` on are the program's own; getopt, which
- * srun uses, leaves their place in optind. */
+/* Tells whether srun is asked to copy the program: by the option, or its variable. program: index of the first word of
+ * the user's program, which srun's getopt leaves in optind. */
 bool srun_asks_for_broadcast(int program);
 
 #endif

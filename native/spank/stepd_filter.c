@@ -90,7 +90,7 @@ static struct sock_filter code[] = {
     REFUSE(SYS_add_key),
     REFUSE(SYS_request_key),
     REFUSE(SYS_keyctl),
-    /* A task that a debugger wants stopped is let go by slurmstepd after all have been forked (Slurm's pdebug.c). */
+    /* For a debugger, slurmstepd releases stopped tasks after all are forked (Slurm's pdebug.c). */
     SKIP_UNLESS_EQUAL(SYS_ptrace, 4),
     LOAD(args[0]),
     SKIP_UNLESS_EQUAL(PTRACE_DETACH, 1),
@@ -105,8 +105,8 @@ static struct sock_filter code[] = {
 
 int stepd_filter(struct jail *jail) {
     struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
-    /* Nothing is started after it that could gain privileges; so the filter takes no SYS_ADMIN, which the effective
-     * user may lack here. */
+    /* No later program needs more privileges. With this flag the filter needs no SYS_ADMIN, which the effective user
+     * may lack here. */
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         return jail_fail_errno(jail, "give up new privileges");
     long refused = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);

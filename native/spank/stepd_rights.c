@@ -17,7 +17,7 @@
 #define ROUNDS 110 /* Five seconds. */
 
 /* Signal the tasks; become their user and be root again; remove the script in a folder that is the user's. No job has
- * the last one: a process that has all of another's capabilities may look into it. */
+ * the last one. So no job's process can look into slurmstepd: for that it would need all of these. */
 static const unsigned kept =
     1U << CAP_KILL | 1U << CAP_SETUID | 1U << CAP_SETGID | 1U << CAP_DAC_OVERRIDE | 1U << CAP_SETPCAP;
 
@@ -38,11 +38,11 @@ static int reduce(void) {
 static void on_signal(int signal) {
     int before = errno;
     (void)signal;
-    (void)reduce(); /* Whether it did, the kernel is asked. */
+    (void)reduce(); /* is_reduced asks the kernel whether it worked. */
     errno = before;
 }
 
-/* Whether a thread has no more than what is kept; one that is gone has nothing. */
+/* Tells whether a thread has only the kept capabilities; a thread that has ended has none. */
 static int is_reduced(int thread) {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = thread};
     struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
@@ -51,8 +51,8 @@ static int is_reduced(int thread) {
     return !(sets[0].permitted & ~kept) && !sets[1].permitted;
 }
 
-/* Signals each thread that has more; returns how many there were, or -1. A thread that is born meanwhile has what its
- * maker had, so it counts in the next round. */
+/* Signals each thread that has more; returns how many there were, or -1. A thread born meanwhile has its maker's
+ * capabilities, so it counts in the next round. */
 static int ask_threads(void) {
     DIR *threads = opendir("/proc/self/task");
     int left = 0;
@@ -80,7 +80,7 @@ int stepd_rights_reduce(struct jail *jail) {
     if (stepd_rights_reduce_here(jail))
         return -1;
     sigemptyset(&ours.sa_mask);
-    /* It stays: a signal that was sent twice waits for its thread, and must not end the process then. */
+    /* The handler stays: a second signal may still wait for its thread, and must not end the process. */
     if (sigaction(SIGNAL, &ours, NULL))
         return jail_fail_errno(jail, "take a signal for giving up capabilities");
     for (int round = 0; round < ROUNDS && (left = ask_threads()) > 0; round++) {

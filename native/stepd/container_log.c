@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 void container_log(const char *format, ...) {
-    /* Not waited for: a log that nobody reads must not hold up a step. */
+    /* Non-blocking: a log that nobody reads must not hold up a step. */
     int log = open(CONTAINER_LOG, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (log < 0)
         return;

@@ -1,4 +1,4 @@
-/* One line to the container's log. slurmd gives slurmstepd no stderr, so what happens there would be seen by nobody. */
+/* Writes one line to the container's log. slurmd gives slurmstepd no stderr, so nobody would see its own messages. */
 #ifndef PULUMI_SLURM_CONTAINER_LOG_H
 #define PULUMI_SLURM_CONTAINER_LOG_H
 

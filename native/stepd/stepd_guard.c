@@ -1,11 +1,11 @@
-/* Goes first in slurmstepd, and ends it unless the jail plugin is sure to be loaded.
+/* Runs first in slurmstepd, and ends it unless the jail plugin is sure to be loaded.
  *
- * A library that slurmstepd is made to need (images/slurm/build_prefix.py): without it no slurmstepd starts at all, and
- * a step costs no second program.
+ * A library that the image's build links to slurmstepd (images/slurm/build_prefix.py). Without it no slurmstepd starts
+ * at all. A library costs a step no second program.
  *
- * Slurm has two ways to run a step without the plugin and without a word: an `optional` line whose .so is missing, and
- * a PlugStackConfig line (a relative path is looked up nowhere). Neither can run a step past this. Whether the tree
- * itself is complete is the plugin's to see, since only it can tell the user.
+ * Slurm can silently run a step without the plugin in two ways. One is an `optional` line whose .so is missing. The
+ * other is a PlugStackConfig line with a relative path, which Slurm finds nowhere. This library refuses both. The
+ * plugin checks that the tree is complete, since only the plugin can tell the user.
  *
  * slurmd talks to slurmstepd over stdin and stdout, so both are left alone until a refusal. */
 #include "stepd_guard.h"
@@ -32,7 +32,7 @@
 #ifndef GUARD_PLUGIN
 #define GUARD_PLUGIN "/opt/slurm/lib/slurm-wlm/spank_jail.so"
 #endif
-/* Written by slurm_node/roles/worker.py while Slurm would not load the plugin: why. */
+/* The reason why Slurm would not load the plugin; slurm_node/roles/worker.py writes it. */
 #ifndef GUARD_REFUSED
 #define GUARD_REFUSED "/run/slurm-node/plugin-refused"
 #endif
@@ -40,7 +40,7 @@
 #define DEEPEST_INCLUDE 8
 /* slurmd sends all of a step at once. */
 #define STEP_SECONDS 20
-/* slurm_errno.h; srun says them in words. */
+/* slurm_errno.h; srun prints them in words. */
 #define ESLURM_PLUGIN_NOT_LOADED 8004
 #define ESLURM_PLUGIN_BAD_VERSION 8010
 
@@ -48,7 +48,7 @@ stepd_execve *stepd_guard_execve;
 bool stepd_guard_epilog;
 timer_t stepd_guard_timer;
 
-/* Before the C library's for slurmstepd and the libraries that it loads. */
+/* Comes before the C library's execve for slurmstepd and the libraries that it loads. */
 int execve(const char *path, char *const argv[], char *const envp[]) {
     if (stepd_guard_execve)
         return stepd_guard_execve(path, argv, envp);
@@ -69,7 +69,8 @@ __attribute__((format(printf, 2, 3))) static int refuse(struct guard *guard, con
     return -1;
 }
 
-/* A logical line, without comment, continuation lines joined; false at the end. The caller frees *line. */
+/* Reads one logical line: without comment, with continuation lines joined. Returns false at the end. The caller frees
+ * *line. */
 static bool next_line(FILE *file, char **line, size_t *size) {
     char *part = NULL;
     size_t part_size = 0, length = 0;
@@ -186,7 +187,7 @@ static void tell_the_log(const char *why) {
     container_log("slurmstepd: error: jail: refusing to start a step that would run outside the jail: %s\n", why);
 }
 
-/* slurmd writes the step's description, then waits for a return code: give it one, so that it need not guess. */
+/* slurmd writes the step's description, then waits for a return code. Sends it one, so that it need not guess. */
 static void answer_slurmd(int code) {
     char ignored[4096];
     if (write(STDOUT_FILENO, &code, sizeof(code)) != sizeof(code))
@@ -195,14 +196,15 @@ static void answer_slurmd(int code) {
         ;
 }
 
-/* Of two processes with the same capabilities, each may look into the other: at its memory, and by /proc/PID/root at
- * its files. Without one that process 1 and slurmd keep, slurmstepd can't be asked to open a path through theirs. Here,
- * before slurmstepd has another thread: each thread has capabilities of its own. */
+/* A process may look into another one with the same capabilities: into its memory, and into its files by
+ * /proc/PID/root. slurmstepd gives up one that process 1 and slurmd keep: nobody can then have it open a path through
+ * theirs. This runs before slurmstepd has another thread, since each thread has capabilities of its own. */
 static int give_up_sight(struct guard *guard) {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
     struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
     const unsigned given_up = 1U << CAP_NET_BIND_SERVICE | 1U << CAP_SYS_PTRACE;
-    /* What root executes has all of the bounding set: a job's init would see more than the steps that look for it. */
+    /* A program that root executes gets the whole bounding set: job_init would have more rights than the steps that
+     * look for it. */
     if (prctl(PR_CAPBSET_DROP, CAP_NET_BIND_SERVICE, 0, 0, 0) || prctl(PR_CAPBSET_DROP, CAP_SYS_PTRACE, 0, 0, 0))
         return refuse(guard, "drop from the bounding set (is SETPCAP among the pod's capabilities?): %s",
                       strerror(errno));
@@ -216,9 +218,9 @@ static int give_up_sight(struct guard *guard) {
     return 0;
 }
 
-/* slurmd may stop in the middle of a step's description, and then waits for an answer: of a step with an MPI plugin
- * that it does not have, which any client can ask for (mpi_conf_send_stepd, 26.05). Both would wait for ever, and the
- * job's node with them. When slurmstepd ends, slurmd tells its client. Not by alarm(2): Slurm blocks that signal. */
+/* slurmd may stop in the middle of a step's description, and then wait for an answer. It does so for an MPI plugin that
+ * it lacks, and any client can ask for one (mpi_conf_send_stepd, 26.05). Both would wait for ever, and the job's node
+ * with them. When slurmstepd ends, slurmd tells its client. Not by alarm(2): Slurm blocks that signal. */
 static int limit_wait(struct guard *guard) {
     struct sigevent end = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
     struct itimerspec when = {.it_value.tv_sec = STEP_SECONDS};
@@ -227,7 +229,7 @@ static int limit_wait(struct guard *guard) {
     return 0;
 }
 
-/* Also before there is another thread: later a thread could only take a namespace for itself. */
+/* This, too, comes before the second thread: later a thread could take a namespace only for itself. */
 static int narrow_view(struct guard *guard) {
     char why[256];
     return stepd_view_make(why, sizeof(why)) ? refuse(guard, "narrow slurmstepd's view of the pod: %s", why) : 0;
@@ -238,7 +240,7 @@ __attribute__((constructor)) static void stand_guard(int argc, char *argv[]) {
     struct guard guard = {.code = ESLURM_PLUGIN_NOT_LOADED};
     (void)argv;
     stepd_open_init();
-    /* Only without arguments is it asked for a step; getenv, infinity and spank run no user code. */
+    /* slurmd asks for a step without arguments; getenv, infinity and spank run no user code. */
     if (argc == 1 && (check(&guard) || narrow_view(&guard) || give_up_sight(&guard) || limit_wait(&guard))) {
         tell_the_log(guard.why);
         answer_slurmd(guard.code);

@@ -1,4 +1,5 @@
-/* What the guard, a library that slurmstepd needs before all others, has for the jail's plugin, by name (dlsym). */
+/* Names of the guard's symbols, which the jail's plugin looks up (dlsym). slurmstepd loads the guard before all other
+ * libraries. */
 #ifndef PULUMI_SLURM_STEPD_GUARD_H
 #define PULUMI_SLURM_STEPD_GUARD_H
 
@@ -7,11 +8,11 @@
 
 typedef int stepd_execve(const char *path, char *const arguments[], char *const environment[]);
 
-/* A pointer: what slurmstepd and its libraries call for execve, or NULL for the kernel's. */
+/* A pointer to the function that replaces execve in slurmstepd and its libraries; NULL for the kernel's. */
 #define STEPD_GUARD_EXECVE "stepd_guard_execve"
 /* Whether slurm.conf has a TaskEpilog. */
 #define STEPD_GUARD_EPILOG "stepd_guard_epilog"
-/* What ends slurmstepd unless it has its step in time; the plugin deletes it. */
+/* The timer that ends slurmstepd unless it gets its step in time; the plugin deletes it. */
 #define STEPD_GUARD_TIMER "stepd_guard_timer"
 
 extern stepd_execve *stepd_guard_execve;

@@ -1,13 +1,12 @@
-/* What slurmstepd opens for a job, it opens as the job would: -i, -o, -e, files of single tasks, --chdir.
+/* Opens a job's files for slurmstepd as the job would: -i, -o, -e, files of single tasks, --chdir.
  *
- * Slurm does that in slurmstepd's own view, whose /proc is the pod's, whose control groups can be written and which has
- * slurmd's spool; each is beyond a job's reach. So a path of a user is followed through no magic link, such as
- * /proc/self/task/N/root, and what lies in one of those is given back. The descriptor that was judged is the one that
- * is used.
+ * Slurm opens them in slurmstepd's own view, with the pod's /proc, writable control groups and slurmd's spool. A job
+ * reaches none of these. So a user's path leads through no magic link, such as /proc/self/task/N/root, and into none of
+ * those places. The check is done on the opened descriptor, which slurmstepd then uses.
  *
- * Slurm's program opens those, and no library of it; whatever else it opens is judged alike, but for three names. Only
- * missing folders of an output file are made by a library, with the user's effective id, which all threads have then.
- * tests/image/test_stepd_imports.py pins which calls slurmstepd has. */
+ * slurmstepd itself opens those files, none of its libraries does. Its other files are checked alike, but for three
+ * names. A library makes only the missing folders of an output file. It does so with the user's effective id, which all
+ * threads have then. tests/image/test_stepd_imports.py pins which calls slurmstepd has. */
 #include "stepd_open.h"
 
 #include <errno.h>
@@ -61,8 +60,8 @@ static int is_numbered(const char *path, const char *before, const char *after) 
     return digits && !strcmp(path + length + digits, after);
 }
 
-/* The script that it writes, and what it asks the kernel about itself and its tasks: no option of a job has these names
- * opened with these flags. */
+/* slurmstepd's own files: the script that it writes, and the kernel's files about itself and its tasks. No option of a
+ * job opens these names with these flags. */
 static int is_its_own(const char *path, int flags) {
     if (geteuid() != 0)
         return 0;
@@ -71,7 +70,7 @@ static int is_its_own(const char *path, int flags) {
     return !strcmp(path, "/proc/self/oom_score_adj") || is_numbered(path, "/proc/", "/stat");
 }
 
-/* Of a path that is no mount of its own, as on a login node, the mount is the jail's. */
+/* Without a mount of its own, as on a login node, the spool's path lies on the jail's mount. */
 static int is_in_spool(const struct statx *facts) {
     struct statx spool;
     return !statx(AT_FDCWD, SPOOL, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_MNT_ID, &spool) &&
@@ -103,7 +102,7 @@ static int open_for_user(const char *path, int flags, mode_t mode) {
     struct open_how look = {.flags = O_PATH | O_CLOEXEC};
     int file = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
     if (file < 0 && errno == ELOOP) {
-        /* A loop of links stays one; a magic link is a door that is closed. */
+        /* A loop of links keeps its error; a magic link is refused. */
         int there = (int)syscall(SYS_openat2, AT_FDCWD, path, &look, sizeof(look));
         if (there >= 0)
             close(there);
@@ -117,7 +116,7 @@ static int open_for_user(const char *path, int flags, mode_t mode) {
     return file;
 }
 
-/* Before the C library's for slurmstepd and the libraries that it loads. */
+/* Comes before the C library's open for slurmstepd and the libraries that it loads. */
 int open(const char *file, int oflag, ...) {
     mode_t mode = 0;
     if (oflag & O_CREAT || (oflag & O_TMPFILE) == O_TMPFILE) {
@@ -143,7 +142,7 @@ int chdir(const char *path) {
     return failed;
 }
 
-/* Splits a path into its folder and the name in it, which may end in slashes; the folder's text ends up in `folder`. */
+/* Splits a path into its folder, which it copies to `folder`, and the name in it. The path may end in slashes. */
 static const char *split(const char *path, char folder[PATH_MAX]) {
     size_t end = strlen(path);
     while (end > 0 && path[end - 1] == '/')

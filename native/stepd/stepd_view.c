@@ -1,10 +1,10 @@
-/* slurmstepd parses what users send, as root. It needs none of the pod's secrets for that: auth/slurm asks the daemon's
- * socket for tokens, and reads slurm.key only in slurmd, slurmctld, sackd, and a step manager (auth_slurm.c, init),
- * which job_submit_jail.c refuses. Nor does it write what the next slurmstepd would load, such as plugstack.conf.
+/* Hides the pod's secrets from slurmstepd, which parses messages of users as root. It needs no secret for that:
+ * auth/slurm asks the daemon's socket for tokens. Only slurmd, slurmctld, sackd and a step manager read slurm.key
+ * (auth_slurm.c, init), and job_submit_jail.c refuses step managers. Nor may it write files that the next slurmstepd
+ * loads, such as plugstack.conf.
  *
- * Mounts are made and never taken away: for each unmount the kernel waits until all its processors have been through an
- * RCU grace period. Code in slurmstepd could take one away until stepd_filter.h and stepd_rights.h forbid it, which
- * they do once the tasks run. */
+ * It makes mounts and unmounts none: an unmount costs an RCU grace period of all processors. Code in slurmstepd could
+ * unmount one until the tasks run; from then on stepd_filter.h and stepd_rights.h forbid it. */
 #include "stepd_view.h"
 
 #include <errno.h>
@@ -17,8 +17,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* As slurm_node/pod/paths.py has them: where Secrets are mounted; all roots of the jail; sockets and the configuration;
- * the node's own state, where extern steps have a file each; slurmd's copy of the key. */
+/* The paths of slurm_node/pod/paths.py, in this order: mounted Secrets; all roots of the jail; sockets and the
+ * configuration; the node's own state, with a file of each extern step; slurmd's copy of the key. */
 #ifndef VIEW_SECRETS
 #define VIEW_SECRETS "/run/secrets"
 #endif
@@ -42,7 +42,7 @@ static int fail(char *why, size_t size, const char *what) {
     return -1;
 }
 
-/* What is not there has nothing to hide. */
+/* A missing path has nothing to hide. */
 static int is_wrong(int failed) {
     return failed && errno != ENOENT;
 }
@@ -50,13 +50,13 @@ static int is_wrong(int failed) {
 static int own_namespace(char *why, size_t size) {
     if (unshare(CLONE_NEWNS))
         return fail(why, size, "make a mount namespace (is SYS_ADMIN among the pod's capabilities?)");
-    /* As jail.c does: what is mounted again in the jail's tree arrives, and nothing of ours leaves. */
+    /* As jail.c does: mounts that the jail's tree gets later arrive here, and ours stay here. */
     if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL))
         return fail(why, size, "make mounts one-way (does the pod's AppArmor profile allow mount?)");
     return 0;
 }
 
-/* Not what is mounted below: the jail's tree is among it. */
+/* Not recursive: the jail's tree is mounted below. */
 static int keep_run(char *why, size_t size) {
     struct mount_attr attributes = {.attr_set = MOUNT_ATTR_RDONLY};
     if (is_wrong(mount(VIEW_OWN_RUN, VIEW_OWN_RUN, NULL, MS_BIND, NULL)))
