@@ -26,9 +26,9 @@
 #define PROBE_SECONDS 10
 #endif
 /* Belongs to no job: Slurm counts from 1. */
-#define PROBE_JOB                                                                                                      \
-    0 define NOT_LOADED 127 /* The exit status of ld.so(8) if a library is missing: damaged storage may                \
-#still have the program itself. */
+#define PROBE_JOB 0
+/* The exit status of ld.so(8) if a library is missing: damaged storage may still have the program itself. */
+#define NOT_LOADED 127
 /* nobody, which owns nothing: root of the jail may have changed the shell. */
 #define PROBE_USER 65534
 #define PROBE_MEMORY (64 << 20)

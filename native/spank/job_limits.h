@@ -13,11 +13,11 @@
 
 /* Sets limits of the job's group on cgroup v2; slurmstepd calls it at each step's start. Does nothing elsewhere.
  *
- * Memory: slurmstepd counts in its job's limit, and its tasks in one of the same size below it. Files in /tmp outlive the
- * tasks, so the kernel would end slurmstepd next, and nobody would tell srun. The job's own limit gets 32 MiB more.
+ * Memory: slurmstepd counts in its job's limit, and its tasks in one of the same size below it. Files in /tmp outlive
+ * the tasks, so the kernel would end slurmstepd next, and nobody would tell srun. The job's own limit gets 32 MiB more.
  *
- * Processes: a job may have half of what all jobs of the node may have. One that forks without end leaves the other half
- * to other jobs, their slurmstepd, and slurmd.
+ * Processes: a job may have half of what all jobs of the node may have. One that forks without end leaves the other
+ * half to other jobs, their slurmstepd, and slurmd.
  *
  * Returns 0, or -1 with the reason in jail->why. */
 int job_limits_set(struct jail *jail);
