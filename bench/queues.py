@@ -19,7 +19,7 @@ from devcluster.apiserver.control_plane import ApiServer, free_ports
 from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.node import toolchain
 from tests.image.unpacked import unpack_image
-from tests.operator import fake_rehearsal
+from tests.operator import fake_dry_run
 from tests.operator.fake_slurmrestd import FakeSlurm
 from tests.operator.fake_workloads import FakeWorkloads
 from tests.operator.world import KEY, Admin, World, operator, until
@@ -80,7 +80,7 @@ def _at(size: int, folder: Path, image: Path) -> Values:
     with (
         ApiServer(folder / "api", Path(toolchain.binaries())) as server,
         RealSlurm(image, folder / "slurm", KEY, OPTIONS) as slurm,
-        fake_rehearsal.running() as rehearsal_url,
+        fake_dry_run.running() as rehearsal_url,
     ):
         admin = Admin(server.kubeconfig)
         admin.install_crds()

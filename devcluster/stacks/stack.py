@@ -24,7 +24,8 @@ PROJECT = "pulumi-slurm"
 KUBERNETES_PLUGIN_VERSION = "4.32.0"  # the one that the pinned pulumi-kubernetes SDK asks for
 PLUGIN_VARIABLE = "PULUMI_KUBERNETES_PLUGIN"
 STAND_IN = CHECKOUT / "devcluster" / "standin" / "bin"
-DOWNLOAD_DEADLINE_SECONDS = 10
+PLUGIN_DEADLINE_SECONDS = 60
+"""To list plugins, on a busy machine, and to download one of 60 MB."""
 MOST_WORDS = 50_000
 """The reason stands before the program's own tracebacks, one for each resource that waited for the one that failed."""
 ENGINE_DEADLINE_SECONDS = 3600
@@ -156,7 +157,7 @@ class Stack:
         path = os.pathsep.join([str(self.binaries), os.environ.get("PATH", "")])
         return subprocess.run(
             [str(self.binaries / "pulumi"), "plugin", *arguments], env={**self.environment(), "PATH": path},
-            capture_output=True, text=True, timeout=DOWNLOAD_DEADLINE_SECONDS, check=False,
+            capture_output=True, text=True, timeout=PLUGIN_DEADLINE_SECONDS, check=False,
         ).stdout  # fmt: skip
 
     def write_config(self, facts: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@
 #include "container_log.h"
 #include "jail.h"
 #include "job.h"
-#include "job_memory.h"
+#include "job_limits.h"
 #include "job_mounts.h"
 #include "late_program.h"
 #include "srun_asks.h"
@@ -302,8 +302,8 @@ int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[]) {
     context.forks_tasks = false;
     if (spank_context() != S_CTX_REMOTE || (!keeps_namespaces() && !is_last_task(spank)))
         return ESPANK_SUCCESS;
-    if (job_memory_spare(&context.jail))
-        slurm_error(PLUGIN ": slurmstepd may be ended for want of memory: %s", context.jail.why);
+    if (job_limits_set(&context.jail))
+        slurm_error(PLUGIN ": the job's limits may end slurmstepd: %s", context.jail.why);
     if (keeps_namespaces())
         return confine_extern_step();
     if (context.runner[1] >= 0)

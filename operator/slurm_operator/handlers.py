@@ -16,12 +16,13 @@ from typing import Any
 import kopf
 
 from contract import names, paths, pod_variables
-from slurm_operator import access, health, metrics
-from slurm_operator.decisions.pace import Pace, pause_seconds
-from slurm_operator.healing import Healer
-from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
-from slurm_operator.lease import LOOK_SECONDS, RENEW_SECONDS, Lease, NotLeading
-from slurm_operator.reconcile import Reconciler
+from slurm_operator import health, metrics
+from slurm_operator.clients import access
+from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
+from slurm_operator.clients.lease import LOOK_SECONDS, RENEW_SECONDS, Lease, NotLeading
+from slurm_operator.decide.requeue import Outcome, requeue_after
+from slurm_operator.reconcile.cluster import Reconciler
+from slurm_operator.reconcile.drift import DriftReconciler
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +50,10 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
     memo.lease = Lease(memo.api, identity)
     metrics.LEADER.set_function(memo.lease.held)
     key_file = Path(os.environ.get("JWT_KEY_FILE", paths.JWT_KEY_FILE))
-    memo.wake, memo.wake_healer = asyncio.Event(), asyncio.Event()
-    memo.healer = Healer(memo.api, memo.lease, memo.wake_healer.set, memo.wake.set)
+    memo.wake, memo.wake_drift = asyncio.Event(), asyncio.Event()
+    memo.drift_reconciler = DriftReconciler(memo.api, memo.lease, memo.wake_drift.set, memo.wake.set)
     memo.reconciler = Reconciler(
-        *(memo.api, memo.lease, key_file, memo.healer),
+        *(memo.api, memo.lease, key_file, memo.drift_reconciler),
         wake=memo.wake.set,
         image=os.environ.get(pod_variables.OPERATOR_IMAGE, ""),
     )
@@ -63,7 +64,7 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
         asyncio.create_task(_keep_turning(loop), name="loop"),
         asyncio.create_task(_keep_lease(memo.lease, progress["lease"]), name="lease"),
         asyncio.create_task(_keep_passing("slurm", memo.reconciler.run, memo.wake, progress["slurm"])),
-        asyncio.create_task(_keep_passing("healing", memo.healer.run, memo.wake_healer, progress["healing"])),
+        asyncio.create_task(_keep_passing("healing", memo.drift_reconciler.run, memo.wake_drift, progress["healing"])),
     ]
 
 
@@ -75,7 +76,7 @@ async def stop(memo: kopf.Memo, **_: Any) -> None:
     await asyncio.gather(*memo.tasks, return_exceptions=True)
     with contextlib.suppress(KubernetesError):
         await memo.lease.release()
-    await memo.healer.close()
+    await memo.drift_reconciler.close()
     await memo.reconciler.close()
     await memo.api.close()
     memo.stop_health()
@@ -87,7 +88,7 @@ async def stop(memo: kopf.Memo, **_: Any) -> None:
 async def changed(memo: kopf.Memo, **_: Any) -> None:
     """Wake the next passes at once."""
     memo.wake.set()
-    memo.wake_healer.set()
+    memo.wake_drift.set()
 
 
 async def _keep_turning(loop: health.Progress) -> None:
@@ -117,13 +118,13 @@ async def _keep_lease(lease: Lease, progress: health.Progress) -> None:
 
 
 async def _keep_passing(
-    subject: str, run: Callable[[], Awaitable[Pace]], wake: asyncio.Event, progress: health.Progress
+    subject: str, run: Callable[[], Awaitable[Outcome]], wake: asyncio.Event, progress: health.Progress
 ) -> None:
     trouble, blind_passes = "", 0
     while True:
         wake.clear()
         started = time.monotonic()
-        pace, outcome, said = Pace.MOVING, "done", ""
+        pace, outcome, said = Outcome.MOVING, "done", ""
         try:
             async with asyncio.timeout(PASS_DEADLINE_SECONDS):
                 pace = await run()
@@ -145,7 +146,7 @@ async def _keep_passing(
         if said and said != trouble:
             log.warning("pass ended: subject=%s outcome=%s error=%s", subject, outcome, said)
         trouble = said
-        blind_passes = blind_passes + 1 if pace is Pace.BLIND else 0
+        blind_passes = blind_passes + 1 if pace is Outcome.BLIND else 0
         await asyncio.sleep(_LEAST_PAUSE_SECONDS)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(wake.wait(), pause_seconds(pace, blind_passes))
+            await asyncio.wait_for(wake.wait(), requeue_after(pace, blind_passes))

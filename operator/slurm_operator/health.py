@@ -12,7 +12,7 @@ import httpx
 import prometheus_client as prometheus
 from prometheus_client.exposition import ThreadingWSGIServer
 
-from slurm_operator.kubernetes_api import KubernetesError
+from slurm_operator.clients.kubernetes import KubernetesError
 
 STALLED_SECONDS = 90.0
 

@@ -14,13 +14,13 @@ from typing import TypeVar
 from contract import names, pod_variables
 from contract.pod_variables import NodeKey
 from contract.policies import ReactionPolicy
-from slurm_operator.decisions import accounting, ownership
-from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
-from slurm_operator.seen import (
+from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
+from slurm_operator.decide import accounting, ownership
+from slurm_operator.state import (
     Cluster,
     Facts,
+    K8sNode,
     Kubernetes,
-    Machine,
     NodeSet,
     Pod,
     RemovalPolicy,
@@ -72,7 +72,7 @@ async def kubernetes(api: KubernetesApi, body: Object) -> tuple[Kubernetes, Mapp
     everything, (sets, pods), (wanted, active), (rest, ledger) = await asyncio.gather(
         node_sets(api),
         workloads(api, cluster.name),
-        asyncio.gather(files(api, cluster.wanted_config), files(api, cluster.active_config)),
+        asyncio.gather(files(api, cluster.desired_config), files(api, cluster.active_config)),
         asyncio.gather(api.get("apps/v1", "deployments", cluster.rest), api.get("v1", "secrets", names.LEDGER)),
     )
     seen = Kubernetes(
@@ -81,7 +81,7 @@ async def kubernetes(api: KubernetesApi, body: Object) -> tuple[Kubernetes, Mapp
         workloads=sets,
         rest=None if rest is None else workload(rest),
         pods=pods,
-        wanted_config=wanted,
+        desired_config=wanted,
         active_config=active,
         ledger_revision=_ledger_revision(ledger),
     )
@@ -108,7 +108,7 @@ def read_cluster(body: Object) -> Cluster:
         name=body["metadata"]["name"],
         revision=spec["revision"],
         rest_url=spec["rest"]["url"],
-        wanted_config=spec["wantedConfig"],
+        desired_config=spec["wantedConfig"],
         active_config=spec["activeConfig"],
         controller=spec["controller"],
         rest=spec["restDeployment"],
@@ -166,7 +166,7 @@ def pod(body: Object) -> Pod:
         trouble=_trouble(status, conditions, containers),
         revision=metadata.get("labels", {}).get(names.LABEL_REVISION, ""),
         uid=metadata.get("uid", ""),
-        machine=body.get("spec", {}).get("nodeName", ""),
+        k8s_node=body.get("spec", {}).get("nodeName", ""),
         tolerations=tuple(_toleration(item) for item in body.get("spec", {}).get("tolerations", [])),
         evictable=names.LABEL_EVICTABLE in metadata.get("labels", {}),
     )
@@ -177,7 +177,7 @@ def _toleration(item: Object) -> Toleration:
     return Toleration(item.get("key", ""), item.get("effect", ""), item.get("value", ""), any_value=exists)
 
 
-def machine_shape(body: Object) -> Object:
+def k8s_node_shape(body: Object) -> Object:
     """What is kept of a Kubernetes node, whose status changes all the time and is large."""
     metadata, spec = body["metadata"], body.get("spec", {})
     conditions = body.get("status", {}).get("conditions", [])
@@ -190,11 +190,11 @@ def machine_shape(body: Object) -> Object:
     }
 
 
-def machine(shape: Object) -> Machine:
+def k8s_node(shape: Object) -> K8sNode:
     """Read what was kept of a Kubernetes node; one that never said whether it is ready is no longer away."""
     spec, ready = shape["spec"], shape["ready"]
     away = ready["status"] not in ("True", None)
-    return Machine(
+    return K8sNode(
         cordoned=spec["unschedulable"],
         taints=tuple(Taint(item["key"], item["effect"], item.get("value", "")) for item in spec["taints"]),
         away_since=datetime.datetime.fromisoformat(ready["lastTransitionTime"]) if away else None,
@@ -231,7 +231,7 @@ def node_set(body: Object) -> NodeSet:
         cluster=spec["cluster"],
         stateful_set=spec["statefulSet"],
         replicas=0 if deleting else spec.get("replicas"),
-        guard=annotations.get(names.ANNOTATION_REST, "") if guarded else None,
+        finalizer_url=annotations.get(names.ANNOTATION_REST, "") if guarded else None,
         deleting=deleting,
         forced=annotations.get(names.ANNOTATION_FORCE) == "true" or removal.force,
         removal=removal,

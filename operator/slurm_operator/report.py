@@ -9,12 +9,12 @@ import time
 from collections.abc import Iterable, Mapping
 
 from contract import names
-from slurm_operator.decisions.findings import MAX_MESSAGE, Condition
-from slurm_operator.decisions.reasons import Reason
-from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
-from slurm_operator.lease import Lease
+from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
+from slurm_operator.clients.lease import Lease
+from slurm_operator.findings import MAX_MESSAGE, Condition
 from slurm_operator.observe import CUSTOM_API
-from slurm_operator.seen import Restart
+from slurm_operator.reasons import Reason
+from slurm_operator.state import Restart
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slurm_operator import slurm_rest
-from slurm_operator.seen import Facts, SlurmNode
+from slurm_operator.clients import slurmrestd
+from slurm_operator.state import Facts, SlurmNode
 
 from bench.real_slurm import RealSlurm
 from tests.image.small_cluster import ALICE, CONTROLLER, REVISION, SECOND, WORKER, NewCluster, SmallCluster
@@ -98,7 +98,7 @@ def test_the_operator_keeps_a_node_out_that_somebody_set_down_and_reads_what_kee
         there.command("scontrol create reservation starttime=now+2days duration=60 user=root nodes=cpu-[0,2]")
 
         async def work() -> tuple[SlurmNode | None, frozenset[str]]:
-            rest = slurm_rest.SlurmRest(there.url, tmp_path / "slurm/keys/jwt.key")
+            rest = slurmrestd.SlurmRest(there.url, tmp_path / "slurm/keys/jwt.key")
             try:
                 await rest.keep_out("cpu-1")
                 return await rest.node("cpu-1"), await rest.reserved()
@@ -138,7 +138,7 @@ def test_a_record_keeps_the_size_that_it_was_made_with_and_slurm_refuses_less(cl
     cluster.start_worker(SECOND, REVISION, memory_mib=100_000_000)  # More than the machine has.
     cluster.wait("it is refused", lambda: "INVALID_REG" in record(cluster).get("State", ""), SECONDS)
     assert record(cluster)["Reason"].startswith("Low RealMemory")
-    # What the operator does (slurm_operator/actions.py): the record goes as soon as the pod was told to end.
+    # What the operator does (slurm_operator/execute.py): the record goes as soon as the pod was told to end.
     cluster.end(SECOND)
     slurm(cluster, f"scontrol delete nodename={SECOND}")
     cluster.start_worker(SECOND, REVISION, memory_mib=512)

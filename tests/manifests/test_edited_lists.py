@@ -21,9 +21,9 @@ import hypothesis
 import kopf
 import pytest
 from hypothesis import strategies as st
-from slurm_operator.healing import Healer
-from slurm_operator.kubernetes_api import KubernetesApi
-from slurm_operator.lease import Lease
+from slurm_operator.clients.kubernetes import KubernetesApi
+from slurm_operator.clients.lease import Lease
+from slurm_operator.reconcile.drift import DriftReconciler
 
 from components.control import operator
 from contract import names
@@ -263,7 +263,7 @@ class Stack:
             api = KubernetesApi(lambda: access, self.namespace)
             lease = Lease(api, "one")
             await lease.renew()
-            healer = Healer(api, lease, lambda: None, lambda: None)
+            healer = DriftReconciler(api, lease, lambda: None, lambda: None)
             try:
                 async with asyncio.timeout(60):
                     while healer.condition is None or len(healer._clean) < len(self.objects):

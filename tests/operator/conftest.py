@@ -11,7 +11,7 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
 from devcluster.apiserver.control_plane import ApiServer, free_ports
-from tests.operator import fake_rehearsal, fake_slurmrestd, world
+from tests.operator import fake_dry_run, fake_slurmrestd, world
 from tests.operator.fake_workloads import FakeWorkloads
 
 _NUMBERS = itertools.count()
@@ -51,7 +51,7 @@ def slurm() -> Iterator[fake_slurmrestd.FakeSlurmrestd]:
 @pytest.fixture
 def cluster(admin: world.Admin, slurm: fake_slurmrestd.FakeSlurmrestd) -> Iterator[world.World]:
     """An empty namespace whose workloads come alive as soon as they are declared."""
-    with fake_rehearsal.running() as rehearsal_url:
+    with fake_dry_run.running() as rehearsal_url:
         found = world.World(admin, f"operator-{next(_NUMBERS)}", slurm.slurm, slurm.url, rehearsal_url)
         with FakeWorkloads(found):
             yield found

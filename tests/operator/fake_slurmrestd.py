@@ -1,6 +1,6 @@
 """The fake slurmrestd of the operator's tests: a small Slurm behind the few calls that the operator makes.
 
-Statuses, shapes and errors are those that slurmrestd 26.05.5 gave (recorded/answers.json); test_slurm_rest.py holds
+Statuses, shapes and errors are those that slurmrestd 26.05.5 gave (recorded/answers.json); test_slurmrestd.py holds
 both against recorded/openapi-v0.0.45.json, cut from the document that the same slurmrestd serves at /openapi/v3.
 """
 
@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import jwt
 import pytest
-from slurm_operator.slurm_rest import SlurmError, Trouble
+from slurm_operator.clients.slurm_error import SlurmError, Trouble
 
 API = "/slurm/v0.0.45"
 _Silent = Literal["refuse", "hang", "drip"]

@@ -10,14 +10,22 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, cast
 
 import httpx
-from slurm_operator import lease
-from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
-from slurm_operator.seen import SlurmNode
-from slurm_operator.slurm_rest import SlurmRest
+from slurm_operator.clients import lease
+from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
+from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.state import SlurmNode
 
 from contract import names, reasons
-from tests.operator.played_cluster import BROKEN, MAINTENANCE, TOO_LARGE, UNFIT, PlayedCluster
+from tests.operator.played_cluster import (
+    BROKEN,
+    MAINTENANCE,
+    OUR_REASONS,
+    REMOVAL_REASONS,
+    TOO_LARGE,
+    UNFIT,
+    UPDATE_REASONS,
+    PlayedCluster,
+)
 
 
 class LeaseFor(lease.Lease):
@@ -47,7 +55,7 @@ class PlayedApi(KubernetesApi):
         assert (api, plural) == ("v1", "nodes")
         host, keys = self.cluster.hosts[name], {each["key"]: each.get("value", "") for each in change["spec"]["taints"]}
         assert change["spec"]["unschedulable"]
-        assert self.cluster.pods[keys[names.UNFIT_TAINT]].machine == name
+        assert self.cluster.pods[keys[names.UNFIT_TAINT]].k8s_node == name
         assert host.tainted == (MAINTENANCE in keys), "another's taint stays"
         assert not host.tainted or host.cordoned or host.ours, f"{name} was tainted by somebody else"
         host.ours = True
@@ -109,16 +117,16 @@ class PlayedRest(SlurmRest):
     async def drain(self, name: str, reason: str) -> None:
         record = self.cluster.records[name]
         assert name not in self.cluster.foreign, f"the drain of {name} is another's"
-        own = (UNFIT, BROKEN, TOO_LARGE, reasons.NEW, *slurm_nodes.REMOVAL_REASONS)
-        over = {reasons.UPDATE: own, reasons.NEW: slurm_nodes.OUR_REASONS}
-        over[reasons.SCALE_IN] = (reasons.UPDATE, UNFIT, BROKEN, TOO_LARGE, reasons.NEW)
+        own = (UNFIT, BROKEN, TOO_LARGE, reasons.NEW, *REMOVAL_REASONS)
+        over = {reasons.UPDATE: own, reasons.NEW: OUR_REASONS}
+        over[reasons.SCALE_IN] = (*UPDATE_REASONS, UNFIT, BROKEN, TOO_LARGE, reasons.NEW)
         if reason in (reasons.NEW, reasons.SCALE_IN) and record.reason.startswith(reasons.NODE):
             over[reason] = (record.reason,)
-        machines = (reasons.NEW, *slurm_nodes.OUR_REASONS) if reason.startswith(reasons.NODE) else ()
-        machines += (UNFIT, BROKEN) if reason.endswith("is cordoned") or " is tainted " in reason else ()
+        k8s_nodes: tuple[str, ...] = (reasons.NEW, *OUR_REASONS) if reason.startswith(reasons.NODE) else ()
+        k8s_nodes += (UNFIT, BROKEN) if reason.endswith("is cordoned") or " is tainted " in reason else ()
         repair = {reasons.REPAIR + each.removeprefix(reasons.PREFIX): each for each in (UNFIT, BROKEN)}
         repaired = record.reason in repair and not reason.startswith(reasons.REPAIR)
-        replaced = (*over.get(reason, ()), *machines, repair.get(reason))
+        replaced = (*over.get(reason, ()), *k8s_nodes, repair.get(reason))
         assert not record.is_held or repaired or record.reason in replaced, f"{name} was drained: {record.reason}"
         assert reason not in repair or record.is_held, f"{name} serves, and is drained for a repair"
         assert not reason.endswith("is not ready") or self.cluster.may_be_drained_as_away(name)

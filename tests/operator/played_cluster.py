@@ -6,11 +6,11 @@ import dataclasses
 import datetime
 import functools
 
-from slurm_operator.decisions import records, replicas
-from slurm_operator.seen import (
+from slurm_operator.decide import records, scale
+from slurm_operator.state import (
     Facts,
     Jobs,
-    Machine,
+    K8sNode,
     Named,
     Pod,
     RemovalPolicy,
@@ -33,6 +33,9 @@ BROKEN = "pulumi-slurm:jail: it does not start"
 ADMINISTRATOR = "alice"
 TOO_LARGE = "Low RealMemory"
 MAINTENANCE = "maintenance"
+REMOVAL_REASONS = (reasons.SCALE_IN, f"{reasons.SCALE_IN}{reasons.DEADLINE_PASSED}")
+UPDATE_REASONS = (reasons.UPDATE, f"{reasons.UPDATE}{reasons.DEADLINE_PASSED}")
+OUR_REASONS = (*REMOVAL_REASONS, *UPDATE_REASONS)
 
 
 @dataclasses.dataclass
@@ -42,7 +45,7 @@ class Worker:
     uid: int
     revision: int
     created: datetime.datetime
-    machine: str
+    k8s_node: str
     phase: str = "starting"
     evictable: bool = False
     memory: int = 1
@@ -127,8 +130,8 @@ class Host:
             return []
         return [key for key, there in ((MAINTENANCE, self.tainted), (names.UNFIT_TAINT, self.ours)) if there]
 
-    def seen(self) -> Machine:
-        return _machine(self.cordoned or self.ours, self.away_since, *self.taints())
+    def seen(self) -> K8sNode:
+        return _k8s_node(self.cordoned or self.ours, self.away_since, *self.taints())
 
 
 class PlayedCluster:
@@ -188,27 +191,27 @@ class PlayedCluster:
             if name not in staying:
                 self.no_job_is_on(name)
                 pod.phase = "ending"
-            elif pod.phase == "starting" and pod.machine and not self.is_away(pod):
+            elif pod.phase == "starting" and pod.k8s_node and not self.is_away(pod):
                 pod.phase = "up"
                 self._register(name)
-            elif pod.phase == "up" and name in self.records and not self.hosts[pod.machine].dead:
+            elif pod.phase == "up" and name in self.records and not self.hosts[pod.k8s_node].dead:
                 self._return_to_service(name)
             self.look_at_itself(name)
         for name in staying:
             if name not in self.pods:
                 self.pods[name] = Worker(self.another_version(), self.revision, self.now, "", memory=self.memory)
             pod = self.pods[name]
-            pod.machine = pod.machine or self._emptiest()
+            pod.k8s_node = pod.k8s_node or self._emptiest()
 
     def _emptiest(self) -> str:
         """The machine for a pod; none if nobody takes it."""
-        pods = [pod.machine for pod in self.pods.values()]
+        pods = [pod.k8s_node for pod in self.pods.values()]
         return min((host for host, each in self.hosts.items() if each.takes_pods), key=pods.count, default="")
 
     def kubectl_drain_goes_on(self) -> None:
         """Pods that may be evicted are, from machines that somebody empties."""
         for name, pod in self.pods.items():
-            cordoned = bool(pod.machine) and self.hosts[pod.machine].cordoned
+            cordoned = bool(pod.k8s_node) and self.hosts[pod.k8s_node].cordoned
             if pod.evictable and cordoned and pod.phase == "up":
                 self.no_job_is_on(name)
                 pod.phase = "ending"
@@ -216,7 +219,7 @@ class PlayedCluster:
     def look_at_itself(self, name: str) -> None:
         """A node drains itself and lifts that."""
         pod, record = self.pods[name], self.records.get(name)
-        if pod.phase != "up" or record is None or self.hosts[pod.machine].dead:
+        if pod.phase != "up" or record is None or self.hosts[pod.k8s_node].dead:
             return
         why = self.lacks(name)
         if name in self.foreign:
@@ -254,9 +257,9 @@ class PlayedCluster:
 
     # What others do to them.
 
-    def die_with(self, machine: str) -> list[str]:
+    def die_with(self, k8s_node: str) -> list[str]:
         """Jobs and slurmds of a machine end; returns its nodes."""
-        lost = [name for name, pod in self.pods.items() if pod.machine == machine]
+        lost = [name for name, pod in self.pods.items() if pod.k8s_node == k8s_node]
         self.jobs = [job for job in self.jobs if job.node not in lost]
         for name in lost:
             if name in self.records:
@@ -273,10 +276,10 @@ class PlayedCluster:
     # How they are.
 
     def is_away(self, pod: Worker) -> bool:
-        return bool(pod.machine) and self.hosts[pod.machine].away_since is not None
+        return bool(pod.k8s_node) and self.hosts[pod.k8s_node].away_since is not None
 
     def is_sick(self, name: str) -> bool:
-        return bool(self.pods[name].machine) and self.hosts[self.pods[name].machine].sick
+        return bool(self.pods[name].k8s_node) and self.hosts[self.pods[name].k8s_node].sick
 
     def lacks(self, name: str) -> str:
         """What a node would say of itself; empty if it is well."""
@@ -318,7 +321,7 @@ class PlayedCluster:
 
     # How the operator sees them.
 
-    def scale(self) -> replicas.Scale:
+    def state(self) -> scale.NodeSetState:
         pods = {
             name: Pod(
                 *(name, "worker", self._is_ready(name)),
@@ -327,12 +330,12 @@ class PlayedCluster:
                 created=pod.created,
                 revision=str(pod.revision),
                 uid=str(pod.uid),
-                machine=pod.machine,
+                k8s_node=pod.k8s_node,
                 evictable=pod.evictable,
             )
             for name, pod in self.pods.items()
         }
-        return replicas.Scale(
+        return scale.NodeSetState(
             *("cpu", self.wanted, self.size, str(self.set_version), pods, self.now),
             revision=str(self.revision),
             update=self.update,
@@ -340,8 +343,8 @@ class PlayedCluster:
             reactions=self.reactions,
             restarts=self.restarts,
             updating=self.updating,
-            machines={
-                name: _machine(host.cordoned or host.ours, host.away_since, *host.taints())
+            k8s_nodes={
+                name: _k8s_node(host.cordoned or host.ours, host.away_since, *host.taints())
                 for name, host in self.hosts.items()
             },
             facts=Facts(1, self.memory),
@@ -396,7 +399,7 @@ class PlayedCluster:
 
     def may_be_drained_as_away(self, name: str) -> bool:
         """Whether its machine had its time, and no more machines are away than the breaker allows."""
-        since = self.hosts[self.pods[name].machine].away_since
+        since = self.hosts[self.pods[name].k8s_node].away_since
         away = sum(map(self.is_away, self.pods.values()))
         shared = away > 1 and away * 100 > self.reactions.breaker_percent * len(self.pods)
         patience = datetime.timedelta(seconds=self.reactions.after_seconds)
@@ -404,5 +407,5 @@ class PlayedCluster:
 
 
 @functools.lru_cache(1000)
-def _machine(cordoned: bool, away_since: datetime.datetime | None, *taints: str) -> Machine:
-    return Machine(cordoned, tuple(Taint(key, "NoSchedule") for key in taints), away_since)
+def _k8s_node(cordoned: bool, away_since: datetime.datetime | None, *taints: str) -> K8sNode:
+    return K8sNode(cordoned, tuple(Taint(key, "NoSchedule") for key in taints), away_since)

@@ -8,8 +8,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from slurm_operator import access
-from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
+from slurm_operator.clients import access
+from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
 
 from tests.operator import world
 

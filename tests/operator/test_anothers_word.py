@@ -5,17 +5,17 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from slurm_operator.decisions import machines, status
-from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.decisions.moves import DeleteRecord, Drain, KeepOut, Move, SetReplicas
-from slurm_operator.seen import Machine, SlurmNode
+from slurm_operator import drains
+from slurm_operator.actions import Action, DeleteRecord, Drain, DrainDown, SetReplicas
+from slurm_operator.decide import k8s_nodes, status
+from slurm_operator.state import K8sNode, SlurmNode
 
 from tests.operator.test_records import forget
-from tests.operator.test_replicas import NOW, decide, job, leaving, lowered, node, pod, scale
+from tests.operator.test_scale import NOW, decide, job, leaving, lowered, node, pod, state
 from tests.operator.test_status import world
 from tests.operator.test_updates import decide as decide_update
 from tests.operator.test_updates import pod as outdated_pod
-from tests.operator.test_updates import scale as outdated_scale
+from tests.operator.test_updates import state as outdated_scale
 
 BY_HAND = [
     node("cpu-0", "IDLE", "DRAIN", reason="bad-fan", reason_user="root"),
@@ -33,25 +33,25 @@ IDS += ["unfit says a person", "new says a person", "down and unfit says a perso
 for_each_state = pytest.mark.parametrize("theirs", BY_HAND, ids=IDS)
 
 
-def touching(moves: list[Move]) -> list[Move]:
-    return [move for move in moves if not isinstance(move, KeepOut | SetReplicas)]
+def touching(moves: list[Action]) -> list[Action]:
+    return [move for move in moves if not isinstance(move, DrainDown | SetReplicas)]
 
 
 @for_each_state
 def test_no_update_scale_in_or_machine_writes_over_it(theirs: SlurmNode) -> None:
-    assert slurm_nodes.is_anothers(theirs)
+    assert drains.is_anothers(theirs)
     assert decide_update(outdated_scale([outdated_pod("cpu-0")]), [theirs]) == []
-    assert touching(decide(scale(0, 1), [theirs])) == []
-    assert touching(decide(scale(1, 1), [theirs])) == []
-    cordoned = dataclasses.replace(scale(1, 1, [pod("cpu-0", machine="k8s-0")]), machines={"k8s-0": Machine(True)})
-    assert machines.moves(cordoned, {"cpu-0": theirs}, None) == []
+    assert touching(decide(state(0, 1), [theirs])) == []
+    assert touching(decide(state(1, 1), [theirs])) == []
+    cordoned = dataclasses.replace(state(1, 1, [pod("cpu-0", k8s_node="k8s-0")]), k8s_nodes={"k8s-0": K8sNode(True)})
+    assert k8s_nodes.moves(cordoned, {"cpu-0": theirs}, None) == []
 
 
 @for_each_state
 def test_the_record_of_a_removed_node_keeps_it_until_its_set_goes(theirs: SlurmNode) -> None:
-    assert forget(scale(0, 0), [theirs]) == []
-    assert not scale(0, 0).ghosts({"cpu-0": theirs})
-    ending = dataclasses.replace(scale(0, 0), ending=True)
+    assert forget(state(0, 0), [theirs]) == []
+    assert not state(0, 0).orphaned_records({"cpu-0": theirs})
+    ending = dataclasses.replace(state(0, 0), ending=True)
     assert forget(ending, [theirs]) == [DeleteRecord("cpu-0", anothers=True)]
 
 
@@ -59,16 +59,16 @@ def test_the_record_of_a_removed_node_keeps_it_until_its_set_goes(theirs: SlurmN
     "theirs", [each for each in BY_HAND if each.states & {"DRAIN", "FAIL"}], ids=[IDS[0], IDS[1], *IDS[3:-1]]
 )
 def test_it_takes_no_jobs_so_its_idle_node_may_go(theirs: SlurmNode) -> None:
-    assert decide(scale(0, 1), [theirs]) == [lowered(0, 1)]
-    assert decide(scale(0, 1), [theirs], [job(1, "SUSPENDED", "cpu-0")]) == []
+    assert decide(state(0, 1), [theirs]) == [lowered(0, 1)]
+    assert decide(state(0, 1), [theirs], [job(1, "SUSPENDED", "cpu-0")]) == []
 
 
 def test_a_node_that_a_person_set_down_is_kept_out_under_his_reason() -> None:
     down = node("cpu-0", "DOWN", reason="bad DIMM", reason_user="root")
-    assert decide(scale(1, 1), [down]) == [KeepOut("cpu-0")]
-    assert decide(scale(0, 1), [down]) == [KeepOut("cpu-0")], "Slurm might return it to service as it leaves"
+    assert decide(state(1, 1), [down]) == [DrainDown("cpu-0")]
+    assert decide(state(0, 1), [down]) == [DrainDown("cpu-0")], "Slurm might return it to service as it leaves"
     kept = dataclasses.replace(down, states=down.states | {"DRAIN"})
-    assert decide(scale(1, 1), [kept]) == []
+    assert decide(state(1, 1), [kept]) == []
 
 
 @pytest.mark.parametrize(
@@ -77,17 +77,17 @@ def test_a_node_that_a_person_set_down_is_kept_out_under_his_reason() -> None:
 )
 def test_a_node_that_is_down_by_slurms_own_word_is_drained_as_any(reason: str, user: str) -> None:
     silent = node("cpu-0", "DOWN", reason=reason, reason_user=user)
-    assert decide(scale(0, 1), [silent]) == [Drain("cpu-0")]
+    assert decide(state(0, 1), [silent]) == [Drain("cpu-0")]
     assert decide_update(outdated_scale([outdated_pod("cpu-0")]), [silent]) == [Drain("cpu-0", "pulumi-slurm:update")]
 
 
 def test_slurms_other_words_about_a_node_that_is_down_stay() -> None:
     odd = node("cpu-0", "DOWN", reason="Node unexpectedly rebooted", reason_user="slurm")
-    assert decide(scale(0, 1), [odd]) == []
+    assert decide(state(0, 1), [odd]) == []
 
 
 def test_a_node_that_somebody_set_to_fail_counts_as_drained() -> None:
-    size = dataclasses.replace(scale(2, 2), now=NOW)
+    size = dataclasses.replace(state(2, 2), now=NOW)
     failing = node("cpu-0", "IDLE", "FAIL", reason="rma-123", reason_user="root")
     counts, found = status.node_set(world(2).node_sets[0], size, {"cpu-0": failing, "cpu-1": node("cpu-1")})
     assert (counts.drained, counts.ready) == (1, 1)
@@ -97,5 +97,5 @@ def test_a_node_that_somebody_set_to_fail_counts_as_drained() -> None:
 
 def test_a_record_that_serves_or_belongs_to_others_is_no_left_over() -> None:
     serving = [node("cpu-100"), node("cpu-101", "MIXED", cpus=1), node("cpu-102", "DOWN", "EXTERNAL")]
-    assert forget(scale(0, 0), serving) == []
-    assert forget(scale(0, 0), [leaving("cpu-100")]) == [DeleteRecord("cpu-100")]
+    assert forget(state(0, 0), serving) == []
+    assert forget(state(0, 0), [leaving("cpu-100")]) == [DeleteRecord("cpu-100")]

@@ -7,18 +7,19 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from slurm_operator import actions, reconcile, report
-from slurm_operator.decisions.findings import Finding, lasting
-from slurm_operator.decisions.reasons import Reason
-from slurm_operator.job_listing import JobListing
-from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
-from slurm_operator.node_sets import MOVES_SECONDS, NodeSets, Served
-from slurm_operator.seen import Jobs, NodeSet, Pod, SlurmNode, Unknown, Workload
-from slurm_operator.slurm_rest import SlurmRest
+from slurm_operator import execute, report
+from slurm_operator.clients.job_listing import JobListing
+from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
+from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.findings import Finding, lasting
+from slurm_operator.reasons import Reason
+from slurm_operator.reconcile import cluster
+from slurm_operator.reconcile.node_sets import ACTIONS_SECONDS, NodeSets, Served
+from slurm_operator.state import Jobs, NodeSet, Pod, SlurmNode, Unknown, Workload
 
 from contract import names
 from tests.operator.played_clients import LeaseFor
-from tests.operator.test_replicas import node
+from tests.operator.test_scale import node
 
 URL = "http://rest"
 NODES = 50
@@ -93,7 +94,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def served(api: KubernetesApi, rest: SlowRest, sizes: Mapping[str, tuple[int, int]]) -> Served:
     """A pass over node sets, by name their wanted and their present size."""
-    sets = [NodeSet(name, "test", name, wanted, guard=URL) for name, (wanted, _) in sizes.items()]
+    sets = [NodeSet(name, "test", name, wanted, finalizer_url=URL) for name, (wanted, _) in sizes.items()]
     workloads = {name: Workload(name, size, size, "7") for name, (_, size) in sizes.items()}
     pods = {
         f"{name}-{n}": Pod(f"{name}-{n}", "worker", ready=True, running=True)
@@ -110,7 +111,7 @@ def test_a_conflict_over_one_node_set_holds_up_no_other() -> None:
     api = Sizes(conflicting="a")
     done = served(api, SlowRest(Clock()), {"a": (2, 1), "b": (2, 1)})
     assert api.applied == {"b": 2}
-    assert [each.reason for each in done.problems] == [actions.CONFLICT]
+    assert [each.reason for each in done.problems] == [execute.CONFLICT]
 
 
 def test_a_pass_of_slow_changes_ends_in_time_to_tell_its_status_and_the_next_one_goes_on() -> None:
@@ -118,19 +119,19 @@ def test_a_pass_of_slow_changes_ends_in_time_to_tell_its_status_and_the_next_one
     served(Sizes(), rest, {"cpu": (0, NODES)})
     first = list(rest.drained)
     assert first
-    assert MOVES_SECONDS <= rest.clock.now < MOVES_SECONDS + 2
+    assert ACTIONS_SECONDS <= rest.clock.now < ACTIONS_SECONDS + 2
     served(Sizes(), rest, {"cpu": (0, NODES)})
     assert len(rest.drained) == len(set(rest.drained)) > len(first), "other nodes than before"
 
 
 def test_a_conflict_is_told_when_it_lasts() -> None:
-    conflict, other = Finding(actions.CONFLICT, "Guard: changed"), Finding(Reason.ACTION_FAILED, "Drain: away")
+    conflict, other = Finding(execute.CONFLICT, "Guard: changed"), Finding(Reason.ACTION_FAILED, "Drain: away")
     before: dict[str, int] = {}
-    for _ in range(reconcile.CONFLICTS_TOLD - 1):
-        told, before = lasting([conflict, other], actions.CONFLICT, before, reconcile.CONFLICTS_TOLD)
+    for _ in range(cluster.CONFLICTS_TOLD - 1):
+        told, before = lasting([conflict, other], execute.CONFLICT, before, cluster.CONFLICTS_TOLD)
         assert told == [other]
-    told, _ = lasting([conflict, other], actions.CONFLICT, before, reconcile.CONFLICTS_TOLD)
+    told, _ = lasting([conflict, other], execute.CONFLICT, before, cluster.CONFLICTS_TOLD)
     assert told == [conflict, other]
-    _, before = lasting([other], actions.CONFLICT, before, reconcile.CONFLICTS_TOLD)
-    told, _ = lasting([conflict, other], actions.CONFLICT, before, reconcile.CONFLICTS_TOLD)
+    _, before = lasting([other], execute.CONFLICT, before, cluster.CONFLICTS_TOLD)
+    told, _ = lasting([conflict, other], execute.CONFLICT, before, cluster.CONFLICTS_TOLD)
     assert told == [other], "it was over in between"

@@ -6,10 +6,10 @@ import datetime
 from typing import Any
 
 import pytest
-from slurm_operator.decisions import config, effects
-from slurm_operator.decisions.config import CLOSING, HELD, Promote, Reconfigure, Rehearse, Verdict
-from slurm_operator.decisions.findings import Finding
-from slurm_operator.seen import Running, SlurmJob, SlurmNode, Unknown
+from slurm_operator.decide import config, config_keys
+from slurm_operator.decide.config import CLOSING, HELD, Promote, Reconfigure, TryConfig, Verdict
+from slurm_operator.findings import Finding
+from slurm_operator.state import Running, SlurmJob, SlurmNode, Unknown
 
 from components.config.values import slurm_options
 from contract.reasons import CONFIGURATION_REFUSED
@@ -36,7 +36,7 @@ def job(number: int, partition: str, state: str = "RUNNING") -> SlurmJob:
     return SlurmJob(number, frozenset({state}), frozenset(partition.split(",")), frozenset({"cpu-0"}))
 
 
-def promotion(wanted: Any, active: Any, **given: Any) -> Rehearse | Promote | Finding | None:
+def promotion(wanted: Any, active: Any, **given: Any) -> TryConfig | Promote | Finding | None:
     return config.promotion(wanted, active, **{"declared": True, "verdict": TAKEN, "jobs": (), "closed": LOST, **given})
 
 
@@ -65,7 +65,7 @@ def test_nothing_is_replaced_while_a_declaration_is_under_way() -> None:
 
 
 def test_nothing_is_used_that_a_slurmctld_has_not_tried() -> None:
-    assert promotion(TWO, ONE, verdict=None) == Rehearse(TWO)
+    assert promotion(TWO, ONE, verdict=None) == TryConfig(TWO)
 
 
 def test_a_refused_configuration_is_not_used_and_slurmctlds_words_are_told() -> None:
@@ -139,7 +139,7 @@ def test_a_key_that_costs_jobs_waits_until_there_is_none() -> None:
     assert config.jobs_needed(other, TWO, frozenset())
 
 
-@pytest.mark.parametrize("key", sorted(effects.COSTS))
+@pytest.mark.parametrize("key", sorted(config_keys.COSTS))
 def test_the_costs_are_of_keys_that_slurm_knows(key: str) -> None:
     assert key in slurm_options.ALLOWED.keys() | slurm_options.OWNED.keys()
 

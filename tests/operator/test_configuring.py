@@ -9,13 +9,15 @@ import math
 from typing import Any, cast
 
 import pytest
-from slurm_operator import actions, rehearsal, report
-from slurm_operator.configuring import Configuration
-from slurm_operator.decisions import config
-from slurm_operator.kubernetes_api import KubernetesApi
-from slurm_operator.lease import Lease
-from slurm_operator.seen import Cluster, Kubernetes, Running, Unknown
-from slurm_operator.slurm_rest import SlurmError, SlurmRest, Trouble
+from slurm_operator import execute, report
+from slurm_operator.clients import dry_run
+from slurm_operator.clients.kubernetes import KubernetesApi
+from slurm_operator.clients.lease import Lease
+from slurm_operator.clients.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.decide import config
+from slurm_operator.reconcile.configuration import Configuration
+from slurm_operator.state import Cluster, Kubernetes, Running, Unknown
 
 from tests.operator.played_clients import LeaseFor
 
@@ -44,7 +46,7 @@ class Failing:
     [
         (AWAY, Trouble.UNREACHABLE, 0, set()),
         (READS, Trouble.UNREACHABLE, 1, {"ActionFailed"}),
-        (READS, Trouble.REFUSED, len(CLOSED), {actions.REFUSED}),
+        (READS, Trouble.REFUSED, len(CLOSED), {execute.REFUSED}),
     ],
 )
 def test_closed_partitions_cost_a_silent_slurm_one_deadline_at_most_and_are_not_forgotten(
@@ -84,8 +86,8 @@ def test_a_partition_that_slurmctld_may_have_opened_again_by_reading_its_files_i
     async def told(*_: object) -> None:
         pass
 
-    monkeypatch.setattr(rehearsal, "ask", accept)
-    monkeypatch.setattr(actions, "promote", promote)
+    monkeypatch.setattr(dry_run, "ask", accept)
+    monkeypatch.setattr(execute, "promote", promote)
     monkeypatch.setattr(report, "event", told)
     more = {"slurm.conf": FILES["slurm.conf"] + "PartitionName=old Nodes=ns_cpu\n"}
     seen = dataclasses.replace(SEEN, cluster=dataclasses.replace(CLUSTER, closed=frozenset()), active_config=more)

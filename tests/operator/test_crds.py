@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 import pytest
-from slurm_operator import mirror
+from slurm_operator.clients import informer
 
 from components.control import crd_policy
 from components.control import operator as program
@@ -146,7 +146,7 @@ def test_columns_tell_how_it_is(
 def test_an_older_program_takes_nothing_from_a_crd_and_is_told_so(admin: Admin) -> None:
     crds = [each.name for each in program.crd_manifests()]
     for each in crd_policy.manifests(crds):
-        kind = f"/apis/admissionregistration.k8s.io/v1/{mirror.plural(each.kind)}"
+        kind = f"/apis/admissionregistration.k8s.io/v1/{informer.plural(each.kind)}"
         path, apply = f"{kind}/{each.name}", {"Content-Type": "application/apply-patch+yaml"}
         admin.call("PATCH", path, dict(each.body), headers=apply, params={"fieldManager": "pulumi-slurm"})
 

@@ -6,10 +6,10 @@ import dataclasses
 from typing import Any
 
 import pytest
-from slurm_operator.decisions import config, daemons, status
-from slurm_operator.decisions.findings import Findings
-from slurm_operator.decisions.moves import DeletePod, Purpose, TakeOver
-from slurm_operator.seen import Kubernetes, Pod, Running, Unknown
+from slurm_operator.actions import DeletePod, Purpose, SetOnDelete
+from slurm_operator.decide import config, daemons, status
+from slurm_operator.findings import Findings
+from slurm_operator.state import Kubernetes, Pod, Running, Unknown
 
 from components.config.values import slurm_options
 from contract.slurm_options import WORKER_START
@@ -38,7 +38,7 @@ def test_slurmctlds_updates_are_taken_over_from_kubernetes_at_once() -> None:
     seen = cluster()
     kubernetes_own = dataclasses.replace(seen.workloads["slurm-controller"], on_delete=False)
     seen = dataclasses.replace(seen, workloads={**seen.workloads, "slurm-controller": kubernetes_own})
-    assert daemons.controller(seen) == TakeOver("slurm-controller", "1")
+    assert daemons.controller(seen) == SetOnDelete("slurm-controller", "1")
     assert daemons.controller(dataclasses.replace(seen, workloads={})) is None
 
 
@@ -137,7 +137,7 @@ def test_workers_get_what_they_take_at_their_start_only_when_slurmctld_has_it() 
     assert not config.is_pending_for_workers(special, special, new)
     assert config.is_pending_for_workers(plain, special, new)
     assert not config.is_pending_for_workers(files("33"), plain, old), "a reconfigure is enough for all else"
-    seen = cluster(wanted_config=special, active_config=plain)
+    seen = cluster(desired_config=special, active_config=plain)
     assert "declared configuration" in daemons.holds_workers(seen, old)
 
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 from slurm_operator import observe
-from slurm_operator.decisions import deletion, serving
-from slurm_operator.decisions.findings import Finding
-from slurm_operator.seen import Nodes, NodeSet, Pod, RemovalPolicy, SlurmJob, SlurmNode, Unknown, Workload
+from slurm_operator.decide import deletion, serving
+from slurm_operator.findings import Finding
+from slurm_operator.state import Nodes, NodeSet, Pod, RemovalPolicy, SlurmJob, SlurmNode, Unknown, Workload
 
 from tests.operator.fake_slurmrestd import FakeSlurmrestd
-from tests.operator.test_replicas import NOW, job, leaving, node, pod
+from tests.operator.test_scale import NOW, job, leaving, node, pod
 from tests.operator.world import World, custom, operator, until
 
-GOING = NodeSet("cpu", "test", "cpu", 0, guard="http://slurm-rest:6820", deleting=True)
+GOING = NodeSet("cpu", "test", "cpu", 0, finalizer_url="http://slurm-rest:6820", deleting=True)
 BLIND = Unknown("RestUnreachable", "no answer in time")
 
 
@@ -30,13 +30,13 @@ def judge(
     node_set: NodeSet = GOING,
     exists: bool = True,
     cluster_stays: bool = True,
-) -> deletion.Release | Finding:
+) -> deletion.RemoveFinalizer | Finding:
     workloads = {"cpu": Workload("cpu", size, size, "7")} if exists else {}
-    scale = serving.scale(node_set, workloads, {each.name: each for each in pods}, NOW)
-    assert scale
+    state = serving.state(node_set, workloads, {each.name: each for each in pods}, NOW)
+    assert state
     seen: Nodes | Unknown = nodes if isinstance(nodes, Unknown) else {each.name: each for each in nodes}
     workload = workloads.get("cpu")
-    return deletion.judge(node_set, scale, workload, seen, jobs or [], cluster_stays=cluster_stays)
+    return deletion.judge(node_set, state, workload, seen, jobs or [], cluster_stays=cluster_stays)
 
 
 @pytest.mark.parametrize(
@@ -74,14 +74,14 @@ def test_a_node_set_waits_and_says_for_what(reason: str, words: str, seen: dict[
 )
 def test_a_node_set_goes_when_nothing_of_it_is_left(seen: dict[str, Any]) -> None:
     found = judge(0, [], **seen)
-    assert isinstance(found, deletion.Release)
+    assert isinstance(found, deletion.RemoveFinalizer)
     assert (found.workload is not None) == seen.get("exists", True), "its StatefulSet goes first"
 
 
 def test_force_goes_at_once_and_takes_the_pods_with_it() -> None:
     forced = dataclasses.replace(GOING, forced=True)
     found = judge(1, [pod("cpu-0")], BLIND, [job(7, "RUNNING", "cpu-0")], node_set=forced)
-    assert isinstance(found, deletion.Release)
+    assert isinstance(found, deletion.RemoveFinalizer)
     assert found.workload is not None
 
 
@@ -183,7 +183,7 @@ def test_at_the_deadline_jobs_are_requeued_or_ended_with_words_and_the_node_set_
     world.delete("nodesets", "cpu")
     told = "took the jobs of cpu-1, its deadline has passed: "
     until(lambda: world.size() == 1, "the node that we drained goes")
-    expected = ("TakeJobs", f"{told}ended {last}, which may not be requeued")
+    expected = ("RequeueJobs", f"{told}ended {last}, which may not be requeued")
     until(lambda: expected in world.events(), "its Event says what became of the job")
     assert world.slurm.killed == [last]
     record = world.slurm.nodes["cpu-0"]

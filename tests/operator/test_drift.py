@@ -10,9 +10,10 @@ from typing import Any
 import hypothesis
 import pytest
 from hypothesis import strategies as st
-from slurm_operator.decisions import drift, ownership
-from slurm_operator.decisions.findings import Finding
-from slurm_operator.decisions.reasons import Reason
+from slurm_operator.decide import drift, ownership
+from slurm_operator.findings import Finding
+from slurm_operator.reasons import Reason
+from slurm_operator.reconcile.drift import DriftReconciler
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 MINUTE = datetime.timedelta(minutes=1)
@@ -201,11 +202,11 @@ def test_a_heal_is_told_with_field_and_writer_and_without_a_value() -> None:
         {"data": {"x": "his-value"}}, {"pulumi-slurm": tree({"data": {"y": 1}}), "vi": tree({"data": {"x": 1}})}
     )
     after = plain({"x": "secret", "y": "1", "z": "1"})
-    told = drift.account(before, after)
+    told = drift.describe(before, after)
     assert told == "restored ConfigMap a: data.x (by vi), data.z (removed, nobody is noted)"
-    assert drift.account(None, after) == "restored ConfigMap a, which was deleted"
-    assert drift.account(after, copy.deepcopy(after)) == ""
-    assert drift.account(plain({"x": "1"}), plain({"x": "2"})).endswith("changed under the name of Pulumi")
+    assert drift.describe(None, after) == "restored ConfigMap a, which was deleted"
+    assert drift.describe(after, copy.deepcopy(after)) == ""
+    assert drift.describe(plain({"x": "1"}), plain({"x": "2"})).endswith("changed under the name of Pulumi")
 
 
 def test_status_and_bookkeeping_are_no_content() -> None:
@@ -301,3 +302,12 @@ def test_fields_are_handed_over_on_the_very_object_that_was_seen() -> None:
     both = tree({"spec": {"a": 1, "b": {"c": 1}}})
     assert entries == {"pulumi-slurm": both, "pulumi-slurm-operator": theirs}
     assert drift.handing_over(plain({"x": "1"})) is None
+
+
+def test_nobody_acts_on_files_before_the_ledger_is_known() -> None:
+    nothing: Any = None
+    rounds = DriftReconciler(nothing, nothing, lambda: None, lambda: None)
+    assert rounds.has_drifted("ConfigMap", "slurm-config-wanted", {"slurm.conf": "as declared"})
+    rounds._ledger = drift.Ledger("1", {("ConfigMap", "slurm-config-wanted"): {"data": {"slurm.conf": "as declared"}}})
+    assert not rounds.has_drifted("ConfigMap", "slurm-config-wanted", {"slurm.conf": "as declared"})
+    assert rounds.has_drifted("ConfigMap", "slurm-config-wanted", {"slurm.conf": "edited"})

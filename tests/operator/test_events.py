@@ -6,8 +6,8 @@ import functools
 
 import pytest
 from slurm_operator import report
-from slurm_operator.decisions.findings import Condition
-from slurm_operator.decisions.reasons import Reason
+from slurm_operator.findings import Condition
+from slurm_operator.reasons import Reason
 
 from tests.operator.world import World, until
 

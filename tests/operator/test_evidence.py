@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from slurm_operator.decisions import evidence, status
-from slurm_operator.seen import EVERY_NODE, Evidence, Jobs, NodeSet, SlurmNode, TooDeep, Unknown, UpdatePolicy
+from slurm_operator.decide import evidence, status
+from slurm_operator.state import EVERY_NODE, Evidence, Jobs, NodeSet, SlurmNode, TooDeep, Unknown, UpdatePolicy
 
 from contract import reasons
-from tests.operator.test_replicas import job, leaving, pod
-from tests.operator.test_replicas import scale as sized
+from tests.operator.test_scale import job, leaving, pod
+from tests.operator.test_scale import state as sized
 
 NODES = {"cpu-0": leaving("cpu-0")}
 DEEP = TooDeep("TooManyJobs", "there are too many")
@@ -44,8 +44,8 @@ def updating(name: str) -> SlurmNode:
 )
 def test_nothing_is_asked_for_an_update_that_waits(paused: bool, hold: str, needed: bool) -> None:
     old = dataclasses.replace(pod("cpu-0"), revision="old")
-    scale = dataclasses.replace(sized(1, 1, [old]), revision="new", update=UpdatePolicy(paused=paused))
-    assert evidence.is_needed(scale, {"cpu-0": updating("cpu-0")}, hold) is needed
+    state = dataclasses.replace(sized(1, 1, [old]), revision="new", update=UpdatePolicy(paused=paused))
+    assert evidence.is_needed(state, {"cpu-0": updating("cpu-0")}, hold) is needed
 
 
 @pytest.mark.parametrize(("flags", "needed"), [((), True), (("RESERVED",), False), (("MIXED",), False)])

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 import pytest
-from slurm_operator import job_listing
-from slurm_operator.seen import Jobs, Named, SlurmJob, TooDeep, Unknown
-from slurm_operator.slurm_rest import SlurmError, SlurmRest, Trouble
+from slurm_operator.clients import job_listing
+from slurm_operator.clients.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.state import Jobs, Named, SlurmJob, TooDeep, Unknown
 
 
 class PlayedRest(SlurmRest):

@@ -12,9 +12,9 @@ from typing import cast
 import httpx
 import kopf
 import pytest
-from slurm_operator import actions, kubernetes_api
-from slurm_operator.decisions import moves
-from slurm_operator.slurm_rest import SlurmRest
+from slurm_operator import actions, execute
+from slurm_operator.clients import kubernetes
+from slurm_operator.clients.slurmrestd import SlurmRest
 
 from tests.operator.played_clients import LeaseFor
 
@@ -52,11 +52,11 @@ def dripping() -> Iterator[str]:
     server.server_close()
 
 
-Call = Callable[[kubernetes_api.KubernetesApi], Awaitable[object]]
+Call = Callable[[kubernetes.KubernetesApi], Awaitable[object]]
 
 
 async def call(server: str, asked: Call) -> object:
-    api = kubernetes_api.KubernetesApi(lambda: kopf.ConnectionInfo(server=server), "slurm")
+    api = kubernetes.KubernetesApi(lambda: kopf.ConnectionInfo(server=server), "slurm")
     try:
         async with asyncio.timeout(10):  # The answer itself never ends.
             return await asked(api)
@@ -76,13 +76,13 @@ async def call(server: str, asked: Call) -> object:
 def test_an_answer_that_drips_is_given_up_at_the_deadline(
     dripping: str, monkeypatch: pytest.MonkeyPatch, asked: Call, limit: str
 ) -> None:
-    monkeypatch.setattr(kubernetes_api, limit, 0.5)
-    with pytest.raises(kubernetes_api.KubernetesError, check=lambda error: error.status == 0):
+    monkeypatch.setattr(kubernetes, limit, 0.5)
+    with pytest.raises(kubernetes.KubernetesError, check=lambda error: error.status == 0):
         asyncio.run(call(dripping, asked))
 
 
 def test_a_long_listing_may_take_longer_than_all_else(dripping: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kubernetes_api, "DEADLINE_SECONDS", 0.3)
+    monkeypatch.setattr(kubernetes, "DEADLINE_SECONDS", 0.3)
     assert asyncio.run(call(dripping, lambda api: api.listing("v1", "nodes", {}))) == {"items": []}
 
 
@@ -90,8 +90,10 @@ def test_of_a_pod_that_is_gone_already_no_deletion_is_told(monkeypatch: pytest.M
     async def gone(*_: object) -> httpx.Response:
         return httpx.Response(404, json={"message": "not found"})
 
-    monkeypatch.setattr(kubernetes_api.KubernetesApi, "_request", gone)
-    decided = moves.DeletePod("slurm-controller-0", "7", moves.Purpose.CONTROLLER, "a new one has the current template")
+    monkeypatch.setattr(kubernetes.KubernetesApi, "_request", gone)
+    decided = actions.DeletePod(
+        "slurm-controller-0", "7", actions.Purpose.CONTROLLER, "a new one has the current template"
+    )
     acting = LeaseFor(9)
-    done = call("http://127.0.0.1:9", lambda api: actions.move(api, cast(SlurmRest, None), acting, decided))
+    done = call("http://127.0.0.1:9", lambda api: execute.move(api, cast(SlurmRest, None), acting, decided))
     assert asyncio.run(done) == ""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 from slurm_operator import observe
-from slurm_operator.seen import Facts
+from slurm_operator.state import Facts
 
 from components.config import parse
 from components.config.nodes.reactions import Reactions

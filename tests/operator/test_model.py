@@ -21,14 +21,14 @@ import hypothesis
 import pytest
 from hypothesis import stateful
 from hypothesis import strategies as st
-from slurm_operator import actions, lease
-from slurm_operator.decisions import evidence, reactions, replicas
-from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.decisions.decide import decide
-from slurm_operator.decisions.findings import Finding
-from slurm_operator.decisions.moves import DeletePod, Drain, Move, Purpose
-from slurm_operator.kubernetes_api import KubernetesError
-from slurm_operator.seen import RemovalPolicy, Restart, UpdatePolicy
+from slurm_operator import execute
+from slurm_operator.actions import Action, DeletePod, Drain, Purpose
+from slurm_operator.clients import lease
+from slurm_operator.clients.kubernetes import KubernetesError
+from slurm_operator.decide import evidence, remediate, scale
+from slurm_operator.decide.node_set import decide
+from slurm_operator.findings import Finding
+from slurm_operator.state import RemovalPolicy, Restart, UpdatePolicy
 
 from contract import names, reasons
 from contract.policies import ReactionPolicy
@@ -36,6 +36,7 @@ from tests.operator.played_clients import LeaseFor, PlayedApi, PlayedRest, finis
 from tests.operator.played_cluster import (
     ADMINISTRATOR,
     MOST,
+    OUR_REASONS,
     UNFIT,
     WITH_PROCESSES,
     Host,
@@ -73,12 +74,12 @@ class Model(stateful.RuleBasedStateMachine):
         room=st.sampled_from([1, 2, 3, "25%", "60%"]),
         update=DEADLINES,
         removal=DEADLINES,
-        rungs=st.sampled_from([(True, False), (True, True), (False, True)]),
+        steps=st.sampled_from([(True, False), (True, True), (False, True)]),
     )
     def a_set_runs(
-        self, size: int, room: int | str, update: int | None, removal: int | None, rungs: tuple[bool, bool]
+        self, size: int, room: int | str, update: int | None, removal: int | None, steps: tuple[bool, bool]
     ) -> None:
-        self.cluster.reactions = dataclasses.replace(REACTIONS, restart=rungs[0], replace=rungs[1])
+        self.cluster.reactions = dataclasses.replace(REACTIONS, restart=steps[0], replace=steps[1])
         percent = int(room.removesuffix("%")) if isinstance(room, str) else None
         self.cluster.update = UpdatePolicy(1 if isinstance(room, str) else room, update, percent=percent)
         self.cluster.removal = RemovalPolicy(removal)
@@ -127,8 +128,8 @@ class Model(stateful.RuleBasedStateMachine):
     @stateful.rule(ordinal=ORDINALS, sick=st.booleans())
     def a_nodes_machine_gets_sick_or_recovers(self, ordinal: int, sick: bool) -> None:
         name = f"cpu-{ordinal}"
-        if name in self.cluster.pods and self.cluster.pods[name].machine:
-            self.cluster.hosts[self.cluster.pods[name].machine].sick = sick
+        if name in self.cluster.pods and self.cluster.pods[name].k8s_node:
+            self.cluster.hosts[self.cluster.pods[name].k8s_node].sick = sick
             self.cluster.look_at_itself(name)
 
     @stateful.rule(number=ORDINALS)
@@ -149,10 +150,10 @@ class Model(stateful.RuleBasedStateMachine):
     @stateful.precondition(lambda self: any(host.away_since for host in self.cluster.hosts.values()))
     @stateful.rule()
     def lost_machines_are_switched_off_and_fenced(self) -> None:
-        for machine in [machine for machine, host in self.cluster.hosts.items() if host.away_since]:
-            for name in self.cluster.die_with(machine):
+        for k8s_node in [k8s_node for k8s_node, host in self.cluster.hosts.items() if host.away_since]:
+            for name in self.cluster.die_with(k8s_node):
                 del self.cluster.pods[name]
-            self.cluster.hosts[machine] = Host()  # Another one of that name.
+            self.cluster.hosts[k8s_node] = Host()  # Another one of that name.
 
     @stateful.precondition(lambda self: self.cluster.usable())
     @stateful.rule(data=st.data(), state=st.sampled_from(["RUNNING", "CONFIGURING"]))
@@ -248,7 +249,7 @@ class Model(stateful.RuleBasedStateMachine):
         for _ in range(4):
             self.a_nodes_machine_gets_sick_or_recovers(ordinal, sick=True)
             self.time_passes(2000)
-            members = self.cluster.scale().members()
+            members = self.cluster.state().members()
             self.the_operator_passes()
             if f"cpu-{ordinal}" in members:
                 self.who_is_not_repaired_is_told_of(f"cpu-{ordinal}")
@@ -268,12 +269,12 @@ class Model(stateful.RuleBasedStateMachine):
             self.the_operator_passes()
             self.time_passes(seconds)
 
-    @stateful.rule(ordinal=ORDINALS, reason=st.sampled_from([reasons.NEW, *slurm_nodes.OUR_REASONS]))
+    @stateful.rule(ordinal=ORDINALS, reason=st.sampled_from([reasons.NEW, *OUR_REASONS]))
     def a_machine_is_tainted_while_its_node_is_to_serve_again(self, ordinal: int, reason: str) -> None:
         name = f"cpu-{ordinal}"
-        if name not in {*self.cluster.working()} & {*self.cluster.scale().members()}:
+        if name not in {*self.cluster.working()} & {*self.cluster.state().members()}:
             return
-        host = self.cluster.hosts[self.cluster.pods[name].machine]
+        host = self.cluster.hosts[self.cluster.pods[name].k8s_node]
         self.cluster.records[name].drain(reason, names.SLURM_USER, self.cluster.now)
         self.cluster.pods[name].revision, host.tainted = self.cluster.revision, True
         self.cluster.pods[name].memory = self.cluster.records[name].memory = self.cluster.memory
@@ -324,23 +325,23 @@ class Model(stateful.RuleBasedStateMachine):
             checks: how often the pass finds its lease to be its own before it dies.
             meanwhile: what others do once all is decided.
         """
-        cluster, scale = self.cluster, self.cluster.scale()
+        cluster, state = self.cluster, self.cluster.state()
         listing, found = cluster.listing(lost or set()), None
-        if evidence.is_needed(scale, listing, self.hold):
+        if evidence.is_needed(state, listing, self.hold):
             full = cluster.listing(lost_later or set())
             found = evidence.build(full, cluster.job_listing(), counts_memory=True, named=cluster.named())
             assert found
             listing = {**evidence.seen_with(listing, found)}
-        decision = decide(scale, listing, found, self.hold)
+        decision = decide(state, listing, found, self.hold)
         plan = decision.plan
         assert plan
         self.told, noted = plan.findings, {*plan.restarts} - {*cluster.restarts}
-        lately = {each.node for each in plan.restarts if each.at > cluster.now - reactions.SETTLING}
-        away = sorted(lately & {*scale.members()} - {*cluster.working()})
+        lately = {each.node for each in plan.restarts if each.at > cluster.now - remediate.SETTLING}
+        away = sorted(lately & {*state.members()} - {*cluster.working()})
         assert not noted or len(away) <= cluster.reactions.at_once, f"too many under repair at once: {away}"
-        unfit = [name for name in scale.members() if name in listing and listing[name].reason == UNFIT]
+        unfit = [name for name in state.members() if name in listing and listing[name].reason == UNFIT]
         unfit = [name for name in unfit if name not in cluster.foreign]
-        shared = len(unfit) > 1 and len(unfit) * 100 > cluster.reactions.breaker_percent * len(scale.members())
+        shared = len(unfit) > 1 and len(unfit) * 100 > cluster.reactions.breaker_percent * len(state.members())
         assert not (noted and shared), f"{noted} are repaired while {unfit} are unfit together"
         for each in noted:
             self.the_ladder_is_climbed(each, plan.restarts)
@@ -348,14 +349,14 @@ class Model(stateful.RuleBasedStateMachine):
         ours = LeaseFor(checks)
         try:
             for decided in decision.moves:
-                self.carry_out(decided, ours, scale)
+                self.carry_out(decided, ours, state)
             ours.check()
             cluster.restarts, cluster.updating = plan.restarts, decision.updating
         except (lease.NotLeading, KubernetesError):
             pass  # The next pass decides anew.
         cluster.now += datetime.timedelta(seconds=2)
 
-    def carry_out(self, decided: Move, ours: lease.Lease, scale: replicas.Scale) -> None:
+    def carry_out(self, decided: Action, ours: lease.Lease, state: scale.NodeSetState) -> None:
         if isinstance(decided, DeletePod) and decided.purpose is not Purpose.UPDATE:
             replaces = decided.purpose is Purpose.ELSEWHERE
             noted = [each for each in self.cluster.restarts if each.node == decided.pod]
@@ -365,15 +366,15 @@ class Model(stateful.RuleBasedStateMachine):
         if isinstance(decided, DeletePod) and decided.purpose is Purpose.UPDATE:
             self.no_record_promises_more_than_a_deep_queue_lets_go(decided.pod)
         worked, taken = self.cluster.working(), self.taken | self.cluster.updating
-        done = finished(actions.move(self.api, self.rest, ours, decided))
+        done = finished(execute.move(self.api, self.rest, ours, decided))
         if done and isinstance(decided, Drain) and decided.reason == reasons.UPDATE:
             pod = self.cluster.pods.get(decided.node)
-            self.taken |= {decided.node} if pod and pod.machine else set()
+            self.taken |= {decided.node} if pod and pod.k8s_node else set()
             self.what_works_again_is_taken_no_more()
             out = [name for name in self.taken if self.cluster.is_well_but_for_us(name)]
             # One that comes back from its repair, say, and does not work is out already: its drain takes nothing away.
             takes_one = decided.node in worked or decided.node not in taken
-            too_many = len(out) > scale.update.room(scale.wanted) and takes_one
+            too_many = len(out) > state.update.room(state.wanted) and takes_one
             assert not too_many, f"too many at once: {out}"
 
     def no_record_promises_more_than_a_deep_queue_lets_go(self, name: str) -> None:
@@ -384,7 +385,7 @@ class Model(stateful.RuleBasedStateMachine):
 
     @stateful.invariant()
     def what_works_again_is_taken_no_more(self) -> None:
-        self.taken &= {*self.cluster.scale().members()} - {*self.cluster.working()} - self.cluster.foreign.keys()
+        self.taken &= {*self.cluster.state().members()} - {*self.cluster.working()} - self.cluster.foreign.keys()
 
     def the_ladder_is_climbed(self, noted: Restart, restarts: tuple[Restart, ...]) -> None:
         """Restarts first, so many as the policy has; then one other machine; then nothing for the rest of a day."""
@@ -399,7 +400,7 @@ class Model(stateful.RuleBasedStateMachine):
             assert tried.count(False) == policy.attempts, f"{noted.node} leaves its machine after {tried}"
 
     def who_is_not_repaired_is_told_of(self, name: str) -> None:
-        if self.hold or not self.cluster.is_unfit_and_idle(name) or name in self.cluster.scale().under_repair():
+        if self.hold or not self.cluster.is_unfit_and_idle(name) or name in self.cluster.state().under_repair():
             return
         told = [each.message for each in self.told if name in each.message or each.reason == "BreakerOpen"]
         assert told, f"{name} is unfit, and nothing is done or said about it"
@@ -467,11 +468,11 @@ class Model(stateful.RuleBasedStateMachine):
         """With one bad machine, on which there is one node at most, all others move to the newest template."""
         cluster = self.cluster
         bad = next((name for name, host in cluster.hosts.items() if host.sick or not host.takes_pods), "")
-        if not bad or sum(pod.machine == bad for pod in cluster.pods.values()) > 1:
+        if not bad or sum(pod.k8s_node == bad for pod in cluster.pods.values()) > 1:
             return
         cluster.hosts = {name: host if name == bad else Host() for name, host in cluster.hosts.items()}
         self.all_settles()
-        well = [name for name in cluster.scale().members() if cluster.pods[name].machine != bad]
+        well = [name for name in cluster.state().members() if cluster.pods[name].k8s_node != bad]
         old = [name for name in well if cluster.pods[name].revision != cluster.revision]
         # A larger record would have to go first, which the queue holds up, and not that machine.
         waits = {name for name in old if cluster.is_queue_deep and cluster.records[name].memory > cluster.memory}

@@ -10,65 +10,68 @@ from typing import Any
 import hypothesis
 import pytest
 from hypothesis import stateful
-from slurm_operator import actions
-from slurm_operator.decisions import machines, moves, reactions, records, replicas, updates
-from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.seen import Evidence, Named, Nodes, SlurmNode
+from slurm_operator import actions, drains, execute
+from slurm_operator.decide import k8s_nodes, records, remediate, scale, update
+from slurm_operator.decide import nodes as slurm_nodes
+from slurm_operator.state import Evidence, Named, Nodes, SlurmNode
 
-from tests.operator.played_cluster import ADMINISTRATOR
+from contract import names, reasons
+from tests.operator.played_cluster import ADMINISTRATOR, OUR_REASONS
 from tests.operator.test_model import Model
 
-REAL_MOVE, REAL_UPDATES = actions.move, updates.moves
-REAL_PLAN, REAL_RUNG = reactions.plan, reactions._rung
+REAL_MOVE, REAL_UPDATES = execute.move, update.moves
+REAL_PLAN, REAL_STEP = remediate.plan, remediate._next_step
 REAL_WORK = slurm_nodes.has_work
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def updates_ignore_their_budget(patch: pytest.MonkeyPatch) -> None:
-    def generous(scale: replicas.Scale, *rest: Any) -> list[moves.Move]:
+    def generous(state: scale.NodeSetState, *rest: Any) -> list[actions.Action]:
         return REAL_UPDATES(
-            dataclasses.replace(scale, update=dataclasses.replace(scale.update, max_unavailable=9, percent=None)), *rest
+            dataclasses.replace(state, update=dataclasses.replace(state.update, max_unavailable=9, percent=None)), *rest
         )
 
-    patch.setattr(updates, "moves", generous)
+    patch.setattr(update, "moves", generous)
 
 
 def updates_forget_what_came_back_and_does_not_work(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(updates, "_is_taken", lambda _, __, node: node is not None and updates.is_updating(node))
+    patch.setattr(update, "_is_taken", lambda _, __, node: node is not None and drains.is_updating(node))
 
 
 def a_bad_machine_takes_an_updates_slot(patch: pytest.MonkeyPatch) -> None:
-    def all_that_are_away(scale: replicas.Scale, nodes: Nodes) -> frozenset[str]:
+    def all_that_are_away(state: scale.NodeSetState, nodes: Nodes) -> frozenset[str]:
         return frozenset(
-            name for name in scale.members() if name not in nodes or not slurm_nodes.is_usable(nodes[name])
+            name for name in state.members() if name not in nodes or not slurm_nodes.is_usable(nodes[name])
         )
 
-    patch.setattr(updates, "holding_slots", all_that_are_away)
+    patch.setattr(update, "holding_slots", all_that_are_away)
 
 
 def anybody_may_call_a_node_unfit(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(slurm_nodes, "_NODES_OWN", slurm_nodes._NODES_OWN | {ADMINISTRATOR})
+    patch.setattr(drains, "_NODES_OWN", drains._NODES_OWN | {ADMINISTRATOR})
 
 
 def repairs_ignore_their_budget(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reactions, "_room", lambda *_: 9)
+    patch.setattr(remediate, "_room", lambda *_: 9)
 
 
 def nobody_looks_at_who_drained(patch: pytest.MonkeyPatch) -> None:
-    def by_anybody(node: SlurmNode, *reasons: str) -> bool:
-        return slurm_nodes.is_drained(node) and node.reason in (reasons or slurm_nodes.OUR_REASONS)
+    owner = drains.owner
 
-    patch.setattr(slurm_nodes, "is_our_drain", by_anybody)
+    def by_anybody(node: SlurmNode) -> drains.Owner | None:
+        return owner(dataclasses.replace(node, reason_user=names.SLURM_USER) if node.reason in OUR_REASONS else node)
+
+    patch.setattr(drains, "owner", by_anybody)
 
 
 def a_drain_is_lifted_without_another_look(patch: pytest.MonkeyPatch) -> None:
-    async def hasty(api: Any, rest: Any, lease: Any, decided: moves.Move) -> str:
-        if not isinstance(decided, moves.Undrain):
+    async def hasty(api: Any, rest: Any, lease: Any, decided: actions.Action) -> str:
+        if not isinstance(decided, actions.Undrain):
             return await REAL_MOVE(api, rest, lease, decided)
         await rest.undrain(decided.node)
         return "undrained"
 
-    patch.setattr(actions, "move", hasty)
+    patch.setattr(execute, "move", hasty)
 
 
 def suspended_jobs_are_not_waited_for_in_a_deep_queue(patch: pytest.MonkeyPatch) -> None:
@@ -84,21 +87,21 @@ def records_of_nodes_do_not_count(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_pod_goes_without_its_drain(patch: pytest.MonkeyPatch) -> None:
-    def idle(scale: replicas.Scale, nodes: Nodes, evidence: Evidence | None) -> frozenset[str]:
+    def idle(state: scale.NodeSetState, nodes: Nodes, evidence: Evidence | None) -> frozenset[str]:
         busy = slurm_nodes.busy_nodes(evidence.jobs) if evidence else frozenset()
-        return frozenset({*scale.pods, *scale.leaving()} - busy) if evidence else frozenset()
+        return frozenset({*state.pods, *state.leaving()} - busy) if evidence else frozenset()
 
-    for each in (replicas, updates, reactions):
-        patch.setattr(each, "free", idle)
-    for leaving in (replicas, machines):
-        patch.setattr(leaving, "free_to_leave", idle)
+    for each in (scale, update, remediate):
+        patch.setattr(each, "safe_to_delete", idle)
+    for leaving in (scale, k8s_nodes):
+        patch.setattr(leaving, "safe_to_remove", idle)
     # Nor by the last look, right before it goes.
     patch.setattr(slurm_nodes, "may_leave", lambda node: not slurm_nodes.has_work(node))
-    patch.setattr(actions, "_may_still_end", lambda node, _: node is None or not slurm_nodes.has_work(node))
+    patch.setattr(execute, "_may_still_end", lambda node, _: node is None or not slurm_nodes.has_work(node))
 
 
 def a_node_serves_while_its_pod_may_be_evicted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(machines, "without_early_undrains", lambda _, moves: [*moves])
+    patch.setattr(k8s_nodes, "without_early_undrains", lambda _, moves: [*moves])
 
 
 def deadlines_have_always_passed(patch: pytest.MonkeyPatch) -> None:
@@ -106,42 +109,48 @@ def deadlines_have_always_passed(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_breaker_never_opens(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(replicas.Scale, "have_one_cause", lambda *_: False)
+    patch.setattr(scale.NodeSetState, "have_one_cause", lambda *_: False)
 
 
 def nothing_is_drained_before_it_leaves(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(slurm_nodes, "is_drained", lambda _: True)
+    patch.setattr(drains, "is_drained", lambda _: True)
 
 
 def attempts_are_not_counted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reactions, "_tried", lambda *_: [])
+    patch.setattr(remediate, "_tried", lambda *_: [])
 
 
 def attempts_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reactions, "REMEMBERED", datetime.timedelta(hours=1))
+    patch.setattr(remediate, "REMEMBERED", datetime.timedelta(hours=1))
 
 
 def another_machine_comes_before_restarts(patch: pytest.MonkeyPatch) -> None:
-    def hasty(scale: replicas.Scale, node: SlurmNode) -> reactions.Rung:
-        return reactions.Rung.REPLACE if reactions._may_be_replaced(scale, node) else REAL_RUNG(scale, node)
+    def hasty(state: scale.NodeSetState, node: SlurmNode) -> remediate.RemediationStep:
+        return remediate.RemediationStep.REPLACE if remediate._may_be_replaced(state, node) else REAL_STEP(state, node)
 
-    patch.setattr(reactions, "_rung", hasty)
+    patch.setattr(remediate, "_next_step", hasty)
 
 
 def nodes_are_given_up_silently(patch: pytest.MonkeyPatch) -> None:
-    def silent(*seen: Any) -> reactions.Plan:
+    def silent(*seen: Any) -> remediate.Plan:
         plan = REAL_PLAN(*seen)
         return dataclasses.replace(plan, findings=tuple(each for each in plan.findings if each.reason != "GaveUp"))
 
-    patch.setattr(reactions, "plan", silent)
+    patch.setattr(remediate, "plan", silent)
 
 
 def a_repair_builds_on_the_nodes_own_drain(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(slurm_nodes, "is_held_for_repair", slurm_nodes.is_drained)
+    anothers, may_become = drains.is_anothers, drains.may_become
+    # Nor is it asked anywhere else who wrote the drain, before it is lifted or replaced.
+    for each in ("is_held_for_repair", "is_operators", "is_liftable"):
+        patch.setattr(drains, each, drains.is_drained)
+    patch.setattr(drains, "is_anothers", lambda node: not drains.is_drained(node) and anothers(node))
+    taken_over = (reasons.NEW, reasons.SCALE_IN)
+    patch.setattr(drains, "may_become", lambda node, reason: reason in taken_over or may_become(node, reason))
 
 
 def what_somebody_said_is_not_asked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(slurm_nodes, "is_anothers", lambda _: False)
+    patch.setattr(drains, "is_anothers", lambda _: False)
 
 
 def records_go_whoever_names_them(patch: pytest.MonkeyPatch) -> None:

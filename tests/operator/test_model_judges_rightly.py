@@ -6,9 +6,9 @@ And those that a random walk seldom plays, in which a wrong operator is found.
 from __future__ import annotations
 
 import pytest
-from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.decisions import records
-from slurm_operator.seen import SlurmNode
+from slurm_operator import drains
+from slurm_operator.decide import records
+from slurm_operator.state import SlurmNode
 
 from contract import names, reasons
 from tests.operator.played_cluster import BROKEN
@@ -17,7 +17,7 @@ from tests.operator.test_model import Model
 
 def played(size: int) -> Model:
     model = Model()
-    model.a_set_runs(size=size, room=1, update=None, removal=None, rungs=(True, False))
+    model.a_set_runs(size=size, room=1, update=None, removal=None, steps=(True, False))
     return model
 
 
@@ -85,13 +85,13 @@ def test_a_sick_node_that_leaves_is_drained_for_that_first() -> None:
 
 
 def test_a_removal_that_builds_on_the_nodes_own_drain_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    may_become = slurm_nodes.may_become
+    may_become = drains.may_become
 
     def unless_drained(node: SlurmNode, reason: str) -> bool:
-        return not slurm_nodes.is_unfit(node) and may_become(node, reason)
+        return not drains.is_unfit(node) and may_become(node, reason)
 
-    monkeypatch.setattr(slurm_nodes, "is_held", slurm_nodes.is_drained)
-    monkeypatch.setattr(slurm_nodes, "may_become", unless_drained)
+    monkeypatch.setattr(drains, "is_held", drains.is_drained)
+    monkeypatch.setattr(drains, "may_become", unless_drained)
     with pytest.raises(AssertionError, match="cpu-1 goes under a job"):
         removed_under_its_own_drain()
 

@@ -8,9 +8,9 @@ from typing import Any, cast
 import httpx
 import pytest
 from slurm_operator import handlers, health
-from slurm_operator.decisions import pace
-from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
-from slurm_operator.lease import Lease, NotLeading
+from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
+from slurm_operator.clients.lease import Lease, NotLeading
+from slurm_operator.decide import requeue
 
 from devcluster.apiserver.control_plane import free_ports
 
@@ -33,7 +33,7 @@ class Outcome:
         self.clock, self.error, self.again = clock, error, asyncio.Event()
         self.begun = False
 
-    async def run(self) -> pace.Pace:
+    async def run(self) -> requeue.Outcome:
         if self.begun:
             self.again.set()
             await asyncio.sleep(3600)
@@ -42,7 +42,7 @@ class Outcome:
             await asyncio.sleep(3600)
         if self.error:
             raise self.error
-        return pace.Pace.MOVING
+        return requeue.Outcome.MOVING
 
 
 async def answer_after(task: Any, outcome: Outcome, progress: health.Progress) -> int:
@@ -81,7 +81,7 @@ def test_a_pass_that_hangs_fails_or_is_denied_is_no_progress(
     monkeypatch: pytest.MonkeyPatch, error: Exception | None, status: int
 ) -> None:
     monkeypatch.setattr(handlers, "PASS_DEADLINE_SECONDS", 1.0)
-    monkeypatch.setattr(pace, "MOVING_SECONDS", 0.0)
+    monkeypatch.setattr(requeue, "MOVING_SECONDS", 0.0)
 
     async def tried() -> int:
         clock = Clock()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from slurm_operator.decisions import records, replicas, updates
-from slurm_operator.decisions.moves import DeleteRecord, Drain, Move, Undrain
-from slurm_operator.seen import Evidence, Facts, SlurmJob, SlurmNode
+from slurm_operator.actions import Action, DeleteRecord, Drain, Undrain
+from slurm_operator.decide import records, scale, update
+from slurm_operator.state import Evidence, Facts, SlurmJob, SlurmNode
 
-from tests.operator.test_replicas import job, leaving, node, scale
+from tests.operator.test_scale import job, leaving, node, state
 from tests.operator.test_updates import NEW, REASON, pod, restarted, updating
-from tests.operator.test_updates import scale as template
+from tests.operator.test_updates import state as template
 
 SMALL, LARGE = Facts(4, 1000), Facts(8, 2000)
 WAITS = job(7, "PENDING")
@@ -29,61 +29,61 @@ def seen(listing: dict[str, SlurmNode], jobs: tuple[SlurmJob, ...], reserved: st
     return Evidence(listing, jobs, records.named(jobs, frozenset({reserved} - {""})))
 
 
-def forget(size: replicas.Scale, nodes: list[SlurmNode], *jobs: SlurmJob, reserved: str = "") -> list[Move]:
+def forget(size: scale.NodeSetState, nodes: list[SlurmNode], *jobs: SlurmJob, reserved: str = "") -> list[Action]:
     listing = {each.name: each for each in nodes}
     return records.moves(size, seen(listing, jobs, reserved))
 
 
-def update(size: replicas.Scale, record: SlurmNode, *jobs: SlurmJob, reserved: str = "") -> list[Move]:
+def restarts(size: scale.NodeSetState, record: SlurmNode, *jobs: SlurmJob, reserved: str = "") -> list[Action]:
     listing = {record.name: record}
-    return updates.moves(size, listing, seen(listing, jobs, reserved))
+    return update.moves(size, listing, seen(listing, jobs, reserved))
 
 
-def declares(facts: Facts | None, revision: str = "cpu-old", **changes: object) -> replicas.Scale:
+def declares(facts: Facts | None, revision: str = "cpu-old", **changes: object) -> scale.NodeSetState:
     return dataclasses.replace(template([pod("cpu-0", revision, **changes)]), facts=facts)
 
 
 def test_a_removed_nodes_record_goes_when_nothing_names_it() -> None:
-    assert forget(scale(0, 0), [leaving("cpu-0")]) == [DeleteRecord("cpu-0")]
-    assert records.needs_evidence(scale(0, 0), {"cpu-0": leaving("cpu-0")})
-    assert records.moves(scale(0, 0), None) == []
-    assert records.moves(scale(0, 0), Evidence({"cpu-0": leaving("cpu-0")}, ())) == [], "nobody knows who names it"
+    assert forget(state(0, 0), [leaving("cpu-0")]) == [DeleteRecord("cpu-0")]
+    assert records.needs_evidence(state(0, 0), {"cpu-0": leaving("cpu-0")})
+    assert records.moves(state(0, 0), None) == []
+    assert records.moves(state(0, 0), Evidence({"cpu-0": leaving("cpu-0")}, ())) == [], "nobody knows who names it"
 
 
-@pytest.mark.parametrize("state", ["PENDING", "RUNNING", "SUSPENDED", "REQUEUE_HOLD", "A_STATE_OF_TOMORROW"])
-def test_a_removed_nodes_record_stays_while_a_job_asks_for_it_or_excludes_it(state: str) -> None:
-    assert forget(scale(0, 0), [leaving("cpu-0")], naming("cpu-0", job(7, state))) == []
-    assert forget(scale(0, 0), [leaving("cpu-0")], naming("cpu-1", job(7, state))) == [DeleteRecord("cpu-0")]
+@pytest.mark.parametrize("is_now", ["PENDING", "RUNNING", "SUSPENDED", "REQUEUE_HOLD", "A_STATE_OF_TOMORROW"])
+def test_a_removed_nodes_record_stays_while_a_job_asks_for_it_or_excludes_it(is_now: str) -> None:
+    assert forget(state(0, 0), [leaving("cpu-0")], naming("cpu-0", job(7, is_now))) == []
+    assert forget(state(0, 0), [leaving("cpu-0")], naming("cpu-1", job(7, is_now))) == [DeleteRecord("cpu-0")]
 
 
 def test_a_job_that_has_ended_keeps_no_record() -> None:
-    assert forget(scale(0, 0), [leaving("cpu-0")], naming("cpu-0", job(7, "COMPLETED"))) == [DeleteRecord("cpu-0")]
+    assert forget(state(0, 0), [leaving("cpu-0")], naming("cpu-0", job(7, "COMPLETED"))) == [DeleteRecord("cpu-0")]
 
 
 def test_a_removed_nodes_record_stays_while_a_reservation_names_it() -> None:
-    assert forget(scale(0, 0), [leaving("cpu-0")], reserved="cpu-0") == []
+    assert forget(state(0, 0), [leaving("cpu-0")], reserved="cpu-0") == []
 
 
 def test_a_record_that_stays_without_a_node_says_why_it_takes_no_jobs() -> None:
     silent = node("cpu-0", "DOWN", reason="Not responding", reason_user="slurm")
-    assert forget(scale(0, 0), [silent], naming("cpu-0")) == [Drain("cpu-0")]
-    assert forget(scale(0, 0), [silent]) == [DeleteRecord("cpu-0")]
+    assert forget(state(0, 0), [silent], naming("cpu-0")) == [Drain("cpu-0")]
+    assert forget(state(0, 0), [silent]) == [DeleteRecord("cpu-0")]
 
 
 def test_a_record_with_work_or_of_a_wanted_node_is_not_deleted() -> None:
-    assert forget(scale(0, 0), [leaving("cpu-0")], job(1, "RUNNING", "cpu-0")) == []
-    assert forget(scale(0, 0), [leaving("cpu-0", "MIXED", cpus=1)]) == []
-    assert forget(scale(1, 0), [leaving("cpu-0")]) == []
+    assert forget(state(0, 0), [leaving("cpu-0")], job(1, "RUNNING", "cpu-0")) == []
+    assert forget(state(0, 0), [leaving("cpu-0", "MIXED", cpus=1)]) == []
+    assert forget(state(1, 0), [leaving("cpu-0")]) == []
 
 
 @pytest.mark.parametrize("facts", [SMALL, None], ids=["the same size", "a template of another program"])
 def test_an_update_that_leaves_the_size_as_it_is_keeps_the_record(facts: Facts | None) -> None:
-    assert update(declares(facts), sized(updating("cpu-0"), SMALL)) == [restarted("cpu-0")]
+    assert restarts(declares(facts), sized(updating("cpu-0"), SMALL)) == [restarted("cpu-0")]
 
 
 @pytest.mark.parametrize("facts", [LARGE, Facts(4, 999), Facts(4, 1000, "gpu:h100:8")])
 def test_the_record_goes_with_the_pod_when_the_size_has_changed(facts: Facts) -> None:
-    (move,) = update(declares(facts), sized(updating("cpu-0"), SMALL))
+    (move,) = restarts(declares(facts), sized(updating("cpu-0"), SMALL))
     assert move == dataclasses.replace(restarted("cpu-0"), forget=True)
 
 
@@ -92,44 +92,46 @@ def test_a_larger_node_that_is_named_moves_under_its_old_record_and_gets_another
     reserved: str,
 ) -> None:
     names = [] if reserved else [naming("cpu-0")]
-    assert update(declares(LARGE), sized(updating("cpu-0"), SMALL), *names, reserved=reserved) == [restarted("cpu-0")]
+    assert restarts(declares(LARGE), sized(updating("cpu-0"), SMALL), *names, reserved=reserved) == [restarted("cpu-0")]
     moved = declares(LARGE, NEW)
     drained, serving = sized(updating("cpu-0"), SMALL), sized(node("cpu-0"), SMALL)
-    assert update(moved, drained, *names, reserved=reserved) == [Undrain("cpu-0")]
-    assert update(moved, serving, *names, reserved=reserved) == []
+    assert restarts(moved, drained, *names, reserved=reserved) == [Undrain("cpu-0")]
+    assert restarts(moved, serving, *names, reserved=reserved) == []
     assert [each.reason for each in records.findings(moved, {"cpu-0": serving})] == ["RecordKept"]
     assert records.needs_evidence(moved, {"cpu-0": serving})
-    assert update(moved, serving) == [Drain("cpu-0", REASON)]
-    assert updates.moves(moved, {"cpu-0": drained}, None) == [], "nobody knows yet"
-    assert update(moved, drained) == [dataclasses.replace(restarted("cpu-0"), forget=True)]
+    assert restarts(moved, serving) == [Drain("cpu-0", REASON)]
+    assert update.moves(moved, {"cpu-0": drained}, None) == [], "nobody knows yet"
+    assert restarts(moved, drained) == [dataclasses.replace(restarted("cpu-0"), forget=True)]
 
 
 def test_a_smaller_node_that_is_named_keeps_its_pod_under_which_the_job_can_run() -> None:
     shrinks = declares(SMALL)
     serving = sized(node("cpu-0"), LARGE)
-    assert updates.needs_evidence(shrinks, {"cpu-0": serving})
-    assert update(shrinks, serving, naming("cpu-0")) == []
-    assert updates.moves(shrinks, {"cpu-0": serving}, None) == []
-    assert updates.moves(shrinks, {"cpu-0": serving}, Evidence({"cpu-0": serving}, ())) == []
-    assert update(shrinks, serving) == [Drain("cpu-0", REASON)]
-    working = sized(node("cpu-0", "MIXED", cpus=1), LARGE)
-    assert update(shrinks, working, naming("cpu-0", job(7, "RUNNING", "cpu-0"))) == [Drain("cpu-0", REASON)], "it ends"
-    assert update(shrinks, working, naming("cpu-0", job(7, "RUNNING", "cpu-1"))) == [], "it asked for either"
-    assert update(shrinks, sized(updating("cpu-0"), LARGE), naming("cpu-0")) == [Undrain("cpu-0")], "it was named later"
+    assert update.needs_evidence(shrinks, {"cpu-0": serving})
+    assert restarts(shrinks, serving, naming("cpu-0")) == []
+    assert update.moves(shrinks, {"cpu-0": serving}, None) == []
+    assert update.moves(shrinks, {"cpu-0": serving}, Evidence({"cpu-0": serving}, ())) == []
+    assert restarts(shrinks, serving) == [Drain("cpu-0", REASON)]
+    work = sized(node("cpu-0", "MIXED", cpus=1), LARGE)
+    assert restarts(shrinks, work, naming("cpu-0", job(7, "RUNNING", "cpu-0"))) == [Drain("cpu-0", REASON)], "it ends"
+    assert restarts(shrinks, work, naming("cpu-0", job(7, "RUNNING", "cpu-1"))) == [], "it asked for either"
+    assert restarts(shrinks, sized(updating("cpu-0"), LARGE), naming("cpu-0")) == [Undrain("cpu-0")], (
+        "it was named later"
+    )
 
 
 def test_a_node_that_slurm_refused_under_a_record_of_a_larger_one_is_repaired() -> None:
     words = "Low RealMemory (reported:1000 < 100.00% of configured:2000)"
     refused = node("cpu-0", "IDLE", "DRAIN", "INVALID_REG", reason=words, reason_user="slurm")
-    assert update(declares(SMALL, NEW, ready=True), sized(refused, LARGE)) == [Drain("cpu-0", REASON)]
+    assert restarts(declares(SMALL, NEW, ready=True), sized(refused, LARGE)) == [Drain("cpu-0", REASON)]
     again = dataclasses.replace(updating("cpu-0", "IDLE", "INVALID_REG"), facts=LARGE)
-    assert update(declares(SMALL, NEW), again) == [dataclasses.replace(restarted("cpu-0"), forget=True)]
-    assert update(declares(LARGE, NEW), sized(refused, LARGE)) == [], "it is the machine that lacks something"
+    assert restarts(declares(SMALL, NEW), again) == [dataclasses.replace(restarted("cpu-0"), forget=True)]
+    assert restarts(declares(LARGE, NEW), sized(refused, LARGE)) == [], "it is the machine that lacks something"
 
 
 def test_a_record_that_its_own_slurmd_just_made_is_not_made_again() -> None:
     fresh = sized(node("cpu-0", "IDLE", "DRAIN", reason="pulumi-slurm:new", reason_user="root"), LARGE)
-    assert update(declares(SMALL, NEW), fresh) == []
+    assert restarts(declares(SMALL, NEW), fresh) == []
 
 
 def test_slurms_own_names_for_the_kind_of_a_gpu_are_no_other_size() -> None:
@@ -140,5 +142,5 @@ def test_slurms_own_names_for_the_kind_of_a_gpu_are_no_other_size() -> None:
 
 def test_while_updates_are_paused_no_record_is_exchanged() -> None:
     paused = dataclasses.replace(declares(LARGE, NEW), update=dataclasses.replace(declares(LARGE).update, paused=True))
-    assert update(paused, sized(node("cpu-0"), SMALL)) == []
-    assert update(paused, sized(updating("cpu-0"), SMALL)) == [Undrain("cpu-0")]
+    assert restarts(paused, sized(node("cpu-0"), SMALL)) == []
+    assert restarts(paused, sized(updating("cpu-0"), SMALL)) == [Undrain("cpu-0")]

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slurm_operator import slurm_rest
-from slurm_operator.healing import Healer
-from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
-from slurm_operator.lease import Lease
-from slurm_operator.reconcile import Reconciler
+from slurm_operator.clients import slurmrestd
+from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
+from slurm_operator.clients.lease import Lease
+from slurm_operator.reconcile.cluster import Reconciler
+from slurm_operator.reconcile.drift import DriftReconciler
 
 from devcluster.apiserver.control_plane import free_ports
 from tests.operator import fake_slurmrestd
@@ -57,22 +57,22 @@ class OnePass:
         self._key = folder / "jwt.key"
         self._key.write_bytes(KEY)
 
-    def reconciler(self) -> tuple[Reconciler, Healer, KubernetesApi]:
+    def reconciler(self) -> tuple[Reconciler, DriftReconciler, KubernetesApi]:
         api = self._kind(lambda: self._access, self._namespace)
         lease = Held(api, "one")
-        healer = Healer(api, lease, lambda: None, lambda: None)
-        return Reconciler(api, lease, self._key, healer), healer, api
+        drift_reconciler = DriftReconciler(api, lease, lambda: None, lambda: None)
+        return Reconciler(api, lease, self._key, drift_reconciler), drift_reconciler, api
 
     async def live(self) -> bool:
         """One life; whether it ended by being killed."""
-        reconciler, healer, api = self.reconciler()
+        reconciler, drift_reconciler, api = self.reconciler()
         try:
             await reconciler.run()
         except KilledError:
             return True
         finally:
             await reconciler.close()
-            await healer.close()
+            await drift_reconciler.close()
             await api.close()
         return False
 
@@ -82,15 +82,15 @@ def lives(
     cluster: World, kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[Callable[[], Any], str], int]]:
     """Lets operators live and die until something is so; counts those that were killed."""
-    ask = slurm_rest.SlurmRest._call
+    ask = slurmrestd.SlurmRest._call
 
-    async def change_and_die(self: slurm_rest.SlurmRest, call: str, method: str, *rest: Any, **more: Any) -> Any:
+    async def change_and_die(self: slurmrestd.SlurmRest, call: str, method: str, *rest: Any, **more: Any) -> Any:
         answer = await ask(self, call, method, *rest, **more)
         if method != "GET" or call == "reconfigure":
             raise KilledError
         return answer
 
-    monkeypatch.setattr(slurm_rest.SlurmRest, "_call", change_and_die)
+    monkeypatch.setattr(slurmrestd.SlurmRest, "_call", change_and_die)
     mortal = OnePass(cluster, kubeconfig, tmp_path, Mortal)
 
     def live_until(condition: Callable[[], Any], what: str) -> int:
@@ -157,7 +157,7 @@ def test_memory_stays_flat_over_many_passes(cluster: World, kubeconfig: Path, tm
     cluster.declare()
 
     async def measure() -> list[int]:
-        reconciler, healer, api = OnePass(cluster, kubeconfig, tmp_path, KubernetesApi).reconciler()
+        reconciler, drift_reconciler, api = OnePass(cluster, kubeconfig, tmp_path, KubernetesApi).reconciler()
         counts = []
         try:
             for _ in range(3):
@@ -170,7 +170,7 @@ def test_memory_stays_flat_over_many_passes(cluster: World, kubeconfig: Path, tm
                 counts.append(len(gc.get_objects()))
         finally:
             await reconciler.close()
-            await healer.close()
+            await drift_reconciler.close()
             await api.close()
         return counts
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slurm_operator import reconcile, slurm_rest
-from slurm_operator.slurm_rest import Trouble
+from slurm_operator.clients import slurmrestd
+from slurm_operator.clients.slurm_error import Trouble
+from slurm_operator.reconcile import cluster
 
 from contract import paths
 from devcluster.fakes import cert_manager
@@ -47,7 +48,7 @@ def listed(url: str, key_file: Path, authority: bytes | None) -> list[str]:
     """Names of the nodes, read over a new connection."""
 
     async def run() -> list[str]:
-        rest = slurm_rest.SlurmRest(url, key_file, authority)
+        rest = slurmrestd.SlurmRest(url, key_file, authority)
         try:
             return sorted(await rest.nodes(full=True))
         finally:
@@ -98,7 +99,7 @@ def test_a_ca_that_changes_is_read_anew(tmp_path: Path, key_file: Path) -> None:
     file = tmp_path / "ca.crt"
 
     async def clients() -> list[bytes | None]:
-        reconciler = reconcile.Reconciler(None, None, key_file, None, file)  # type: ignore[arg-type]
+        reconciler = cluster.Reconciler(None, None, key_file, None, file)  # type: ignore[arg-type]
         seen = []
         for content in (None, b"one", b"one", b"two"):
             if content is not None:

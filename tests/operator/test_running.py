@@ -9,11 +9,11 @@ from typing import Any
 import httpx
 import pytest
 from slurm_operator import health
-from slurm_operator.lease import RENEW_SECONDS
+from slurm_operator.clients.lease import RENEW_SECONDS
 
 from contract import names, reasons
 from devcluster.apiserver.control_plane import free_ports
-from tests.operator import fake_rehearsal
+from tests.operator import fake_dry_run
 from tests.operator.cuttable_proxy import CuttableProxy
 from tests.operator.fake_slurmrestd import FakeSlurm, FakeSlurmrestd, Fault
 from tests.operator.test_update_passes import change_template, images
@@ -424,7 +424,7 @@ def test_a_configuration_that_slurmctld_refuses_is_told_and_not_used(running_ope
     bad = {"slurm.conf": before["slurm.conf"] + "Nonsense=1\n"}
     world.patch("configmaps", "slurm-config-wanted", {"data": bad})
     told = world.wait("Available", "False", "ConfigurationRefused")["message"]
-    assert fake_rehearsal.REFUSAL in told
+    assert fake_dry_run.REFUSAL in told
     assert world.get("configmaps", "slurm-config")["data"] == before
     assert ("GET", "/reconfigure/") not in world.slurm.calls
     world.patch("configmaps", "slurm-config-wanted", {"data": before})

@@ -9,18 +9,18 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
 import pytest
-from slurm_operator import healing
-from slurm_operator.decisions import drift
-from slurm_operator.decisions.drift import Key
-from slurm_operator.healing import Healer
-from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError, Object
-from slurm_operator.mirror import Mirror
+from slurm_operator.clients.informer import Informer
+from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
+from slurm_operator.decide import drift
+from slurm_operator.decide.drift import Key
+from slurm_operator.reconcile import drift as drift_rounds
+from slurm_operator.reconcile.drift import DriftReconciler
 
 from contract import names
 from tests.operator import fake_slurmrestd
 from tests.operator.fake_workloads import FakeWorkloads
 from tests.operator.played_clients import LeaseFor
-from tests.operator.test_healing import CONFIG, HELD, POLICY, begin, finish
+from tests.operator.test_drift_rounds import CONFIG, HELD, POLICY, begin, finish
 from tests.operator.world import KEY, Admin, World, until
 
 pytestmark = pytest.mark.apiserver
@@ -31,7 +31,7 @@ WANTED: Key = ("ConfigMap", CONFIG[1])
 _NUMBERS = itertools.count()
 
 
-class LateMirror(Mirror):
+class LateMirror(Informer):
     """A mirror whose watches tell of some objects late: they are shown as they once were."""
 
     late: dict[Key, Body]
@@ -45,7 +45,7 @@ class LateMirror(Mirror):
 def late(monkeypatch: pytest.MonkeyPatch) -> dict[Key, Body]:
     found: dict[Key, Body] = {}
     monkeypatch.setattr(LateMirror, "late", found, raising=False)
-    monkeypatch.setattr(healing, "Mirror", LateMirror)
+    monkeypatch.setattr(drift_rounds, "Informer", LateMirror)
     return found
 
 
@@ -63,27 +63,29 @@ def world(admin: Admin) -> Iterator[World]:
 
 
 def heal(
-    world: World, story: Callable[[Healer], Coroutine[Any, Any, None]], kind: type[KubernetesApi] = KubernetesApi
+    world: World,
+    story: Callable[[DriftReconciler], Coroutine[Any, Any, None]],
+    kind: type[KubernetesApi] = KubernetesApi,
 ) -> None:
     """Let the healer do what the story says, once it has seen everything and found it as declared."""
 
     async def whole() -> None:
         api = kind(lambda: world.admin.access, world.namespace)
-        healer = Healer(api, LeaseFor(float("inf")), lambda: None, lambda: None)
+        drift_reconciler = DriftReconciler(api, LeaseFor(float("inf")), lambda: None, lambda: None)
         try:
-            await rounds(healer, lambda: len(healer._clean) == len(HELD))
-            await story(healer)
+            await rounds(drift_reconciler, lambda: len(drift_reconciler._clean) == len(HELD))
+            await story(drift_reconciler)
         finally:
-            await healer.close()
+            await drift_reconciler.close()
             await api.close()
 
     asyncio.run(whole())
 
 
-async def rounds(healer: Healer, enough: Callable[[], bool]) -> None:
+async def rounds(drift_reconciler: DriftReconciler, enough: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
         while not enough():
-            await healer.run()
+            await drift_reconciler.run()
             await asyncio.sleep(0.05)
 
 
@@ -93,14 +95,14 @@ def test_a_worker_set_that_goes_while_it_is_looked_at_comes_again_around_its_pod
     """An apply to the version that was seen would make a set of one node, and end the other pods with their jobs."""
     pods = {name: world.uid("pods", name) for name in ("cpu-0", "cpu-1")}
 
-    async def story(healer: Healer) -> None:
+    async def story(drift_reconciler: DriftReconciler) -> None:
         late[SET] = world.patch("statefulsets", "cpu", {"spec": {"minReadySeconds": 7}})
         world.admin.call("DELETE", world.path("statefulsets", "cpu"), {"propagationPolicy": "Orphan"})
         world.patch("statefulsets", "cpu", {"metadata": {"finalizers": None}})
-        await healer.run()
+        await drift_reconciler.run()
         assert "cpu" not in world.names("statefulsets"), "nothing is made of what has gone"
         late.clear()
-        await rounds(healer, lambda: "cpu" in world.names("statefulsets"))
+        await rounds(drift_reconciler, lambda: "cpu" in world.names("statefulsets"))
         assert world.size() == 2
 
     heal(world, story)
@@ -109,20 +111,20 @@ def test_a_worker_set_that_goes_while_it_is_looked_at_comes_again_around_its_pod
 
 
 def test_an_object_that_is_seen_late_holds_up_no_other_and_is_told(world: World, late: dict[Key, Body]) -> None:
-    async def story(healer: Healer) -> None:
+    async def story(drift_reconciler: DriftReconciler) -> None:
         late[WANTED] = {"kind": "ConfigMap", **copy.deepcopy(world.get(*CONFIG))}
         world.patch(*CONFIG, {"data": {"slurm.conf": "ClusterName=mine\n"}})
         late[WANTED]["data"] = {"slurm.conf": "ClusterName=other\n"}
         world.patch("services", "slurm-login", {"spec": {"selector": {"a": "c"}}})
-        await rounds(healer, lambda: world.get("services", "slurm-login")["spec"]["selector"] == {"a": "b"})
-        await rounds(healer, lambda: bool(healer.problems))
-        (problem,) = healer.problems
+        await rounds(drift_reconciler, lambda: world.get("services", "slurm-login")["spec"]["selector"] == {"a": "b"})
+        await rounds(drift_reconciler, lambda: bool(drift_reconciler.problems))
+        (problem,) = drift_reconciler.problems
         assert f"ConfigMap {CONFIG[1]}" in problem.message
         for _ in range(5):
-            await healer.run()
-            assert healer.problems == (problem,), "it stays told while it is looked at anew"
+            await drift_reconciler.run()
+            assert drift_reconciler.problems == (problem,), "it stays told while it is looked at anew"
         late.clear()
-        await rounds(healer, lambda: not healer.problems)
+        await rounds(drift_reconciler, lambda: not drift_reconciler.problems)
         assert world.get(*CONFIG)["data"]["slurm.conf"] == "ClusterName=test\n"
 
     heal(world, story)
@@ -149,24 +151,24 @@ class RefusingApi(KubernetesApi):
 def test_a_refused_heal_is_told_and_tried_with_pauses_and_at_once_when_the_object_changes(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(healer: Healer) -> None:
+    async def story(drift_reconciler: DriftReconciler) -> None:
         monkeypatch.setattr(RefusingApi, "name", POLICY[1])
         with monkeypatch.context() as patient:
             # Ten runs take longer than the first pause on a busy machine.
             patient.setattr(drift, "FIRST_PAUSE", drift.LONGEST_PAUSE)
             world.patch(*POLICY, {"spec": {"ingress": [{}]}})
-            await rounds(healer, lambda: bool(healer.problems))
-            assert (healer.problems[0].reason, RefusingApi.asked) == ("ActionRefused", 1)
-            assert f"NetworkPolicy {POLICY[1]} cannot be restored" in healer.problems[0].message
-            assert WORDS in healer.problems[0].message
+            await rounds(drift_reconciler, lambda: bool(drift_reconciler.problems))
+            assert (drift_reconciler.problems[0].reason, RefusingApi.asked) == ("ActionRefused", 1)
+            assert f"NetworkPolicy {POLICY[1]} cannot be restored" in drift_reconciler.problems[0].message
+            assert WORDS in drift_reconciler.problems[0].message
             for _ in range(10):
-                await healer.run()
+                await drift_reconciler.run()
             assert RefusingApi.asked == 1, "within a pause nothing is asked"
-            assert healer.problems, "and it stays told"
+            assert drift_reconciler.problems, "and it stays told"
         world.patch(*POLICY, {"spec": {"ingress": [{}, {}]}})
-        await rounds(healer, lambda: RefusingApi.asked == 2)
+        await rounds(drift_reconciler, lambda: RefusingApi.asked == 2)
         monkeypatch.setattr(RefusingApi, "name", "")
-        await rounds(healer, lambda: not healer.problems)
+        await rounds(drift_reconciler, lambda: not drift_reconciler.problems)
         assert "ingress" not in world.get(*POLICY)["spec"]
 
     heal(world, story, RefusingApi)

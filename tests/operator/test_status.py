@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from slurm_operator import observe, report
-from slurm_operator.decisions import accounting, replicas, serving, status
-from slurm_operator.decisions.findings import Condition, Finding, Findings, Severity, under_way
-from slurm_operator.decisions.reasons import Reason
-from slurm_operator.decisions.status import Counts
-from slurm_operator.seen import Cluster, Kubernetes, Nodes, NodeSet, Pod, SlurmJob, SlurmNode, Unknown, Workload
+from slurm_operator.decide import accounting, scale, serving, status
+from slurm_operator.decide.status import Counts
+from slurm_operator.findings import Condition, Finding, Findings, Severity, under_way
+from slurm_operator.reasons import Reason
+from slurm_operator.state import Cluster, Kubernetes, Nodes, NodeSet, Pod, SlurmJob, SlurmNode, Unknown, Workload
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 CLUSTER = Cluster(
@@ -42,7 +42,7 @@ def world(size: int = 2, **changes: Any) -> Kubernetes:
             },
             rest=workload("slurm-rest"),
             pods={name: Pod(name, "worker", ready=True, running=True, created=NOW) for name in names},
-            wanted_config={"slurm.conf": ""},
+            desired_config={"slurm.conf": ""},
             active_config={"slurm.conf": ""},
             ledger_revision="r1",
         ),
@@ -53,11 +53,11 @@ def world(size: int = 2, **changes: Any) -> Kubernetes:
 def judge(seen: Kubernetes, nodes: Nodes | Unknown, wanted: int | None = None) -> tuple[dict[str, Condition], Counts]:
     node_set = seen.node_sets[0]
     there = seen.workloads.get("cpu")
-    scale = None
+    state = None
     if there:
         size = there.replicas if wanted is None else wanted
-        scale = replicas.Scale("cpu", size, there.replicas, "1", seen.pods, NOW)
-    counts, found = status.node_set(node_set, scale, nodes)
+        state = scale.NodeSetState("cpu", size, there.replicas, "1", seen.pods, NOW)
+    counts, found = status.node_set(node_set, state, nodes)
     counts = status.total([counts])
     conditions = status.cluster(seen, nodes, found, counts).conditions("all well")
     return {condition.type: condition for condition in conditions}, counts
@@ -89,7 +89,7 @@ def test_a_cluster_with_all_its_nodes_is_available() -> None:
     [
         ({"ledger_revision": None}, "LedgerMismatch"),
         ({"ledger_revision": "r0"}, "LedgerMismatch"),
-        ({"wanted_config": None, "active_config": None}, "ConfigurationMissing"),
+        ({"desired_config": None, "active_config": None}, "ConfigurationMissing"),
         ({"workloads": {"cpu": workload("cpu", 2)}}, "LoginNotReady"),
         ({"workloads": {"cpu": workload("cpu", 2), "slurm-login": workload("slurm-login", 2, 1)}}, "LoginNotReady"),
         (
@@ -224,7 +224,7 @@ def test_jobs_that_are_waited_for_are_named_with_the_ends_of_their_time_limits()
     elsewhere = dataclasses.replace(limited, job_id=3, nodes=frozenset({"cpu-0"}))
     ended = dataclasses.replace(limited, job_id=4, states=frozenset({"COMPLETED"}))
     leaving = node("cpu-1", "MIXED", "DRAIN", reason="pulumi-slurm:scale-in", user="slurm", cpus=1)
-    size = replicas.Scale("cpu", 1, 2, "1", world().pods, NOW)
+    size = scale.NodeSetState("cpu", 1, 2, "1", world().pods, NOW)
     _, found = status.node_set(
         world().node_sets[0], size, nodes(node("cpu-0"), leaving), "", (limited, endless, elsewhere, ended)
     )

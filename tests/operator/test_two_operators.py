@@ -13,11 +13,11 @@ from typing import Any, cast
 
 import httpx
 import pytest
-from slurm_operator import kubernetes_api, lease, slurm_rest
-from slurm_operator.healing import Healer
-from slurm_operator.kubernetes_api import KubernetesApi, KubernetesError
-from slurm_operator.lease import Lease, NotLeading
-from slurm_operator.reconcile import Reconciler
+from slurm_operator.clients import kubernetes, lease, slurmrestd
+from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
+from slurm_operator.clients.lease import Lease, NotLeading
+from slurm_operator.reconcile.cluster import Reconciler
+from slurm_operator.reconcile.drift import DriftReconciler
 
 from devcluster.apiserver.control_plane import free_ports
 from tests.operator.cuttable_proxy import CuttableProxy
@@ -40,7 +40,7 @@ def acts_if_it_answers(port: int) -> bool:
 
 
 def test_what_is_under_way_ends_before_another_may_begin() -> None:
-    longest = max(kubernetes_api.DEADLINE_SECONDS, slurm_rest.DEADLINE_SECONDS)
+    longest = max(kubernetes.DEADLINE_SECONDS, slurmrestd.DEADLINE_SECONDS)
     assert lease.TRUST_SECONDS + longest < lease.DURATION_SECONDS
 
 
@@ -151,23 +151,23 @@ def test_a_pass_whose_lease_runs_out_at_any_request_begins_no_other_change(
     late: list[str] = []
     found = access_by(kubeconfig)
     now = Fading(cast(KubernetesApi, None), 0)
-    ask = slurm_rest.SlurmRest._call
+    ask = slurmrestd.SlurmRest._call
 
-    async def asked(self: slurm_rest.SlurmRest, call: str, method: str, path: str, *rest: Any, **more: Any) -> Any:
+    async def asked(self: slurmrestd.SlurmRest, call: str, method: str, path: str, *rest: Any, **more: Any) -> Any:
         if (method != "GET" or call == "reconfigure") and not now.held():
             late.append(f"{method} {path}")
         now.left -= 1
         return await ask(self, call, method, path, *rest, **more)
 
-    monkeypatch.setattr(slurm_rest.SlurmRest, "_call", asked)
+    monkeypatch.setattr(slurmrestd.SlurmRest, "_call", asked)
 
     async def live(requests: int) -> None:
         nonlocal now
         api = Watched(lambda: found, world.namespace)
         now = api.lease = Fading(api, requests)
         api.late = late
-        healer = Healer(api, now, lambda: None, lambda: None)
-        reconciler = Reconciler(api, now, key, healer)
+        drift_reconciler = DriftReconciler(api, now, lambda: None, lambda: None)
+        reconciler = Reconciler(api, now, key, drift_reconciler)
         try:
             await reconciler.run()
         except NotLeading:
@@ -176,7 +176,7 @@ def test_a_pass_whose_lease_runs_out_at_any_request_begins_no_other_change(
             assert error.status == 409, "an object was no longer as it was seen"
         finally:
             await reconciler.close()
-            await healer.close()
+            await drift_reconciler.close()
             await api.close()
 
     turns = itertools.cycle(range(1, 30))

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from slurm_operator import observe
-from slurm_operator.decisions import daemons, replicas, status, updates
-from slurm_operator.decisions import nodes as slurm_nodes
-from slurm_operator.decisions.findings import Findings, under_way
-from slurm_operator.decisions.moves import DeletePod, Drain, Move, Purpose, TakeJobs, Undrain
-from slurm_operator.decisions.reasons import Reason
-from slurm_operator.seen import (
+from slurm_operator.actions import Action, DeletePod, Drain, Purpose, RequeueJobs, Undrain
+from slurm_operator.decide import daemons, scale, status, update
+from slurm_operator.decide import nodes as slurm_nodes
+from slurm_operator.findings import Findings, under_way
+from slurm_operator.reasons import Reason
+from slurm_operator.state import (
     Evidence,
-    Machine,
+    K8sNode,
     Pod,
     RemovalPolicy,
     Restart,
@@ -25,7 +25,7 @@ from slurm_operator.seen import (
     UpdatePolicy,
 )
 
-from tests.operator.test_replicas import NOW, job, node
+from tests.operator.test_scale import NOW, job, node
 from tests.operator.test_status import world
 
 REASON = "pulumi-slurm:update"
@@ -42,9 +42,11 @@ def updating(name: str, *states: str, cpus: int = 0, **more: Any) -> SlurmNode:
     return dataclasses.replace(drained, **more)
 
 
-def scale(pods: list[Pod], wanted: int | None = None, current: int | None = None, **policy: object) -> replicas.Scale:
+def state(
+    pods: list[Pod], wanted: int | None = None, current: int | None = None, **policy: object
+) -> scale.NodeSetState:
     size = len(pods) if current is None else current
-    return replicas.Scale(
+    return scale.NodeSetState(
         *("cpu", size if wanted is None else wanted, size, "9", {each.name: each for each in pods}, NOW),
         revision=NEW,
         update=UpdatePolicy(**policy),  # type: ignore[arg-type]
@@ -52,13 +54,13 @@ def scale(pods: list[Pod], wanted: int | None = None, current: int | None = None
 
 
 def decide(
-    size: replicas.Scale, nodes: list[SlurmNode], jobs: list[SlurmJob] | None = None, hold: str = ""
-) -> list[Move]:
+    size: scale.NodeSetState, nodes: list[SlurmNode], jobs: list[SlurmJob] | None = None, hold: str = ""
+) -> list[Action]:
     listing = {each.name: each for each in nodes}
-    return updates.moves(size, listing, Evidence(listing, tuple(jobs or [])), hold)
+    return update.moves(size, listing, Evidence(listing, tuple(jobs or [])), hold)
 
 
-def remembering(size: replicas.Scale, *names: str) -> replicas.Scale:
+def remembering(size: scale.NodeSetState, *names: str) -> scale.NodeSetState:
     """The same set when an update was seen to take those nodes, which did not work since."""
     return dataclasses.replace(size, updating=frozenset(names))
 
@@ -67,21 +69,21 @@ def restarted(name: str) -> DeletePod:
     return DeletePod(name, "7", Purpose.UPDATE, "a new one has the current template")
 
 
-def three(**policy: Any) -> replicas.Scale:
-    return scale([pod(f"cpu-{n}") for n in range(3)], **policy)
+def three(**policy: Any) -> scale.NodeSetState:
+    return state([pod(f"cpu-{n}") for n in range(3)], **policy)
 
 
 ALL_IDLE = [node(f"cpu-{n}") for n in range(3)]
 
 
 def test_a_set_of_the_newest_template_is_left_alone() -> None:
-    current = scale([pod("cpu-0", NEW)])
+    current = state([pod("cpu-0", NEW)])
     assert decide(current, [node("cpu-0")]) == []
-    assert not updates.needs_evidence(current, {"cpu-0": node("cpu-0")})
+    assert not update.needs_evidence(current, {"cpu-0": node("cpu-0")})
 
 
 def test_a_repair_that_was_noted_takes_no_room_and_brings_the_template() -> None:
-    noted = dataclasses.replace(scale([pod("cpu-0"), pod("cpu-1")]), restarts=(Restart("cpu-1", NOW),))
+    noted = dataclasses.replace(state([pod("cpu-0"), pod("cpu-1")]), restarts=(Restart("cpu-1", NOW),))
     unfit = node("cpu-1", "IDLE", "DRAIN", reason="pulumi-slurm:health gpus: 3 of 4", reason_user="root")
     assert decide(noted, [node("cpu-0"), unfit]) == [Drain("cpu-0", REASON)]
 
@@ -103,7 +105,7 @@ def test_as_many_nodes_are_drained_as_may_be_out_of_service() -> None:
 )
 def test_a_percentage_is_one_of_the_wanted_nodes_rounded_up(percent: int, size: int, room: int) -> None:
     pods = [pod(f"cpu-{n}") for n in range(size)]
-    found = decide(scale(pods, percent=percent), [node(each.name) for each in pods])
+    found = decide(state(pods, percent=percent), [node(each.name) for each in pods])
     assert len(found) == room
 
 
@@ -118,7 +120,7 @@ def test_a_percentage_is_read_from_the_resource() -> None:
 
 UNFIT: dict[str, Any] = {"reason": "pulumi-slurm:health gpus: 3 of 4", "reason_user": "root"}
 BY_MACHINE: dict[str, Any] = {"reason": "pulumi-slurm:node k8s-2 is tainted a", "reason_user": "slurm"}
-LOST = Machine(away_since=NOW - datetime.timedelta(hours=1))
+LOST = K8sNode(away_since=NOW - datetime.timedelta(hours=1))
 
 
 @pytest.mark.parametrize(
@@ -131,9 +133,9 @@ LOST = Machine(away_since=NOW - datetime.timedelta(hours=1))
         (pod("cpu-2", NEW), node("cpu-2", "IDLE", "DRAIN", reason="bad disk", reason_user="alice"), ["cpu-2"]),
         (pod("cpu-2", NEW), node("cpu-2", "DOWN"), []),
         (pod("cpu-2", NEW, ready=False, running=False), None, []),
-        (pod("cpu-2", machine="k8s-2", ready=False), updating("cpu-2", "DOWN"), ["cpu-2"]),
-        (pod("cpu-2", NEW, machine="k8s-2", ready=False), node("cpu-2", "DOWN"), ["cpu-2"]),
-        (pod("cpu-2", machine="k8s-2", ready=False), node("cpu-2", "DOWN", reason="Not responding"), []),
+        (pod("cpu-2", k8s_node="k8s-2", ready=False), updating("cpu-2", "DOWN"), ["cpu-2"]),
+        (pod("cpu-2", NEW, k8s_node="k8s-2", ready=False), node("cpu-2", "DOWN"), ["cpu-2"]),
+        (pod("cpu-2", k8s_node="k8s-2", ready=False), node("cpu-2", "DOWN", reason="Not responding"), []),
     ],
     ids=[
         *("unfit", "its machine is at fault", "its jail fails later", "its machine is emptied", "drained by somebody"),
@@ -143,36 +145,36 @@ LOST = Machine(away_since=NOW - datetime.timedelta(hours=1))
 def test_what_an_update_has_not_taken_or_does_not_keep_out_holds_up_no_other(
     bad: Pod, seen: SlurmNode | None, memory: list[str]
 ) -> None:
-    size = remembering(scale([pod("cpu-0"), pod("cpu-1"), bad]), *memory)
-    size = dataclasses.replace(size, machines={"k8s-2": LOST})
+    size = remembering(state([pod("cpu-0"), pod("cpu-1"), bad]), *memory)
+    size = dataclasses.replace(size, k8s_nodes={"k8s-2": LOST})
     there = [node("cpu-0"), node("cpu-1"), *([seen] if seen else [])]
     assert [move for move in decide(size, there) if isinstance(move, Drain)] == [Drain("cpu-1", REASON)]
 
 
 def test_nodes_that_break_together_under_a_new_template_hold_their_slots() -> None:
     pods = [pod("cpu-0"), *(pod(f"cpu-{n}", NEW) for n in (1, 2))]
-    size = remembering(scale(pods), "cpu-1", "cpu-2")
+    size = remembering(state(pods), "cpu-1", "cpu-2")
     assert decide(size, [node("cpu-0"), *(node(f"cpu-{n}", "IDLE", "DRAIN", **UNFIT) for n in (1, 2))]) == []
 
 
 def test_a_pod_that_the_update_deleted_and_that_finds_no_machine_holds_its_slot() -> None:
     pending = pod("cpu-2", NEW, ready=False, running=False)
-    size = scale([pod("cpu-0"), pod("cpu-1"), pending])
+    size = state([pod("cpu-0"), pod("cpu-1"), pending])
     assert decide(remembering(size, "cpu-2"), [*ALL_IDLE[:2], updating("cpu-2", "DOWN")]) == []
     assert decide(remembering(size, "cpu-2"), ALL_IDLE[:2]) == [], "its record went, for it had another size"
 
 
 def test_a_pod_without_a_machine_moves_to_the_template_beside_the_others() -> None:
-    size = scale([pod("cpu-0"), pod("cpu-1"), pod("cpu-2", ready=False, running=False)])
+    size = state([pod("cpu-0"), pod("cpu-1"), pod("cpu-2", ready=False, running=False)])
     found = decide(size, [*ALL_IDLE[:2], node("cpu-2", "DOWN", reason="Not responding", reason_user="slurm")])
     assert found == [Drain("cpu-2", REASON), Drain("cpu-1", REASON)]
-    assert updates.begun(size, found) == {"cpu-1"}
+    assert update.begun(size, found) == {"cpu-1"}
 
 
 def test_a_node_is_taken_from_its_drain_until_it_works() -> None:
     def taken(there: Pod, *seen: SlurmNode, before: bool = True) -> bool:
-        size = remembering(scale([there]), *["cpu-0"] * before)
-        return updates.taken(size, {each.name: each for each in seen}) == {"cpu-0"}
+        size = remembering(state([there]), *["cpu-0"] * before)
+        return update.taken(size, {each.name: each for each in seen}) == {"cpu-0"}
 
     new = node("cpu-0", "IDLE", "DRAIN", reason="pulumi-slurm:new", reason_user="slurm")
     broken = node("cpu-0", "IDLE", "DRAIN", reason="pulumi-slurm:jail: x", reason_user="root")
@@ -188,8 +190,8 @@ def test_a_node_is_taken_from_its_drain_until_it_works() -> None:
 
 def test_whom_an_update_passes_by_is_told() -> None:
     pending = pod("cpu-1", ready=False, running=False, trouble="Unschedulable: 0/9 nodes are available")
-    size = scale([pod("cpu-0"), pending, pod("cpu-2", machine="k8s-2", ready=False)])
-    size = dataclasses.replace(size, machines={"k8s-2": LOST})
+    size = state([pod("cpu-0"), pending, pod("cpu-2", k8s_node="k8s-2", ready=False)])
+    size = dataclasses.replace(size, k8s_nodes={"k8s-2": LOST})
     said = "cpu-1 (Pending: Unschedulable: 0/9 nodes are available), cpu-2 (k8s-2 is lost)"
     told = under_way(Reason.UPDATE_PASSES_BY, f"node set cpu: the update passes by {said} and goes on with the others")
     assert judge(size, [node("cpu-0"), node("cpu-2", "DOWN")])[1].moving[1] == told
@@ -204,35 +206,35 @@ def test_idle_nodes_move_before_those_with_work() -> None:
 
 def test_an_idle_drained_nodes_pod_is_restarted() -> None:
     nodes = [node("cpu-0"), node("cpu-1"), updating("cpu-2")]
-    assert updates.needs_evidence(three(), {each.name: each for each in nodes})
+    assert update.needs_evidence(three(), {each.name: each for each in nodes})
     assert decide(three(), nodes) == [restarted("cpu-2")]
 
 
 def test_a_node_with_a_job_is_drained_and_waited_for() -> None:
     nodes = [node("cpu-0"), node("cpu-1"), updating("cpu-2", "MIXED", cpus=1)]
-    assert not updates.needs_evidence(three(), {each.name: each for each in nodes})
+    assert not update.needs_evidence(three(), {each.name: each for each in nodes})
     assert decide(three(), nodes, [job(1, "RUNNING", "cpu-2")]) == []
 
 
-@pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "SOME_NEW_STATE"])
-def test_a_node_that_reads_idle_but_is_named_by_a_job_keeps_its_pod(state: str) -> None:
-    assert decide(scale([pod("cpu-0")]), [updating("cpu-0")], [job(1, state, "cpu-0")]) == []
+@pytest.mark.parametrize("is_now", ["RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "SOME_NEW_STATE"])
+def test_a_node_that_reads_idle_but_is_named_by_a_job_keeps_its_pod(is_now: str) -> None:
+    assert decide(state([pod("cpu-0")]), [updating("cpu-0")], [job(1, is_now, "cpu-0")]) == []
 
 
 def test_no_pod_is_restarted_without_evidence_or_on_a_drain_that_the_evidence_alone_shows() -> None:
-    size = scale([pod("cpu-0")])
-    assert updates.moves(size, {"cpu-0": updating("cpu-0")}, None) == []
+    size = state([pod("cpu-0")])
+    assert update.moves(size, {"cpu-0": updating("cpu-0")}, None) == []
     later = Evidence({"cpu-0": updating("cpu-0")}, ())
-    assert updates.moves(size, {"cpu-0": node("cpu-0")}, later) == [Drain("cpu-0", REASON)]
+    assert update.moves(size, {"cpu-0": node("cpu-0")}, later) == [Drain("cpu-0", REASON)]
     undrained = Evidence({"cpu-0": node("cpu-0")}, ())
-    assert updates.moves(size, {"cpu-0": updating("cpu-0")}, undrained) == []
+    assert update.moves(size, {"cpu-0": updating("cpu-0")}, undrained) == []
 
 
 def test_a_node_that_somebody_drained_keeps_pod_and_drain_and_holds_up_no_other() -> None:
     theirs = node("cpu-2", "IDLE", "DRAIN", reason="bad disk", reason_user="root")
     assert decide(three(), [node("cpu-0"), node("cpu-1"), theirs]) == [Drain("cpu-1", REASON)]
     same_words = dataclasses.replace(theirs, reason=REASON)
-    assert decide(scale([pod("cpu-2")], 3, 3), [same_words]) == []
+    assert decide(state([pod("cpu-2")], 3, 3), [same_words]) == []
 
 
 @pytest.mark.parametrize(
@@ -249,20 +251,20 @@ def test_a_node_that_somebody_drained_keeps_pod_and_drain_and_holds_up_no_other(
     ids=["starting", "not registered", "not ready", "down", "its jail fails", "ending", "gone"],
 )
 def test_the_next_node_waits_until_the_one_before_works(there: list[Pod], record: list[SlurmNode]) -> None:
-    size = scale([pod("cpu-0"), pod("cpu-1"), *there], current=3)
+    size = state([pod("cpu-0"), pod("cpu-1"), *there], current=3)
     assert decide(remembering(size, "cpu-2"), [node("cpu-0"), node("cpu-1"), *record]) == []
 
 
 def test_the_next_node_moves_when_the_one_before_works() -> None:
-    size = remembering(scale([pod("cpu-0"), pod("cpu-1"), pod("cpu-2", NEW)]), "cpu-2")
-    assert not updates.taken(size, {each.name: each for each in ALL_IDLE})
+    size = remembering(state([pod("cpu-0"), pod("cpu-1"), pod("cpu-2", NEW)]), "cpu-2")
+    assert not update.taken(size, {each.name: each for each in ALL_IDLE})
     assert decide(size, ALL_IDLE) == [Drain("cpu-1", REASON)]
 
 
 def test_a_broken_template_that_is_repaired_replaces_the_pods_that_never_came_up() -> None:
     broken = pod("cpu-1", "cpu-broken", ready=False, running=False)
-    size = remembering(scale([pod("cpu-0", "cpu-broken"), broken]), "cpu-1")
-    assert updates.needs_evidence(size, {"cpu-0": node("cpu-0")})
+    size = remembering(state([pod("cpu-0", "cpu-broken"), broken]), "cpu-1")
+    assert update.needs_evidence(size, {"cpu-0": node("cpu-0")})
     assert decide(size, [node("cpu-0")]) == [restarted("cpu-1")]
 
 
@@ -275,7 +277,7 @@ def test_a_broken_template_that_is_repaired_replaces_the_pods_that_registered_an
     reason: str,
 ) -> None:
     seen = [node("cpu-0"), by_itself("cpu-1", reason)]
-    broken = scale([pod("cpu-0", NEW), pod("cpu-1", "cpu-broken", ready=False)])
+    broken = state([pod("cpu-0", NEW), pod("cpu-1", "cpu-broken", ready=False)])
     assert decide(broken, seen) == [Drain("cpu-1", REASON)], "the path of every update from there on"
     assert decide(broken, seen, hold="pulumi up is under way") == []
     assert decide(dataclasses.replace(broken, update=UpdatePolicy(paused=True)), seen) == []
@@ -286,17 +288,17 @@ def test_a_broken_template_that_is_repaired_replaces_the_pods_that_registered_an
 
 
 def test_a_repaired_template_replaces_a_pod_that_never_came_up_under_the_record_of_one_that_was_to_go() -> None:
-    broken = scale([pod("cpu-0", NEW), pod("cpu-1", "cpu-broken", ready=False, running=False)])
+    broken = state([pod("cpu-0", NEW), pod("cpu-1", "cpu-broken", ready=False, running=False)])
     before = NOW - datetime.timedelta(hours=1)
-    ghost = node("cpu-1", "DOWN", "DRAIN", reason="pulumi-slurm:scale-in", reason_user="slurm")
-    ghost = dataclasses.replace(ghost, started=before)
-    assert decide(broken, [node("cpu-0"), ghost]) == [Drain("cpu-1", REASON)]
+    orphaned_record = node("cpu-1", "DOWN", "DRAIN", reason="pulumi-slurm:scale-in", reason_user="slurm")
+    orphaned_record = dataclasses.replace(orphaned_record, started=before)
+    assert decide(broken, [node("cpu-0"), orphaned_record]) == [Drain("cpu-1", REASON)]
     relabelled = updating("cpu-1", "DOWN", started=before, reason_set=NOW)
     assert decide(broken, [node("cpu-0"), relabelled]) == [restarted("cpu-1")]
 
 
 def test_a_node_that_never_worked_moves_first_and_an_unfit_one_last_which_would_hold_up_the_others() -> None:
-    def first(*records: SlurmNode) -> list[Move]:
+    def first(*records: SlurmNode) -> list[Action]:
         return decide(three(), [*records])
 
     assert first(by_itself("cpu-0", "new"), node("cpu-1"), node("cpu-2")) == [Drain("cpu-0", REASON)]
@@ -308,35 +310,35 @@ def test_a_node_that_never_worked_moves_first_and_an_unfit_one_last_which_would_
 
 
 def test_a_node_whose_machine_is_away_moves_last_for_its_pod_cannot_end() -> None:
-    pods = [pod(f"cpu-{n}", machine=f"k8s-{n}") for n in range(3)]
-    away = dataclasses.replace(scale(pods), machines={"k8s-2": Machine(away_since=NOW)})
+    pods = [pod(f"cpu-{n}", k8s_node=f"k8s-{n}") for n in range(3)]
+    away = dataclasses.replace(state(pods), k8s_nodes={"k8s-2": K8sNode(away_since=NOW)})
     silent = node("cpu-2", "DOWN", "NOT_RESPONDING")
     assert decide(away, [node("cpu-0"), node("cpu-1", "MIXED", cpus=1), silent]) == [Drain("cpu-0", REASON)]
-    assert decide(dataclasses.replace(away, machines={}), [*ALL_IDLE[:2], silent]) == [Drain("cpu-2", REASON)]
+    assert decide(dataclasses.replace(away, k8s_nodes={}), [*ALL_IDLE[:2], silent]) == [Drain("cpu-2", REASON)]
 
 
 def test_no_update_begins_on_a_node_that_is_reserved_unless_for_maintenance() -> None:
     reserved, serviced = node("cpu-2", "IDLE", "RESERVED"), node("cpu-0", "IDLE", "RESERVED", "MAINTENANCE")
     assert decide(three(), [node("cpu-0"), node("cpu-1", "MIXED", cpus=1), reserved]) == [Drain("cpu-0", REASON)]
     assert decide(three(), [serviced, node("cpu-1"), reserved]) == [Drain("cpu-0", REASON)], "for that it is reserved"
-    assert decide(scale([pod("cpu-2")]), [reserved]) == []
+    assert decide(state([pod("cpu-2")]), [reserved]) == []
 
 
 @pytest.mark.parametrize("flags", [("RESERVED",), ("RESERVED", "MAINTENANCE"), ("MAINTENANCE",)])
 def test_a_reservation_does_not_keep_a_drained_pod_from_its_update_for_the_record_stays(flags: tuple[str, ...]) -> None:
-    assert decide(scale([pod("cpu-0")]), [updating("cpu-0", "IDLE", *flags)]) == [restarted("cpu-0")]
-    assert decide(scale([pod("cpu-0")]), [updating("cpu-0", "MIXED", *flags, cpus=1)]) == []
-    assert decide(scale([pod("cpu-0")]), [updating("cpu-0", "IDLE", *flags)], [job(1, "SUSPENDED", "cpu-0")]) == []
+    assert decide(state([pod("cpu-0")]), [updating("cpu-0", "IDLE", *flags)]) == [restarted("cpu-0")]
+    assert decide(state([pod("cpu-0")]), [updating("cpu-0", "MIXED", *flags, cpus=1)]) == []
+    assert decide(state([pod("cpu-0")]), [updating("cpu-0", "IDLE", *flags)], [job(1, "SUSPENDED", "cpu-0")]) == []
 
 
 def test_half_a_listing_restarts_nothing() -> None:
-    assert decide(scale([pod("cpu-0")]), []) == [], "a ready pod must have a record"
+    assert decide(state([pod("cpu-0")]), []) == [], "a ready pod must have a record"
 
 
 def test_a_template_that_is_changed_back_gives_the_node_back() -> None:
-    size = scale([pod("cpu-0", NEW)])
+    size = state([pod("cpu-0", NEW)])
     assert decide(size, [updating("cpu-0", "MIXED", cpus=1)]) == [Undrain("cpu-0")]
-    assert decide(scale([pod("cpu-0", NEW, ready=False)]), [updating("cpu-0")]) == [], (
+    assert decide(state([pod("cpu-0", NEW, ready=False)]), [updating("cpu-0")]) == [], (
         "perhaps its predecessor's record"
     )
 
@@ -345,20 +347,20 @@ def test_an_unfit_node_whose_update_is_taken_back_or_paused_tells_again_what_it_
     since = NOW + datetime.timedelta(minutes=1)
     relabelled = updating("cpu-0", started=since, reason_set=since)
     as_new = [Drain("cpu-0", "pulumi-slurm:new")]
-    assert decide(scale([pod("cpu-0", NEW, ready=False)]), [relabelled]) == as_new, "it takes no job meanwhile"
-    assert decide(scale([pod("cpu-0", ready=False)], paused=True), [relabelled]) == as_new
+    assert decide(state([pod("cpu-0", NEW, ready=False)]), [relabelled]) == as_new, "it takes no job meanwhile"
+    assert decide(state([pod("cpu-0", ready=False)], paused=True), [relabelled]) == as_new
     predecessors = dataclasses.replace(relabelled, started=NOW - datetime.timedelta(minutes=1))
-    assert decide(scale([pod("cpu-0", NEW, ready=False)]), [predecessors]) == []
+    assert decide(state([pod("cpu-0", NEW, ready=False)]), [predecessors]) == []
 
 
 def test_a_new_slurmd_on_its_predecessors_record_is_given_back_when_its_pod_is_ready() -> None:
-    size = scale([pod("cpu-0", NEW, created=NOW + datetime.timedelta(seconds=50))])
+    size = state([pod("cpu-0", NEW, created=NOW + datetime.timedelta(seconds=50))])
     taken_over = updating("cpu-0", reason_set=NOW, started=NOW + datetime.timedelta(seconds=60))
     assert decide(size, [taken_over]) == [Undrain("cpu-0")]
 
 
-@pytest.mark.parametrize("size", [scale([pod("cpu-0")], paused=True), scale([pod("cpu-0", NEW)])])
-def test_a_slurmd_that_only_read_another_configuration_under_its_drain_is_given_back(size: replicas.Scale) -> None:
+@pytest.mark.parametrize("size", [state([pod("cpu-0")], paused=True), state([pod("cpu-0", NEW)])])
+def test_a_slurmd_that_only_read_another_configuration_under_its_drain_is_given_back(size: scale.NodeSetState) -> None:
     since = NOW + datetime.timedelta(hours=1)
     read = updating("cpu-0", reason_set=since, started=since + datetime.timedelta(hours=1))
     assert decide(size, [read]) == [Undrain("cpu-0")]
@@ -376,17 +378,17 @@ def test_the_deadline_takes_jobs_only_after_it_and_only_if_there_is_one() -> Non
     busy = [updating("cpu-0", "MIXED", cpus=1, reason_set=NOW - datetime.timedelta(hours=1))]
     running = [job(1, "RUNNING", "cpu-0")]
     one = [pod("cpu-0")]
-    assert decide(scale(one), busy, running) == []
-    assert decide(scale(one, deadline_seconds=3601), busy, running) == []
-    assert decide(scale(one, deadline_seconds=3599), busy, running) == [TakeJobs("cpu-0")]
+    assert decide(state(one), busy, running) == []
+    assert decide(state(one, deadline_seconds=3601), busy, running) == []
+    assert decide(state(one, deadline_seconds=3599), busy, running) == [RequeueJobs("cpu-0")]
 
 
 def test_a_suspended_job_counts_as_work_where_jobs_were_listed() -> None:
     drained = updating("cpu-0", reason_set=NOW - datetime.timedelta(hours=1))
     suspended = [job(1, "SUSPENDED", "cpu-0")]
     seen = slurm_nodes.with_jobs({"cpu-0": drained}, suspended)
-    size = scale([pod("cpu-0")], deadline_seconds=60)
-    assert updates.moves(size, seen, Evidence({"cpu-0": drained}, tuple(suspended))) == [TakeJobs("cpu-0")]
+    size = state([pod("cpu-0")], deadline_seconds=60)
+    assert update.moves(size, seen, Evidence({"cpu-0": drained}, tuple(suspended))) == [RequeueJobs("cpu-0")]
     assert judge(size, [*seen.values()])[1].moving[0].reason == "UpdateWaitsForJobs"
     leaving = dataclasses.replace(size, wanted=0, removal=RemovalPolicy(deadline_seconds=7200))
     gone = [dataclasses.replace(seen["cpu-0"], reason="pulumi-slurm:scale-in")]
@@ -399,32 +401,32 @@ def test_an_update_that_died_holds_workers_and_says_so_and_repairs_only_what_is_
     read = Running("", NOW)
     assert daemons.holds_workers(half, read, "run pulumi up --refresh") == "run pulumi up --refresh"
     assert daemons.holds_workers(world(), read, "run pulumi up --refresh") == ""
-    assert [*updates.without_outdated(scale([pod("cpu-0"), pod("cpu-1", NEW)])).pods] == ["cpu-1"]
+    assert [*update.without_outdated(state([pod("cpu-0"), pod("cpu-1", NEW)])).pods] == ["cpu-1"]
 
 
 def test_nodes_that_leave_are_not_updated() -> None:
-    assert decide(scale([pod("cpu-0", NEW), pod("cpu-1")], wanted=1), [node("cpu-0"), node("cpu-1")]) == []
+    assert decide(state([pod("cpu-0", NEW), pod("cpu-1")], wanted=1), [node("cpu-0"), node("cpu-1")]) == []
 
 
-def judge(size: replicas.Scale, nodes: list[SlurmNode], hold: str = "") -> tuple[status.Counts, Findings]:
+def judge(size: scale.NodeSetState, nodes: list[SlurmNode], hold: str = "") -> tuple[status.Counts, Findings]:
     return status.node_set(world(3).node_sets[0], size, {each.name: each for each in nodes}, hold)
 
 
 def test_an_update_within_its_budget_blocks_nothing_and_says_how_far_it_is() -> None:
-    size = scale([pod("cpu-0"), pod("cpu-1", NEW)], current=3)
+    size = state([pod("cpu-0"), pod("cpu-1", NEW)], current=3)
     _, found = judge(size, [node("cpu-0"), node("cpu-1")])
     assert found.blocking == []
     assert found.moving[0] == under_way(Reason.UPDATING, "node set cpu: 1 of 3 nodes have the current template")
-    _, worse = judge(scale([pod("cpu-0")], current=3), [node("cpu-0")])
+    _, worse = judge(state([pod("cpu-0")], current=3), [node("cpu-0")])
     assert [each.reason for each in worse.blocking] == ["NodesNotReady"]
 
 
 def test_a_new_pod_that_does_not_come_up_under_its_predecessors_record_is_told_and_blocks() -> None:
-    size = scale([pod("cpu-0", NEW), pod("cpu-1", NEW, ready=False)])
+    size = state([pod("cpu-0", NEW), pod("cpu-1", NEW, ready=False)])
     before = updating("cpu-1", "DOWN", started=NOW - datetime.timedelta(hours=1), reason_set=NOW)
     _, found = judge(size, [node("cpu-0"), before])
     assert [each.reason for each in (*found.blocking, *found.moving)] == ["NodesNotReady", "NodesStarting"]
-    assert judge(scale([pod("cpu-0", NEW), pod("cpu-1", NEW)]), [node("cpu-0"), before])[1].blocking == []
+    assert judge(state([pod("cpu-0", NEW), pod("cpu-1", NEW)]), [node("cpu-0"), before])[1].blocking == []
 
 
 def test_an_update_that_waits_says_for_what() -> None:

@@ -24,7 +24,7 @@ from unittest import mock
 import httpx
 import kopf
 import yaml
-from slurm_operator import access, mirror
+from slurm_operator.clients import access, informer
 
 from components.control import operator as program
 from contract import names
@@ -224,7 +224,7 @@ class World:
 
     def apply(self, body: dict[str, Any], manager: str = "pulumi-slurm") -> dict[str, Any]:
         """Apply an object as Pulumi does."""
-        path = self.path(mirror.plural(body["kind"]), body["metadata"]["name"])
+        path = self.path(informer.plural(body["kind"]), body["metadata"]["name"])
         headers = {"Content-Type": "application/apply-patch+yaml"}
         return self.admin.call("PATCH", path, body, headers=headers, params={"fieldManager": manager, "force": "true"})
 

@@ -98,6 +98,7 @@ def test_a_job_of_a_node_that_starts_anew_is_queued_again_and_leaves_nothing(clu
 
 def test_a_job_ends_well_under_a_slurmd_that_was_killed(cluster: V2Cluster) -> None:
     with cluster.life_of_a_job():
+        cluster.jail("rm -f go-on", user=ALICE)
         job = submit(cluster, script="until [ -e go-on ]; do sleep 0.2; done; rm go-on; srun -n1 echo ran on")
         before = cluster.pod("pidof slurmd").stdout
         assert cluster.pod("kill -9 $(pidof slurmd)").returncode == 0

@@ -12,9 +12,16 @@ from tests.vm.test_v2_jobs import submit
 from tests.vm.v2_cluster import JOBS_PROCESSES, V2Cluster
 
 EAT = "perl -e 'print length(q(a) x (%d << 20))'"
-# Stands at its limit until it is told to end. A cancel would end slurmd, which counts in the limit (docs/limits.md).
-BOMB = """perl -e '$| = 1; while (defined($p = fork)) { $p or exec qw(sleep 1000); push @p, $p } print qq(full: $!);
-select undef, undef, undef, 0.2 until -e q(enough); kill 9, @p'"""
+# Stands at its limit, and forks again when one of its processes ends.
+BOMB = """perl -e '$| = 1; $SIG{CHLD} = q(IGNORE);
+while (1) {
+    $child = fork;
+    exec qw(sleep 1000) if defined $child and !$child;
+    next if $child;
+    $told++ or print qq(full: $!);
+    select undef, undef, undef, 0.2
+}'"""
+SLURMD = "pgrep -o -x slurmd"
 TOUCH = "for each in /dev/fakegpu0 /dev/fakegpu1 /dev/null; do (: < $each) 2>/dev/null && echo $each; done; true"
 
 
@@ -90,23 +97,28 @@ def test_jobs_that_run_at_once_have_cores_of_their_own(cluster: V2Cluster) -> No
         assert sorted(each.split()[1] for each in shown) == ["0", "1"]
 
 
-def test_a_job_that_forks_without_end_leaves_the_node_its_processes(cluster: V2Cluster) -> None:
-    """Of the pod's own processes jobs have a part, so what the pod itself starts finds room."""
+def test_a_job_that_forks_without_end_leaves_others_and_the_node_their_processes(cluster: V2Cluster) -> None:
+    """A job has half of what all jobs have, and they have a part of what the pod has."""
+    slurmd = cluster.pod(SLURMD).stdout
+    assert slurmd
     with cluster.life_of_a_job(), cluster.bound_processes():
-        cluster.jail(f"rm -f enough; cat > bomb <<'SHELL'\n{BOMB}\nSHELL", user=ALICE)
+        cluster.jail(f"cat > bomb <<'SHELL'\n{BOMB}\nSHELL", user=ALICE)
         job = submit(cluster, "--mem=200", script="sh bomb")
 
         def written() -> str:
             return cluster.jail(f"cat out-{job}", user=ALICE).stdout
 
         cluster.wait("it is at its limit", lambda: "full: Resource temporarily unavailable" in written(), 120)
-        assert JOBS_PROCESSES // 2 < len(cluster.processes()) <= JOBS_PROCESSES
+        assert JOBS_PROCESSES // 4 < len(cluster.processes()) <= JOBS_PROCESSES // 2
+        another = cluster.jail(f"srun -Q -n1 -w {WORKER} --mem=50 sh -c 'sleep 0 & wait; echo ran'", user=ALICE)
+        assert another.stdout == "ran\n", another
         # A process that a test starts there is not in the pod's group by itself.
         start = "echo $$ > /sys/fs/cgroup/pod/cgroup.procs && cat /proc/self/cgroup && sh -c 'sleep 0 & wait; echo up'"
         started = cluster.pod(start)
         assert started.stdout.splitlines()[1:] == ["up"], started
         assert "/pod" in started.stdout
-        cluster.jail("touch enough", user=ALICE)
+        assert cluster.jail(f"scancel {job}", user=ALICE).returncode == 0
+    assert cluster.pod(SLURMD).stdout == slurmd, "slurmd outlives the cancel"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +19,8 @@ def make(group: Path) -> Path:
 
 def below(group: Path) -> set[str]:
     """The groups in a group, as paths below it."""
-    return {str(path.relative_to(group)) for path in group.rglob("*") if path.is_dir()}
+    folders = (Path(folder) for folder, _, _ in os.walk(group))  # It passes by what goes meanwhile.
+    return {str(path.relative_to(group)) for path in folders} - {"."}
 
 
 def remove(group: Path, seconds: float = 60) -> None:

@@ -87,8 +87,8 @@ class NodeResources(Model):
         default=None,
     )
     processes: WholeNumber = setting(
-        "Processes and threads that all jobs of a node may have together, on cgroup v2. Keep it below the kubelet's "
-        "podPidsLimit, so that the pod's own programs start whatever jobs do.",
+        "Processes and threads that all jobs of a node may have together, on cgroup v2; one job may have half of them. "
+        "Keep it below the kubelet's podPidsLimit, so that the pod's own programs start whatever jobs do.",
         default=65_536,
         ge=64,
     )

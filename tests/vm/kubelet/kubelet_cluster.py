@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator
@@ -52,17 +53,17 @@ class Container:
 
     def processes(self) -> Iterator[Path]:
         """Folders of its processes in the guest's /proc."""
-        for folder in (self.group, *(path for path in self.group.rglob("*") if path.is_dir())):
+        for folder, _, _ in os.walk(self.group):  # It passes by what goes meanwhile.
             try:
-                numbers = (folder / "cgroup.procs").read_text().split()
+                numbers = Path(folder, "cgroup.procs").read_text().split()
             except OSError:  # The group is gone.
                 continue
             yield from (Path(f"/proc/{number}") for number in numbers)
 
     def first_process(self) -> Path:
-        """Folder of the one that is process 1 in the container."""
-        (first,) = (path for path in self.processes() if of_status(path, "NSpid")[-1] == "1")
-        return first
+        """Folder of the one that is process 1 in the container; jobs below it have such processes of their own."""
+        firsts = (path for path in self.processes() if of_status(path, "NSpid")[-1] == "1")
+        return min(firsts, key=lambda path: len(of_status(path, "NSpid")))
 
 
 def of_status(process: Path, key: str) -> list[str]:

@@ -12,7 +12,7 @@ from tests.vm.test_v2_limits import (
     Tries,
     test_a_batch_job_that_wants_too_much_memory_says_so_in_its_output_and_state,
     test_a_job_keeps_to_its_cores,
-    test_a_job_that_forks_without_end_leaves_the_node_its_processes,
+    test_a_job_that_forks_without_end_leaves_others_and_the_node_their_processes,
     test_a_step_that_wants_more_memory_than_its_job_has_is_ended_in_slurms_words,
     test_all_that_the_tries_need_is_there,
     test_files_in_a_jobs_tmp_count_as_its_memory,
@@ -24,7 +24,7 @@ from tests.vm.test_v2_limits import (
 __all__ = [
     "test_a_batch_job_that_wants_too_much_memory_says_so_in_its_output_and_state",
     "test_a_job_keeps_to_its_cores",
-    "test_a_job_that_forks_without_end_leaves_the_node_its_processes",
+    "test_a_job_that_forks_without_end_leaves_others_and_the_node_their_processes",
     "test_a_step_that_wants_more_memory_than_its_job_has_is_ended_in_slurms_words",
     "test_all_that_the_tries_need_is_there",
     "test_files_in_a_jobs_tmp_count_as_its_memory",

@@ -1,0 +1,1 @@
+"""What the operator speaks to: slurmrestd, the API server, its lease, the config dry run."""

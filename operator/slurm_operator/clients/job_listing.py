@@ -1,0 +1,195 @@
+"""Looks at jobs: at the states of all, then at those few that a question is about, one by one.
+
+A queue that is too deep for that is left alone: nothing that takes a node away needs it (decide/evidence.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import dataclasses
+import math
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+
+from slurm_operator.clients.slurm_error import SlurmError
+from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.decide import nodes as slurm_nodes
+from slurm_operator.decide import records
+from slurm_operator.state import Jobs, Named, SlurmJob, TooDeep, Unknown
+
+MOST_LISTED = 10_000
+"""A longer list costs slurmrestd seconds, which grow with the square of its length, and 20 MiB for each 10,000 jobs."""
+MOST_LOOKED_AT = 200
+"""A record costs slurmrestd 140 KiB and some milliseconds, and a pass is to take at most three seconds."""
+MOST_ALIVE = 1_000
+"""A configuration that takes a partition away is rare, and may wait longer."""
+REST_SECONDS = 600.0
+"""Only jobs that wait or run are counted, and not at once; a list that is found to be too long is left for so long."""
+NAMES_SECONDS = 3600.0
+"""Which nodes a job asks for changes by `scontrol update` alone, so that each job is looked at once an hour."""
+_FOR_NODES = frozenset({"None", "Resources", "Priority", "ReqNodeNotAvail", "PartitionConfig", "PartitionNodeLimit"})
+"""Slurm's reasons of jobs that more nodes would let run; one that is held, or waits for another job, has others."""
+_AT_ONCE = 4
+_SECONDS = 20.0
+
+
+class JobListing:
+    """The jobs of one cluster. What it keeps spares work, and may be lost at any time."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._rests_until = 0.0
+        self._known: dict[str, tuple[float, tuple[SlurmJob, ...]]] = {}
+
+    async def with_processes(self, rest: SlurmRest) -> Jobs | Unknown:
+        """Look at the jobs that may have processes; of very many only at those in states that are no plain running."""
+        kinds = (slurm_nodes.may_have_processes, slurm_nodes.is_out_of_the_ordinary)
+        return await self._look(rest, MOST_LOOKED_AT, *kinds)
+
+    async def alive(self, rest: SlurmRest) -> tuple[SlurmJob, ...] | Unknown:
+        """Look at all jobs that wait or run; Unknown if there are too many."""
+        found = await self._look(rest, MOST_ALIVE, slurm_nodes.has_not_ended)
+        return found if isinstance(found, Unknown) else found.jobs
+
+    async def named(self, rest: SlurmRest) -> Named | None:
+        """Sum up which nodes waiting and running jobs and reservations name; None as long as it is not all known.
+
+        A pass looks at some jobs that it does not know yet, so that many jobs take several passes.
+        """
+        try:
+            async with asyncio.timeout(_SECONDS):
+                states = await self._states(rest)
+                if isinstance(states, Unknown):
+                    return None
+                alive = _lookups(states, slurm_nodes.has_not_ended)
+                since = self._clock() - NAMES_SECONDS
+                self._known = {job: found for job, found in self._known.items() if job in alive and found[0] > since}
+                left = [number for number in sorted(alive) if number not in self._known]
+                async for number, found in _one_by_one(rest, _first(left, alive)):
+                    self._known[number] = (self._clock(), tuple(found))
+                if len(self._known) < len(alive):
+                    return None
+                waiting = {_whole(number) for number, each in states if "PENDING" in each}
+                jobs = [job for number, (_, found) in self._known.items() for job in _as_now(found, number in waiting)]
+                return records.named(jobs, await rest.reserved())
+        except (SlurmError, TimeoutError):
+            return None
+
+    async def pending(self, rest: SlurmRest) -> Mapping[str, int] | None:
+        """How many nodes the jobs ask for that could start if there were more, by partition.
+
+        A job that may run in several partitions counts in each. A task of an array counts once for its node, although
+        many may share one. None if there are too many jobs, or nobody tells.
+        """
+        try:
+            async with asyncio.timeout(_SECONDS):
+                states = await self._states(rest)
+                if isinstance(states, Unknown):
+                    return None
+                waiting = _lookups(states, lambda each: "PENDING" in each)
+                found: collections.Counter[str] = collections.Counter()
+                asked = _first(sorted(waiting), waiting)
+                rows = collections.Counter(_whole(number) for number, each in states if "PENDING" in each)
+                async for number, jobs in _one_by_one(rest, asked):
+                    there = [job for job in jobs if _could_start(job)]
+                    # All waiting tasks of an array are one record.
+                    times = max(1, rows[number] // len(there)) if there else 0
+                    found.update(partition for job in there * times for partition in _asked(job))
+                return found if len(asked) == len(waiting) else _as_many(found, len(waiting) / max(1, len(asked)))
+        except (SlurmError, TimeoutError):
+            return None
+
+    async def _look(self, rest: SlurmRest, most: int, *kinds: Callable[[frozenset[str]], bool]) -> Jobs | Unknown:
+        """Look at the jobs whose states are of the first kind, or if these are too many, of the next."""
+        try:
+            async with asyncio.timeout(_SECONDS):
+                states = await self._states(rest)
+                if isinstance(states, Unknown):
+                    return states
+                for kind in kinds:
+                    numbers = _lookups(states, kind)
+                    if sum(numbers.values()) <= most:
+                        return Jobs(await _each(rest, numbers), complete=kind is kinds[0])
+        except SlurmError as error:
+            return Unknown(error.reason, str(error))
+        except TimeoutError:
+            self._rests_until = self._clock() + REST_SECONDS
+            return TooDeep("JobsNotListed", f"slurmrestd did not tell of all jobs within {_SECONDS:.0f} s")
+        return TooDeep("TooManyJobs", f"more than {most} jobs would have to be looked at")
+
+    async def _states(self, rest: SlurmRest) -> list[tuple[str, frozenset[str]]] | Unknown:
+        count = None if self._clock() < self._rests_until else await rest.job_count()
+        if count is None or count > MOST_LISTED:
+            return TooDeep("TooManyJobs", f"the queue is not listed, for it has more than {MOST_LISTED:,} jobs")
+        states = await rest.job_states()
+        if len(states) > MOST_LISTED:
+            self._rests_until = self._clock() + REST_SECONDS
+        return states
+
+
+def _could_start(job: SlurmJob) -> bool:
+    """Whether a job waits for nodes: Slurm names no other reason than that they are taken, or not there."""
+    return "PENDING" in job.states and "COMPLETING" not in job.states and job.waits_for in _FOR_NODES
+
+
+def _asked(job: SlurmJob) -> list[str]:
+    """A job's partitions, each once for each node that it asks for."""
+    return [partition for partition in job.partitions for _ in range(job.node_count)]
+
+
+def _as_many(found: Mapping[str, int], times: float) -> dict[str, int]:
+    """Count for all jobs what was counted for some."""
+    return {partition: math.ceil(nodes * times) for partition, nodes in found.items()}
+
+
+def _whole(number: str) -> str:
+    """What a job is asked for by: its array, or its heterogeneous job."""
+    return number.replace("+", "_").partition("_")[0]
+
+
+def _first(numbers: Iterable[str], records_of: collections.Counter[str]) -> list[str]:
+    """As many as a pass may look at; one whose answer is very long for itself, and none that is longer than that."""
+    found: list[str] = []
+    total = 0
+    for number in numbers:
+        total += records_of[number]
+        if total > MOST_LOOKED_AT:
+            return found or ([number] if total <= MOST_ALIVE else [])
+        found.append(number)
+    return found
+
+
+def _as_now(found: Iterable[SlurmJob], waits: bool) -> list[SlurmJob]:
+    """Jobs that were looked at earlier: of what waits by now, an earlier node is none that it has."""
+    return [dataclasses.replace(job, nodes=frozenset()) if waits else job for job in found]
+
+
+def _lookups(
+    states: Iterable[tuple[str, frozenset[str]]], kind: Callable[[frozenset[str]], bool]
+) -> collections.Counter[str]:
+    """What to ask for, and how many records each answer has.
+
+    The answer about a task has the whole array, one about a component the whole heterogeneous job. The waiting tasks of
+    an array are one record.
+    """
+    records: collections.Counter[str] = collections.Counter()
+    asked = set()
+    for number, each in states:
+        whole = _whole(number)
+        records[whole] = max(1, records[whole]) + (each != {"PENDING"})
+        if kind(each):
+            asked.add(whole)
+    return collections.Counter({whole: records[whole] for whole in asked})
+
+
+async def _each(rest: SlurmRest, numbers: Iterable[str]) -> tuple[SlurmJob, ...]:
+    found = [job async for _, jobs in _one_by_one(rest, sorted(numbers)) for job in jobs]
+    return tuple({job.job_id: job for job in found}.values())
+
+
+async def _one_by_one(rest: SlurmRest, numbers: Sequence[str]) -> AsyncIterator[tuple[str, Sequence[SlurmJob]]]:
+    for begin in range(0, len(numbers), _AT_ONCE):
+        some = numbers[begin : begin + _AT_ONCE]
+        for number, jobs in zip(some, await asyncio.gather(*map(rest.job, some)), strict=True):
+            yield number, jobs

@@ -1,0 +1,207 @@
+"""A thin client of the API server: the few verbs that the operator needs, each with a deadline.
+
+httpx is here anyway for slurmrestd, and the operator treats objects as the JSON they are, so a typed client library
+would bring models of all of Kubernetes for seven calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+import httpx
+import kopf
+
+from contract import names
+from slurm_operator.clients import access
+
+Object = dict[str, Any]
+DEADLINE_SECONDS = 5.0
+"""For any other call in all: on it the lease is built (lease.py)."""
+LISTING_SECONDS = 30.0
+"""For a listing in all, which may be long (thousands of Kubernetes nodes) and changes nothing."""
+WATCH_SECONDS = 240
+_MANAGER = {"fieldManager": names.OPERATOR_FIELD_MANAGER}
+_APPLY = "application/apply-patch+yaml"
+_MERGE_PATCH = "application/merge-patch+json"
+_JSON_PATCH = "application/json-patch+json"
+
+
+class KubernetesError(Exception):
+    """The API server could not be reached or refused; `status` is its HTTP status, 0 if there was no answer."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class KubernetesApi:
+    """The objects of one namespace, and Kubernetes' nodes."""
+
+    def __init__(self, find: Callable[[], kopf.ConnectionInfo], namespace: str) -> None:
+        self._find = find
+        self._namespace = namespace
+        found = find()
+        self._client = httpx.AsyncClient(
+            base_url=found.server, verify=access.tls(found), timeout=DEADLINE_SECONDS, trust_env=False
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def list(self, api: str, plural: str, selector: str = "") -> list[Object]:
+        """List objects, by labels if a selector is given."""
+        items: list[Object] = (await self.listing(api, plural, {"labelSelector": selector}))["items"]
+        return items
+
+    async def listing(self, api: str, plural: str, params: dict[str, str]) -> Object:
+        """List objects, with the version of the list, from which to watch."""
+        return await self._call("GET", self._path(api, plural), params=params, seconds=LISTING_SECONDS)
+
+    async def watch(self, api: str, plural: str, params: dict[str, str]) -> AsyncIterator[tuple[str, Object]]:
+        """Yield changes (ADDED, MODIFIED or DELETED, and the object) for some minutes.
+
+        Raises:
+            KubernetesError: the connection broke, or the version to watch from is too old: list again.
+        """
+        path = self._path(api, plural)
+        asked = {**params, "watch": "true", "timeoutSeconds": str(WATCH_SECONDS)}
+        deadline = httpx.Timeout(DEADLINE_SECONDS, read=WATCH_SECONDS + DEADLINE_SECONDS)
+        try:
+            async with self._client.stream(
+                "GET", path, params=asked, headers=self._headers(), timeout=deadline
+            ) as answer:
+                if answer.is_error:
+                    raise KubernetesError(answer.status_code, f"watch {path}: {answer.status_code}")
+                async for line in answer.aiter_lines():
+                    change = json.loads(line)
+                    if change["type"] == "ERROR":
+                        raise KubernetesError(0, f"watch {path}: {change['object'].get('message', '')}")
+                    yield change["type"], change["object"]
+        except (httpx.HTTPError, ValueError) as error:
+            raise KubernetesError(0, f"watch {path}: {type(error).__name__} {error}".rstrip()) from error
+
+    async def get(self, api: str, plural: str, name: str) -> Object | None:
+        """Return an object, None if it does not exist."""
+        try:
+            return await self._call("GET", self._path(api, plural, name))
+        except KubernetesError as error:
+            if error.status == httpx.codes.NOT_FOUND:
+                return None
+            raise
+
+    async def create(self, api: str, plural: str, body: Object) -> Object:
+        """Create an object; it exists already: KubernetesError 409."""
+        return await self._call("POST", self._path(api, plural), body, params=_MANAGER)
+
+    async def would_be_created(self, api: str, plural: str, body: Mapping[str, Any]) -> bool:
+        """Whether an object is valid in itself, whatever there is under its name."""
+        try:
+            await self._call("POST", self._path(api, plural), body, params={**_MANAGER, "dryRun": "All"})
+        except KubernetesError as error:
+            return error.status == httpx.codes.CONFLICT
+        return True
+
+    async def replace(self, api: str, plural: str, body: Object) -> Object:
+        """Replace an object; its resourceVersion is no longer the one given: KubernetesError 409."""
+        return await self._call("PUT", self._path(api, plural, body["metadata"]["name"]), body, params=_MANAGER)
+
+    async def apply(
+        self, api: str, plural: str, body: Object, subresource: str = "", manager: str = names.OPERATOR_FIELD_MANAGER
+    ) -> Object:
+        """Server-side apply the fields of `body` as ours; a resourceVersion in it that is not the current one: 409."""
+        path = self._path(api, plural, body["metadata"]["name"]) + (f"/{subresource}" if subresource else "")
+        return await self._call("PATCH", path, body, params={"fieldManager": manager, "force": "true"}, kind=_APPLY)
+
+    async def patch(self, api: str, plural: str, name: str, operations: Sequence[Object]) -> Object:
+        """Carry out a JSON patch; one of its tests fails: KubernetesError 422."""
+        return await self._call("PATCH", self._path(api, plural, name), operations, params=_MANAGER, kind=_JSON_PATCH)
+
+    async def merge(self, api: str, plural: str, name: str, change: Object) -> Object:
+        """Merge a change into an object; a resourceVersion in it that is not the current one: KubernetesError 409."""
+        return await self._call("PATCH", self._path(api, plural, name), change, params=_MANAGER, kind=_MERGE_PATCH)
+
+    async def delete(
+        self, api: str, plural: str, name: str, preconditions: Mapping[str, str], *, orphan: bool = False
+    ) -> bool:
+        """Delete an object, and then what it owns; a precondition does not hold: KubernetesError 409.
+
+        Args:
+            api: API group and version.
+            plural: the kind, as in URLs.
+            name: name of the object.
+            preconditions: `uid`, or also `resourceVersion`, which any change of the object makes another.
+            orphan: leave what it owns.
+
+        Returns:
+            Whether it was there; it may be gone already.
+        """
+        policy = "Orphan" if orphan else "Background"
+        options = {"propagationPolicy": policy, "preconditions": dict(preconditions)}
+        try:
+            await self._call("DELETE", self._path(api, plural, name), options)
+        except KubernetesError as error:
+            if error.status != httpx.codes.NOT_FOUND:
+                raise
+            return False
+        return True
+
+    async def log(self, pod: str, lines: int) -> str:
+        """Return the last lines of a pod's log."""
+        path = f"{self._path('v1', 'pods', pod)}/log"
+        answer = await self._request("GET", path, None, {"tailLines": str(lines)})
+        if answer.is_error:
+            raise KubernetesError(answer.status_code, f"GET {path}: {answer.text[:200]}")
+        return answer.text
+
+    def _path(self, api: str, plural: str, name: str = "") -> str:
+        prefix = f"/apis/{api}" if "/" in api else f"/api/{api}"
+        if plural != "nodes":
+            prefix += f"/namespaces/{self._namespace}"
+        return f"{prefix}/{plural}" + (f"/{name}" if name else "")
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | Sequence[Object] | None = None,
+        *,
+        params: dict[str, str] | None = None,
+        kind: str = "application/json",
+        seconds: float | None = None,
+    ) -> Object:
+        content = json.dumps(body) if body is not None else None
+        answer = await self._request(method, path, content, params, kind, seconds)
+        try:
+            parsed = answer.json()
+        except ValueError as error:
+            raise KubernetesError(0, f"{method} {path}: {type(error).__name__} {error}".rstrip()) from error
+        if answer.is_error:
+            raise KubernetesError(answer.status_code, f"{method} {path}: {parsed.get('message', answer.status_code)}")
+        if not isinstance(parsed, dict):
+            raise KubernetesError(0, f"{method} {path}: the answer is no object")
+        return parsed
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        content: str | None,
+        params: dict[str, str] | None,
+        kind: str = "",
+        seconds: float | None = None,
+    ) -> httpx.Response:
+        try:
+            # httpx limits each read; the lease is safe only if the whole has a limit, however slowly bytes come.
+            async with asyncio.timeout(DEADLINE_SECONDS if seconds is None else seconds):
+                headers = self._headers(kind)
+                return await self._client.request(method, path, content=content, params=params, headers=headers)
+        except (httpx.HTTPError, TimeoutError) as error:
+            raise KubernetesError(0, f"{method} {path}: {type(error).__name__} {error}".rstrip()) from error
+
+    def _headers(self, kind: str = "") -> dict[str, str]:
+        token = self._find().token
+        return ({"Content-Type": kind} if kind else {}) | ({"Authorization": f"Bearer {token}"} if token else {})

@@ -1,0 +1,319 @@
+"""slurmrestd as the operator's eyes and hands: every call has a deadline, every doubt is a typed error.
+
+Seen with 26.05: refused changes answer 422 with `errors`, a slurmctld that is away 502 with error 1800, an unknown
+node in GET node/NAME 200 with `errors`, and an unchanged listing 304.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import httpx
+import jwt
+
+from contract import names, paths
+from slurm_operator import metrics
+from slurm_operator.clients import hostlist
+from slurm_operator.clients import slurmrestd_answers as answers
+from slurm_operator.clients.slurm_error import SlurmError, Trouble
+from slurm_operator.state import Running, SlurmJob, SlurmNode
+
+DEADLINE_SECONDS = 5.0
+LISTING_SECONDS = 30.0
+"""What grows with nodes and jobs takes longer, on busy cores too. It is asked for once slurmrestd has answered."""
+TOKEN_SECONDS = 240
+FULL_LISTING_SECONDS = 60.0
+NO_ANSWER = (httpx.HTTPError, httpx.InvalidURL, ExceptionGroup)
+"""What httpx raises, for a URL that is none too; the group is anyio's, about a port beyond 65535."""
+_UNKNOWN_NODE = frozenset({0, 2018})
+"""GET node/NAME of no such node (slurmctld's answer has no record, and no error), and ESLURM_INVALID_NODE_NAME."""
+_UNKNOWN_JOB = 2017
+"""ESLURM_INVALID_JOB_ID."""
+
+
+_A = TypeVar("_A", bound=answers.Answer)
+
+
+class SlurmRest:
+    """One cluster's slurmrestd."""
+
+    def __init__(self, url: str, key_file: Path, authority: bytes | None = None) -> None:
+        self.url = url
+        self.authority = authority
+        self._key_file = key_file
+        self._client = httpx.AsyncClient(trust_env=False, verify=_trust(authority))
+        self._token = ("", 0.0)
+        self._nodes: dict[str, SlurmNode] | None = None
+        self._next_update_time = 0
+        self._full_listing_at = 0.0
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def nodes(self, *, full: bool) -> Mapping[str, SlurmNode]:
+        """List all nodes; unless `full`, an unchanged listing costs slurmctld nothing (HTTP 304).
+
+        The comparison in slurmctld has a resolution of one second: asking for changes after the last one is right only
+        if that answer was read two seconds or more after it, else a change in the same second would be missed.
+        """
+        due = time.monotonic() - self._full_listing_at > FULL_LISTING_SECONDS
+        ask_for_changes = not full and not due and self._nodes is not None
+        params = {"update_time": str(self._next_update_time)} if ask_for_changes else {}
+        seconds = LISTING_SECONDS if full else DEADLINE_SECONDS
+        answer = await self._read_as(answers.Nodes, "nodes", "/nodes/", params, seconds)
+        if answer is None:
+            if self._nodes is None or not ask_for_changes:
+                raise SlurmError(Trouble.UNUSABLE, "nodes: 'not modified' without a question about changes")
+            return self._nodes
+        if answer.last_update is None or not answer.last_update.set:
+            raise SlurmError(Trouble.UNUSABLE, "nodes: the answer does not say when they changed last")
+        last_update = answer.last_update.number
+        listed = [answers.node(item) for item in answers.listed("nodes", answer.nodes)]
+        if len({node.name for node in listed}) != len(listed):
+            raise SlurmError(Trouble.UNUSABLE, "nodes: a node is listed twice")
+        self._nodes = {node.name: node for node in listed}
+        self._next_update_time = last_update + 1 if time.time() >= last_update + 2 else last_update
+        self._full_listing_at = time.monotonic()
+        return self._nodes
+
+    async def job_count(self) -> int | None:
+        """Ask slurmctld how many jobs wait and run; it counts them twice a minute. None if it has not counted yet."""
+        answer = await self._read_as(answers.Diagnosis, "diag", "/diag/")
+        if answer is None or answer.statistics is None:
+            raise SlurmError(Trouble.UNUSABLE, "diag: the answer does not say how many jobs there are")
+        counted = answer.statistics
+        return counted.jobs_pending + counted.jobs_running if counted.job_states_ts.number else None
+
+    async def time_there(self) -> datetime.datetime | None:
+        """Ask slurmctld what time it is there; None if it does not say."""
+        answer = await self._read_as(answers.Diagnosis, "diag", "/diag/")
+        return answers.since(answer.statistics.req_time) if answer and answer.statistics else None
+
+    async def job_states(self) -> list[tuple[str, frozenset[str]]]:
+        """List the states of all jobs by id, each task of an array and each component of a heterogeneous job apart.
+
+        Seen with 26.05: 10,000 jobs cost slurmrestd 20 MiB and a quarter of a second; in full (GET jobs/) they cost it
+        1.4 GiB, with any flags. To free the answer it takes time that grows with the square of the number: 100,000
+        states cost minutes. Ask job_count() first.
+        """
+        answer = await self._read_as(answers.States, "job_states", "/jobs/state/", seconds=LISTING_SECONDS)
+        if answer is None:
+            raise SlurmError(Trouble.UNUSABLE, "jobs: 'not modified' without a question about changes")
+        # Few combinations of states are shared by many jobs.
+        known: dict[tuple[str, ...], frozenset[str]] = {}
+        listed = answers.listed("jobs", answer.jobs)
+        return [(str(each.job_id), known.setdefault(each.state, answers.states("jobs", each.state))) for each in listed]
+
+    async def job(self, number: str) -> Sequence[SlurmJob]:
+        """Read a job, all its components if it is heterogeneous; nothing if slurmctld has forgotten it."""
+        try:
+            answer = await self._read_as(answers.Jobs, "job", f"/job/{quote(number, safe='')}")
+        except SlurmError as error:
+            if error.reason is Trouble.REFUSED and _UNKNOWN_JOB in error.numbers:
+                return ()
+            raise
+        return [answers.job(item) for item in answers.listed("job", answer.jobs if answer else None)]
+
+    async def partitions(self) -> frozenset[str]:
+        """Names of the partitions that slurmctld has."""
+        answer = await self._read_as(answers.Partitions, "partitions", "/partitions/")
+        return frozenset(each.name for each in answers.listed("partitions", answer.partitions if answer else None))
+
+    async def reserved(self) -> frozenset[str]:
+        """List the nodes that any reservation names, now or for later."""
+        answer = await self._read_as(answers.Reservations, "reservations", "/reservations/")
+        listed = answers.listed("reservations", answer.reservations if answer else None)
+        try:
+            return frozenset().union(*(hostlist.expand(each.node_list) for each in listed))
+        except ValueError as error:
+            raise SlurmError(Trouble.UNUSABLE, f"reservations: {error}") from error
+
+    async def node(self, name: str) -> SlurmNode | None:
+        """Read one node anew, None if Slurm says that it has no such record; any other refusal is an error."""
+        try:
+            answer = await self._read_as(answers.Nodes, "node", _node_path(name))
+        except SlurmError as error:
+            if error.reason is Trouble.REFUSED and error.numbers and error.numbers <= _UNKNOWN_NODE:
+                return None
+            raise
+        listed = [answers.node(item) for item in answers.listed("node", answer.nodes if answer else None)]
+        return next((node for node in listed if node.name == name), None)
+
+    async def drain(self, name: str, reason: str) -> None:
+        """Give a node no new jobs."""
+        await self._call("drain", "POST", _node_path(name), {"state": ["DRAIN"], "reason": reason})
+
+    async def keep_out(self, name: str) -> None:
+        """Drain a node without a reason: who set its reason, and what it says, stay as they are."""
+        await self._call("keep_out", "POST", _node_path(name), {"state": ["DRAIN"]})
+
+    async def take_down(self, name: str, reason: str) -> None:
+        """Take a node's jobs from it: those that may are requeued, the others end (NODE_FAIL); a drain stays."""
+        await self._call("take_down", "POST", _node_path(name), {"state": ["DOWN"], "reason": reason})
+
+    async def undrain(self, name: str) -> None:
+        """Lift a drain; unlike RESUME it leaves a DOWN node down."""
+        await self._call("undrain", "POST", _node_path(name), {"state": ["UNDRAIN"]})
+
+    async def comment(self, name: str, text: str) -> None:
+        """Write a note on a node, which has no effect; an empty one takes it away."""
+        await self._call("comment", "POST", _node_path(name), {"comment": text})
+
+    async def delete_node(self, name: str) -> None:
+        """Delete a node's record; Slurm refuses while jobs or reservations use it."""
+        await self._call("delete_node", "DELETE", _node_path(name))
+
+    async def reconfigure(self) -> None:
+        """Tell slurmctld to read its files. It answers before it has read them, so success shows in what follows."""
+        await self._call("reconfigure", "GET", "/reconfigure/")
+        self._nodes = None
+
+    async def running(self) -> Running:
+        """Ask slurmctld what it runs with."""
+        answer = await self._read("conf", "/conf")
+        try:
+            shown, started = answer["slurm_conf"], answers.moment(int(answer["slurm_conf_meta"]["BOOT_TIME"]))
+            communication = frozenset(str(word).lower() for word in shown.get("CommunicationParameters") or ())
+            counts_memory = any("memory" in str(word).lower() for word in shown.get("SelectTypeParameters") or ())
+            return Running(",".join(shown["SlurmctldParameters"]), started, communication, counts_memory)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise SlurmError(Trouble.UNUSABLE, f"conf: the answer holds no configuration: {error}") from error
+
+    async def partition_state(self, name: str) -> str:
+        """Read whether a partition takes jobs (UP), finishes those that it has (DRAIN) …, empty if there is none."""
+        answer = await self._read_as(answers.Partitions, "partition", f"/partition/{quote(name, safe='')}")
+        # An unknown one is a warning, and no list.
+        found = (answer.partitions if answer else None) or []
+        return next(iter(answers.states(name, found[0].partition.state))) if found else ""
+
+    async def set_partition(self, name: str, state: str) -> None:
+        """Set a partition's state until slurmctld reads its files again."""
+        wanted = {"name": name, "partition": {"state": [state]}}
+        await self._call("set_partition", "POST", "/partitions/", {"partitions": [wanted]})
+
+    async def administrators(self) -> dict[str, str]:
+        """Ask slurmdbd who administers Slurm: name → AdminLevel, Administrator or Operator."""
+        answer = await self._read_as(answers.Users, "administrators", f"{names.REST_DATABASE_API}/users/")
+        listed = answers.listed("users", answer.users if answer else None)
+        levels = {user.name: user.administrator_level for user in listed}
+        return {name: word for name, (word, *_) in levels.items() if word in ("Administrator", "Operator")}
+
+    async def appoint(self, levels: Mapping[str, str]) -> None:
+        """Set AdminLevels in slurmdbd, which makes users that it does not know."""
+        users = [{"name": name, "administrator_level": [level]} for name, level in levels.items()]
+        await self._call("appoint", "POST", f"{names.REST_DATABASE_API}/users/", {"users": users})
+
+    async def _read(self, call: str, path: str) -> dict[str, Any]:
+        """Read an answer that is small, all of it."""
+        content = await self._fetch(call, path, {}, DEADLINE_SECONDS)
+        return dict(answers.decoded(call, content, dict[str, Any])) if content else {}
+
+    async def _read_as(
+        self,
+        kind: type[_A],
+        call: str,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        seconds: float = DEADLINE_SECONDS,
+    ) -> _A | None:
+        """Read what one kind of answer has of interest, None for 'not modified'."""
+        content = await self._fetch(call, path, params or {}, seconds)
+        return None if content is None else answers.decoded(call, content, kind)
+
+    async def _fetch(self, call: str, path: str, params: Mapping[str, str], seconds: float) -> bytes | None:
+        """Ask, a second time if slurmrestd was away or the token was not accepted; a long wait is not begun again."""
+        began = time.monotonic()
+        try:
+            return await self._call(call, "GET", path, params=params, seconds=seconds)
+        except SlurmError as error:
+            again = error.reason in (Trouble.UNREACHABLE, Trouble.FORBIDDEN)
+            if not again or time.monotonic() - began > 2 * DEADLINE_SECONDS:
+                raise
+        self._token = ("", 0.0)
+        await asyncio.sleep(0.2)
+        return await self._call(call, "GET", path, params=params, seconds=seconds)
+
+    async def _call(
+        self,
+        call: str,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        params: Mapping[str, str] | None = None,
+        seconds: float = DEADLINE_SECONDS,
+    ) -> bytes | None:
+        try:
+            with metrics.REST.labels(call).time():
+                return answers.checked(call, await self._request(method, path, body, params, seconds))
+        except SlurmError as error:
+            metrics.REST_ERRORS.labels(call, error.reason).inc()
+            raise
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None,
+        params: Mapping[str, str] | None,
+        seconds: float,
+    ) -> httpx.Response:
+        try:
+            headers = {"X-SLURM-USER-TOKEN": self._user_token()}
+            # httpx limits each read; a server that drips bytes is stopped by the limit on the whole.
+            async with asyncio.timeout(seconds):
+                api = "" if path.startswith(names.REST_DATABASE_API) else names.REST_API
+                url = self.url + api + path
+                return await self._client.request(
+                    method, url, params=params, json=body, headers=headers, timeout=seconds
+                )
+        except (*NO_ANSWER, TimeoutError) as error:
+            if distrust := _distrust(error):
+                raise SlurmError(Trouble.UNTRUSTED, f"{self.url}: {self._whose_fault(distrust)}") from error
+            what = "no answer in time" if isinstance(error, TimeoutError | httpx.TimeoutException) else str(error)
+            raise SlurmError(Trouble.UNREACHABLE, f"{self.url}: {what or type(error).__name__}") from error
+        except OSError as error:
+            raise SlurmError(Trouble.FORBIDDEN, f"the key for tokens cannot be read: {error}") from error
+
+    def _whose_fault(self, distrust: ssl.SSLCertVerificationError) -> str:
+        if self.authority is None:
+            return f"there is no CA in {paths.REST_AUTHORITY_FILE} to trust; is the Secret with the certificate there?"
+        return f"its certificate is not trusted: {distrust.verify_message}"
+
+    def _user_token(self) -> str:
+        token, expires = self._token
+        now = time.time()
+        if now >= expires - TOKEN_SECONDS / 2:
+            expires = now + TOKEN_SECONDS
+            claims = {"iat": int(now) - 5, "exp": int(expires), "sun": names.SLURM_USER}
+            token = jwt.encode(claims, self._key_file.read_bytes(), algorithm="HS256")
+            self._token = (token, expires)
+        return token
+
+
+def _node_path(name: str) -> str:
+    return f"/node/{quote(name, safe='')}"
+
+
+def _trust(authority: bytes | None) -> ssl.SSLContext:
+    """Trust one CA and no other; what is no CA trusts nobody, which every call then says."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # It checks certificate and host name, and knows no CA yet.
+    with contextlib.suppress(ssl.SSLError, UnicodeDecodeError, ValueError):
+        context.load_verify_locations(cadata=(authority or b"").decode())
+    return context
+
+
+def _distrust(error: BaseException) -> ssl.SSLCertVerificationError | None:
+    """The refusal of a certificate among an error's causes."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__cause__ or cause.__context__
+    return cause

@@ -1,0 +1,280 @@
+"""slurmrestd's answers: their shape, as far as decisions need it, and what they say as state.
+
+What grows with nodes or jobs is decoded into small records; the rest of an answer makes no objects.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Sequence
+from typing import TypeVar
+
+import httpx
+import msgspec
+
+from contract import reasons
+from slurm_operator.clients import hostlist
+from slurm_operator.clients.slurm_error import SlurmError, Trouble
+from slurm_operator.state import EVERY_NODE, Facts, SlurmJob, SlurmNode
+
+_SLURMCTLD_AWAY = frozenset({*range(1800, 1806), 1900, *range(5003, 5006)})
+"""No connection to slurmctld, or one that it did not answer on to the end (slurm_errno.h)."""
+_SOCKETS = re.compile(r"\([^)]*\)")
+_FELL_SILENT = f" : {reasons.NOT_RESPONDING}"
+"""What slurmctld adds, for good, to the reason of a drained node that it heard nothing of for SlurmdTimeout."""
+
+_T = TypeVar("_T")
+
+
+class Problem(msgspec.Struct):
+    """One of Slurm's errors (slurm_errno.h)."""
+
+    description: str = ""
+    error: str = ""
+    error_number: int = 0
+
+
+class Number(msgspec.Struct, gc=False):
+    """A number that may be missing, or infinite."""
+
+    set: bool = False
+    infinite: bool = False
+    number: int = 0
+
+
+class Answer(msgspec.Struct):
+    """What every answer has."""
+
+    errors: list[Problem]
+
+
+class Node(msgspec.Struct):
+    """A node's record, as far as it matters."""
+
+    name: str
+    state: list[str]
+    reason: str
+    reason_set_by_user: str
+    alloc_cpus: int
+    alloc_memory: int = 0
+    comment: str = ""
+    cpus: int | None = None
+    real_memory: int | None = None
+    gres: str = ""
+    slurmd_start_time: Number | None = None
+    reason_changed_at: Number | None = None
+
+
+class Nodes(Answer):
+    """An answer about nodes."""
+
+    nodes: list[Node] | None = None
+    last_update: Number | None = None
+
+
+class State(msgspec.Struct, gc=False):
+    """A job's id and state."""
+
+    job_id: str | int
+    state: tuple[str, ...]
+
+
+class States(Answer):
+    """An answer about states of jobs."""
+
+    jobs: list[State] | None = None
+
+
+class Job(msgspec.Struct):
+    """A job, as far as it matters."""
+
+    job_id: int
+    job_state: list[str]
+    nodes: str
+    partition: str
+    requeue: bool = False
+    batch_flag: bool = False
+    required_nodes: str = ""
+    excluded_nodes: str = ""
+    node_count: Number | None = None
+    state_reason: str = ""
+    end_time: Number | None = None
+    time_limit: Number | None = None
+
+
+class Jobs(Answer):
+    """An answer about jobs."""
+
+    jobs: list[Job] | None = None
+
+
+class Reservation(msgspec.Struct):
+    """A reservation's nodes."""
+
+    node_list: str = ""
+
+
+class Reservations(Answer):
+    """An answer about reservations."""
+
+    reservations: list[Reservation] | None = None
+
+
+class User(msgspec.Struct):
+    """An account's AdminLevel."""
+
+    name: str
+    administrator_level: list[str]
+
+
+class Users(Answer):
+    """An answer of slurmdbd about users."""
+
+    users: list[User] | None = None
+
+
+class Statistics(msgspec.Struct):
+    """How many jobs slurmctld has counted."""
+
+    jobs_pending: int
+    jobs_running: int
+    job_states_ts: Number
+    req_time: Number | None = None
+
+
+class Diagnosis(Answer):
+    """An answer about slurmctld itself."""
+
+    statistics: Statistics | None = None
+
+
+class PartitionState(msgspec.Struct):
+    """Whether a partition takes jobs."""
+
+    state: tuple[str, ...] = ()
+
+
+class Partition(msgspec.Struct):
+    """A partition."""
+
+    name: str
+    partition: PartitionState
+
+
+class Partitions(Answer):
+    """An answer about partitions."""
+
+    partitions: list[Partition] | None = None
+
+
+def checked(call: str, answer: httpx.Response) -> bytes | None:
+    """Return the body of an answer without errors, None for 'not modified'."""
+    if answer.status_code == httpx.codes.NOT_MODIFIED:
+        return None
+    if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+        raise SlurmError(Trouble.FORBIDDEN, f"{call}: slurmrestd does not accept our token ({answer.status_code})")
+    try:
+        errors = msgspec.json.decode(answer.content, type=Answer).errors
+    except msgspec.ValidationError as error:
+        shape = f"{call}: HTTP {answer.status_code} with an answer of another shape: {error}"
+        raise SlurmError(Trouble.UNUSABLE, shape) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+            away = f"{call}: the proxy in front of slurmrestd does not reach it"
+            raise SlurmError(Trouble.UNREACHABLE, away) from error
+        no_json = f"{call}: HTTP {answer.status_code} with an answer that is no JSON"
+        raise SlurmError(Trouble.UNUSABLE, no_json) from error
+    if errors:
+        words = "; ".join(f"{error.description}: {error.error}" for error in errors)
+        numbers = frozenset(error.error_number for error in errors)
+        is_away = bool(numbers & _SLURMCTLD_AWAY)
+        raise SlurmError(Trouble.CONTROLLER_AWAY if is_away else Trouble.REFUSED, words, numbers)
+    if answer.is_error:
+        silent = f"{call}: HTTP {answer.status_code} without the errors that the API promises"
+        raise SlurmError(Trouble.UNUSABLE, silent)
+    return answer.content
+
+
+def decoded(call: str, content: bytes, kind: type[_T]) -> _T:
+    """Decode an answer into one kind of record."""
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SlurmError(Trouble.UNUSABLE, f"{call}: {error}") from error
+
+
+def listed(call: str, items: list[_T] | None) -> list[_T]:
+    """The list of an answer, which has to have one."""
+    if items is None:
+        raise SlurmError(Trouble.UNUSABLE, f"{call}: the answer holds no list of them")
+    return items
+
+
+def node(item: Node) -> SlurmNode:
+    """A node's record as state."""
+    return SlurmNode(
+        name=item.name,
+        states=states(item.name, item.state),
+        reason=item.reason.removesuffix(_FELL_SILENT),
+        reason_user=item.reason_set_by_user,
+        allocated_cpus=item.alloc_cpus,
+        started=since(item.slurmd_start_time),
+        reason_set=since(item.reason_changed_at),
+        comment=item.comment,
+        facts=_facts(item),
+        allocated_memory=item.alloc_memory,
+    )
+
+
+def _facts(item: Node) -> Facts | None:
+    """A record's size; Slurm adds to Gres which sockets it found them at."""
+    if item.cpus is None or item.real_memory is None:
+        return None
+    gres = _SOCKETS.sub("", item.gres)
+    return Facts(item.cpus, item.real_memory, "" if gres == "(null)" else gres)
+
+
+def job(item: Job) -> SlurmJob:
+    """A job as state."""
+    named = [_nodes_or_every(item.required_nodes), _nodes_or_every(item.excluded_nodes)]
+    return SlurmJob(
+        job_id=item.job_id,
+        states=states(str(item.job_id), item.job_state),
+        partitions=frozenset(item.partition.split(",")) - {""},
+        nodes=_nodes_or_every(item.nodes),
+        requeues=item.requeue and item.batch_flag,
+        names=EVERY_NODE if any(each is EVERY_NODE for each in named) else frozenset().union(*named),
+        node_count=max(1, item.node_count.number) if item.node_count else 1,
+        waits_for=item.state_reason,
+        # Without a limit Slurm counts a year.
+        ends=since(item.end_time) if item.time_limit is None or not item.time_limit.infinite else None,
+    )
+
+
+def _nodes_or_every(words: str) -> frozenset[str]:
+    """The nodes of a hostlist; what nobody can read may be any."""
+    try:
+        return hostlist.expand(words)
+    except ValueError:
+        return EVERY_NODE
+
+
+def since(value: Number | None) -> datetime.datetime | None:
+    """A time, None if there is none."""
+    return moment(value.number) if value is not None and value.number else None
+
+
+def moment(seconds: int) -> datetime.datetime:
+    """A time of slurmctld's."""
+    try:
+        return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    except (OverflowError, ValueError, OSError) as error:
+        raise SlurmError(Trouble.UNUSABLE, f"{seconds} is no time: {error}") from error
+
+
+def states(of: str, states: Sequence[str]) -> frozenset[str]:
+    """The states of what is named `of`, which has to have one."""
+    if not states:
+        raise SlurmError(Trouble.UNUSABLE, f"{of} has no state")
+    return frozenset(states)

@@ -1,0 +1,50 @@
+"""What is wrong with accounting, in slurmdbd's own words. Jobs run without it, so it never blocks Available."""
+
+from __future__ import annotations
+
+import re
+
+from slurm_operator.findings import Finding, Findings, under_way
+from slurm_operator.reasons import Reason
+from slurm_operator.state import Kubernetes
+
+_TROUBLE = re.compile(r"\b(?:error|fatal): (.+)")
+_OF_NO_USE = (
+    # slurmdbd says these besides the reason, which stands in another line.
+    "The database must be up when starting the MYSQL plugin",
+    "Database settings not recommended values",
+    "unable to re-connect to as_mysql database",
+    "Processing last message from connection",
+    "The connection is",
+)
+
+
+def last_words(log: str) -> str:
+    """The last reason that slurmdbd, or its pod's entry, gave in a log; empty if it gave none."""
+    reasons = [match[1].strip() for match in map(_TROUBLE.search, log.splitlines()) if match]
+    telling = [reason for reason in reasons if not reason.startswith(_OF_NO_USE)]
+    return telling[-1] if telling else ""
+
+
+def findings(seen: Kubernetes) -> Findings:
+    """Judge slurmdbd: one that has said nothing yet is only starting."""
+    found = Findings()
+    name = seen.cluster.accounting
+    if not name:
+        return found
+    workload = seen.workloads.get(name)
+    if workload is None:
+        found.append(Finding(Reason.ACCOUNTING_MISSING, f"accounting: there is no StatefulSet {name}"))
+    elif is_waiting(seen):
+        message = f"accounting: {seen.accounting_words or 'slurmdbd is not ready yet'}"
+        if seen.accounting_words:
+            found.append(Finding(Reason.ACCOUNTING_NOT_READY, f"{message}; jobs run, and are recorded afterwards"))
+        else:
+            found.append(under_way(Reason.ACCOUNTING_STARTING, message))
+    return found
+
+
+def is_waiting(seen: Kubernetes) -> bool:
+    """Whether slurmdbd is there and does not answer for its database."""
+    workload = seen.workloads.get(seen.cluster.accounting)
+    return workload is not None and not workload.is_ready

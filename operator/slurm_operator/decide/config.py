@@ -1,0 +1,231 @@
+"""How the declared (wanted) configuration becomes the active one, and when slurmctld is told to read it.
+
+Only the active ConfigMap is mounted, so a restart of slurmctld never loads a file that was not let through here. What
+slurmctld runs with is asked of slurmctld: it shows the mark that every rendered slurm.conf carries. So nothing has to
+be remembered, and a `scontrol reconfigure` by hand or a restart makes nothing wrong.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+
+from contract import names
+from slurm_operator.decide import config_keys
+from slurm_operator.decide import nodes as slurm_nodes
+from slurm_operator.findings import Finding, Severity, shown, under_way
+from slurm_operator.reasons import Reason
+from slurm_operator.state import Nodes, Running, SlurmJob, Unknown
+
+CLOCKS_DIFFER = datetime.timedelta(seconds=5)
+"""A node's clock may be behind slurmctld's by as much without being called outdated."""
+NODES_READ_WITHIN = datetime.timedelta(seconds=60)
+"""Nodes read a configuration within seconds; one whose slurmd waits for a prolog first takes longer (slurmd.c)."""
+
+_PARTITION = re.compile(r"^\s*PartitionName\s*=\s*([^\s#]+)", re.IGNORECASE | re.MULTILINE)
+_MARK = re.compile(rf"\b{names.CONFIG_MARK}=(\w+)")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the rehearsal's slurmctld made of files; `words` are its own, and may be there although it took them."""
+
+    accepted: bool
+    words: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TryConfig:
+    """Have a slurmctld that has nothing to lose try the wanted files."""
+
+    files: Mapping[str, str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Promote:
+    """Copy the wanted files byte for byte into the active ConfigMap; slurmctld's words about them are told."""
+
+    files: Mapping[str, str]
+    words: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reconfigure:
+    """Have slurmctld read its files, by a restart if there are words that it takes at its start only."""
+
+    start_words: tuple[str, ...] = ()
+
+
+HELD = Reason.CONFIGURATION_HELD
+"""Things are left as they are; the message says why and what would help."""
+CLOSING = Reason.PARTITIONS_CLOSING
+"""Partitions are closed before they go: whether they are empty counts only once no job can come any more."""
+
+
+def content_hash(files: Mapping[str, str]) -> str:
+    """Identify the content of a ConfigMap."""
+    digest = hashlib.sha256()
+    for name, text in sorted(files.items()):
+        digest.update(f"{len(name)}:{name}:{len(text)}:{text}".encode())
+    return digest.hexdigest()[:16]
+
+
+def mark(text: str) -> str:
+    """The mark of a rendered configuration, in its slurm.conf or as slurmctld shows it; empty if it has none."""
+    found = _MARK.search(text)
+    return found[1] if found else ""
+
+
+def is_read(active: Mapping[str, str], running: Running) -> bool:
+    """Whether slurmctld runs with these files."""
+    return mark(active.get(names.SLURM_CONF, "")) == mark(running.parameters)
+
+
+def partitions(files: Mapping[str, str]) -> frozenset[str]:
+    """Names of the partitions that a configuration defines; Slurm tells their cases apart (slurm.conf(5))."""
+    found = _PARTITION.findall(files.get(names.SLURM_CONF, ""))
+    return frozenset(name for line in found for name in line.split(",") if name.upper() != "DEFAULT")
+
+
+def jobs_needed(wanted: Mapping[str, str], active: Mapping[str, str], known: frozenset[str]) -> bool:
+    """Whether a decision now depends on which jobs there are: one that can lose none asks for none.
+
+    Args:
+        wanted: files that Pulumi declared.
+        active: files that are mounted.
+        known: partitions that slurmctld has, if it has not read the active files.
+    """
+    lost = partitions(active) - partitions(wanted)
+    return bool(lost or config_keys.costly(active, wanted) or known - partitions(active))
+
+
+def promotion(
+    wanted: Mapping[str, str] | None,
+    active: Mapping[str, str] | None,
+    *,
+    declared: bool,
+    verdict: Verdict | None,
+    jobs: Iterable[SlurmJob] | Unknown,
+    closed: frozenset[str],
+) -> TryConfig | Promote | Finding | None:
+    """Whether the wanted configuration becomes the active one now.
+
+    Args:
+        wanted: files that Pulumi declared, None if it has not.
+        active: files that are mounted, None if there are none: then slurmctld cannot even start, so nothing can break.
+        declared: whether the declaration is complete (the ledger's revision is the cluster's).
+        verdict: what a rehearsal of the wanted files said, None if there was none.
+        jobs: jobs in Slurm now.
+        closed: partitions that took no more jobs when these were listed.
+    """
+    if wanted is None or (active is not None and dict(wanted) == dict(active)):
+        return None
+    if active is None:
+        return Promote(wanted)
+    if not declared:
+        return None
+    if verdict is None:
+        return TryConfig(wanted)
+    if not verdict.accepted:
+        return Finding(
+            Reason.CONFIGURATION_REFUSED,
+            f"the declared configuration is not used, since slurmctld refuses it: {verdict.words}",
+            Severity.WRONG | Severity.BLOCKING,
+        )
+    return _cost(wanted, active, jobs) or _open(wanted, active, closed) or Promote(wanted, verdict.words)
+
+
+def _cost(wanted: Mapping[str, str], active: Mapping[str, str], jobs: Iterable[SlurmJob] | Unknown) -> Finding | None:
+    """Why jobs that there are now forbid the change."""
+    lost, keys = partitions(active) - partitions(wanted), config_keys.costly(active, wanted)
+    if isinstance(jobs, Unknown):
+        changes = [*(f"partition {name} would go" for name in sorted(lost)), *(f"{key} would change" for key in keys)]
+        return Finding(HELD, f"{', '.join(changes)}, and jobs cannot be seen: {jobs.message}") if changes else None
+    alive = [job for job in jobs if slurm_nodes.is_alive(job)]
+    if keys and alive:
+        why = "; ".join(f"{key} changes: {config_keys.COSTS[key]}" for key in keys)
+        return Finding(HELD, f"{why}. It waits until there is no job; there are {shown(_numbers(alive))}")
+    return _doom(partitions(wanted), alive)
+
+
+def _open(wanted: Mapping[str, str], active: Mapping[str, str], closed: frozenset[str]) -> Finding | None:
+    """What must be closed before it goes."""
+    still = sorted(partitions(active) - partitions(wanted) - closed)
+    words = f"partition {', '.join(still)} takes no more jobs, and goes when it is seen empty after that"
+    return under_way(CLOSING, words) if still else None
+
+
+def closing(
+    wanted: Mapping[str, str] | None,
+    active: Mapping[str, str] | None,
+    decided: TryConfig | Promote | Finding | None,
+    running: Running | Unknown,
+    closed: frozenset[str],
+) -> frozenset[str]:
+    """Partitions that shall take no more jobs: they go once they are empty, or when slurmctld reads the active files.
+
+    Args:
+        wanted: files that Pulumi declared.
+        active: files that are mounted.
+        decided: what became of the wanted files in this pass.
+        running: what slurmctld runs with.
+        closed: partitions that were closed before.
+    """
+    if wanted is None or active is None:
+        return closed
+    going = partitions(active) - partitions(wanted)
+    if decided is None or isinstance(decided, TryConfig):
+        going &= closed  # Not decided yet, as during `pulumi up`: what is being emptied stays closed.
+    elif isinstance(decided, Finding) and decided.reason == Reason.CONFIGURATION_REFUSED:
+        going = frozenset()
+    read = isinstance(running, Running) and is_read(active, running)
+    return going if read else going | (closed - (partitions(wanted) & partitions(active)))
+
+
+def reconfiguration(
+    active: Mapping[str, str] | None, running: Running | Unknown, jobs: Iterable[SlurmJob] | Unknown
+) -> Reconfigure | Finding | None:
+    """Whether slurmctld should read the active files now, and how."""
+    if active is None or isinstance(running, Unknown) or isinstance(jobs, Unknown) or is_read(active, running):
+        return None
+    words = config_keys.controller_start(active) ^ (running.communication & config_keys.CONTROLLER_START)
+    return _doom(partitions(active), jobs) or Reconfigure(tuple(sorted(words)))
+
+
+def is_pending_for_workers(
+    wanted: Mapping[str, str] | None, active: Mapping[str, str] | None, running: Running | Unknown
+) -> bool:
+    """Whether a worker that starts now would miss something that it takes only at its start."""
+    if wanted is None or active is None:
+        return False
+    read = isinstance(running, Running) and is_read(active, running)
+    return not read or config_keys.worker_start(wanted) != config_keys.worker_start(active)
+
+
+def outdated(nodes: Nodes, running: Running) -> list[str]:
+    """Nodes that answer and have not read the configuration that slurmctld runs with.
+
+    slurmctld starts itself anew to read its files, then has every slurmd fetch them and start itself anew. So a slurmd
+    that has been running for longer than slurmctld has the files of before.
+    """
+    reached = (node for node in nodes.values() if not node.states & {"DOWN", "NOT_RESPONDING", "FUTURE"})
+    latest = running.started - CLOCKS_DIFFER
+    return sorted(node.name for node in reached if node.started is not None and node.started < latest)
+
+
+def _doom(kept: frozenset[str], jobs: Iterable[SlurmJob]) -> Finding | None:
+    """Removing or renaming a partition kills its jobs, pending ones too, when slurmctld reads the files."""
+    lost = [job for job in jobs if slurm_nodes.is_alive(job) and not job.partitions <= kept]
+    if not lost:
+        return None
+    gone = ", ".join(sorted({name for job in lost for name in job.partitions - kept}))
+    kills = f"the new configuration removes partition {gone}, which would kill its jobs {shown(_numbers(lost))}"
+    ways = "it takes no new ones meanwhile; wait for them, cancel them, or keep the partition"
+    return Finding(HELD, f"{kills}: {ways}")
+
+
+def _numbers(jobs: list[SlurmJob]) -> list[str]:
+    return [str(job.job_id) for job in jobs]

@@ -1,0 +1,74 @@
+"""In which order daemons move to changed templates: slurmdbd, slurmctld, then workers.
+
+None may be newer than the one before it (Slurm's rule for upgrades). Kubernetes moves slurmdbd; slurmctld's pod is
+moved from here, which also helps one that never became ready: Kubernetes would wait for it for ever.
+"""
+
+from __future__ import annotations
+
+from slurm_operator.actions import DeletePod, Purpose, SetOnDelete
+from slurm_operator.decide import config
+from slurm_operator.state import Kubernetes, Pod, Running, Unknown
+
+
+def controller_pod(seen: Kubernetes) -> Pod | None:
+    """Slurmctld's pod, if there is one that does not end."""
+    pod = seen.pods.get(f"{seen.cluster.controller}-0")
+    return None if pod is None or pod.terminating else pod
+
+
+def is_controller_old(seen: Kubernetes) -> bool:
+    """Whether slurmctld's pod, also one that ends, is of another template than its set's newest."""
+    workload, pod = seen.workloads.get(seen.cluster.controller), seen.pods.get(f"{seen.cluster.controller}-0")
+    return workload is not None and pod is not None and workload.revision not in ("", pod.revision)
+
+
+def holds_controller(seen: Kubernetes) -> str:
+    """Why slurmctld may not move to a changed template now, empty if it may.
+
+    A slurmdbd that cannot start and says why holds nothing up: no older one is there that slurmctld could meet.
+    """
+    if seen.ledger_revision != seen.cluster.revision:
+        return "pulumi up is under way"
+    slurmdbd = seen.workloads.get(seen.cluster.accounting)
+    if slurmdbd and not slurmdbd.is_ready and not (slurmdbd.current and seen.accounting_words):
+        return f"{slurmdbd.name} comes first"
+    return ""
+
+
+def controller(seen: Kubernetes) -> SetOnDelete | DeletePod | None:
+    """What to do about slurmctld's pod now."""
+    workload, pod = seen.workloads.get(seen.cluster.controller), controller_pod(seen)
+    if workload is None:
+        return None
+    if not workload.on_delete:
+        return SetOnDelete(workload.name, workload.resource_version)
+    if pod is None or not is_controller_old(seen) or holds_controller(seen):
+        return None
+    return restart(pod, "a new one has the current template")
+
+
+def restart(pod: Pod, why: str) -> DeletePod:
+    """Move slurmctld's pod; jobs go on."""
+    return DeletePod(pod.name, pod.uid, Purpose.CONTROLLER, why)
+
+
+def holds_workers(seen: Kubernetes, running: Running | Unknown, died: str = "") -> str:
+    """Why no worker may move to a changed template now, empty if it may.
+
+    Args:
+        seen: what is in Kubernetes.
+        running: what slurmctld runs with.
+        died: what to say of an `up` that ended half way; empty if none did.
+    """
+    if seen.ledger_revision != seen.cluster.revision:
+        return died or "pulumi up is under way"
+    for name in (seen.cluster.accounting, seen.cluster.controller):
+        workload = seen.workloads.get(name)
+        if workload and not workload.is_ready:
+            return f"{name} is not ready in its current generation, and no slurmd may be newer"
+    if is_controller_old(seen):
+        return f"{seen.cluster.controller} moves first, and no slurmd may be newer"
+    if config.is_pending_for_workers(seen.desired_config, seen.active_config, running):
+        return "slurmctld does not run with the declared configuration yet, which workers are to start with"
+    return ""

@@ -1,0 +1,100 @@
+"""When a NodeSet that is being deleted may go: when nothing is left that could run a job, or when it is forced."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from contract import names
+from slurm_operator.decide import nodes as slurm_nodes
+from slurm_operator.decide import scale
+from slurm_operator.findings import Finding, shown, under_way
+from slurm_operator.reasons import Reason
+from slurm_operator.state import Nodes, NodeSet, SlurmJob, Unknown, Workload
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RemoveFinalizer:
+    """Delete the StatefulSet, if there is one to delete, and let the NodeSet go."""
+
+    workload: Workload | None
+    why: str
+
+
+def judge(
+    node_set: NodeSet,
+    state: scale.NodeSetState,
+    workload: Workload | None,
+    nodes: Nodes | Unknown,
+    jobs: Iterable[SlurmJob] | Unknown,
+    *,
+    cluster_stays: bool,
+) -> RemoveFinalizer | Finding:
+    """Whether a NodeSet that is being deleted may go now, else what it waits for.
+
+    Args:
+        node_set: the NodeSet, which carries our finalizer.
+        state: its sizes and pods; wanted is 0.
+        workload: its StatefulSet.
+        nodes: Slurm's listing of nodes.
+        jobs: Slurm's listing of jobs.
+        cluster_stays: whether the SlurmCluster stays, so that records of nodes that are gone would be in its way.
+    """
+    if node_set.forced:
+        return RemoveFinalizer(workload, "forced, its jobs are killed")
+    title = f"node set {node_set.name} is being deleted"
+    way_out = f"to kill its jobs: kubectl annotate nodeset {node_set.name} {names.ANNOTATION_FORCE}=true"
+    if state.current and isinstance(nodes, Unknown):
+        return under_way(
+            Reason.DELETION_HELD, f"{title}: held, since its jobs cannot be seen ({nodes.message}); {way_out}"
+        )
+    if state.current:
+        working = _working(state, jobs)
+        if not working and not isinstance(nodes, Unknown):
+            busy = [name for name in sorted(state.leaving()) if name in nodes and slurm_nodes.has_work(nodes[name])]
+            working = f"the jobs on {shown(busy)}" if busy else ""
+        if working:
+            waits = f"waits for the end of {working}{scale.until(state, nodes)}"
+            return under_way(Reason.WAITING_FOR_JOBS, f"{title}: {waits}; {way_out}")
+        there = {} if isinstance(nodes, Unknown) else nodes
+        kept = slurm_nodes.kept(there[name] for name in state.leaving() if name in there)
+        why = f"; Slurm keeps {shown(kept)}: see scontrol show reservation" if kept else ""
+        return under_way(Reason.DRAINING, f"{title}: waits until its {state.current} nodes are drained and idle{why}")
+    if state.pods and workload is None:
+        stray = f"{shown(sorted(state.pods))} of no StatefulSet; delete them when they are idle"
+        return under_way(Reason.PODS_WITHOUT_STATEFUL_SET, f"{title}: there are pods {stray}")
+    if state.pods:
+        return under_way(Reason.PODS_ENDING, f"{title}: waits for the end of {shown(sorted(state.pods))}")
+    if cluster_stays and isinstance(nodes, Unknown):
+        return under_way(Reason.DELETION_HELD, f"{title}: its records in Slurm cannot be deleted yet ({nodes.message})")
+    if cluster_stays and not isinstance(nodes, Unknown) and state.orphaned_records(nodes):
+        named = "which stay as long as a job (squeue) or a reservation (scontrol show reservation) names their nodes"
+        return under_way(
+            Reason.RECORDS_LEFT, f"{title}: Slurm still has records of {shown(state.orphaned_records(nodes))}, {named}"
+        )
+    return RemoveFinalizer(workload, "nothing of it can run a job any more")
+
+
+def _working(state: scale.NodeSetState, jobs: Iterable[SlurmJob] | Unknown) -> str:
+    """The jobs that have processes on the set's nodes, as words."""
+    own = frozenset(state.leaving())
+    known = () if isinstance(jobs, Unknown) else jobs
+    found = [(job.job_id, slurm_nodes.busy_nodes([job]) & own, _end(job)) for job in known]
+    rows = [
+        f"{number} ({shown(sorted(busy))}{end})" for number, busy, end in sorted(found, key=lambda row: row[0]) if busy
+    ]
+    return f"{'job' if len(rows) == 1 else 'jobs'} {shown(rows)}" if rows else ""
+
+
+def _end(job: SlurmJob) -> str:
+    return f", ends by {job.ends:%Y-%m-%d %H:%M} UTC" if job.ends else ""
+
+
+def fates(jobs: Iterable[SlurmJob] | Unknown, node: str) -> str:
+    """What becomes of the jobs of a node that goes, as words."""
+    if isinstance(jobs, Unknown):
+        return f"those that may be are requeued, the others ended ({jobs.message})"
+    rows = [job for job in jobs if node in slurm_nodes.busy_nodes([job])]
+    again = shown([str(job.job_id) for job in rows if job.requeues])
+    ended = shown([str(job.job_id) for job in rows if not job.requeues])
+    return "; ".join([f"requeued {again}"] * bool(again) + [f"ended {ended}, which may not be requeued"] * bool(ended))

@@ -1,0 +1,314 @@
+"""Declared objects and what became of them: what to do, and what to tell about it.
+
+Whether an object has drifted, the API server says itself: the declared fields are applied, which changes nothing if
+nothing has drifted. Fields that others added where everything is ours are then removed one by one, since an apply
+leaves those alone. What had drifted is read from who owned what before and after.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from contract import names
+from slurm_operator.decide import ownership
+from slurm_operator.findings import Condition, Finding, shown
+from slurm_operator.reasons import Reason
+
+Object = Mapping[str, Any]
+Key = tuple[str, str]
+"""Kind and name."""
+
+PATIENCE = datetime.timedelta(minutes=30)
+"""An update that has not ended by then is taken for one that failed: Pulumi itself waits no longer by default."""
+FOUGHT_OVER = 10
+"""So many heals of one object within FOUGHT_WITHIN are enough: somebody else holds another opinion."""
+FOUGHT_WITHIN = datetime.timedelta(minutes=1)
+FIRST_PAUSE = datetime.timedelta(seconds=3)
+LONGEST_PAUSE = datetime.timedelta(minutes=1)
+CONFLICTS_TOLD = 5
+"""So many rounds in a row in which an object was no longer as it was seen are told, and followed by pauses."""
+_WORDS = 400
+"""So much of a refusal is told: that of a workload quotes all of it."""
+
+_CLAIM = "PersistentVolumeClaim"
+_LABELS = ("f:metadata", "f:labels")
+_ALL_OURS = (("f:data",), ("f:binaryData",), ("f:spec",))
+"""Where a field of somebody else is drift. Annotations are not: controllers keep their notes there."""
+_REPLICAS = ("f:spec", "f:replicas")
+_IMMUTABLE = "f:immutable"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ledger:
+    """What Pulumi declared: objects by kind and name; `problems` names what cannot be held and why."""
+
+    revision: str
+    objects: Mapping[Key, Object]
+    problems: tuple[Finding, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Check:
+    """Apply an object; `before` is how it was seen, None if it is missing."""
+
+    declared: Object
+    before: Object | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """What a round does about the declared objects, what it can only tell about, and what it tries later again."""
+
+    checks: tuple[Check, ...]
+    problems: tuple[Finding, ...]
+    resting: frozenset[Key] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Failure:
+    """Heals of an object that failed in a row.
+
+    Attributes:
+        times: how many.
+        until: when the next try is due.
+        seen: what the object said, whose change makes a try worth while at once; empty if any change does not.
+        problem: what to tell, None while there is nothing to tell yet.
+    """
+
+    times: int
+    until: datetime.datetime
+    seen: str
+    problem: Finding | None
+
+
+def standing(revision: str, ledger: Ledger | None, paused: datetime.datetime, now: datetime.datetime) -> Condition:
+    """Say whether declared objects are held now, as the condition Healing.
+
+    Args:
+        revision: the revision that the SlurmCluster says is declared completely.
+        ledger: what is declared, None if there is no ledger that can be read.
+        paused: since when it has been paused, `now` if it was not.
+        now: the time.
+    """
+    if ledger is None:
+        return Condition("Healing", "False", Reason.LEDGER_MISSING, "there is no ledger; run pulumi up --refresh")
+    if ledger.revision == revision:
+        return Condition("Healing", "True", Reason.HELD, f"{len(ledger.objects)} objects are held as declared")
+    what = f"Pulumi began revision {ledger.revision} and has not completed it"
+    if now - paused < PATIENCE:
+        return Condition("Healing", "False", Reason.UPDATE_IN_PROGRESS, f"{what}: edits are not undone until it has")
+    minutes = int(PATIENCE.total_seconds() // 60)
+    return Condition(
+        "Healing",
+        "False",
+        Reason.UPDATE_FAILED,
+        f"{what} in {minutes} minutes: nothing is healed until you run pulumi up --refresh",
+    )
+
+
+def plan(
+    ledger: Ledger,
+    live: Mapping[Key, Object | None],
+    clean: Mapping[Key, str],
+    healed: Mapping[Key, Iterable[datetime.datetime]],
+    failures: Mapping[Key, Failure],
+    now: datetime.datetime,
+) -> Plan:
+    """Decide which objects to apply.
+
+    Args:
+        ledger: what is declared.
+        live: how objects are, None for one that is missing; what could not be seen is not in it.
+        clean: fingerprints of objects that were found to be, or made, as declared.
+        healed: when objects were healed.
+        failures: what the last heals of objects failed with.
+        now: the time.
+    """
+    checks: list[Check] = []
+    problems, resting = list(ledger.problems), set[Key]()
+    for key, declared in ledger.objects.items():
+        if key not in live:
+            continue
+        before = live[key]
+        if key[0] == _CLAIM and (before is None or _leaving(before)):
+            message = f"{_title(key)} was deleted; what is on the volume cannot be declared: restore it by hand"
+            problems.append(Finding(Reason.CLAIM_DELETED, message))
+        elif before is not None and (
+            _leaving(before) or clean.get(key) == fingerprint(before) or _switched_off(key, before)
+        ):
+            continue
+        elif sum(now - moment < FOUGHT_WITHIN for moment in healed.get(key, ())) >= FOUGHT_OVER:
+            others = ", ".join(sorted({manager for manager, _ in ownership.foreign(before or _NOTHING)}))
+            message = f"{_title(key)} is changed again and again; it was written by {others or 'nobody known'}"
+            problems.append(Finding(Reason.HEALING_FOUGHT, message))
+        elif key in failures and _rests(failures[key], before, now):
+            resting.add(key)
+        else:
+            checks.append(Check(declared, before))
+    return Plan(tuple(checks), tuple(problems), frozenset(resting))
+
+
+def refused(check: Check, last: Failure | None, why: Finding, now: datetime.datetime) -> Failure:
+    """Note that a heal was refused, or not answered: the next try follows after twice the pause."""
+    times = last.times + 1 if last else 1
+    title = _title((check.declared["kind"], check.declared["metadata"]["name"]))
+    problem = Finding(why.reason, f"{title} cannot be restored: {why.message}"[:_WORDS])
+    return Failure(times, now + _pause(times), _said(check.before), problem)
+
+
+def conflicted(check: Check, last: Failure | None, now: datetime.datetime) -> Failure:
+    """Note that an object was no longer as it was seen, which says nothing yet and is tried again at once."""
+    times = last.times + 1 if last else 1
+    if times < CONFLICTS_TOLD:
+        return Failure(times, now, "", None)
+    title = _title((check.declared["kind"], check.declared["metadata"]["name"]))
+    problem = Finding(Reason.ACTION_FAILED, f"{title} cannot be restored: it is never as it was seen")
+    return Failure(times, now + _pause(times - CONFLICTS_TOLD + 1), "", problem)
+
+
+def _rests(failure: Failure, before: Object | None, now: datetime.datetime) -> bool:
+    return now < failure.until and failure.seen in ("", _said(before))
+
+
+def _pause(times: int) -> datetime.timedelta:
+    doublings = min(times - 1, 10)
+    return min(LONGEST_PAUSE, FIRST_PAUSE * (1 << doublings))
+
+
+def _said(before: Object | None) -> str:
+    return "missing" if before is None else fingerprint(before)
+
+
+_NOTHING: Object = {"metadata": {}}
+
+
+def _switched_off(key: Key, live: Object) -> bool:
+    """Whether somebody ends the operator itself: to restore its size would be a race with its own end."""
+    return key == ("Deployment", names.OPERATOR) and live["spec"].get("replicas") == 0
+
+
+def body(check: Check) -> dict[str, Any]:
+    """What to apply: the declared fields, on the very object that was seen.
+
+    With the resourceVersion alone, an apply makes an object that has gone meanwhile anew: a worker set of one node,
+    whose other pods end with their jobs. One that names a uid is refused then.
+
+    A claim's spec cannot be changed but for its size, which an administrator may have raised: it is sent as it stands.
+    """
+    declared = dict(check.declared)
+    if check.before is not None:
+        declared["metadata"] = {**declared["metadata"], **identity(check.before)}
+        if declared["kind"] == _CLAIM:
+            declared["spec"] = {
+                key: check.before["spec"][key] for key in declared["spec"] if key in check.before["spec"]
+            }
+    return declared
+
+
+def identity(live: Object) -> dict[str, str]:
+    """The metadata with which a change is made to the very object that was seen, or refused."""
+    return {key: live["metadata"][key] for key in ("name", "uid", "resourceVersion")}
+
+
+def sized_by_operator(declared: Object) -> bool:
+    """Whether it is a set whose size is the operator's to say, so that a new one is made with the size of its pods."""
+    return bool(declared["kind"] == "StatefulSet" and "replicas" not in declared["spec"])
+
+
+def size_of(stateful_set: str, pods: Iterable[str]) -> int:
+    """The least size that deletes none of a set's pods."""
+    found = [re.fullmatch(re.escape(stateful_set) + r"-(\d+)", name) for name in pods]
+    return max((int(match.group(1)) + 1 for match in found if match), default=0)
+
+
+def gives_back(live: Object) -> bool:
+    """Whether the operator owns more of a set than its size, as after it has made it."""
+    return any(path != _REPLICAS for path in ownership.leaves(ownership.operators(live)))
+
+
+def surplus(live: Object) -> list[ownership.Path]:
+    """The fields of others that Pulumi does not own as well, where everything is ours."""
+    return _surplus(live, ownership.declared(live))
+
+
+def _surplus(live: Object, ours: ownership.Tree) -> list[ownership.Path]:
+    roots = (_LABELS,) if live["kind"] == _CLAIM else (*_ALL_OURS, _LABELS)
+    found = {
+        path
+        for _, fields in ownership.foreign(live)
+        for root in roots
+        for path in ownership.lacking(ownership.within(fields, root), ownership.within(ours, root), root)
+    }
+    frozen = any(_IMMUTABLE in fields for _, fields in ownership.foreign(live)) and _IMMUTABLE not in ours
+    return sorted(found - {_REPLICAS}) + ([(_IMMUTABLE,)] if frozen else [])
+
+
+def is_unowned(live: Object) -> bool:
+    """Whether somebody wiped out who owns what, so that nobody can be told by his fields."""
+    return not live["metadata"].get("managedFields")
+
+
+def handing_over(live: Object) -> dict[str, Any] | None:
+    """A merge patch that gives the fields of others to Pulumi, on the very object that was seen; None without any.
+
+    An apply under Pulumi's name then removes what is not declared and restores what is, in one request. In two, an
+    object of neither state would have to be valid: a Service with two ports of one nodePort, or with no port.
+    The size of a set and annotations stay with whoever wrote them: what is Pulumi's and not declared would go.
+    """
+    paths = surplus(live)
+    if not paths:
+        return None
+
+    def goes(field: ownership.Path) -> bool:
+        added = any(field[: len(path)] == path for path in paths)
+        return added and field != _REPLICAS and "f:annotations" not in field
+
+    return {"metadata": {**identity(live), "managedFields": ownership.handed_over(live, goes)}}
+
+
+def describe(before: Object | None, after: Object) -> str:
+    """Tell what was healed, without a value; empty if nothing was.
+
+    Args:
+        before: the object as it was, None if it was missing.
+        after: as it is now.
+    """
+    title = _title((after["kind"], after["metadata"]["name"]))
+    if before is None:
+        return f"restored {title}, which was deleted"
+    if fingerprint(before) == fingerprint(after):
+        return ""
+    held, holds = ownership.declared(before), ownership.declared(after)
+    restored = [path for path in ownership.leaves(holds) if not ownership.has(held, path)]
+    paths = [*restored, *_surplus(before, holds)]
+    if not paths:
+        return f"restored {title}, which was changed under the name of Pulumi"
+    rows = [f"{ownership.text(path)} ({_by(before, path)})" for path in paths]
+    return f"restored {title}: {shown(rows, 8)}"
+
+
+def fingerprint(live: Object) -> str:
+    """Identify what an object says, apart from its status and who wrote it."""
+    hidden = ("resourceVersion", "managedFields", "generation")
+    metadata = {key: value for key, value in live["metadata"].items() if key not in hidden}
+    content = {key: value for key, value in live.items() if key not in ("status", "metadata", "apiVersion", "kind")}
+    return hashlib.sha256(json.dumps([metadata, content], sort_keys=True).encode()).hexdigest()
+
+
+def _by(before: Object, path: ownership.Path) -> str:
+    managers = ownership.writers(before, path)
+    return f"by {', '.join(managers)}" if managers else "removed, nobody is noted"
+
+
+def _leaving(live: Object) -> bool:
+    return "deletionTimestamp" in live["metadata"]
+
+
+def _title(key: Key) -> str:
+    return f"{key[0]} {key[1]}"

@@ -1,0 +1,63 @@
+"""What a decision that takes a node away rests on, and when to ask for it.
+
+Slurm's record of a node shows each job that has processes there, however many jobs wait; so a deep queue needs no
+listing. In src/slurmctld and src/plugins/select/cons_tres of tag slurm-26-05-3-1:
+
+* Running or configuring: allocate_nodes counts the job in run_job_cnt, and the node is ALLOCATED until that is 0.
+  A node that is DOWN keeps that state instead, and alloc_cpus shows the job, which the select plugin counts from cores.
+* Completing: make_node_comp sets COMPLETING until the node's epilog has ended. From a node that is DOWN Slurm expects
+  no end (make_node_comp, "Don't verify RPC"), and of a job on it alone it never waited for one.
+* Suspended by a timeslice or for preemption: select_p_job_suspend leaves all that the job has, alloc_cpus too.
+* Suspended by `scontrol suspend`: the node reads IDLE without CPUs, since job_res_rm_job with JOB_RES_ACTION_RESUME
+  takes the cores. Memory and GRES stay the job's, across slurmctld's restarts too (select_p_reconfigure), and so does
+  alloc_memory. With memory as a consumable resource each job has some on each of its nodes (_job_test,
+  memory_allocated): what it asked for, or the whole node's. This program owns SelectTypeParameters (CR_Core_Memory),
+  and slurmctld is asked in each pass whether it runs with that.
+* Array tasks and the components of a heterogeneous job each have a job record and resources of their own. A requeued
+  job is completing first, then pending without nodes.
+
+As long as the queue is not deep, jobs are asked for all the same, and a node that any of them names is busy. Only that
+says something of a node that has no record, so a running pod of such a node is never free without it.
+"""
+
+from __future__ import annotations
+
+from slurm_operator.decide import k8s_nodes, records, remediate, scale, update
+from slurm_operator.decide import nodes as slurm_nodes
+from slurm_operator.decide.scale import NodeSetState
+from slurm_operator.state import Evidence, Jobs, Named, Nodes, TooDeep, Unknown
+
+
+def is_needed(state: NodeSetState, nodes: Nodes, hold: str = "", *, records_due: bool = True) -> bool:
+    """Whether full listings could lead to a decision.
+
+    Args:
+        state: the sizes and pods of the node set.
+        nodes: the listing with which the pass began.
+        hold: why no pod may be restarted for an update.
+        records_due: whether it is time to look whether a record may go.
+    """
+    parts = (scale, k8s_nodes, remediate, *([records] if records_due else []))
+    return any(part.needs_evidence(state, nodes) for part in parts) or update.needs_evidence(state, nodes, hold)
+
+
+def build(nodes: Nodes, jobs: Jobs | Unknown, *, counts_memory: bool, named: Named | None = None) -> Evidence | None:
+    """Make evidence of listings; None if nothing may be concluded from them.
+
+    Args:
+        nodes: a full listing.
+        jobs: those that may have processes, listed after it.
+        counts_memory: whether slurmctld counts the memory of jobs, suspended ones too, on their nodes.
+        named: what jobs and reservations name; None if not all of it is known.
+    """
+    if isinstance(jobs, Unknown) and not isinstance(jobs, TooDeep):
+        return None
+    known = Jobs((), complete=False) if isinstance(jobs, Unknown) else jobs
+    if not known.complete and not counts_memory:
+        return None
+    return Evidence(nodes, known.jobs, named, known.complete)
+
+
+def seen_with(nodes: Nodes, evidence: Evidence) -> Nodes:
+    """The pass's own listing, with nodes that those jobs name marked as busy."""
+    return slurm_nodes.with_jobs(nodes, evidence.jobs)

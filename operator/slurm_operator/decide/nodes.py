@@ -1,0 +1,144 @@
+"""What a Slurm node record says: whether it takes jobs, and whether it is strictly idle."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+from collections.abc import Iterable
+
+from slurm_operator import drains
+from slurm_operator.drains import Owner
+from slurm_operator.state import EVERY_NODE, Nodes, SlurmJob, SlurmNode
+
+_IDLE_STATES = frozenset({"IDLE", "DOWN", "DRAIN", "FAIL", "DYNAMIC_NORM", "CLOUD", "NOT_RESPONDING", "INVALID_REG"})
+"""Everything that a node without work may show. Another flag (COMPLETING, RESERVED, PLANNED …) means: not yet."""
+
+_RESERVED_STATES = _IDLE_STATES | {"RESERVED", "MAINTENANCE"}
+"""A restart keeps the record, and with it the reservation."""
+_USABLE_BASES = frozenset({"IDLE", "ALLOCATED", "MIXED"})
+_UNUSABLE_FLAGS = frozenset(
+    {"NOT_RESPONDING", "DRAIN", "FAIL", "INVALID_REG", "REBOOT_REQUESTED", "REBOOT_ISSUED", "POWERED_DOWN"}
+    | {"POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "UNKNOWN", "FUTURE"}
+)
+_WORKLESS_JOB_STATES = frozenset(
+    {"PENDING", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE"}
+    | {"OUT_OF_MEMORY", "REVOKED", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RECONFIG_FAIL"}
+)
+_WAITING = (Owner.SCALE_IN, Owner.UPDATE, Owner.NEW)
+_ENDED_JOB_STATES = _WORKLESS_JOB_STATES - {"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
+
+
+class Standing(enum.Enum):
+    """How a wanted node stands."""
+
+    USABLE = "usable"
+    WAITING = "waiting"
+    DRAINED = "drained"
+    DOWN = "down"
+
+
+def deadline(node: SlurmNode, seconds: int | None, reason: str) -> datetime.datetime | None:
+    """When jobs are taken from a node that we drained for that reason; None if they never are, or were already."""
+    if seconds is None or node.reason_set is None or not drains.is_operators(node) or node.reason != reason:
+        return None
+    return node.reason_set + datetime.timedelta(seconds=seconds)
+
+
+def is_overdue(node: SlurmNode, seconds: int | None, now: datetime.datetime, reason: str) -> bool:
+    """Whether jobs are to be taken from a node now."""
+    end = deadline(node, seconds, reason)
+    return end is not None and end < now and has_work(node)
+
+
+def is_draining(node: SlurmNode) -> bool:
+    """Whether the node carries a drain of this operator's, and still has work."""
+    return drains.is_operators(node) and has_work(node)
+
+
+def is_usable(node: SlurmNode) -> bool:
+    """Whether Slurm starts jobs on the node now."""
+    return bool(node.states & _USABLE_BASES) and not node.states & _UNUSABLE_FLAGS and "DOWN" not in node.states
+
+
+def has_work(node: SlurmNode) -> bool:
+    """Whether the node has work as far as was seen; a suspended job keeps its memory (decide/evidence.py)."""
+    allocated = node.allocated_cpus > 0 or node.allocated_memory > 0
+    return node.busy or allocated or bool(node.states & {"ALLOCATED", "MIXED", "COMPLETING"})
+
+
+def busy_nodes(jobs: Iterable[SlurmJob]) -> frozenset[str]:
+    """Nodes named by any job that may have processes: running, suspended, completing, configuring, or unheard of."""
+    working = [job for job in jobs if may_have_processes(job.states)]
+    if any(job.nodes is EVERY_NODE for job in working):
+        return EVERY_NODE
+    return frozenset(name for job in working for name in job.nodes)
+
+
+def with_jobs(nodes: Nodes, jobs: Iterable[SlurmJob]) -> Nodes:
+    """A listing that knows which nodes those jobs name: the record of one whose only job is suspended shows no work."""
+    busy = busy_nodes(jobs)
+    return {**nodes, **{name: dataclasses.replace(nodes[name], busy=True) for name in busy & nodes.keys()}}
+
+
+def kept(nodes: Iterable[SlurmNode]) -> list[str]:
+    """Nodes that we drained and that have no work, but are not idle to Slurm, with its flags: reserved ones, say."""
+    ours = [node for node in nodes if drains.is_operators(node) and not has_work(node)]
+    flags = [(node.name, ", ".join(sorted(node.states - _IDLE_STATES))) for node in ours]
+    return [f"{name} ({words})" for name, words in flags if words]
+
+
+def may_have_processes(states: frozenset[str]) -> bool:
+    """Whether a job in such a state runs, is suspended or completing, is being started, or is unheard of."""
+    return not states <= _WORKLESS_JOB_STATES
+
+
+def is_out_of_the_ordinary(states: frozenset[str]) -> bool:
+    """Whether such a job may have processes, and does more than to run."""
+    return may_have_processes(states) and not states <= {"RUNNING", "CONFIGURING"}
+
+
+def has_not_ended(states: frozenset[str]) -> bool:
+    """Whether such a job waits or runs."""
+    return not states <= _ENDED_JOB_STATES
+
+
+def is_alive(job: SlurmJob) -> bool:
+    """Whether the job still has something to lose: it waits or runs."""
+    return has_not_ended(job.states)
+
+
+def is_deletable(node: SlurmNode) -> bool:
+    """Whether Slurm would delete the record: it refuses while the node has work or is in a reservation."""
+    return not has_work(node) and "RESERVED" not in node.states
+
+
+def looks_idle(node: SlurmNode) -> bool:
+    """Drained and without work as far as the record alone tells."""
+    return drains.is_drained(node) and not has_work(node) and node.states <= _IDLE_STATES
+
+
+def may_restart(node: SlurmNode) -> bool:
+    """Drained and without work as far as the record alone tells, perhaps in a reservation, whose jobs would show."""
+    return drains.is_drained(node) and not has_work(node) and node.states <= _RESERVED_STATES
+
+
+def is_kept_for_others(node: SlurmNode) -> bool:
+    """Whether a reservation that is not for maintenance counts on the node now."""
+    return "RESERVED" in node.states and "MAINTENANCE" not in node.states
+
+
+def may_leave(node: SlurmNode) -> bool:
+    """Whether a node may go as far as its record alone tells."""
+    return drains.is_held(node) and looks_idle(node)
+
+
+def standing(node: SlurmNode | None, *, pod_ready: bool) -> Standing:
+    """How a wanted node stands; a drain by somebody else is that person's decision and comes first."""
+    if node is None:
+        return Standing.WAITING
+    if drains.is_drained(node):
+        return Standing.WAITING if drains.owner(node) in _WAITING else Standing.DRAINED
+    if "DOWN" in node.states:
+        return Standing.DOWN
+    return Standing.USABLE if pod_ready and is_usable(node) else Standing.WAITING

@@ -1,0 +1,34 @@
+"""How long the operator pauses before it looks again, unless something wakes it."""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+MOVING_SECONDS: Final = 2.0
+STEADY_SECONDS: Final = 3.0
+LONGEST_SECONDS: Final = 30.0
+PATIENT_PASSES: Final = 5
+"""A restart of a daemon is over by then."""
+
+
+class Outcome(enum.Enum):
+    """What a pass found: something moves, nothing does, or Slurm cannot be seen although its pods look well."""
+
+    MOVING = enum.auto()
+    STEADY = enum.auto()
+    BLIND = enum.auto()
+
+
+def requeue_after(pace: Outcome, blind_passes: int) -> float:
+    """Seconds until the next look.
+
+    Args:
+        pace: what the last pass found.
+        blind_passes: how many passes in a row, the last among them, did not see Slurm. It is asked less and less often
+            when that lasts, and as before once it was seen.
+    """
+    if pace is Outcome.BLIND:
+        doublings = max(0, min(blind_passes - PATIENT_PASSES, 10))
+        return float(min(LONGEST_SECONDS, MOVING_SECONDS * 2**doublings))
+    return MOVING_SECONDS if pace is Outcome.MOVING else STEADY_SECONDS

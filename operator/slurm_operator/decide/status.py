@@ -1,0 +1,261 @@
+"""What the operator says about a cluster and its node sets.
+
+Available means that jobs can run now, as declared: slurmctld lists its nodes through slurmrestd, the login nodes are
+ready in their current generation, and every wanted node is registered and usable (IDLE, MIXED or ALLOCATED, answering,
+its pod Ready). One exception: a node drained by somebody else (an administrator, a failed prolog) is that person's
+decision and blocks nothing, as long as at least one node is usable. Degraded names it with its reason, unless a person
+drained it: he knows, and DrainedByPeople tells the others. A node that is
+DOWN does block: drain it to say that it is known. Node sets of zero nodes are Available. While Slurm cannot be seen
+although its pods are ready, Available is Unknown. Progressing means that something still moves, Degraded says what is
+wrong; a worker that waits for a job before it leaves is Progressing and blocks nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+
+from slurm_operator import drains
+from slurm_operator.decide import daemons, scale, update, waits
+from slurm_operator.decide import nodes as slurm_nodes
+from slurm_operator.findings import MAX_MESSAGE, Condition, Finding, Findings, Severity, shown, under_way
+from slurm_operator.reasons import Reason
+from slurm_operator.state import Kubernetes, Nodes, NodeSet, Pod, SlurmJob, SlurmNode, Unknown
+
+_SHOWN = 5
+_NONE_AT_ALL = {"ready": 0, "idle": 0, "allocated": 0, "drained": 0, "down": 0, "draining": 0, "updated": 0}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Counts:
+    """Nodes of one or more node sets; all but `wanted` are None when Slurm cannot be seen."""
+
+    wanted: int
+    ready: int | None = None
+    idle: int | None = None
+    allocated: int | None = None
+    drained: int | None = None
+    down: int | None = None
+    draining: int | None = None
+    updated: int | None = None
+
+
+def node_set(
+    wanted: NodeSet,
+    state: scale.NodeSetState | None,
+    nodes: Nodes | Unknown,
+    hold: str = "",
+    jobs: tuple[SlurmJob, ...] | Unknown = (),
+) -> tuple[Counts, Findings]:
+    """Judge one node set.
+
+    Args:
+        wanted: the node set.
+        state: its sizes, pods and policies; None if it has no StatefulSet.
+        nodes: Slurm's nodes.
+        hold: why its nodes may not move to a changed template now.
+        jobs: those that may have processes, as far as they are known, for words.
+    """
+    found = Findings()
+    if state is None:
+        there = f"there is no StatefulSet {wanted.stateful_set}; declare it or correct spec.statefulSet"
+        found.tell(Reason.STATEFUL_SET_MISSING, f"node set {wanted.name}: {there}", Severity.BLOCKING | Severity.WRONG)
+        missing = Counts(wanted.replicas or 0)
+        return (missing if isinstance(nodes, Unknown) else dataclasses.replace(missing, **_NONE_AT_ALL)), found
+    if state.current != state.wanted and not wanted.deleting:
+        verb = "growing" if state.wanted > state.current else "shrinking"
+        sizes = f"from {state.current} to {state.wanted} nodes"
+        found.append(under_way(Reason.SCALING, f"node set {wanted.name}: {verb} {sizes}"))
+    if isinstance(nodes, Unknown):
+        return Counts(state.wanted), found
+    members = [state.node(ordinal) for ordinal in range(state.wanted)]
+    standings = {name: _standing(name, nodes, state.pods) for name in members}
+    for name in [] if wanted.deleting else state.leaving():
+        if name in nodes and slurm_nodes.has_work(nodes[name]):
+            until, running = scale.until(state, nodes), waits.for_jobs([name], jobs)
+            found.append(under_way(Reason.WAITING_FOR_JOBS, f"{name} leaves when its jobs have ended{running}{until}"))
+    kept = slurm_nodes.kept(
+        nodes[name] for name in [*members, *state.leaving(), *state.orphaned_records(nodes)] if name in nodes
+    )
+    if kept:
+        keeps = f"drained and without jobs, but kept by Slurm: {shown(kept, _SHOWN)}; see scontrol show reservation"
+        found.append(under_way(Reason.NODES_KEPT, keeps))
+    outdated = update.outdated(state)
+    if outdated and not wanted.deleting:
+        found += [_updating(wanted, state, nodes, outdated, hold, jobs), *update.findings(state, nodes)]
+    waiting = [
+        name
+        for name in members
+        if standings[name] is slurm_nodes.Standing.WAITING and not _leaves_for_update(state, nodes, name)
+    ]
+    if waiting:
+        message = f"node set {wanted.name}: {shown(waiting, _SHOWN)} not yet registered and usable"
+        message += _why(state.pods[name] for name in waiting if name in state.pods)
+        if not outdated or len(waiting) > state.update.room(state.wanted):
+            found.append(Finding(Reason.NODES_NOT_READY, message, Severity.BLOCKING))
+        found.append(under_way(Reason.NODES_STARTING, message))
+    down = [nodes[name] for name in members if standings[name] is slurm_nodes.Standing.DOWN]
+    if down:
+        found.tell(Reason.NODES_DOWN, f"down in Slurm: {_with_reasons(down)}", Severity.BLOCKING | Severity.WRONG)
+    drained = [nodes[name] for name in members if standings[name] is slurm_nodes.Standing.DRAINED]
+    by_people = [node for node in drained if drains.is_by_person(node)]
+    if others := [node for node in drained if node not in by_people]:
+        found.append(Finding(Reason.NODES_DRAINED, f"drained: {_with_reasons(others)}"))
+    if by_people:
+        found.tell(Reason.DRAINED_BY_PEOPLE, f"drained by {_with_authors(by_people)}", Severity.INFORMATION)
+    usable = [nodes[name] for name in members if standings[name] is slurm_nodes.Standing.USABLE]
+    present = [nodes[name] for name in [*members, *state.leaving()] if name in nodes]
+    counts = Counts(
+        wanted=state.wanted,
+        ready=len(usable),
+        idle=sum(not slurm_nodes.has_work(node) for node in usable),
+        allocated=sum(slurm_nodes.has_work(node) for node in present),
+        drained=len(drained),
+        down=len(down),
+        draining=sum(map(slurm_nodes.is_draining, present)),
+        updated=update.updated(state),
+    )
+    return counts, found
+
+
+def _leaves_for_update(state: scale.NodeSetState, nodes: Nodes, name: str) -> bool:
+    """Whether a node is out of service for its update, and not under a new pod that does not come up."""
+    pod, drained = state.pods.get(name), name in nodes and drains.is_updating(nodes[name])
+    return drained and (pod is None or pod.ready or update.is_outdated(state, name))
+
+
+def _updating(
+    wanted: NodeSet,
+    state: scale.NodeSetState,
+    nodes: Nodes,
+    outdated: Sequence[str],
+    hold: str,
+    jobs: tuple[SlurmJob, ...] | Unknown,
+) -> Finding:
+    message = f"node set {wanted.name}: {update.updated(state)} of {state.wanted} nodes have the current template"
+    working = [*update.waiting_for_jobs(state, nodes)]
+    if state.update.paused:
+        return under_way(Reason.UPDATE_PAUSED, f"{message}; update.paused keeps {shown(outdated, _SHOWN)} as they are")
+    if hold:
+        return under_way(Reason.UPDATE_HELD, f"{message}; the others wait: {hold}")
+    if working:
+        return under_way(
+            Reason.UPDATE_WAITS_FOR_JOBS,
+            f"{message}; {shown(working, _SHOWN)} when its jobs have ended{waits.for_jobs(working, jobs)}",
+        )
+    if stuck := update.not_up(state, nodes):
+        slots = f"{shown(stuck, _SHOWN)} must work again first (update.maxUnavailable)"
+        return under_way(Reason.UPDATING, f"{message}; {slots}")
+    return under_way(Reason.UPDATING, message)
+
+
+def scaled_outside(wanted: NodeSet) -> Condition:
+    """Whether somebody else than the program says how many nodes there are to be, and how long that holds."""
+    kind, declared, asked = "ScaledOutsidePulumi", wanted.declared, wanted.replicas
+    if declared is None:
+        return Condition(kind, "False", Reason.NOT_DECLARED, "the program declares no number of nodes")
+    if asked in (None, declared):
+        return Condition(kind, "False", Reason.AS_DECLARED, f"the program declares {declared} nodes")
+    who = " and ".join(wanted.scaled_by) or "somebody"
+    words = f"{who} asked for {asked} nodes, the program declares {declared}, to which"
+    until = "the next `pulumi up` that changes anything of this node set returns"
+    keep = f"nodeSets[].replicas: {asked} in the stack's configuration keeps {asked}"
+    return Condition(kind, "True", Reason.REPLICAS_DIFFER, f"{words} {until}; {keep}")
+
+
+def watched_k8s_nodes(trouble: str) -> Condition:
+    """Whether a cordon of a Kubernetes node can become a drain; `trouble` is why not, empty if it can."""
+    if trouble:
+        no_more = "cordons, taints and lost Kubernetes nodes do not become drains, and no worker may be evicted"
+        return Condition("NodesWatched", "False", Reason.NODES_UNREADABLE, f"{no_more}: {trouble}"[:MAX_MESSAGE])
+    return Condition("NodesWatched", "True", Reason.WATCHING, "a cordon of a Kubernetes node becomes a drain")
+
+
+def total(counts: Iterable[Counts]) -> Counts:
+    """Sum the node sets; what is unknown of one is unknown of all."""
+    rows = list(counts)
+
+    def column(name: str) -> int | None:
+        values = [getattr(row, name) for row in rows]
+        return None if None in values else sum(values)
+
+    names = [field.name for field in dataclasses.fields(Counts) if field.name != "wanted"]
+    return Counts(sum(row.wanted for row in rows), **{name: column(name) for name in names})
+
+
+def cluster(kubernetes: Kubernetes, nodes: Nodes | Unknown, sets: Findings, counts: Counts) -> Findings:
+    """Judge the whole cluster, given what was found about its node sets."""
+    found = Findings()
+    revision = kubernetes.cluster.revision
+    if kubernetes.ledger_revision != revision:
+        has = kubernetes.ledger_revision or "nothing"
+        message = f"revision {revision} is not fully declared: the ledger says {has}"
+        found.tell(Reason.LEDGER_MISMATCH, message, Severity.BLOCKING | Severity.MOVING)
+    if kubernetes.desired_config is None and kubernetes.active_config is None:
+        name = kubernetes.cluster.desired_config
+        found.append(Finding(Reason.CONFIGURATION_MISSING, f"there is no ConfigMap {name}", Severity.BLOCKING))
+    _judge_daemons(found, kubernetes, nodes)
+    if daemons.is_controller_old(kubernetes):
+        why = daemons.holds_controller(kubernetes)
+        message = f"slurmctld moves to its current template{why and f': {why}'}"
+        found.tell(Reason.CONTROLLER_UPDATING, message, Severity.BLOCKING | Severity.MOVING)
+    found += sets
+    if not found.blocking and not found.unknown and counts.wanted and not counts.ready:
+        found.append(Finding(Reason.NO_USABLE_NODES, f"none of {counts.wanted} nodes takes jobs", Severity.BLOCKING))
+    found += [Finding(reason, message) for reason, message in _troubles(kubernetes.pods.values())]
+    return found
+
+
+def _judge_daemons(found: Findings, kubernetes: Kubernetes, nodes: Nodes | Unknown) -> None:
+    names = kubernetes.cluster
+    login = kubernetes.workloads.get(names.login)
+    rows = [(Reason.LOGIN_NOT_READY, f"StatefulSet {names.login}", "login", login)]
+    if isinstance(nodes, Unknown):
+        controller = kubernetes.workloads.get(names.controller)
+        rows.insert(0, (Reason.CONTROLLER_NOT_READY, f"StatefulSet {names.controller}", "controller", controller))
+        rows.insert(1, (Reason.REST_NOT_READY, f"Deployment {names.rest}", "rest", kubernetes.rest))
+    for reason, title, component, workload in rows:
+        if workload is None:
+            found.append(Finding(reason, f"there is no {title}", Severity.BLOCKING))
+        elif not workload.is_ready:
+            ready = f"{workload.ready} of {workload.replicas} ready in the current generation"
+            pods = (pod for pod in kubernetes.pods.values() if pod.component == component)
+            found.tell(reason, f"{title}: {ready}{_why(pods)}", Severity.BLOCKING | Severity.MOVING)
+    if isinstance(nodes, Unknown):
+        found.append(Finding(Reason(nodes.reason), nodes.message, Severity.UNKNOWN))
+        if not any(
+            problem.reason in (Reason.CONTROLLER_NOT_READY, Reason.REST_NOT_READY) for problem in found.blocking
+        ):
+            # Daemons that are still starting are no fault.
+            found.append(Finding(Reason(nodes.reason), nodes.message))
+
+
+def _troubles(pods: Iterable[Pod]) -> list[tuple[Reason, str]]:
+    """What keeps pods from starting; of populate pods only the newest speaks, the others are past attempts."""
+    alive = [pod for pod in pods if not pod.terminating]
+    attempts = sorted((pod for pod in alive if pod.component == "jail"), key=lambda pod: str(pod.created))
+    speaking = [pod for pod in alive if pod.component != "jail"] + attempts[-1:]
+    return [
+        (Reason.POPULATE_FAILED if pod.component == "jail" else Reason.POD_NOT_STARTING, f"{pod.name}: {pod.trouble}")
+        for pod in speaking
+        if pod.trouble
+    ]
+
+
+def _standing(name: str, nodes: Nodes, pods: Mapping[str, Pod]) -> slurm_nodes.Standing:
+    pod = pods.get(name)
+    return slurm_nodes.standing(nodes.get(name), pod_ready=pod is not None and pod.ready and not pod.terminating)
+
+
+def _why(pods: Iterable[Pod]) -> str:
+    """The first trouble among pods, as the end of a sentence."""
+    return next((f" ({pod.name}: {pod.trouble})" for pod in pods if pod.trouble and not pod.terminating), "")
+
+
+def _with_reasons(nodes: Sequence[SlurmNode]) -> str:
+    return shown([f"{node.name} ({node.reason or 'no reason given'})" for node in nodes], _SHOWN)
+
+
+def _with_authors(nodes: Sequence[SlurmNode]) -> str:
+    rows = [f"{node.reason_user}: {node.name} ({node.reason or 'no reason given'})" for node in nodes]
+    return shown(rows, _SHOWN)

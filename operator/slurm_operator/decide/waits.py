@@ -1,0 +1,27 @@
+"""Which jobs a node waits for, and until when at most, as words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slurm_operator.decide import nodes as slurm_nodes
+from slurm_operator.findings import shown
+from slurm_operator.state import SlurmJob, Unknown
+
+
+def jobs_on(nodes: Iterable[str], jobs: Iterable[SlurmJob] | Unknown) -> str:
+    """The jobs that may have processes on those nodes, each with the end of its time limit; empty if none is known."""
+    asked = frozenset(nodes)
+    found = [] if isinstance(jobs, Unknown) else [job for job in jobs if slurm_nodes.busy_nodes([job]) & asked]
+    found.sort(key=lambda job: job.job_id)
+    return f"{'job' if len(found) == 1 else 'jobs'} {shown([_with_end(job) for job in found], 5)}" if found else ""
+
+
+def for_jobs(nodes: Iterable[str], jobs: Iterable[SlurmJob] | Unknown) -> str:
+    """The same as the end of a sentence."""
+    words = jobs_on(nodes, jobs)
+    return f": {words}" if words else ""
+
+
+def _with_end(job: SlurmJob) -> str:
+    return f"{job.job_id} (ends by {job.ends:%Y-%m-%d %H:%M} UTC)" if job.ends else f"{job.job_id} (no known end)"

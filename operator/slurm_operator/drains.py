@@ -1,0 +1,165 @@
+"""Whose drain a Slurm node carries, and which drain may replace which.
+
+A drain is known by its reason and by who wrote it. Only a drain of the operator's own is ever lifted, and a person's
+word is never written over. Also FAIL, and DOWN with a reason, are somebody's word.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from contract import names, reasons
+from slurm_operator.state import SlurmNode
+
+_NODES_OWN = frozenset({"root", names.SLURM_USER})
+"""As whom a node's pod speaks; an administrator speaks as himself, and root of the jail is nobody to Slurm."""
+
+
+class Owner(enum.Enum):
+    """Who wrote a drain, and what for; the value is how its reason begins."""
+
+    SCALE_IN = reasons.SCALE_IN
+    UPDATE = reasons.UPDATE
+    K8S_NODE = reasons.NODE
+    REPAIR = reasons.REPAIR
+    NEW = reasons.NEW
+    """The node's slurmd, as it registers."""
+    UNFIT = reasons.UNFIT
+    """The node itself, which may also lift it at any moment."""
+    SLURM = "refused"
+    """Slurm, since the slurmd has less than the record promises."""
+    FOREIGN = "foreign"
+
+
+_EXACT = {
+    f"{owner.value}{end}": owner for owner in (Owner.SCALE_IN, Owner.UPDATE) for end in ("", reasons.DEADLINE_PASSED)
+}
+_HOLDS = frozenset({Owner.SCALE_IN, Owner.UPDATE, Owner.K8S_NODE, Owner.REPAIR})
+"""What the operator wrote, and it alone lifts."""
+_REPLACED_BY = {
+    # To ask for one of these is to have seen that the one before has no more cause.
+    Owner.K8S_NODE: {Owner.NEW, Owner.UNFIT, Owner.SCALE_IN, Owner.UPDATE, Owner.REPAIR},
+    Owner.NEW: _HOLDS,
+    Owner.REPAIR: {Owner.UNFIT},
+    # Under one for a removal that was taken back there may be a pod that never came up.
+    Owner.UPDATE: {Owner.NEW, Owner.UNFIT, Owner.SLURM, Owner.REPAIR, Owner.SCALE_IN},
+    Owner.SCALE_IN: {Owner.NEW, Owner.UNFIT, Owner.SLURM, Owner.UPDATE, Owner.REPAIR, Owner.K8S_NODE},
+}
+"""New drain → drains that it may replace."""
+
+
+def owner(node: SlurmNode) -> Owner | None:
+    """Whose drain a node carries; None if it carries none."""
+    if not is_drained(node):
+        return None
+    if "FAIL" in node.states:
+        return Owner.FOREIGN  # Neither Slurm nor this program sets it.
+    reason, user = node.reason, node.reason_user
+    if user == names.SLURM_USER:
+        if reason in _EXACT:
+            return _EXACT[reason]
+        if reason.startswith((reasons.NODE, reasons.REPAIR)):
+            return Owner.K8S_NODE if reason.startswith(reasons.NODE) else Owner.REPAIR
+        if "INVALID_REG" in node.states and not reason.startswith(reasons.PREFIX):
+            return Owner.SLURM
+    if user in _NODES_OWN and reason == reasons.NEW:
+        return Owner.NEW
+    return Owner.UNFIT if user in _NODES_OWN and reason.startswith(reasons.UNFIT) else Owner.FOREIGN
+
+
+def is_drained(node: SlurmNode) -> bool:
+    """Whether Slurm gives the node no new work, whatever its slurmd says: it is drained, or set to FAIL."""
+    return bool(node.states & {"DRAIN", "FAIL"})
+
+
+def is_new(node: SlurmNode) -> bool:
+    """Whether the node is as it first registered: drained by its own slurmd until it is seen to work."""
+    return owner(node) is Owner.NEW
+
+
+def is_unfit(node: SlurmNode) -> bool:
+    """Whether the node drained itself, which it may also take back at any moment."""
+    return owner(node) is Owner.UNFIT
+
+
+def is_updating(node: SlurmNode) -> bool:
+    """Whether the node carries our drain for an update."""
+    return owner(node) is Owner.UPDATE
+
+
+def is_repair(node: SlurmNode) -> bool:
+    """Whether the node carries this operator's drain for a repair: the node does not lift that itself."""
+    return owner(node) is Owner.REPAIR
+
+
+def is_for_k8s_node(node: SlurmNode) -> bool:
+    """Whether the node carries a drain of this operator on account of its Kubernetes node."""
+    return owner(node) is Owner.K8S_NODE
+
+
+def is_held_for_repair(node: SlurmNode) -> bool:
+    """Whether a repair may build on the node's drain: this operator wrote it, and alone lifts it."""
+    return owner(node) in (Owner.REPAIR, Owner.K8S_NODE)
+
+
+def is_liftable(node: SlurmNode) -> bool:
+    """Whether the operator may lift the node's drain: its own, and that with which a node registers."""
+    return owner(node) in _HOLDS | {Owner.NEW}
+
+
+def is_operators(node: SlurmNode) -> bool:
+    """Whether the operator wrote the node's drain, and alone lifts it."""
+    return owner(node) in _HOLDS
+
+
+def is_anothers(node: SlurmNode) -> bool:
+    """Whether somebody else took the node out of service, by a drain, FAIL, or DOWN: that word is his to take back."""
+    if is_drained(node):
+        return owner(node) is Owner.FOREIGN
+    by_us = node.reason.startswith(reasons.PREFIX) and node.reason_user in _NODES_OWN
+    silent = node.reason in ("", reasons.NOT_RESPONDING) or by_us
+    return "DOWN" in node.states and not silent
+
+
+def is_by_person(node: SlurmNode) -> bool:
+    """Whether a person took the node out of service, who knows of it; Slurm's own words ask somebody to look."""
+    return is_anothers(node) and node.reason_user not in ("", names.SLURM_USER)
+
+
+def is_held(node: SlurmNode) -> bool:
+    """Whether the node takes no jobs until this operator or a person says so; its own drain it may lift at once."""
+    return is_drained(node) and not (is_unfit(node) or is_new(node))
+
+
+def may_return_by_itself(node: SlurmNode) -> bool:
+    """Whether a person set the node DOWN, which Slurm takes back when its slurmd registers (ReturnToService=2)."""
+    return is_by_person(node) and not is_drained(node)
+
+
+def repair_reason(node: SlurmNode) -> str:
+    """The reason of the operator's drain for the repair of a node that drained itself."""
+    return reasons.REPAIR + node.reason.removeprefix(reasons.PREFIX)
+
+
+def fault(node: SlurmNode) -> str:
+    """Why a node is to be repaired, as it was said first: by the node itself, or for its Kubernetes node."""
+    return reasons.PREFIX + node.reason.removeprefix(reasons.REPAIR) if is_repair(node) else node.reason
+
+
+def is_at_fault(node: SlurmNode) -> bool:
+    """Whether the node drained itself for its hardware's sake."""
+    return owner(node) in (Owner.UNFIT, Owner.REPAIR) and fault(node).startswith(reasons.HARDWARE)
+
+
+def may_become(node: SlurmNode, reason: str) -> bool:
+    """Whether a drain may get another reason of ours; who asks has seen that the one before has no more cause."""
+    wanted = _EXACT.get(reason) or next((each for each in _REPLACED_BY if reason.startswith(each.value)), Owner.FOREIGN)
+    same_fault = wanted is not Owner.REPAIR or reason == repair_reason(node)
+    return owner(node) in _REPLACED_BY.get(wanted, ()) and same_fault
+
+
+def may_be_drained(node: SlurmNode, reason: str) -> bool:
+    """Whether the node may get a drain of ours: it serves, or what it carries is ours and has no more cause."""
+    if is_drained(node) or reason.startswith(reasons.REPAIR):
+        return may_become(node, reason)
+    return not is_anothers(node)

@@ -1,0 +1,148 @@
+"""Things to say about a cluster or a node set, and the conditions that they make."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping, Sequence
+
+from slurm_operator.reasons import NO_USE_TO_WAIT, Reason
+
+_SHOWN = 5
+MAX_MESSAGE = 1024
+
+
+class Severity(enum.Flag):
+    """What follows from a finding; several things may."""
+
+    INFORMATION = 0
+    """Nothing: it is told to who looks."""
+    MOVING = enum.auto()
+    """Something is under way: Progressing."""
+    WRONG = enum.auto()
+    """Somebody should look: Degraded."""
+    UNKNOWN = enum.auto()
+    """Whether jobs can run is not known."""
+    BLOCKING = enum.auto()
+    """Jobs can't run as declared: not Available."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to say, with a reason for machines, and the node that it is about if it is about one."""
+
+    reason: Reason
+    message: str
+    severity: Severity = Severity.WRONG
+    node: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Condition:
+    """A Kubernetes condition without its times."""
+
+    type: str
+    status: str
+    reason: Reason
+    message: str
+
+
+def under_way(reason: Reason, message: str) -> Finding:
+    """A finding about what moves."""
+    return Finding(reason, message, Severity.MOVING)
+
+
+class Findings(list[Finding]):
+    """All that is to be said about a cluster or a node set, the most important first."""
+
+    def tell(self, reason: Reason, message: str, severity: Severity) -> None:
+        """Say one more thing."""
+        self.append(Finding(reason, message, severity))
+
+    def of(self, severity: Severity) -> list[Finding]:
+        """The findings from which that follows."""
+        return [each for each in self if severity in each.severity]
+
+    @property
+    def blocking(self) -> list[Finding]:
+        """Why jobs can't run as declared."""
+        return self.of(Severity.BLOCKING)
+
+    @property
+    def unknown(self) -> list[Finding]:
+        """Why nobody knows whether jobs can run."""
+        return self.of(Severity.UNKNOWN)
+
+    @property
+    def wrong(self) -> list[Finding]:
+        """What somebody should look at."""
+        return self.of(Severity.WRONG)
+
+    @property
+    def moving(self) -> list[Finding]:
+        """What is under way."""
+        return self.of(Severity.MOVING)
+
+    def conditions(self, all_well: str) -> tuple[Condition, ...]:
+        """Conclude; `all_well` is the message when nothing blocks."""
+        if self.blocking:
+            available = _condition("Available", "False", self.blocking)
+        elif self.unknown:
+            available = _condition("Available", "Unknown", self.unknown)
+        else:
+            available = Condition("Available", "True", Reason.READY, all_well)
+        steady = Condition("Progressing", "False", Reason.STEADY, "nothing moves")
+        well = Condition("Degraded", "False", Reason.AS_WANTED, "nothing is wrong")
+        progressing = _condition("Progressing", "True", self.moving) if self.moving else steady
+        degraded = _condition("Degraded", "True", self.wrong) if self.wrong else well
+        return available, progressing, degraded, *self._by_people(), *self._for_kstatus(available, progressing)
+
+    def _by_people(self) -> tuple[Condition, ...]:
+        """What people took out of service is no fault; while nodes can't be seen, what was told stays."""
+        kind, told = "DrainedByPeople", [each for each in self if each.severity is Severity.INFORMATION]
+        nobody = Condition(kind, "False", Reason.NOBODY_DRAINED, "nobody took a node out of service")
+        return (_condition(kind, "True", told) if told else nobody,) if told or not self.unknown else ()
+
+    def _for_kstatus(self, available: Condition, progressing: Condition) -> tuple[Condition, ...]:
+        """The same in the words of tools that read kstatus (kubectl, Argo CD, Flux).
+
+        A node that waits a week for its job while all others serve is none of theirs: such a cluster is current.
+        """
+        ready = dataclasses.replace(available, type="Ready")
+        stalled = [each for each in self.blocking if each.reason in NO_USE_TO_WAIT]
+        waits = available.status != "True" and progressing.status == "True" and not stalled
+        at_rest = Condition("Reconciling", "False", Reason.STEADY, "nothing is waited for")
+        reconciling = dataclasses.replace(progressing, type="Reconciling") if waits else at_rest
+        going = Condition("Stalled", "False", Reason.NOT_STALLED, "nothing waits for another declaration")
+        return ready, reconciling, _condition("Stalled", "True", stalled) if stalled else going
+
+
+def lasting(
+    found: Sequence[Finding], reason: Reason, before: Mapping[str, int], told_from: int
+) -> tuple[Findings, dict[str, int]]:
+    """What is to be told, without what has that reason and may be over with the next pass.
+
+    Args:
+        found: what a pass found.
+        reason: of findings that are told only if they last.
+        before: by message, in how many passes in a row such findings stood until now.
+        told_from: the number of passes from which on one is told.
+
+    Returns:
+        The findings to tell, and what `before` is for the next pass.
+    """
+    counts = {each.message: before.get(each.message, 0) + 1 for each in found if each.reason == reason}
+    told = (each for each in found if counts.get(each.message, told_from) >= told_from or each.reason != reason)
+    return Findings(told), counts
+
+
+def shown(words: Sequence[str], most: int = 10) -> str:
+    """Return the first of some words, and how many more there are."""
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + more
+
+
+def _condition(kind: str, status: str, findings: Sequence[Finding]) -> Condition:
+    said = "; ".join(finding.message for finding in findings[:_SHOWN])
+    more = f"; and {len(findings) - _SHOWN} more" if len(findings) > _SHOWN else ""
+    return Condition(kind, status, findings[0].reason, (said + more)[:MAX_MESSAGE])

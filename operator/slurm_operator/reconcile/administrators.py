@@ -1,0 +1,54 @@
+"""The part of a pass that concerns Slurm's administrators, whom slurmdbd keeps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from slurm_operator import execute
+from slurm_operator.clients.kubernetes import KubernetesApi, Object
+from slurm_operator.clients.lease import Lease
+from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.decide import accounting
+from slurm_operator.decide.administrators import changes
+from slurm_operator.findings import Findings
+from slurm_operator.state import Cluster, Kubernetes
+
+EVERY_SECONDS = 60.0
+"""How soon a level that was changed by hand is as declared again."""
+
+
+class Administrators:
+    """The administrators of one namespace's cluster. What it keeps spares work, and may be lost at any time."""
+
+    def __init__(self, api: KubernetesApi, lease: Lease) -> None:
+        self._api = api
+        self._lease = lease
+        self._looked = -EVERY_SECONDS
+
+    async def bring(self, rest: SlurmRest, body: Object, seen: Kubernetes) -> tuple[Findings, Mapping[str, str]]:
+        """Have slurmdbd know them.
+
+        Returns:
+            What is to be told, and whom slurmdbd has for this or an earlier configuration: name → level.
+        """
+        found, cluster = Findings(), seen.cluster
+        is_due = time.monotonic() - self._looked >= EVERY_SECONDS or cluster.administrators != cluster.appointed
+        if not is_due or not (cluster.administrators or cluster.appointed):
+            return found, cluster.appointed
+        if not cluster.accounting or accounting.is_waiting(seen):
+            return found, cluster.appointed  # It is told that slurmdbd is away.
+        found += await execute.attempt(self._api, body, "Appoint", self._appoint(rest, cluster))
+        if found:
+            return found, cluster.appointed
+        self._looked = time.monotonic()
+        return found, cluster.administrators
+
+    async def _appoint(self, rest: SlurmRest, cluster: Cluster) -> str:
+        changed = changes(cluster.administrators, cluster.appointed, await rest.administrators())
+        if not changed:
+            return ""
+        self._lease.check()
+        await rest.appoint(changed)
+        levels = (f"{name} {level}" for name, level in sorted(changed.items()))
+        return f"set the AdminLevel in slurmdbd, as login.users of the stack's config says: {', '.join(levels)}"

@@ -1,0 +1,235 @@
+"""One pass: see what is, decide, do it, say it. Nothing that matters is kept in memory between passes."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from contract import names, paths
+from slurm_operator import execute, observe, report
+from slurm_operator.clients.informer import Informer, Watch
+from slurm_operator.clients.job_listing import JobListing
+from slurm_operator.clients.kubernetes import KubernetesApi, Object
+from slurm_operator.clients.lease import Lease
+from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.decide import accounting, config, daemons, deletion, serving, status
+from slurm_operator.decide.requeue import Outcome
+from slurm_operator.findings import Finding, Findings, Severity, lasting
+from slurm_operator.reasons import Reason
+from slurm_operator.reconcile import administrators, configuration, node_sets
+from slurm_operator.reconcile.drift import DriftReconciler
+from slurm_operator.state import K8sNode, Kubernetes, Pod, Unknown
+
+log = logging.getLogger(__name__)
+
+_K8S_NODES = Watch("v1", "Node")
+CONFLICTS_TOLD = 5
+"""Passes in a row in which one change met a conflict, until it is told."""
+
+
+class Reconciler:
+    """The passes over one namespace."""
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        lease: Lease,
+        key_file: Path,
+        drift_reconciler: DriftReconciler,
+        authority_file: Path = Path(paths.REST_AUTHORITY_FILE),
+        wake: Callable[[], None] = lambda: None,
+        image: str = "",
+    ) -> None:
+        self._api = api
+        self._drift = drift_reconciler
+        self._lease = lease
+        self._key_file = key_file
+        self._image = image
+        self._authority_file = authority_file
+        self._rest: SlurmRest | None = None
+        self._jobs = JobListing()
+        self._node_sets = node_sets.NodeSets(api, lease, self._jobs)
+        self._configuration = configuration.Configuration(api, lease)
+        self._administrators = administrators.Administrators(api, lease)
+        self._informer = Informer(api, wake, observe.k8s_node_shape)
+        self._conflicts: dict[str, int] = {}
+
+    async def close(self) -> None:
+        """Close the connections to slurmrestd, and the watches."""
+        await self._informer.close()
+        await self._close_rest()
+
+    async def run(self) -> Outcome:
+        """Do one pass and return how soon another should follow.
+
+        Raises:
+            KubernetesError: the API server was away or refused; the next pass begins anew.
+            NotLeading: the lease is not ours any more.
+        """
+        self._lease.check()
+        bodies = await observe.clusters(self._api)
+        if not bodies:
+            set_bodies = await observe.node_sets(self._api)
+            await self._finish_deletions(set_bodies, "")
+            await self._say_that_no_cluster_is_there(set_bodies)
+            await self._first_configuration()
+            return Outcome.MOVING
+        for surplus in bodies[1:]:
+            await self._refuse(surplus, bodies[0]["metadata"]["name"])
+        return await self._pass(bodies[0])
+
+    async def _pass(self, body: Object) -> Outcome:
+        seen, set_bodies = await observe.kubernetes(self._api, body)
+        await self._finish_deletions(set_bodies, seen.cluster.name)
+        rest = await self._client(seen.cluster.rest_url)
+        moved = await self._move_controller(rest, body, seen)
+        running = await configuration.running(rest)
+        mine = [each for each in seen.node_sets if serving.refusal(seen, each) is None]
+        healing = self._drift.condition
+        died = healing.message if healing and healing.reason in (Reason.UPDATE_FAILED, Reason.LEDGER_MISSING) else ""
+        served = await self._node_sets.serve(
+            *(rest, mine, set_bodies, seen.workloads, seen.pods),
+            running=running,
+            cluster_stays=True,
+            hold=daemons.holds_workers(seen, running, died),
+            repairs_held=not died,
+            known_k8s_nodes=self._k8s_nodes(seen.pods),
+        )
+        slurm = served.slurm
+        drifted = self._drift.has_drifted("ConfigMap", seen.cluster.desired_config, seen.desired_config)
+        # A slurmctld of the declared template comes first: it may know keys, or accounting, that the old one does not.
+        old = daemons.is_controller_old(seen)
+        declared = seen.ledger_revision == seen.cluster.revision and not drifted and not old
+        jobs = (
+            slurm.nodes
+            if isinstance(slurm.nodes, Unknown)
+            else await configuration.jobs(rest, self._jobs, seen, running)
+        )
+        found, closed = await self._configuration.bring(rest, body, seen, running, jobs, declared=declared)
+        found += self._configuration.judge_nodes(slurm.nodes, running)
+        found += moved
+        told, appointed = await self._administrators.bring(rest, body, seen)
+        found += told
+        mark = "" if isinstance(running, Unknown) else config.mark(running.parameters)
+        told_of = {"running": mark, "closed": sorted(closed)}
+        return await self._say(body, set_bodies, seen, served, found, told_of, appointed)
+
+    async def _move_controller(self, rest: SlurmRest, body: Object, seen: Kubernetes) -> list[Finding]:
+        decided = daemons.controller(seen)
+        return await execute.carry_out(self._api, rest, self._lease, body, decided) if decided else []
+
+    def _k8s_nodes(self, pods: Mapping[str, Pod]) -> dict[str, K8sNode] | None:
+        """The Kubernetes nodes of pods that there are; None while the watch does not tell."""
+        self._informer.follow([_K8S_NODES])
+        asked = {("Node", pod.k8s_node) for pod in pods.values() if pod.k8s_node}
+        found = self._informer.snapshot(asked)
+        if len(found) < len(asked):
+            return None
+        return {name: observe.k8s_node(shape) for (_, name), shape in found.items() if shape}
+
+    async def _finish_deletions(self, bodies: Mapping[str, Object], served: str) -> None:
+        """Go on deleting NodeSets that are not served.
+
+        Their SlurmCluster went first, as it does when Pulumi destroys a stack, or they share another's StatefulSet.
+        """
+        there = [observe.node_set(body) for body in bodies.values()]
+        leaving = [each for each in there if each.deleting and each.finalizer_url is not None]
+        shared = [each for each in leaving if serving.is_shared(there, each)]
+        for each in shared:
+            why = f"StatefulSet {each.stateful_set} is another NodeSet's too"
+            await self._node_sets.remove_finalizer(bodies[each.name], deletion.RemoveFinalizer(None, why))
+        orphans = [each for each in leaving if each not in shared and each.cluster != served]
+        for cluster, url in sorted({(each.cluster, each.finalizer_url or "") for each in orphans}):
+            group = [each for each in orphans if (each.cluster, each.finalizer_url) == (cluster, url)]
+            workloads, pods = await observe.workloads(self._api, cluster)
+            rest = await self._client(url)
+            done = await self._node_sets.serve(
+                *(rest, group, bodies, workloads, pods), running=await configuration.running(rest), cluster_stays=False
+            )
+            for each in group:
+                if each.name in done.waits:
+                    await self._node_sets.say(bodies[each.name], each, workloads.get(each.stateful_set), done, None)
+
+    async def _say_that_no_cluster_is_there(self, set_bodies: Mapping[str, Object]) -> None:
+        """Take back what was said of node sets whose cluster went: nobody looks at their nodes any more."""
+        staying = [body for body in set_bodies.values() if "deletionTimestamp" not in body["metadata"]]
+        told = [body for body in staying if body.get("status", {}).get("conditions")]
+        for body in told:
+            missing = serving.without_cluster(observe.node_set(body))
+            status_now = body["status"]
+            fields = {key: status_now.get(key) for key in ("replicas", "selector", "updating", "restarts")}
+            await report.write_status(self._api, self._lease, body, missing.conditions(""), fields, all_of_them=True)
+
+    async def _say(
+        self,
+        body: Object,
+        set_bodies: Mapping[str, Object],
+        seen: Kubernetes,
+        served: node_sets.Served,
+        configured: Findings,
+        configuration: Mapping[str, object],
+        appointed: Mapping[str, str],
+    ) -> Outcome:
+        all_sets, all_counts = Findings(), []
+        for each in seen.node_sets:
+            if each.deleting and each.name not in served.waits:
+                continue  # It is gone, or was told about by itself.
+            refused = serving.refusal(seen, each)
+            workload = seen.workloads.get(each.stateful_set)
+            counts, found = await self._node_sets.say(set_bodies[each.name], each, workload, served, refused)
+            all_counts += [counts] if refused is None else []
+            if each.cluster == seen.cluster.name:
+                all_sets += found
+        counts = status.total(all_counts)
+        found = status.cluster(seen, served.slurm.nodes, all_sets, counts)
+        found += [*accounting.findings(seen), *served.problems, *self._drift.problems, *configured]
+        found, self._conflicts = lasting(found, execute.CONFLICT, self._conflicts, CONFLICTS_TOLD)
+        conditions = found.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
+        conditions += (self._drift.condition,) if self._drift.condition else ()
+        conditions += (status.watched_k8s_nodes(self._informer.broken.get(_K8S_NODES, "")),)
+        complete = seen.ledger_revision == seen.cluster.revision
+        fields = {
+            "operatorImage": self._image or None,
+            "revision": seen.cluster.revision if complete else body.get("status", {}).get("revision"),
+            "nodes": {key: value for key, value in dataclasses.asdict(counts).items() if value is not None},
+            "configuration": {key: value for key, value in configuration.items() if value} or None,
+            "administrators": dict(appointed) or None,
+        }
+        await report.write_status(self._api, self._lease, body, conditions, fields)
+        told = {each.type: each.status for each in conditions}
+        if told["Available"] == "Unknown":
+            return Outcome.BLIND
+        return Outcome.MOVING if (told["Progressing"], told["Available"]) != ("False", "True") else Outcome.STEADY
+
+    async def _first_configuration(self) -> None:
+        """Without active configuration slurmctld cannot start, and Pulumi may wait for it before it writes the CR."""
+        wanted = await observe.files(self._api, names.CONFIG_WANTED)
+        if wanted is not None and await observe.files(self._api, names.CONFIG_ACTIVE) is None:
+            copying = execute.copy(self._api, self._lease, names.CONFIG_WANTED, names.CONFIG_ACTIVE, wanted)
+            log.info("PromoteConfiguration: %s", await copying)
+
+    async def _refuse(self, body: Object, served: str) -> None:
+        message = f"this namespace is served for SlurmCluster {served}; use a namespace for each Slurm cluster"
+        found = Findings([Finding(Reason.ANOTHER_CLUSTER_IN_NAMESPACE, message, Severity.BLOCKING | Severity.WRONG)])
+        await report.write_status(self._api, self._lease, body, found.conditions(""), {})
+
+    async def _client(self, url: str) -> SlurmRest:
+        authority = _authority(self._authority_file) if url.startswith("https:") else None
+        # cert-manager renews the CA too: kubelet changes the file, and from then on the new one counts.
+        if self._rest is None or (self._rest.url, self._rest.authority) != (url, authority):
+            await self._close_rest()
+            self._rest = SlurmRest(url, self._key_file, authority)
+        return self._rest
+
+    async def _close_rest(self) -> None:
+        if self._rest:
+            await self._rest.close()
+
+
+def _authority(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return None

@@ -1,0 +1,177 @@
+"""The part of a pass that concerns the configuration: has it tried, copies it, has slurmctld and nodes read it."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import logging
+import time
+
+from slurm_operator import execute, metrics
+from slurm_operator.clients import dry_run
+from slurm_operator.clients.job_listing import JobListing
+from slurm_operator.clients.kubernetes import KubernetesApi, Object
+from slurm_operator.clients.lease import Lease
+from slurm_operator.clients.slurm_error import SlurmError
+from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.decide import config, daemons
+from slurm_operator.findings import Finding, Findings, Severity, shown, under_way
+from slurm_operator.reasons import Reason
+from slurm_operator.state import Kubernetes, Nodes, Running, SlurmJob, Unknown
+
+log = logging.getLogger(__name__)
+
+_RECONFIGURING = under_way(Reason.RECONFIGURING, "slurmctld reads the new configuration")
+_FIRST_PAUSE_SECONDS = 3.0
+_LONGEST_PAUSE_SECONDS = 60.0
+
+
+class Configuration:
+    """The configuration of one namespace's cluster. What it keeps spares work, and may be lost at any time."""
+
+    def __init__(self, api: KubernetesApi, lease: Lease) -> None:
+        self._api = api
+        self._lease = lease
+        self._verdict: tuple[str, config.Verdict] = ("", config.Verdict(False, ""))
+        self._told = ("", 0.0, 0.0)
+        self._closed: tuple[datetime.datetime | None, frozenset[str]] = (None, frozenset())
+
+    async def bring(
+        self,
+        rest: SlurmRest,
+        body: Object,
+        seen: Kubernetes,
+        running: Running | Unknown,
+        jobs: tuple[SlurmJob, ...] | Unknown,
+        *,
+        declared: bool,
+    ) -> tuple[Findings, frozenset[str]]:
+        """Do what is to be done now.
+
+        Args:
+            rest: the cluster's slurmrestd.
+            body: the SlurmCluster, for Events.
+            seen: what is in Kubernetes.
+            running: what slurmctld runs with.
+            jobs: jobs in Slurm.
+            declared: whether the wanted files are those of the cluster's own revision.
+
+        Returns:
+            What is to be told, and which partitions are closed now.
+        """
+        found, wanted, active = Findings(), seen.desired_config, seen.active_config
+        content = "" if wanted is None else config.content_hash(wanted)
+        verdict = self._verdict[1] if self._verdict[0] == content else None
+        # A slurmctld that has read its files since has opened the partitions again.
+        same = isinstance(running, Running) and running.started == self._closed[0]
+        shut = self._closed[1] if same else frozenset()
+        decide = functools.partial(config.promotion, wanted, active, declared=declared, jobs=jobs, closed=shut)
+        decided = decide(verdict=verdict)
+        if isinstance(decided, config.TryConfig):
+            try:
+                self._verdict = (content, await dry_run.ask(seen.cluster.rehearsal_url, decided.files))
+            except dry_run.RehearsalError as error:
+                waits = f"the new configuration waits until a slurmctld has tried it: {error}"
+                found.append(under_way(Reason.REHEARSING, waits))
+            else:
+                decided = decide(verdict=self._verdict[1])
+        match decided:
+            case config.Promote():
+                copying = execute.promote(self._api, self._lease, seen.cluster, decided)
+                failed = await execute.attempt(self._api, body, "PromoteConfiguration", copying)
+                found += failed
+                active = active if failed else decided.files
+                # A copy made just now is not in the pod yet: the next pass tells slurmctld.
+                if not failed and isinstance(running, Running) and not config.is_read(decided.files, running):
+                    found.append(_RECONFIGURING)
+            case Finding():
+                found.append(decided)
+        closing = config.closing(wanted, active, decided, running, seen.cluster.closed)
+        closed = seen.cluster.closed
+        self._closed = (None, frozenset())
+        if isinstance(running, Running):
+            closed, shut = await self._close(rest, body, closed, closing, found)
+            self._closed = (running.started, shut)
+        telling = None if isinstance(decided, config.Promote) else config.reconfiguration(active, running, jobs)
+        if isinstance(telling, Finding):
+            found.append(telling)
+        elif telling and telling.start_words:
+            why = f"slurmctld takes {', '.join(telling.start_words)} at its start only"
+            words = f"slurmctld restarts, for it reads the new configuration: {why}"
+            found.append(under_way(Reason.RESTARTING, words))
+            if pod := daemons.controller_pod(seen):
+                found += await execute.carry_out(self._api, rest, self._lease, body, daemons.restart(pod, why))
+        elif telling and active is not None:
+            found.append(_RECONFIGURING)
+            if self._is_time(config.content_hash(active)):
+                told = execute.reconfigure(self._api, rest, self._lease, seen.cluster)
+                found += await execute.attempt(self._api, body, "Reconfigure", told)
+        return found, closed
+
+    def judge_nodes(self, nodes: Nodes | Unknown, running: Running | Unknown) -> Findings:
+        """Tell which nodes have not read what slurmctld runs with."""
+        found = Findings()
+        if isinstance(nodes, Unknown):
+            return found
+        if isinstance(running, Unknown):
+            found.append(Finding(Reason(running.reason), f"what slurmctld runs with is unknown: {running.message}"))
+            return found
+        late = config.outdated(nodes, running)
+        metrics.OUTDATED_NODES.set(len(late))
+        if late:
+            overdue = datetime.datetime.now(datetime.UTC) - running.started > config.NODES_READ_WITHIN
+            message = f"still with the configuration before: {shown(late)}"
+            more = "; `scontrol reconfigure` asks them again, a new pod helps in any case" if overdue else ""
+            found.tell(Reason.NODES_OUTDATED, message + more, Severity.WRONG if overdue else Severity.MOVING)
+        return found
+
+    async def _close(
+        self, rest: SlurmRest, body: Object, before: frozenset[str], closing: frozenset[str], found: Findings
+    ) -> tuple[frozenset[str], frozenset[str]]:
+        """Let partitions that are to go finish what they have, and those that stay after all take jobs again.
+
+        Returns:
+            Those that may be closed now, so that they are opened again if they stay, and those that surely are.
+        """
+        states = dict.fromkeys(before - closing, "UP") | dict.fromkeys(closing, "DRAIN")
+        done = set()
+        for name, state in states.items():
+            setting = execute.set_partition(rest, self._lease, name, state)
+            failed = await execute.attempt(self._api, body, "SetPartition", setting)
+            found += failed
+            if any(problem.reason != execute.REFUSED for problem in failed):
+                break  # Each of the others would wait as long for a slurmrestd that is away.
+            done |= set() if failed else {name}
+        return closing | (before - done), closing & done
+
+    def _is_time(self, content: str) -> bool:
+        """Whether to tell slurmctld now: at once, and with growing pauses as long as it has not found the files."""
+        known, last, pause = self._told
+        now = time.monotonic()
+        if known == content and now < last + pause:
+            return False
+        grown = min(pause * 2, _LONGEST_PAUSE_SECONDS) if known == content else _FIRST_PAUSE_SECONDS
+        self._told = (content, now, grown)
+        return True
+
+
+async def jobs(
+    rest: SlurmRest, listing: JobListing, seen: Kubernetes, running: Running | Unknown
+) -> tuple[SlurmJob, ...] | Unknown:
+    """The jobs that wait or run, if a decision about the configuration hangs on them; none if it does not."""
+    wanted, active = seen.desired_config, seen.active_config
+    if wanted is None or active is None or isinstance(running, Unknown):
+        return ()
+    try:
+        known = frozenset() if config.is_read(active, running) else await rest.partitions()
+    except SlurmError as error:
+        return Unknown(error.reason, str(error))
+    return await listing.alive(rest) if config.jobs_needed(wanted, active, known) else ()
+
+
+async def running(rest: SlurmRest) -> Running | Unknown:
+    """Ask slurmctld what it runs with."""
+    try:
+        return await rest.running()
+    except SlurmError as error:
+        return Unknown(error.reason, str(error))

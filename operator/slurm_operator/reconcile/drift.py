@@ -1,0 +1,249 @@
+"""Holds the declared objects: its own rounds, so that a slow Slurm delays no heal.
+
+A round looks first at the objects and then at the ledger. Pulumi writes the ledger before any object, so a change of
+Pulumi's that was seen is one whose ledger is seen too, and a later one fails the apply, which names the version seen.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import collections
+import datetime
+import gzip
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import httpx
+
+from contract import names
+from slurm_operator import execute, metrics, observe
+from slurm_operator.clients.informer import Informer, Watch, plural
+from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
+from slurm_operator.clients.lease import Lease
+from slurm_operator.decide import drift
+from slurm_operator.decide.requeue import Outcome
+from slurm_operator.findings import Condition, Finding
+from slurm_operator.reasons import Reason
+
+log = logging.getLogger(__name__)
+
+_FORMAT = 1
+
+
+class DriftReconciler:
+    """Heals the declared objects of one namespace.
+
+    Attributes:
+        condition: what to say about it in the SlurmCluster's status; None before the first round.
+        problems: what could not be healed.
+    """
+
+    def __init__(self, api: KubernetesApi, lease: Lease, wake: Callable[[], None], tell: Callable[[], None]) -> None:
+        """Heal by rounds.
+
+        Args:
+            api: the namespace.
+            lease: has to be ours.
+            wake: called when the next round should begin at once.
+            tell: called when `condition` or `problems` have changed.
+        """
+        self.condition: Condition | None = None
+        self.problems: tuple[Finding, ...] = ()
+        self._api = api
+        self._lease = lease
+        self._tell = tell
+        self._informer = Informer(api, wake)
+        self._ledger: drift.Ledger | None = None
+        self._ledger_versions: tuple[str, ...] = ()
+        self._clean: dict[drift.Key, str] = {}
+        self._healed: dict[drift.Key, collections.deque[datetime.datetime]] = {}
+        self._failures: dict[drift.Key, drift.Failure] = {}
+
+    async def close(self) -> None:
+        """End the watches."""
+        await self._informer.close()
+
+    def has_drifted(self, kind: str, name: str, data: Mapping[str, str] | None) -> bool:
+        """Whether an object has other data than declared, or nobody knows: then nobody should act on them."""
+        if self._ledger is None:
+            return True
+        declared = self._ledger.objects.get((kind, name))
+        return declared is not None and declared.get("data") != data
+
+    async def run(self) -> Outcome:
+        """Do one round and return how soon another should follow.
+
+        Raises:
+            KubernetesError: the API server was away; the next round begins anew.
+            NotLeading: the lease is not ours any more.
+        """
+        self._lease.check()
+        live = self._informer.snapshot(self._ledger.objects if self._ledger else ())
+        before = self._ledger
+        bodies = await observe.clusters(self._api)
+        await self._read_ledger()
+        if not bodies or "deletionTimestamp" in bodies[0]["metadata"]:
+            self._say(None, ())  # Before Pulumi's last step, or after the first of its destroy.
+            return Outcome.STEADY
+        now = datetime.datetime.now(datetime.UTC)
+        standing, paused = self._standing(bodies[0], now)
+        if self._ledger is None or standing.status != "True":
+            self._forget()  # What Pulumi has touched meanwhile is applied once when it is done.
+            self._say(standing, ())
+            metrics.HEALING_PAUSED.set((now - paused).total_seconds())
+            return Outcome.STEADY
+        metrics.HEALING_PAUSED.set(0)
+        if self._ledger is not before:
+            self._forget()
+            return Outcome.MOVING  # What was seen is older than this ledger.
+        plan = drift.plan(self._ledger, live, self._clean, self._healed, self._failures, now)
+        for check in plan.checks:
+            await self._check(bodies[0], check, now)
+        tried = {_key(check) for check in plan.checks}
+        for key in [key for key in self._failures if key in live and key not in tried | plan.resting]:
+            del self._failures[key]  # It was found as declared, or went for good.
+        failed = (each.problem for each in self._failures.values() if each.problem)
+        self._say(standing, (*plan.problems, *failed))
+        return Outcome.STEADY
+
+    def _forget(self) -> None:
+        self._clean.clear()
+        self._failures.clear()
+
+    def _standing(self, cluster: Object, now: datetime.datetime) -> tuple[Condition, datetime.datetime]:
+        told = [each for each in cluster.get("status", {}).get("conditions", []) if each["type"] == "Healing"]
+        since = [each["lastTransitionTime"] for each in told if each["status"] == "False"]
+        paused = datetime.datetime.fromisoformat(since[0]) if since else now
+        return drift.standing(cluster["spec"]["revision"], self._ledger, paused, now), paused
+
+    def _say(self, condition: Condition | None, problems: tuple[Finding, ...]) -> None:
+        if (condition, problems) != (self.condition, self.problems):
+            self.condition, self.problems = condition, problems
+            self._tell()
+
+    async def _read_ledger(self) -> None:
+        ledger = await self._api.get("v1", "secrets", names.LEDGER)
+        payloads = await self._api.get("v1", "secrets", names.LEDGER_PAYLOADS)
+        versions = tuple(each["metadata"]["resourceVersion"] if each else "" for each in (ledger, payloads))
+        if versions == self._ledger_versions:
+            return
+        self._ledger_versions = versions
+        self._ledger = None if ledger is None else _ledger(ledger.get("data") or {}, (payloads or {}).get("data") or {})
+        self._informer.follow(
+            Watch(declared["apiVersion"], kind, name if kind == "Secret" else "")
+            for (kind, name), declared in (self._ledger.objects if self._ledger else {}).items()
+        )
+
+    async def _check(self, cluster: Object, check: drift.Check, now: datetime.datetime) -> None:
+        key = _key(check)
+        work = self._restore(check)
+
+        async def counted() -> str:
+            done = await work
+            if done:
+                self._healed.setdefault(key, collections.deque(maxlen=drift.FOUGHT_OVER)).append(now)
+                metrics.HEALS.labels(*key, "edited" if check.before else "deleted").inc()
+            return done
+
+        failed = await execute.attempt(self._api, cluster, "Heal", counted())
+        if failed and failed[0].reason == execute.CONFLICT:
+            self._failures[key] = drift.conflicted(check, self._failures.get(key), now)
+            self._informer.look_again(*key)
+        elif failed:
+            self._failures[key] = drift.refused(check, self._failures.get(key), failed[0], now)
+        else:
+            self._failures.pop(key, None)
+
+    async def _restore(self, check: drift.Check) -> str:
+        declared, before = check.declared, check.before
+        api, kinds, name = declared["apiVersion"], plural(declared["kind"]), declared["metadata"]["name"]
+        sized = drift.sized_by_operator(declared)
+        if before is None and sized:
+            pods = await self._api.list("v1", "pods", _selector(declared))
+            size = drift.size_of(name, (pod["metadata"]["name"] for pod in pods))
+            # Made as the operator's own, since Pulumi's fields are applied without a size: it would fall to 1 then.
+            made = {**declared, "spec": {**declared["spec"], "replicas": size}}
+            self._lease.check()
+            await self._api.apply(api, kinds, made)
+        try:
+            apart = before and await self._hand_over(declared, before)
+            body = drift.body(drift.Check(declared, apart))
+            self._lease.check()
+            after = await self._api.apply(api, kinds, body, manager=names.FIELD_MANAGER)
+            if sized and drift.gives_back(after):
+                own = {"metadata": {"name": name}, "spec": {"replicas": after["spec"]["replicas"]}}
+                after = await self._api.apply(api, kinds, {"apiVersion": api, "kind": declared["kind"], **own})
+        except KubernetesError as error:
+            if error.status != 422 or before is None or not await self._replaceable(declared):
+                raise
+            self._lease.check()
+            orphan = declared["kind"] in ("StatefulSet", "Deployment")
+            version = {"resourceVersion": before["metadata"]["resourceVersion"]}
+            await self._api.delete(api, kinds, name, version, orphan=orphan)
+            return f"deleted {declared['kind']} {name}, to make it anew: what was changed cannot be changed back"
+        self._clean[_key(check)] = drift.fingerprint(after)
+        self._informer.store(after)
+        return drift.describe(before, after)
+
+    async def _hand_over(self, declared: drift.Object, before: drift.Object) -> drift.Object:
+        """Note what others added as Pulumi's, so that the apply removes it; returns the object as it is then."""
+        api, kinds, name = declared["apiVersion"], plural(declared["kind"]), declared["metadata"]["name"]
+        if drift.is_unowned(before):
+            # An apply of nothing has the API server note that all of it was there before the first apply.
+            nothing = {"apiVersion": api, "kind": declared["kind"], "metadata": drift.identity(before)}
+            self._lease.check()
+            before = await self._api.apply(api, kinds, nothing)
+        patch = drift.handing_over(before)
+        if patch is None:
+            return before
+        self._lease.check()
+        try:
+            return await self._api.merge(api, kinds, name, patch)
+        except KubernetesError as error:
+            if error.status != httpx.codes.NOT_FOUND:
+                raise
+            raise KubernetesError(httpx.codes.CONFLICT, str(error)) from error  # It went, so it is not as it was seen.
+
+    async def _replaceable(self, declared: drift.Object) -> bool:
+        if declared["kind"] == "PersistentVolumeClaim":
+            return False
+        return await self._api.would_be_created(declared["apiVersion"], plural(declared["kind"]), declared)
+
+
+def _key(check: drift.Check) -> drift.Key:
+    return check.declared["kind"], check.declared["metadata"]["name"]
+
+
+def _selector(declared: drift.Object) -> str:
+    return ",".join(f"{key}={value}" for key, value in declared["spec"]["selector"]["matchLabels"].items())
+
+
+def _ledger(data: Mapping[str, str], payloads: Mapping[str, str]) -> drift.Ledger | None:
+    """Read the ledger as components/control/ledger.py writes it; None if that cannot be done."""
+    try:
+        revision = base64.b64decode(data[names.LEDGER_REVISION]).decode().strip()
+        document: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(data[names.LEDGER_DATA])))
+    except (KeyError, ValueError, OSError, EOFError, binascii.Error) as error:
+        log.warning("ledger not readable: error=%s", type(error).__name__)
+        return None
+    if document.get("format") != _FORMAT:
+        return None
+    objects: dict[drift.Key, Object] = {}
+    problems: list[Finding] = []
+    for declared in document["objects"]:
+        kind, name = declared["kind"], declared["metadata"]["name"]
+        if kind == "Secret":
+            keys = {key: f"{name}.{key}" for key in declared["data"]}
+            if missing := sorted(key for key, where in keys.items() if where not in payloads):
+                why = (
+                    f"Secret {name} cannot be held: {', '.join(missing)} not in {names.LEDGER_PAYLOADS}; run pulumi up"
+                )
+                problems.append(Finding(Reason.PAYLOAD_MISSING, why))
+                continue
+            objects[kind, name] = {**declared, "data": {key: payloads[where] for key, where in keys.items()}}
+        else:
+            objects[kind, name] = declared
+    return drift.Ledger(revision, objects, tuple(problems))

@@ -1,0 +1,315 @@
+"""What one pass of the operator sees, as plain values: the decisions take these and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Mapping, Set
+
+from contract import policies
+from contract.policies import ReactionPolicy
+
+
+class EveryNode(frozenset[str]):
+    """The nodes of a job of which nobody can read which they are: it may be on any."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __and__(self, other: Set[object]) -> frozenset[str]:
+        return frozenset(str(name) for name in other)
+
+    __rand__ = __and__
+
+
+EVERY_NODE = EveryNode()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Facts:
+    """A node's size: what slurmctld takes from the registration that makes a record, and from no later one."""
+
+    cpus: int
+    memory_mib: int
+    gres: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SlurmNode:
+    """A node record of slurmctld; `states` is the base state with its flags, as slurmrestd lists them.
+
+    `started` is when its slurmd did, by the node's clock; None before it ever registered. `reason_set`: when its reason
+    was set. `busy`: a job that may have processes is there, as far as jobs were looked at. `facts`: what its record
+    says. `allocated_memory` (MiB) is that of running and suspended jobs.
+    """
+
+    name: str
+    states: frozenset[str]
+    reason: str = ""
+    reason_user: str = ""
+    allocated_cpus: int = 0
+    started: datetime.datetime | None = None
+    reason_set: datetime.datetime | None = None
+    comment: str = ""
+    busy: bool = False
+    facts: Facts | None = None
+    allocated_memory: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SlurmJob:
+    """A job as slurmctld has it; `nodes` are those that it was given; one that `requeues` outlives their loss.
+
+    `names` are nodes that its user asked for or excluded: it can't do without their records. `ends` is when its time
+    limit ends it, None if it has none or does not run. `node_count` is how many nodes it asks for, `waits_for` Slurm's
+    reason why it does not run.
+    """
+
+    job_id: int
+    states: frozenset[str]
+    partitions: frozenset[str]
+    nodes: frozenset[str]
+    requeues: bool = False
+    names: frozenset[str] = frozenset()
+    ends: datetime.datetime | None = None
+    node_count: int = 1
+    waits_for: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Running:
+    """What slurmctld runs with, and since when it has, by its own clock; `parameters` are its SlurmctldParameters.
+
+    `communication` are the words of its CommunicationParameters. `counts_memory`: each job takes memory of its nodes.
+    """
+
+    parameters: str
+    started: datetime.datetime
+    communication: frozenset[str] = frozenset()
+    counts_memory: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Unknown:
+    """Slurm could not be seen: nothing may be concluded from it, and nothing may be done on its ground."""
+
+    reason: str
+    message: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Named:
+    """Nodes that a job which has not ended, waiting ones too, or a reservation names, those of the future too.
+
+    `awaited`: the same without the nodes that only jobs on them name.
+    """
+
+    by_any: frozenset[str]
+    awaited: frozenset[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TooDeep(Unknown):
+    """The queue is too deep for its jobs to be asked for: that is no failure, and lasts."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Jobs:
+    """Jobs that were looked at one by one; `complete`: all that were asked for, and not only the odd ones of many."""
+
+    jobs: tuple[SlurmJob, ...]
+    complete: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Evidence:
+    """A full listing of nodes, made after the pass had seen a drain, and after it one of jobs.
+
+    `named` is None as long as not all jobs and reservations were looked at: then no record may go. `complete`: all
+    jobs that may have processes are among `jobs`. If not, the records of nodes have to tell; decide/evidence.py says
+    why they do.
+    """
+
+    nodes: Mapping[str, SlurmNode]
+    jobs: tuple[SlurmJob, ...]
+    named: Named | None = None
+    complete: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Taint:
+    """A taint of a Kubernetes node."""
+
+    key: str
+    effect: str
+    value: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Toleration:
+    """Taints that a pod does not mind; an empty key or effect means every one."""
+
+    key: str = ""
+    effect: str = ""
+    value: str = ""
+    any_value: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class K8sNode:
+    """A Kubernetes node; `away_since` is when its kubelet was last heard of to be well, None while it is."""
+
+    cordoned: bool = False
+    taints: tuple[Taint, ...] = ()
+    away_since: datetime.datetime | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod; `trouble` is a sentence about what keeps it from starting, empty if nothing does.
+
+    `revision` is that of its StatefulSet's template, `machine` the Kubernetes node, empty before it has one.
+    """
+
+    name: str
+    component: str
+    ready: bool
+    running: bool
+    terminating: bool = False
+    created: datetime.datetime | None = None
+    trouble: str = ""
+    revision: str = ""
+    uid: str = ""
+    k8s_node: str = ""
+    tolerations: tuple[Toleration, ...] = ()
+    evictable: bool = False
+
+    @property
+    def is_scheduled(self) -> bool:
+        """Whether Kubernetes has found a machine for it."""
+        return bool(self.k8s_node) or self.running
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Workload:
+    """A StatefulSet or Deployment; `current` is true when its controller has acted on the latest generation.
+
+    `revision` is that of its newest template, empty as long as it is not known. Of a set that is `on_delete` Kubernetes
+    replaces no pod for a newer template. `facts` are what a worker's template declares.
+    """
+
+    name: str
+    replicas: int
+    ready: int
+    resource_version: str
+    current: bool = True
+    created: int = 0
+    revision: str = ""
+    on_delete: bool = False
+    facts: Facts | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all of its pods are ready, as far as Kubernetes is to replace them in the latest generation."""
+        return self.current and self.ready >= self.replicas
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class UpdatePolicy:
+    """How nodes move to a changed template; `deadline_seconds` counts from a node's drain, None waits for ever.
+
+    `percent` of the wanted nodes may be out of service for it in place of a number.
+    """
+
+    max_unavailable: int = policies.MAX_UNAVAILABLE
+    deadline_seconds: int | None = None
+    paused: bool = False
+    percent: int | None = None
+
+    def room(self, wanted: int) -> int:
+        """How many of so many nodes may be out of service at once, rounded up as a DaemonSet's maxUnavailable is."""
+        return self.max_unavailable if self.percent is None else max(1, -(-wanted * self.percent // 100))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RemovalPolicy:
+    """How long nodes that go wait for their jobs after their drain, None for ever; `force`: a deletion asks nobody."""
+
+    deadline_seconds: int | None = None
+    force: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Restart:
+    """A restart of an unfit node, decided at that time; `replace`: its pod is to leave its machine."""
+
+    node: str
+    at: datetime.datetime
+    replace: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeSet:
+    """A NodeSet resource; `replicas` is None when nobody has said how many.
+
+    `finalizer_url` is the slurmrestd that was noted with our finalizer; None without one. `declared` is the program's
+    number, None if it leaves that to others; `scaled_by` are those others who wrote the number that counts.
+    `updating` are nodes that an update had taken and that did not work since, as its status remembers.
+    """
+
+    name: str
+    cluster: str
+    stateful_set: str
+    replicas: int | None
+    finalizer_url: str | None = None
+    deleting: bool = False
+    forced: bool = False
+    removal: RemovalPolicy = dataclasses.field(default_factory=RemovalPolicy)
+    update: UpdatePolicy = dataclasses.field(default_factory=UpdatePolicy)
+    reactions: ReactionPolicy = dataclasses.field(default_factory=ReactionPolicy)
+    restarts: tuple[Restart, ...] = ()
+    updating: frozenset[str] = frozenset()
+    approved: frozenset[str] = frozenset()
+    declared: int | None = None
+    scaled_by: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Cluster:
+    """The SlurmCluster resource, and what its status keeps: partitions closed to empty them, administrators appointed.
+
+    `administrators` and `appointed` are name → AdminLevel.
+    """
+
+    name: str
+    revision: str
+    rest_url: str
+    desired_config: str
+    active_config: str
+    controller: str
+    rest: str
+    login: str
+    accounting: str = ""
+    rehearsal_url: str = ""
+    closed: frozenset[str] = frozenset()
+    administrators: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    appointed: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kubernetes:
+    """What the API server says in one pass; `accounting_words` is why slurmdbd is not ready, as its log says."""
+
+    cluster: Cluster
+    node_sets: tuple[NodeSet, ...]
+    workloads: Mapping[str, Workload]
+    rest: Workload | None
+    pods: Mapping[str, Pod]
+    desired_config: Mapping[str, str] | None
+    active_config: Mapping[str, str] | None
+    ledger_revision: str | None
+    accounting_words: str = ""
+
+
+Nodes = Mapping[str, SlurmNode]
+K8sNodes = Mapping[str, K8sNode]

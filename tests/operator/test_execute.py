@@ -1,0 +1,472 @@
+"""Promises of carrying decisions out: each against what is there at that moment, and only while the lease is ours."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from slurm_operator import actions, execute
+from slurm_operator.clients import lease, slurmrestd
+from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
+
+from contract import names, reasons
+from tests.operator.fake_slurmrestd import FakeSlurm, FakeSlurmrestd
+from tests.operator.played_clients import LeaseFor
+from tests.operator.world import KEY
+
+NODE = "cpu-0"
+NOTE = f"{reasons.NODE}m is not ready"
+Meanwhile = Callable[[FakeSlurm], None]
+
+MOVES: dict[str, actions.Action] = {
+    "drain": actions.Drain(NODE),
+    "undrain": actions.Undrain(NODE),
+    "keep out": actions.DrainDown(NODE),
+    "take jobs": actions.RequeueJobs(NODE),
+    "comment": actions.Comment(NODE, NOTE),
+    "delete record": actions.DeleteRecord(NODE),
+}
+UNFIT = "pulumi-slurm:health gpus: 3 of 4 GPUs answer"
+REPAIR = "pulumi-slurm:repair health gpus: 3 of 4 GPUs answer"
+
+
+def prepare(slurm: FakeSlurm, move: actions.Action) -> None:
+    """The node as it was when the move was decided."""
+    slurm.register(NODE)
+    if isinstance(move, actions.DrainDown):
+        slurm.take_down(NODE, "bad DIMM", "root")
+    if isinstance(move, actions.Undrain | actions.RequeueJobs):
+        slurm.drain(NODE, reasons.SCALE_IN, names.SLURM_USER)
+    if isinstance(move, actions.RequeueJobs):
+        slurm.run_job(NODE)
+        slurm.nodes[NODE]["state"].append("DRAIN")
+
+
+@pytest.fixture
+def carry_out(slurm: FakeSlurmrestd, tmp_path: Path) -> Callable[[actions.Action, int], str]:
+    key = tmp_path / "jwt.key"
+    key.write_bytes(KEY)
+
+    async def moved(move: actions.Action, checks: int) -> str:
+        rest = slurmrestd.SlurmRest(slurm.url, key)
+        try:
+            return await execute.move(cast(KubernetesApi, None), rest, LeaseFor(checks), move)
+        finally:
+            await rest.close()
+
+    return lambda move, checks: asyncio.run(moved(move, checks))
+
+
+@pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
+def test_what_was_decided_is_done_while_nothing_has_changed(
+    slurm: FakeSlurmrestd, carry_out: Callable[[actions.Action, int], str], move: actions.Action
+) -> None:
+    prepare(slurm.slurm, move)
+    assert NODE in carry_out(move, 9)
+    assert len(slurm.slurm.changes()) == 1
+
+
+@pytest.mark.parametrize("checks", [0, 1])
+@pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
+def test_nothing_is_done_once_the_lease_is_lost_even_between_the_look_and_the_change(
+    slurm: FakeSlurmrestd, carry_out: Callable[[actions.Action, int], str], move: actions.Action, checks: int
+) -> None:
+    prepare(slurm.slurm, move)
+    with pytest.raises(lease.NotLeading):
+        carry_out(move, checks)
+    assert slurm.slurm.changes() == []
+
+
+def by_somebody(slurm: FakeSlurm) -> None:
+    slurm.drain(NODE, "bad disk", "root")
+
+
+def failing(slurm: FakeSlurm) -> None:
+    slurm.nodes[NODE].update(state=["IDLE", "FAIL", "DYNAMIC_NORM"], reason="rma-123", reason_set_by_user="root")
+
+
+def set_down(slurm: FakeSlurm) -> None:
+    slurm.take_down(NODE, "bad DIMM", "root")
+
+
+def in_our_words(slurm: FakeSlurm) -> None:
+    slurm.drain(NODE, reasons.SCALE_IN, "root")
+
+
+def gone(slurm: FakeSlurm) -> None:
+    del slurm.nodes[NODE]
+
+
+def commented(slurm: FakeSlurm) -> None:
+    slurm.nodes[NODE]["comment"] = "a fan is broken"
+
+
+@pytest.mark.parametrize(
+    ("move", "meanwhile"),
+    [
+        ("drain", by_somebody),
+        ("drain", failing),
+        ("drain", set_down),
+        ("drain", gone),
+        ("keep out", by_somebody),
+        ("keep out", failing),
+        ("keep out", gone),
+        ("undrain", by_somebody),
+        ("undrain", in_our_words),
+        ("undrain", gone),
+        ("take jobs", by_somebody),
+        ("take jobs", in_our_words),
+        ("take jobs", gone),
+        ("delete record", by_somebody),
+        ("delete record", failing),
+        ("delete record", set_down),
+        ("delete record", gone),
+        ("comment", commented),
+        ("comment", gone),
+    ],
+)
+def test_what_somebody_else_has_done_meanwhile_stays(
+    slurm: FakeSlurmrestd, carry_out: Callable[[actions.Action, int], str], move: str, meanwhile: Meanwhile
+) -> None:
+    prepare(slurm.slurm, MOVES[move])
+    meanwhile(slurm.slurm)
+    assert carry_out(MOVES[move], 9) == ""
+    assert slurm.slurm.changes() == []
+
+
+@pytest.mark.parametrize(("behind", "taken"), [(0, True), (3600, False)])
+def test_jobs_are_taken_by_the_clock_that_set_the_drains_time(
+    slurm: FakeSlurmrestd, carry_out: Callable[[actions.Action, int], str], behind: int, taken: bool
+) -> None:
+    move = actions.RequeueJobs(NODE, 600)
+    prepare(slurm.slurm, move)
+    drained = int(time.time()) - behind - (900 if taken else 60)
+    slurm.slurm.nodes[NODE]["reason_changed_at"] = {"set": True, "infinite": False, "number": drained}
+    slurm.slurm.behind = behind
+    assert bool(carry_out(move, 9)) is taken
+    assert bool(slurm.slurm.changes()) is taken
+
+
+def test_a_node_that_a_person_set_down_is_drained_in_his_name(
+    slurm: FakeSlurmrestd, carry_out: Callable[[actions.Action, int], str]
+) -> None:
+    prepare(slurm.slurm, MOVES["keep out"])
+    assert carry_out(MOVES["keep out"], 9) == f"drained {NODE} under the reason of root, who set it DOWN: bad DIMM"
+    record = slurm.slurm.nodes[NODE]
+    assert (record["reason"], record["reason_set_by_user"]) == ("bad DIMM", "root")
+    assert {"DOWN", "DRAIN"} <= {*record["state"]}
+
+
+def at_work(slurm: FakeSlurm) -> None:
+    slurm.run_job(NODE)
+
+
+def undrained(slurm: FakeSlurm) -> None:
+    slurm.nodes[NODE].update({"state": ["IDLE"], "reason": "", "reason_set_by_user": ""})
+
+
+@pytest.mark.parametrize("meanwhile", [by_somebody, in_our_words, undrained, at_work])
+@pytest.mark.parametrize("purpose", [actions.Purpose.UPDATE, actions.Purpose.ANEW])
+def test_a_pod_stays_whose_node_is_no_longer_idle_under_the_same_drain(
+    slurm: FakeSlurmrestd,
+    carry_out: Callable[[actions.Action, int], str],
+    purpose: actions.Purpose,
+    meanwhile: Meanwhile,
+) -> None:
+    slurm.slurm.register(NODE)
+    reason, why = (reasons.UPDATE, "why") if purpose is actions.Purpose.UPDATE else (REPAIR, UNFIT)
+    slurm.slurm.drain(NODE, reason, names.SLURM_USER)
+    meanwhile(slurm.slurm)
+    # There is no API server here, so that a deletion would fail.
+    assert carry_out(actions.DeletePod(NODE, "7", purpose, why), 9) == ""
+
+
+@pytest.mark.parametrize(
+    ("reason", "by"),
+    [
+        (UNFIT, "root"),
+        (UNFIT, names.SLURM_USER),
+        (UNFIT, "alice"),
+        (REPAIR, "alice"),
+        (REPAIR, "root"),
+        (NOTE, "alice"),
+    ],
+)
+def test_a_repair_asks_who_wrote_the_drain_and_not_only_what_it_says(
+    slurm: FakeSlurmrestd, carry_out: Callable[[actions.Action, int], str], reason: str, by: str
+) -> None:
+    slurm.slurm.register(NODE)
+    slurm.slurm.drain(NODE, reason, by)
+    why = NOTE if reason == NOTE else UNFIT
+    assert carry_out(actions.DeletePod(NODE, "7", actions.Purpose.ANEW, why), 9) == ""
+
+
+def test_a_drain_for_a_repair_takes_the_nodes_own_over_and_writes_over_nothing_else(
+    slurm: FakeSlurmrestd, carry_out: Callable[[actions.Action, int], str]
+) -> None:
+    slurm.slurm.register(NODE)
+    assert carry_out(actions.Drain(NODE, REPAIR), 9) == "", "it recovered"
+    for reason, by in (("bad disk", "alice"), (UNFIT, "alice"), (f"{UNFIT}, or 2", "root"), (reasons.UPDATE, "slurm")):
+        slurm.slurm.drain(NODE, reason, by)
+        assert carry_out(actions.Drain(NODE, REPAIR), 9) == ""
+    slurm.slurm.drain(NODE, UNFIT, "root")
+    assert carry_out(actions.Drain(NODE, REPAIR), 9) == f"drained {NODE}: repair health gpus: 3 of 4 GPUs answer"
+    record = slurm.slurm.nodes[NODE]
+    assert (record["reason"], record["reason_set_by_user"]) == (REPAIR, names.SLURM_USER)
+    assert carry_out(actions.Undrain(NODE), 9) == f"undrained {NODE}: its pod is ready again"
+
+
+class Cordoning(KubernetesApi):
+    """One Kubernetes node and one pod; `then` happens while the node is cordoned."""
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self.then = then
+        self.done: list[str] = []
+
+    async def get(self, api: str, plural: str, name: str) -> Any:
+        return {"metadata": {"resourceVersion": "1"}, "spec": {}}
+
+    async def merge(self, api: str, plural: str, name: str, change: Any) -> Any:
+        self.done.append(f"cordoned {name}")
+        self.then()
+        return change
+
+    async def delete(
+        self, api: str, plural: str, name: str, preconditions: Mapping[str, str], *, orphan: bool = False
+    ) -> bool:
+        self.done.append(f"deleted {name}")
+        return True
+
+
+@pytest.mark.parametrize("meanwhile", [by_somebody, in_our_words, undrained, at_work, gone, None])
+def test_a_node_is_looked_at_again_once_its_machine_is_cordoned(
+    slurm: FakeSlurmrestd, tmp_path: Path, meanwhile: Meanwhile | None
+) -> None:
+    slurm.slurm.register(NODE)
+    slurm.slurm.drain(NODE, REPAIR, names.SLURM_USER)
+    api, key = Cordoning(lambda: meanwhile(slurm.slurm) if meanwhile else None), tmp_path / "jwt.key"
+    key.write_bytes(KEY)
+
+    async def work() -> str:
+        rest = slurmrestd.SlurmRest(slurm.url, key)
+        try:
+            decided = actions.DeletePod(NODE, "7", actions.Purpose.ELSEWHERE, UNFIT, cordon="k8s-0")
+            return await execute.move(api, rest, LeaseFor(9), decided)
+        finally:
+            await rest.close()
+
+    told = asyncio.run(work())
+    assert api.done == ["cordoned k8s-0", *([] if meanwhile else [f"deleted {NODE}"])]
+    assert f"pod {NODE} stays" in told if meanwhile else told.startswith(f"deleted the idle pod {NODE}")
+
+
+class NoServer(KubernetesApi):
+    """Takes every apply."""
+
+    def __init__(self) -> None:
+        self.applied: list[str] = []
+
+    async def apply(
+        self, api: str, plural: str, body: Any, subresource: str = "", manager: str = names.OPERATOR_FIELD_MANAGER
+    ) -> Any:
+        self.applied.append(plural)
+        return body
+
+
+def recovered(slurm: FakeSlurm) -> None:
+    slurm.undrain(NODE)
+
+
+def unfit_again(slurm: FakeSlurm) -> None:
+    slurm.drain(NODE, UNFIT, "root")
+
+
+@pytest.mark.parametrize("meanwhile", [recovered, unfit_again, at_work, gone])
+@pytest.mark.parametrize(
+    ("move", "kind"),
+    [
+        (actions.SetReplicas("cpu", 0, 1, "7", (NODE,)), "statefulsets"),
+        (actions.SetEvictable(NODE, "7", evictable=True), "pods"),
+    ],
+)
+def test_a_node_that_is_let_go_is_looked_at_once_more(
+    slurm: FakeSlurmrestd, tmp_path: Path, move: actions.Action, kind: str, meanwhile: Meanwhile
+) -> None:
+    api, key = NoServer(), tmp_path / "jwt.key"
+    key.write_bytes(KEY)
+
+    async def work() -> None:
+        rest = slurmrestd.SlurmRest(slurm.url, key)
+        try:
+            await execute.move(api, rest, LeaseFor(9), move)
+        finally:
+            await rest.close()
+
+    slurm.slurm.register(NODE)
+    slurm.slurm.drain(NODE, reasons.SCALE_IN, names.SLURM_USER)
+    meanwhile(slurm.slurm)
+    asyncio.run(work())
+    assert api.applied == ([kind] if meanwhile is gone else []), "only one that Slurm does not know may go"
+    slurm.slurm.register(NODE)
+    slurm.slurm.drain(NODE, reasons.SCALE_IN, names.SLURM_USER)
+    slurm.slurm.nodes[NODE].update(alloc_cpus=0, state=["IDLE", "DRAIN"])
+    asyncio.run(work())
+    assert api.applied[-1:] == [kind]
+
+
+class Busy(KubernetesApi):
+    """A StatefulSet that has changed each time, and its size too after some tries."""
+
+    def __init__(self, sizes: list[int]) -> None:
+        self.sizes = sizes
+        self.versions: list[str] = []
+
+    async def apply(
+        self, api: str, plural: str, body: Any, subresource: str = "", manager: str = names.OPERATOR_FIELD_MANAGER
+    ) -> Any:
+        self.versions.append(body["metadata"]["resourceVersion"])
+        if self.sizes:
+            raise KubernetesError(409, "the object has been modified")
+        return body
+
+    async def get(self, api: str, plural: str, name: str) -> Any:
+        return {"metadata": {"resourceVersion": f"{len(self.versions)}"}, "spec": {"replicas": self.sizes.pop(0)}}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "versions"),
+    [([], ["7"]), ([1], ["7", "1"]), ([1, 1], ["7", "1", "2"]), ([3], ["7"]), ([1, 3], ["7", "1"])],
+    ids=["unchanged", "status changed", "status changed twice", "scaled by another", "scaled by another later"],
+)
+def test_a_set_whose_status_changes_all_the_time_gets_its_size_and_one_that_another_scaled_does_not(
+    slurm: FakeSlurmrestd, tmp_path: Path, sizes: list[int], versions: list[str]
+) -> None:
+    key, scaled = tmp_path / "jwt.key", 3 in sizes
+    key.write_bytes(KEY)
+    api = Busy(sizes)
+
+    async def tried() -> list[Any]:
+        rest = slurmrestd.SlurmRest(slurm.url, key)
+        try:
+            return await execute.attempt(api, {}, "SetReplicas", done(rest))
+        finally:
+            await rest.close()
+
+    async def done(rest: slurmrestd.SlurmRest) -> str:
+        await execute.move(api, rest, LeaseFor(9), actions.SetReplicas("cpu", 2, 1, "7"))
+        return ""
+
+    failed = asyncio.run(tried())
+    assert api.versions == versions
+    assert [each.reason for each in failed] == ([execute.CONFLICT] if scaled else [])
+
+
+class Pods(KubernetesApi):
+    """Deletes each pod; `then` happens before it answers."""
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self.then = then
+
+    async def delete(
+        self, api: str, plural: str, name: str, preconditions: Mapping[str, str], *, orphan: bool = False
+    ) -> bool:
+        self.then()
+        return True
+
+
+def deleted(slurm: FakeSlurmrestd, key: Path, move: actions.DeletePod, then: Callable[[], None]) -> None:
+    async def work() -> None:
+        rest = slurmrestd.SlurmRest(slurm.url, key)
+        try:
+            await execute.move(Pods(then), rest, LeaseFor(9), move)
+        finally:
+            await rest.close()
+
+    key.write_bytes(KEY)
+    asyncio.run(work())
+
+
+def its_next_slurmd_registers(slurm: FakeSlurm) -> None:
+    slurm.register(NODE)
+    slurm.nodes[NODE]["slurmd_start_time"]["number"] += 5
+
+
+@pytest.mark.parametrize(
+    ("forget", "meanwhile", "stays"),
+    [
+        (False, lambda _: None, True),
+        (True, lambda _: None, False),
+        (True, its_next_slurmd_registers, True),
+        (True, by_somebody, True),
+        (True, in_our_words, True),
+        (True, undrained, True),
+    ],
+    ids=[
+        "an update of the image",
+        "another size",
+        "another size, and the next slurmd was quick",
+        "another size, and somebody drained meanwhile",
+        "another size, and somebody drained in our words",
+        "another size, and somebody undrained meanwhile",
+    ],
+)
+def test_only_another_size_takes_the_record_along_and_never_that_of_the_next_slurmd(
+    slurm: FakeSlurmrestd, tmp_path: Path, forget: bool, meanwhile: Meanwhile, stays: bool
+) -> None:
+    slurm.slurm.register(NODE)
+    slurm.slurm.drain(NODE, reasons.UPDATE, names.SLURM_USER)
+    move = actions.DeletePod(NODE, "7", actions.Purpose.UPDATE, "why", forget=forget)
+    deleted(slurm, tmp_path / "jwt.key", move, lambda: meanwhile(slurm.slurm))
+    assert (NODE in slurm.slurm.nodes) == stays
+
+
+def test_a_pod_stays_whose_repair_was_for_a_node_that_slurm_no_longer_tells_of(
+    carry_out: Callable[[actions.Action, int], str],
+) -> None:
+    assert carry_out(actions.DeletePod(NODE, "7", actions.Purpose.ANEW, UNFIT), 9) == ""
+
+
+@pytest.mark.parametrize(
+    ("reason", "user", "wanted", "becomes"),
+    [
+        (reasons.NEW, "root", reasons.UPDATE, True),
+        (UNFIT, "root", reasons.UPDATE, True),
+        ("bad disk", "root", reasons.UPDATE, False),
+        (reasons.UPDATE, names.SLURM_USER, reasons.SCALE_IN, True),
+        (reasons.UPDATE, "root", reasons.SCALE_IN, False),
+        (reasons.SCALE_IN, names.SLURM_USER, reasons.UPDATE, True),
+        (f"{reasons.SCALE_IN}{reasons.DEADLINE_PASSED}", names.SLURM_USER, reasons.UPDATE, True),
+        (reasons.SCALE_IN, "root", reasons.UPDATE, False),
+        (UNFIT, "root", reasons.SCALE_IN, True),
+        (NOTE, names.SLURM_USER, reasons.SCALE_IN, True),
+        (NOTE, "root", reasons.SCALE_IN, False),
+        (f"{reasons.SCALE_IN}{reasons.DEADLINE_PASSED}", names.SLURM_USER, reasons.SCALE_IN, False),
+        ("bad disk", "root", reasons.SCALE_IN, False),
+        (UNFIT, "root", NOTE, True),
+        ("bad disk", "root", NOTE, False),
+        (reasons.NEW, "root", NOTE, True),
+        (reasons.SCALE_IN, names.SLURM_USER, NOTE, True),
+        (f"{reasons.UPDATE}{reasons.DEADLINE_PASSED}", names.SLURM_USER, NOTE, True),
+        (reasons.UPDATE, "root", NOTE, False),
+        (reasons.UPDATE, names.SLURM_USER, reasons.NEW, True),
+        (NOTE, names.SLURM_USER, reasons.NEW, True),
+        (NOTE, "root", reasons.NEW, False),
+        (UNFIT, "root", reasons.NEW, False),
+    ],
+)
+def test_a_drain_of_ours_and_an_unfit_nodes_own_may_get_another_reason_of_ours(
+    slurm: FakeSlurmrestd,
+    carry_out: Callable[[actions.Action, int], str],
+    reason: str,
+    user: str,
+    wanted: str,
+    becomes: bool,
+) -> None:
+    slurm.slurm.register(NODE)
+    slurm.slurm.drain(NODE, reason, user)
+    assert bool(carry_out(actions.Drain(NODE, wanted), 9)) is becomes
+    assert slurm.slurm.nodes[NODE]["reason"] == (wanted if becomes else reason)

@@ -1,0 +1,202 @@
+"""Promises of the running operator about Kubernetes nodes, against a real API server, which decides on evictions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from components.control import operator as program
+from tests.operator.world import World, until
+
+pytestmark = pytest.mark.apiserver
+NODES = "/api/v1/nodes"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+class K8sNodes:
+    """The Kubernetes nodes of a world's two workers."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.names = {pod: f"{world.namespace}-{pod}" for pod in ("cpu-0", "cpu-1")}
+        for pod, name in self.names.items():
+            world.admin.call("POST", NODES, {"metadata": {"name": name}})
+            self.status(pod, "True")
+            target = {"target": {"kind": "Node", "name": name}, "metadata": {"name": pod}}
+            until(functools.partial(world.uid, "pods", pod), "the pod")
+            world.admin.call("POST", world.path("pods", pod, "binding"), target)
+            # One that is pending has nothing to lose: no budget keeps it.
+            world.patch("pods", pod, {"status": {"phase": "Running"}}, "status")
+
+    def change(self, pod: str, change: dict[str, Any], subresource: str = "") -> None:
+        """Merge a change into the machine of a pod."""
+        path = f"{NODES}/{self.names[pod]}{subresource}"
+        headers = {"Content-Type": "application/merge-patch+json"}
+        self.world.admin.call("PATCH", path, change, headers=headers)
+
+    def cordon(self, pod: str, unschedulable: bool = True) -> None:
+        self.change(pod, {"spec": {"unschedulable": unschedulable}})
+
+    def status(self, pod: str, ready: str, since: str = "2020-01-01T00:00:00Z") -> None:
+        condition = {"type": "Ready", "status": ready, "lastTransitionTime": since, "lastHeartbeatTime": since}
+        self.change(pod, {"status": {"conditions": [{**condition, "reason": "Test", "message": ""}]}}, "/status")
+
+    def evict(self, pod: str) -> None:
+        """What `kubectl drain` does, without a kubelet that would end the pod."""
+        body = {"metadata": {"name": pod}, "deleteOptions": {"gracePeriodSeconds": 0}}
+        body |= {"apiVersion": "policy/v1", "kind": "Eviction"}
+        self.world.admin.call("POST", self.world.path("pods", pod, "eviction"), body)
+
+    def remove(self) -> None:
+        for name in self.names.values():  # One may be gone.
+            self.world.admin.client.delete(f"{NODES}/{name}")
+
+
+@pytest.fixture
+def k8s_nodes(running_operator: World) -> Iterator[K8sNodes]:
+    """An operator that may read nodes, by the program's rules, and a budget like the program's."""
+    world = running_operator
+    name = f"operator-{world.namespace}"
+    world.admin.call(
+        "POST", f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": program.node_rules(replaces=True)}
+    )
+    binding = {
+        "metadata": {"name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": "slurm-operator", "namespace": world.namespace}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+    }
+    world.admin.call("POST", f"{RBAC}/clusterrolebindings", binding)
+    selector = {"matchExpressions": [{"key": "pulumi-slurm.dev/evictable", "operator": "DoesNotExist"}]}
+    budget = {"metadata": {"name": "slurm-workers"}, "spec": {"maxUnavailable": 0, "selector": selector}}
+    budgets = f"/apis/policy/v1/namespaces/{world.namespace}/poddisruptionbudgets"
+    world.admin.call("POST", budgets, budget)
+    found = K8sNodes(world)
+    try:
+        world.wait("NodesWatched", "True")
+        world.wait("Available", "True")
+        yield found
+    finally:
+        found.remove()
+
+
+def reason(world: World, node: str) -> str:
+    """Why a node is drained, empty if it is not."""
+    record = world.slurm.nodes[node]
+    return str(record["reason"]) if "DRAIN" in record["state"] else ""
+
+
+def test_a_cordon_becomes_a_drain_and_back_and_an_eviction_waits_for_the_job(k8s_nodes: K8sNodes) -> None:
+    world = k8s_nodes.world
+    job = world.slurm.run_job("cpu-1")
+    with pytest.raises(RuntimeError, match="429"):
+        k8s_nodes.evict("cpu-1")
+    k8s_nodes.cordon("cpu-1")
+    ours = f"pulumi-slurm:node {k8s_nodes.names['cpu-1']} is cordoned"
+    until(lambda: reason(world, "cpu-1") == ours, "the drain")
+    world.wait("Progressing", "True", "WaitingForJobs")
+    with pytest.raises(RuntimeError, match="429"):
+        k8s_nodes.evict("cpu-1")
+    k8s_nodes.cordon("cpu-1", False)
+    until(lambda: reason(world, "cpu-1") == "", "the drain is lifted")
+    k8s_nodes.cordon("cpu-1")
+    until(lambda: reason(world, "cpu-1") == ours, "the drain again")
+    before = world.uid("pods", "cpu-1")
+    world.slurm.end_job(job)
+    until(lambda: "pulumi-slurm.dev/evictable" in world.get("pods", "cpu-1")["metadata"]["labels"], "the label")
+    assert world.slurm.killed == []
+    k8s_nodes.evict("cpu-1")
+    until(lambda: world.uid("pods", "cpu-1") not in ("", before), "a new pod, which is somewhere else")
+    until(lambda: reason(world, "cpu-1") == "", "it takes jobs there")
+    assert world.slurm.killed == []
+
+
+def test_a_pod_that_stays_after_all_is_protected_again(k8s_nodes: K8sNodes) -> None:
+    world = k8s_nodes.world
+    k8s_nodes.cordon("cpu-1")
+    until(lambda: "pulumi-slurm.dev/evictable" in world.get("pods", "cpu-1")["metadata"]["labels"], "the label")
+    k8s_nodes.cordon("cpu-1", False)
+    until(lambda: "pulumi-slurm.dev/evictable" not in world.get("pods", "cpu-1")["metadata"]["labels"], "no label")
+    until(lambda: reason(world, "cpu-1") == "", "the drain is lifted")
+    with pytest.raises(RuntimeError, match="429"):
+        k8s_nodes.evict("cpu-1")
+
+
+def test_a_machine_that_is_away_tainted_or_gone_gets_no_new_jobs_and_others_drains_stay(k8s_nodes: K8sNodes) -> None:
+    world = k8s_nodes.world
+    world.slurm.drain("cpu-0", "a fan is broken", "alice")
+    k8s_nodes.cordon("cpu-0")
+    name = k8s_nodes.names["cpu-1"]
+    k8s_nodes.status("cpu-1", "Unknown")
+    until(lambda: reason(world, "cpu-1") == f"pulumi-slurm:node {name} is not ready", "a drain")
+    k8s_nodes.status("cpu-1", "True")
+    until(lambda: reason(world, "cpu-1") == "", "it is lifted")
+    k8s_nodes.change("cpu-1", {"spec": {"taints": [{"key": "maintenance", "effect": "NoSchedule"}]}})
+    until(lambda: reason(world, "cpu-1") == f"pulumi-slurm:node {name} is tainted maintenance", "a drain")
+    k8s_nodes.change("cpu-1", {"spec": {"taints": []}})
+    until(lambda: reason(world, "cpu-1") == "", "it is lifted")
+    world.admin.call("DELETE", f"{NODES}/{name}")
+    until(lambda: reason(world, "cpu-1") == f"pulumi-slurm:node {name} is gone", "a drain", 120)
+    k8s_nodes.cordon("cpu-0", False)
+    assert reason(world, "cpu-0") == "a fan is broken"
+    assert world.slurm.killed == []
+
+
+def test_a_dry_run_tells_and_many_machines_that_are_away_at_once_open_the_breaker(k8s_nodes: K8sNodes) -> None:
+    world = k8s_nodes.world
+    wait = functools.partial(world.wait, plural="nodesets", name="cpu")
+    name = k8s_nodes.names["cpu-1"]
+    world.patch("nodesets", "cpu", {"spec": {"reactions": {"dryRun": True, "afterSeconds": 0}}})
+    k8s_nodes.status("cpu-1", "Unknown")
+    told = wait("Degraded", "True", "WouldDrain")
+    assert f"would drain cpu-1: pulumi-slurm:node {name} is not ready" in told["message"]
+    assert reason(world, "cpu-1") == ""
+    k8s_nodes.status("cpu-0", "Unknown")
+    told = wait("Degraded", "True", "BreakerOpen")
+    assert "the machines of 2 of 2 pods are not ready at once; nothing is done" in told["message"]
+    world.patch("nodesets", "cpu", {"spec": {"reactions": {"dryRun": False}}})
+    k8s_nodes.status("cpu-0", "True")
+    until(lambda: reason(world, "cpu-1") == f"pulumi-slurm:node {name} is not ready", "one alone is drained")
+    assert reason(world, "cpu-0") == ""
+
+
+def test_a_machine_that_stays_away_is_left_when_its_job_has_ended_and_marked_with_the_cause(
+    k8s_nodes: K8sNodes,
+) -> None:
+    world, name = k8s_nodes.world, k8s_nodes.names["cpu-1"]
+    policy = {"replace": True, "afterSeconds": 1, "breakerPercent": 100}
+    world.patch("nodesets", "cpu", {"spec": {"reactions": policy}})
+    job, before = world.slurm.run_job("cpu-1"), world.uid("pods", "cpu-1")
+    k8s_nodes.status("cpu-1", "Unknown")
+    cause = f"pulumi-slurm:node {name} is not ready"
+    until(lambda: reason(world, "cpu-1") == cause, "a drain")
+    assert world.slurm.nodes["cpu-1"]["comment"] == cause
+    world.wait("Progressing", "True", "WaitingForJobs")
+    assert "unschedulable" not in world.admin.call("GET", f"{NODES}/{name}")["spec"]
+    world.slurm.end_job(job)
+    stuck = f"cpu-1 may still run on {name}"
+    until(lambda: stuck in world.condition("Degraded", plural="nodesets", name="cpu")["message"], "what to do", 60)
+    marked = world.admin.call("GET", f"{NODES}/{name}")
+    assert marked["spec"]["unschedulable"] is True
+    taints = [(each["key"], each.get("value"), each["effect"]) for each in marked["spec"]["taints"]]
+    assert ("pulumi-slurm.dev/unfit", "cpu-1", "NoSchedule") in taints
+    assert marked["metadata"]["annotations"]["pulumi-slurm.dev/unfit"] == f"cpu-1: {cause}"
+    assert [each["node"] for each in world.get("nodesets", "cpu")["status"]["restarts"]] == ["cpu-1"]
+    # Nobody but who fences the machine ends the pod; here that is the test.
+    assert world.uid("pods", "cpu-1") == before
+    world.admin.call("DELETE", world.path("pods", "cpu-1"), {"gracePeriodSeconds": 0})
+    until(lambda: world.uid("pods", "cpu-1") not in ("", before), "a new pod")
+    until(lambda: reason(world, "cpu-1") == "", "it takes jobs elsewhere")
+    until(lambda: world.slurm.nodes["cpu-1"]["comment"] == "", "the note is gone")
+    assert world.slurm.killed == []
+
+
+def test_without_rights_to_nodes_the_operator_says_so_and_does_all_else(running_operator: World) -> None:
+    world = running_operator
+    told = world.wait("NodesWatched", "False", "NodesUnreadable")
+    assert "nodes is forbidden" in told["message"]
+    world.wait("Available", "True")
+    world.scale(3)
+    until(lambda: world.size() == 3, "it scales")
