@@ -12,13 +12,19 @@
 /* Slurm's limits are whole MiB. The odd page says that this one has been raised, and each step's start makes it Slurm's
  * again (task/cgroup). */
 #define SPARE (32 * MIB + 4096)
+#define THREADS 64    /* of the slurmstepd of each of its steps, together */
 #define LEAF "/slurm" /* of slurmstepd in its step's group, which is in the job's */
 
-/* The job's group, or an empty string where slurmstepd is in none of version 2. */
-static int find_group(struct jail *jail, char *group, size_t size) {
+struct groups {
+    char job[PATH_MAX];
+    char step[PATH_MAX];
+};
+
+/* The groups of slurmstepd's job and step, or empty strings where it is in none of version 2. */
+static int find_groups(struct jail *jail, struct groups *groups) {
     char line[PATH_MAX];
     FILE *own = fopen(JOB_LIMITS_OWN_GROUP, "re");
-    *group = '\0';
+    groups->job[0] = groups->step[0] = '\0';
     if (!own)
         return jail_fail_errno(jail, JOB_LIMITS_OWN_GROUP);
     while (fgets(line, sizeof(line), own)) {
@@ -27,11 +33,12 @@ static int find_group(struct jail *jail, char *group, size_t size) {
         if (strncmp(line, "0::", 3) != 0 || length < leaf || strcmp(line + length - leaf, LEAF) != 0)
             continue;
         line[length - leaf] = '\0';
-        char *step = strrchr(line, '/');
-        if (step)
-            *step = '\0';
-        if ((size_t)snprintf(group, size, JOB_LIMITS_GROUPS "%s", line + 3) >= size)
-            *group = '\0';
+        if (strchr(line + strlen("0::"), '/') == strrchr(line, '/')) /* a step's group is in its job's */
+            continue;
+        if ((size_t)snprintf(groups->step, PATH_MAX, JOB_LIMITS_GROUPS "%s", line + 3) >= PATH_MAX)
+            continue;
+        memcpy(groups->job, groups->step, PATH_MAX);
+        *strrchr(groups->job, '/') = '\0';
     }
     fclose(own);
     return 0;
@@ -71,21 +78,28 @@ static int set_memory(struct jail *jail, const char *job) {
     return set(jail, job, "memory.max", raised) || set(jail, job, "memory.high", "max") ? -1 : 0;
 }
 
-/* A job that began before slurmd had the controller of processes (EnableExtraControllers) keeps no limit of its own. */
-static int set_processes(struct jail *jail, const char *job) {
-    char path[PATH_MAX + 16], all_jobs[PATH_MAX + 8], half[32];
-    snprintf(path, sizeof(path), "%s/pids.max", job);
-    snprintf(all_jobs, sizeof(all_jobs), "%s/../..", job); /* above slurmstepd's scope */
-    unsigned long long limit = limit_of(all_jobs, "pids.max");
-    if (limit < 2 || access(path, F_OK))
+/* Without such a file there is nothing to set: slurmd had no controller of processes (EnableExtraControllers) when the
+ * job began. */
+static int set_processes_of(struct jail *jail, const char *group, unsigned long long most) {
+    char path[PATH_MAX + 16], text[32];
+    snprintf(path, sizeof(path), "%s/pids.max", group);
+    snprintf(text, sizeof(text), "%llu", most);
+    return access(path, F_OK) ? 0 : set(jail, group, "pids.max", text);
+}
+
+static int set_processes(struct jail *jail, const struct groups *groups) {
+    char all_jobs[PATH_MAX + 8], tasks[PATH_MAX + 8];
+    snprintf(all_jobs, sizeof(all_jobs), "%s/../..", groups->job); /* above slurmstepd's scope */
+    snprintf(tasks, sizeof(tasks), "%s/user", groups->step);
+    unsigned long long half = limit_of(all_jobs, "pids.max") / 2;
+    if (half == 0)
         return 0;
-    snprintf(half, sizeof(half), "%llu", limit / 2);
-    return set(jail, job, "pids.max", half);
+    return set_processes_of(jail, tasks, half) || set_processes_of(jail, groups->job, half + THREADS) ? -1 : 0;
 }
 
 int job_limits_set(struct jail *jail) {
-    char job[PATH_MAX];
-    if (find_group(jail, job, sizeof(job)))
+    struct groups groups;
+    if (find_groups(jail, &groups))
         return -1;
-    return *job && (set_memory(jail, job) || set_processes(jail, job)) ? -1 : 0;
+    return *groups.job && (set_memory(jail, groups.job) || set_processes(jail, &groups)) ? -1 : 0;
 }

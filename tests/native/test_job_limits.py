@@ -56,16 +56,24 @@ def test_a_job_without_a_limit_keeps_none(groups: Groups) -> None:
     assert groups.run(f"0::/{STEP}/slurm\n", "max") == ("", "max", "max")
 
 
-@pytest.mark.parametrize(("of_all", "of_job"), [("200", "100"), ("max", "max"), ("1", "max")])
-def test_a_job_may_have_half_of_the_processes_of_all_jobs(groups: Groups, of_all: str, of_job: str) -> None:
+@pytest.mark.parametrize(
+    ("of_all", "of_tasks", "of_job"), [("200", "100", "164"), ("max", "max", "max"), ("1", "max", "max")]
+)
+def test_tasks_have_half_of_all_jobs_processes_and_slurmstepd_some_besides(
+    groups: Groups, of_all: str, of_tasks: str, of_job: str
+) -> None:
+    tasks = groups.job / "step_0/user"
+    tasks.mkdir(parents=True, exist_ok=True)
     (groups.all_jobs / "pids.max").write_text(of_all)
-    (groups.job / "pids.max").write_text("max")
+    for group in (groups.job, tasks):
+        (group / "pids.max").write_text("max")
     assert groups.run(f"0::/{STEP}/slurm\n", "max") == ("", "max", "max")
-    assert (groups.job / "pids.max").read_text() == of_job
+    assert [(group / "pids.max").read_text() for group in (tasks, groups.job)] == [of_tasks, of_job]
 
 
 def test_a_job_whose_group_cannot_count_processes_goes_on(groups: Groups) -> None:
     (groups.all_jobs / "pids.max").write_text("200")
-    (groups.job / "pids.max").unlink()
+    (groups.job / "pids.max").unlink(missing_ok=True)
+    (groups.job / "step_0/user/pids.max").unlink(missing_ok=True)
     assert groups.run(f"0::/{STEP}/slurm\n", "max") == ("", "max", "max")
     assert not (groups.job / "pids.max").exists()
