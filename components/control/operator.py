@@ -54,10 +54,13 @@ _OWN_RULES: list[dict[str, Any]] = [
         "verbs": ["get"],
     },
     {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "get", "patch"]},
+    # The API server knows no name yet when something is created.
+    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
     {
         "apiGroups": ["coordination.k8s.io"],
         "resources": ["leases"],
-        "verbs": [*_READ, "create", "update", "patch", "delete"],
+        "resourceNames": [names.LEASE],
+        "verbs": ["get", "update", "delete"],
     },
 ]
 
