@@ -99,6 +99,7 @@ def test_a_ca_that_changes_is_read_anew(tmp_path: Path, key_file: Path) -> None:
     file = tmp_path / "ca.crt"
 
     async def clients() -> list[bytes | None]:
+        # The test asks for no API and no lease.
         reconciler = cluster.Reconciler(None, None, key_file, None, file)  # type: ignore[arg-type]
         seen = []
         for content in (None, b"one", b"one", b"two"):
