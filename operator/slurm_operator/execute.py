@@ -334,6 +334,13 @@ async def reconfigure(api: KubernetesApi, rest: SlurmRest, lease: Lease, cluster
     return "told slurmctld to read the new configuration"
 
 
+async def ask_nodes_again(rest: SlurmRest, lease: Lease, late: str) -> str:
+    """Have slurmctld send all nodes their configuration again; `late` names those that have not read it."""
+    lease.check()
+    await rest.reconfigure()
+    return f"told slurmctld to have its nodes read the configuration again: {late} had not"
+
+
 async def set_partition(rest: SlurmRest, lease: Lease, name: str, state: str) -> str:
     """Close or open a partition."""
     if await rest.partition_state(name) in ("", state):

@@ -216,6 +216,11 @@ def outdated(nodes: Nodes, running: Running) -> list[str]:
     return sorted(node.name for node in reached if node.started is not None and node.started < latest)
 
 
+def is_overdue(running: Running, now: datetime.datetime) -> bool:
+    """Whether nodes had the time to read the configuration since slurmctld told them to."""
+    return now - running.started > NODES_READ_WITHIN
+
+
 def _doom(kept: frozenset[str], jobs: Iterable[SlurmJob]) -> Finding | None:
     """Removing or renaming a partition kills its jobs, pending ones too, when slurmctld reads the files."""
     lost = [job for job in jobs if slurm_nodes.is_alive(job) and not job.partitions <= kept]

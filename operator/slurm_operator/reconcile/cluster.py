@@ -108,7 +108,7 @@ class Reconciler:
             else await configuration.jobs(rest, self._jobs, seen, running)
         )
         found, closed = await self._configuration.bring(rest, body, seen, running, jobs, declared=declared)
-        found += self._configuration.judge_nodes(slurm.nodes, running)
+        found += await self._configuration.ask_nodes(rest, body, seen, slurm.nodes, running)
         found += moved
         told, appointed = await self._administrators.bring(rest, body, seen)
         found += told
