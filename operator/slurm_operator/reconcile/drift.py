@@ -23,6 +23,7 @@ from slurm_operator import execute, metrics, observe
 from slurm_operator.clients.informer import Informer, Watch, plural
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.lease import Lease
+from slurm_operator.clients.watched_reads import Reads
 from slurm_operator.decide import drift
 from slurm_operator.decide.requeue import Outcome
 from slurm_operator.findings import Condition, Finding
@@ -41,7 +42,14 @@ class DriftReconciler:
         problems: what could not be healed.
     """
 
-    def __init__(self, api: KubernetesApi, lease: Lease, wake: Callable[[], None], tell: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        api: KubernetesApi,
+        lease: Lease,
+        wake: Callable[[], None],
+        tell: Callable[[], None],
+        reads: Reads | None = None,
+    ) -> None:
         """Heal by rounds.
 
         Args:
@@ -49,10 +57,12 @@ class DriftReconciler:
             lease: has to be ours.
             wake: called when the next round should begin at once.
             tell: called when `condition` or `problems` have changed.
+            reads: what answers for the API server where a round reads; the API server itself if it is left out.
         """
         self.condition: Condition | None = None
         self.problems: tuple[Finding, ...] = ()
         self._api = api
+        self._reads = reads or api
         self._lease = lease
         self._tell = tell
         self._informer = Informer(api, wake)
@@ -83,7 +93,7 @@ class DriftReconciler:
         self._lease.check()
         live = self._informer.snapshot(self._ledger.objects if self._ledger else ())
         before = self._ledger
-        bodies = await observe.clusters(self._api)
+        bodies = await observe.clusters(self._reads)
         await self._read_ledger()
         if not bodies or "deletionTimestamp" in bodies[0]["metadata"]:
             self._say(None, ())  # Before Pulumi's last step, or after the first of its destroy.
@@ -125,8 +135,8 @@ class DriftReconciler:
             self._tell()
 
     async def _read_ledger(self) -> None:
-        ledger = await self._api.get("v1", "secrets", names.LEDGER)
-        payloads = await self._api.get("v1", "secrets", names.LEDGER_PAYLOADS)
+        ledger = await self._reads.get("v1", "secrets", names.LEDGER)
+        payloads = await self._reads.get("v1", "secrets", names.LEDGER_PAYLOADS)
         versions = tuple(each["metadata"]["resourceVersion"] if each else "" for each in (ledger, payloads))
         if versions == self._ledger_versions:
             return
