@@ -49,7 +49,7 @@ async def clusters(reads: Reads) -> list[Object]:
 
 async def files(reads: Reads, config_map: str) -> Mapping[str, str] | None:
     """Read a ConfigMap's files, None if there is no such ConfigMap."""
-    found = await reads.get("v1", "configmaps", config_map)
+    found = await reads.get_latest("v1", "configmaps", config_map)
     return None if found is None else found.get("data") or {}
 
 
@@ -70,11 +70,14 @@ async def workloads(reads: Reads, cluster: str) -> tuple[dict[str, Workload], di
 async def kubernetes(reads: Reads, body: Object) -> tuple[Kubernetes, Mapping[str, Object]]:
     """Read everything in Kubernetes that concerns a SlurmCluster, and the NodeSet resources as they are."""
     cluster = read_cluster(body)
-    everything, (sets, pods), (wanted, active), (rest, ledger) = await asyncio.gather(
-        node_sets(reads),
-        workloads(reads, cluster.name),
-        asyncio.gather(files(reads, cluster.desired_config), files(reads, cluster.active_config)),
-        asyncio.gather(reads.get("apps/v1", "deployments", cluster.rest), reads.get("v1", "secrets", names.LEDGER)),
+    everything, (sets, pods), rest = await asyncio.gather(
+        node_sets(reads), workloads(reads, cluster.name), reads.get("apps/v1", "deployments", cluster.rest)
+    )
+    # After the objects: Pulumi writes the ledger before any of them, so whoever sees a change knows its ledger.
+    wanted, active, ledger = await asyncio.gather(
+        files(reads, cluster.desired_config),
+        files(reads, cluster.active_config),
+        reads.get_latest("v1", "secrets", names.LEDGER),
     )
     seen = Kubernetes(
         cluster=cluster,
@@ -115,7 +118,7 @@ def read_cluster(body: Object) -> Cluster:
         rest=spec["restDeployment"],
         login=spec["login"],
         accounting=spec.get("accounting", ""),
-        rehearsal_url=spec["rehearsal"]["url"],
+        dry_run_url=spec["rehearsal"]["url"],
         closed=frozenset(configuration.get("closed", ())),
         administrators=spec.get("administrators", {}),
         appointed=body.get("status", {}).get("administrators") or {},

@@ -188,7 +188,7 @@ def test_a_cluster_whose_slurm_hangs_holds_up_no_other(
     other_folder = tmp_path / "other"
     other_folder.mkdir()
     with fake_slurmrestd.running(KEY) as other_slurm:
-        other = World(admin, f"{cluster.namespace}-other", other_slurm.slurm, other_slurm.url, cluster.rehearsal_url)
+        other = World(admin, f"{cluster.namespace}-other", other_slurm.slurm, other_slurm.url, cluster.dry_run_url)
         others_rights = kubeconfig_of_role(other, other_folder)
         cluster.declare()
         other.declare()

@@ -24,6 +24,7 @@ class PlayedApi:
         self.pods = list(pods)
         self.asked: list[str] = []
         self.written: list[Callable[[Body], None]] = []
+        self.news: asyncio.Queue[tuple[str, Body]] = asyncio.Queue()
 
     async def list(self, _: str, plural: str, selector: str = "") -> list[Body]:
         self.asked.append(f"list {plural} {selector}".rstrip())
@@ -38,9 +39,9 @@ class PlayedApi:
         items = [each for each in self.pods if name in ("", each["metadata"]["name"])]
         yield {"items": items, "metadata": {"resourceVersion": "9"}}
 
-    async def watch(self, *_: object) -> AsyncIterator[tuple[str, Body]]:
-        await asyncio.Event().wait()
-        yield "", {}
+    async def watch(self, _: str, __: str, params: dict[str, str]) -> AsyncIterator[tuple[str, Body]]:
+        while True:
+            yield await (asyncio.Queue() if "fieldSelector" in params else self.news).get()
 
 
 def play(api: PlayedApi, story: Callable[[WatchedReads], Coroutine[Any, Any, None]]) -> None:
@@ -87,6 +88,30 @@ def test_what_the_operator_wrote_is_read_before_the_watch_tells_of_it() -> None:
         for tell in api.written:
             tell(pod("a", 12, {}, "Failed"))
         assert [each["status"]["phase"] for each in await reads.list("v1", "pods")] == ["Failed"]
+
+    play(api, story)
+
+
+def test_what_must_not_be_old_is_asked_for_again_whenever_a_watch_had_news() -> None:
+    api = PlayedApi(pod("a", 1, {}))
+
+    async def story(reads: WatchedReads) -> None:
+        await reads.list("v1", "pods")
+        await settled()
+        for _ in range(3):
+            await reads.get_latest("v1", "pods", "a")
+            await settled()
+        api.asked.clear()
+        await reads.get_latest("v1", "pods", "a")
+        assert api.asked == [], "nothing has changed"
+        api.pods = [pod("a", 12, {}, "Failed")]
+        api.news.put_nowait(("ADDED", pod("b", 13, {})))
+        await settled()
+        assert (await reads.get_latest("v1", "pods", "a") or {})["status"]["phase"] == "Failed"
+        assert api.asked == ["get pods a"]
+        assert (await reads.get("v1", "pods", "a") or {})["status"]["phase"] == "Failed", (
+            "and the others do not go back"
+        )
 
     play(api, story)
 

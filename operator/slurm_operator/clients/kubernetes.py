@@ -1,6 +1,6 @@
 """A thin client of the API server: the few verbs that the operator needs, each with a deadline.
 
-httpx is here anyway for slurmrestd, and the operator treats objects as the JSON they are, so a typed client library
+httpx is here anyway for slurmrestd, and the operator treats objects as the JSON that they are. A typed client library
 would bring models of all of Kubernetes for seven calls.
 """
 
@@ -121,6 +121,10 @@ class KubernetesApi:
             if error.status == httpx.codes.NOT_FOUND:
                 return None
             raise
+
+    async def get_latest(self, api: str, plural: str, name: str) -> Object | None:
+        """Return an object, None if it does not exist: no answer of the API server is old."""
+        return await self.get(api, plural, name)
 
     async def create(self, api: str, plural: str, body: Object) -> Object:
         """Create an object; it exists already: KubernetesError 409."""

@@ -1,7 +1,9 @@
-"""Reads of a pass that watches answer, so that a pass in which nothing changed asks the API server for nothing.
+"""Reads of a pass that watches answer: a pass in which nothing changed asks the API server for nothing.
 
 What a watch shows may be older than what is, by the time that news takes. Every action has a precondition of its own
-(resource version, uid, a look at the node), so an old view costs a conflict and no job.
+(resource version, uid, a look at the node). So an old view costs a conflict, and no job.
+
+Two watches may tell in another order than things happened. `get_latest` is for what must not be older than the rest.
 """
 
 from __future__ import annotations
@@ -33,6 +35,9 @@ class Reads(Protocol):
     async def get(self, api: str, plural: str, name: str) -> Object | None:
         """Return an object, None if it does not exist."""
 
+    async def get_latest(self, api: str, plural: str, name: str) -> Object | None:
+        """Return an object that is no older than anything that was read before; None if it does not exist."""
+
     async def log(self, pod: str, lines: int) -> str:
         """Return the last lines of a pod's log."""
 
@@ -52,12 +57,15 @@ class WatchedReads:
         """
         self._api = api
         self._asked: set[Watch] = set()
-        self._informer = Informer(api, lambda: None, lambda live: shapes.get(live["kind"], _whole)(live))
+        self._news = 0
+        self._asked_at: dict[tuple[str, str], int] = {}
+        self._informer = Informer(api, self._count_news, lambda live: shapes.get(live["kind"], _whole)(live))
         api.written.append(self._informer.store)
 
     def begin_anew(self) -> None:
         """Forget what was shown, as who takes the lease must: another has acted since, and news may be under way."""
         self._asked.clear()
+        self._asked_at.clear()
         self._informer.follow(())
 
     async def close(self) -> None:
@@ -79,9 +87,24 @@ class WatchedReads:
         shown = self._shown(Watch(api, _KINDS[plural], name))
         return await self._api.get(api, plural, name) if shown is None else shown.get(name)
 
+    async def get_latest(self, api: str, plural: str, name: str) -> Object | None:
+        """Return an object no older than what the watches have shown. It is asked for again when they had news."""
+        news, before = self._news, self._asked_at.get((plural, name))
+        if news == before:
+            return await self.get(api, plural, name)
+        found = await self._api.get(api, plural, name)
+        self._shown(Watch(api, _KINDS[plural], name))
+        if found is not None:
+            self._informer.store(found)
+        self._asked_at[plural, name] = news
+        return found
+
     async def log(self, pod: str, lines: int) -> str:
         """Return the last lines of a pod's log, which no watch shows."""
         return await self._api.log(pod, lines)
+
+    def _count_news(self) -> None:
+        self._news += 1
 
     def _shown(self, watch: Watch) -> Mapping[str, Object] | None:
         if watch not in self._asked:
