@@ -267,7 +267,7 @@ async def _cordon(api: KubernetesApi, lease: Lease, decided: actions.DeletePod) 
 
 
 async def add_finalizer(api: KubernetesApi, lease: Lease, node_set: Object, rest_url: str) -> str:
-    """Set our finalizer on a NodeSet, and note whom to ask about its jobs, so that its deletion waits for them."""
+    """Set our finalizer on a NodeSet and note whom to ask about its jobs: its deletion then waits for them."""
     lease.check()
     metadata = node_set["metadata"]
     finalizers = sorted({*metadata.get("finalizers", []), names.FINALIZER})
@@ -334,6 +334,13 @@ async def reconfigure(api: KubernetesApi, rest: SlurmRest, lease: Lease, cluster
     return "told slurmctld to read the new configuration"
 
 
+async def ask_nodes_again(rest: SlurmRest, lease: Lease, late: str) -> str:
+    """Have slurmctld send all nodes their configuration again; `late` names those that have not read it."""
+    lease.check()
+    await rest.reconfigure()
+    return f"told slurmctld to have its nodes read the configuration again: {late} had not"
+
+
 async def set_partition(rest: SlurmRest, lease: Lease, name: str, state: str) -> str:
     """Close or open a partition."""
     if await rest.partition_state(name) in ("", state):
@@ -352,7 +359,7 @@ async def copy(api: KubernetesApi, lease: Lease, wanted: str, active: str, files
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": wanted, "uid": source["metadata"]["uid"]}
     metadata = {"name": active, "labels": source["metadata"].get("labels", {}), "ownerReferences": [owner]}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(files)}
-    # Files that somebody else added are not ours to drop by an apply, so the whole object is replaced if it is there.
+    # An apply would leave files that somebody else added, so an object that is there is replaced as a whole.
     there = await api.get("v1", "configmaps", active)
     lease.check()
     if there is None:

@@ -16,6 +16,7 @@ from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide import config
+from slurm_operator.reconcile import growing_pause
 from slurm_operator.reconcile.configuration import Configuration
 from slurm_operator.state import Cluster, Kubernetes, Running, Unknown
 
@@ -102,3 +103,18 @@ def test_a_partition_that_slurmctld_may_have_opened_again_by_reading_its_files_i
 
     asyncio.run(two_passes())
     assert bool(copied) is goes
+
+
+def test_what_does_not_help_is_tried_again_at_growing_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(growing_pause.time, "monotonic", lambda: clock[0])
+    pause = growing_pause.GrowingPause(first_seconds=10, longest_seconds=40)
+    tried = []
+    for clock[0] in range(1, 200):
+        if pause.is_over("a"):
+            tried.append(clock[0])
+    assert tried == [1, 11, 31, 71, 111, 151, 191], "so that it costs little, and comes within the longest"
+    assert pause.is_over("b"), "what is new does not wait"
+    assert not pause.is_over("b")
+    pause.reset()
+    assert pause.is_over("b"), "nor does what had come right"

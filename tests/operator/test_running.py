@@ -431,7 +431,7 @@ def test_a_configuration_that_slurmctld_refuses_is_told_and_not_used(running_ope
     world.wait("Available", "True")
 
 
-def test_nodes_that_have_not_read_the_configuration_are_named(running_operator: World) -> None:
+def test_nodes_that_missed_the_configuration_are_named_and_asked_again(running_operator: World) -> None:
     world = running_operator
     world.wait("Available", "True")
     with world.slurm.lock:
@@ -439,8 +439,12 @@ def test_nodes_that_have_not_read_the_configuration_are_named(running_operator: 
         world.slurm.nodes["cpu-1"]["slurmd_start_time"] = long_ago
         world.slurm._changed()
     assert "cpu-1" in world.wait("Progressing", "True", "NodesOutdated")["message"]
+    assert ("GET", "/reconfigure/") not in world.slurm.calls, "slurmctld has only just told it"
     world.slurm.started -= 600
     assert "configuration before: cpu-1;" in world.wait("Degraded", "True", "NodesOutdated")["message"]
+    until(lambda: ("GET", "/reconfigure/") in world.slurm.calls, "slurmctld asks the nodes again")
+    world.slurm.register("cpu-1")
+    world.wait("Degraded", "False")
 
 
 def test_an_active_configuration_changed_by_hand_becomes_the_declared_one_again(running_operator: World) -> None:
@@ -477,7 +481,7 @@ def test_what_was_said_of_nodes_goes_with_the_cluster(running_operator: World) -
     assert {each["reason"] for each in status["conditions"]} <= {"ClusterMissing", *AT_REST}, "nothing of before stays"
     assert not {"readyReplicas", "idle", "allocated", "drained", "updated"} & status.keys()
     assert status["replicas"] == world.size() == 2, "nodes stay, and who scales them sees how many"
-    spec = {"revision": "r1", "rest": world.rest, "rehearsal": {"url": world.rehearsal_url}}
+    spec = {"revision": "r1", "rest": world.rest, "rehearsal": {"url": world.dry_run_url}}
     world.create("slurmclusters", custom("SlurmCluster", "test", spec))
     there("Available", "True")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import functools
 import logging
-import time
 
 from slurm_operator import execute, metrics
 from slurm_operator.clients import dry_run
@@ -17,13 +16,12 @@ from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide import config, daemons
 from slurm_operator.findings import Finding, Findings, Severity, shown, under_way
 from slurm_operator.reasons import Reason
+from slurm_operator.reconcile.growing_pause import GrowingPause
 from slurm_operator.state import Kubernetes, Nodes, Running, SlurmJob, Unknown
 
 log = logging.getLogger(__name__)
 
 _RECONFIGURING = under_way(Reason.RECONFIGURING, "slurmctld reads the new configuration")
-_FIRST_PAUSE_SECONDS = 3.0
-_LONGEST_PAUSE_SECONDS = 60.0
 
 
 class Configuration:
@@ -33,7 +31,8 @@ class Configuration:
         self._api = api
         self._lease = lease
         self._verdict: tuple[str, config.Verdict] = ("", config.Verdict(False, ""))
-        self._told = ("", 0.0, 0.0)
+        self._told = GrowingPause(first_seconds=3, longest_seconds=60)
+        self._asked_nodes = GrowingPause(first_seconds=120, longest_seconds=3600)
         self._closed: tuple[datetime.datetime | None, frozenset[str]] = (None, frozenset())
 
     async def bring(
@@ -69,8 +68,8 @@ class Configuration:
         decided = decide(verdict=verdict)
         if isinstance(decided, config.TryConfig):
             try:
-                self._verdict = (content, await dry_run.ask(seen.cluster.rehearsal_url, decided.files))
-            except dry_run.RehearsalError as error:
+                self._verdict = (content, await dry_run.ask(seen.cluster.dry_run_url, decided.files))
+            except dry_run.DryRunError as error:
                 waits = f"the new configuration waits until a slurmctld has tried it: {error}"
                 found.append(under_way(Reason.REHEARSING, waits))
             else:
@@ -103,13 +102,18 @@ class Configuration:
                 found += await execute.carry_out(self._api, rest, self._lease, body, daemons.restart(pod, why))
         elif telling and active is not None:
             found.append(_RECONFIGURING)
-            if self._is_time(config.content_hash(active)):
+            if self._told.is_over(config.content_hash(active)):
                 told = execute.reconfigure(self._api, rest, self._lease, seen.cluster)
                 found += await execute.attempt(self._api, body, "Reconfigure", told)
         return found, closed
 
-    def judge_nodes(self, nodes: Nodes | Unknown, running: Running | Unknown) -> Findings:
-        """Tell which nodes have not read what slurmctld runs with."""
+    async def ask_nodes(
+        self, rest: SlurmRest, body: Object, seen: Kubernetes, nodes: Nodes | Unknown, running: Running | Unknown
+    ) -> Findings:
+        """Tell which nodes have not read what slurmctld runs with, and have slurmctld ask them again.
+
+        slurmctld sends its message once. A node misses it when its slurmd, or the network, is away at that moment.
+        """
         found = Findings()
         if isinstance(nodes, Unknown):
             return found
@@ -118,11 +122,17 @@ class Configuration:
             return found
         late = config.outdated(nodes, running)
         metrics.OUTDATED_NODES.set(len(late))
-        if late:
-            overdue = datetime.datetime.now(datetime.UTC) - running.started > config.NODES_READ_WITHIN
-            message = f"still with the configuration before: {shown(late)}"
-            more = "; `scontrol reconfigure` asks them again, a new pod helps in any case" if overdue else ""
-            found.tell(Reason.NODES_OUTDATED, message + more, Severity.WRONG if overdue else Severity.MOVING)
+        if not late:
+            self._asked_nodes.reset()
+            return found
+        overdue = config.is_overdue(running, datetime.datetime.now(datetime.UTC))
+        more = "; the operator has slurmctld ask them again, a new pod helps in any case" if overdue else ""
+        message = f"still with the configuration before: {shown(late)}{more}"
+        found.tell(Reason.NODES_OUTDATED, message, Severity.WRONG if overdue else Severity.MOVING)
+        read = seen.active_config is not None and config.is_read(seen.active_config, running)
+        if overdue and read and self._asked_nodes.is_over("nodes"):
+            asking = execute.ask_nodes_again(rest, self._lease, shown(late))
+            found += await execute.attempt(self._api, body, "Reconfigure", asking)
         return found
 
     async def _close(
@@ -143,16 +153,6 @@ class Configuration:
                 break  # Each of the others would wait as long for a slurmrestd that is away.
             done |= set() if failed else {name}
         return closing | (before - done), closing & done
-
-    def _is_time(self, content: str) -> bool:
-        """Whether to tell slurmctld now: at once, and with growing pauses as long as it has not found the files."""
-        known, last, pause = self._told
-        now = time.monotonic()
-        if known == content and now < last + pause:
-            return False
-        grown = min(pause * 2, _LONGEST_PAUSE_SECONDS) if known == content else _FIRST_PAUSE_SECONDS
-        self._told = (content, now, grown)
-        return True
 
 
 async def jobs(
