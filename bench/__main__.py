@@ -38,6 +38,7 @@ MEASUREMENTS: dict[str, Callable[[Any], list[Measurement]]] = {
     "populate-again": populate.measure_again,
     "logins": logins.measure,
     "many-nodes": many_nodes.measure,
+    "most-nodes": many_nodes.most,
     "queues": queues.measure,
     "deepest-queue": queues.deepest,
     "weights": weights.measure,
@@ -45,9 +46,9 @@ MEASUREMENTS: dict[str, Callable[[Any], list[Measurement]]] = {
     "from-nothing": program.stack_from_nothing,
 }
 
-ONLY_BY_NAME = frozenset({"deepest-queue"})
+ONLY_BY_NAME = frozenset({"deepest-queue", "most-nodes"})
 """These take many minutes."""
-WITHOUT_CLUSTER = frozenset({"steps-v2", "entering", "many-nodes", "queues", "deepest-queue", "weights"})
+WITHOUT_CLUSTER = frozenset({"steps-v2", "entering", "many-nodes", "most-nodes", "queues", "deepest-queue", "weights"})
 """These get None in place of the dev cluster, which is started for the others alone: it would take their CPU time."""
 DOCS = CHECKOUT / "docs"
 

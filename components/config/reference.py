@@ -1,6 +1,5 @@
-"""Writes the reference of the configuration from its models: python3 -m components.config.reference."""
+"""The reference of the configuration, docs/config.md, made from its models (tests/unit/golden.py writes it)."""
 
-import sys
 from collections.abc import Iterator
 from enum import Enum
 from typing import Any, get_origin
@@ -15,7 +14,7 @@ from contract import names
 
 _HEAD = f"""# Every configuration key
 
-Made from the models in `components/config` by `python3 -m components.config.reference`; a test keeps it current. Set a
+Made from the models in `components/config` by `.venv/bin/python -m tests.unit.golden`; a test keeps it current. Set a
 key with `pulumi config set --path '{names.PROJECT}:nodeSets[0].replicas' 3` or in the stack's file. `[]` stands for the
 entries of a list. Unknown keys are refused, at any depth.
 
@@ -75,7 +74,3 @@ def rows(model: type[BaseModel], prefix: str, instance: BaseModel | None = None)
 def text() -> str:
     """The whole page."""
     return _HEAD + "\n".join(rows(Config, "")) + "\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(text())

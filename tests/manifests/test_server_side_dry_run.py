@@ -17,8 +17,8 @@ from devcluster.apiserver.control_plane import ApiServer
 from devcluster.standin import kubeconfig
 from tests.operator.world import until
 from tests.unit import network_effects, submount_effects
+from tests.unit.golden import raw_stack
 from tests.unit.samples import EVERYTHING, changed, run_program
-from tests.unit.test_slurm_conf import raw_stack
 
 FAKES = Path(__file__).parents[2] / "devcluster" / "fakes" / "crds"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

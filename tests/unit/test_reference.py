@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from components.config import reference
-
-PAGE = Path(__file__).parents[2] / "docs" / "config.md"
+from tests.unit import golden
 
 
 def test_the_page_is_current() -> None:
-    again = "run: python3 -m components.config.reference > docs/config.md"
-    assert PAGE.read_text() == reference.text(), again
+    assert golden.REFERENCE.read_text() == reference.text(), golden.AGAIN
 
 
 def test_a_default_is_the_one_in_effect_at_that_place() -> None:

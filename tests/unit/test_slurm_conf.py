@@ -2,49 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
-import yaml
 
 from components.config import Config, parse
 from components.config.values.slurm_options import ALLOWED, CHOICES, NOT, OWNED, REFUSED
 from components.slurm import slurm_conf
+from tests.unit import golden
 from tests.unit.samples import GPU_SET, SMALL, changed, config_with
 
-GOLDEN = Path(__file__).parent / "golden"
-CHECKOUT = Path(__file__).parents[2]
-IMAGE = "localhost/pulumi-slurm/{}:0123456789abcdef"
 
-
-def raw_stack(name: str) -> dict[str, Any]:
-    """What a stack file says, with the facts that devcluster adds."""
-    content = yaml.safe_load((CHECKOUT / f"Pulumi.{name}.yaml").read_text())["config"]
-    raw: dict[str, Any] = {key.removeprefix("pulumi-slurm:"): value for key, value in content.items()}
-    raw.setdefault("login", {})
-    for path, image in (
-        ("images.slurm", "slurm"),
-        ("images.operator", "operator"),
-        ("images.database", "database"),
-        ("jail.image", "jail"),
-    ):
-        part, key = path.split(".")
-        raw[part].setdefault(key, IMAGE.format(image))
-    return raw
-
-
-def stack(name: str) -> Config:
-    """The configuration of a stack file, parsed."""
-    return parse(raw_stack(name))
-
-
-@pytest.mark.parametrize("name", ["dev", "gpu.example"])
+@pytest.mark.parametrize("name", golden.STACKS)
 def test_rendered_files_are_the_golden_ones(name: str) -> None:
-    folder = GOLDEN / name
-    rendered = slurm_conf.files(stack(name))
-    golden = {path.name: path.read_text() for path in folder.iterdir()}
-    assert rendered == golden
+    kept = {path.name: path.read_text() for path in (golden.FOLDER / name).iterdir()}
+    assert slurm_conf.files(golden.stack(name)) == kept, golden.AGAIN
 
 
 def lines(config: Config) -> dict[str, str]:
