@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 import random
+import statistics
 
-from bench.measurement import Measurement, median_milliseconds, run
+from bench.measurement import Measurement, run
 from devcluster.cli.up import Cluster
 
 REPETITIONS = 100
 LOGIN = "slurm-login-0"
 JAIL, PLAIN = 22, 2222
 
-# Only for this measurement. Its users' homes are not in the pod's root: a login without the jail begins in "/".
+# Only for this measurement, in mounts of its own, since the pod's root is read-only. Users' homes are not in the pod's
+# root: a login without the jail begins in "/".
 START_PLAIN = f"""
 set -e
-grep -v pam_jail /etc/pam.d/sshd > /etc/pam.d/sshd-plain
-sed 's/^Port .*/Port {PLAIN}\\nPAMServiceName sshd-plain/; s,^PidFile .*,PidFile /run/sshd-plain.pid,' \
-    /etc/ssh/sshd_config > /run/sshd-plain.conf
-/usr/sbin/sshd -f /run/sshd-plain.conf
+cp -r /etc/pam.d /run/plain-pam.d
+sed -i /pam_jail/d /run/plain-pam.d/sshd
+sed 's/^Port .*/Port {PLAIN}/; s,^PidFile .*,PidFile /run/sshd-plain.pid,' /etc/ssh/sshd_config > /run/sshd-plain.conf
+unshare -m sh -ec 'mount --bind /run/plain-pam.d /etc/pam.d; exec /usr/sbin/sshd -f /run/sshd-plain.conf'
 """
-STOP_PLAIN = "kill $(cat /run/sshd-plain.pid); rm -f /etc/pam.d/sshd-plain /run/sshd-plain.conf"
+STOP_PLAIN = "kill $(cat /run/sshd-plain.pid); rm -rf /run/plain-pam.d /run/sshd-plain.conf"
 
 # On the login node itself, so that the way there is not measured.
 TIMER = """
@@ -37,7 +39,11 @@ print(json.dumps(taken))
 
 
 def measure(cluster: Cluster) -> list[Measurement]:
-    """Median of 100 logins each way."""
+    """Lower quartile of 100 logins each way.
+
+    By chance a login waits for one delayed acknowledgement of TCP or for none: 43 ms, on both sides alike. A median falls
+    on one of the two, the lower quartile is of those that wait for none.
+    """
     kubectl = [str(cluster.binaries / "kubectl"), "--kubeconfig", str(cluster.kubeconfig), "-n", "slurm"]
     order = [port for _ in range(REPETITIONS) for port in random.sample([JAIL, PLAIN], 2)]
     key = cluster.login.key.read_text()
@@ -50,5 +56,5 @@ def measure(cluster: Cluster) -> list[Measurement]:
         taken = json.loads(run(cluster.login.run_command([script]), deadline_seconds=600))
     finally:
         run([*kubectl, "exec", LOGIN, "--", "sh", "-c", STOP_PLAIN], deadline_seconds=30)
-    jail, plain = (median_milliseconds(taken[str(port)]) for port in (JAIL, PLAIN))
+    jail, plain = (statistics.quantiles(taken[str(port)], n=4)[0] * 1000 for port in (JAIL, PLAIN))
     return [Measurement("ssh true ÷ plain sshd", jail / plain, 1.1, detail={"jail, ms": jail, "plain, ms": plain})]
