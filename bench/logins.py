@@ -41,8 +41,8 @@ print(json.dumps(taken))
 def measure(cluster: Cluster) -> list[Measurement]:
     """Lower quartile of 100 logins each way.
 
-    By chance a login waits for one delayed acknowledgement of TCP or for none: 43 ms, on both sides alike. A median falls
-    on one of the two, the lower quartile is of those that wait for none.
+    By chance a login waits for one delayed acknowledgement of TCP or for none: 43 ms, on both sides alike. A median
+    falls on one of the two. The lower quartile is of those that wait for none.
     """
     kubectl = [str(cluster.binaries / "kubectl"), "--kubeconfig", str(cluster.kubeconfig), "-n", "slurm"]
     order = [port for _ in range(REPETITIONS) for port in random.sample([JAIL, PLAIN], 2)]
