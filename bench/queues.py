@@ -80,11 +80,11 @@ def _at(size: int, folder: Path, image: Path) -> Values:
     with (
         ApiServer(folder / "api", Path(toolchain.binaries())) as server,
         RealSlurm(image, folder / "slurm", KEY, OPTIONS) as slurm,
-        fake_dry_run.running() as rehearsal_url,
+        fake_dry_run.running() as dry_run_url,
     ):
         admin = Admin(server.kubeconfig)
         admin.install_crds()
-        world = World(admin, "bench", FakeSlurm(KEY), slurm.url, rehearsal_url)
+        world = World(admin, "bench", FakeSlurm(KEY), slurm.url, dry_run_url)
         world.declare(replicas=NODES)
         world.patch("configmaps", "slurm-config-wanted", {"data": slurm.files})
         world.patch("statefulsets", "cpu", {"spec": {"replicas": NODES}})

@@ -6,7 +6,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components import availability
-from components.addons import certificates, directory, gpu_operator, monitoring, network_operator
+from components.addons import certificates, gpu_operator, ldap, monitoring, network_operator
 from components.config import Config
 from components.config.addons.network_operator import NetworkOperatorMode
 from components.config.login import ServiceType
@@ -17,7 +17,7 @@ from components.control.ledger import LedgerSecrets
 from components.jail import jail_population, jail_storage
 from components.kubernetes.component import Component, Part
 from components.kubernetes.manifest import Manifest, declared
-from components.slurm import accounting, configuration, controller, database, login, node_set, rehearsal, rest_api
+from components.slurm import accounting, config_dry_run, configuration, controller, database, login, node_set, rest_api
 from contract import names
 
 _SPARE_SECONDS: Final = 30
@@ -62,12 +62,12 @@ def _others(config: Config) -> list[Manifest]:
         *accounting.manifests(config),
         *controller.manifests(config),
         *rest_api.manifests(config),
-        *rehearsal.manifests(config),
+        *config_dry_run.manifests(config),
         *jail_population.manifests(config),
         *node_set.shared_manifests(config),
         *(manifest for node_set_config in config.node_sets for manifest in node_set.manifests(config, node_set_config)),
         *login.manifests(config),
-        *directory.manifests(config),
+        *ldap.manifests(config),
     ]
 
 
@@ -133,7 +133,7 @@ class SlurmCluster(Component):
             accounting.Accounting("accounting", config, ready, child),
             controller.Controller("controller", config, ready, child),
             rest_api.RestApi("rest-api", config, ready, child),
-            rehearsal.Rehearsal("rehearsal", config, ready, child),
+            config_dry_run.Rehearsal("rehearsal", config, ready, child),
         ]
         gpus = (
             [gpu_operator.GpuOperator("gpu-operator", config, [permit], child)]
@@ -156,7 +156,7 @@ class SlurmCluster(Component):
         ]
         logins = login.Login("login", config, [*ready, root], child)
         if config.directory.is_on:
-            parts.append(directory.Directory("directory", config, [*ready, root], child))
+            parts.append(ldap.Directory("directory", config, [*ready, root], child))
         custom = _custom_resources(self, config, ledger.revision, [*parts, workers, *nodes, logins])
         self._finish(config, logins, _availability(self, config, ledger.revision, custom))
 
@@ -237,7 +237,7 @@ def cluster_resource(config: Config) -> dict[str, Any]:
     """The SlurmCluster resource, without its revision."""
     spec: dict[str, Any] = {
         "rest": {"url": rest_api.short_url(config)},
-        "rehearsal": {"url": rehearsal.url()},
+        "rehearsal": {"url": config_dry_run.url()},
         "wantedConfig": names.CONFIG_WANTED,
         "activeConfig": names.CONFIG_ACTIVE,
         "controller": names.CONTROLLER,

@@ -22,15 +22,15 @@ REST_DATABASE_API: Final = "/slurmdb/v0.0.45"
 CONTROLLER: Final = "slurm-controller"
 CONTROLLER_STATE: Final = "slurm-controller-state"
 REST: Final = "slurm-rest"
-REHEARSAL: Final = "slurm-rehearsal"
+CONFIG_DRY_RUN: Final = "slurm-rehearsal"
 ACCOUNTING: Final = "slurm-accounting"
 DATABASE: Final = "slurm-database"
 DATABASE_CREDENTIALS: Final = "slurm-database-credentials"
 DATABASE_PASSWORD: Final = "password"  # noqa: S105 - a key, not its value
 """Key of the password in the Secret that the program makes, and file name of every database password in a pod."""
 WORKERS: Final = "slurm-workers"
-DIRECTORY: Final = "slurm-directory"
-DIRECTORY_PASSWORD: Final = "password"  # noqa: S105 - a file's name, not its content
+LDAP: Final = "slurm-directory"
+LDAP_PASSWORD: Final = "password"  # noqa: S105 - a file's name, not its content
 LOGIN: Final = "slurm-login"
 LOGINS: Final = "slurm-logins"
 ROOTS: Final = "slurm-roots"
@@ -106,7 +106,7 @@ SLURMCTLD_PORT: Final = 6817
 SLURMD_PORT: Final = 6818
 SLURMDBD_PORT: Final = 6819
 SLURMRESTD_PORT: Final = 6820
-REHEARSAL_PORT: Final = 6821
+CONFIG_DRY_RUN_PORT: Final = 6821
 DATABASE_PORT: Final = 3306
 SSH_PORT: Final = 22
 OPERATOR_HEALTH_PORT: Final = 8080
@@ -123,8 +123,8 @@ OPERATOR_UID: Final = 65532
 FIRST_USER_ID: Final = 1000
 LAST_USER_ID: Final = 59999
 """Debian's range for users (adduser.conf)."""
-FIRST_DIRECTORY_ID: Final = 65_536
-LAST_DIRECTORY_ID: Final = 2**32 - 2
+FIRST_LDAP_ID: Final = 65_536
+LAST_LDAP_ID: Final = 2**32 - 2
 """Ids that no system account has (Debian policy, 9.2.2); directories like to give them to users."""
 USER_NAME: Final = "[a-z_][a-z0-9_-]{0,30}"
 """A user's name in the jail, as a regular expression."""

@@ -20,7 +20,7 @@ ETC_ROOTS: Final = "/etc/slurm-roots"
 ETC_ACCOUNTING: Final = "/etc/slurm-accounting"
 
 SECRETS_SLURM: Final = "/run/secrets/slurm"
-SECRETS_DIRECTORY: Final = "/run/secrets/directory"
+SECRETS_LDAP: Final = "/run/secrets/directory"
 SECRETS_SSH: Final = "/run/secrets/ssh"
 SECRETS_REST_TLS: Final = "/run/secrets/rest-tls"
 SECRETS_REST_AUTHORITY: Final = "/run/secrets/rest-authority"

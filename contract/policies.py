@@ -11,7 +11,7 @@ TMP_MIB: Final = 1024
 """Size of a node's /tmp; /dev/shm is as large."""
 KEEP_ROOTS: Final = 3
 """Roots of the jail that stay on the volume, those in use among them."""
-DIRECTORY_SECONDS: Final = 300
+LDAP_SECONDS: Final = 300
 """Between two questions to an LDAP directory."""
 
 

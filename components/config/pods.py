@@ -51,7 +51,7 @@ def database_resources() -> PodResources:
     return PodResources(cpu="250m", memory="2Gi")
 
 
-def directory_resources() -> PodResources:
+def ldap_resources() -> PodResources:
     """The default for what follows a directory."""
     return PodResources(cpu="50m", memory="256Mi")
 

@@ -4,8 +4,8 @@ from enum import StrEnum
 
 from components.config.accounting import Accounting
 from components.config.addons.certificates import Certificates
-from components.config.addons.directory import Directory
 from components.config.addons.gpu_operator import GpuOperator
+from components.config.addons.ldap import Ldap
 from components.config.addons.monitoring import Monitoring
 from components.config.addons.network_operator import NetworkOperator
 from components.config.checks import Checks
@@ -83,7 +83,7 @@ class Config(Model):
         "Slurm's partitions; left out: one named main with every node set.", factory=list
     )
     login: Login = setting("Login nodes.", factory=Login)
-    directory: Directory = setting("An LDAP directory whose people are the cluster's.", factory=Directory)
+    directory: Ldap = setting("An LDAP directory whose people are the cluster's.", factory=Ldap)
     slurm: Slurm = setting("Slurm's own settings.", factory=Slurm)
     health: Health = setting("How nodes are checked.", factory=Health)
     accounting: Accounting = setting("Which jobs ran, for whom, and what they used.", factory=Accounting)

@@ -105,7 +105,7 @@ def _rules(config: Config) -> dict[str, list[dict[str, Any]]]:
                 "ports": [_port(names.SLURMRESTD_PORT)],
             },
         ],
-        "rehearsal": [{"from": _from(config, "operator"), "ports": [_port(names.REHEARSAL_PORT)]}],
+        "rehearsal": [{"from": _from(config, "operator"), "ports": [_port(names.CONFIG_DRY_RUN_PORT)]}],
         **({"directory": []} if config.directory.is_on else {}),
         **_accounting_rules(config),
         # kubelet's probes come from the node itself, which policies do not bind.

@@ -45,7 +45,7 @@ POPULATE_CAPABILITIES: Final[Mapping[str, str]] = {
     "SETFCAP": "file capabilities of the image's files",
     "MKNOD": "device files of the image",
 }
-DIRECTORY_CAPABILITIES: Final[Mapping[str, str]] = {
+LDAP_CAPABILITIES: Final[Mapping[str, str]] = {
     "CHOWN": "homes belong to their users, account files stay their owner's",
     "DAC_OVERRIDE": "account files that only root's group may read; folders of other owners",
     "FOWNER": "modes of account files that another id owns",

@@ -70,7 +70,7 @@ def _login_variable(config: Config) -> dict[str, Any]:
         LoginKey.MEMORY_MIB: config.login.user_memory_mib,
         LoginKey.PROCESSES: limits.processes_per_user,
         LoginKey.PASSWORDS: config.login.passwords,
-        **({LoginKey.DIRECTORY: True} if config.directory.is_on else {}),
+        **({LoginKey.LDAP: True} if config.directory.is_on else {}),
         **cpu,
     }
 

@@ -1,6 +1,6 @@
 """The cgroups of an instance: one below the root of each hierarchy, so that it goes as a whole.
 
-`<root>/pulumi-slurm-NAME/node` holds the node's own processes, `.../keeper` its keeper, and the kubelet makes
+`<root>/pulumi-slurm-NAME/node` holds the node's own processes, `.../supervisor` its supervisor, and the kubelet makes
 `.../kubepods` (its `cgroupRoot`).
 """
 
@@ -33,7 +33,7 @@ def create(name: str, process_groups: tuple[str, ...]) -> None:
             child.mkdir(exist_ok=True)
         if (root / "cgroup.controllers").exists():
             # v2: a controller works in a child only when each ancestor hands it down. Groups with children may then
-            # hold no processes themselves, which is why node and keeper are children.
+            # hold no processes themselves, which is why node and supervisor are children.
             for parent in (root, group):
                 _hand_down_controllers(parent)
         else:

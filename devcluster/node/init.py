@@ -1,8 +1,8 @@
 """Pid 1 of an instance: prepares its namespaces, then starts, watches and restarts the node's components.
 
-Run by the keeper as `python -m devcluster.node.init PLAN`, in new mount, pid and network namespaces. It waits for one
-line on standard input: the keeper lays the veth pair in between. When it ends, the kernel ends and unmounts everything
-else.
+The supervisor runs it as `python -m devcluster.node.init PLAN`, in new mount, pid and network namespaces. It waits for
+one line on standard input: the supervisor lays the veth pair in between. When it ends, the kernel ends and unmounts
+everything else.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ def main() -> None:
     """Run the plan named by the only argument."""
     plan = Path(sys.argv[1])
     if not sys.stdin.readline():
-        raise SystemExit("the keeper went away before the network was there")
+        raise SystemExit("the supervisor went away before the network was there")
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     prepare(read(plan))
     Supervisor(plan).run()

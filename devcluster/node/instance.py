@@ -1,7 +1,8 @@
 """Instances of the dev cluster: their names, folders, and which of them run.
 
 A state root holds a folder per instance, so the folders are the registry. An instance runs exactly as long as its
-keeper (devcluster/node/keeper.py) holds the lock in its folder. A lock is never stale; a recorded pid can be.
+supervisor (devcluster/node/instance_supervisor.py) holds the lock in its folder. A lock is never stale; a recorded pid
+can be.
 """
 
 from __future__ import annotations
@@ -45,15 +46,15 @@ class Description:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What the keeper writes down once the node's first process runs.
+    """What the supervisor writes down once the node's first process runs.
 
     Attributes:
-        keeper: Pid of the keeper.
+        supervisor: Pid of the supervisor.
         init: Pid of the instance's pid 1, as the host counts.
         started: Seconds since the epoch.
     """
 
-    keeper: int
+    supervisor: int
     init: int
     started: float
 
@@ -114,7 +115,7 @@ class Instance:
 
     @property
     def lock_file(self) -> Path:
-        """Locked by the keeper as long as the instance runs."""
+        """Locked by the supervisor as long as the instance runs."""
         return self.state / "lock"
 
     def exists(self) -> bool:
@@ -122,7 +123,7 @@ class Instance:
         return (self.state / "instance.json").exists()
 
     def is_running(self) -> bool:
-        """Whether its keeper lives."""
+        """Whether its supervisor lives."""
         try:
             with self.lock_file.open() as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -137,7 +138,7 @@ class Instance:
         """Hold the lock that says "it runs"; gives its file descriptor.
 
         Raises:
-            BlockingIOError: when another keeper holds it.
+            BlockingIOError: when another supervisor holds it.
         """
         with self.lock_file.open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -163,7 +164,8 @@ class Instance:
         if not self.is_running():
             return None
         try:
-            return Runtime(**json.loads((self.state / "runtime.json").read_text()))
+            # By position: one that an earlier checkout started names its first value otherwise.
+            return Runtime(*json.loads((self.state / "runtime.json").read_text()).values())
         except FileNotFoundError:
             return None
 

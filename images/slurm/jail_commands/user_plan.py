@@ -24,7 +24,7 @@ _KEY = re.compile(r"(?P<type>(ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+) (?P<blob>
 
 def is_ordinary(number: int) -> bool:
     """Tells whether an id is an ordinary user's, not a system account's."""
-    return names.FIRST_USER_ID <= number <= names.LAST_USER_ID or number >= names.FIRST_DIRECTORY_ID
+    return names.FIRST_USER_ID <= number <= names.LAST_USER_ID or number >= names.FIRST_LDAP_ID
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Asks the rehearsal pod what a real slurmctld makes of a configuration (slurm_node/roles/rehearsal.py)."""
+"""Asks the rehearsal pod what a real slurmctld makes of a configuration (slurm_node/roles/config_dry_run.py)."""
 
 from __future__ import annotations
 

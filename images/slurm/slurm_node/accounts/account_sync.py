@@ -20,7 +20,7 @@ from slurm_node.pod import paths
 from slurm_node.pod.durable import write_durably
 from slurm_node.pod.log import say
 
-DIRECTORY = ".directory.json"
+TAKEN_FROM_LDAP = ".directory.json"
 """What was taken from a directory last; no revision begins with a dot."""
 MAY_BE_EMPTY = ("gshadow", "subuid", "subgid")
 """Files that have lines of ordinary users only, in some images: the last of them leaves an empty one behind."""
@@ -56,9 +56,9 @@ def complete_roots(volume: Path) -> list[str]:
 def synchronize(
     volume: Path,
     joining: str | None = None,
-    directory: ldap_users.Found | None = None,
+    ldap: ldap_users.Answer | None = None,
     needed: str | None = None,
-) -> ldap_users.Found | None:
+) -> ldap_users.Answer | None:
     """Makes users the same in all complete roots, and in one that is about to be.
 
     A root whose files are plainly broken is left out: it holds up no other root, and removes nobody there.
@@ -66,7 +66,7 @@ def synchronize(
     Args:
         volume: where the shared volume is mounted.
         joining: the revision that is about to be.
-        directory: what an LDAP directory says now; None where nobody asked one.
+        ldap: what an LDAP directory says now; None where nobody asked one.
         needed: a complete root that may not be left out.
 
     Returns:
@@ -98,13 +98,13 @@ def synchronize(
         # A stable sort: those that never agreed come last, the newest of them first.
         order = sorted(held, key=lambda root: before[root.revision] is None)
         after = users.merged(agreed, [users.Root(said[root.revision], before[root.revision]) for root in order])
-        if directory is not None:
-            taken = _load(state / DIRECTORY) or {}
-            directory = ldap_users.acceptable(directory, taken, tuple(root.accounts for root in held))
-            after = ldap_users.with_directory(after, taken, directory.users)
+        if ldap is not None:
+            taken = _load(state / TAKEN_FROM_LDAP) or {}
+            ldap = ldap_users.acceptable(ldap, taken, tuple(root.accounts for root in held))
+            after = ldap_users.with_ldap_users(after, taken, ldap.users)
             # Before the roots: who is there and was not taken from a directory would be taken for the jail's own.
-            if directory.users.keys() - taken.keys():
-                _save(state / DIRECTORY, {**taken, **directory.users})
+            if ldap.users.keys() - taken.keys():
+                _save(state / TAKEN_FROM_LDAP, {**taken, **ldap.users})
         if after != agreed:
             _save(state / "people.json", after)
             for sentence in users.clashes(after):
@@ -114,9 +114,9 @@ def synchronize(
             now = _read(root.revision, root.folder).entries(images[root.revision])
             if now != before[root.revision]:
                 _save(state / f"{root.revision}.json", now)
-        if directory is not None and directory.users != taken:
-            _save(state / DIRECTORY, directory.users)
-    return directory
+        if ldap is not None and ldap.users != taken:
+            _save(state / TAKEN_FROM_LDAP, ldap.users)
+    return ldap
 
 
 def signature(volume: Path) -> object:

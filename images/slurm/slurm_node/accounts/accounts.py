@@ -23,7 +23,7 @@ NUMBER = re.compile(r"[0-9]{1,10}")
 def is_ordinary(number: int) -> bool:
     """Tells whether an id is an ordinary user's, not a system account's."""
     is_debians = names.FIRST_USER_ID <= number <= names.LAST_USER_ID
-    return is_debians or names.FIRST_DIRECTORY_ID <= number <= names.LAST_DIRECTORY_ID
+    return is_debians or names.FIRST_LDAP_ID <= number <= names.LAST_LDAP_ID
 
 
 @dataclass(frozen=True, slots=True)

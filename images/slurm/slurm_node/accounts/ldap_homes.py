@@ -6,28 +6,28 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from slurm_node.accounts import account_sync, skeleton
-from slurm_node.accounts.ldap_users import Found
+from slurm_node.accounts.ldap_users import Answer
 from slurm_node.pod import durable, paths, resolve_beneath
 from slurm_node.pod.log import NodeError, say
 from slurm_node.pod.settings import Jail
 from slurm_node.pod.system import opened_inside
 
 
-def make(directory: Found, jail: Jail, volume: Path) -> None:
+def make(taken: Answer, jail: Jail, volume: Path) -> None:
     """Makes the homes that are missing, of those that lie in a persistent path; what is there is left alone.
 
     Args:
-        directory: what was taken over.
+        taken: what was taken over.
         jail: which paths are persistent.
         volume: where the shared volume is mounted.
     """
     root = paths.root_of(volume, account_sync.complete_roots(volume)[0])
-    for name, home in directory.homes.items():
+    for name, home in taken.homes.items():
         outer = next((path for path in jail.persistent if home.startswith(f"{path}/")), None)
         if outer is None:
             continue
         folder, inside = paths.persistent_of(volume, outer), home.removeprefix(outer)
-        user, group = (int(number) for number in directory.users["passwd", name].split(":")[2:4])
+        user, group = (int(number) for number in taken.users["passwd", name].split(":")[2:4])
         try:
             if _is_there(folder, inside):
                 continue

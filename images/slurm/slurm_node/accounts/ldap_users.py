@@ -23,7 +23,7 @@ Attributes = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Answer:
     """What a directory says.
 
     Attributes:
@@ -61,7 +61,7 @@ def objects(ldif: str) -> Iterator[Attributes]:
             yield {name: tuple(values) for name, values in attributes.items()}
 
 
-def read(users: str, groups: str) -> Found:
+def read(users: str, groups: str) -> Answer:
     """Returns what the answers to a question for users and one for groups come to.
 
     Raises:
@@ -93,25 +93,25 @@ def read(users: str, groups: str) -> Found:
         entries["group", name], entries["gshadow", name] = line, f"{name}:!::"
         members = {*entry.get("memberuid", ()), *(by_name.get(_plain_dn(dn), "") for dn in entry.get("member", ()))}
         entries |= {("member", f"{name}:{user}"): "" for user in sorted(members & homes.keys())}
-    return Found(entries, homes, keys, tuple(refused))
+    return Answer(entries, homes, keys, tuple(refused))
 
 
-def acceptable(directory: Found, before: Users, others: tuple[Accounts, ...]) -> Found:
+def acceptable(answer: Answer, before: Users, others: tuple[Accounts, ...]) -> Answer:
     """Returns what may be taken over: nobody gets the name or id of somebody who is there already.
 
     Args:
-        directory: what the directory says.
+        answer: what the LDAP server says.
         before: what was taken from it last.
         others: the accounts of all roots, with what was taken before in them.
     """
-    refused = [*directory.refused]
+    refused = [*answer.refused]
     left_out: set[Entry] = set()
     for file in ("passwd", "group"):
         known: dict[str, int] = {}
         for root in others:
             known |= {name: number for name, number in root.ids(file).items() if (file, name) not in before}
         numbers = {number: name for name, number in known.items()}
-        for (kind, name), line in directory.users.items():
+        for (kind, name), line in answer.users.items():
             number = int(line.split(":")[2]) if kind == file else -1
             if kind == file and (name in known or number in numbers):
                 has = f"the name {name}" if name in known else f"the id {number}"
@@ -124,15 +124,15 @@ def acceptable(directory: Found, before: Users, others: tuple[Accounts, ...]) ->
         group, _, user = entry[1].partition(":")
         return entry not in left_out and not (entry[0] == "member" and (group in groups or user in users))
 
-    return Found(
-        {entry: line for entry, line in directory.users.items() if stays(entry)},
-        {name: home for name, home in directory.homes.items() if name not in users},
-        {name: keys for name, keys in directory.keys.items() if name not in users},
+    return Answer(
+        {entry: line for entry, line in answer.users.items() if stays(entry)},
+        {name: home for name, home in answer.homes.items() if name not in users},
+        {name: keys for name, keys in answer.keys.items() if name not in users},
         tuple(refused),
     )
 
 
-def with_directory(agreed: Users, before: Users, now: Users) -> dict[Entry, str]:
+def with_ldap_users(agreed: Users, before: Users, now: Users) -> dict[Entry, str]:
     """Returns what all roots are to say once the directory is followed.
 
     It decides who is there, ids, names, homes and its own groups' members. Passwords that were set in the jail stay

@@ -65,7 +65,7 @@ def accounting() -> int:
     return 0
 
 
-def directory() -> int:
+def ldap() -> int:
     """Ready when the directory answered the last question."""
     return _said("the directory has not been asked yet")
 

@@ -19,11 +19,11 @@ VOLUME = Path(shared.JAIL_VOLUME)
 TREE = Path(shared.JAIL_TREE)
 MARKER = TREE / "run/.jail-ready"
 SLURM_SECRETS = Path(shared.SECRETS_SLURM)
-DIRECTORY_SECRETS = Path(shared.SECRETS_DIRECTORY)
+LDAP_SECRETS = Path(shared.SECRETS_LDAP)
 """Where the directory's pod has the password that it binds with, and the CA of the directory's servers."""
-DIRECTORY_KEYS = VOLUME / "directory/keys"
+LDAP_KEYS = VOLUME / "directory/keys"
 """A file for each user whose SSH keys are in the directory; root's, outside of every root."""
-SSH_DIRECTORY_KEYS = Path("/run/directory-keys")
+SSH_LDAP_KEYS = Path("/run/directory-keys")
 """The same on a login node, below folders that nobody else may write: sshd insists on it."""
 SSH_SECRETS = Path(shared.SECRETS_SSH)
 REST_TLS = Path(shared.SECRETS_REST_TLS)

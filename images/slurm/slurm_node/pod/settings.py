@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from contract import pod_variables, policies, reasons
-from contract.pod_variables import AccountingKey, DirectoryKey, JailKey, LoginKey, NodeKey, RestKey, SubmountKey
+from contract.pod_variables import AccountingKey, JailKey, LdapKey, LoginKey, NodeKey, RestKey, SubmountKey
 from slurm_node.pod.log import NodeError
 
 HIGHEST_WEIGHT_BUCKET = 15
@@ -99,18 +99,18 @@ class Login:
         cpu_millis: thousandths of a CPU; None: no limit.
         processes: threads count, too.
         passwords: whether a password opens SSH, as a key does.
-        directory: whether keys of an LDAP directory open SSH, too.
+        ldap: whether keys of an LDAP directory open SSH, too.
     """
 
     memory_mib: int
     processes: int
     cpu_millis: int | None = None
     passwords: bool = False
-    directory: bool = False
+    ldap: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Directory:
+class Ldap:
     """SLURM_DIRECTORY: the LDAP directory whose users are the cluster's.
 
     Attributes:
@@ -126,7 +126,7 @@ class Directory:
     group_filter: str
     bind: str | None = None
     own_authority: bool = False
-    seconds: int = policies.DIRECTORY_SECONDS
+    seconds: int = policies.LDAP_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,21 +204,21 @@ def read_login(environment: Mapping[str, str] = os.environ) -> Login:
         processes=int(value[LoginKey.PROCESSES]),
         cpu_millis=None if cpu is None else int(cpu),
         passwords=bool(value.get(LoginKey.PASSWORDS, False)),
-        directory=bool(value.get(LoginKey.DIRECTORY, False)),
+        ldap=bool(value.get(LoginKey.LDAP, False)),
     )
 
 
-def read_directory(environment: Mapping[str, str] = os.environ) -> Directory:
+def read_ldap(environment: Mapping[str, str] = os.environ) -> Ldap:
     """Reads SLURM_DIRECTORY."""
-    value = _object(environment, pod_variables.DIRECTORY)
-    return Directory(
-        uri=str(value[DirectoryKey.URI]),
-        base=str(value[DirectoryKey.BASE]),
-        user_filter=str(value[DirectoryKey.USER_FILTER]),
-        group_filter=str(value[DirectoryKey.GROUP_FILTER]),
-        bind=value.get(DirectoryKey.BIND),
-        own_authority=bool(value.get(DirectoryKey.OWN_AUTHORITY, False)),
-        seconds=int(value[DirectoryKey.SECONDS]),
+    value = _object(environment, pod_variables.LDAP)
+    return Ldap(
+        uri=str(value[LdapKey.URI]),
+        base=str(value[LdapKey.BASE]),
+        user_filter=str(value[LdapKey.USER_FILTER]),
+        group_filter=str(value[LdapKey.GROUP_FILTER]),
+        bind=value.get(LdapKey.BIND),
+        own_authority=bool(value.get(LdapKey.OWN_AUTHORITY, False)),
+        seconds=int(value[LdapKey.SECONDS]),
     )
 
 

@@ -14,7 +14,7 @@ from contract import names
 from slurm_node.accounts import account_sync, ldap_homes, ldap_users
 from slurm_node.pod import keys, node_state, paths, settings
 from slurm_node.pod.log import NodeError, say
-from slurm_node.pod.settings import Directory, Jail
+from slurm_node.pod.settings import Jail, Ldap
 from slurm_node.pod.system import is_mount_point
 
 PASSWORD = paths.OWN_RUN / "bind-password"
@@ -29,7 +29,7 @@ MOST_TOLD = 20
 
 def main() -> int:
     """Asks the directory again and again; who cannot be asked changes nothing."""
-    wanted, jail = settings.read_directory(), settings.read_jail()
+    wanted, jail = settings.read_ldap(), settings.read_jail()
     if not is_mount_point(paths.VOLUME):
         raise NodeError(f"{paths.VOLUME} is not a mount: the pod has no jail volume")
     told: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ def main() -> int:
         time.sleep(wanted.seconds)  # directory.interval: LDAP tells nobody of a change.
 
 
-def follow(wanted: Directory, jail: Jail, volume: Path = paths.VOLUME) -> tuple[str, ...]:
+def follow(wanted: Ldap, jail: Jail, volume: Path = paths.VOLUME) -> tuple[str, ...]:
     """Takes over what the directory says now; returns a sentence for each of its objects that is not taken.
 
     Raises:
@@ -58,25 +58,25 @@ def follow(wanted: Directory, jail: Jail, volume: Path = paths.VOLUME) -> tuple[
         OSError: accounts, homes or keys can't be written.
     """
     try:
-        directory = ldap_users.read(
+        answer = ldap_users.read(
             ask(wanted, wanted.user_filter, USER_ATTRIBUTES), ask(wanted, wanted.group_filter, GROUP_ATTRIBUTES)
         )
     except ValueError as error:
         raise NodeError(f"{wanted.uri} answers what is no LDIF: {error}") from None
-    if not directory.homes:
+    if not answer.homes:
         # A filter or a base that is wrong would remove everybody.
         raise NodeError(f"{wanted.uri} names no user in {wanted.base} for {wanted.user_filter}: nothing was changed")
     if not account_sync.complete_roots(volume):
         raise NodeError("the populate Job has not completed a root yet")
-    taken = account_sync.synchronize(volume, directory=directory)
+    taken = account_sync.synchronize(volume, ldap=answer)
     assert taken is not None
     # A home before the key that opens it.
     ldap_homes.make(taken, jail, volume)
-    ldap_homes.write_keys(taken.keys, volume / paths.DIRECTORY_KEYS.relative_to(paths.VOLUME))
+    ldap_homes.write_keys(taken.keys, volume / paths.LDAP_KEYS.relative_to(paths.VOLUME))
     return taken.refused
 
 
-def ask(wanted: Directory, question: str, attributes: tuple[str, ...]) -> str:
+def ask(wanted: Ldap, question: str, attributes: tuple[str, ...]) -> str:
     """Returns the LDIF of the answer to one question.
 
     Raises:
@@ -88,7 +88,7 @@ def ask(wanted: Directory, question: str, attributes: tuple[str, ...]) -> str:
         # Twice: without TLS nothing is said.
         command += ["-ZZ"]
     if wanted.bind is not None:
-        _copy_password(paths.DIRECTORY_SECRETS / names.DIRECTORY_PASSWORD)
+        _copy_password(paths.LDAP_SECRETS / names.LDAP_PASSWORD)
         command += ["-D", wanted.bind, "-y", str(PASSWORD)]
     try:
         asked = subprocess.run(
@@ -102,9 +102,9 @@ def ask(wanted: Directory, question: str, attributes: tuple[str, ...]) -> str:
     return asked.stdout.decode()
 
 
-def _tls(wanted: Directory) -> Mapping[str, str]:
+def _tls(wanted: Ldap) -> Mapping[str, str]:
     """Ldapsearch's whole environment: the server proves itself, or nothing is said to it (ldap.conf(5))."""
-    file = paths.DIRECTORY_SECRETS / names.TLS_AUTHORITY if wanted.own_authority else AUTHORITIES
+    file = paths.LDAP_SECRETS / names.TLS_AUTHORITY if wanted.own_authority else AUTHORITIES
     return {"PATH": os.defpath, "LDAPTLS_REQCERT": "demand", "LDAPTLS_CACERT": str(file)}
 
 

@@ -35,7 +35,7 @@ WITH_PASSWORDS = (
     *("-o", "AuthenticationMethods=publickey password"),
     *("-o", "PAMServiceName=sshd-password"),
 )
-WITH_DIRECTORY = ("-o", f"AuthorizedKeysFile={paths.TREE}%h/.ssh/authorized_keys {paths.SSH_DIRECTORY_KEYS}/%u")
+WITH_LDAP = ("-o", f"AuthorizedKeysFile={paths.TREE}%h/.ssh/authorized_keys {paths.SSH_LDAP_KEYS}/%u")
 
 PROBE = (str(paths.JAIL_PROBE), str(paths.TREE), "login")
 REFUSAL = "This login node can't enter the jail: {}. Tell your administrator.\n"
@@ -61,14 +61,14 @@ def main() -> int:
     for name in HOST_KEYS:
         keys.install(paths.SSH_SECRETS / name, paths.SSH_KEYS / name)
     paths.SSHD_RUN.mkdir(mode=0o755, parents=True, exist_ok=True)
-    if login.directory:
-        paths.DIRECTORY_KEYS.mkdir(mode=0o755, parents=True, exist_ok=True)
-        paths.SSH_DIRECTORY_KEYS.mkdir(mode=0o755, exist_ok=True)
-        mount(str(paths.DIRECTORY_KEYS), paths.SSH_DIRECTORY_KEYS, flags=MountFlag.BIND)
+    if login.ldap:
+        paths.LDAP_KEYS.mkdir(mode=0o755, parents=True, exist_ok=True)
+        paths.SSH_LDAP_KEYS.mkdir(mode=0o755, exist_ok=True)
+        mount(str(paths.LDAP_KEYS), paths.SSH_LDAP_KEYS, flags=MountFlag.BIND)
     environment = {"SLURM_SACK_KEY": str(key), "SLURM_CONF": str(paths.FETCHED / names.SLURM_CONF)}
     # Without --conf-server it listens on no port, so that nobody sends it a configuration.
     sackd = Daemon("sackd", [*AS_SLURM, f"{paths.PREFIX}/sbin/sackd", "-D"], environment)
-    more = [*(WITH_PASSWORDS if login.passwords else ()), *(WITH_DIRECTORY if login.directory else ())]
+    more = [*(WITH_PASSWORDS if login.passwords else ()), *(WITH_LDAP if login.ldap else ())]
     sshd = Daemon("sshd", ["/usr/sbin/sshd", "-D", "-e", *more])
     roots = Daemon("roots-controller", [sys.executable, "-m", "slurm_node", "roots-controller"])
     daemons, tree_watch = [door.daemon(), roots], TreeWatch(mounts)

@@ -52,9 +52,9 @@ class Verdict:
 
 def main() -> int:
     """Answers the operator's questions, one at a time, until the pod ends."""
-    server = http.server.HTTPServer(("", names.REHEARSAL_PORT), _Handler)
+    server = http.server.HTTPServer(("", names.CONFIG_DRY_RUN_PORT), _Handler)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    say(f"rehearsals are taken on port {names.REHEARSAL_PORT}")
+    say(f"rehearsals are taken on port {names.CONFIG_DRY_RUN_PORT}")
     server.serve_forever()
     return 0
 
@@ -68,7 +68,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             length = int(self.headers.get("Content-Length", "0"))
             if length > MOST_BYTES:
                 raise NodeError(f"{length} bytes are more than a configuration has")
-            verdict = rehearse(_files(self.rfile.read(length)))
+            verdict = dry_run(_files(self.rfile.read(length)))
         except NodeError as error:
             self._answer(http.HTTPStatus.BAD_REQUEST, {"error": str(error)})
             return
@@ -86,7 +86,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         """Says nothing: a rehearsal is told by itself."""
 
 
-def rehearse(files: dict[str, str]) -> Verdict:
+def dry_run(files: dict[str, str]) -> Verdict:
     """Starts slurmctld with a copy of a configuration, in a folder that is thrown away, and ends it.
 
     Args:

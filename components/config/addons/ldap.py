@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 from components.config.accounting import AuthoritySecret, PasswordSecret
 from components.config.model import Model, setting
-from components.config.pods import PodResources, directory_resources
+from components.config.pods import PodResources, ldap_resources
 from components.config.rule import Violation, rule
 from components.config.values.quantities import Duration
 from components.config.values.users import DistinguishedName, LdapFilter, LdapUri
 from contract import policies
 
 
-class Directory(Model):
+class Ldap(Model):
     """An LDAP directory. Its users and groups become those of the jail, and leave it when they leave the directory."""
 
     uri: LdapUri | None = setting(
@@ -40,9 +40,9 @@ class Directory(Model):
     interval: Duration = setting(
         "How often the directory is asked: so long may somebody who left still get in.",
         unit="s, m or h",
-        default=f"{policies.DIRECTORY_SECONDS // 60}m",
+        default=f"{policies.LDAP_SECONDS // 60}m",
     )
-    resources: PodResources = setting("What the pod that asks needs.", factory=directory_resources)
+    resources: PodResources = setting("What the pod that asks needs.", factory=ldap_resources)
 
     @rule
     def _address(self) -> Iterator[Violation]:
