@@ -1,4 +1,4 @@
-"""Keeps claims from being replaced: another storage class would mean another, empty volume.
+"""Refuses to replace a PersistentVolumeClaim: another storage class would mean another, empty volume.
 
 Kubernetes can't change the class of a claim. So an edit of the configuration would delete the claim and make a new one.
 The guard remembers what the claim was made from, and refuses another one at preview already.
@@ -31,7 +31,7 @@ def refusal(before: Mapping[str, Any], after: Mapping[str, Any]) -> str | None:
 
 
 class _GuardProvider(dynamic.ResourceProvider):
-    """Refuses a change of the source; does nothing else."""
+    """Refuses a change of the source, and does nothing else."""
 
     serialize_as_secret_always = False
 

@@ -1,11 +1,11 @@
-"""Environment variables by which the program tells a pod what it is."""
+"""Environment variables that the program sets on pods."""
 
 from enum import StrEnum
 from typing import Final
 
 # JSON, for the slurm image's entry.
 NODE: Final = "SLURM_NODE"
-"""What the pod is to Slurm; the operator reads a worker's size in it, as its slurmd registers it."""
+"""What the pod is to Slurm. The operator reads a worker's size from it, as slurmd registers it."""
 JAIL: Final = "SLURM_JAIL"
 LOGIN: Final = "SLURM_LOGIN"
 LDAP: Final = "SLURM_DIRECTORY"

@@ -74,7 +74,7 @@ def _deployment(config: Config) -> Manifest:
     volumes = [jail_volume(config), run_volume(), *([secrets] if secrets else [])]
     spec = {
         "replicas": 1,
-        # Two would only wait for each other's lock.
+        # Two pods would only wait for each other's lock.
         "strategy": {"type": "Recreate"},
         "selector": {"matchLabels": selector(config, "directory")},
         "template": pod_template(
@@ -90,19 +90,19 @@ def _deployment(config: Config) -> Manifest:
         names.LDAP,
         "directory",
         {"spec": spec},
-        # A directory that does not answer holds up no `pulumi up`.
+        # `pulumi up` does not wait for an LDAP server that may be silent.
         annotations=SKIP_AWAIT,
     )
     return Manifest(body)
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """The Deployment, if there is a directory to follow."""
+    """The Deployment, if an LDAP directory is configured."""
     return [_deployment(config)] if config.directory.is_on else []
 
 
 class Directory(Part, manifests=manifests):
-    """What follows an LDAP directory.
+    """The pod that follows an LDAP directory.
 
     It reads `directory`, `jail`, `images` and `cluster`.
     """

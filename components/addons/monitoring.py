@@ -36,7 +36,7 @@ def _service(config: Config, name: str, component: str, path: str, port: int) ->
         "prometheus.io/port": str(port),
     }
     spec = {
-        # Only names an address to scrape: no address of its own is needed.
+        # It only names an address to scrape, and needs none of its own.
         "clusterIP": "None",
         "selector": selector(config, component),
         "ports": [{"name": "metrics", "port": port, "targetPort": port, "protocol": "TCP"}],

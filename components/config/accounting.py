@@ -44,12 +44,12 @@ class Enforcement(StrEnum):
 
     @property
     def asks_for_associations(self) -> bool:
-        """Whether it makes Slurm ask for associations too (AccountingStorageEnforce in slurm.conf's manual)."""
+        """Whether Slurm then asks for associations too (AccountingStorageEnforce in slurm.conf's manual)."""
         return self not in (Enforcement.NOJOBS, Enforcement.NOSTEPS)
 
 
 _MODES_OF_KEYS: Final = {"storage": ("mariadb",), "databaseResources": ("mariadb",), "external": ("external",)}
-"""What is for some modes alone; the rest is for all but off."""
+"""Key → the modes that use it. All other keys are for every mode but off."""
 
 
 class PasswordSecret(Model):
@@ -87,10 +87,10 @@ class ExternalDatabase(Model):
 
     @property
     def parts(self) -> Connection:
-        """Where the server is, from either way to say it."""
+        """Where the server is, from `connection` or from the separate fields."""
         if self.connection is not None:
             return parse_connection(self.connection.get_secret_value())
-        # The reader of the configuration refuses neither of them.
+        # A rule refuses a configuration with neither of them.
         return Connection(self.host or "", self.port, self.user, self.database)
 
 

@@ -24,7 +24,7 @@ _EDGES = (b" ", b"\t", b"\n", b"\v", b"\f", b"\r")
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Where a database is, and as whom to go there.
+    """Address of a database, and the user to connect as.
 
     Args:
         host: Host name or address.
