@@ -26,7 +26,7 @@ ROLES = {
     "ready-directory": "conditions.ready:ldap",
     "ready-rest": "conditions.ready:rest",
 }
-"""Where each is. Only the one that is asked for is imported: kubelets run a probe of each pod every few seconds."""
+"""Role → module and function. Only the chosen module is imported, since kubelets probe each pod every few seconds."""
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
 """The users that an LDAP directory names, as entries of account files: pure functions over the LDIF of its answers.
 
 Attributes are those of RFC 2307 (posixAccount, posixGroup), ``sshPublicKey``, and ``member`` with distinguished names
-(RFC 2307bis). A directory is another machine's to write: whatever could make somebody of the system's own is left out.
+(RFC 2307bis). Another machine fills the directory, so every entry that could change a system account is left out.
 """
 
 import base64
@@ -16,15 +16,15 @@ MOST_KEYS = 50
 _PATH = re.compile(r"(/[A-Za-z0-9._+-]+)+")
 _GROUP_NAME = re.compile(r"[a-z_][a-z0-9_.-]{0,62}")
 _KEY = re.compile(r"(ssh|ecdsa|sk-ssh|sk-ecdsa)-[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+( [ -~]*)?")
-"""One line without options: what a directory says of commands and forwarding is not taken."""
+"""A key of one line without options: a directory may not set commands or forwarding."""
 
 Attributes = Mapping[str, tuple[str, ...]]
-"""Of one object: name in lower case → values; ``dn`` is one of them."""
+"""Attributes of one object: name in lower case → values; ``dn`` is one of the names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a directory says.
+    """The users and groups in an LDAP server's answers.
 
     Attributes:
         users: entries for account files.
@@ -62,10 +62,10 @@ def objects(ldif: str) -> Iterator[Attributes]:
 
 
 def read(users: str, groups: str) -> Answer:
-    """Returns what the answers to a question for users and one for groups come to.
+    """Returns the users and groups in the server's two answers.
 
     Raises:
-        ValueError: an answer is no LDIF.
+        ValueError: an answer is not LDIF.
     """
     entries: dict[Entry, str] = {}
     homes: dict[str, str] = {}
@@ -97,12 +97,12 @@ def read(users: str, groups: str) -> Answer:
 
 
 def acceptable(answer: Answer, before: Users, others: tuple[Accounts, ...]) -> Answer:
-    """Returns what may be taken over: nobody gets the name or id of somebody who is there already.
+    """Returns the part that may be taken over: nobody gets the name or id of an existing account.
 
     Args:
         answer: what the LDAP server says.
         before: what was taken from it last.
-        others: the accounts of all roots, with what was taken before in them.
+        others: the accounts of all roots, those taken before included.
     """
     refused = [*answer.refused]
     left_out: set[Entry] = set()
@@ -133,10 +133,10 @@ def acceptable(answer: Answer, before: Users, others: tuple[Accounts, ...]) -> A
 
 
 def with_ldap_users(agreed: Users, before: Users, now: Users) -> dict[Entry, str]:
-    """Returns what all roots are to say once the directory is followed.
+    """Returns the entries that all roots should have when the LDAP server is followed.
 
-    It decides who is there, ids, names, homes and its own groups' members. Passwords that were set in the jail stay
-    until their user is gone. So do memberships in the jail's groups.
+    The server decides which users exist, their ids, names and homes, and the members of its own groups. Passwords that
+    were set in the jail stay until their user is gone. So do memberships in the jail's groups.
 
     Args:
         agreed: what the roots agree on.

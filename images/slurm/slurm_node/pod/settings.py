@@ -1,4 +1,4 @@
-"""What Kubernetes tells a pod, as typed values."""
+"""The pod's environment variables, as typed values."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from contract.pod_variables import AccountingKey, JailKey, LdapKey, LoginKey, No
 from slurm_node.pod.log import NodeError
 
 HIGHEST_WEIGHT_BUCKET = 15
-"""Each distinct weight is a scheduling set of its own in slurmctld, so a node set has at most 16."""
+"""Most weights of a node set: slurmctld makes a scheduling set of its own for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +22,10 @@ class Node:
     Attributes:
         nccl: NCCL's variables for jobs of this node.
         pins_memory: whether jobs may lock as much memory as they have, for RDMA.
-        processes: which all jobs of this node may have together; None: no limit.
+        processes: most processes of all jobs of this node together; None: no limit.
         shares_cpus: whether Kubernetes keeps fewer CPUs for the pod than Slurm schedules.
         least_free_percent: space that health checks want free on a file system.
-        grace_seconds: how long sessions of a login node, or jobs of a worker, stay when it is to go.
+        grace_seconds: how long sessions of a login node, or jobs of a worker, may stay after its deletion began.
     """
 
     controller: str
@@ -45,7 +45,7 @@ class Node:
     def slurmd_conf(self, hostname: str) -> str:
         """Returns slurmd's --conf: this dynamic node's own line of slurm.conf.
 
-        A node that slurmctld does not know yet takes no job before the operator has seen that it works.
+        A new node takes no job before the operator has seen that it works.
         """
         bucket = min(HIGHEST_WEIGHT_BUCKET, ordinal(hostname) // max(1, self.weight_bucket))
         parts = [
@@ -62,11 +62,11 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Submount:
-    """One of SLURM_JAIL's submounts: what stands at a path of the jail on this node.
+    """One of SLURM_JAIL's submounts: the content of a path of the jail on this node.
 
     Attributes:
         path: as the jail's processes see it.
-        source: where the pod has its volume; empty for a tmpfs.
+        source: mount point of its volume in the pod; empty for a tmpfs.
         memory_mib: size of a tmpfs.
         everybodys: whether every user may write.
         read_only: whether nobody may.
@@ -81,7 +81,7 @@ class Submount:
 
 @dataclass(frozen=True, slots=True)
 class Jail:
-    """SLURM_JAIL: which root, and what lies beside it."""
+    """SLURM_JAIL: the revision of the root, its persistent paths and submounts."""
 
     revision: str
     persistent: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ class Jail:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """SLURM_LOGIN: what one user may use of a login node, and how he proves himself.
+    """SLURM_LOGIN: limits of one user on a login node, and how he may authenticate.
 
     Attributes:
         cpu_millis: thousandths of a CPU; None: no limit.
@@ -115,9 +115,9 @@ class Ldap:
 
     Attributes:
         uri: ldaps://, or ldap:// for StartTLS.
-        bind: distinguished name to bind as; None: nobody.
-        own_authority: whether the servers' CA is one that the pod has a file of; else those that everybody knows.
-        seconds: between two questions.
+        bind: distinguished name to bind as; None: an anonymous bind.
+        own_authority: whether the pod has a file with the servers' CA; else the image's own CAs are used.
+        seconds: between two queries.
     """
 
     uri: str
@@ -236,7 +236,7 @@ def read_users(environment: Mapping[str, str] = os.environ) -> tuple[User, ...]:
 
 
 def read_accounting(environment: Mapping[str, str] = os.environ) -> Accounting | None:
-    """Reads SLURM_ACCOUNTING; None where nothing is recorded."""
+    """Reads SLURM_ACCOUNTING; None without accounting."""
     if pod_variables.ACCOUNTING not in environment:
         return None
     value = _object(environment, pod_variables.ACCOUNTING)
