@@ -1,4 +1,4 @@
-"""`make bench`: measurements on this checkout's dev cluster, told as a table and a plot in docs/."""
+"""`make bench`: measurements on this checkout's dev cluster, written as a table and a plot into docs/."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ MEASUREMENTS: dict[str, Callable[[Any], list[Measurement]]] = {
 ONLY_BY_NAME = frozenset({"deepest-queue"})
 """These take many minutes."""
 WITHOUT_CLUSTER = frozenset({"steps-v2", "entering", "many-nodes", "queues", "deepest-queue", "weights"})
-"""These get None in place of the dev cluster, which is started for the others alone: it would take their CPU time."""
+"""These get None in place of the dev cluster, which would take their CPU time. It starts only for the others."""
 DOCS = CHECKOUT / "docs"
 
 
 def main(names: list[str]) -> int:
-    """Run the named measurements, whose rows in docs/ become new; without names all but the longest.
+    """Run the named measurements and update their rows in docs/; without names all but the longest.
 
     Returns:
         0 only if each bound was kept.

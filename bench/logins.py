@@ -1,4 +1,4 @@
-"""What the jail costs a login: `ssh true` ÷ the same to an sshd without the PAM module, in one pod, alternately."""
+"""Measures the jail's cost for a login: `ssh true` ÷ the same to an sshd without the PAM module, alternately."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REPETITIONS = 100
 LOGIN = "slurm-login-0"
 JAIL, PLAIN = 22, 2222
 
-# Only for this measurement. Its users' homes are not in the pod's root: a login without the jail begins in "/".
+# Only for this measurement. A login without the jail begins in "/", since the pod's root has no homes.
 START_PLAIN = f"""
 set -e
 grep -v pam_jail /etc/pam.d/sshd > /etc/pam.d/sshd-plain
@@ -22,7 +22,7 @@ sed 's/^Port .*/Port {PLAIN}\\nPAMServiceName sshd-plain/; s,^PidFile .*,PidFile
 """
 STOP_PLAIN = "kill $(cat /run/sshd-plain.pid); rm -f /etc/pam.d/sshd-plain /run/sshd-plain.conf"
 
-# On the login node itself, so that the way there is not measured.
+# On the login node itself, to leave out the network.
 TIMER = """
 import json, subprocess, sys, time
 taken = {}
