@@ -25,7 +25,7 @@ Resource = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Say in a Service's status where it answers: nowhere if `address` is empty."""
+    """Write a Service's address into its status; none if `address` is empty."""
 
     namespace: str
     name: str
@@ -41,7 +41,7 @@ class Conflict:
 
 
 def actions(services: Iterable[Resource], address: str) -> tuple[list[Publish], list[Conflict]]:
-    """What to write into Services' statuses, and which of them can't have their ports.
+    """Statuses to write, and Services that can't have their ports.
 
     Args:
         services: All Services.

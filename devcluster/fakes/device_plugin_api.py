@@ -1,7 +1,6 @@
 """The kubelet's device plugin API, v1beta1: its messages and paths.
 
-Described here field by field after k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/api.proto, so that no compiler of
-.proto files is needed.
+The fields follow k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/api.proto, so that no .proto compiler is needed.
 """
 
 from __future__ import annotations

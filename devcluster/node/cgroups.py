@@ -1,4 +1,4 @@
-"""The cgroups of an instance: one below the root of each hierarchy, so that it goes as a whole.
+"""The cgroups of an instance: one below the root of each hierarchy, which is removed as a whole.
 
 `<root>/pulumi-slurm-NAME/node` holds the node's own processes, `.../supervisor` its supervisor, and the kubelet makes
 `.../kubepods` (its `cgroupRoot`).

@@ -33,7 +33,7 @@ class InvalidNameError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What is known of an instance whether it runs or not.
+    """Facts about an instance, also while it does not run.
 
     Attributes:
         checkout: The checkout that made it.
@@ -46,7 +46,7 @@ class Description:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What the supervisor writes down once the node's first process runs.
+    """What the supervisor records once the node's first process runs.
 
     Attributes:
         supervisor: Pid of the supervisor.
@@ -106,7 +106,7 @@ class Instance:
 
     @property
     def name_on_host(self) -> str:
-        """Name of what it has on the host, once in the whole machine: cgroup, nftables table, kubeconfig context."""
+        """Unique name of its cgroup, nftables table and kubeconfig context on the host."""
         name = f"pulumi-slurm-{self.name}"
         if self.state.parent == DEFAULT_STATE_ROOT:
             return name
@@ -152,11 +152,11 @@ class Instance:
             yield
 
     def description(self) -> Description:
-        """What was written when it was made."""
+        """Its description from when it was made."""
         return Description(**json.loads((self.state / "instance.json").read_text()))
 
     def describe(self, description: Description) -> None:
-        """Write down what it is; from then on it exists."""
+        """Record its description. From then on it exists."""
         write_json(self.state / "instance.json", asdict(description))
 
     def runtime(self) -> Runtime | None:
@@ -170,7 +170,7 @@ class Instance:
             return None
 
     def record_runtime(self, runtime: Runtime | None) -> None:
-        """Write down its processes; None when they are gone."""
+        """Record its processes; None when they have ended."""
         if runtime is None:
             (self.state / "runtime.json").unlink(missing_ok=True)
         else:

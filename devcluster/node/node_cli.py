@@ -75,7 +75,7 @@ def start(
 ) -> None:
     """Start the node of an instance and wait until it is Ready and resolves names.
 
-    Of a node that runs, only the components are restarted whose program, arguments or configuration are others now.
+    On a running node it restarts only components with a changed program, arguments or configuration.
 
     Args:
         instance: Which.
@@ -87,7 +87,7 @@ def start(
         StepFailed: with the sentence for the user and the log to read.
     """
     instance.state.mkdir(parents=True, exist_ok=True)
-    # Volumes hold programs and files of other users' making: nobody on the host but root may pass here.
+    # Volumes hold other users' programs and files, so only the host's root may enter here.
     instance.state.chmod(0o700)
     with instance.being_started(), Step(f"starting the node of instance {instance.name}"):
         was_running = instance.is_running()
@@ -133,11 +133,11 @@ def stop(instance: Instance) -> None:
         runtime = instance.runtime()
         if runtime:
             seen.add(runtime.supervisor)
-            # Asked again and again, since one that is just starting does not listen yet. It may end in between.
+            # Signalled repeatedly, since a starting init does not listen yet. It may end in between.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(runtime.init, signal.SIGTERM if now < kill_at else signal.SIGKILL)
         time.sleep(0.2)
-    # What a killed supervisor could not remove.
+    # Things that a killed supervisor could not remove.
     instance_supervisor.clean(instance)
 
 

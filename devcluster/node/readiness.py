@@ -10,7 +10,7 @@ Resource = dict[str, Any]
 
 
 def missing(nodes: Iterable[Resource], dns_pods: Iterable[Resource], since: float) -> str | None:
-    """What an instance still waits for, None when it is ready.
+    """What an instance still lacks; None when it is ready.
 
     Args:
         nodes: Its Nodes.

@@ -1,4 +1,4 @@
-"""What the instance's init knows and decides about its components. Pure, but for reading and writing the JSON."""
+"""Plan and decisions of the instance's init about its components. Pure, except for reading and writing JSON."""
 
 from __future__ import annotations
 

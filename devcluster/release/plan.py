@@ -1,4 +1,4 @@
-"""What a release is made of, and why there can be none: decided from what was read, without touching anything."""
+"""Decides what a release consists of, and what prevents it: pure functions of what was read."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Registry:
 
 
 def problems(checkout: Checkout, registry: Registry | None, made: Mapping[str, str]) -> list[str]:
-    """Everything that stands against a release, a sentence each.
+    """Everything that prevents a release, one sentence each.
 
     Args:
         checkout: What was read of the checkout.

@@ -1,4 +1,4 @@
-"""The arguments of the Provider resource, and what a change of them means for what it manages."""
+"""The arguments of the Provider resource, and what a change of them means for its resources."""
 
 from __future__ import annotations
 

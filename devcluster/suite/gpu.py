@@ -1,4 +1,4 @@
-"""`make test-gpu`: what a GPU machine can show without Kubernetes, and in a line each what was skipped and why.
+"""`make test-gpu`: tests of a GPU machine without Kubernetes, with one line for each skipped test and its reason.
 
 Standard library only: with a bundle it runs on a machine without network and virtual environment.
 """

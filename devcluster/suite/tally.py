@@ -1,4 +1,4 @@
-"""How the tests of a run ended, which took longest, and what the cores did meanwhile."""
+"""Results of a test run, its slowest tests, and the load of the cores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SLOWEST = 10
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a part of the run took.
+    """Time of a part of the run.
 
     Attributes:
         minutes: by the clock.
@@ -37,7 +37,7 @@ class Spent:
 
 
 class Watch:
-    """Measures from its making on.
+    """Measures from its creation on.
 
     Args:
         stat: the kernel's counters (proc_stat(5)).
@@ -64,7 +64,7 @@ def _idle_seconds(stat: Path) -> float | None:
 
 @dataclass(slots=True)
 class Tally:
-    """How each test of all phases ended and how long it took, the last time that it ran, and each phase's time."""
+    """Result and time of each test's last run, over all phases, and each phase's time."""
 
     outcomes: dict[Test, str] = field(default_factory=dict)
     failed_before: set[Test] = field(default_factory=set)
@@ -92,7 +92,7 @@ class Tally:
         return failed
 
     def count(self, outcome: str) -> int:
-        """How many tests ended so."""
+        """Number of tests with that result."""
         return list(self.outcomes.values()).count(outcome)
 
     def flaky(self) -> list[str]:

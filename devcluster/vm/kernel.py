@@ -1,4 +1,4 @@
-"""The guest's kernel: its source from the package mirror, checked, and built once into the cache."""
+"""The guest's kernel: its source from the Debian archive, verified, and built once into the cache."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Source:
 
     @property
     def file(self) -> str:
-        """The package's file in a mirror's pool."""
+        """The package's file in an archive's pool."""
         return f"{self.package}_{self.version}_all.deb"
 
 
@@ -51,7 +51,7 @@ SOURCES = (
     # Until 7.0, User-Mode Linux had one processor, and so no cpuset controller.
     Source("linux-source-7.2", "7.2.13-1", "30a8c5fc63f9028a62e6d7b3f7f43bee67425dbce2a05fceba83f9b87c92083d"),
 )
-"""In order of preference: a mirror drops a package when a newer one takes its place."""
+"""In order of preference: an archive drops a package when a newer one replaces it."""
 
 
 def digest() -> str:
@@ -60,7 +60,7 @@ def digest() -> str:
 
 
 def program() -> Path:
-    """Where the built kernel lies in the cache, whether it is there or not."""
+    """Path of the built kernel in the cache, whether it exists or not."""
     return cache_folder() / "vm" / f"linux-{digest()}"
 
 

@@ -1,4 +1,4 @@
-"""What is known of kinds without asking a cluster."""
+"""Facts about kinds that need no cluster."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Tell = Callable[[str], Awaitable[None]]
 
 
 class NotReady(Exception):
-    """The object is there, but did not become what was waited for."""
+    """The object exists, but did not reach the awaited state."""
 
     def __init__(self, live: Manifest, message: str, reasons: list[str]) -> None:
         """Keeps the object as it was last seen, for the state."""
@@ -170,7 +170,7 @@ class Waiter:
 
 
 class Look:
-    """Reads what the decision about a kind needs besides the object itself."""
+    """Reads what the decision about a kind needs in addition to the object."""
 
     def __init__(self, client: api.Api, previous: Manifest | None, settled: bool = False) -> None:
         """Remembers nothing yet.

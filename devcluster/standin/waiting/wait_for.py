@@ -1,4 +1,4 @@
-"""The annotation `pulumi.com/waitFor`: the condition that a program says to wait for."""
+"""The annotation `pulumi.com/waitFor`: the condition that a program wants to wait for."""
 
 from __future__ import annotations
 
