@@ -11,14 +11,14 @@ from pathlib import Path
 
 PLOTS = {
     "benchmarks-nodes.svg": (
-        "The operator with more nodes (a real API server with as many pods and machines, a real slurmctld whose",
-        "nodes have no slurmd, no kubelet):",
+        "The operator with more nodes: a real API server with as many pods and Kubernetes nodes, a real slurmctld.",
+        "No slurmd and no kubelet runs:",
         "",
         "![time, memory, calls and latencies of the operator over 10, 100 and 1,000 nodes](benchmarks-nodes.svg)",
     ),
     "benchmarks-queues.svg": (
-        "The operator, slurmctld and slurmrestd with more waiting jobs, of ten nodes (the deepest queue is",
-        "measured by `python3 -m devcluster bench deepest-queue` alone):",
+        "The operator, slurmctld and slurmrestd with ten nodes and more waiting jobs. Only",
+        "`python3 -m devcluster bench deepest-queue` measures the deepest queue:",
         "",
         "![times and memory over the number of waiting jobs](benchmarks-queues.svg)",
     ),
