@@ -135,7 +135,7 @@ def give_machines(world: World, pods: list[str]) -> None:
 
 
 def _calls_of(admin: Admin, seconds: float, other: Callable[[], float]) -> tuple[float, float]:
-    """Number of calls in that time, by the API server and by another counter. Nobody else calls meanwhile."""
+    """Number of calls in that time, by the API server and by another counter. Nothing else calls meanwhile."""
     before, others = _requests(admin), other()
     time.sleep(seconds)  # The span that is measured.
     return _requests(admin) - before - 1, other() - others

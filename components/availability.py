@@ -22,7 +22,7 @@ from contract import names, reasons
 Object = Mapping[str, Any]
 
 FAULT_SECONDS: Final = 30.0
-"""How long an image may be missing, or a quota full, before the wait ends. A registry may be away for a moment."""
+"""Time for which an image may be missing, or a quota full, before the wait ends. A registry may be down briefly."""
 _PAUSE_SECONDS: Final = 1.0
 _ASK_SECONDS: Final = 30.0
 _NO_IMAGE: Final = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
@@ -36,7 +36,7 @@ class UnavailableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is waited for.
+    """The state to wait for.
 
     Attributes:
         revision: Of the declared objects.
@@ -49,7 +49,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """What was read at one moment.
+    """The objects at one moment.
 
     Attributes:
         cluster: The SlurmCluster, None if it is not there.
@@ -66,10 +66,10 @@ class ClusterState:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How far the cluster is.
+    """Progress of the cluster.
 
     Attributes:
-        ready: Jobs can run.
+        ready: Whether jobs can run.
         lacking: What is missing, in a sentence.
         final: Whether waiting longer is of no use.
         faults: Object → Kubernetes' words about its fault. Somebody has to repair it unless it passes within
@@ -150,7 +150,7 @@ class Patience:
 
 
 def read(connection: httpx.Client, namespace: str, cluster: str) -> ClusterState:
-    """What Kubernetes has now.
+    """Reads the cluster's objects from Kubernetes.
 
     Raises:
         UnreachableError: The API server refuses.

@@ -5,7 +5,7 @@ from typing import Final
 
 # JSON, for the slurm image's entry.
 NODE: Final = "SLURM_NODE"
-"""What the pod is to Slurm. The operator reads a worker's size from it, as slurmd registers it."""
+"""The pod as a Slurm node. The operator reads a worker's size from it, as slurmd registers it."""
 JAIL: Final = "SLURM_JAIL"
 LOGIN: Final = "SLURM_LOGIN"
 LDAP: Final = "SLURM_DIRECTORY"

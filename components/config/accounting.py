@@ -24,7 +24,7 @@ from components.config.values.quantities import SlurmAge, SlurmTime, WholeNumber
 
 
 class AccountingMode(StrEnum):
-    """Where the database of accounting is."""
+    """Kind of the accounting database."""
 
     MARIADB = "mariadb"
     EXTERNAL = "external"
@@ -32,7 +32,7 @@ class AccountingMode(StrEnum):
 
 
 class Enforcement(StrEnum):
-    """What slurmctld insists on before it takes a job; the values are those of AccountingStorageEnforce."""
+    """Requirements of slurmctld before it accepts a job; the values are those of AccountingStorageEnforce."""
 
     ASSOCIATIONS = "associations"
     LIMITS = "limits"
@@ -95,7 +95,7 @@ class ExternalDatabase(Model):
 
 
 class Retention(Model):
-    """How long records are kept; left out: for ever. Older ones are purged at the start of each period."""
+    """Retention of records; left out: for ever. Older ones are purged at the start of each period."""
 
     jobs: SlurmAge | None = setting("Jobs (PurgeJobAfter).", unit="hours, days or months", default=None)
     steps: SlurmAge | None = setting("Steps (PurgeStepAfter).", unit="hours, days or months", default=None)
@@ -117,7 +117,7 @@ class Retention(Model):
 
 
 class Priority(Model):
-    """What decides which waiting job starts first (priority/multifactor). All weights 0: the one submitted first."""
+    """Order of waiting jobs (priority/multifactor). With all weights 0, the one submitted first starts first."""
 
     weight_age: WholeNumber = setting("Weight of the time that a job waited.", default=0, ge=0, le=4294967295)
     weight_fairshare: WholeNumber = setting(

@@ -14,7 +14,7 @@ from components.config.values.users import SshPublicKey, UserName
 
 
 class ServiceType(StrEnum):
-    """How SSH is reached from outside; the values are Kubernetes' own."""
+    """Type of the SSH Service; the values are Kubernetes' own."""
 
     LOAD_BALANCER = "LoadBalancer"
     NODE_PORT = "NodePort"

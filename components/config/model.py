@@ -1,4 +1,4 @@
-"""What all configuration models have in common."""
+"""The base of all configuration models."""
 
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin

@@ -6,7 +6,7 @@ from components.config.values.quantities import Cpu, Memory
 
 
 class PodResources(Model):
-    """What a pod asks for."""
+    """Resource requests of a pod."""
 
     cpu: Cpu = setting("CPU that is kept for the pod; it may use more.", unit="Kubernetes CPU quantity", default="100m")
     memory: Memory = setting(

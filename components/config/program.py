@@ -23,14 +23,14 @@ from components.config.values.quantities import WholeNumber
 
 
 class OperatorMode(StrEnum):
-    """Who puts the operator and its CRDs into Kubernetes."""
+    """Whether the program installs the operator and its CRDs or finds them there."""
 
     INSTALL = "install"
     EXISTING = "existing"
 
 
 class Credentials(Model):
-    """Where keys come from. Left out: they are generated once and kept as Pulumi secrets."""
+    """Existing keys. Left out: the program generates them once and keeps them as Pulumi secrets."""
 
     existing_secret: ObjectName | None = setting("A Secret with slurm.key and jwt.key.", default=None)
     existing_ssh_secret: ObjectName | None = setting(

@@ -20,7 +20,7 @@ _PYXIS, _PYXIS_EPILOG = "spank_pyxis.so", "container_scope=job"
 
 
 class CgroupPlugin(StrEnum):
-    """What enforces a job's memory limit; the values are those of cgroup.conf."""
+    """Plugin that enforces a job's memory limit; the values are those of cgroup.conf."""
 
     AUTODETECT = "autodetect"
     V1 = "cgroup/v1"

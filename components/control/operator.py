@@ -66,7 +66,7 @@ _OWN_RULES: list[dict[str, Any]] = [
 
 
 def node_rules(*, replaces: bool) -> list[dict[str, Any]]:
-    """What the operator may do with Kubernetes nodes; it changes them only to replace one."""
+    """The operator's rights to Kubernetes nodes; it changes them only to replace one."""
     return [{"apiGroups": [""], "resources": ["nodes"], "verbs": [*_READ, *(["patch"] if replaces else [])]}]
 
 

@@ -29,7 +29,7 @@ _ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What a namespace holds.
+    """Marks of a cluster in a namespace.
 
     Attributes:
         ledger: Data of the ledger; None without one.
@@ -101,7 +101,7 @@ def adopted(config: Config, live: Live | None) -> Mapping[str, Data]:
 
 
 def read(config: Config) -> Live | None:
-    """What the namespace holds. Every update asks, and a preview asks if `checks.cluster` allows it.
+    """Marks of a cluster in the namespace. Every update asks, and a preview asks if `checks.cluster` allows it.
 
     Args:
         config: The configuration: `cluster`, `checks.cluster`, `credentials` and `kubernetes`.
@@ -148,7 +148,7 @@ def ask(config: Config) -> Live:
 
 
 def live_state(secrets: Mapping[str, Mapping[str, Any]]) -> Live:
-    """What these Secrets, by their names, tell about the namespace."""
+    """Marks of a cluster in these Secrets, by name."""
     keys = {name: secret.get("data") or {} for name, secret in secrets.items() if name != names.LEDGER}
     written = secrets.get(names.LEDGER)
     if written is None:

@@ -29,7 +29,7 @@ class KubeconfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to ask an API server.
+    """Address and credentials of an API server.
 
     Attributes:
         server: Its URL.
@@ -118,7 +118,7 @@ def _tls(cluster: Mapping[str, Any], certificate: bytes | None, key: bytes | Non
 
 
 def read(kubeconfig: str | None, context: str | None) -> Access:
-    """How to reach the API server that Pulumi would use.
+    """Address and credentials of the API server that Pulumi would use.
 
     Args:
         kubeconfig: Content or path; None for KUBECONFIG's or the user's own.

@@ -84,9 +84,9 @@ def mounting_container(capabilities: Mapping[str, str]) -> dict[str, Any]:
 
 
 def node_container(capabilities: Mapping[str, str]) -> dict[str, Any]:
-    """The same for a Slurm node, whose root is read-only: slurmd opens files for users there (`srun --bcast`).
+    """`mounting_container` with a read-only root, for a node: slurmd opens files for users there (`srun --bcast`).
 
-    What its daemons write lies in /run and in slurmd's spool; /tmp is a tmpfs of the entry's.
+    Its daemons write to /run and slurmd's spool. The entry mounts a tmpfs at /tmp.
     """
     return {**mounting_container(capabilities), "readOnlyRootFilesystem": True}
 

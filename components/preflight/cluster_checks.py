@@ -65,7 +65,7 @@ def _asks_devices(config: Config) -> bool:
 def read(
     config: Config, ask: Callable[[Config], ClusterState] = _ask, seconds: float = DEADLINE_SECONDS
 ) -> ClusterState:
-    """What Kubernetes has.
+    """Reads nodes and storage classes from Kubernetes.
 
     Args:
         config: The configuration: `kubernetes`.

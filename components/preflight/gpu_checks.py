@@ -42,7 +42,7 @@ class KubernetesNode:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """What was read of a Kubernetes cluster."""
+    """State of a Kubernetes cluster."""
 
     nodes: tuple[KubernetesNode, ...]
     runtime_classes: frozenset[str]

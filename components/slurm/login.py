@@ -177,7 +177,7 @@ def _node_port(spec: Any) -> int | None:
 
 
 def address(config: Config, service: Any, node_port: int | None) -> str:
-    """Where SSH answers, as host:port.
+    """Address of SSH, as host:port.
 
     Args:
         config: The configuration.

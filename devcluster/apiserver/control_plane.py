@@ -41,7 +41,7 @@ STOP_SECONDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where etcd and kube-apiserver listen."""
+    """Ports of etcd and kube-apiserver."""
 
     etcd: int = 2379
     etcd_peer: int = 2380

@@ -55,12 +55,12 @@ class Cluster:
 
 
 def stack_folder(instance: Instance) -> Path:
-    """Where the instance's Pulumi backend and config are kept."""
+    """Folder of the instance's Pulumi backend and config."""
     return instance.state / "pulumi"
 
 
 def login_folder(instance: Instance) -> Path:
-    """Where the instance's SSH key and known hosts are kept."""
+    """Folder of the instance's SSH key and known hosts."""
     return instance.state / "ssh"
 
 

@@ -18,7 +18,7 @@ from devcluster.controllers import informer
 
 SERVICES = "/api/v1/services"
 NODE_PORTS = frozenset({6443, 10250})
-"""Where the API server and the kubelet listen on the node's address."""
+"""Ports of the API server and the kubelet on the node's address."""
 
 Resource = dict[str, Any]
 

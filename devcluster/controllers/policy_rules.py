@@ -62,7 +62,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What policies select from."""
+    """Objects that policies select from."""
 
     pods: Sequence[Pod]
     namespaces: Mapping[str, Mapping[str, str]]

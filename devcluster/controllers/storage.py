@@ -47,7 +47,7 @@ class Delete:
 def actions(
     claims: Iterable[Resource], volumes: Iterable[Resource], classes: Iterable[Resource], root: Path, node: str
 ) -> list[Provision | Delete]:
-    """What to do now.
+    """Actions to take now.
 
     Args:
         claims: All PersistentVolumeClaims.

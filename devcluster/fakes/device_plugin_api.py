@@ -17,7 +17,7 @@ from google.protobuf import (  # type: ignore[import-untyped]  # protobuf ships 
 PACKAGE: Final = "v1beta1"
 VERSION: Final = "v1beta1"
 SOCKETS: Final = "/var/lib/kubelet/device-plugins"
-"""Where the kubelet listens as kubelet.sock and plugins put their own sockets; a constant of the API."""
+"""Folder of kubelet.sock, on which the kubelet listens, and of the plugins' sockets; a constant of the API."""
 KUBELET_SOCKET: Final = "kubelet.sock"
 REGISTER: Final = f"/{PACKAGE}.Registration/Register"
 SERVICE: Final = f"{PACKAGE}.DevicePlugin"

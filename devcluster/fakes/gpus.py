@@ -37,8 +37,11 @@ NVIDIA_SMI: Final = Path(__file__).with_name("nvidia_smi")
 NVIDIA_SMI_IN_CONTAINERS: Final = "/usr/bin/nvidia-smi"
 MODE: Final = 0o666  # Like real ones: a job's user may open them, and the device cgroup decides.
 PERMISSIONS: Final = "rwm"
-"""As the Container Device Interface gives them. On cgroup v1 Slurm allows a job its device by a line with all three.
-The kernel takes that only if the pod's own line has them."""
+"""Access rights, as the Container Device Interface gives them.
+
+On cgroup v1 Slurm allows a job its device by a line with all three. The kernel accepts that only if the pod's own line
+has them.
+"""
 POLL_SECONDS: Final = 0.5
 REGISTER_SECONDS: Final = 5
 

@@ -1,4 +1,4 @@
-"""What an image is built from, and its tag.
+"""Inputs of an image's build, and its tag.
 
 The tag is a hash of the build's inputs, not of its result. Package archives change daily, but equal sources must give
 the same tag on another machine or day.
@@ -33,7 +33,7 @@ class ImageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What one image is built from.
+    """Inputs of one image's build.
 
     Attributes:
         name: folder under images/.

@@ -15,7 +15,7 @@ REMOVE_SECONDS = 20
 
 
 def hierarchies(mounts: str) -> list[Path]:
-    """Where cgroup hierarchies are mounted, from the text of /proc/mounts; v1 ones and the v2 one."""
+    """Mount points of cgroup hierarchies, from the text of /proc/mounts; v1 ones and the v2 one."""
     fields = (line.split() for line in mounts.splitlines())
     return list(dict.fromkeys(Path(field[1]) for field in fields if field[2] in {"cgroup", "cgroup2"}))
 

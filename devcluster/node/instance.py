@@ -46,7 +46,7 @@ class Description:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What the supervisor records once the node's first process runs.
+    """The supervisor's record, once the node's first process runs.
 
     Attributes:
         supervisor: Pid of the supervisor.
@@ -101,7 +101,7 @@ class Instance:
 
     @property
     def status_file(self) -> Path:
-        """What the instance's init writes about its components."""
+        """File in which the instance's init writes the state of its components."""
         return self.state / "status.json"
 
     @property
@@ -164,7 +164,7 @@ class Instance:
         if not self.is_running():
             return None
         try:
-            # By position: one that an earlier checkout started names its first value otherwise.
+            # Read by position: an instance of another checkout may have another name for the first value.
             return Runtime(*json.loads((self.state / "runtime.json").read_text()).values())
         except FileNotFoundError:
             return None

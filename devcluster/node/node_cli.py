@@ -1,4 +1,4 @@
-"""What `python3 -m devcluster` does with a node: start, stop, look, enter, load images."""
+"""Commands of `python3 -m devcluster` for a node: start, stop, status, enter, load images."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ComponentReport:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How an instance is.
+    """State of an instance.
 
     Attributes:
         running: Whether its node runs at all.
@@ -164,7 +164,7 @@ def kubeconfig(instance: Instance) -> Path:
 
 
 def status(instance: Instance) -> Status:
-    """How an instance and each of its components is."""
+    """State of an instance and of each of its components."""
     description = instance.description()
     node = Subnet.parse(description.subnet).node
     runtime = instance.runtime()

@@ -15,7 +15,7 @@ def missing(nodes: Iterable[Resource], dns_pods: Iterable[Resource], since: floa
     Args:
         nodes: Its Nodes.
         dns_pods: The pods of its DNS.
-        since: When it was started, seconds since the epoch; what was reported earlier does not count.
+        since: Its start, in seconds since the epoch. Earlier reports do not count.
     """
     # Kubernetes' times have whole seconds.
     start = datetime.datetime.fromtimestamp(int(since), datetime.UTC)

@@ -55,7 +55,7 @@ class KindMissing(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Resource:
-    """How the API serves a kind."""
+    """The API's resource of a kind."""
 
     plural: str
     namespaced: bool
@@ -145,7 +145,7 @@ class Api:
         _content(answer)
 
     async def resource(self, kind: Kind) -> Resource:
-        """How the API serves a kind; asked once for each group and version.
+        """The API's resource of a kind; asked once for each group and version.
 
         Raises:
             KindMissing: it does not.

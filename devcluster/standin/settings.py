@@ -22,7 +22,7 @@ _REFUSED: Final = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """What the provider was told; the names are those of the official one's arguments."""
+    """The provider's arguments, under the official provider's names."""
 
     kubeconfig: str | None
     context: str | None

@@ -23,7 +23,7 @@ _EXISTS: Final = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Writer:
-    """How one resource writes.
+    """Context of one resource's writes.
 
     Attributes:
         api: the API server.

@@ -22,7 +22,7 @@ FOLDER = "tests/gpu"
 SECONDS = 600
 TIMED_OUT = 124
 SOURCES = (FOLDER, "contract", "devcluster/fakes/nvidia_smi", "health/node_health", "images/slurm/slurm_node")
-"""What the tests import or read of a checkout."""
+"""Paths of a checkout that the tests import or read."""
 IMPORTED_FROM = (".", "health", "images/slurm", "packages")
 PREFIX = "opt/slurm"
 OLDEST_PYTHON = (3, 11)
@@ -30,7 +30,7 @@ OLDEST_PYTHON = (3, 11)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """How one test ended: passed, skipped or FAILED, and why."""
+    """Result of one test: passed, skipped or FAILED, and why."""
 
     name: str
     outcome: str

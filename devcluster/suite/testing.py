@@ -84,7 +84,7 @@ WITHOUT_KERNEL_MINUTES = 55.0
 PYTEST_FAILED = 1
 PYTEST_NO_TESTS = 5
 ALL_MINUTES = 35
-"""What all tests may take on two cores, with toolchain, images and guest in the cache."""
+"""Budget of all tests on two cores, with toolchain, images and guest in the cache."""
 PATIENCE = 5
 """Niceness of patient phases, a third of the weight: each instance's group counts as one process beside theirs."""
 _PROGRAMS = Programs()
@@ -227,7 +227,7 @@ def _pytest(
         environment = {**os.environ, "PULUMI_SLURM_BINARIES": str(binaries)}
         how = ["--dist", "loadfile", "--no-loadscope-reorder"] if phase.by_file else ["--dist", "worksteal"]
         workers = ["-n", str(phase.workers), *how] if phase.workers > 1 else []
-        # Of the two forms of a report, it is the first that names files.
+        # Only the first of the two forms of a report names files.
         reported = [f"--junit-xml={report}", "-o", "junit_family=xunit1"]
         patience = ["nice", "-n", str(PATIENCE)] if phase.is_patient else []
         status = _PROGRAMS.run(

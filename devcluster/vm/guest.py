@@ -18,7 +18,7 @@ from devcluster.vm import kernel
 
 PARTS = Path(__file__).parent
 PROGRAMS = ("init", "first", "off")
-"""Of this package; the guest runs them, in this order."""
+"""Scripts of this package that the guest runs, in this order."""
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the kernel maps its memory from a file there
 SCRATCH = Path("/scratch")
 """The guest's own disk, for what needs an ordinary file system that can carry an overlay."""
@@ -103,7 +103,7 @@ def _require_room(size: Size, folder: Path) -> None:
 
 
 def memory_folder() -> Path:
-    """Where the kernel makes the file that is the guest's memory: in /dev/shm if there is one, else in /tmp."""
+    """Folder in which the kernel makes the guest's memory file: /dev/shm if there is one, else /tmp."""
     return SHARED_MEMORY if SHARED_MEMORY.is_dir() else Path("/tmp")  # noqa: S108 - as User-Mode Linux does
 
 

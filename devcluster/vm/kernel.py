@@ -22,7 +22,7 @@ CONFIG = Path(__file__).with_name("kernel.config")
 PATCH = Path(__file__).with_name("kernel.patch")
 BUILD_TOOLS = ("gcc", "make", "flex", "bison", "bc", "patch", "xz", "strip")
 BUILD_BYTES = 5 << 30
-"""What an unpacked and built tree takes at most."""
+"""Largest size of an unpacked and built tree."""
 BUILD_SECONDS = 3600.0
 DOWNLOAD_SECONDS = 600.0
 
@@ -55,7 +55,7 @@ SOURCES = (
 
 
 def digest() -> str:
-    """What the kernel is built from, as one hash."""
+    """Hash of the inputs of the kernel's build."""
     return hashlib.sha256(repr(SOURCES).encode() + CONFIG.read_bytes() + PATCH.read_bytes()).hexdigest()[:16]
 
 

@@ -20,7 +20,7 @@ FILE_SYSTEMS = ("nfs", "nfs4", "nfsd", "rpc_pipefs", "overlay", "fuse", "ext4")
 _IN_NAMESPACES = ("unshare", "--net", "--mount", "--propagation", "private", "sh", "-ec")
 _ANSWER_SECONDS = 20
 _LIBC = ctypes.CDLL(None, use_errno=True)
-# Of Linux on x86-64, the one machine that the tests' programs are unpacked for (asm/unistd_64.h).
+# Numbers of Linux on x86-64 (asm/unistd_64.h), the only architecture of the tests' unpacked programs.
 _SYS_BPF, _SYS_FSOPEN = 321, 430
 _FSOPEN_CLOEXEC = 1
 _BPF_PROG_LOAD, _BPF_PROG_TYPE_CGROUP_DEVICE = 5, 15
@@ -28,7 +28,7 @@ _BPF_PROG_LOAD, _BPF_PROG_TYPE_CGROUP_DEVICE = 5, 15
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What tests need of a kernel: its name in a sentence, and whether this kernel does it."""
+    """A feature that tests need: its name in a sentence, and whether this kernel has it."""
 
     words: str
     is_met: Callable[[], bool]
@@ -104,4 +104,4 @@ NEEDS = (
     _script("user namespaces", "unshare --user true"),
     Need("eBPF programs for the devices of control groups", takes_device_programs),
 )
-"""What tests/vm uses of a kernel besides control groups."""
+"""Kernel features that tests/vm uses besides control groups."""

@@ -14,7 +14,7 @@ _SHORTEST_SECONDS: Final = 3600  # cert-manager takes no shorter duration.
 
 
 class CertificatesMode(StrEnum):
-    """Who puts cert-manager into Kubernetes."""
+    """Whether the program installs cert-manager or finds it there."""
 
     INSTALL = "install"
     EXISTING = "existing"

@@ -34,7 +34,7 @@ def _longer_than_a_check(value: str) -> str:
 
 
 class Health(Model):
-    """How nodes are checked; see docs/health.md."""
+    """Health checks of nodes; see docs/health.md."""
 
     interval: Annotated[Duration, AfterValidator(_longer_than_a_check)] = setting(
         "Time between two checks of a node by Slurm; it is checked when it starts and after each job, too.",

@@ -27,7 +27,7 @@ class FabricProduct(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """What is known of a product.
+    """NCCL's settings for a product.
 
     Attributes:
         machines: The machines, in words.

@@ -124,7 +124,7 @@ class JobsOfRemoved(StrEnum):
 
 
 class Update(Model):
-    """How nodes of a set move to a changed image, root or pod size, each when its jobs have ended."""
+    """Policy for updates: nodes move to a changed image, root or pod size, each when its jobs have ended."""
 
     max_unavailable: Annotated[int | str, nodes_or_percentage(LARGEST_SET)] = setting(
         "Nodes that an update may take out of service at once, or their percentage of the set's wanted size, such as "
@@ -145,7 +145,7 @@ class Update(Model):
 
 
 class Removal(Model):
-    """What happens to jobs on nodes that are removed, because the set gets smaller or is deleted."""
+    """Policy for jobs on nodes that are removed, because the set gets smaller or is deleted."""
 
     jobs: JobsOfRemoved = setting(
         "wait: a node stays until its jobs have ended. deadline: they are taken from it when it has been drained for "

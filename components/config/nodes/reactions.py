@@ -10,7 +10,7 @@ _DEFAULTS: Final = ReactionPolicy()
 
 
 class Reactions(Model):
-    """What the operator does about unfit nodes of a set; see docs/health.md. They drain themselves in any case."""
+    """Policy for repairs of unfit nodes of a set; see docs/health.md. They drain themselves in any case."""
 
     restart: bool = setting(
         "Whether the pod of an unfit node is restarted when no job is left on it.", default=_DEFAULTS.restart

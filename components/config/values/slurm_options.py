@@ -187,7 +187,7 @@ def slurms_name(name: str) -> str:
 
 
 def refusal(name: str, value: str) -> str:
-    """What a key wants in place of a value; empty when the value is allowed."""
+    """Sentence about the values that a key accepts; empty if this value is allowed."""
     key, words = name.lower(), value.lower().split(",")
     reasons = [f"{name} without {word}: {reason}" for word, reason in NOT.get(key, {}).items() if word in words]
     if key in CHOICES and not CHOICES[key].issuperset(words):

@@ -1,4 +1,4 @@
-"""What differs between the last known live object and the new inputs, and what that means."""
+"""Differences between the last known live object and the new inputs, and their meaning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from devcluster.standin.decisions.replacement import Path
 
 
 class Change(enum.Enum):
-    """How one place differs."""
+    """Kind of a difference at one place."""
 
     ADD = "add"
     DELETE = "delete"

@@ -45,7 +45,7 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """As an object's `apiVersion` writes it."""
+        """Its form in an object's `apiVersion`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property

@@ -1,4 +1,4 @@
-"""Who owns which fields of an object: decisions about `metadata.managedFields`."""
+"""Ownership of an object's fields: decisions about `metadata.managedFields`."""
 
 from __future__ import annotations
 

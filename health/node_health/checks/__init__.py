@@ -16,4 +16,4 @@ CHECKS: dict[str, Callable[[Declared], Finding]] = {
     Check.KERNEL_LOG: lambda declared: kernel_log.judge(kernel_log.look(), kernel_log.out_of_memory()),
     Check.USER_NAMESPACES: lambda declared: user_namespaces.judge(user_namespaces.look()),
 }
-"""By name, in the order of the output."""
+"""The checks by name, in the order of the output."""

@@ -20,7 +20,7 @@ PASSWORD = Path(paths.DATABASE_PASSWORD_FILE)
 TLS = Path(paths.SECRETS_DATABASE_TLS)
 """Folder with certificate, key and CA, if the pod has them."""
 OS_USER = names.DATABASE_OS_USER
-"""The user that administers the server over its socket without a password. Nobody else in the pod may."""
+"""The only user in the pod that administers the server, over its socket without a password."""
 
 OPTIONS = (
     "--no-defaults",

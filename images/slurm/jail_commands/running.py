@@ -1,4 +1,4 @@
-"""How the commands run programs, and how they fail: with a sentence, never with a traceback."""
+"""Runs programs for the commands. A failure is a sentence, never a traceback."""
 
 from __future__ import annotations
 

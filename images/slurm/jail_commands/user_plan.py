@@ -29,7 +29,7 @@ def is_ordinary(number: int) -> bool:
 
 @dataclass(frozen=True)
 class Seen:
-    """What exists of a user now.
+    """Present state of a user.
 
     Attributes:
         uid: of the user; None if there is none of that name.
@@ -56,7 +56,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What one command line requests.
+    """Requested state of a user, from one command line.
 
     Attributes:
         sudo: True: may become root; False: may not any more; None: as it is.

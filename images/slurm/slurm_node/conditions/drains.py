@@ -34,9 +34,9 @@ RETRY_SECONDS = 10.0
 REPEAT_SECONDS = 30.0
 """Time between two checks that the node is still drained, while there is a cause."""
 REFUSAL_SECONDS = 300.0
-"""How long after a refused job slurmctld may still drain for it, also when the cause is gone."""
+"""Time after a refused job in which slurmctld may still drain for it, also when the cause is gone."""
 SETTLE_SECONDS = 20.0
-"""How long the drain for a refused job stays: time for a jail probe that began later."""
+"""Shortest time of a drain for a refused job, enough for a jail probe that began later."""
 SCONTROL_SECONDS = 10
 LONGEST_REASON = 200
 

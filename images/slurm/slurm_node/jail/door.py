@@ -12,7 +12,7 @@ from slurm_node.pod.supervise import Daemon
 
 SOCKET = "sack.socket"
 MARK = ".door"
-"""By this Slurm's commands know that root of the jail asks them (native/doors/root_guard.c)."""
+"""File that tells Slurm's commands that root of the jail runs them (native/doors/root_guard.c)."""
 
 
 def prepare(folder: Path = paths.DOOR) -> None:

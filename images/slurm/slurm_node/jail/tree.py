@@ -41,7 +41,7 @@ REMIND_SECONDS = 15.0
 
 
 class Kind(Enum):
-    """How something is mounted."""
+    """Kind of a mount."""
 
     BIND = "bind"
     READ_ONLY = "read-only bind"

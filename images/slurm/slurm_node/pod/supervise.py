@@ -121,7 +121,7 @@ def run(
 ) -> int:
     """Keeps the daemons running until the pod is told to end.
 
-    What the system refuses is logged and tried again at the next tick. It may refuse another process while jobs have
+    Refusals of the system are logged, and tried again at the next tick. It may refuse another process while jobs have
     all that the pod may have. If this program ended, the pod would end with all its jobs.
 
     Args:

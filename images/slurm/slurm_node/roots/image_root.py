@@ -7,7 +7,7 @@ from pathlib import Path
 from slurm_node.pod.log import NodeError
 
 MOST_LINKS = 40
-"""As the kernel's limit (path_resolution(7))."""
+"""Most symbolic links in a path, like the kernel's limit (path_resolution(7))."""
 ELF_MACHINE_AT = slice(18, 20)
 SPLIT = ("usr", "usr/lib", "usr/share", "usr/local", "opt")
 """Large folders, copied entry by entry, so that an interrupted copy has less to repeat."""

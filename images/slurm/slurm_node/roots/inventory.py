@@ -44,7 +44,7 @@ class Difference:
 
     @property
     def count(self) -> int:
-        """How many paths differ."""
+        """Number of paths that differ."""
         return len(self.added) + len(self.changed) + len(self.removed)
 
 

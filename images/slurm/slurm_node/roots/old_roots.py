@@ -139,7 +139,7 @@ def _collect(volume: Path, keep: int, persistent: Iterable[str], named: Collecti
 def _delete(root: Path) -> bool:
     """Deletes a root. Users may have nested folders deeper than Python can delete.
 
-    What stays, such as a file that is still open on NFS, is tried again at the next check.
+    The next check tries again to delete the rest, such as a file that is still open on NFS.
     """
     done = subprocess.run(["rm", "-rf", "--", str(root)], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode == 0:
