@@ -119,7 +119,7 @@ def test_two_instances_live_side_by_side_and_a_killed_one_leaves_nothing(start_n
 
 
 @pytest.mark.timeout(300)
-def test_an_instance_ends_with_its_killed_keeper_and_the_next_command_removes_the_rest(
+def test_an_instance_ends_with_its_killed_supervisor_and_the_next_command_removes_the_rest(
     start_node: Callable[[str], Node],
 ) -> None:
     node = start_node("kept")

@@ -1,4 +1,4 @@
-"""What the rehearsal pod tries, and what it concludes; the real slurmctld in it is tried in tests/e2e."""
+"""What the config dry run tries, and what it concludes; the real slurmctld in it is tried in tests/e2e."""
 
 from __future__ import annotations
 
