@@ -14,7 +14,7 @@ _CUT = "\n… the rest is in the log of this check"
 
 
 def summary(outcome: str, preview: str) -> str:
-    """What Pulumi counts at the end of a preview, as one line. One that failed counts too: as far as it came."""
+    """The counts at the end of a preview, as one line. A failed preview has them as far as it came."""
     if outcome != "success":
         return "**The preview failed.** Its errors:"
     lines = [line.strip() for line in preview.splitlines()]
@@ -37,7 +37,7 @@ def comment(stack: str, outcome: str, preview: str) -> str:
         outcome: What GitHub says of the preview's step; `success`, or something worse.
         preview: What Pulumi printed.
     """
-    # The objects first, since a plan of many new ones is longer than a comment may be.
+    # The objects first, since the plan of many new objects is longer than a comment may be.
     objects = "".join(f"{line}\n" for line in changes(preview))
     whole = f"{objects}\n{preview}" if objects else preview
     text = whole if len(whole) <= LONGEST else whole[:LONGEST] + _CUT

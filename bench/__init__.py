@@ -1,1 +1,1 @@
-"""Measurements, as ratios within one run: the machines that they run on are noisy."""
+"""Measurements, as ratios within one run, since their machines are noisy."""

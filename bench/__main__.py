@@ -1,4 +1,4 @@
-"""`make bench`: measurements on this checkout's dev cluster, told as a table and a plot in docs/."""
+"""`make bench`: measurements on this checkout's dev cluster, written as a table and a plot into docs/."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ DOCS = CHECKOUT / "docs"
 
 
 def main(names: list[str]) -> int:
-    """Run the named measurements, whose rows in docs/ become new; without names all but the longest.
+    """Run the named measurements and update their rows in docs/; without names all but the longest.
 
     Returns:
         0 only if each bound was kept.

@@ -1,4 +1,4 @@
-"""What the plugin costs an array of 1,000 tasks: a node with it ÷ one without it, alternately."""
+"""Measures the plugin's cost for an array of 1,000 tasks: a node with it ÷ one without it, alternately."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _TASK = re.compile(r"^\[(?P<moment>[^]]+)\] .*JobId=(?P<array>\d+)_\d+\(\d+\) (?
 
 
 class Span(NamedTuple):
-    """How long an array ran, and how many of its tasks' ends the log has."""
+    """Duration of an array, and the number of its tasks' ends in the log."""
 
     seconds: float
     ends: int
 
 
 def measure(cluster: Cluster) -> list[Measurement]:
-    """Two arrays each way: in an order of chance, and then in the other order, so that no side gains by being later."""
+    """Two arrays each way: in random order, then in reverse, so that no side gains by being later."""
     first = random.sample([WITH, WITHOUT], 2)
     taken: dict[str, list[Span]] = {WITH: [], WITHOUT: []}
     with without_plugin(cluster):
@@ -52,9 +52,10 @@ def _run(cluster: Cluster, node: str) -> Span:
 
 
 def array_span(log: str, array: str) -> Span:
-    """Reads from slurmctld's log what an array took, from the first line about one of its tasks to the last end of one.
+    """Reads from slurmctld's log how long an array took.
 
-    slurmctld starts the first task while it takes the array, and leaves a line out when nobody reads its log in time.
+    The time is from the first line about one of its tasks to the last end of one. slurmctld starts the first task while
+    it accepts the array. It leaves a line out when nobody reads its log in time.
     """
     lines = [found for found in _TASK.finditer(log) if found["array"] == array]
     moments = [datetime.fromisoformat(found["moment"]) for found in lines]

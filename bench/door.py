@@ -1,6 +1,6 @@
-"""What the door to Slurm's authentication costs: a step through it ÷ one through Slurm's own socket, alternately.
+"""Measures the door to Slurm's authentication: a step through it ÷ one through Slurm's own socket, alternately.
 
-Both sockets are to be seen in a login pod's own root; SLURM_SACK_SOCKET names the one that Slurm's commands ask.
+A login pod's own root has both sockets. SLURM_SACK_SOCKET names the one that Slurm's commands use.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from devcluster.cli.up import Cluster
 REPETITIONS = 500
 LOGIN = "slurm-login-0"
 OWN, DOOR = "/run/slurm/sack.socket", "/run/slurm/door/sack.socket"
-"""native/jail/job_mounts.c shows the folder of the second in the place of the first's, in jobs and logins."""
+"""In jobs and logins, native/jail/job_mounts.c shows the second socket's folder in place of the first's."""
 
 TIMER = """
 import json, os, subprocess, sys, time
@@ -30,7 +30,7 @@ for socket in json.load(sys.stdin):
 print(json.dumps(taken))
 """
 
-# As the ordinary user, whom both sockets answer.
+# As the ordinary user, since both sockets answer him.
 IN_A_JOB = f"""
 cd /tmp
 export PATH=/opt/slurm/bin:$PATH SLURM_CONF=/run/slurm/conf/slurm.conf
@@ -39,7 +39,7 @@ exec setpriv --reuid={USER} --regid="$(id -g {USER})" --init-groups salloc -Q -N
 
 
 def measure(cluster: Cluster) -> list[Measurement]:
-    """Medians of 500 steps each way, inside one job, in an order drawn by chance."""
+    """Medians of 500 steps each way, inside one job, in random order."""
     order = [socket for _ in range(REPETITIONS) for socket in random.sample([OWN, DOOR], 2)]
     command = [*in_slurm(cluster), "exec", "-i", LOGIN, "--", "sh", "-c", IN_A_JOB, "sh", TIMER]
     taken = json.loads(run(command, deadline_seconds=1200, given=json.dumps(order)))

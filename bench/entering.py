@@ -1,7 +1,7 @@
-"""What submounts cost who enters the jail: a job's namespaces, a step in them, a login; with 5 submounts and with 200.
+"""Measures the cost of submounts: a job's namespaces, a step in them, a login; with 5 submounts and with 200.
 
-Without Slurm and Kubernetes: the library's own code on a tree of mounts in memory, driven by tests/native/job_probe.c,
-and for logins by a login node's own jail probe (native/programs/jail_probe.c).
+It runs without Slurm and Kubernetes: the library's own code on a tree of mounts in memory. For jobs,
+tests/native/job_probe.c calls it, for logins a login node's own jail probe (native/programs/jail_probe.c).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from devcluster.machine.bootstrap import CHECKOUT
 
 FEW, MANY = 5, 200
 LOGIN_SECONDS = 0.005
-"""Of a login that takes sshd and the client some 150 ms."""
+"""Bound for a login, which takes sshd and the client some 150 ms."""
 ROUNDS, REPETITIONS, STEPS, LOGINS = 12, 2, 50, 10
 
 TREE = """

@@ -1,4 +1,4 @@
-"""What the jail costs a login: `ssh true` ÷ the same to an sshd without the PAM module, in one pod, alternately."""
+"""Measures the jail's cost for a login: `ssh true` ÷ the same to an sshd without the PAM module, alternately."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ unshare -m sh -ec 'mount --bind /run/plain-pam.d /etc/pam.d; exec /usr/sbin/sshd
 """
 STOP_PLAIN = "kill $(cat /run/sshd-plain.pid); rm -rf /run/plain-pam.d /run/sshd-plain.conf"
 
-# On the login node itself, so that the way there is not measured.
+# On the login node itself, to leave out the network.
 TIMER = """
 import json, subprocess, sys, time
 taken = {}

@@ -1,7 +1,7 @@
 """The operator with 10, 100 and 1,000 nodes (5,000 by name): a real API server with as many pods, a real slurmctld.
 
-Neither kubelets nor slurmds run: measured are the operator's own share and what Slurm takes to answer. That is how
-long a pass takes, what it asks, what it keeps in memory, and how soon it acts.
+Neither kubelets nor slurmds run, so it measures the operator's own time and Slurm's answers. Results: the time of a
+reconcile, its requests, its memory, and its reaction time.
 """
 
 from __future__ import annotations
@@ -91,12 +91,12 @@ def _at(size: int, folder: Path, image: Path) -> Values:
     with (
         ApiServer(folder / "api", Path(toolchain.binaries())) as server,
         RealSlurm(image, folder / "slurm", KEY) as slurm,
-        fake_dry_run.running() as rehearsal_url,
+        fake_dry_run.running() as dry_run_url,
     ):
         admin = Admin(server.kubeconfig)
         admin.install_crds()
-        # What the played kubelet tells of slurmds goes nowhere: slurmctld has its nodes from us.
-        world = World(admin, "bench", FakeSlurm(KEY), slurm.url, rehearsal_url)
+        # The simulated kubelet's reports of slurmds are unused: we create slurmctld's nodes.
+        world = World(admin, "bench", FakeSlurm(KEY), slurm.url, dry_run_url)
         world.declare(replicas=size)
         world.patch("configmaps", "slurm-config-wanted", {"data": slurm.files})
         world.patch("statefulsets", "cpu", {"spec": {"replicas": size}})
@@ -137,7 +137,7 @@ def percentile(taken: list[float]) -> tuple[float, dict[str, float]]:
 
 
 def give_machines(world: World, pods: list[str]) -> None:
-    """A Kubernetes node for each pod, which is well."""
+    """A healthy Kubernetes node for each pod."""
     ready = {"type": "Ready", "status": "True", "reason": "Bench", "message": ""}
     for pod in pods:
         machine = f"machine-{pod}"
@@ -149,7 +149,7 @@ def give_machines(world: World, pods: list[str]) -> None:
 
 
 def _calls_of(admin: Admin, seconds: float, other: Callable[[], float]) -> tuple[float, float]:
-    """Calls that the API server, and somebody else, count in that time; nobody else asks it meanwhile."""
+    """Number of calls in that time, by the API server and by another counter. Nothing else calls meanwhile."""
     before, others = _requests(admin), other()
     time.sleep(seconds)  # The span that is measured.
     return _requests(admin) - before - 1, other() - others
@@ -161,13 +161,13 @@ def _requests(admin: Admin) -> float:
 
 
 def passes(port: int) -> tuple[float, float]:
-    """How many passes there were, and how many seconds they took."""
+    """Number of reconciles, and their seconds."""
     count, seconds = (total_of(port, rf'pass_seconds_{key}\{{.*subject="slurm".*\}}') for key in ("count", "sum"))
     return count, seconds
 
 
 def total_of(port: int, rows: str) -> float:
-    """Some of the operator's own metrics together."""
+    """Sum of some of the operator's own metrics."""
     page = httpx.get(f"http://127.0.0.1:{port}/metrics").text
     return sum(map(float, re.findall(rf"^pulumi_slurm_{rows} (\S+)$", page, re.MULTILINE)))
 
@@ -178,13 +178,13 @@ def _heal(world: World, turn: int) -> float:
     began = time.monotonic()
     until(lambda: world.get("configmaps", name)["data"] == {"a": "as declared"}, "the edit is undone", 60)
     taken = time.monotonic() - began
-    # So that edits come at any moment of the operator's round: always right after it has healed would flatter.
+    # Edits should come at random moments. Edits right after a repair would make the result too good.
     time.sleep(turn % 7 * 0.1)
     return taken
 
 
 def drains_told(world: World, slurm: RealSlurm) -> list[float]:
-    """Seconds from each of some nodes' drains of themselves until the operator's status counts it."""
+    """Seconds from a node's drain of itself until the operator's status counts it, for some nodes."""
     began: list[float] = []
     told: list[float] = []
     deadline = time.monotonic() + 60
@@ -195,7 +195,7 @@ def drains_told(world: World, slurm: RealSlurm) -> list[float]:
         told += [time.monotonic()] * (drained(world) - len(told))
         if time.monotonic() > deadline:
             raise TimeoutError(f"the operator tells of {len(told)} of {len(began)} drained nodes")
-        time.sleep(0.03)  # The grain of what is measured: looking without a pause would load the API server.
+        time.sleep(0.03)  # Resolution of the measurement: polling without a pause would load the API server.
     for node in range(DRAINED_AT_ONCE):
         slurm.undrain(f"cpu-{node}")
     until(lambda: drained(world) == 0, "the drains' end is told", 60)
@@ -203,7 +203,7 @@ def drains_told(world: World, slurm: RealSlurm) -> list[float]:
 
 
 def drained(world: World) -> int:
-    """How many nodes the status counts as drained."""
+    """Number of nodes that the status counts as drained."""
     return int(world.get("slurmclusters", "test")["status"]["nodes"]["drained"])
 
 

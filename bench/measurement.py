@@ -1,4 +1,4 @@
-"""What a measurement gives, and how it is told."""
+"""Results of measurements, and the page that shows them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pathlib import Path
 
 PLOTS = {
     "benchmarks-nodes.svg": (
-        "The operator with more nodes (a real API server with as many pods and machines, a real slurmctld whose",
-        "nodes have no slurmd, no kubelet):",
+        "The operator with more nodes: a real API server with as many pods and Kubernetes nodes, a real slurmctld.",
+        "No slurmd and no kubelet runs:",
         "",
         "![time, memory, calls and latencies of the operator over 10, 100 and 1,000 nodes](benchmarks-nodes.svg)",
     ),
     "benchmarks-queues.svg": (
-        "The operator, slurmctld and slurmrestd with more waiting jobs, of ten nodes (the deepest queue is",
-        "measured by `python3 -m devcluster bench deepest-queue` alone):",
+        "The operator, slurmctld and slurmrestd with ten nodes and more waiting jobs. Only",
+        "`python3 -m devcluster bench deepest-queue` measures the deepest queue:",
         "",
         "![times and memory over the number of waiting jobs](benchmarks-queues.svg)",
     ),
 }
-"""What the page says of the plots that measurements draw themselves, each once it is there."""
+"""Text of the page about plots that measurements draw themselves, each if its file exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class Measurement:
     Args:
         name: What was measured.
         value: A ratio, or seconds where `unit` says so.
-        bound: The value that must not be exceeded; None where a number is only told.
+        bound: The value that must not be exceeded; None for a number without a bound.
         unit: "x" for a ratio, "s" for seconds, "MiB".
-        detail: Medians behind a ratio and whatever explains it.
+        detail: Medians behind a ratio and other explanations.
     """
 
     name: str
@@ -69,7 +69,7 @@ def run(
     cwd: Path | None = None,
     given: str = "",
 ) -> str:
-    """Run a command that must succeed, with something to read, and return its output."""
+    """Run a command that must succeed, with input, and return its output."""
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=deadline_seconds, check=False, env=env, cwd=cwd, input=given
     )
@@ -79,7 +79,7 @@ def run(
 
 
 def read_report(folder: Path) -> dict[str, list[Measurement]]:
-    """What was measured so far, by the name of the measurement's part."""
+    """Measurements so far, by the name of their part."""
     file = folder / "benchmarks.json"
     parts = json.loads(file.read_text()) if file.exists() else {}
     return {name: [Measurement(**row) for row in rows] for name, rows in parts.items()}
@@ -111,14 +111,14 @@ def write_report(parts: Mapping[str, list[Measurement]], folder: Path) -> None:
 
 
 def plot(measurements: list[Measurement], file: Path) -> None:
-    """Each bounded number as a share of its bound: left of the line is kept."""
+    """Each bounded number as a share of its bound. Left of the line, the bound is kept."""
     import matplotlib as mpl
 
     mpl.use("svg")
     from matplotlib import pyplot
 
     mpl.rcParams["svg.hashsalt"] = "pulumi-slurm"
-    bounded = [m for m in measurements if m.bound]  # Nothing is a share of zero.
+    bounded = [m for m in measurements if m.bound]  # A bound of zero has no shares.
     figure, axes = pyplot.subplots(figsize=(8, 0.5 * len(bounded) + 1.2))
     names = [m.name for m in bounded][::-1]
     shares = [m.value / m.bound for m in bounded if m.bound][::-1]

@@ -1,4 +1,4 @@
-"""What NFS mount options cost and how soon they show one node's changes to another, on a kernel's own server.
+"""Measures NFS mount options on a kernel's own server: their cost, and the delay until another node sees changes.
 
 Prints the table of docs/nfs.md. It takes root, a kernel with NFS (tests/vm), and about seven minutes:
 
@@ -31,7 +31,7 @@ OPTIONS = (
 PATIENCE_SECONDS = 60.0
 TRIES = 2
 AGE_SECONDS = 4.0
-"""How long ago a file was asked about: longer than it is trusted by any of these options."""
+"""Age of a file's attributes, longer than any of these options trusts them."""
 FOLDERS, FILES = 200, 10
 HEAD = (
     "| version | options | new name | changed size | replaced file, opened | calls for 2,000 absent names "
@@ -64,24 +64,24 @@ def calls(mount: Path) -> int:
 
 
 def cost(mount: Path, work: Callable[[], object]) -> str:
-    """Calls to the server that some work takes: how long each takes is the network's own."""
+    """Calls to the server for some work. The time of a call depends on the network."""
     before = calls(mount)
     work()
     return f"{calls(mount) - before:,}"
 
 
 def new_name(first: Path, second: Path, number: int) -> float:
-    """How soon a node finds a program that it looked for in vain before another made it."""
+    """Delay until a node finds another node's new program, after it looked for it in vain."""
     name = f"bin/program-{number}"
     for _ in range(5):
         assert not (second / name).exists()
-        time.sleep(0.3)  # As a person who tries again; what a client remembers, it keeps for longer each time.
+        time.sleep(0.3)  # Like a person who tries again. Each look makes a client remember the answer for longer.
     (first / name).write_text("#!/bin/sh\n")
     return seconds_until((second / name).exists)
 
 
 def changed_size(first: Path, second: Path) -> float:
-    """How soon a node that asks for a file's size sees that another one wrote more."""
+    """Delay until a node that reads a file's size sees another node's writes."""
     (first / "log").write_text("12345")
     assert (second / "log").stat().st_size == 5
     with (first / "log").open("a") as log:
@@ -90,7 +90,7 @@ def changed_size(first: Path, second: Path) -> float:
 
 
 def replaced(first: Path, second: Path) -> float:
-    """How soon a node that opens a file reads what another renamed over it."""
+    """Delay until a node that opens a file reads another node's replacement."""
     (first / "conf").write_text("old")
     assert (second / "conf").read_text() == "old"
     (first / "conf.new").write_text("newer")
@@ -114,7 +114,7 @@ def row(server: NfsServer, folder: Path, version: str, options: str) -> str:
         os.utime(server.export / name, (1, 1))
     found = 0.0
     for _ in range(TRIES):
-        # One that is not found in time is enough.
+        # One try without success in time is enough.
         found = max(found, new_name(first, second, time.monotonic_ns()) if found <= PATIENCE_SECONDS else 0.0)
     times = [found, changed_size(first, second), replaced(first, second)]
     for mount in (first, second):

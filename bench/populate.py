@@ -1,4 +1,4 @@
-"""What populate costs over a plain tar pipe: the same tree, copied on the same disk, in an order drawn by chance."""
+"""Measures populate ÷ a plain tar pipe: the same tree, copied on the same disk, in random order."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ REPETITIONS = 5
 
 
 def measure(cluster: Cluster) -> list[Measurement]:
-    """Median of 5 copies each way of the root that the dev cluster's jobs see."""
+    """Median of 5 copies each way, of the root that the dev cluster's jobs see."""
     source = next(cluster.instance.volumes.glob("*/roots/*"))
     with tempfile.TemporaryDirectory(dir=cluster.instance.volumes) as scratch:
         folder = Path(scratch)
-        _tar_pipe(source, folder / "warm")  # the source is in the page cache for all that are measured
+        _tar_pipe(source, folder / "warm")  # the source is in the page cache for every measured copy
         taken: dict[str, list[float]] = {"populate": [], "tar": []}
         for number in range(REPETITIONS):
             for name, copy in random.sample([("tar", _tar_pipe), ("populate", _populate)], 2):
@@ -33,7 +33,7 @@ def measure(cluster: Cluster) -> list[Measurement]:
     return [Measurement("populate ÷ plain tar pipe", seconds["populate"] / seconds["tar"], 1.1, detail=detail)]
 
 
-# The Job's own program, in a pod that has the volume, with the root complete already.
+# The Job's own program, in a pod with the volume, where the root is already complete.
 AGAIN = """
 import subprocess, time
 began = time.monotonic()

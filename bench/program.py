@@ -1,4 +1,4 @@
-"""What the Pulumi program costs: warm `up`, a stack from nothing to Available, previews as node sets grow."""
+"""Measures the Pulumi program: warm `up`, a stack from nothing to Available, previews with more node sets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from devcluster.machine.bootstrap import CHECKOUT
 
 
 def warm_up(cluster: Cluster) -> list[Measurement]:
-    """`make up` again, with everything there."""
+    """`make up` again, when everything exists."""
     began = time.monotonic()
     run(["python3", "-m", "devcluster", "--name", cluster.instance.name, "up"], deadline_seconds=600, cwd=CHECKOUT)
     return [Measurement("warm make up", time.monotonic() - began, 120, "s")]
@@ -62,7 +62,7 @@ def _preview(cluster: Cluster, count: int) -> float:
 
 
 def memory(cluster: Cluster) -> list[Measurement]:
-    """Working set of each pod, as kubelet tells it."""
+    """Working set of each pod, from kubelet."""
     kubectl = [str(cluster.binaries / "kubectl"), "--kubeconfig", str(cluster.kubeconfig)]
     node = run([*kubectl, "get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"], deadline_seconds=30)
     summary = json.loads(

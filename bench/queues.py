@@ -29,7 +29,7 @@ DEEPEST = 100_000
 NODES = 10
 LISTINGS = 5
 OPTIONS = "MaxJobCount=200000\nMinJobAge=3600\nSlurmdTimeout=65533\n"
-"""Nodes that no slurmd speaks for stay idle for so long."""
+"""How long nodes without a slurmd stay idle."""
 PLOT = CHECKOUT / "docs" / "benchmarks-queues.svg"
 VALUES = CHECKOUT / "docs" / "benchmarks.json"
 BOUNDS = {
@@ -80,11 +80,11 @@ def _at(size: int, folder: Path, image: Path) -> Values:
     with (
         ApiServer(folder / "api", Path(toolchain.binaries())) as server,
         RealSlurm(image, folder / "slurm", KEY, OPTIONS) as slurm,
-        fake_dry_run.running() as rehearsal_url,
+        fake_dry_run.running() as dry_run_url,
     ):
         admin = Admin(server.kubeconfig)
         admin.install_crds()
-        world = World(admin, "bench", FakeSlurm(KEY), slurm.url, rehearsal_url)
+        world = World(admin, "bench", FakeSlurm(KEY), slurm.url, dry_run_url)
         world.declare(replicas=NODES)
         world.patch("configmaps", "slurm-config-wanted", {"data": slurm.files})
         world.patch("statefulsets", "cpu", {"spec": {"replicas": NODES}})
@@ -124,12 +124,12 @@ def _at(size: int, folder: Path, image: Path) -> Values:
 
 
 def _scale_in(world: World, slurm: RealSlurm, workloads: FakeWorkloads, size: int) -> float:
-    """Seconds from the wish for fewer nodes until the StatefulSet has them; then its record goes."""
+    """Seconds from the request for fewer nodes until the StatefulSet has them. Then the node's record is deleted."""
     began = time.monotonic()
     world.scale(size)
     until(lambda: world.size() == size, "replicas are lowered", 120)
     taken = time.monotonic() - began
-    # As its kubelet would tell that it has ended.
+    # The report that its kubelet would give of its end.
     world.admin.call("DELETE", world.path("pods", f"cpu-{size}"), params={"gracePeriodSeconds": "0"})
     workloads._step()
     until(lambda: f"cpu-{size}" not in slurm.command("sinfo -hN -o %N").split(), "Slurm's record goes", 120)
@@ -137,7 +137,7 @@ def _scale_in(world: World, slurm: RealSlurm, workloads: FakeWorkloads, size: in
 
 
 class _Watch(threading.Thread):
-    """Looks twice a second, while it is a context, what the status says and how long passes take."""
+    """Context that reads the status and the time of reconciles twice a second."""
 
     def __init__(self, world: World, port: int) -> None:
         super().__init__(daemon=True)
@@ -146,7 +146,7 @@ class _Watch(threading.Thread):
         self.untold = self.looks = 0
 
     def run(self) -> None:
-        """Look until it is told to end."""
+        """Poll until the context ends."""
         before = many_nodes.passes(self._port)
         while not self._end.wait(0.5):
             self.looks += 1
@@ -165,7 +165,7 @@ class _Watch(threading.Thread):
 
 
 def _plot(rows: list[Measurement]) -> None:
-    """What was measured now, and before at other depths."""
+    """Results of this run, and earlier ones at other depths."""
     import matplotlib as mpl
 
     mpl.use("svg")

@@ -1,7 +1,7 @@
-"""slurmctld and slurmrestd of the slurm image, with nodes that have no slurmd: Slurm itself answers the operator.
+"""Runs slurmctld and slurmrestd of the slurm image, with nodes without slurmd, so real Slurm answers the operator.
 
-Nodes of state EXTERNAL (slurm.conf(5)) are made in slurmctld by the REST API: they are idle without a daemon, and
-slurmctld pings them never, so that thousands cost nothing but their records.
+The REST API makes nodes of state EXTERNAL in slurmctld (slurm.conf(5)). They are idle without a daemon, and slurmctld
+never pings them. So thousands only cost their records.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _USER = 64030
 _ENTRY = "/usr/bin/python3 -m slurm_node controller"
 _PATH = "/opt/slurm/bin:/opt/slurm/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-# A slurmd takes its name from the host's.
+# A slurmd takes its name from the host name.
 _REGISTER = """
 register() {
     install -m 600 /run/secrets/slurm/slurm.key /run/slurmd.key
@@ -46,7 +46,7 @@ register() {
 }
 """
 
-# As the image's pods have it; the shell stays root, since who changes its user outlives its parent's end.
+# As in the image's pods. The shell stays root, since a process that changes its user outlives its parent.
 _PODS = """
 set -e
 mount --bind "$IMAGE" "$IMAGE"
@@ -65,13 +65,13 @@ wait
 
 
 class RealSlurm:
-    """The two daemons on free ports of this machine. As a context it ends them.
+    """The two daemons on free ports of this machine. The end of the context ends them.
 
     Args:
         image: the slurm image's root.
-        folder: configuration, keys and log lie in it.
+        folder: for configuration, keys and log.
         key: signs tokens (HS256).
-        options: lines that slurm.conf has besides.
+        options: further lines of slurm.conf.
     """
 
     def __init__(self, image: Path, folder: Path, key: bytes, options: str = "") -> None:
@@ -113,12 +113,12 @@ class RealSlurm:
         self._call("POST", "/new/node/", {"node_conf": conf})
 
     def register_nodes(self, node_set: str, count: int) -> None:
-        """Nodes <set>-0 … each of which a slurmd made that has ended since: slurmctld keeps them for SlurmdTimeout."""
+        """Nodes <set>-0 …, each registered by a slurmd that has ended: slurmctld keeps them for SlurmdTimeout."""
         asked = f"{_REGISTER}register {node_set} {count}"
         self._run(["nsenter", "-t", self._first(), "-m", "-p", "unshare", "--uts", "--mount"], asked)
 
     def drain(self, node: str, reason: str) -> None:
-        """As root, which health checks are."""
+        """As root, like health checks."""
         self._call("POST", f"/node/{node}", {"state": ["DRAIN"], "reason": reason})
 
     def undrain(self, node: str) -> None:
@@ -126,7 +126,7 @@ class RealSlurm:
         self._call("POST", f"/node/{node}", {"state": ["UNDRAIN"]})
 
     def submit(self, count: int, name: str) -> None:
-        """So many jobs that wait for a release, each with a record of its own."""
+        """Submit that many held jobs, each with a record of its own."""
         job = {"name": name, "partition": "main", "hold": True, "current_working_directory": "/"}
         body = {"script": "#!/bin/sh\n", "job": {**job, "environment": ["PATH=/bin"]}}
         with httpx.Client(timeout=60, trust_env=False) as client, ThreadPoolExecutor(8) as threads:
@@ -134,13 +134,13 @@ class RealSlurm:
                 pass
 
     def memory(self, daemon: str) -> tuple[float, float]:
-        """MiB that slurmctld or slurmrestd keeps now, and had at most."""
+        """Present and largest resident memory of slurmctld or slurmrestd, in MiB."""
         status = (self._daemon(daemon) / "status").read_text()
         now, most = (int(re.findall(rf"{key}:\s+(\d+)", status)[0]) / 1024 for key in ("VmRSS", "VmHWM"))
         return now, most
 
     def forget_peaks(self) -> None:
-        """Count what a daemon had at most from now on (proc(5), clear_refs)."""
+        """Reset a daemon's largest resident memory (proc(5), clear_refs)."""
         for daemon in ("slurmctld", "slurmrestd"):
             (self._daemon(daemon) / "clear_refs").write_text("5")
 
@@ -153,7 +153,7 @@ class RealSlurm:
         return found[0]
 
     def command(self, line: str) -> str:
-        """What a line of shell, with Slurm's commands, prints beside the daemons."""
+        """Output of a line of shell with Slurm's commands, run beside the daemons."""
         return self._run(["nsenter", "-t", self._first(), "-m", "-p"], line)
 
     def _first(self) -> str:
@@ -178,7 +178,7 @@ class RealSlurm:
                     raise RuntimeError(
                         f"slurmctld does not answer: {error}: {self._log.read_text()[-2000:]}"
                     ) from error
-                time.sleep(0.2)  # Slurm tells nobody that it answers.
+                time.sleep(0.2)  # Slurm does not report when it is ready.
 
     def _call(self, method: str, path: str, body: Mapping[str, Any] | None, client: httpx.Client | None = None) -> None:
         now = int(time.time())
@@ -191,9 +191,10 @@ class RealSlurm:
 
 
 def _configuration(port: int) -> dict[str, str]:
-    """What the program renders, but that slurmctld listens on this machine, no health check runs, and root has jobs.
+    """The program's rendered files, changed for this machine.
 
-    Root is the one user whom this machine and the image both know.
+    slurmctld listens on this machine, no health check runs, and root may have jobs. Root is the only user that this
+    machine and the image both know.
     """
     small = changed("slurm", {"cgroupPlugin": "disabled"}, changed("accounting", {"mode": "off"}, SMALL))
     files = slurm_conf.files(parse(small))

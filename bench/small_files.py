@@ -1,4 +1,4 @@
-"""What the jail costs small-file work: a git checkout and pip's installation ÷ the same outside, on one disk."""
+"""Measures small-file work: a git checkout and pip's installation in the jail ÷ the same outside, on one disk."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ shutil.rmtree("copy")
 print(json.dumps(taken))
 P
 """
-# The root on the volume, as any chroot would have it: none of the jail's mounts and namespaces, but devices and /proc.
+# The root on the volume as a plain chroot: without the jail's mounts and namespaces, with devices and /proc.
 OUTSIDE = f"""
 root=$(echo /mnt/jail/roots/[!.]*)
 mount --rbind /dev $root/dev && mount --rbind /proc $root/proc
@@ -46,7 +46,7 @@ exec chroot --userspec=$(stat -c %u:%g $root{FOLDER}/source) $root env HOME={FOL
 
 
 def measure(cluster: Cluster) -> list[Measurement]:
-    """Median of 16 rounds each way, in an order drawn by chance."""
+    """Median of 16 rounds each way, in random order."""
     kubectl = [str(cluster.binaries / "kubectl"), "--kubeconfig", str(cluster.kubeconfig), "-n", "slurm"]
     job = f"srun -n1 -w {WORKER} --mem=900M"
     ways = {

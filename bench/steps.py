@@ -1,6 +1,6 @@
-"""What the plugin costs a step: `srun true` on a node with it ÷ on one without it, alternately, one and 64 at once.
+"""Measures the plugin's cost for a step: `srun true` on a node with it ÷ without it, alternately, one and 64 at once.
 
-And a batch job: from when slurmctld gives it a node to when it knows its end.
+And for a batch job: from slurmctld's allocation to its notice of the end.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _TIMES = re.compile(
     re.MULTILINE,
 )
 
-# Runs on the login node, so that neither SSH nor Python's start is measured: a step inside a job that holds both nodes.
-# Which of the two goes first is drawn by chance each time.
+# Runs on the login node, to leave out SSH and Python's start: a step inside a job that holds both nodes. The order of
+# the two is random each time.
 TIMER = f"""
 import json, subprocess, sys, time
 at_once, order = json.load(sys.stdin)
@@ -55,8 +55,8 @@ P
 chmod 755 without
 """
 
-# Only for this measurement: the watcher that would stop slurmd is halted, the node's own copy of the configuration
-# loses the plugin, and slurmstepd no longer needs the guard. The pod is thrown away afterwards.
+# Only for this measurement: it halts the watcher that would stop slurmd. It removes the plugin from the node's own copy
+# of the configuration, and the guard from slurmstepd. The pod is deleted afterwards.
 NO_PLUGIN = """
 set -e
 for process in /proc/[0-9]*; do
@@ -71,7 +71,7 @@ cd /run
 mount --bind /run/without /opt/slurm/sbin/slurmstepd
 """
 
-# A dependency is fulfilled when slurmctld has heard that the job's extern step and epilog are over as well.
+# A dependency is fulfilled once slurmctld knows the end of the job's extern step and epilog too.
 CHAIN = """
 set -e
 trap '[ $? = 0 ] || scancel --me --name=bench' EXIT
@@ -98,7 +98,7 @@ def measure(cluster: Cluster) -> list[Measurement]:
 
 @contextmanager
 def without_plugin(cluster: Cluster) -> Iterator[None]:
-    """One node has no plugin while this is a context; then another pod takes its place."""
+    """Context in which one node has no plugin. At its end a new pod replaces the node's."""
     kubectl = in_slurm(cluster)
     run([*kubectl, "exec", WITHOUT, "--", "sh", "-c", WITHOUT_PLUGIN], deadline_seconds=30)
     try:
@@ -110,12 +110,12 @@ def without_plugin(cluster: Cluster) -> Iterator[None]:
 
 
 def in_slurm(cluster: Cluster) -> list[str]:
-    """The beginning of a command line of kubectl, in the namespace of the stack."""
+    """Start of a kubectl command line, in the namespace of the stack."""
     return [str(cluster.binaries / "kubectl"), "--kubeconfig", str(cluster.kubeconfig), "-n", "slurm"]
 
 
 def log_since(cluster: Cluster, began: float) -> str:
-    """What slurmctld has logged since some time of the monotonic clock."""
+    """Log of slurmctld since some time of the monotonic clock."""
     since = f"--since={math.ceil(time.monotonic() - began) + 1}s"
     return run([*in_slurm(cluster), "logs", since, "slurm-controller-0"], deadline_seconds=60)
 
@@ -128,7 +128,7 @@ def _ratio(cluster: Cluster, name: str, at_once: int, repetitions: int) -> Measu
 
 
 def _batch_ratio(cluster: Cluster) -> Measurement:
-    """One job at a time, in an order drawn by chance: each waits until nothing is left of the one before it."""
+    """One job at a time, in random order. Each waits until nothing is left of the one before it."""
     order = [node for _ in range(BATCH_JOBS) for node in random.sample([WITH, WITHOUT], 2)]
     began = time.monotonic()
     submit = CHAIN.format(nodes=" ".join(order))

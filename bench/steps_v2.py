@@ -24,14 +24,14 @@ from tests.image.unpacked import unpack_image
 REPETITIONS = 40
 SECONDS = 1500.0
 BOUND = 1.1
-"""Twice what is allowed on v1: a guest's processes share two of its machine's cores with its kernel."""
-# A step reads what srun reads, and that is the script.
+"""Twice the bound on v1: a guest's processes share two of its machine's cores with its kernel."""
+# Without it, a step would read srun's input, which is the script.
 STEP = "srun -n1 -N1 -w {node} --overlap --mem=1M -D /tmp true < /dev/null"
 BATCH = "sbatch --parsable -w {node} -D /tmp -o /dev/null --wrap true"
 
 
 def measure(_: None) -> list[Measurement]:
-    """Medians of 40 steps in an allocation, and of 40 batch jobs, each way, alternately and in an order of chance."""
+    """Medians of 40 steps in an allocation, and of 40 batch jobs, each way, alternately in random order."""
     vm_tests.prepare()
     with guest.shared_folder() as folder:
         result = folder / "result.json"
@@ -78,7 +78,7 @@ def _order() -> list[str]:
 
 
 def _steps(cluster: SmallCluster) -> dict[str, list[float]]:
-    """Inside one job that holds both nodes; its script says how long each step took, in nanoseconds."""
+    """Inside one job that holds both nodes. Its script prints each step's time in nanoseconds."""
     lines = [f"a=$(date +%s%N); {STEP.format(node=node)}; echo {node} $(($(date +%s%N) - a))" for node in _order()]
     script = "\n".join(lines)
     said = cluster.jail(f"salloc -Q -N2 sh <<'S'\n{script}\nS", user=ALICE, seconds=600)
@@ -91,7 +91,7 @@ def _steps(cluster: SmallCluster) -> dict[str, list[float]]:
 
 
 def _batches(cluster: SmallCluster) -> dict[str, list[float]]:
-    """One job at a time, from when slurmctld gives it a node to when it knows its end, as its log says.
+    """One job at a time, from slurmctld's allocation to its notice of the end, by its log.
 
     Returns:
         For each node the seconds of at least three quarters of its jobs.
@@ -108,7 +108,7 @@ def _batches(cluster: SmallCluster) -> dict[str, list[float]]:
         ours.add(job)
         cluster.wait("nothing is left of it", partial(is_over, job), 60)
     taken = batch_seconds(cluster.log(CONTROLLER), ours)
-    # slurmctld leaves a line of its log out when poll() does not call its stderr writable in time, as happens here.
+    # slurmctld drops a log line if poll() does not report its stderr as writable in time, as happens here.
     counts = {node: len(seconds) for node, seconds in taken.items()}
     enough = taken.keys() == {WITH, WITHOUT} and min(counts.values()) >= REPETITIONS * 3 // 4
     assert enough, f"{counts}: {cluster.log(CONTROLLER)[-4000:]}"

@@ -1,8 +1,8 @@
-"""What distinct weights cost slurmctld with 1,000 nodes: each is a set of nodes that it looks at by itself.
+"""Measures distinct weights in slurmctld with 1,000 nodes: it examines the nodes of each weight separately.
 
-Workers have a weight that grows with their number (images/slurm/slurm_node/pod/settings.py), so that jobs fill low ones
-and a shrink finds idle nodes. Timed is slurmctld's own answer to "when and where would this job start?", which chooses
-nodes as for a start.
+A worker's weight grows with its number (images/slurm/slurm_node/pod/settings.py). So jobs fill low nodes, and a
+scale-in finds idle ones. The time is slurmctld's for "when and where would this job start?", which chooses nodes as for
+a start.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RPC = re.compile(r"REQUEST_JOB_WILL_RUN +\(.*?\) +count:(\d+) +ave_time:(\d+)")
 
 
 def measure(_: None) -> list[Measurement]:
-    """Alternately with one weight and with as many as a node set has at most."""
+    """Alternately with one weight and with the most that a node set has."""
     taken: dict[int, list[float]] = {1: [], WEIGHTS: []}
     with tempfile.TemporaryDirectory() as folder:
         image = Path(folder) / "image"

@@ -1,8 +1,7 @@
-"""Waits until jobs can run as declared, and ends with Kubernetes' or Slurm's own words when they will not.
+"""Waits until jobs can run as declared. If they never will, it ends with Kubernetes' or Slurm's own words.
 
-A Kubernetes provider can wait for a field of an object. Of a failed wait it says only that the time is up. This wait
-knows
-which faults stay, also those that the operator cannot tell because it does not start itself.
+A Kubernetes provider can wait for a field of an object. After a failed wait it says only that the time is up. This wait
+knows which faults stay, also those that the operator cannot tell because it does not start itself.
 
 Pulumi's state names the provider by its module and class. So neither name may change.
 """
@@ -23,12 +22,12 @@ from contract import names, reasons
 Object = Mapping[str, Any]
 
 FAULT_SECONDS: Final = 30.0
-"""How long an image may be missing, or a quota full, before the wait ends. A registry may be away for a moment."""
+"""Time for which an image may be missing, or a quota full, before the wait ends. A registry may be down briefly."""
 _PAUSE_SECONDS: Final = 1.0
 _ASK_SECONDS: Final = 30.0
 _NO_IMAGE: Final = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
 _COMPARED: Final = ("revision", "operatorImage")
-"""Inputs with which the cluster is another one to wait for."""
+"""Inputs that say which cluster this is. A change of one means a new cluster to wait for."""
 
 
 class UnavailableError(Exception):
@@ -37,11 +36,11 @@ class UnavailableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is waited for.
+    """The state to wait for.
 
     Attributes:
         revision: Of the declared objects.
-        operator_image: With which the operator is to run; empty where this program does not declare it.
+        operator_image: Image that the operator is to run; empty where this program does not declare it.
     """
 
     revision: str
@@ -50,7 +49,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """What was read at one moment.
+    """The objects at one moment.
 
     Attributes:
         cluster: The SlurmCluster, None if it is not there.
@@ -67,13 +66,14 @@ class ClusterState:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Where it stands.
+    """Progress of the cluster.
 
     Attributes:
-        ready: Jobs can run.
+        ready: Whether jobs can run.
         lacking: What is missing, in a sentence.
-        final: Waiting does not repair it.
-        faults: What has to be repaired unless it passes within FAULT_SECONDS: its object → Kubernetes' words.
+        final: Whether waiting longer is of no use.
+        faults: Object → Kubernetes' words about its fault. Somebody has to repair it unless it passes within
+            FAULT_SECONDS.
     """
 
     ready: bool
@@ -136,12 +136,12 @@ def _quotas(sets: Iterable[Object], events: Iterable[Object]) -> Mapping[str, st
 
 @dataclass(slots=True)
 class Patience:
-    """Gives faults time to pass; `since` says of each object since when it has had one without a break."""
+    """Gives faults time to pass. `since` maps each object to the moment when its present fault began."""
 
     since: dict[str, float]
 
     def ended_by(self, verdict: Verdict, now: float) -> str | None:
-        """Why waiting is of no use, None as long as it may be."""
+        """Why waiting is of no use; None while it may still help."""
         if verdict.final:
             return verdict.lacking
         self.since = {about: self.since.get(about, now) for about in verdict.faults}
@@ -150,10 +150,10 @@ class Patience:
 
 
 def read(connection: httpx.Client, namespace: str, cluster: str) -> ClusterState:
-    """What Kubernetes has.
+    """Reads the cluster's objects from Kubernetes.
 
     Raises:
-        UnreachableError: It refuses.
+        UnreachableError: The API server refuses.
     """
     labels = f"{names.LABEL_NAME}={names.APPLICATION},{names.LABEL_INSTANCE}={cluster}"
     core, apps = f"/api/v1/namespaces/{namespace}", f"/apis/apps/v1/namespaces/{namespace}"
@@ -177,7 +177,7 @@ def wait(props: Mapping[str, Any]) -> None:
         props: Inputs of the resource.
 
     Raises:
-        UnavailableError: They cannot, and waiting longer would not help, or the time is up.
+        UnavailableError: Jobs cannot run, and the time is up or waiting longer would not help.
     """
     wanted = Wanted(props["revision"], props["operatorImage"])
     namespace, name, patience = props["namespace"], props["cluster"], Patience({})
@@ -199,14 +199,14 @@ def wait(props: Mapping[str, Any]) -> None:
 
 
 def _ask(props: Mapping[str, Any]) -> ClusterState:
-    # Anew each time: a credential plugin's token may end before the wait does.
+    # A new connection each time: a credential plugin's token may expire before the wait ends.
     access = kubeconfig.read(props.get("kubeconfig"), props.get("context"))
     with kubernetes_reader.client(access) as connection:
         return read(connection, props["namespace"], props["cluster"])
 
 
 class _AvailabilityProvider(dynamic.ResourceProvider):
-    """Waits when the cluster is made or changes; what failed is waited for again by the next update."""
+    """Waits when the cluster is created or changes. The next update repeats a wait that failed."""
 
     serialize_as_secret_always = False
 
@@ -223,7 +223,7 @@ class _AvailabilityProvider(dynamic.ResourceProvider):
 
 
 class Availability(dynamic.Resource, module="pulumi-slurm", name="Availability"):
-    """That jobs can run as declared.
+    """A resource that exists once jobs can run as declared.
 
     Args:
         name: Name of the resource in the stack.

@@ -1,4 +1,4 @@
-"""Keeps claims from being replaced: another storage class would mean another, empty volume.
+"""Refuses to replace a PersistentVolumeClaim: another storage class would mean another, empty volume.
 
 Kubernetes can't change the class of a claim. So an edit of the configuration would delete the claim and make a new one.
 The guard remembers what the claim was made from, and refuses another one at preview already.
@@ -31,7 +31,7 @@ def refusal(before: Mapping[str, Any], after: Mapping[str, Any]) -> str | None:
 
 
 class _GuardProvider(dynamic.ResourceProvider):
-    """Refuses a change of the source; does nothing else."""
+    """Refuses a change of the source, and does nothing else."""
 
     serialize_as_secret_always = False
 
@@ -63,5 +63,5 @@ class ClaimGuard(dynamic.Resource, module="pulumi-slurm", name="ClaimGuard"):
 
 
 def class_source(class_name: str | None) -> str:
-    """What a claim of a storage class is made from, in words."""
+    """Source of a claim of a storage class, in words."""
     return f"className {class_name}" if class_name is not None else "the default storage class"

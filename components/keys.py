@@ -1,4 +1,4 @@
-"""Keys that are made once and then live in Pulumi's state, as secrets.
+"""Keys that are generated once and then kept in Pulumi's state, as secrets.
 
 Pulumi's state names the provider by its module and class. So neither name may change.
 """
@@ -27,7 +27,7 @@ DATABASE: Final = "database"
 
 
 def _random_text(size: int) -> bytes:
-    """Random bytes as text: no program on the way stops at a NUL or eats a newline."""
+    """Random bytes as text, so that no program on the way stops at a NUL or strips a newline."""
     return base64.b64encode(secrets.token_bytes(size))
 
 
@@ -76,7 +76,7 @@ def generate(purpose: str) -> dict[str, str]:
 
 
 class _KeysProvider(dynamic.ResourceProvider):
-    """Makes keys when they are first needed, or adopts a live cluster's; it never takes them back."""
+    """Generates keys when they are first needed, or adopts a live cluster's. It never revokes them."""
 
     serialize_as_secret_always = False  # The pickled provider holds no key.
 
@@ -86,7 +86,7 @@ class _KeysProvider(dynamic.ResourceProvider):
         return dynamic.CreateResult(id_=f"{purpose}-{secrets.token_hex(4)}", outs={"purpose": purpose, "data": data})
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> dynamic.DiffResult:
-        # Of an update that was refused, keys are left that no cluster knows.
+        # A refused update leaves keys that no cluster knows.
         return dynamic.DiffResult(changes="adopted" in news and news["adopted"] != olds.get("data"))
 
     def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> dynamic.UpdateResult:

@@ -1,4 +1,4 @@
-"""The whole cluster: every component, and last of all the resources that the operator works from."""
+"""The whole cluster: every component, then the custom resources that the operator reads."""
 
 from typing import Any, Final
 
@@ -6,7 +6,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components import availability
-from components.addons import certificates, directory, gpu_operator, monitoring, network_operator
+from components.addons import certificates, gpu_operator, ldap, monitoring, network_operator
 from components.config import Config
 from components.config.addons.network_operator import NetworkOperatorMode
 from components.config.login import ServiceType
@@ -17,15 +17,15 @@ from components.control.ledger import LedgerSecrets
 from components.jail import jail_population, jail_storage
 from components.kubernetes.component import Component, Part
 from components.kubernetes.manifest import Manifest, declared
-from components.slurm import accounting, configuration, controller, database, login, node_set, rehearsal, rest_api
+from components.slurm import accounting, config_dry_run, configuration, controller, database, login, node_set, rest_api
 from contract import names
 
 _SPARE_SECONDS: Final = 30
-"""Pulumi waits longer than the operator's own deadlines, so that the reason is there before the wait ends."""
+"""Pulumi waits longer than the operator's own deadlines, so that the operator reports the reason first."""
 
 
 def namespace_manifests(config: Config) -> list[Manifest]:
-    """The namespace, if it is ours to make."""
+    """The namespace, if the program makes it."""
     if not config.cluster.create_namespace:
         return []
     body = declared(
@@ -49,7 +49,7 @@ def manifests(config: Config) -> list[Manifest]:
 
 
 def _others(config: Config) -> list[Manifest]:
-    """All but the operator, which has the right to restore these."""
+    """All objects but the operator's. The operator has the right to restore them."""
     return [
         *namespace_manifests(config),
         *credentials.manifests(config),
@@ -62,12 +62,12 @@ def _others(config: Config) -> list[Manifest]:
         *accounting.manifests(config),
         *controller.manifests(config),
         *rest_api.manifests(config),
-        *rehearsal.manifests(config),
+        *config_dry_run.manifests(config),
         *jail_population.manifests(config),
         *node_set.shared_manifests(config),
         *(manifest for node_set_config in config.node_sets for manifest in node_set.manifests(config, node_set_config)),
         *login.manifests(config),
-        *directory.manifests(config),
+        *ldap.manifests(config),
     ]
 
 
@@ -109,18 +109,18 @@ class SlurmCluster(Component):
         super().__init__(name, opts)
         child = pulumi.ResourceOptions(parent=self)
         generated = credentials.GeneratedKeys("generated-keys", config, child, ownership.adopted(config, live))
-        # The first of every chain of objects: a refusal comes before anything is written.
+        # Every chain of objects begins with it, so a refusal comes before anything is written.
         permit = ownership.permit(config, live, generated)
         namespace = Namespace("namespace", config, [permit], child)
         ledger = LedgerSecrets(
             "ledger", config, manifests(config), generated.payloads, generated.revision_key, [namespace], child
         )
         secrets = credentials.Credentials("credentials", config, generated.payloads, [ledger], child)
-        # Its servers' keys come before the first pod that shows or checks one.
+        # Certificates come before the first pod that uses or checks one.
         trust = (
             [certificates.Certificates("certificates", config, [namespace], child)] if config.certificates.is_on else []
         )
-        # Everything depends on the operator so that it is deleted after all that it looks after.
+        # Everything depends on the operator, so that it is deleted last.
         machinery = operator.Operator("operator", config, _others(config), permit, [ledger, secrets, *trust], child)
         ready = [ledger, *trust, machinery]
         storage = jail_storage.JailStorage("jail-storage", config, [ledger], child)
@@ -133,16 +133,16 @@ class SlurmCluster(Component):
             accounting.Accounting("accounting", config, ready, child),
             controller.Controller("controller", config, ready, child),
             rest_api.RestApi("rest-api", config, ready, child),
-            rehearsal.Rehearsal("rehearsal", config, ready, child),
+            config_dry_run.Rehearsal("rehearsal", config, ready, child),
         ]
         gpus = (
             [gpu_operator.GpuOperator("gpu-operator", config, [permit], child)]
             if gpu_operator.is_installed(config)
             else []
         )
-        # Pods that use a root start when it is complete: a failed one leaves everything on the root before.
+        # Pods that use a root start when it is complete. If it fails, all pods keep the root before.
         workers = Workers("workers", config, ready, child)
-        # What offers a node's devices comes before the node and goes after it.
+        # Device plugins come before the nodes that need them, and are deleted after them.
         devices = _device_operators(config, [namespace], child)
         nodes = [
             node_set.NodeSet(
@@ -156,7 +156,7 @@ class SlurmCluster(Component):
         ]
         logins = login.Login("login", config, [*ready, root], child)
         if config.directory.is_on:
-            parts.append(directory.Directory("directory", config, [*ready, root], child))
+            parts.append(ldap.Directory("directory", config, [*ready, root], child))
         custom = _custom_resources(self, config, ledger.revision, [*parts, workers, *nodes, logins])
         self._finish(config, logins, _availability(self, config, ledger.revision, custom))
 
@@ -168,7 +168,7 @@ class SlurmCluster(Component):
         if config.login.service.type is ServiceType.NODE_PORT:
             self.login_address = logins.node_port.apply(lambda port: login.address(config, None, port))
         else:
-            # The load balancer's address comes some time after the Service: it is read when the cluster is there.
+            # The load balancer gets its address some time after the Service, so it is read at the end.
             service = kubernetes.core.v1.Service.get(
                 f"{names.LOGIN}-address",
                 custom.id.apply(lambda _: f"{namespace}/{names.LOGIN}"),
@@ -188,17 +188,14 @@ class SlurmCluster(Component):
 def _device_operators(
     config: Config, depends_on: list[pulumi.Resource], opts: pulumi.ResourceOptions
 ) -> list[pulumi.Resource]:
-    """The operators of other makers that node sets need."""
+    """Other makers' operators that node sets need."""
     if config.network_operator.mode is NetworkOperatorMode.OFF:
         return []
     return [network_operator.NetworkOperator("network-operator", config, depends_on, opts)]
 
 
 class Workers(Part, manifests=node_set.shared_manifests, outputs=lambda _: {"service": names.WORKERS}):
-    """What all node sets share.
-
-    It reads `cluster`.
-    """
+    """Objects that all node sets share. It reads `cluster`."""
 
 
 def node_set_resource(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
@@ -237,7 +234,7 @@ def cluster_resource(config: Config) -> dict[str, Any]:
     """The SlurmCluster resource, without its revision."""
     spec: dict[str, Any] = {
         "rest": {"url": rest_api.short_url(config)},
-        "rehearsal": {"url": rehearsal.url()},
+        "rehearsal": {"url": config_dry_run.url()},
         "wantedConfig": names.CONFIG_WANTED,
         "activeConfig": names.CONFIG_ACTIVE,
         "controller": names.CONTROLLER,
@@ -254,7 +251,7 @@ def cluster_resource(config: Config) -> dict[str, Any]:
 def _custom_resources(
     parent: SlurmCluster, config: Config, revision: pulumi.Output[str], depends_on: list[Component]
 ) -> pulumi.CustomResource:
-    """The NodeSets, and the SlurmCluster after them: it is the first to go and the last to come."""
+    """The NodeSets, then the SlurmCluster, which is created last and deleted first."""
     seconds = duration_seconds(config.timeouts.available) + _SPARE_SECONDS
     timeouts = pulumi.CustomTimeouts(create=f"{seconds}s", update=f"{seconds}s", delete=f"{seconds}s")
     sets = []
@@ -271,7 +268,7 @@ def _custom_resources(
 def _availability(
     parent: SlurmCluster, config: Config, revision: pulumi.Output[str], cluster: pulumi.CustomResource
 ) -> pulumi.CustomResource:
-    """The wait for the end of it all."""
+    """The wait until jobs can run."""
     access = config.kubernetes
     inputs = {
         "operatorImage": operator.image(config),

@@ -1,5 +1,5 @@
-"""What separate programs must agree on: names, reasons, paths, variables of pods, defaults of policies; each said once.
+"""What separate programs must agree on, each fact once: names, reasons, paths, pods' variables, policy defaults.
 
-It is copied into each image and imports nothing but Python itself: constants, enums and frozen dataclasses. The jail's
-own Python, 3.10 or newer, imports `names` and `paths`.
+Each image has a copy. It holds constants, enums and frozen dataclasses, and imports only Python's standard library. The
+jail's own Python, 3.10 or newer, imports `names` and `paths`.
 """

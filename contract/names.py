@@ -13,7 +13,7 @@ API_VERSION: Final = f"{API_GROUP}/{CRD_VERSION}"
 SLURM_CLUSTERS: Final = "slurmclusters"
 NODE_SETS: Final = "nodesets"
 FIELD_MANAGER: Final = "pulumi-slurm"
-"""The manager of the program's own fields: what is healed under it goes when the program drops it."""
+"""Field manager of the program, also for what the operator restores: a field goes when the program drops it."""
 OPERATOR_FIELD_MANAGER: Final = "pulumi-slurm-operator"
 REST_API: Final = "/slurm/v0.0.45"
 REST_DATABASE_API: Final = "/slurmdb/v0.0.45"
@@ -22,15 +22,15 @@ REST_DATABASE_API: Final = "/slurmdb/v0.0.45"
 CONTROLLER: Final = "slurm-controller"
 CONTROLLER_STATE: Final = "slurm-controller-state"
 REST: Final = "slurm-rest"
-REHEARSAL: Final = "slurm-rehearsal"
+CONFIG_DRY_RUN: Final = "slurm-rehearsal"
 ACCOUNTING: Final = "slurm-accounting"
 DATABASE: Final = "slurm-database"
 DATABASE_CREDENTIALS: Final = "slurm-database-credentials"
 DATABASE_PASSWORD: Final = "password"  # noqa: S105 - a key, not its value
-"""Key of the password in the Secret that the program makes, and file name of every database password in a pod."""
+"""Key of the password in the Secret that the program makes. In pods, it is the file name of database passwords."""
 WORKERS: Final = "slurm-workers"
-DIRECTORY: Final = "slurm-directory"
-DIRECTORY_PASSWORD: Final = "password"  # noqa: S105 - a file's name, not its content
+LDAP: Final = "slurm-directory"
+LDAP_PASSWORD: Final = "password"  # noqa: S105 - a file's name, not its content
 LOGIN: Final = "slurm-login"
 LOGINS: Final = "slurm-logins"
 ROOTS: Final = "slurm-roots"
@@ -49,7 +49,7 @@ LEDGER: Final = "slurm-ledger"
 LEDGER_PAYLOADS: Final = "slurm-ledger-payloads"
 JAIL: Final = "slurm-jail"
 RESERVED_PREFIX: Final = "slurm-"
-"""Node sets may not start with it: their StatefulSets would meet the cluster's own objects."""
+"""No node set's name may start with it: its StatefulSet could clash with the cluster's own objects."""
 
 # Keys inside the objects above.
 SLURM_CONF: Final = "slurm.conf"
@@ -73,7 +73,7 @@ LEDGER_DATA: Final = "ledger.json.gz"
 LEDGER_REVISION: Final = "revision"
 
 CONFIG_MARK: Final = "pulumi_slurm"
-"""Item of SlurmctldParameters that tells one rendered configuration from another."""
+"""Item of SlurmctldParameters with a hash of the rendered configuration."""
 
 # Labels, annotations and alike.
 APPLICATION: Final = "slurm"
@@ -83,20 +83,20 @@ LABEL_INSTANCE: Final = "app.kubernetes.io/instance"
 LABEL_COMPONENT: Final = "app.kubernetes.io/component"
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 LABEL_REVISION: Final = "controller-revision-hash"
-"""Kubernetes' own, on the pods of a StatefulSet."""
+"""Kubernetes' own label on the pods of a StatefulSet."""
 LABEL_EVICTABLE: Final = f"{API_GROUP}/evictable"
-"""Takes a pod out of the workers' PodDisruptionBudget."""
+"""Label that takes a pod out of the workers' PodDisruptionBudget."""
 LABEL_NODE_SET: Final = f"{API_GROUP}/node-set"
 ANNOTATION_STACK: Final = f"{API_GROUP}/stack"
 ANNOTATION_REPLICAS: Final = f"{API_GROUP}/declared-replicas"
 """On a NodeSet: the number of nodes that the program declares."""
 ANNOTATION_AT_START: Final = f"{API_GROUP}/taken-at-start"
 ANNOTATION_CONFIG: Final = f"{API_GROUP}/configuration"
-"""Set on slurmctld's pod: a change of a pod makes kubelet look at its ConfigMaps at once, not within a minute."""
+"""Set on slurmctld's pod: after a change of a pod, kubelet updates its ConfigMaps at once, not within a minute."""
 ANNOTATION_FORCE: Final = f"{API_GROUP}/force-delete"
 ANNOTATION_APPROVE: Final = f"{API_GROUP}/approve"
 ANNOTATION_REST: Final = f"{API_GROUP}/rest-url"
-"""Set with the finalizer: where to ask about the jobs of a NodeSet whose SlurmCluster was deleted before it."""
+"""Set with the finalizer: URL to ask about jobs of a NodeSet after its SlurmCluster was deleted."""
 FINALIZER: Final = f"{API_GROUP}/jobs"
 UNFIT_TAINT: Final = f"{API_GROUP}/unfit"
 """Taint and annotation of a Kubernetes node that the operator took a worker from; the annotation says why."""
@@ -106,7 +106,7 @@ SLURMCTLD_PORT: Final = 6817
 SLURMD_PORT: Final = 6818
 SLURMDBD_PORT: Final = 6819
 SLURMRESTD_PORT: Final = 6820
-REHEARSAL_PORT: Final = 6821
+CONFIG_DRY_RUN_PORT: Final = 6821
 DATABASE_PORT: Final = 3306
 SSH_PORT: Final = 22
 OPERATOR_HEALTH_PORT: Final = 8080
@@ -123,8 +123,8 @@ OPERATOR_UID: Final = 65532
 FIRST_USER_ID: Final = 1000
 LAST_USER_ID: Final = 59999
 """Debian's range for users (adduser.conf)."""
-FIRST_DIRECTORY_ID: Final = 65_536
-LAST_DIRECTORY_ID: Final = 2**32 - 2
-"""Ids that no system account has (Debian policy, 9.2.2); directories like to give them to users."""
+FIRST_LDAP_ID: Final = 65_536
+LAST_LDAP_ID: Final = 2**32 - 2
+"""Ids that no system account has (Debian policy, 9.2.2). LDAP directories often give them to users."""
 USER_NAME: Final = "[a-z_][a-z0-9_-]{0,30}"
 """A user's name in the jail, as a regular expression."""

@@ -1,4 +1,4 @@
-"""Where things are in the pods and in the jail, as text."""
+"""Paths in the pods and in the jail, as text."""
 
 from typing import Final
 
@@ -16,11 +16,11 @@ HEALTH_EPILOG: Final = "/usr/sbin/node-health-epilog"
 
 ETC_SLURM: Final = "/etc/slurm"
 ETC_ROOTS: Final = "/etc/slurm-roots"
-"""On a login node: a file for each root that the stack's configuration names, and for no other."""
+"""Folder of a login node with one file for each root that the stack's configuration names."""
 ETC_ACCOUNTING: Final = "/etc/slurm-accounting"
 
 SECRETS_SLURM: Final = "/run/secrets/slurm"
-SECRETS_DIRECTORY: Final = "/run/secrets/directory"
+SECRETS_LDAP: Final = "/run/secrets/directory"
 SECRETS_SSH: Final = "/run/secrets/ssh"
 SECRETS_REST_TLS: Final = "/run/secrets/rest-tls"
 SECRETS_REST_AUTHORITY: Final = "/run/secrets/rest-authority"
@@ -38,7 +38,7 @@ JAIL_VOLUME: Final = "/mnt/jail"
 JAIL_TREE: Final = "/run/jail"
 CONTAINER_FOLDERS: Final = "/tmp/.slurm-"  # noqa: S108 - a job's own, one for each user
 
-# Below /run: it is detached on the way into the jail, and nothing of it is taken from a jail image.
+# Below /run, which is detached on the way into the jail and never comes from a jail image.
 CONTROLLER_RUN: Final = "/run/slurmctld"
 ACCOUNTING_RUN: Final = "/run/slurmdbd"
 REST_RUN: Final = "/run/slurm-rest"
@@ -46,8 +46,8 @@ DATABASE_RUN: Final = "/run/mariadb"
 SUBMOUNTS: Final = "/run/submounts"
 TOOLS: Final = "/run/slurm-tools"
 NODE_RUN: Final = "/run/slurm-node"
-"""The pod's own keys and state: not in the jail's view."""
+"""The pod's own keys and state, which the jail does not show."""
 JAIL_BROKEN: Final = f"{NODE_RUN}/broken"
-"""Why steps must not start now; there only while jail probes fail."""
+"""File with the reason why steps must not start. It exists only while jail probes fail."""
 JAIL_WORKED: Final = f"{NODE_RUN}/jail-worked"
-"""Touched after each probe that worked."""
+"""File that is touched after each successful probe."""

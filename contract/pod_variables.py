@@ -1,14 +1,14 @@
-"""Environment variables by which the program tells a pod what it is."""
+"""Environment variables that the program sets on pods."""
 
 from enum import StrEnum
 from typing import Final
 
 # JSON, for the slurm image's entry.
 NODE: Final = "SLURM_NODE"
-"""What the pod is to Slurm; the operator reads a worker's size in it, as its slurmd registers it."""
+"""The pod as a Slurm node. The operator reads a worker's size from it, as slurmd registers it."""
 JAIL: Final = "SLURM_JAIL"
 LOGIN: Final = "SLURM_LOGIN"
-DIRECTORY: Final = "SLURM_DIRECTORY"
+LDAP: Final = "SLURM_DIRECTORY"
 REST: Final = "SLURM_REST"
 USERS: Final = "SLURM_USERS"
 ACCOUNTING: Final = "SLURM_ACCOUNTING"
@@ -69,10 +69,10 @@ class LoginKey(StrEnum):
     PROCESSES = "processes"
     CPU_MILLIS = "cpuMillis"
     PASSWORDS = "passwords"
-    DIRECTORY = "directory"
+    LDAP = "directory"
 
 
-class DirectoryKey(StrEnum):
+class LdapKey(StrEnum):
     """Keys of SLURM_DIRECTORY."""
 
     URI = "uri"

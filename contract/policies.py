@@ -1,4 +1,4 @@
-"""Defaults of policies: those of the stack's config, and of a NodeSet or a pod that says nothing."""
+"""Default policies of the stack's config, and of a NodeSet or pod that sets none."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,18 +6,18 @@ from typing import Final
 MAX_UNAVAILABLE: Final = 1
 """Nodes that an update may take out of service at once."""
 LEAST_FREE_PERCENT: Final = 2
-"""Space that health checks want free on a file system, in percent of its size."""
+"""Space that must stay free on a file system for health checks to pass, in percent of its size."""
 TMP_MIB: Final = 1024
 """Size of a node's /tmp; /dev/shm is as large."""
 KEEP_ROOTS: Final = 3
 """Roots of the jail that stay on the volume, those in use among them."""
-DIRECTORY_SECONDS: Final = 300
-"""Between two questions to an LDAP directory."""
+LDAP_SECONDS: Final = 300
+"""Time between two queries to an LDAP directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReactionPolicy:
-    """What is done about unfit nodes, after how long, and how much; components/config/nodes/reactions.py explains."""
+    """Repairs of unfit nodes: which, after how long, and how many; see components/config/nodes/reactions.py."""
 
     restart: bool = False
     replace: bool = False

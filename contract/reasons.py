@@ -5,7 +5,7 @@ from typing import Final
 
 
 class Check(StrEnum):
-    """The health checks of a node, in the order in which they are told."""
+    """The health checks of a node, in the order of reports."""
 
     JAIL = "jail"
     SPACE = "space"
@@ -18,36 +18,36 @@ class Check(StrEnum):
 
 # Drains.
 PREFIX: Final = "pulumi-slurm:"
-"""Every drain reason of ours starts with it; only a drain that we set is ever lifted by us."""
+"""Prefix of all our drain reasons. We lift only drains that have it."""
 SCALE_IN: Final = f"{PREFIX}scale-in"
 UPDATE: Final = f"{PREFIX}update"
 DEADLINE_PASSED: Final = ", its deadline has passed"
-"""Ends the reason of a drain of ours once the node's jobs were taken from it."""
+"""End of our drain's reason once the node's jobs were taken from it."""
 REPAIR: Final = f"{PREFIX}repair "
-"""What the operator's drain for a repair begins with; the node's own reason follows, without its prefix."""
+"""Start of the operator's reason of a drain for a repair. The node's own reason follows, without its prefix."""
 NEW: Final = f"{PREFIX}new"
-"""What a node registers with: it takes no job before it is checked."""
+"""Reason with which a node registers: it takes no job before it is checked."""
 NODE: Final = f"{PREFIX}node "
-"""What the operator's drains on account of the Kubernetes node begin with."""
+"""Start of the operator's reason of a drain because of the Kubernetes node."""
 JAIL: Final = f"{PREFIX}jail"
-"""What a node drains itself for while jail probes fail."""
+"""A node's reason to drain itself while jail probes fail."""
 HEALTH: Final = f"{PREFIX}health"
-"""What drains for a failed check begin with; then a space and the check's name, a colon and the evidence."""
+"""Start of the reason of a drain for a failed check: then come a space, the check's name, a colon and the finding."""
 UNFIT: Final = (JAIL, f"{HEALTH} ")
-"""What a node drains itself for; it lifts such a drain itself."""
+"""Reasons for which a node drains itself. It lifts such drains itself."""
 HARDWARE: Final = tuple(f"{HEALTH} {check}: " for check in (Check.GPUS, Check.KERNEL_LOG, Check.MEMORY, Check.CPUS))
-"""Health checks that speak of the machine; what the others find would be the same on another one."""
+"""Health checks whose fault lies in the Kubernetes node. Other checks would find the same on another one."""
 NOT_RESPONDING: Final = "Not responding"
-"""Slurm's own reason of a node that went DOWN since it was silent: nobody's word."""
+"""Slurm's own reason for a node that went DOWN because it did not respond. No person set it."""
 WARNING: Final = f"{PREFIX}warning "
-"""What a node's field Extra begins with: a warning of its health checks, which drains nothing."""
+"""Start of a node's field Extra: a warning of its health checks, which drains nothing."""
 NO_PROBE_YET: Final = "no jail probe is done yet"
 
 # Conditions.
 CONFIGURATION_REFUSED: Final = "ConfigurationRefused"
-"""slurmctld would not start with the wanted files; waiting does not repair it."""
+"""slurmctld would not start with the desired files. Waiting does not help."""
 UPDATE_PAUSED: Final = "UpdatePaused"
 UPDATE_WAITS_FOR_JOBS: Final = "UpdateWaitsForJobs"
 UPDATE_FAILED: Final = "UpdateFailed"
-"""A `pulumi up` ended before it had declared all."""
+"""A `pulumi up` ended before it had declared everything."""
 LEDGER_MISSING: Final = "LedgerMissing"

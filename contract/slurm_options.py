@@ -3,9 +3,9 @@
 from typing import Final
 
 WORKER_START: Final = {
-    # How slurmd listens: it keeps its socket when it reads a configuration.
+    # Options of slurmd's socket, which a reconfigure keeps.
     "communicationparameters": frozenset({"noinaddrany", "enableipv6", "disableipv4"}),
-    # What it says of its hardware: slurmctld ignores another word about a node that it knows.
+    # Options of the hardware that slurmd reports: slurmctld ignores a change for a node that it knows.
     "slurmdparameters": frozenset({"allow_ecores", "l3cache_as_socket", "numa_node_as_socket"}),
 }
-"""Key in lower case → words of its value that a worker takes only with a new pod (slurm.conf(5), slurmd.c)."""
+"""Key in lower case → words of its value that take effect only with a new worker pod (slurm.conf(5), slurmd.c)."""

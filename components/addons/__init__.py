@@ -1,1 +1,1 @@
-"""What a cluster may have besides Slurm: other makers' operators, certificates, metrics, a directory."""
+"""Parts of a cluster besides Slurm: other makers' operators, certificates, metrics, LDAP users."""

@@ -18,11 +18,11 @@ from contract import names
 CERT_MANAGER: Final = "cert-manager.io/v1"
 
 _CA_DURATION: Final = "87600h"
-"""The CA lives ten years: while it changes, who trusts the old one would refuse what the new one signed."""
+"""The CA lives ten years. After it changes, a client that trusts the old one refuses what the new one signed."""
 
 
 def _declared(config: Config, kind: str, name: str, spec: Mapping[str, Any]) -> Manifest:
-    # `up` goes on when it is issued, or ends with cert-manager's own words.
+    # `up` waits until it is issued, or ends with cert-manager's own words.
     wait = {"pulumi.com/waitFor": "condition=Ready"}
     body = declared(config, CERT_MANAGER, kind, name, "certificates", {"spec": dict(spec)}, annotations=wait)
     return Manifest(body, held=False, deadline_seconds=duration_seconds(config.timeouts.available))
@@ -96,7 +96,7 @@ class Certificates(Component):
     Args:
         name: Name of the resource in the stack.
         config: The configuration: `certificates`, `rest.tls`, `accounting.mode`, `timeouts` and `cluster`.
-        depends_on: What is there before, such as the namespace.
+        depends_on: Resources that come first, such as the namespace.
         opts: Options of the resource.
     """
 

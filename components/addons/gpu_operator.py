@@ -49,13 +49,13 @@ def values(config: Config) -> dict[str, Any]:
 
 
 def _runtime_class(config: Config) -> str:
-    """The class that the node sets name: the operator makes it."""
+    """The RuntimeClass that the node sets name. The operator makes it."""
     named = {node_set.gpus.runtime_class for node_set in config.node_sets if node_set.gpus} - {NO_RUNTIME_CLASS}
     return min(named, default="nvidia")
 
 
 def _tolerations(config: Config) -> list[dict[str, Any]]:
-    """Where GPU pods may run, the operator's may: a node without its driver would have no GPUs."""
+    """Tolerations of all GPU node sets, for the operator's pods: a node without its driver has no GPUs."""
     default = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
     ours = [
         toleration.model_dump(by_alias=True, exclude_none=True)
@@ -63,7 +63,7 @@ def _tolerations(config: Config) -> list[dict[str, Any]]:
         if node_set.gpus
         for toleration in node_set.tolerations
     ]
-    # Each once, and in the order of the configuration.
+    # Each toleration once, in the order of the configuration.
     return [default, *(one for index, one in enumerate(ours) if one != default and one not in ours[:index])]
 
 
@@ -76,7 +76,7 @@ class GpuOperator(Component):
     Args:
         name: Name of the resource in the stack.
         config: The configuration: `gpuOperator` and `nodeSets`.
-        depends_on: What is there before.
+        depends_on: Resources that come first.
         opts: Options of the resource.
 
     Attributes:

@@ -36,7 +36,7 @@ def _service(config: Config, name: str, component: str, path: str, port: int) ->
         "prometheus.io/port": str(port),
     }
     spec = {
-        # Only names an address to scrape: no address of its own is needed.
+        # It only names an address to scrape, and needs none of its own.
         "clusterIP": "None",
         "selector": selector(config, component),
         "ports": [{"name": "metrics", "port": port, "targetPort": port, "protocol": "TCP"}],
@@ -86,7 +86,7 @@ def _pod_monitors(config: Config) -> list[Manifest]:
 
 
 def scrapers(config: Config) -> list[dict[str, Any]]:
-    """Who may scrape, as the peers of a network policy."""
+    """Peers that may scrape, for a network policy."""
     if config.monitoring.mode is MonitoringMode.OFF:
         return []
     namespaces = [
@@ -108,7 +108,4 @@ def manifests(config: Config) -> list[Manifest]:
 
 
 class Monitoring(Part, manifests=manifests, outputs=lambda config: {"mode": str(config.monitoring.mode)}):
-    """What tells a Prometheus where the metrics are.
-
-    It reads `monitoring`, `operator.mode` and `cluster`.
-    """
+    """Objects that tell a Prometheus where the metrics are. It reads `monitoring`, `operator.mode` and `cluster`."""

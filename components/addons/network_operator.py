@@ -1,4 +1,4 @@
-"""NVIDIA's network operator: its Helm chart, what it is told, and the secondary networks.
+"""NVIDIA's network operator: its Helm chart, its custom resources, and the secondary networks.
 
 The chart's own page: https://docs.nvidia.com/networking/display/kubernetes2641/. The ledger holds none of it. The
 chart's objects belong to Helm. The custom resources belong to the network operator, which repairs what it makes from
@@ -30,7 +30,7 @@ CHART: Final = "network-operator"
 REPOSITORY: Final = "https://helm.ngc.nvidia.com/nvidia"
 _IMAGES: Final = "nvcr.io/nvidia/mellanox"
 _POLICY: Final = "nic-cluster-policy"
-"""The operator takes the one NicClusterPolicy of this name and no other."""
+"""The operator reads only the NicClusterPolicy of this name."""
 _COMPONENT: Final = "network"
 _PODS_SHARING_AN_ADAPTER: Final = 63
 _HAS_ADAPTERS: Final = {"feature.node.kubernetes.io/pci-15b3.present": "true"}
@@ -154,7 +154,7 @@ def _network(config: Config, network: SecondaryNetwork) -> dict[str, Any]:
 
 
 def custom_resources(config: Config) -> list[dict[str, Any]]:
-    """What the operator works from: its policy, virtual functions, addresses and secondary networks."""
+    """The operator's custom resources: its policy, virtual functions, addresses and secondary networks."""
     operator = config.network_operator
     if operator.mode is NetworkOperatorMode.OFF:
         return []
@@ -174,7 +174,7 @@ class NetworkOperator(Component):
     Args:
         name: Name of the resource in the stack.
         config: The configuration: `networkOperator`, `cluster` and `timeouts`.
-        depends_on: What is there before, such as the namespace that gets the networks.
+        depends_on: Resources that come first, such as the namespace that gets the networks.
         opts: Options of the resource.
     """
 

@@ -24,7 +24,7 @@ from components.config.values.quantities import SlurmAge, SlurmTime, WholeNumber
 
 
 class AccountingMode(StrEnum):
-    """Where the database of accounting is."""
+    """Kind of the accounting database."""
 
     MARIADB = "mariadb"
     EXTERNAL = "external"
@@ -32,7 +32,7 @@ class AccountingMode(StrEnum):
 
 
 class Enforcement(StrEnum):
-    """What slurmctld insists on before it takes a job; the values are those of AccountingStorageEnforce."""
+    """Requirements of slurmctld before it accepts a job; the values are those of AccountingStorageEnforce."""
 
     ASSOCIATIONS = "associations"
     LIMITS = "limits"
@@ -44,12 +44,12 @@ class Enforcement(StrEnum):
 
     @property
     def asks_for_associations(self) -> bool:
-        """Whether it makes Slurm ask for associations too (AccountingStorageEnforce in slurm.conf's manual)."""
+        """Whether Slurm then asks for associations too (AccountingStorageEnforce in slurm.conf's manual)."""
         return self not in (Enforcement.NOJOBS, Enforcement.NOSTEPS)
 
 
 _MODES_OF_KEYS: Final = {"storage": ("mariadb",), "databaseResources": ("mariadb",), "external": ("external",)}
-"""What is for some modes alone; the rest is for all but off."""
+"""Key → the modes that use it. All other keys are for every mode but off."""
 
 
 class PasswordSecret(Model):
@@ -87,15 +87,15 @@ class ExternalDatabase(Model):
 
     @property
     def parts(self) -> Connection:
-        """Where the server is, from either way to say it."""
+        """Where the server is, from `connection` or from the separate fields."""
         if self.connection is not None:
             return parse_connection(self.connection.get_secret_value())
-        # The reader of the configuration refuses neither of them.
+        # A rule refuses a configuration with neither of them.
         return Connection(self.host or "", self.port, self.user, self.database)
 
 
 class Retention(Model):
-    """How long records are kept; left out: for ever. Older ones are purged at the start of each period."""
+    """Retention of records; left out: for ever. Older ones are purged at the start of each period."""
 
     jobs: SlurmAge | None = setting("Jobs (PurgeJobAfter).", unit="hours, days or months", default=None)
     steps: SlurmAge | None = setting("Steps (PurgeStepAfter).", unit="hours, days or months", default=None)
@@ -117,7 +117,7 @@ class Retention(Model):
 
 
 class Priority(Model):
-    """What decides which waiting job starts first (priority/multifactor). All weights 0: the one submitted first."""
+    """Order of waiting jobs (priority/multifactor). With all weights 0, the one submitted first starts first."""
 
     weight_age: WholeNumber = setting("Weight of the time that a job waited.", default=0, ge=0, le=4294967295)
     weight_fairshare: WholeNumber = setting(

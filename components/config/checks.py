@@ -4,7 +4,7 @@ from components.config.model import Model, setting
 
 
 class Checks(Model):
-    """What the program looks up in Kubernetes before it plans anything."""
+    """Checks that ask Kubernetes before the plan."""
 
     cluster: bool = setting(
         "Whether previews and updates ask Kubernetes if its nodes offer the GPUs and RDMA resources that node sets ask "

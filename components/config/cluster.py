@@ -63,7 +63,7 @@ class Images(Model):
 
 
 class Timeouts(Model):
-    """How long `pulumi up` waits before it gives up; what was started goes on."""
+    """Deadlines of `pulumi up`. Work that has started goes on after them."""
 
     available: Duration = setting("Until jobs can run after a change.", unit="s, m or h", default="30m")
     populate: Duration = setting("Until a new root of the jail is complete.", unit="s, m or h", default="30m")

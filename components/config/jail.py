@@ -13,14 +13,14 @@ from components.config.values.quantities import Memory, WholeNumber, memory_mib
 from contract import paths, policies
 
 _SLURMS: Final = (paths.PREFIX, paths.SPOOL_DIR)
-"""What every node brings by itself, over whatever the volume has there."""
+"""Paths where each node shows its own files, whatever the volume has there."""
 _SYSTEM: Final = tuple(path for path in SYSTEM if path != "/var")
-"""In /var users may have folders of their own."""
+"""/var is left out: users may have folders of their own there."""
 _NODES_OWN: Final = (
     *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys", "/usr"),
     *("/var/lib/kubelet", "/var/run"),
 )
-"""Folders of a Kubernetes node by which root of the jail would have the node."""
+"""Folders of a Kubernetes node that would give root of the jail the whole node."""
 
 
 def _homes() -> list[str]:

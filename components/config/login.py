@@ -14,7 +14,7 @@ from components.config.values.users import SshPublicKey, UserName
 
 
 class ServiceType(StrEnum):
-    """How SSH is reached from outside; the values are Kubernetes' own."""
+    """Type of the SSH Service; the values are Kubernetes' own."""
 
     LOAD_BALANCER = "LoadBalancer"
     NODE_PORT = "NodePort"
@@ -63,15 +63,15 @@ class User(Model):
 
 
 class LoginLimits(Model):
-    """What one user may use of a login node, all sessions together. Jobs have Slurm's limits instead."""
+    """Limits of one user on a login node, over all sessions. Jobs have Slurm's limits instead."""
 
     memory_per_user: Memory | None = setting(
-        "Memory of one user; the largest process of a user who wants more is ended. Default: half the node's.",
+        "Memory of one user. The kernel ends the largest process of a user who needs more. Default: half the node's.",
         unit="Kubernetes quantity",
         default=None,
     )
     cpu_per_user: Cpu | None = setting(
-        "CPU of one user. Default: no limit, and equal shares for all who want some at the same time.",
+        "CPU of one user. Default: no limit, and equal shares while several users need CPU.",
         unit="Kubernetes CPU quantity",
         default=None,
     )
@@ -89,11 +89,11 @@ class Login(Model):
         "Paths of the jail that are another volume's on login nodes, such as data sets that jobs see too.", factory=list
     )
     grace: Duration = setting(
-        "How long sessions stay when their login node is replaced; people are told at once.",
+        "How long sessions stay when their login node is replaced. Users are told at once.",
         unit="s, m or h",
         default="5m",
     )
-    limits: LoginLimits = setting("What one user may use of a login node.", factory=LoginLimits)
+    limits: LoginLimits = setting("Limits of one user on a login node.", factory=LoginLimits)
     passwords: bool = setting(
         "Whether passwords (set with passwd in the jail) open SSH, too; otherwise keys alone do.", default=False
     )

@@ -1,4 +1,4 @@
-"""What all configuration models have in common."""
+"""The base of all configuration models."""
 
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
@@ -11,11 +11,11 @@ _REQUIRED: Any = ...
 
 
 class NotParsedError(AttributeError):
-    """A field was read whose value is wrong or missing."""
+    """A rule read a field whose value is invalid or missing."""
 
 
 class Model(BaseModel):
-    """A part of the configuration: camelCase keys, no unknown key at any depth, never changed after reading."""
+    """A section of the configuration: camelCase keys, no unknown key at any depth, frozen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
 
@@ -28,7 +28,7 @@ class Model(BaseModel):
 
     @property
     def given(self) -> set[str]:
-        """Keys that somebody wrote a value for, right or wrong."""
+        """Keys that the user set, to a valid value or not."""
         fields = type(self).model_fields
         return {str(fields[name].alias) for name in self.model_fields_set if self.__dict__.get(name, ...) is not None}
 
@@ -50,7 +50,7 @@ def setting(description: str, *, unit: str = "", default: Any = _REQUIRED, facto
 
 
 def model_of(annotation: Any) -> type[BaseModel] | None:
-    """The model at this type, or inside its list, union or annotation; None where there is none."""
+    """The model that a type is, or has in its list, union or annotation; None without one."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if get_origin(annotation) in (list, Union, UnionType, Annotated):

@@ -6,7 +6,7 @@ from components.config.values.quantities import Cpu, Memory
 
 
 class PodResources(Model):
-    """What a pod asks for."""
+    """Resource requests of a pod."""
 
     cpu: Cpu = setting("CPU that is kept for the pod; it may use more.", unit="Kubernetes CPU quantity", default="100m")
     memory: Memory = setting(
@@ -35,8 +35,8 @@ def controller_resources() -> PodResources:
 def rest_resources() -> PodResources:
     """The default for slurmrestd: 142 MB for listings of 1,000 nodes, and 22 MiB for the states of 10,000 jobs.
 
-    `bench/queues.py` holds what the operator makes of it to 256 MiB. The rest is for users: a job that is read in full
-    takes 140 KiB.
+    `bench/queues.py` checks that the operator's own requests keep it below 256 MiB. The rest is for users: reading a
+    job in full takes 140 KiB.
     """
     return PodResources(cpu="100m", memory="512Mi")
 
@@ -51,8 +51,8 @@ def database_resources() -> PodResources:
     return PodResources(cpu="250m", memory="2Gi")
 
 
-def directory_resources() -> PodResources:
-    """The default for what follows a directory."""
+def ldap_resources() -> PodResources:
+    """The default for the pod that follows an LDAP directory."""
     return PodResources(cpu="50m", memory="256Mi")
 
 

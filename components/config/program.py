@@ -4,8 +4,8 @@ from enum import StrEnum
 
 from components.config.accounting import Accounting
 from components.config.addons.certificates import Certificates
-from components.config.addons.directory import Directory
 from components.config.addons.gpu_operator import GpuOperator
+from components.config.addons.ldap import Ldap
 from components.config.addons.monitoring import Monitoring
 from components.config.addons.network_operator import NetworkOperator
 from components.config.checks import Checks
@@ -23,14 +23,14 @@ from components.config.values.quantities import WholeNumber
 
 
 class OperatorMode(StrEnum):
-    """Who puts the operator and its CRDs into Kubernetes."""
+    """Whether the program installs the operator and its CRDs or finds them there."""
 
     INSTALL = "install"
     EXISTING = "existing"
 
 
 class Credentials(Model):
-    """Where keys come from. Left out: they are generated once and kept as Pulumi secrets."""
+    """Existing keys. Left out: the program generates them once and keeps them as Pulumi secrets."""
 
     existing_secret: ObjectName | None = setting("A Secret with slurm.key and jwt.key.", default=None)
     existing_ssh_secret: ObjectName | None = setting(
@@ -42,7 +42,7 @@ class Credentials(Model):
 
 
 class Operator(Model):
-    """The operator, which moves what depends on running jobs."""
+    """The operator, which acts on what depends on running jobs."""
 
     mode: OperatorMode = setting(
         "install: this program declares the CRDs and the operator of the namespace; existing: both are there.",
@@ -54,7 +54,8 @@ class Operator(Model):
         default=True,
     )
     replicas: WholeNumber = setting(
-        "Pods of the operator, of which one acts; with 2 the other takes over within 15 s when its machine is gone.",
+        "Pods of the operator. One acts; with 2 the other takes over within 15 s after the first one's Kubernetes "
+        "node fails.",
         default=1,
         ge=1,
         le=3,
@@ -65,7 +66,7 @@ class Operator(Model):
 class NetworkPolicies(Model):
     """Network policies of the namespace."""
 
-    enabled: bool = setting("Whether pods only take the connections that Slurm needs.", default=True)
+    enabled: bool = setting("Whether pods accept only the connections that Slurm needs.", default=True)
     rest_client_cidrs: list[Cidr] = setting("Addresses that may reach the REST API besides the operator.", factory=list)
 
 
@@ -83,10 +84,10 @@ class Config(Model):
         "Slurm's partitions; left out: one named main with every node set.", factory=list
     )
     login: Login = setting("Login nodes.", factory=Login)
-    directory: Directory = setting("An LDAP directory whose people are the cluster's.", factory=Directory)
+    directory: Ldap = setting("An LDAP directory whose users are the cluster's.", factory=Ldap)
     slurm: Slurm = setting("Slurm's own settings.", factory=Slurm)
     health: Health = setting("How nodes are checked.", factory=Health)
-    accounting: Accounting = setting("Which jobs ran, for whom, and what they used.", factory=Accounting)
+    accounting: Accounting = setting("Accounting: which jobs ran, for whom, and what they used.", factory=Accounting)
     credentials: Credentials = setting("Where keys come from.", factory=Credentials)
     operator: Operator = setting("The operator.", factory=Operator)
     network_operator: NetworkOperator = setting(
@@ -101,7 +102,7 @@ class Config(Model):
 
     @property
     def effective_partitions(self) -> list[Partition]:
-        """The partitions, or the one that stands in when none is configured."""
+        """The configured partitions, or the default one when there are none."""
         if self.partitions:
             return self.partitions
         sets = [node_set.name for node_set in self.node_sets]
@@ -109,7 +110,7 @@ class Config(Model):
 
     @property
     def rest_tls(self) -> bool:
-        """Whether slurmrestd is reached by HTTPS."""
+        """Whether clients reach slurmrestd by HTTPS."""
         return self.certificates.is_on if self.rest.tls is None else self.rest.tls
 
     @property
@@ -119,6 +120,6 @@ class Config(Model):
 
     @property
     def retains_namespace(self) -> bool:
-        """Whether a volume outlives the stack; it would go with its namespace."""
+        """Whether a volume outlives the stack. Then its namespace has to stay too."""
         database = self.accounting.has_own_database and self.accounting.storage.retain
         return self.jail.storage.retain or self.controller.state_storage.retain or database

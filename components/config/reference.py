@@ -38,7 +38,7 @@ def _value(default: Any) -> str:
 
 
 def _default(info: FieldInfo, instance: BaseModel | None, name: str) -> str:
-    """A nested value's default is what its parent's default holds, which may differ from its own class's."""
+    """The default as the page shows it. The default of a parent may set another one than the nested class does."""
     if instance is not None:
         return _value(getattr(instance, name))
     if info.is_required():

@@ -1,10 +1,10 @@
-"""Rules between fields: what a section of the configuration says of values that are right by themselves."""
+"""Rules between fields: a section checks values that are each valid alone."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 WRITTEN: Final = object()
-"""Stands for the value as somebody wrote it."""
+"""Stands for the value as the user wrote it."""
 
 _Rule = TypeVar("_Rule", bound=Callable[..., "Iterator[Violation]"])
 
@@ -29,7 +29,7 @@ class Violation:
 
 
 def rule(method: _Rule) -> _Rule:
-    """Marks a method of a model as a rule. It runs on what was validated, and not where it reads a wrong field."""
+    """Marks a method of a model as a rule. It runs on validated values, and is skipped if it reads an invalid field."""
     method.__dict__["is_rule"] = True
     return method
 
@@ -40,7 +40,7 @@ def rules_of(model: type) -> list[Callable[[Any], Iterator[Violation]]]:
 
 
 def named_twice(rows: Sequence[Any], at: str, key: str = "name") -> Iterator[Violation]:
-    """Rows of a list that have the name of an earlier one.
+    """Violations by rows of a list that repeat the name of an earlier row.
 
     Args:
         rows: Models with a field `key`.

@@ -20,7 +20,7 @@ _PYXIS, _PYXIS_EPILOG = "spank_pyxis.so", "container_scope=job"
 
 
 class CgroupPlugin(StrEnum):
-    """What enforces a job's memory limit; the values are those of cgroup.conf."""
+    """Plugin that enforces a job's memory limit; the values are those of cgroup.conf."""
 
     AUTODETECT = "autodetect"
     V1 = "cgroup/v1"
@@ -35,7 +35,7 @@ class MpiPlugin(StrEnum):
 
 
 class PrivateData(StrEnum):
-    """What a user sees of his own alone; the values are those of PrivateData in slurm.conf and slurmdbd.conf."""
+    """Records of which a user sees only his own; the values are those of PrivateData (slurm.conf, slurmdbd.conf)."""
 
     ACCOUNTS = "accounts"
     EVENTS = "events"
@@ -48,7 +48,7 @@ class PrivateData(StrEnum):
 
 
 def _text(value: Any) -> Any:
-    # YAML reads an unquoted YES or NO as true or false, and the file would get neither.
+    # YAML reads an unquoted YES or NO as true or false. Neither would reach slurm.conf.
     if isinstance(value, bool):
         raise wrong('text in quotes, such as "YES" or "NO"')
     return str(value) if isinstance(value, int | float) else value
@@ -94,14 +94,14 @@ class Slurm(Model):
     """Slurm's own settings."""
 
     options: dict[OptionName, OptionValue] = setting(
-        "More lines for slurm.conf, key to value. Lists such as SchedulerParameters are added to ours.", factory=dict
+        "Further lines of slurm.conf, key to value. Lists such as SchedulerParameters extend ours.", factory=dict
     )
     cgroup_plugin: CgroupPlugin = setting(
         "What enforces memory limits of jobs; disabled runs jobs without limits.", default=CgroupPlugin.AUTODETECT
     )
     constrain_cores: bool = setting(
         "Whether a job's processes keep to its cores. Only for worker pods that own their CPUs: by Kubernetes' static "
-        "CPU manager, or as the only one of their machine; others would all crowd on the machine's first cores.",
+        "CPU manager, or as the only pod of a Kubernetes node. Jobs of other pods would all share the first cores.",
         default=False,
     )
     mpi_plugins: list[MpiPlugin] = setting(
@@ -110,9 +110,9 @@ class Slurm(Model):
         factory=list,
     )
     private_data: list[PrivateData] = setting(
-        "What users see of their own alone; operators and administrators see all. Accounting keeps jobs and usage "
-        "private only where accounting.enforce asks for associations. With an empty list everybody sees everybody's "
-        "jobs, their names and command lines among them.",
+        "Records of which users see only their own; operators and administrators see all. Accounting keeps jobs and "
+        "usage private only where accounting.enforce asks for associations. With an empty list every user sees all "
+        "jobs, with their names and command lines.",
         factory=lambda: [PrivateData.JOBS, PrivateData.USAGE],
     )
     spank_plugins: list[SpankPlugin] = setting("More SPANK plugins, in their order.", factory=list)

@@ -42,7 +42,7 @@ class DatabaseStorage(StateStorage):
 
 
 class NfsVersion(StrEnum):
-    """Versions of NFS that have locks between nodes which a restarted server knows again."""
+    """Versions of NFS whose locks between nodes survive a restart of the server."""
 
     V3 = "3"
     V4 = "4"
@@ -51,7 +51,7 @@ class NfsVersion(StrEnum):
 
 
 class LookupCache(StrEnum):
-    """Which answers about names a node may use again (nfs(5), lookupcache)."""
+    """Which answers about file names a node may cache (nfs(5), lookupcache)."""
 
     POSITIVE = "positive"
     NONE = "none"
@@ -68,12 +68,12 @@ class Nfs(Model):
         default=NfsVersion.V4,
     )
     lookup_cache: LookupCache = setting(
-        "Which answers about names a node remembers. With `positive` a program, user or file of another node is "
-        "found at once; with `all` it may stay unknown for minutes.",
+        "Which answers about file names a node caches. With `positive` it finds a program, user or file of another "
+        "node at once. With `all` it may miss one for minutes.",
         default=LookupCache.POSITIVE,
     )
     attribute_cache_seconds: WholeNumber = setting(
-        "How long a node trusts the size, time and owner of a file that it knows.",
+        "How long a node caches the size, time and owner of a file.",
         unit="seconds",
         default=3,
         ge=1,

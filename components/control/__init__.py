@@ -1,1 +1,1 @@
-"""What holds the stack together: keys, ledger, ownership, the operator and who may connect to whom."""
+"""Parts that serve the whole stack: keys, ledger, ownership, the operator and network policies."""

@@ -1,7 +1,7 @@
 """The admission policy that keeps an older release of this program from taking fields away from the CRDs.
 
-CRDs are one for all clusters of a Kubernetes, and each stack applies its own. What the API server drops from a schema
-it drops from all resources at their next write.
+All Slurm clusters of a Kubernetes share the CRDs, and each stack applies its own. A field that goes from a schema also
+goes from every resource at its next write.
 """
 
 from typing import Any, Final
@@ -20,7 +20,7 @@ _REFUSAL: Final = (
 
 
 def manifests(crds: list[str]) -> list[Manifest]:
-    """The policy and its binding, which stay when the stack goes, as the CRDs do.
+    """The policy and its binding. Like the CRDs, they stay when the stack is destroyed.
 
     Args:
         crds: names of the CRDs.

@@ -13,7 +13,7 @@ from contract import names
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """The Secrets whose keys are generated; existing ones are used as they are."""
+    """The Secrets whose keys this program generates. It uses existing Secrets as they are."""
     credentials = config.credentials
     secrets = [
         (names.KEYS, credentials.existing_secret is None, (names.SLURM_KEY, names.JWT_KEY)),
@@ -32,13 +32,13 @@ def manifests(config: Config) -> list[Manifest]:
 
 
 def generated_files(config: Config) -> Mapping[str, tuple[str, ...]]:
-    """The Secrets that get generated keys, with the names of these."""
+    """Secret → names of the keys that are generated for it."""
     configured = set() if _generates_password(config) else {names.DATABASE_CREDENTIALS}
     return {manifest.name: manifest.payload for manifest in manifests(config) if manifest.name not in configured}
 
 
 def _generates_password(config: Config) -> bool:
-    """Whether the database gets a password that nobody else knows."""
+    """Whether the program generates the database's password."""
     return config.accounting.has_own_database and config.credentials.existing_database_secret is None
 
 
@@ -56,9 +56,9 @@ def _configured_payloads(config: Config) -> dict[str, pulumi.Output[dict[str, st
 
 
 class GeneratedKeys(Component):
-    """The keys themselves, made once and kept as secrets of the stack.
+    """The keys, generated once and kept as secrets of the stack.
 
-    They are apart from their Secrets because the ledger, which is written before those, needs the contents.
+    They are not in the Secrets' component, since the ledger needs the contents and is written before the Secrets.
 
     Args:
         name: Name of the resource in the stack.
@@ -109,7 +109,7 @@ class Credentials(Component):
         name: Name of the resource in the stack.
         config: The configuration: `credentials` and `cluster`.
         payloads: Contents of the Secrets.
-        depends_on: What is there before, such as the ledger.
+        depends_on: Resources that come first, such as the ledger.
         opts: Options of the resource.
     """
 

@@ -1,10 +1,10 @@
-"""The ledger: every declared object as it should be, for the operator to restore what was changed or deleted.
+"""The ledger: every declared object, so that the operator can restore what was changed or deleted.
 
 It is written before the objects, and the SlurmCluster resource after them, with the same revision. The operator
 restores objects only while the two are equal. So it never works against an update that is under way or died.
 
 The Secret slurm-ledger holds `revision` and `ledger.json.gz`, gzipped JSON: {"format": 1, "objects": [<object>, …]}.
-Objects are sorted by kind and name. In place of a Secret's data stands {"<key>": "hmac-sha256:<hex>"}. The Secret
+Objects are sorted by kind and name. The data of a Secret is replaced by {"<key>": "hmac-sha256:<hex>"}. The Secret
 slurm-ledger-payloads holds those data under "<Secret's name>.<key>".
 """
 
@@ -33,7 +33,7 @@ _REVISION_DIGITS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What the two Secrets hold, base64-encoded, and the revision in clear."""
+    """Data of the two Secrets, base64-encoded, and the revision in clear."""
 
     revision: str
     data: Mapping[str, str]
@@ -41,7 +41,7 @@ class Ledger:
 
 
 def _keyed(key: bytes, content: bytes) -> str:
-    """A hash that tells nothing about the content to those who lack the key, however short the content is."""
+    """A keyed hash. Without the key nobody learns anything about the content, however short it is."""
     return hmac.new(key, content, hashlib.sha256).hexdigest()
 
 
@@ -64,9 +64,9 @@ def ledger(manifests: Iterable[Manifest], payloads: Mapping[str, Mapping[str, st
     """The ledger of these objects.
 
     Args:
-        manifests: All declared objects; those that are not held are left out.
+        manifests: All declared objects. The ledger leaves out those that are not held.
         payloads: Secret name → its data, base64-encoded.
-        key: Key of the hashes, so that neither they nor the revision tell anything about a secret.
+        key: Key of the hashes, so that neither hashes nor revision reveal a secret.
 
     Raises:
         RunError: One of the two Secrets is larger than Kubernetes takes.
@@ -140,7 +140,7 @@ class LedgerSecrets(Component):
         objects: All declared objects.
         payloads: Contents of the Secrets among them.
         key: Key of the hashes.
-        depends_on: What is there before, such as the namespace.
+        depends_on: Resources that come first, such as the namespace.
         opts: Options of the resource.
     """
 
@@ -164,6 +164,6 @@ class LedgerSecrets(Component):
         }
         stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
         self.declare(manifests(config, stack), depends_on, contents)
-        # It comes from keys, so Pulumi takes it for a secret; being keyed, it tells nothing about them.
+        # It is computed from keys, so Pulumi marks it as a secret. As a keyed hash it reveals nothing.
         self.revision: pulumi.Output[str] = pulumi.Output.unsecret(made.apply(lambda known: known.revision))
         self.register_outputs({"revision": self.revision})

@@ -1,9 +1,9 @@
-"""Network policies: pods of the cluster take the connections that Slurm needs, and no others.
+"""Network policies: pods of the cluster accept the connections that Slurm needs, and no others.
 
-Only podSelector, namespaceSelector, ipBlock and ports are used, so that simple policy engines enforce all of it.
-Egress stays open: jobs fetch packages and data, and what may leave is for the site's own policies to say. Users'
-programs do not reach two things of the nodes: the kubelet, and a cloud's metadata service. The latter hands out the
-node's own credentials.
+Only podSelector, namespaceSelector, ipBlock and ports are used, so that simple policy engines enforce all of it. Egress
+stays open: jobs fetch packages and data, and the site's own policies decide what may leave. Two things of the nodes are
+closed to users' programs: the kubelet, and a cloud's metadata service. That service hands out the node's own
+credentials.
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ METADATA: Final = {
     # Link-local; AWS; GCP.
     "::/0": ("fe80::/10", "fd00:ec2::254/128", "fd20:ce::254/128"),
 }
-"""All addresses → those of clouds' metadata services among them."""
+"""Address family → addresses of clouds' metadata services in it."""
 KUBELET_PORTS: Final = (10250, 10255)
-"""The kubelet's API, and its read-only one: policies know no nodes, so that both are closed at every address."""
+"""Ports of the kubelet's API and its read-only API. A policy can't name nodes, so both are closed at every address."""
 
 
 def _from(config: Config, *components: str) -> list[dict[str, Any]]:
@@ -48,7 +48,7 @@ def _all_but_the_nodes() -> list[dict[str, Any]]:
     tcp = [_port(last + 1, following - 1) for last, following in pairwise(edges)]
     return [
         {"to": outside, "ports": [*tcp, {"protocol": "UDP"}]},
-        # For some engines an address range means nobody in the cluster.
+        # For some policy engines an address range never matches a pod.
         {"to": [{"namespaceSelector": {}}]},
         # A resolver on the node itself has a link-local address.
         {"ports": [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]},
@@ -62,7 +62,7 @@ def _policy(config: Config, name: str, component: str, rules: list[dict[str, Any
         "ingress": rules,
     }
     if component == "rehearsal":
-        # It answers, and opens no connection: nobody may take it for the cluster's slurmctld.
+        # It only answers. Without connections of its own, nothing takes it for the cluster's slurmctld.
         spec |= {"policyTypes": ["Ingress", "Egress"], "egress": []}
     if component in _WITH_USERS:
         spec |= {"policyTypes": ["Ingress", "Egress"], "egress": _all_but_the_nodes()}
@@ -70,7 +70,7 @@ def _policy(config: Config, name: str, component: str, rules: list[dict[str, Any
 
 
 def _rules(config: Config) -> dict[str, list[dict[str, Any]]]:
-    """What each component takes."""
+    """Ingress rules of each component."""
     srun = _port(names.SRUN_PORT_FIRST, names.SRUN_PORT_LAST)
     everywhere = [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/0"}}]
     ssh = _blocks(config.login.service.load_balancer_source_ranges) or everywhere
@@ -78,7 +78,7 @@ def _rules(config: Config) -> dict[str, list[dict[str, Any]]]:
     writers = ["accounting"] if config.accounting.is_on else []
     return {
         "controller": [
-            # slurmdbd tells slurmctld what changed in its database.
+            # slurmdbd reports changes of its database to slurmctld.
             {
                 "from": [*_from(config, "worker", "login", "rest", *writers), *scrapers],
                 "ports": [_port(names.SLURMCTLD_PORT)],
@@ -105,11 +105,10 @@ def _rules(config: Config) -> dict[str, list[dict[str, Any]]]:
                 "ports": [_port(names.SLURMRESTD_PORT)],
             },
         ],
-        "rehearsal": [{"from": _from(config, "operator"), "ports": [_port(names.REHEARSAL_PORT)]}],
+        "rehearsal": [{"from": _from(config, "operator"), "ports": [_port(names.CONFIG_DRY_RUN_PORT)]}],
         **({"directory": []} if config.directory.is_on else {}),
         **_accounting_rules(config),
-        # kubelet's probes come from the node itself, which policies do not bind.
-        # A rule from nobody would be one from everybody.
+        # Policies do not bind kubelet's probes, which come from the node. An empty list of peers would allow everybody.
         "operator": [{"from": scrapers, "ports": [_port(names.OPERATOR_HEALTH_PORT)]}] if scrapers else [],
         "jail": [],
     }
@@ -127,7 +126,7 @@ def _accounting_rules(config: Config) -> dict[str, list[dict[str, Any]]]:
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """A policy per component; each also denies what it does not name."""
+    """One policy for each component. It denies every connection that it does not name."""
     if not config.network_policies.enabled:
         return []
     return [
@@ -137,7 +136,7 @@ def manifests(config: Config) -> list[Manifest]:
 
 
 class NetworkPolicies(Part, manifests=manifests, outputs=lambda config: {"enabled": config.network_policies.enabled}):
-    """Which connections the cluster's pods take.
+    """The network policies of the cluster's pods.
 
     It reads `networkPolicies`, `login.service`, `monitoring` and `cluster`.
     """

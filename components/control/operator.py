@@ -34,12 +34,12 @@ _OWN_RULES: list[dict[str, Any]] = [
         ],
         "verbs": [*_READ, "patch", "update"],
     },
-    # Not by name: it lowers and deletes the StatefulSet of a node set that is declared no more.
+    # Without names: it scales down and deletes the StatefulSet of a node set that is no longer declared.
     {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": [*_READ, "patch", "delete"]},
-    # An update deletes an idle worker's pod, and a label lets it be evicted; nobody knows its name beforehand. An
-    # annotation on slurmctld's pod has kubelet bring it a changed configuration at once.
+    # An update deletes the pod of an idle worker, and a label permits its eviction. Their names are not known
+    # beforehand. An annotation on slurmctld's pod makes kubelet update its configuration at once.
     {"apiGroups": [""], "resources": ["pods"], "verbs": [*_READ, "patch", "delete"]},
-    # slurmdbd's own words about its database stand nowhere else.
+    # Only the pod's log has slurmdbd's own words about its database.
     {"apiGroups": [""], "resources": ["pods/log"], "resourceNames": [f"{names.ACCOUNTING}-0"], "verbs": ["get"]},
     {
         "apiGroups": [""],
@@ -54,7 +54,7 @@ _OWN_RULES: list[dict[str, Any]] = [
         "verbs": _READ,
     },
     {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "get", "patch"]},
-    # The API server knows no name yet when something is created.
+    # A create request is authorized before its object has a name.
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
     {
         "apiGroups": ["coordination.k8s.io"],
@@ -66,12 +66,12 @@ _OWN_RULES: list[dict[str, Any]] = [
 
 
 def node_rules(*, replaces: bool) -> list[dict[str, Any]]:
-    """What the operator may do with Kubernetes nodes; it changes them only to replace one."""
+    """The operator's rights to Kubernetes nodes; it changes them only to replace one."""
     return [{"apiGroups": [""], "resources": ["nodes"], "verbs": [*_READ, *(["patch"] if replaces else [])]}]
 
 
 def crd_manifests() -> list[Manifest]:
-    """The CRDs, as the operator's files say. They stay when the stack goes: other clusters may use them."""
+    """The CRDs of the operator's files. They stay when the stack is destroyed: other clusters may use them."""
     files = sorted(CRD_FOLDER.glob("*.yaml"))
     bodies = [yaml.safe_load(file.read_text("utf-8")) for file in files]
     for body in bodies:
@@ -82,16 +82,16 @@ def crd_manifests() -> list[Manifest]:
 
 
 def plural(kind: str) -> str:
-    """A kind as the API server's URLs and rules have it; holds for every kind that is declared."""
+    """Plural name of a kind in the API server's URLs and rules. It is right for every kind that is declared."""
     word = kind.lower()
     return f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
 
 
 def rules(held: Iterable[tuple[str, str, str]]) -> list[dict[str, Any]]:
-    """What the operator may do: its own resources, and to restore what the ledger holds, by name.
+    """The operator's rights: its own resources, and by name the objects of the ledger, to restore them.
 
-    Kubernetes grants nothing that the granter lacks. So the operator can remove rights from its own Role, but not
-    restore any.
+    Kubernetes lets nobody grant a right that he lacks. So the operator can remove rights from its own Role, but not
+    restore them.
 
     Args:
         held: API version, kind and name of each object of the ledger.
@@ -105,10 +105,11 @@ def rules(held: Iterable[tuple[str, str, str]]) -> list[dict[str, Any]]:
         of_kind = {"apiGroups": [group], "resources": [kinds]}
         by_name, any_name = ["patch", "delete"], [*_READ, "create"]
         if kinds == "persistentvolumeclaims":
-            # Never made anew: what was on it would be lost.
+            # The operator may not recreate these: their content would be lost.
             by_name, any_name = ["patch"], _READ
         elif kinds == "secrets":
-            # It reads no others. A rule with names can't allow create: the name is not known to the server then.
+            # It reads no other Secrets. A rule with names can't allow create, when the server does not know the name
+            # yet.
             by_name, any_name = [*_READ, *by_name], ["create"]
         elif kinds == "statefulsets":
             by_name, any_name = [], ["create"]
@@ -127,7 +128,7 @@ def _rbac(config: Config, others: Iterable[Manifest]) -> list[Manifest]:
     account = {"kind": "ServiceAccount", "name": names.OPERATOR, "namespace": config.cluster.namespace}
     subjects = {"subjects": [account]}
     binding = {"roleRef": {"apiGroup": rbac, "kind": "Role", "name": names.OPERATOR}, **subjects}
-    # What a namespace's Role can't grant. Not held: the operator may not change its own rights outside of it.
+    # Rights that a namespace's Role can't grant. They are not held: the operator may not change them.
     wide_name = f"{names.OPERATOR}-{config.cluster.namespace}"
     wide_binding = {"roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": wide_name}, **subjects}
     replaces = any(node_set.reactions.replace for node_set in config.node_sets)
@@ -154,15 +155,15 @@ _AUTHORITY_MOUNT = {"name": "rest-authority", "mountPath": paths.SECRETS_REST_AU
 
 def _authority_volume() -> dict[str, Any]:
     source = pod_security.secret_files(names.REST_TLS, [names.TLS_AUTHORITY])
-    # Without it the operator has to start all the same: it is who says what is missing.
+    # The operator has to start without it too: it is the one that reports what is missing.
     return {"name": "rest-authority", "secret": {**source, "optional": True}}
 
 
 def image(config: Config) -> str:
-    """The image that the operator is to run with; empty where this program does not declare the operator."""
+    """The operator's image; empty where this program does not declare the operator."""
     if config.operator.mode is OperatorMode.EXISTING:
         return ""
-    # The reader of the configuration refuses mode install without an image.
+    # Parsing refuses mode install without an image.
     return config.images.reference(config.images.operator or "")
 
 
@@ -177,13 +178,13 @@ def _deployment(config: Config) -> Manifest:
         "imagePullPolicy": str(config.images.pull_policy),
         "env": [
             {"name": pod_variables.POD_NAMESPACE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
-            # Said in SlurmCluster.status, where an update waits for the operator that it declares.
+            # The operator writes it to SlurmCluster.status, where an update waits for the operator that it declares.
             {"name": pod_variables.OPERATOR_IMAGE, "value": image(config)},
             {"name": pod_variables.POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         ],
         "ports": [{"name": "health", "containerPort": names.OPERATOR_HEALTH_PORT}],
         "readinessProbe": {**_asked("/readyz"), "periodSeconds": 2, "timeoutSeconds": 5, "failureThreshold": 5},
-        # Not whether it makes progress: a right that it lacks, say, is not given to it by a restart.
+        # The probe ignores whether it makes progress: a restart does not give it a right that it lacks, say.
         "livenessProbe": {**_asked("/livez"), "periodSeconds": 20, "timeoutSeconds": 10, "initialDelaySeconds": 30},
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "resources": resources(config.operator.resources),
@@ -216,7 +217,7 @@ def _deployment(config: Config) -> Manifest:
         pod["affinity"] = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
     spec = {
         "replicas": config.operator.replicas,
-        # The lease lets one of them act. An older one that waits beside a newer one could take over from it.
+        # The lease lets one of them act. During a rolling update, an older one could take the lease from a newer one.
         "strategy": {"type": "Recreate"},
         "selector": {"matchLabels": selector(config, "operator")},
         "template": pod_template(config, "operator", pod),
@@ -230,7 +231,7 @@ def manifests(config: Config, others: Iterable[Manifest]) -> list[Manifest]:
 
     Args:
         config: The configuration: `operator`, `images`, `credentials` and `cluster`.
-        others: All other objects: the operator has to restore them.
+        others: All other objects, which the operator may restore.
     """
     if config.operator.mode is OperatorMode.EXISTING:
         return []
@@ -238,12 +239,12 @@ def manifests(config: Config, others: Iterable[Manifest]) -> list[Manifest]:
 
 
 class Operator(Component):
-    """The operator of the namespace. What it does to the cluster ends before it does: it is deleted last.
+    """The operator of the namespace. It is deleted last, after everything that it looks after.
 
     Args:
         name: Name of the resource in the stack.
         config: The configuration: `operator`, `rest.tls`, `certificates`, `images`, `credentials` and `cluster`.
-        others: All other objects: the operator has to restore them.
+        others: All other objects, which the operator may restore.
         permit: What is there before anything is written.
         depends_on: What is there before its rights, such as the keys.
         opts: Options of the resource.

@@ -1,8 +1,7 @@
-"""Whose cluster a namespace holds, so that no stack overwrites another one's keys.
+"""Finds out whose cluster a namespace holds, so that no stack overwrites another one's keys.
 
-The mark is the ledger: its revision is keyed with a key that stands in its stack's state alone. A stack that has the
-key wrote the ledger. A second stack does not have it, whatever its name, nor does one whose state was lost.
-See docs/adr/0013.
+The ledger is the mark: its revision is an HMAC, and only its stack's state has the key. A stack that has the key wrote
+the ledger. A second stack lacks it, whatever its name, and so does one whose state was lost. See docs/adr/0013.
 """
 
 import base64
@@ -30,13 +29,14 @@ _ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What a namespace holds.
+    """Marks of a cluster in a namespace.
 
     Attributes:
         ledger: Data of the ledger; None without one.
-        stack: Who wrote it, as organization/project/stack; empty if that is not said.
-        keys: Secret → data, of those Secrets that the program would write generated keys to.
-        token: Names this very cluster: consent to take it over names it, and holds for nothing that comes later.
+        stack: Stack that wrote it, as organization/project/stack; empty if unknown.
+        keys: Secret → data, for the Secrets that the program would write generated keys to.
+        token: Names this very cluster. Consent to take it over has to repeat it, so the consent covers no later
+            cluster.
     """
 
     ledger: Data | None = None
@@ -52,7 +52,7 @@ def refusal(config: Config, live: Live, key: str | None, payloads: Mapping[str, 
         config: The configuration: `cluster.namespace` and `cluster.adopt`.
         live: What the namespace holds.
         key: Key of this stack's ledgers; None while it is to be made.
-        payloads: Secret → this stack's keys, as far as they are there.
+        payloads: Secret → this stack's keys that exist already.
     """
     if not live.token or config.cluster.adopt == live.token or _is_own(live, key, payloads):
         return None
@@ -101,7 +101,7 @@ def adopted(config: Config, live: Live | None) -> Mapping[str, Data]:
 
 
 def read(config: Config) -> Live | None:
-    """What the namespace holds, asked in every update, and in a preview where `checks.cluster` allows it.
+    """Marks of a cluster in the namespace. Every update asks, and a preview asks if `checks.cluster` allows it.
 
     Args:
         config: The configuration: `cluster`, `checks.cluster`, `credentials` and `kubernetes`.
@@ -148,7 +148,7 @@ def ask(config: Config) -> Live:
 
 
 def live_state(secrets: Mapping[str, Mapping[str, Any]]) -> Live:
-    """What these Secrets, by name, say about the namespace."""
+    """Marks of a cluster in these Secrets, by name."""
     keys = {name: secret.get("data") or {} for name, secret in secrets.items() if name != names.LEDGER}
     written = secrets.get(names.LEDGER)
     if written is None:
@@ -170,7 +170,7 @@ def _secret(connection: httpx.Client, namespace: str, name: str) -> Mapping[str,
 def permit(
     config: Config, live: Live | None, generated: credentials.GeneratedKeys
 ) -> pulumi.Resource | pulumi.Output[pulumi.Resource]:
-    """What the first objects depend on: the stack's key, which is given only to a stack that may write.
+    """Dependency of the first objects: the stack's key, which only a stack that may write gets.
 
     Args:
         config: The configuration: `cluster.namespace` and `cluster.adopt`.
@@ -184,7 +184,7 @@ def permit(
         return generated.revision
 
     async def judged() -> pulumi.Resource:
-        # What is unknown in a preview is to be made, and so no key of a live cluster.
+        # A key that a preview does not know is yet to be generated. So no live cluster has it.
         known = {name: data for name, output in generated.generated.items() if (data := await output.future())}
         if reason := refusal(config, live, await generated.revision_key.future(), known):
             raise pulumi.RunError(reason)

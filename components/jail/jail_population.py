@@ -28,17 +28,17 @@ _TIME_TO_TELL_SECONDS = 60
 
 
 def users_variable(config: Config) -> list[dict[str, Any]]:
-    """What SLURM_USERS says: the first users of a new root."""
+    """Value of SLURM_USERS: the first users of a new root."""
     return [user.model_dump(by_alias=True) for user in config.login.users]
 
 
 def _jail_variable(config: Config, image: str) -> dict[str, Any]:
-    """What a root is made of. The size of /tmp belongs to the node, and is no reason to run the Job again."""
+    """Value of SLURM_JAIL for the Job. The size of /tmp belongs to the node, so its change starts no Job."""
     return {key: value for key, value in jail_variable(config, image=image).items() if key != JailKey.TMP_MIB}
 
 
 def _tools(config: Config) -> dict[str, Any]:
-    """Brings a static program into the image's container, which need not have any of its own."""
+    """Init container that brings a static program into the image's container, which may have no programs."""
     return slurm_container(
         config,
         "tools",
@@ -51,7 +51,7 @@ def _tools(config: Config) -> dict[str, Any]:
 
 
 def _image(config: Config, image: str) -> dict[str, Any]:
-    """Runs the jail image, only so that its root file system is there to be read."""
+    """Container of the jail image. It only makes the image's root file system readable."""
     return {
         "name": "image",
         "image": config.images.reference(image),
@@ -87,7 +87,7 @@ def job_name(revision: str) -> str:
 
 
 def images(config: Config) -> list[str]:
-    """The images that are roots of some nodes, that of the login nodes first."""
+    """Images of all nodes' roots, the login nodes' first."""
     return [
         *dict.fromkeys(
             [config.jail.image, *(node_set.jail_image or config.jail.image for node_set in config.node_sets)]
@@ -115,7 +115,7 @@ def _job(config: Config, image: str) -> Manifest:
     )
     spec = {
         "backoffLimit": _RETRIES,
-        # Later than Pulumi's own: ended by Kubernetes, a pod is gone before anybody read why it never got ready.
+        # Later than Pulumi's deadline: Kubernetes would delete the pod before anybody reads why it never got ready.
         "activeDeadlineSeconds": seconds + _TIME_TO_TELL_SECONDS,
         "template": pod_template(config, "jail", pod),
     }
@@ -133,7 +133,7 @@ def _job(config: Config, image: str) -> Manifest:
 
 
 class JailPopulation(Part, manifests=manifests, outputs=lambda config: {"revision": config.jail.revision}):
-    """The roots of the jail that the configured images make. Pulumi waits until they are complete.
+    """The roots of the jail, one for each configured image. Pulumi waits until they are complete.
 
     Roots of other images stay on the volume: a former image is used again at once.
 

@@ -1,1 +1,1 @@
-"""What every object of the program is made from: manifests, components, the connection to Kubernetes."""
+"""Building blocks of every object: manifests, components, the connection to Kubernetes."""

@@ -47,7 +47,7 @@ Payloads = Mapping[str, pulumi.Output[dict[str, str]]]
 
 
 class Component(pulumi.ComponentResource):
-    """A component whose type is pulumi-slurm:index:<class name>: stored states know it by that, so it never changes.
+    """A component of type pulumi-slurm:index:<class name>. Stored states know that type, so a class is never renamed.
 
     Args:
         name: Name of the resource in the stack.
@@ -67,7 +67,7 @@ class Component(pulumi.ComponentResource):
 
         Args:
             manifests: The objects.
-            depends_on: What is there before any of them, and goes after all of them.
+            depends_on: Resources that come before all of them, and go after all of them.
             payloads: Data of the Secrets among them.
 
         Returns:
@@ -114,8 +114,8 @@ class Part(Component):
 
     Args:
         name: Name of the resource in the stack.
-        config: The whole configuration; the class says what it reads of it.
-        depends_on: What is there before, such as the ledger.
+        config: The whole configuration; the class's docstring names the parts that it reads.
+        depends_on: Resources that come first, such as the ledger.
         opts: Options of the resource.
     """
 
@@ -134,7 +134,7 @@ class Part(Component):
         Args:
             manifests: The objects to declare.
             outputs: Outputs of the component.
-            claims: Claims of storage classes, whose class may not change under them.
+            claims: Claims whose storage class may not change.
         """
         super().__init_subclass__()
         cls._manifests, cls._outputs, cls._claims = staticmethod(manifests), staticmethod(outputs), staticmethod(claims)

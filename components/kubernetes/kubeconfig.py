@@ -1,7 +1,7 @@
-"""Reads a kubeconfig as far as it takes to ask the API server something.
+"""Reads the parts of a kubeconfig that a request to the API server needs.
 
 Client certificates, tokens and credential plugins (`exec`) are understood. The Pulumi provider reads kubeconfigs by
-itself; this is for checks before anything is planned, which may fail without harm.
+itself. This module is for checks before the plan, which may fail without harm.
 """
 
 import base64
@@ -20,16 +20,16 @@ import yaml
 EXEC_SECONDS: Final = 20
 _DEFAULT: Final = "~/.kube/config"
 _SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where a pod finds its own access; Pulumi takes it too where there is no kubeconfig."""
+"""Folder with a pod's own token and CA. Pulumi also uses it where there is no kubeconfig."""
 
 
 class KubeconfigError(Exception):
-    """The kubeconfig says nothing that can be used; the text says what is missing."""
+    """The kubeconfig is not usable; the text says what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to ask an API server.
+    """Address and credentials of an API server.
 
     Attributes:
         server: Its URL.
@@ -58,7 +58,7 @@ def _content(kubeconfig: str | None) -> tuple[Any, Path]:
 
 
 def _in_cluster() -> Mapping[str, Any]:
-    """A kubeconfig with what a pod has of its own."""
+    """A kubeconfig made of a pod's own token and CA."""
     host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
     server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     return {
@@ -83,7 +83,7 @@ def _bytes(part: Mapping[str, Any], key: str, folder: Path) -> bytes | None:
 
 
 def _plugin(plugin: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a credential plugin answers: `status` of an ExecCredential (client.authentication.k8s.io)."""
+    """Answer of a credential plugin: `status` of an ExecCredential (client.authentication.k8s.io)."""
     variables = {variable["name"]: variable["value"] for variable in plugin.get("env") or []}
     request = {"apiVersion": plugin["apiVersion"], "kind": "ExecCredential", "spec": {"interactive": False}}
     try:
@@ -107,7 +107,7 @@ def _tls(cluster: Mapping[str, Any], certificate: bytes | None, key: bytes | Non
     if cluster.get("insecure-skip-tls-verify"):
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if certificate and key:
-        # The standard library takes a client's certificate from files alone; these are its owner's, and gone at once.
+        # The standard library reads a client certificate only from files. These are private, and removed at once.
         with tempfile.TemporaryDirectory() as scratch:
             files = Path(scratch, "certificate"), Path(scratch, "key")
             for file, content in zip(files, (certificate, key), strict=True):
@@ -118,14 +118,14 @@ def _tls(cluster: Mapping[str, Any], certificate: bytes | None, key: bytes | Non
 
 
 def read(kubeconfig: str | None, context: str | None) -> Access:
-    """How to reach the API server that Pulumi would use.
+    """Address and credentials of the API server that Pulumi would use.
 
     Args:
         kubeconfig: Content or path; None for KUBECONFIG's or the user's own.
         context: Its context; None for the current one.
 
     Raises:
-        KubeconfigError: It is not there, or names nothing that can be used.
+        KubeconfigError: It does not exist, or is not usable.
     """
     try:
         content, folder = _content(kubeconfig)
@@ -141,6 +141,6 @@ def read(kubeconfig: str | None, context: str | None) -> Access:
             certificate, key = (answer[name].encode() for name in ("clientCertificateData", "clientKeyData"))
         tls = _tls(cluster, certificate, key, folder) if server.startswith("https:") else None
     except (OSError, ValueError, KeyError, AttributeError, TypeError, yaml.YAMLError) as failure:
-        # Neither the text nor the cause: both may hold parts of the file.
+        # Without the error's text and cause: both may quote the file.
         raise KubeconfigError(f"the kubeconfig cannot be read ({type(failure).__name__})") from None
     return Access(server, tls, {"Authorization": f"Bearer {token}"} if token else {}, cluster.get("proxy-url"))

@@ -1,4 +1,4 @@
-"""Asks the API server something, for decisions that come before anything is written, and for waits after it."""
+"""Reads from the API server, for decisions before anything is written and for waits afterwards."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ _Answer = TypeVar("_Answer")
 
 
 class UnreachableError(Exception):
-    """Kubernetes could not be asked; the text says why."""
+    """The API server could not be asked; the text says why."""
 
 
 def client(access: Access) -> httpx.Client:
@@ -62,7 +62,7 @@ def within(seconds: float, ask: Callable[[], _Answer]) -> _Answer:
         ask: Asks it.
 
     Raises:
-        UnreachableError: It cannot be asked, or does not answer in time.
+        UnreachableError: The API server cannot be asked, or does not answer in time.
     """
     outcome: list[_Answer] = []
     failures: list[UnreachableError] = []

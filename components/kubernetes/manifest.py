@@ -8,11 +8,14 @@ from components.config import Config
 from contract import names
 
 SKIP_AWAIT: Final = {"pulumi.com/skipAwait": "true"}
-"""For objects whose readiness the SlurmCluster resource answers for: it knows what Slurm says."""
+"""For objects whose readiness the SlurmCluster's condition includes. Pulumi does not wait for them by itself."""
 
 REPLACEABLE: Final = {**SKIP_AWAIT, "pulumi.com/deletionPropagationPolicy": "background"}
-"""For a set whose pods may go with it. Pulumi does not wait until a set with SKIP_AWAIT is gone. A deletion in the
-foreground ends later, and the new set of a replacement would be refused."""
+"""For a set whose pods may be deleted with it.
+
+Pulumi does not wait until a set with SKIP_AWAIT is gone. A foreground deletion ends later, so the API server would
+refuse the new set of a replacement.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ class Manifest:
 
 
 def selector(config: Config, component: str, **more: str) -> dict[str, str]:
-    """Labels that tell the pods of a component from all others. They never change."""
+    """Selector labels of a component's pods. They never change."""
     return {
         names.LABEL_NAME: "slurm",
         names.LABEL_INSTANCE: config.cluster.name,
@@ -90,8 +93,8 @@ def declared(
         "name": name,
         "labels": labels(config, component, **(more_labels or {})),
         "annotations": {
-            # What the program declares wins over edits by hand and over what the operator restored. The operator
-            # applies under the same manager, so that a field that is dropped here goes away there.
+            # Declared fields replace edits by hand and what the operator restored. The operator restores fields under
+            # the same field manager. So a field that is dropped here also goes from those objects.
             "pulumi.com/patchForce": "true",
             "pulumi.com/patchFieldManager": names.FIELD_MANAGER,
             **(annotations or {}),

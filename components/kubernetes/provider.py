@@ -15,13 +15,13 @@ def kubernetes_provider(config: Config) -> kubernetes.Provider:
     kubeconfig = config.kubernetes.kubeconfig
     return kubernetes.Provider(
         "kubernetes",
-        # Without it, any change of the kubeconfig, such as another address of the same cluster, replaces every object.
+        # Without this id, any change of the kubeconfig replaces every object, even a new address of the same cluster.
         cluster_identifier=config.kubernetes.cluster_identifier or config.cluster.name,
         context=config.kubernetes.context,
         kubeconfig=pulumi.Output.secret(kubeconfig.get_secret_value()) if kubeconfig else None,
-        # Otherwise a changed ConfigMap or Secret is deleted and made again, under a running cluster.
+        # Without this, a changed ConfigMap or Secret is deleted and recreated under a running cluster.
         enable_config_map_mutable=True,
         enable_secret_mutable=True,
-        # A killed run leaves objects that Pulumi does not know, and a retained namespace is met again.
+        # Objects may exist that Pulumi does not know: a killed run's, or a retained namespace.
         upsert_existing_objects=True,
     )

@@ -1,1 +1,1 @@
-"""What pods of several components share."""
+"""Parts that pods of several components share."""

@@ -1,4 +1,4 @@
-"""What the pods may do to the kernel, and why."""
+"""Security contexts and capabilities of the pods, each capability with its reason."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -27,7 +27,7 @@ WORKER_CAPABILITIES: Final[Mapping[str, str]] = {
     "NET_BIND_SERVICE": "none uses it: slurmstepd gives it up, and so can't look into slurmd, tini and the entry",
 }
 RDMA: Final = {
-    # The jail takes both from every step. A job may pin memory by the limit that it inherits, not by a capability.
+    # The jail removes both from every step. A job pins memory within the limit that it inherits, without a capability.
     "SYS_RESOURCE": "raise the limit of locked memory for slurmd, from whom jobs inherit it: RDMA pins their buffers",
     "IPC_LOCK": "pin memory outside of steps, as a check of the fabric does before the node takes jobs",
 }
@@ -45,7 +45,7 @@ POPULATE_CAPABILITIES: Final[Mapping[str, str]] = {
     "SETFCAP": "file capabilities of the image's files",
     "MKNOD": "device files of the image",
 }
-DIRECTORY_CAPABILITIES: Final[Mapping[str, str]] = {
+LDAP_CAPABILITIES: Final[Mapping[str, str]] = {
     "CHOWN": "homes belong to their users, account files stay their owner's",
     "DAC_OVERRIDE": "account files that only root's group may read; folders of other owners",
     "FOWNER": "modes of account files that another id owns",
@@ -79,14 +79,14 @@ def root_container(capabilities: Mapping[str, str]) -> dict[str, Any]:
 
 
 def mounting_container(capabilities: Mapping[str, str]) -> dict[str, Any]:
-    """The same for a container that mounts: container runtimes' default AppArmor profile denies every mount."""
+    """`root_container` for a container that mounts: container runtimes' default AppArmor profile denies every mount."""
     return {**root_container(capabilities), "appArmorProfile": {"type": "Unconfined"}}
 
 
 def node_container(capabilities: Mapping[str, str]) -> dict[str, Any]:
-    """The same for a Slurm node, whose root is read-only: slurmd opens files for users there (`srun --bcast`).
+    """`mounting_container` with a read-only root, for a node: slurmd opens files for users there (`srun --bcast`).
 
-    What its daemons write lies in /run and in slurmd's spool; /tmp is a tmpfs of the entry's.
+    Its daemons write to /run and slurmd's spool. The entry mounts a tmpfs at /tmp.
     """
     return {**mounting_container(capabilities), "readOnlyRootFilesystem": True}
 

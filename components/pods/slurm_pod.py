@@ -1,4 +1,4 @@
-"""What the pods of all Slurm daemons have in common."""
+"""Common parts of the pods of all Slurm daemons."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -13,16 +13,16 @@ from contract import names
 from contract.pod_variables import JailKey
 
 ENTRY: Final = ("/usr/bin/python3", "-m", "slurm_node")
-"""The image's entry without its init; probes call it by themselves."""
+"""Command line of the image's entry without its init, as probes call it."""
 
 RUN_SIZE: Final = "64Mi"
-"""/run holds sockets, pid files and mount points; it lives in the pod's memory."""
+"""Size of /run, which holds sockets, pid files and mount points in the pod's memory."""
 
 _EVER_TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 def environment(variables: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Environment variables whose values are JSON, written the same way each time."""
+    """Environment variables with JSON values. Equal values give equal text."""
     return [
         {"name": name, "value": json.dumps(value, sort_keys=True, separators=(",", ":"))}
         for name, value in variables.items()
@@ -34,7 +34,7 @@ def slurm_container(config: Config, role: str, **more: Any) -> dict[str, Any]:
 
     Args:
         config: The configuration.
-        role: What the entry does: controller, rest, worker, login or populate.
+        role: Argument of the entry: controller, rest, worker, login or populate.
         more: Further fields of the container.
     """
     return {
@@ -58,7 +58,7 @@ def ready_probe(role: str) -> dict[str, Any]:
 
 
 def resources(pod: PodResources) -> dict[str, Any]:
-    """Requests and limits. CPU has no limit: a daemon that is throttled makes the whole cluster slow."""
+    """Requests and limits. CPU has no limit: a throttled daemon slows the whole cluster down."""
     return {"requests": {"cpu": pod.cpu, "memory": pod.memory}, "limits": {"memory": pod.memory}}
 
 
@@ -74,7 +74,7 @@ def run_volume() -> dict[str, Any]:
 
 
 def jail_variable(config: Config, submounts: Submounts | None = None, image: str | None = None) -> dict[str, Any]:
-    """What SLURM_JAIL says: the root in use, of `jail.image` or of another image, and what stands over it."""
+    """Value of SLURM_JAIL: the root in use, of `jail.image` or of another image, and the paths that lie over it."""
     return {
         JailKey.REVISION: image_revision(image or config.jail.image),
         JailKey.PERSISTENT: config.jail.persistent,
@@ -84,7 +84,7 @@ def jail_variable(config: Config, submounts: Submounts | None = None, image: str
 
 
 def ever_tolerated() -> list[dict[str, Any]]:
-    """Tolerations without limit of time: Kubernetes would delete every worker 300 s after a kubelet's outage."""
+    """Tolerations without a time limit: by default Kubernetes deletes a worker 300 s after its kubelet's outage."""
     return [{"key": key, "operator": "Exists", "effect": "NoExecute"} for key in _EVER_TOLERATED]
 
 
@@ -107,7 +107,7 @@ def slurm_pod_spec(
     """
     spec: dict[str, Any] = {
         "automountServiceAccountToken": False,
-        # Service variables of a busy namespace would end up in jobs' environments.
+        # Jobs would inherit the Service variables of a busy namespace.
         "enableServiceLinks": False,
         "dnsConfig": short_names(config, names.WORKERS),
         "containers": list(containers),
@@ -125,21 +125,21 @@ def pod_template(config: Config, component: str, spec: Mapping[str, Any], **more
 
 
 def headless_service(config: Config, name: str, component: str, port_name: str, port: int) -> Manifest:
-    """A headless Service that gives every pod of a component a name, before it is ready too."""
+    """A headless Service that gives every pod of a component a DNS name, also before it is ready."""
     spec = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
         "selector": selector(config, component),
         "ports": [{"name": port_name, "port": port, "targetPort": port, "protocol": "TCP"}],
     }
-    # A Service is ready at once; Pulumi would wait for pods behind it, which come later.
+    # Pulumi would wait for pods behind the Service, which come later.
     return Manifest(declared(config, "v1", "Service", name, component, {"spec": spec}, annotations=SKIP_AWAIT))
 
 
 def standing_service(config: Config, name: str, component: str, port_name: str, port: int) -> Manifest:
-    """A Service with an address of its own, which resolves while no pod is there: connections are refused at once.
+    """A Service with an address of its own. Its name resolves while no pod exists, and connections are refused at once.
 
-    A headless one would have no name then, and slurmctld waits half a minute for each lookup, or ends.
+    A headless Service has no DNS record then, and slurmctld waits half a minute for each lookup, or ends.
     """
     spec = {
         "publishNotReadyAddresses": True,

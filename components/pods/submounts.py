@@ -1,4 +1,4 @@
-"""Submounts in pods: a volume for each where Kubernetes brings it, and what the node's entry mounts into the jail."""
+"""Submounts in pods: their Kubernetes volumes, and what the node's entry mounts into the jail."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from contract.pod_variables import SubmountKey
 
 @dataclass(frozen=True, slots=True)
 class Submounts:
-    """What a pod's submounts come to.
+    """A pod's submounts, as fields of its spec.
 
     Args:
         volumes: Volumes of the pod.
         mounts: Mounts of its container, below paths.SUBMOUNTS, where no job or login sees them.
-        variable: What SLURM_JAIL says of them, by position in the configuration.
+        variable: Their entries in SLURM_JAIL, in the configuration's order.
     """
 
     volumes: list[dict[str, Any]]
@@ -37,7 +37,7 @@ def in_pod(config: Config, component: str, submounts: Sequence[Submount]) -> Sub
             variable.append({SubmountKey.PATH: submount.path, SubmountKey.MEMORY_MIB: memory_mib(submount.memory)})
             continue
         source = _source(config, component, submount)
-        # Two submounts of one claim share a volume: kubelet would wait for ever for a second one.
+        # Two submounts of one claim share a volume: kubelet would wait for ever for a second volume of it.
         shared = next((name for name, known in volumes.items() if known == source), None)
         volume = shared if shared and submount.claim else f"submount-{number}"
         volumes.setdefault(volume, source)
@@ -52,7 +52,7 @@ def in_pod(config: Config, component: str, submounts: Sequence[Submount]) -> Sub
 
 
 def _source(config: Config, component: str, submount: Submount) -> dict[str, Any]:
-    """What backs a submount's volume."""
+    """Source of a submount's volume."""
     if submount.local is not None:
         return {"ephemeral": {"volumeClaimTemplate": _template(config, component, submount.local)}}
     if submount.empty_dir is not None:

@@ -1,1 +1,1 @@
-"""What is looked up in Kubernetes before anything is planned."""
+"""Checks that ask Kubernetes before the plan."""

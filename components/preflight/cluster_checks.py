@@ -1,4 +1,4 @@
-"""Asks Kubernetes, before anything is planned, whether its nodes and storage fit what the configuration asks for."""
+"""Asks Kubernetes before the plan whether its nodes and storage fit the configuration."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -13,7 +13,7 @@ from components.preflight import gpu_checks, rdma_checks, storage_advice
 from components.preflight.gpu_checks import ClusterState, KubernetesNode, Taint
 
 DEADLINE_SECONDS: Final = 5.0
-"""For all of it: a preview without access to the cluster must not hang."""
+"""Deadline for all questions together: a preview without access to the cluster must not hang."""
 _NODES: Final = "/api/v1/nodes"
 _RUNTIME_CLASSES: Final = "/apis/node.k8s.io/v1/runtimeclasses"
 _STORAGE_CLASSES: Final = "/apis/storage.k8s.io/v1/storageclasses"
@@ -25,7 +25,7 @@ def node(item: Mapping[str, Any]) -> KubernetesNode:
     return KubernetesNode(
         item["metadata"]["name"],
         labels=item["metadata"].get("labels") or {},
-        # Extended resources are whole numbers; memory and the like, with their units, are not looked at.
+        # Extended resources are whole numbers. Memory and other amounts with units are ignored.
         allocatable={key: int(value) for key, value in allocatable.items() if str(value).isdecimal()},
         taints=tuple(
             Taint(taint["key"], taint.get("value", ""), taint["effect"])
@@ -51,7 +51,7 @@ def _ask(config: Config) -> ClusterState:
 
 
 def _storage_classes(connection: httpx.Client) -> list[Mapping[str, Any]]:
-    """All storage classes; none for who may not list them, since they are looked at for advice alone."""
+    """All storage classes; none if listing them is forbidden, since they are only used for advice."""
     try:
         return kubernetes_reader.items(connection, _STORAGE_CLASSES)
     except UnreachableError:
@@ -65,7 +65,7 @@ def _asks_devices(config: Config) -> bool:
 def read(
     config: Config, ask: Callable[[Config], ClusterState] = _ask, seconds: float = DEADLINE_SECONDS
 ) -> ClusterState:
-    """What Kubernetes has.
+    """Reads nodes and storage classes from Kubernetes.
 
     Args:
         config: The configuration: `kubernetes`.
@@ -73,20 +73,20 @@ def read(
         seconds: How long it may take in all, a credential plugin included.
 
     Raises:
-        UnreachableError: It cannot be asked, or does not answer in time.
+        UnreachableError: The API server cannot be asked, or does not answer in time.
     """
     return kubernetes_reader.within(seconds, lambda: ask(config))
 
 
 def run(config: Config, look: Callable[[Config], ClusterState] = read) -> None:
-    """Check what the configuration asks for. An unreachable cluster is a warning, and so is advice on storage.
+    """Check the configuration against the cluster. An unreachable cluster and advice on storage are warnings.
 
     Args:
         config: The configuration: `checks`, `nodeSets`, `jail.storage` and `kubernetes`.
         look: Reads what Kubernetes has.
 
     Raises:
-        ConfigurationError: With everything that its nodes do not offer.
+        ConfigurationError: Lists everything that the nodes do not offer.
     """
     if not config.checks.cluster or not (_asks_devices(config) or storage_advice.by_class(config)):
         return

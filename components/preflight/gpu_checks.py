@@ -1,4 +1,4 @@
-"""Whether the nodes that Kubernetes has offer what the node sets with GPUs ask for: decided from what was read."""
+"""Compares GPU node sets with the nodes that Kubernetes has: pure functions of what was read."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from components.config.pods import Toleration
 from components.preflight.storage_advice import StorageClass
 
 PRODUCT_LABEL = "nvidia.com/gpu.product"
-"""Set by NVIDIA's GPU feature discovery, which the operator runs; the product's name with hyphens for spaces."""
+"""Label with the product's name, hyphens for spaces. NVIDIA's GPU feature discovery sets it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class KubernetesNode:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """What was read of a Kubernetes cluster."""
+    """State of a Kubernetes cluster."""
 
     nodes: tuple[KubernetesNode, ...]
     runtime_classes: frozenset[str]
@@ -50,14 +50,14 @@ class ClusterState:
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether a pod with this toleration may be placed in spite of this taint, as the scheduler has it."""
+    """Whether this toleration tolerates this taint, by the scheduler's rules."""
     if toleration.effect not in (None, taint.effect) or toleration.key not in (None, taint.key):
         return False
     return toleration.operator == "Exists" or (toleration.key is not None and (toleration.value or "") == taint.value)
 
 
 def takes(node: KubernetesNode, node_set: NodeSet) -> bool:
-    """Whether the scheduler may put nodes of the set there, by labels and taints."""
+    """Whether labels and taints let the scheduler place pods of the set there."""
     selected = node_set.node_selector.items() <= node.labels.items()
     hard = (taint for taint in node.taints if taint.effect != "PreferNoSchedule")
     return selected and all(any(tolerates(toleration, taint) for toleration in node_set.tolerations) for taint in hard)
@@ -98,9 +98,9 @@ def _of_set(index: int, node_set: NodeSet, gpus: Gpus, state: ClusterState) -> I
 
 
 def problems(config: Config, state: ClusterState) -> list[Problem]:
-    """What node sets with GPUs ask for and these nodes do not offer.
+    """Violations by GPU node sets that ask for more than these nodes offer.
 
-    Each node set is looked at as if it had the nodes to itself.
+    Each node set is judged as if it had the nodes to itself.
 
     Args:
         config: The configuration: `nodeSets`.

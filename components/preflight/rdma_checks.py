@@ -1,4 +1,4 @@
-"""Whether the nodes that Kubernetes has offer the RDMA resources that node sets ask for: decided from what was read."""
+"""Compares RDMA node sets with the nodes that Kubernetes has: pure functions of what was read."""
 
 from collections.abc import Iterator
 
@@ -23,9 +23,9 @@ def _of_set(index: int, node_set: NodeSet, rdma: RdmaResource, state: ClusterSta
 
 
 def problems(config: Config, state: ClusterState) -> list[Problem]:
-    """What node sets with RDMA ask for and these nodes do not offer.
+    """Violations by node sets that ask for RDMA resources which these nodes do not offer.
 
-    Pools that this stack declares are not looked for: nodes offer them only once it is there.
+    Pools that this stack declares are skipped: nodes offer them only after the update.
 
     Args:
         config: The configuration: `nodeSets` and `networkOperator`.

@@ -8,10 +8,10 @@ from components.config import Config
 from components.config.storage import LookupCache
 
 SEEN_WITHIN_SECONDS: Final = 5
-"""How soon a program, user or file that one node makes is to be on all."""
+"""How soon all nodes should see a program, user or file that one node makes."""
 _ADVISED_SECONDS: Final = 3
 _NFS: Final = frozenset({"efs.csi.aws.com", "filestore.csi.storage.gke.io", "fsx.openzfs.csi.aws.com"})
-"""Provisioners of NFS alone whose names do not say so."""
+"""Provisioners that only make NFS volumes, with names that do not tell it."""
 _DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 
 
@@ -27,7 +27,7 @@ class StorageClass:
 
     @property
     def is_nfs(self) -> bool:
-        """Whether its volumes are mounted by NFS; some provisioners have other kinds, too."""
+        """Whether its volumes are NFS mounts. Some provisioners make other kinds too."""
         kind = f"{self.parameters.get('protocol', '')} {self.parameters.get('backendType', '')}".lower()
         return "nfs" in self.provisioner or self.provisioner in _NFS or "nfs" in kind or "-nas" in kind
 
@@ -51,7 +51,7 @@ def by_class(config: Config) -> bool:
 
 
 def advice(config: Config, classes: Sequence[StorageClass]) -> str | None:
-    """What to change about the class of the jail's volume, in a sentence; None where nothing is to be changed."""
+    """Advice on the storage class of the jail's volume, one sentence; None if it needs no change."""
     name = config.jail.storage.class_name
     chosen = next(
         (

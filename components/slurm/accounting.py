@@ -61,13 +61,13 @@ def _stateful_set(config: Config) -> Manifest:
     ]
     pod = slurm_pod_spec(config, [container], volumes, securityContext=pod_security.CONTROLLER_POD)
     template = pod_template(config, "accounting", pod)
-    # slurmdbd reads its file at start only.
+    # slurmdbd reads its file only at its start.
     content = hashlib.sha256(slurmdbd_conf.slurmdbd_conf(config).encode()).hexdigest()
     template["metadata"]["annotations"] = {CONFIG_HASH: content[:16]}
     spec = {
         "serviceName": names.ACCOUNTING,
         "replicas": 1,
-        # Else a pod that never became ready, for a wrong password say, would stay after the password is put right.
+        # With OrderedReady, a pod that never became ready would stay after its cause (a wrong password, say) is gone.
         "podManagementPolicy": "Parallel",
         "selector": {"matchLabels": selector(config, "accounting")},
         "template": template,
@@ -96,7 +96,7 @@ class Accounting(
         "address": f"{names.ACCOUNTING}:{names.SLURMDBD_PORT}" if config.accounting.is_on else None
     },
 ):
-    """slurmdbd in one pod. It keeps nothing itself: slurmctld waits with what it has while it is away.
+    """slurmdbd in one pod. It keeps no state: slurmctld holds its records back while slurmdbd is away.
 
     It reads `accounting`, `images`, `credentials` and `cluster`.
     """

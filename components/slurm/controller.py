@@ -1,4 +1,4 @@
-"""The controller: slurmctld, its address and its state."""
+"""The controller: slurmctld, its Service and its state volume."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from contract import names, paths, pod_variables
 from contract.pod_variables import AccountingKey
 
 _GRACE_SECONDS = 120
-"""slurmctld writes its state when it ends; killed, it forgets what happened last."""
+"""slurmctld writes its state when it ends. After a kill it lacks what happened last."""
 
 
 def keys_secret(config: Config) -> str:
@@ -55,7 +55,7 @@ def _stateful_set(config: Config) -> Manifest:
         config,
         "controller",
         ports=[{"name": "slurmctld", "containerPort": names.SLURMCTLD_PORT}],
-        # With accounting, the entry starts slurmctld without it as long as slurmdbd has never been there.
+        # With accounting, the entry first starts slurmctld without it, until slurmdbd was there once.
         **({"env": environment({pod_variables.ACCOUNTING: _accounting(config)})} if config.accounting.is_on else {}),
         readinessProbe=ready_probe("controller"),
         resources=resources(config.controller.resources),

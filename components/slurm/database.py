@@ -13,21 +13,21 @@ from components.slurm import slurmdbd_conf
 from contract import names, paths, pod_variables
 
 _GRACE_SECONDS: Final = 120
-"""InnoDB writes its changed pages when it ends; killed, it recovers from its log at the next start."""
+"""InnoDB writes its changed pages when it ends. After a kill it recovers from its log at the next start."""
 _MIB: Final = 1024**2
 _SERVER_BYTES: Final = 128 * _MIB
-"""What mariadbd may hold besides its buffer pool. With slurmdbd's tables and a pool of 96 MiB it held 79 MiB."""
+"""Memory of mariadbd besides its buffer pool. It held 79 MiB with slurmdbd's tables and a pool of 96 MiB."""
 _SMALLEST_POOL_BYTES: Final = 32 * _MIB
 
 _QUERY: Final = "SELECT COUNT(*) FROM mysql.innodb_table_stats"
-"""It reads a table of InnoDB: a server that only listens does not pass."""
+"""The probe reads a table of InnoDB, so a server that only listens does not pass."""
 
 
 _TLS_OPTIONS: Final = (
     f"--ssl-ca={paths.SECRETS_DATABASE_TLS}/{names.TLS_AUTHORITY}",
     f"--ssl-cert={paths.SECRETS_DATABASE_TLS}/{names.TLS_CERTIFICATE}",
     f"--ssl-key={paths.SECRETS_DATABASE_TLS}/{names.TLS_KEY}",
-    # Who does not encrypt is refused; the pod's own socket counts as safe.
+    # The server refuses connections without TLS. The pod's own socket counts as safe.
     "--require-secure-transport=ON",
 )
 _TLS_MOUNT: Final = {"name": "tls", "mountPath": paths.SECRETS_DATABASE_TLS, "readOnly": True}
@@ -39,7 +39,7 @@ def _tls_volume() -> dict[str, Any]:
 
 
 def authority_volume(config: Config) -> dict[str, Any] | None:
-    """A volume with the CA that signed the database's certificate, for who connects; None where none is known."""
+    """A volume for clients, with the CA that signed the database's certificate; None where the CA is unknown."""
     external = config.accounting.external
     if external is not None and external.ca_secret is not None:
         secret, key = external.ca_secret.name, external.ca_secret.key
@@ -53,7 +53,7 @@ def authority_volume(config: Config) -> dict[str, Any] | None:
 
 
 def buffer_pool_bytes(memory: int) -> int:
-    """Size of InnoDB's cache: three quarters of what the server itself leaves of the pod's memory.
+    """Size of InnoDB's cache: three quarters of the pod's memory without the server's own part.
 
     Args:
         memory: Memory limit of the pod in bytes.
@@ -102,7 +102,7 @@ def _container(config: Config) -> dict[str, Any]:
     pool = buffer_pool_bytes(memory_bytes(config.accounting.database_resources.memory))
     return {
         "name": "database",
-        # The reader of the configuration refuses mode mariadb without an image.
+        # Parsing refuses mode mariadb without an image.
         "image": config.images.reference(config.images.database or ""),
         "imagePullPolicy": str(config.images.pull_policy),
         "args": [f"--innodb-buffer-pool-size={pool}", *(_TLS_OPTIONS if config.database_tls else [])],
@@ -146,7 +146,7 @@ def _stateful_set(config: Config) -> Manifest:
     spec = {
         "serviceName": names.DATABASE,
         "replicas": 1,
-        # Else a pod that never became ready, for a wrong password say, would stay after the password is put right.
+        # With OrderedReady, a pod that never became ready would stay after its cause (a wrong password, say) is gone.
         "podManagementPolicy": "Parallel",
         "selector": {"matchLabels": selector(config, "database")},
         "template": pod_template(config, "database", pod),

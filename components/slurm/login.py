@@ -32,7 +32,7 @@ from contract import names, paths, pod_variables
 from contract.pod_variables import JailKey, LoginKey, NodeKey
 
 _GRACE_SECONDS = 30
-"""For the daemons, after the sessions."""
+"""Time for the daemons to end, after the sessions."""
 
 
 def _service(config: Config) -> Manifest:
@@ -43,7 +43,7 @@ def _service(config: Config) -> Manifest:
     spec: dict[str, Any] = {"type": str(service.type), "selector": selector(config, "login"), "ports": [port]}
     if service.load_balancer_source_ranges:
         spec["loadBalancerSourceRanges"] = service.load_balancer_source_ranges
-        # The network policy sees the client's own address only when no other node passes the connection on.
+        # The network policy sees the client's address only if no other node forwards the connection.
         spec["externalTrafficPolicy"] = "Local"
     body = declared(
         config,
@@ -58,7 +58,7 @@ def _service(config: Config) -> Manifest:
 
 
 def _roots(config: Config) -> Manifest:
-    """Which roots the configuration names. A login node reads changes as they come, unlike those of its environment."""
+    """ConfigMap with the roots that the configuration names. A login node sees its changes without a restart."""
     data = {image_revision(image): image for image in images(config)}
     return Manifest(declared(config, "v1", "ConfigMap", names.ROOTS, "login", {"data": data}))
 
@@ -70,7 +70,7 @@ def _login_variable(config: Config) -> dict[str, Any]:
         LoginKey.MEMORY_MIB: config.login.user_memory_mib,
         LoginKey.PROCESSES: limits.processes_per_user,
         LoginKey.PASSWORDS: config.login.passwords,
-        **({LoginKey.DIRECTORY: True} if config.directory.is_on else {}),
+        **({LoginKey.LDAP: True} if config.directory.is_on else {}),
         **cpu,
     }
 
@@ -108,7 +108,7 @@ def _stateful_set(config: Config) -> Manifest:
         jail_volume(config),
         {"name": "keys", "secret": pod_security.secret_files(keys_secret(config), [names.SLURM_KEY])},
         {"name": "ssh", "secret": pod_security.secret_files(host_keys, list(names.SSH_HOST_KEY_FILES))},
-        # No login waits for it: without it no root is deleted.
+        # Logins work without it. Only the deletion of old roots waits for it.
         {"name": "roots", "configMap": {"name": names.ROOTS, "optional": True}},
         run_volume(),
         *submounts.volumes,
@@ -151,7 +151,7 @@ class Login(Component):
     Args:
         name: Name of the resource in the stack.
         config: The configuration: `login`, `images`, `jail`, `credentials` and `cluster`.
-        depends_on: What is there before, such as the ledger and a complete root of the jail.
+        depends_on: Resources that come first, such as the ledger and a complete root of the jail.
         opts: Options of the resource.
     """
 
@@ -177,11 +177,11 @@ def _node_port(spec: Any) -> int | None:
 
 
 def address(config: Config, service: Any, node_port: int | None) -> str:
-    """Where SSH answers, as host:port.
+    """Address of SSH, as host:port.
 
     Args:
         config: The configuration.
-        service: The Service's status as Kubernetes says it; None where only the port is of interest.
+        service: The Service's status from Kubernetes; None if only the port matters.
         node_port: The port on every Kubernetes node.
     """
     if config.login.service.type is ServiceType.NODE_PORT:

@@ -31,14 +31,14 @@ from contract import names, paths, pod_variables
 from contract.pod_variables import JailKey, NodeKey
 
 _GRACE_SECONDS = 60
-"""What slurmd gets to end after the last job step."""
+"""Time for slurmd to end after the last job step."""
 
 DRIVER_CAPABILITIES: Final = "compute,utility"
 """CUDA, OpenCL, nvidia-smi and NVML; see the container toolkit's guide, "Driver Capabilities"."""
 
 
 def node_variable(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
-    """What SLURM_NODE says: the node as slurmd registers it."""
+    """Value of SLURM_NODE: the node as slurmd registers it."""
     return {
         NodeKey.CONTROLLER: f"{names.CONTROLLER}:{names.SLURMCTLD_PORT}",
         NodeKey.NODE_SET: node_set.name,
@@ -62,7 +62,7 @@ def submounts_of_node(config: Config, node_set: NodeSetConfig) -> Submounts:
 
 
 def jail_of_node(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
-    """What SLURM_JAIL says on the nodes of a set."""
+    """Value of SLURM_JAIL on the nodes of a set."""
     shared = node_set.resources.shared_memory
     variable = jail_variable(config, submounts_of_node(config, node_set), node_set.jail_image)
     return {**variable, **({JailKey.SHM_MIB: memory_mib(shared)} if shared else {})}
@@ -84,7 +84,7 @@ def pod_annotations(config: Config, node_set: NodeSetConfig) -> dict[str, str]:
 
 
 def _resources(node_set: NodeSetConfig) -> dict[str, Any]:
-    """Requests equal limits, so that the kernel takes jobs for no spare load, unless the CPU request is set lower."""
+    """Requests equal limits, so that the kernel does not treat jobs as spare load. The CPU request may be lower."""
     own = node_set.resources
     gpus = {node_set.gpus.resource: str(node_set.gpus.per_node)} if node_set.gpus else {}
     rdma = {node_set.network.rdma.resource: str(node_set.network.rdma.count)} if node_set.network.rdma else {}
@@ -93,9 +93,9 @@ def _resources(node_set: NodeSetConfig) -> dict[str, Any]:
 
 
 def _gpu_environment(config: Config, node_set: NodeSetConfig) -> list[dict[str, str]]:
-    """What NVIDIA's container toolkit reads: which parts of the driver it brings into the container.
+    """Variable for NVIDIA's container toolkit: the parts of the driver that the container gets.
 
-    Which GPUs is not for us to say: the device plugin sets NVIDIA_VISIBLE_DEVICES, or names CDI devices.
+    The device plugin chooses the GPUs: it sets NVIDIA_VISIBLE_DEVICES, or names CDI devices.
     """
     if not node_set.gpus or not node_set.gpus.resource.startswith(NVIDIA_PREFIX):
         return []
@@ -104,7 +104,7 @@ def _gpu_environment(config: Config, node_set: NodeSetConfig) -> list[dict[str, 
 
 
 def _container(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
-    # No liveness probe: a restart would end every job of the node; the entry starts slurmd again by itself.
+    # No liveness probe: a restart would end every job of the node, and the entry restarts slurmd by itself.
     return slurm_container(
         config,
         "worker",
@@ -158,7 +158,7 @@ def _stateful_set(config: Config, node_set: NodeSetConfig) -> Manifest:
     if annotations := pod_annotations(config, node_set):
         template["metadata"]["annotations"] = annotations
     spec = {
-        # No replicas: the operator alone knows which nodes are free to go.
+        # No replicas: only the operator knows which nodes may be removed.
         "serviceName": names.WORKERS,
         "podManagementPolicy": "Parallel",
         "updateStrategy": {"type": "OnDelete"},
@@ -172,7 +172,7 @@ def _stateful_set(config: Config, node_set: NodeSetConfig) -> Manifest:
         node_set.name,
         "worker",
         {"spec": spec},
-        # A set that must be replaced leaves its pods, and the jobs in them, to the new one.
+        # When the set has to be replaced, its pods and their jobs go over to the new set.
         annotations={**SKIP_AWAIT, "pulumi.com/deletionPropagationPolicy": "orphan"},
         more_labels=labels,
     )
@@ -180,7 +180,7 @@ def _stateful_set(config: Config, node_set: NodeSetConfig) -> Manifest:
 
 
 def _disruption_budget(config: Config) -> Manifest:
-    """No worker may be evicted until the operator labels it: when its node is drained and idle."""
+    """PodDisruptionBudget: a worker may be evicted only after the operator labels it, drained and idle."""
     guarded = {"key": names.LABEL_EVICTABLE, "operator": "DoesNotExist"}
     spec = {
         "maxUnavailable": 0,
@@ -190,7 +190,7 @@ def _disruption_budget(config: Config) -> Manifest:
 
 
 def shared_manifests(config: Config) -> list[Manifest]:
-    """What all node sets share: the headless Service that names every worker, and the guard against evictions."""
+    """Objects that all node sets share: the headless Service and the PodDisruptionBudget of the workers."""
     return [
         headless_service(config, names.WORKERS, "worker", "slurmd", names.SLURMD_PORT),
         _disruption_budget(config),
@@ -203,13 +203,13 @@ def manifests(config: Config, node_set: NodeSetConfig) -> list[Manifest]:
 
 
 class NodeSet(Component):
-    """The worker pods of one node set. How many there are is the NodeSet resource's to say, and the operator's to do.
+    """The worker pods of one node set. The NodeSet resource has their number, and the operator scales the StatefulSet.
 
     Args:
         name: Name of the resource in the stack.
         config: The configuration: `images`, `jail`, `credentials` and `cluster`.
         node_set: The node set's own part of it.
-        depends_on: What is there before, such as the ledger and a complete root of the jail.
+        depends_on: Resources that come first, such as the ledger and a complete root of the jail.
         opts: Options of the resource.
     """
 

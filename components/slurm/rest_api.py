@@ -13,7 +13,7 @@ from contract import names, paths, pod_variables
 from contract.pod_variables import RestKey
 
 _PROXY: Final = PodResources(cpu="10m", memory="128Mi")
-"""haproxy's worker held 24 MiB; there are two for a while when the certificate changes, and their master."""
+"""haproxy's worker held 24 MiB. A change of the certificate runs two workers for a while, beside their master."""
 
 
 def _scheme(config: Config) -> str:
@@ -21,13 +21,13 @@ def _scheme(config: Config) -> str:
 
 
 def url(config: Config) -> str:
-    """Where slurmrestd answers inside the Kubernetes cluster."""
+    """URL of slurmrestd inside the Kubernetes cluster."""
     host = f"{names.REST}.{config.cluster.namespace}.svc.{config.cluster.cluster_domain}"
     return f"{_scheme(config)}://{host}:{names.SLURMRESTD_PORT}"
 
 
 def short_url(config: Config) -> str:
-    """The same for pods of the cluster's own namespace."""
+    """URL of slurmrestd for pods of the cluster's own namespace."""
     return f"{_scheme(config)}://{names.REST}:{names.SLURMRESTD_PORT}"
 
 
@@ -48,14 +48,14 @@ def _service(config: Config) -> Manifest:
 
 _LISTENS: Final[Mapping[str, Any]] = {
     "ports": [{"name": "slurmrestd", "containerPort": names.SLURMRESTD_PORT}],
-    # Whether it may speak to slurmctld is the operator's to find out; here only that it listens.
+    # The probe only checks that it listens. The operator finds out whether it reaches slurmctld.
     "readinessProbe": {"tcpSocket": {"port": names.SLURMRESTD_PORT}, "periodSeconds": 5},
 }
 _SOCKET_MOUNT: Final = {"name": "socket", "mountPath": paths.REST_RUN}
 
 
 def _container(config: Config) -> dict[str, Any]:
-    # Behind the proxy it listens on a socket of this pod, so that nobody speaks to it in clear.
+    # Behind the proxy it listens on a socket of this pod, so no client can reach it without TLS.
     hidden = {"env": environment({pod_variables.REST: {RestKey.SOCKET: True}}), "readinessProbe": ready_probe("rest")}
     return slurm_container(
         config,

@@ -39,7 +39,7 @@ def max_node_count(wanted: int) -> int:
 
 
 def _memory_per_cpu_mib(config: Config, partition: Partition) -> int:
-    """Memory per CPU for jobs that name none: that of the partition's poorest node, so that all CPUs can work."""
+    """Memory per CPU for jobs that name none: the smallest of the partition's nodes, so that jobs can use all CPUs."""
     members = [node_set for node_set in config.node_sets if node_set.name in partition.node_sets]
     return max(1, min(node_set.job_memory_mib // node_set.resources.cpu for node_set in members))
 
@@ -59,7 +59,7 @@ def _settings(config: Config) -> dict[str, str]:
     total = sum(node_set.replicas or 0 for node_set in config.node_sets)
     settings = {
         "ClusterName": config.cluster.name,
-        # The pod's host name, and the Service as its address: the pod's address changes, the Service's name does not.
+        # The pod's host name, with the Service as its address: the pod's own address changes.
         "SlurmctldHost": f"{names.CONTROLLER}-0({names.CONTROLLER})",
         "SlurmctldPort": str(names.SLURMCTLD_PORT),
         "SlurmdPort": str(names.SLURMD_PORT),
@@ -69,7 +69,7 @@ def _settings(config: Config) -> dict[str, str]:
         "CredType": "auth/slurm",
         # Users exist in the jail alone: the client says who they are, and slurmctld need not resolve them.
         "AuthInfo": "use_client_ids",
-        # A token counts for the message that it was made for, and for no other that somebody sends with it.
+        # A token is valid only for the message that it was made for.
         "CommunicationParameters": "block_null_hash,block_zero_hash",
         "AuthAltTypes": "auth/jwt",
         "AuthAltParameters": f"jwt_key={paths.CONTROLLER_RUN}/{names.JWT_KEY}",
@@ -80,12 +80,12 @@ def _settings(config: Config) -> dict[str, str]:
         "SlurmdSpoolDir": paths.SPOOL_DIR,
         "SlurmctldPidFile": f"{paths.CONTROLLER_RUN}/slurmctld.pid",
         "SlurmdPidFile": "/run/slurmd.pid",
-        # A slurmctld that starts anew has its nodes read what it read (configless_slurm.html).
+        # After a restart of slurmctld, its nodes fetch the configuration again (configless_slurm.html).
         "SlurmctldParameters": "enable_configless,reconfig_on_restart",
         "MaxNodeCount": str(max_node_count(total)),
         # Dynamic nodes do not know each other's addresses, so slurmctld talks to each of them (slurm.conf(5)).
         "TreeWidth": "65533",
-        # A pod that comes back is usable again whatever the reason was that it left.
+        # A pod that returns is usable again, whatever the reason for its absence.
         "ReturnToService": "2",
         "SelectType": "select/cons_tres",
         "SelectTypeParameters": "CR_Core_Memory",
@@ -93,11 +93,11 @@ def _settings(config: Config) -> dict[str, str]:
         "TaskPlugin": "task/cgroup" if limits else "task/none",
         "JobAcctGatherType": "jobacct_gather/linux",
         "PrologFlags": "Contain",
-        # slurmstepd opens a job's files as the job's user: for root that would be with root's rights.
+        # slurmstepd opens a job's files as the job's user. For root's jobs that would be with root's rights.
         "DisableRootJobs": "YES",
         # Refuses what the jail cannot give a job (native/plugins/job_submit_jail.c).
         "JobSubmitPlugins": "jail",
-        # A prolog that fails drains the node; the job goes elsewhere instead of being held.
+        # A failed prolog drains the node. The job moves to another node and is not held.
         "SchedulerParameters": "nohold_on_prolog_fail",
         "HealthCheckProgram": paths.HEALTH_PROGRAM,
         "HealthCheckInterval": str(config.health.interval_seconds),
@@ -112,32 +112,32 @@ def _settings(config: Config) -> dict[str, str]:
         "MailProg": "/bin/true",
         "SlurmctldSyslogDebug": "quiet",
         "SlurmdSyslogDebug": "quiet",
-        # How long groups of a user are remembered: who is put into one today works with it now.
+        # How long Slurm caches a user's groups. A new member of a group can use it soon.
         "GroupUpdateTime": "1",
-        # Without GPUs too: a GPU node that registers before slurmctld knows the type would be taken for one without.
+        # Set without GPUs too: slurmctld would take a GPU node that registers before it knows the type for one without.
         "GresTypes": "gpu",
     }
     if config.monitoring.mode is not MonitoringMode.OFF:
         settings["MetricsType"] = "metrics/openmetrics"
-        # Without it Slurm asks a Prometheus for a token where anything is private. Network policies say who scrapes.
+        # Without it Slurm asks Prometheus for a token if any data is private. Network policies decide who scrapes.
         settings["MetricsParameters"] = "ignore_private_data"
     if config.slurm.private_data:
         settings["PrivateData"] = ",".join(config.slurm.private_data)
-    if "PropagateResourceLimits" not in config.slurm.slurm_conf_options:  # Slurm takes one of the two keys.
-        # What limits a user on a login node without cgroups is not a job's limit (slurm_node/accounts/login_limits.py).
-        # RDMA pins memory: jobs get the nodes' own limit, which is unlimited, not the login node's.
+    if "PropagateResourceLimits" not in config.slurm.slurm_conf_options:  # Slurm accepts one of the two keys.
+        # Limits of a login node without cgroups (slurm_node/accounts/login_limits.py) must not become limits of jobs.
+        # RDMA pins memory, so jobs get the worker's limit, which is unlimited, in place of the login node's.
         pins = any(node_set.network.rdma for node_set in config.node_sets)
         settings["PropagateResourceLimitsExcept"] = "AS,NPROC,MEMLOCK" if pins else "AS,NPROC"
     return settings | _accounting(config)
 
 
 def _accounting(config: Config) -> dict[str, str]:
-    """What slurmctld and sacct know of accounting, and what it orders the queue by."""
+    """Settings of accounting and of the queue's priorities."""
     accounting = config.accounting
     if not accounting.is_on:
         return {}
     priority = accounting.priority
-    # Besides those that Slurm always tracks (cpu, mem, node, billing …).
+    # Added to those that Slurm always tracks (cpu, mem, node, billing …).
     gpus = dict.fromkeys(f"gres/gpu:{node_set.gpus.type}" for node_set in config.node_sets if node_set.gpus)
     return {
         "AccountingStorageType": "accounting_storage/slurmdbd",
@@ -157,7 +157,7 @@ def _accounting(config: Config) -> dict[str, str]:
 
 
 def _with_options(settings: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
-    """The settings with a user's options over them; items of lists are added."""
+    """The settings, replaced by a user's options. Items of lists are added."""
     merged = dict(settings)
     for key, value in options.items():
         if key.lower() in LIST_KEYS and key in merged:
@@ -198,7 +198,7 @@ def cgroup_conf(config: Config) -> str:
 
 
 def _gres(node_set: NodeSet, gpus: Gpus) -> str:
-    # Every name that a node of the set could have, so that scaling changes no file.
+    # All names that nodes of the set could have, so that scaling changes no file.
     nodes = f"NodeName={node_set.name}-[0-{LARGEST_SET - 1}]"
     if gpus.devices is None:
         return f"{nodes} AutoDetect=nvidia"
@@ -215,9 +215,9 @@ def gres_conf(config: Config) -> str:
 
 
 def plugstack_conf(config: Config) -> str:
-    """plugstack.conf: the jail plugin, required and by an absolute path; after it others, which find the jail entered.
+    """plugstack.conf: first the jail plugin, required and by an absolute path. Other plugins then run in the jail.
 
-    With `optional`, or a path that is not found, Slurm runs jobs outside the jail without a word.
+    With `optional`, or a path that is not found, Slurm silently runs jobs outside the jail.
     """
     lines = [f"required {paths.SPANK_PLUGIN} jail={paths.JAIL_TREE}"]
     for plugin in config.slurm.spank_plugins:
@@ -227,10 +227,10 @@ def plugstack_conf(config: Config) -> str:
 
 
 def oci_conf() -> str:
-    """oci.conf: steps with `--container` are started by a program of ours, as the user and in the jail.
+    """oci.conf: a program of ours starts steps with `--container`, as the user and in the jail.
 
     By itself slurmstepd would look for bundles outside of the jail. It would run the jail's container runtime as root
-    to ask how containers are.
+    to query container states.
     """
     return (
         f"ContainerPath={paths.CONTAINER_FOLDERS}%U\n"
@@ -241,7 +241,7 @@ def oci_conf() -> str:
 
 
 def files(config: Config) -> dict[str, str]:
-    """All files by name. slurm.conf carries a mark of all of them, by which a running slurmctld shows what it read."""
+    """All files by name. slurm.conf carries a hash of all of them, so a running slurmctld shows which files it read."""
     made = {
         names.SLURM_CONF: slurm_conf(config),
         names.CGROUP_CONF: cgroup_conf(config),
@@ -250,6 +250,6 @@ def files(config: Config) -> dict[str, str]:
         names.OCI_CONF: oci_conf(),
     }
     content = hashlib.sha256("\0".join(text for _, text in sorted(made.items())).encode()).hexdigest()
-    # slurmctld looks for the words that it knows in this list, and shows the whole of it.
+    # slurmctld only looks for the words that it knows, and shows the whole list.
     marked = f"\\1,{names.CONFIG_MARK}={content[:16]}"
     return {**made, names.SLURM_CONF: re.sub("(?m)^(SlurmctldParameters=.*)", marked, made[names.SLURM_CONF])}

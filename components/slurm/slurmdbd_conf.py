@@ -18,11 +18,11 @@ _PURGES: Final = {
     "PurgeTXNAfter": "transactions",
     "PurgeUsageAfter": "usage",
 }
-"""Key of slurmdbd.conf → field of the retention. Nothing is archived: what is purged is gone."""
+"""Key of slurmdbd.conf → field of the retention. Purged records are not archived."""
 
 
 def connection(config: Config) -> Connection:
-    """Where the database is: the program's own, or the configured one."""
+    """Address of the database: the program's own, or the configured one."""
     external = config.accounting.external
     if external is not None:
         return external.parts
@@ -32,7 +32,7 @@ def connection(config: Config) -> Connection:
 def storage_parameters(config: Config) -> Mapping[str, str]:
     """StorageParameters: the CA that must have signed the database's certificate.
 
-    Without one, libmariadb takes whatever certificate the server has and proves by the password that it is the server.
+    Without it, libmariadb accepts any certificate and verifies the server by the password.
     """
     external = config.accounting.external
     has_authority = config.database_tls or (external is not None and external.ca_secret is not None)
@@ -45,9 +45,10 @@ def _purges(retention: Retention) -> dict[str, str]:
 
 
 def _private_data(config: Config) -> list[PrivateData]:
-    """What sacct and sreport show of a user's own alone: slurmdbd reads no slurm.conf.
+    """PrivateData: records of which sacct and sreport show a user only his own.
 
-    It knows jobs and usage of a user by his associations: one without any would miss his own jobs.
+    slurmdbd does not read slurm.conf. It finds a user's jobs and usage by his associations. So a user without any would
+    not see his own jobs.
     """
     by_association = () if config.accounting.has_associations else (PrivateData.JOBS, PrivateData.USAGE)
     return [kind for kind in config.slurm.private_data if kind not in by_association]
@@ -59,7 +60,7 @@ def slurmdbd_conf(config: Config) -> str:
     parameters = ",".join(f"{key}={value}" for key, value in storage_parameters(config).items())
     private = _private_data(config)
     settings = {
-        # slurmdbd insists on its own host name; clients come by the Service.
+        # slurmdbd requires its own host name here. Clients use the Service.
         "DbdHost": f"{names.ACCOUNTING}-0",
         "DbdAddr": names.ACCOUNTING,
         "DbdPort": str(names.SLURMDBD_PORT),
@@ -67,7 +68,7 @@ def slurmdbd_conf(config: Config) -> str:
         "AuthType": "auth/slurm",
         # Users exist in the jail alone: the client says who they are, and slurmdbd need not resolve them.
         "AuthInfo": "use_client_ids",
-        # A token counts for the message that it was made for, and for no other.
+        # A token is valid only for the message that it was made for.
         "CommunicationParameters": "block_null_hash,block_zero_hash",
         "AuthAltTypes": "auth/jwt",
         "AuthAltParameters": f"jwt_key={paths.ACCOUNTING_RUN}/{names.JWT_KEY}",

@@ -41,7 +41,7 @@ STOP_SECONDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where etcd and kube-apiserver listen."""
+    """Ports of etcd and kube-apiserver."""
 
     etcd: int = 2379
     etcd_peer: int = 2380
@@ -50,7 +50,7 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What kube-apiserver needs of the authority."""
+    """Files of the authority for kube-apiserver."""
 
     authority: Path
     server: KeyPair
@@ -96,7 +96,7 @@ def api_server_command(binary: Path, credentials: Credentials, ports: Ports, *, 
         f"--advertise-address={advertise}",
         f"--service-cluster-ip-range={SERVICE_NETWORK}",
         f"--client-ca-file={credentials.authority}",
-        # Nobody holds a certificate of that name: no aggregated API stands behind this server. Without these lines the
+        # No client has a certificate of that name, since this server has no aggregated API. Without these lines the
         # controller manager and the scheduler report an error for ever.
         f"--requestheader-client-ca-file={credentials.authority}",
         "--requestheader-allowed-names=devcluster-front-proxy",
@@ -115,7 +115,7 @@ def api_server_command(binary: Path, credentials: Credentials, ports: Ports, *, 
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",
         "--allow-privileged=true",
-        # The node's address is unknown to the reconciler in an own network namespace. Whoever starts a node writes
+        # The reconciler does not know a node's address in another network namespace. The code that starts a node writes
         # the EndpointSlice of the kubernetes Service.
         "--endpoint-reconciler-type=none",
         "--profiling=false",
@@ -123,7 +123,7 @@ def api_server_command(binary: Path, credentials: Credentials, ports: Ports, *, 
 
 
 def credentials(authority: Authority, addresses: tuple[str, ...]) -> Credentials:
-    """Issue what kube-apiserver needs, valid for these addresses of the server."""
+    """Issue kube-apiserver's certificates and keys, valid for these addresses of the server."""
     return Credentials(
         authority=authority.certificate,
         server=authority.issue(
@@ -144,10 +144,10 @@ def wait_ready(url: str, authority: Authority, deadline: float, lives: Callable[
         url: Of the API server.
         authority: Whose `admin` asks.
         deadline: In `time.monotonic()` seconds.
-        lives: Whether there is still something to wait for; it may raise why there is not.
+        lives: Whether the server still runs; it may raise an error with the reason if not.
 
     Raises:
-        TimeoutError: with the last answer, when the deadline is over or what it waits for has ended.
+        TimeoutError: with the last answer, when the deadline is over or the server has ended.
     """
     client = authority.issue("admin", ADMIN)
     context = ssl.create_default_context(cafile=str(authority.certificate))
@@ -168,8 +168,8 @@ def wait_ready(url: str, authority: Authority, deadline: float, lives: Callable[
 def free_ports(count: int) -> list[int]:
     """Return TCP ports of the loopback address that nobody listens on now.
 
-    They lie below those that Linux gives to connections (ip_local_port_range), of which one that is free now may be
-    taken a moment later, and are drawn at random, since test runs side by side all ask.
+    They lie below Linux's ports for connections (ip_local_port_range), where a free port may be taken a moment later.
+    They are random, since parallel test runs all ask.
     """
     ports: list[int] = []
     for port in random.sample(range(10_000, 30_000), 20_000):
@@ -223,7 +223,7 @@ class ApiServer:
             self._start("kube-apiserver", [*command, "--disable-admission-plugins=ServiceAccount"])
             kubeconfigs.write(self.kubeconfig, self.url, authority.certificate, authority.issue("admin", ADMIN))
             wait_ready(self.url, authority, time.monotonic() + READY_SECONDS, self._lives)
-            # What answered may be another's, on a port that was free a moment ago.
+            # Another server may have answered, on a port that was free a moment ago.
             self._lives()
         except BaseException:
             self._stop()
@@ -236,7 +236,7 @@ class ApiServer:
         self._stop()
 
     def _lives(self) -> bool:
-        """Whether its own programs run; where one does not, it raises that program's last words."""
+        """Whether its own programs run. If one has ended, it raises an error with that program's last line."""
         for name, process in self._processes.items():
             if process.poll() is not None:
                 words = (self._state / f"{name}.log").read_text(errors="replace").strip()[-500:]

@@ -35,7 +35,7 @@ def write(path: Path, server: str, authority: Path, client: KeyPair, context: st
         ],
         "contexts": [{"name": context, "context": {"cluster": context, "user": context}}],
     }
-    # JSON is YAML, and every reader of kubeconfigs takes it.
+    # JSON is YAML, and every reader of kubeconfigs accepts it.
     write_secret(path, (json.dumps(config, indent=1) + "\n").encode())
     return path
 

@@ -1,4 +1,4 @@
-"""Certificates of the embedded cluster: one authority of its own per state folder, and what it signs."""
+"""Certificates of the embedded cluster: one authority for each state folder, and what it signs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 VALIDITY = datetime.timedelta(days=3650)
-"""A dev cluster is thrown away long before; nothing renews certificates."""
+"""Lifetime of certificates. Nothing renews them: a dev cluster is deleted long before."""
 
 CLOCK_SKEW = datetime.timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """Where a certificate and its key lie, both PEM; the key has mode 600."""
+    """Files of a certificate and its key, both PEM; the key has mode 600."""
 
     certificate: Path
     key: Path
@@ -31,7 +31,7 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Who a certificate speaks for, in Kubernetes' terms: user (common name), groups (organizations), addresses."""
+    """Subject of a certificate, in Kubernetes' terms: user (common name), groups (organizations), addresses."""
 
     user: str
     groups: tuple[str, ...] = ()
@@ -125,7 +125,7 @@ def _write_public(path: Path, content: bytes) -> None:
 
 
 def _belong_together(pair: KeyPair) -> bool:
-    """Whether both files are there and of one key: a killed run leaves a new key beside an old certificate."""
+    """Whether both files exist and match. A killed run leaves a new key beside an old certificate."""
     if not (pair.certificate.exists() and pair.key.exists()):
         return False
     certificate = x509.load_pem_x509_certificate(pair.certificate.read_bytes())

@@ -17,7 +17,7 @@ C_SOURCES = ("native/*.c", "native/*.h", "tests/native/*.c")
 
 
 def _tracked(*patterns: str) -> list[str]:
-    """Files of the checkout that match, those not yet added to git included."""
+    """Files of the checkout that match, including those that git does not track yet."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "--", *patterns],
         cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=60,
@@ -52,7 +52,7 @@ def commands() -> dict[str, list[str]]:
         "C tidy": ["make", "-s", "-C", "native", "tidy", f"CLANG_TIDY={tools / 'clang-tidy'}"],
         "shell": ["shellcheck", *_shell_scripts()],
         "Containerfiles": [str(tools / "hadolint"), "--config", ".hadolint.yaml", *_tracked("*Containerfile")],
-        # Its keys, and what could be abused in it: unpinned actions, too many rights, text of others in a shell.
+        # Its keys, and possible abuse: unpinned actions, too many rights, foreign text in a shell.
         "workflows": [str(tools / "zizmor"), "--offline", "--quiet", "--strict-collection", ".github/workflows"],
     }
 
@@ -67,7 +67,7 @@ TYPED = [
 def run() -> int:
     """Run them all; 0 only if each passed."""
     failed = []
-    # The packages whose source lies in a folder of its own, as their images have them.
+    # Import paths of packages with a folder of their own, as in their images.
     folders = [".", "operator", "images/slurm", "images/database", "health"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
     for name, command in commands().items():

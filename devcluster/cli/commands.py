@@ -1,4 +1,4 @@
-"""What each command of the dev cluster does, under the virtual environment's Python."""
+"""The commands of the dev cluster, which run under the virtual environment's Python."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOT_UP = 3
 
 
 def run(options: argparse.Namespace) -> int:
-    """Carry out `options.command` and return the exit status."""
+    """Execute `options.command` and return the exit status."""
     try:
         return COMMANDS[options.command](options)
     except (images.ImageError, InvalidNameError) as error:
@@ -41,7 +41,7 @@ def _instance(options: argparse.Namespace) -> Instance:
 
 
 def _words(options: argparse.Namespace) -> list[str]:
-    """What stands after `--`.
+    """The words after `--`.
 
     Raises:
         StepFailed: When nothing does.
@@ -237,7 +237,7 @@ def _test_gpu(options: argparse.Namespace) -> int:
     if options.bundle:
         gpu_bundle.write(options.bundle)
         return 0
-    if not gpu.has_gpu():  # Everything skips; no image is built for that.
+    if not gpu.has_gpu():  # All tests are skipped, so no image is built.
         return gpu.run(options.record, options.junit)
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         return gpu.run(options.record, options.junit, prefix=gpu_bundle.unpack_prefix(Path(folder)))

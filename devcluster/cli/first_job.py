@@ -1,4 +1,4 @@
-"""The real job at the end of `up`, which waits for no node that a user's job has."""
+"""The real job at the end of `up`. It does not wait for nodes that users' jobs have."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ class Login(Protocol):
 
 
 def states(sinfo: str) -> dict[str, str]:
-    """Node of the default partition to its state, without marks such as that of a node that does not answer."""
+    """Node of the default partition → its state, without marks such as that of an unresponsive node."""
     rows = [line.split() for line in sinfo.splitlines()]
     return {node: state.rstrip("*~#!%$@^-+") for partition, node, state in rows if partition.endswith("*")}
 
 
 def in_the_way(nodes: Mapping[str, str], free: Set[str]) -> list[str]:
-    """Nodes that jobs keep from the first job.
+    """Nodes that other jobs occupy, if too few are free for the first job.
 
     Args:
         nodes: to their states.
         free: the states in which a node counts as free.
 
     Returns:
-        None where enough nodes are free, nor where there would be too few of them without any job.
+        No nodes if enough are free, or if there are too few nodes even without jobs.
     """
     usable = {node for node, state in nodes.items() if state in free}
     taken = {node for node, state in nodes.items() if state in TAKEN} - usable
@@ -79,7 +79,7 @@ def _run(login: Login) -> list[str]:
 
 
 def _holders(login: Login, free: Set[str]) -> list[str]:
-    """Ids of the jobs that keep the nodes from the first job; itself, when it hangs, is no excuse."""
+    """Ids of the other jobs that occupy the nodes, without the first job itself, which may hang."""
     taken = in_the_way(states(_ask(login, SINFO)), free)
     if not taken:
         return []

@@ -13,13 +13,13 @@ from devcluster.machine.progress import StepFailed
 
 USER = "dev"
 ADMIN = "admin"
-"""Who administers Slurm in the dev cluster; has the same key."""
+"""User that administers Slurm in the dev cluster, with the same key."""
 CONNECT_DEADLINE_SECONDS = 15
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Where and as whom to log in.
+    """Address, user and key of the login.
 
     Args:
         folder: Keeps the key pair, the known hosts and the address, inside the instance's state folder.
@@ -64,7 +64,7 @@ class Login:
         return str(noted["host"]), int(noted["port"])
 
     def options(self) -> list[str]:
-        """SSH options that only this instance's files matter for."""
+        """SSH options that use only this instance's files."""
         pairs = {
             "IdentityFile": str(self.key),
             "IdentitiesOnly": "yes",

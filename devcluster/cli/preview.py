@@ -1,4 +1,4 @@
-"""`preview`: what `pulumi up` would make of a tracked stack file, by Pulumi's own engine and without any Kubernetes."""
+"""`preview`: Pulumi's own engine previews a tracked stack file without any Kubernetes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def preview(file: Path, output: Path | None = None) -> None:
 
     Args:
         file: The stack's file in the checkout, such as Pulumi.gpu.example.yaml.
-        output: Where to write what Pulumi says as JSON; None prints it for people.
+        output: File for Pulumi's JSON output; None prints readable text.
 
     Raises:
         StepFailed: There is no such file, or the preview fails, as for a wrong configuration.
@@ -47,7 +47,7 @@ def preview(file: Path, output: Path | None = None) -> None:
 def unreachable_kubeconfig() -> dict[str, object]:
     """A kubeconfig of a cluster that refuses every connection.
 
-    Without any, a preview on a pod of some Kubernetes would find that one.
+    Without it, a preview in a pod would find the pod's own Kubernetes.
     """
     return {
         "apiVersion": "v1",

@@ -1,4 +1,4 @@
-"""`up`: from what is there to a Slurm cluster that runs jobs. Each step keeps what an earlier run finished."""
+"""`up`: brings up a Slurm cluster that runs jobs. Each step keeps what an earlier run finished."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Cluster:
     kubeconfig: Path
 
     def kubectl(self, *arguments: str) -> str:
-        """Kubectl against this cluster: its output, or what it said in place of it."""
+        """Run kubectl against this cluster: its output, or its error text."""
         done = subprocess.run(
             [str(self.binaries / "kubectl"), "--kubeconfig", str(self.kubeconfig), *arguments],
             capture_output=True, text=True, timeout=KUBECTL_DEADLINE_SECONDS, check=False, stdin=subprocess.DEVNULL,
@@ -55,12 +55,12 @@ class Cluster:
 
 
 def stack_folder(instance: Instance) -> Path:
-    """Where the instance's Pulumi backend and config are kept."""
+    """Folder of the instance's Pulumi backend and config."""
     return instance.state / "pulumi"
 
 
 def login_folder(instance: Instance) -> Path:
-    """Where the instance's SSH key and known hosts are kept."""
+    """Folder of the instance's SSH key and known hosts."""
     return instance.state / "ssh"
 
 
@@ -158,7 +158,7 @@ def apply_stack(cluster: Cluster, references: Mapping[str, str]) -> None:
 
 
 def facts(cluster: Cluster, references: Mapping[str, str]) -> dict[str, Any]:
-    """What only this instance knows, by config key."""
+    """Values that only this instance knows, by config key."""
     keys = {"sshPublicKeys": [cluster.login.public_key()]}
     return {
         "images": {name: references[name] for name in ("slurm", "operator", "database")},
@@ -188,7 +188,7 @@ def show_condition(cluster: Cluster) -> None:
 
 
 def wait_for_updates(cluster: Cluster) -> None:
-    """Wait until idle workers run the newest images; one with jobs moves when they have ended, which is said."""
+    """Wait until idle workers run the newest images. Workers with jobs move later, which it prints."""
     namespace = str(cluster.stack.outputs()["namespace"])
     deadline = time.monotonic() + UPDATE_DEADLINE_SECONDS
     with Step("idle workers on their newest images") as step:

@@ -18,7 +18,7 @@ import httpx
 WATCH_SECONDS = 300
 RETRY_SECONDS = 1.0
 SETTLE_SECONDS = 0.05
-"""Changes come in bunches: one pass serves those that arrive this close together."""
+"""Changes come in bunches. One reconcile handles those within this time."""
 RECHECK_SECONDS = 30.0
 
 Resource = dict[str, Any]

@@ -18,14 +18,14 @@ from devcluster.controllers import informer
 
 SERVICES = "/api/v1/services"
 NODE_PORTS = frozenset({6443, 10250})
-"""Where the API server and the kubelet listen on the node's address."""
+"""Ports of the API server and the kubelet on the node's address."""
 
 Resource = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Say in a Service's status where it answers: nowhere if `address` is empty."""
+    """Write a Service's address into its status; none if `address` is empty."""
 
     namespace: str
     name: str
@@ -41,7 +41,7 @@ class Conflict:
 
 
 def actions(services: Iterable[Resource], address: str) -> tuple[list[Publish], list[Conflict]]:
-    """What to write into Services' statuses, and which of them can't have their ports.
+    """Statuses to write, and Services that can't have their ports.
 
     Args:
         services: All Services.

@@ -1,4 +1,4 @@
-"""The dev cluster's enforcement of NetworkPolicies, which a bridge alone does not know.
+"""Enforces NetworkPolicies in the dev cluster, whose bridge does not know them.
 
 It works in the node's network namespace, where br_netfilter shows it bridged traffic too. Nothing that runs in a pod
 can take its rules away. A pod is open from its start until its address is known here, some milliseconds. Run by the
@@ -23,7 +23,7 @@ NAME = "devcluster-network-policy"
 
 
 class Enforcer:
-    """Keeps the ruleset as the objects want it."""
+    """Keeps the ruleset equal to the objects."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self._api = informer.client(kubeconfig)
@@ -60,7 +60,7 @@ def _apply(ruleset: str) -> None:
         ["nft", "-f", "-"], input=ruleset, capture_output=True, text=True, timeout=NFT_SECONDS, check=False
     )
     if done.returncode != 0:
-        # A ruleset that the kernel refuses is a defect of ours: end, so that `status` shows it.
+        # A refused ruleset is a defect of this module, so it ends and `status` shows that.
         raise RuntimeError(f"nft refused the ruleset: {done.stderr}\n{ruleset}")
 
 

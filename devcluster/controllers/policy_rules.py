@@ -1,7 +1,7 @@
 """NetworkPolicies to nftables, decided: pods, namespaces and policies in, one ruleset out. Pure.
 
-What is understood is what the NetworkPolicy API (networking.k8s.io/v1) has, but for SCTP and named ports in egress
-rules. A policy that holds anything else is refused: the pods that it selects are closed, and it is said why.
+It supports the NetworkPolicy API (networking.k8s.io/v1), except SCTP and named ports in egress rules. It refuses a
+policy with anything else: the pods that such a policy selects are closed, and the reason is reported.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TABLE = "inet devcluster_policy"
 IPV6 = 6
 PROTOCOLS = {"TCP": "tcp", "UDP": "udp"}
 CLOSED = "reject with icmpx admin-prohibited"
-"""Not a silent drop: a client learns it at once. It can tell it from a port that nobody listens on."""
+"""A reject, so that a client learns it at once, and can distinguish it from a closed port."""
 
 KNOWN_KEYS = {
     "spec": {"podSelector", "policyTypes", "ingress", "egress"},
@@ -38,7 +38,7 @@ OPERATORS: Mapping[str, Callable[[str | None, Sequence[str]], bool]] = {
 
 
 class UnsupportedError(ValueError):
-    """A policy holds something that is not enforced here."""
+    """A policy has a field that is not supported here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What policies select from."""
+    """Objects that policies select from."""
 
     pods: Sequence[Pod]
     namespaces: Mapping[str, Mapping[str, str]]
@@ -78,7 +78,7 @@ class World:
 
 
 def ruleset(world: World, policies: Iterable[Resource]) -> tuple[str, list[Refusal]]:
-    """The whole nftables ruleset, which replaces the former in one transaction, and what was refused."""
+    """The whole nftables ruleset, which replaces the former in one transaction, and the refused policies."""
     rules: dict[Direction, dict[str, list[str]]] = {"Ingress": {}, "Egress": {}}
     refusals: list[Refusal] = []
     for policy in sorted(policies, key=lambda entry: (entry["metadata"]["namespace"], entry["metadata"]["name"])):
@@ -100,7 +100,7 @@ def ruleset(world: World, policies: Iterable[Resource]) -> tuple[str, list[Refus
 def _render(rules: Mapping[Direction, Mapping[str, Sequence[str]]]) -> str:
     chains = [
         f"  chain {_chain(direction, address)} {{\n"
-        # A pod that reaches itself through a Service is never closed.
+        # A pod can always reach itself through a Service.
         f"    ip {'saddr' if direction == 'Ingress' else 'daddr'} {address} return\n"
         + "".join(f"    {line}\n" for line in [*lines, CLOSED])
         + "  }\n"
@@ -109,8 +109,8 @@ def _render(rules: Mapping[Direction, Mapping[str, Sequence[str]]]) -> str:
     ]
     egress = _dispatch("saddr", "Egress", rules["Egress"])
     ingress = _dispatch("daddr", "Ingress", rules["Ingress"])
-    # Both hooks come after kube-proxy's DNAT, so that a Service's address is never seen here, only the pod behind it.
-    # What the node itself sends, such as the kubelet's probes, passes neither.
+    # Both hooks come after kube-proxy's DNAT, so they only see the pod behind a Service's address. Traffic of the node
+    # itself, such as the kubelet's probes, passes neither.
     return (
         f"table {TABLE}\ndelete table {TABLE}\ntable {TABLE} {{\n{''.join(chains)}"
         "  chain forward {\n    type filter hook forward priority filter; policy accept;\n"
@@ -152,7 +152,7 @@ def _of_namespace(policy: Resource, world: World) -> list[Pod]:
 
 
 def _rules(policy: Resource, direction: Direction, pod: Pod, world: World) -> list[str]:
-    """The lines that let something through to or from a pod."""
+    """The lines that accept traffic to or from a pod."""
     field, peers_key = ("saddr", "from") if direction == "Ingress" else ("daddr", "to")
     lines: list[str] = []
     for rule in policy["spec"].get(direction.lower()) or []:
@@ -215,7 +215,7 @@ def _ports(ports: Sequence[Resource], pod: Pod | None) -> list[str]:
 
 
 def _port_numbers(port: Resource, pod: Pod | None) -> str | None:
-    """As nftables writes them, empty for every port, None when the pod has no port of that name."""
+    """Ports in nftables' form: empty for every port, None if the pod has no port of that name."""
     number = port.get("port")
     if isinstance(number, str):
         if pod is None:

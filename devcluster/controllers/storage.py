@@ -1,7 +1,7 @@
 """The dev cluster's storage provisioner: a folder of the node per claim, for ReadWriteMany as for ReadWriteOnce.
 
-It stands in for a real shared file system, which a single node does not need. Sizes are not enforced, and no attribute
-cache, stale handle or lock of a network file system shows. Run by the node's supervisor as `python -m
+It replaces a real shared file system, which a single node does not need. It does not enforce sizes, and it has no
+attribute caches, stale handles or locks of a network file system. Run by the node's supervisor as `python -m
 devcluster.controllers.storage KUBECONFIG FOLDER NODE`.
 """
 
@@ -47,7 +47,7 @@ class Delete:
 def actions(
     claims: Iterable[Resource], volumes: Iterable[Resource], classes: Iterable[Resource], root: Path, node: str
 ) -> list[Provision | Delete]:
-    """What to do now.
+    """Actions to take now.
 
     Args:
         claims: All PersistentVolumeClaims.
@@ -153,7 +153,7 @@ class Provisioner:
 
     async def _provision(self, action: Provision) -> None:
         action.folder.mkdir(mode=0o777, exist_ok=True)
-        # As a fresh network volume: its root belongs to root and is open to all, fsGroup may narrow it.
+        # Like a fresh network volume: root owns it, everybody may write, and fsGroup may restrict that.
         action.folder.chmod(0o777)
         answer = await self._api.post(VOLUMES, json=action.volume)
         if answer.status_code != 409:

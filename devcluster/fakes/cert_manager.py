@@ -1,9 +1,9 @@
-"""Plays cert-manager: its CRDs, as far as this project uses them, and issuing by hand.
+"""A fake cert-manager: its CRDs, as far as this project uses them, and a function that issues.
 
-It is not cert-manager: there is no controller. `issue()` answers the Certificates that are there once, in the order in
-which cert-manager could. Nobody renews, and issuers other than selfSigned and ca are left alone. Field names are those
-of cert-manager.io/v1 (https://cert-manager.io/docs/reference/api-docs/); crds/ holds no others, so that a misspelled
-field is refused here, too.
+It has no controller: `issue()` answers the existing Certificates once, in cert-manager's order. Nothing renews them,
+and it ignores issuers other than selfSigned and ca. Field names are those of cert-manager.io/v1
+(https://cert-manager.io/docs/reference/api-docs/); crds/ holds no others, so that a misspelled field is refused here,
+too.
 """
 
 from __future__ import annotations
@@ -135,12 +135,12 @@ def ready(resource: Resource) -> Resource:
 def issue(
     issuers: Iterable[Resource], certificates: Iterable[Resource], read_secret: Callable[[str], Resource | None]
 ) -> list[Resource]:
-    """What cert-manager would write next: Secrets, and resources with their status.
+    """The objects that cert-manager would write next: Secrets, and resources with their status.
 
     Args:
         issuers: Issuers of a namespace.
         certificates: Its Certificates.
-        read_secret: Gives a Secret of the namespace by name, None where there is none.
+        read_secret: Returns a Secret of the namespace by name, or None.
     """
     answers: list[Resource] = []
     known = {issuer["metadata"]["name"]: issuer for issuer in issuers}

@@ -1,7 +1,6 @@
 """The kubelet's device plugin API, v1beta1: its messages and paths.
 
-Described here field by field after k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/api.proto, so that no compiler of
-.proto files is needed.
+The fields follow k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/api.proto, so that no .proto compiler is needed.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from google.protobuf import (  # type: ignore[import-untyped]  # protobuf ships 
 PACKAGE: Final = "v1beta1"
 VERSION: Final = "v1beta1"
 SOCKETS: Final = "/var/lib/kubelet/device-plugins"
-"""Where the kubelet listens as kubelet.sock and plugins put their own sockets; a constant of the API."""
+"""Folder of kubelet.sock, on which the kubelet listens, and of the plugins' sockets; a constant of the API."""
 KUBELET_SOCKET: Final = "kubelet.sock"
 REGISTER: Final = f"/{PACKAGE}.Registration/Register"
 SERVICE: Final = f"{PACKAGE}.DevicePlugin"

@@ -1,14 +1,13 @@
 """Fake GPUs: a device plugin for the dev cluster's kubelet, run as `python -m devcluster.fakes.gpus DEVICES_FOLDER`.
 
-What it shares with NVIDIA's: the resource's name, the kubelet's gRPC API in both directions, devices that are files of
-distinct numbers and really open, and that a container gets exactly those that were allocated to it, by DeviceSpecs. So
-a device cgroup has something to allow and something to refuse.
+It shares with NVIDIA's: the resource's name, the kubelet's gRPC API in both directions, and device files with distinct
+numbers that really open. A container gets exactly its allocated devices, by DeviceSpecs. So a device cgroup has devices
+to allow and to refuse. It also mounts a fake nvidia-smi into the container, as NVIDIA's container toolkit mounts the
+real one.
 
-It also brings a fake nvidia-smi into the container, as NVIDIA's container toolkit brings the real one.
-
-What it does not share: no driver, no libraries, nothing that computes. The devices are loop devices of this machine to
-which no file is attached, under the name /dev/fakegpu<number>. So nobody takes them for the real thing. Slurm's
-AutoDetect does not see them (nodeSets[].gpus.devices names them).
+It has no driver, no libraries, and computes nothing. The devices are unattached loop devices of this machine, named
+/dev/fakegpu<number>. So nobody takes them for real ones. Slurm's AutoDetect does not see them (nodeSets[].gpus.devices
+names them).
 """
 
 from __future__ import annotations
@@ -36,10 +35,13 @@ OWN_SOCKET: Final = "fake-gpus.sock"
 CONTAINER_PATH: Final = "/dev/fakegpu"
 NVIDIA_SMI: Final = Path(__file__).with_name("nvidia_smi")
 NVIDIA_SMI_IN_CONTAINERS: Final = "/usr/bin/nvidia-smi"
-MODE: Final = 0o666  # As the real ones: a job's user opens them, the device cgroup decides.
+MODE: Final = 0o666  # Like real ones: a job's user may open them, and the device cgroup decides.
 PERMISSIONS: Final = "rwm"
-"""As the Container Device Interface gives them. On cgroup v1 Slurm allows a job its device by a line with all three.
-The kernel takes that only if the pod's own line has them."""
+"""Access rights, as the Container Device Interface gives them.
+
+On cgroup v1 Slurm allows a job its device by a line with all three. The kernel accepts that only if the pod's own line
+has them.
+"""
 POLL_SECONDS: Final = 0.5
 REGISTER_SECONDS: Final = 5
 
@@ -58,12 +60,12 @@ class FakeGpu:
 
     @property
     def id(self) -> str:
-        """How the kubelet calls it."""
+        """Its id for the kubelet."""
         return f"fake-gpu-{self.index}"
 
     @property
     def container_path(self) -> str:
-        """Where a container finds it."""
+        """Its path in a container."""
         return f"{CONTAINER_PATH}{self.index}"
 
 
@@ -101,7 +103,7 @@ def make(folder: Path, minors: Iterable[int]) -> list[FakeGpu]:
 
 
 def allocation(devices: Mapping[str, FakeGpu], request: Any, nvidia_smi: Path) -> Any:
-    """The answer to Allocate: each container gets the files of its devices, and no other, and the fake nvidia-smi.
+    """The answer to Allocate: each container gets the files of its own devices only, and the fake nvidia-smi.
 
     Raises:
         KeyError: A device is not ours.

@@ -1,4 +1,4 @@
-"""Runs buildah for one image: its bases from a registry or from the machine's own package mirror, then its build."""
+"""Runs buildah for one image: its bases from a registry or from the machine's Debian archive, then its build."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Builder:
         run_step(self._buildah("rmi", recipe.reference), log, f"removing {recipe.name} from the build storage")
 
     def remove_roots_but(self, wanted: set[str]) -> None:
-        """Drops base roots of former package lists: they are large."""
+        """Deletes base roots of former package lists, which are large."""
         listed = self._output("images", "--format", "{{.Name}}:{{.Tag}}").splitlines()
         for name in {image for image in listed if image.startswith(f"{REFERENCE_PREFIX}/root:")} - wanted:
             subprocess.run(self._buildah("rmi", name), check=False, capture_output=True, timeout=120)
@@ -106,7 +106,7 @@ class Builder:
         return folder
 
     def _python_version(self, base: str) -> str | None:
-        """Python of a base root, such as 3.14, read off its files: they need no container to run in."""
+        """Python version of a base root, such as 3.14, from its files, so that no container has to run."""
         container = self._output("from", "--pull=never", base)
         try:
             libraries = Path(self._output("mount", container), "usr/lib")
@@ -165,7 +165,7 @@ class Builder:
 
 
 def apt_mirror(sources: Path = Path("/etc/apt")) -> str:
-    """Returns the mirror that this machine installs Debian packages from.
+    """Returns the URL of the Debian archive that this machine installs packages from.
 
     Raises:
         ImageError: no source of the archive is configured.

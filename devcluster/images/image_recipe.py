@@ -1,7 +1,7 @@
-"""What an image is built from, and its tag.
+"""Inputs of an image's build, and its tag.
 
-The tag is a hash of what goes into the build, not of what comes out. Package archives move daily. A second machine, or
-a second day, must not see another tag for the same sources.
+The tag is a hash of the build's inputs, not of its result. Package archives change daily, but equal sources must give
+the same tag on another machine or day.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 IMAGES = REPOSITORY / "images"
 SUITE_FILE = IMAGES / "suite"
-"""The one place that names the Debian suite; it decides Slurm's version."""
+"""The only file that names the Debian suite, which decides Slurm's version."""
 NAMES = ("slurm", "jail", "operator", "database")
 REFERENCE_PREFIX = "localhost/pulumi-slurm"
 MMDEBSTRAP_OPTIONS = (
     "--variant=minbase",
-    # A testing suite's mirror may be a snapshot whose release file has expired.
+    # A testing suite's archive may be a snapshot whose release file has expired.
     '--aptopt=Acquire::Check-Valid-Until "false"',
-    # mmdebstrap leaves the building machine's own there.
+    # mmdebstrap leaves the build machine's files there.
     '--customize-hook=rm -f "$1/etc/resolv.conf" "$1/etc/hostname"',
 )
 
@@ -33,7 +33,7 @@ class ImageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What one image is built from.
+    """Inputs of one image's build.
 
     Attributes:
         name: folder under images/.

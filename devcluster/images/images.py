@@ -41,7 +41,7 @@ def build_all(cache: Path, names: Iterable[str] = NAMES) -> dict[str, Image]:
     folder = cache / "images"
     (folder / "logs").mkdir(parents=True, exist_ok=True)
     images = planned(cache, names)
-    # What is there already need not wait for another checkout's build.
+    # Existing archives need not wait for another checkout's build.
     if not all(image.archive.exists() for image in images.values()):
         with _locked(folder / ".lock"):
             return {name: _build(read_recipe(name), Builder(folder)) for name in images}
@@ -49,7 +49,7 @@ def build_all(cache: Path, names: Iterable[str] = NAMES) -> dict[str, Image]:
 
 
 def planned(cache: Path, names: Iterable[str] = NAMES) -> dict[str, Image]:
-    """The images of this checkout, whether their archives are there yet or not; nothing is built."""
+    """The images of this checkout, with or without an archive. Nothing is built."""
     return {name: _image(read_recipe(name), cache / "images") for name in names}
 
 

@@ -1,1 +1,1 @@
-"""What the machine needs before anything else: packages, the virtual environment, progress lines."""
+"""The machine's prerequisites: packages, the virtual environment, progress lines."""

@@ -17,7 +17,7 @@ VENV = CHECKOUT / ".venv"
 REQUIREMENTS = CHECKOUT / "requirements.txt"
 INSTALL_DEADLINE_SECONDS = 900
 
-# What each package is for stands beside it; nothing else of the operating system is used.
+# Each package with its purpose. Nothing else of the operating system is used.
 OS_PACKAGES = {
     "containerd": "runs the pods",
     "runc": "runs the pods",
@@ -50,14 +50,14 @@ OS_PACKAGES = {
 
 
 def cache_folder() -> Path:
-    """Where builds are kept between checkouts: $PULUMI_SLURM_CACHE, else ~/.cache/pulumi-slurm."""
+    """Folder of builds that checkouts share: $PULUMI_SLURM_CACHE, else ~/.cache/pulumi-slurm."""
     if configured := os.environ.get("PULUMI_SLURM_CACHE"):
         return Path(configured)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "pulumi-slurm"
 
 
 def is_root() -> bool:
-    """Whether OS packages, namespaces and mounts are ours to make."""
+    """Whether this process may install OS packages and make namespaces and mounts."""
     return os.geteuid() == 0
 
 
@@ -88,7 +88,7 @@ def missing_os_packages() -> list[str]:
 
 
 def install_os_packages() -> None:
-    """Install what is missing of OS_PACKAGES, and say which before it happens."""
+    """Install the missing OS_PACKAGES, and print them first."""
     missing = missing_os_packages()
     if not missing:
         return
@@ -142,7 +142,7 @@ def venv_is_ready() -> bool:
 
 
 def make_venv() -> None:
-    """Make .venv from requirements.txt (pinned, with hashes). Made anew when that file or Python changed."""
+    """Make .venv from requirements.txt (pinned, with hashes), again when that file or Python changed."""
     if venv_is_ready():
         return
     with Step("Python packages into .venv"):

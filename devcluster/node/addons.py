@@ -1,4 +1,4 @@
-"""What stands on the node from its first second: DNS, the API's own Service endpoints, the default storage class."""
+"""Objects of a new node: DNS, the API's own Service endpoints, the default storage class."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def manifests(api_address: str, forwards: bool) -> list[dict[str, Any]]:
 
     Args:
         api_address: Where pods reach the API server behind the `kubernetes` Service.
-        forwards: Whether names outside the cluster can be asked for somewhere.
+        forwards: Whether there is a resolver for names outside the cluster.
     """
     return [_api_endpoints(api_address), _storage_class(), *_dns(forwards)]
 

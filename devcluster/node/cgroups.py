@@ -1,6 +1,6 @@
-"""The cgroups of an instance: one below the root of each hierarchy, so that it goes as a whole.
+"""The cgroups of an instance: one below the root of each hierarchy, which is removed as a whole.
 
-`<root>/pulumi-slurm-NAME/node` holds the node's own processes, `.../keeper` its keeper, and the kubelet makes
+`<root>/pulumi-slurm-NAME/node` holds the node's own processes, `.../supervisor` its supervisor, and the kubelet makes
 `.../kubepods` (its `cgroupRoot`).
 """
 
@@ -15,7 +15,7 @@ REMOVE_SECONDS = 20
 
 
 def hierarchies(mounts: str) -> list[Path]:
-    """Where cgroup hierarchies are mounted, from the text of /proc/mounts; v1 ones and the v2 one."""
+    """Mount points of cgroup hierarchies, from the text of /proc/mounts; v1 ones and the v2 one."""
     fields = (line.split() for line in mounts.splitlines())
     return list(dict.fromkeys(Path(field[1]) for field in fields if field[2] in {"cgroup", "cgroup2"}))
 
@@ -33,7 +33,7 @@ def create(name: str, process_groups: tuple[str, ...]) -> None:
             child.mkdir(exist_ok=True)
         if (root / "cgroup.controllers").exists():
             # v2: a controller works in a child only when each ancestor hands it down. Groups with children may then
-            # hold no processes themselves, which is why node and keeper are children.
+            # hold no processes themselves, which is why node and supervisor are children.
             for parent in (root, group):
                 _hand_down_controllers(parent)
         else:

@@ -1,8 +1,8 @@
 """Pid 1 of an instance: prepares its namespaces, then starts, watches and restarts the node's components.
 
-Run by the keeper as `python -m devcluster.node.init PLAN`, in new mount, pid and network namespaces. It waits for one
-line on standard input: the keeper lays the veth pair in between. When it ends, the kernel ends and unmounts everything
-else.
+The supervisor runs it as `python -m devcluster.node.init PLAN`, in new mount, pid and network namespaces. It waits for
+one line on standard input: the supervisor lays the veth pair in between. When it ends, the kernel ends and unmounts
+everything else.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Supervisor:
         deadline = time.monotonic() + START_SECONDS
         while not self._stopping and not _answers(probe):
             if time.monotonic() > deadline:
-                # Start the others all the same: each says in its own log what it misses.
+                # Start the others anyway: each logs what it lacks.
                 return True
             self._turn()
         return not self._stopping
@@ -89,7 +89,7 @@ class Supervisor:
         self._limit_logs()
 
     def _change(self) -> None:
-        """Take over a plan that was written anew: restart what it changes, start what it adds, end what it drops."""
+        """Apply a new plan: restart components that it changes, start added ones, end dropped ones."""
         self._plan = read(self._file)
         former, self._components = self._components, {component.name: component for component in self._plan.components}
         for name in supervision.changed(former, self._components):
@@ -126,7 +126,7 @@ class Supervisor:
                 setsigmask=[],
             )
         except OSError as error:
-            # Its program is being replaced, say. The node lives on without it meanwhile.
+            # Its program may be being replaced. The node runs without it meanwhile.
             self._start_again(component.name, 0, f"could not be started: {error}")
             return
         self._states[component.name] = replace(self._states[component.name], pid=pid, since=time.time())
@@ -158,7 +158,7 @@ class Supervisor:
         self._save()
 
     def _stop(self) -> None:
-        """End all processes: first what would start containers again, then the rest together."""
+        """End all processes: first those that would restart containers, then the rest together."""
         print("stopping", flush=True)
         for name in ("kubelet", "containerd"):
             state = self._states.get(name)
@@ -168,8 +168,8 @@ class Supervisor:
                     os.waitpid(state.pid, 0)
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGTERM)
-        # Only what runs in containers has state worth waiting for. The node's own programs are safe to kill (etcd's
-        # writes are in the page cache), and the API server would take ten seconds over its open watches.
+        # Only containers have state worth waiting for. The node's own programs are safe to kill: etcd's writes are in
+        # the page cache. The API server would spend ten seconds on its open watches.
         deadline = time.monotonic() + STOP_SECONDS
         while time.monotonic() < deadline and self._container_processes():
             signal.sigtimedwait(SIGNALS, WAKEUP_SECONDS)
@@ -242,7 +242,7 @@ def _command_name(process: Path) -> str:
     try:
         return (process / "comm").read_text().strip()
     except (FileNotFoundError, ProcessLookupError):
-        return SHIM  # gone in the meantime: as good as one
+        return SHIM  # it ended in the meantime
 
 
 def _reap() -> list[tuple[int, int]]:
@@ -271,7 +271,7 @@ def main() -> None:
     """Run the plan named by the only argument."""
     plan = Path(sys.argv[1])
     if not sys.stdin.readline():
-        raise SystemExit("the keeper went away before the network was there")
+        raise SystemExit("the supervisor went away before the network was there")
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     prepare(read(plan))
     Supervisor(plan).run()

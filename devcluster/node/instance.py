@@ -1,7 +1,8 @@
 """Instances of the dev cluster: their names, folders, and which of them run.
 
 A state root holds a folder per instance, so the folders are the registry. An instance runs exactly as long as its
-keeper (devcluster/node/keeper.py) holds the lock in its folder. A lock is never stale; a recorded pid can be.
+supervisor (devcluster/node/instance_supervisor.py) holds the lock in its folder. A lock is never stale; a recorded pid
+can be.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class InvalidNameError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What is known of an instance whether it runs or not.
+    """Facts about an instance, also while it does not run.
 
     Attributes:
         checkout: The checkout that made it.
@@ -45,15 +46,15 @@ class Description:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What the keeper writes down once the node's first process runs.
+    """The supervisor's record, once the node's first process runs.
 
     Attributes:
-        keeper: Pid of the keeper.
+        supervisor: Pid of the supervisor.
         init: Pid of the instance's pid 1, as the host counts.
         started: Seconds since the epoch.
     """
 
-    keeper: int
+    supervisor: int
     init: int
     started: float
 
@@ -100,12 +101,12 @@ class Instance:
 
     @property
     def status_file(self) -> Path:
-        """What the instance's init writes about its components."""
+        """File in which the instance's init writes the state of its components."""
         return self.state / "status.json"
 
     @property
     def name_on_host(self) -> str:
-        """Name of what it has on the host, once in the whole machine: cgroup, nftables table, kubeconfig context."""
+        """Unique name of its cgroup, nftables table and kubeconfig context on the host."""
         name = f"pulumi-slurm-{self.name}"
         if self.state.parent == DEFAULT_STATE_ROOT:
             return name
@@ -114,7 +115,7 @@ class Instance:
 
     @property
     def lock_file(self) -> Path:
-        """Locked by the keeper as long as the instance runs."""
+        """Locked by the supervisor as long as the instance runs."""
         return self.state / "lock"
 
     def exists(self) -> bool:
@@ -122,7 +123,7 @@ class Instance:
         return (self.state / "instance.json").exists()
 
     def is_running(self) -> bool:
-        """Whether its keeper lives."""
+        """Whether its supervisor lives."""
         try:
             with self.lock_file.open() as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -137,7 +138,7 @@ class Instance:
         """Hold the lock that says "it runs"; gives its file descriptor.
 
         Raises:
-            BlockingIOError: when another keeper holds it.
+            BlockingIOError: when another supervisor holds it.
         """
         with self.lock_file.open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -151,11 +152,11 @@ class Instance:
             yield
 
     def description(self) -> Description:
-        """What was written when it was made."""
+        """Its description from when it was made."""
         return Description(**json.loads((self.state / "instance.json").read_text()))
 
     def describe(self, description: Description) -> None:
-        """Write down what it is; from then on it exists."""
+        """Record its description. From then on it exists."""
         write_json(self.state / "instance.json", asdict(description))
 
     def runtime(self) -> Runtime | None:
@@ -163,12 +164,13 @@ class Instance:
         if not self.is_running():
             return None
         try:
-            return Runtime(**json.loads((self.state / "runtime.json").read_text()))
+            # Read by position: an instance of another checkout may have another name for the first value.
+            return Runtime(*json.loads((self.state / "runtime.json").read_text()).values())
         except FileNotFoundError:
             return None
 
     def record_runtime(self, runtime: Runtime | None) -> None:
-        """Write down its processes; None when they are gone."""
+        """Record its processes; None when they have ended."""
         if runtime is None:
             (self.state / "runtime.json").unlink(missing_ok=True)
         else:

@@ -58,7 +58,7 @@ def choose(wanted: Subnet | None, taken: Mapping[ipaddress.IPv4Network, str]) ->
 
     Args:
         wanted: The one that the instance had before, if any.
-        taken: Networks that this host has or routes, and whose they are.
+        taken: Networks that this host has or routes, with their owners.
 
     Returns:
         The subnet, and who owns the wanted one if it had to be given up.
@@ -79,12 +79,12 @@ def choose(wanted: Subnet | None, taken: Mapping[ipaddress.IPv4Network, str]) ->
 def networks_of_host(
     addresses: Iterable[Mapping[str, Any]], routes: Iterable[Mapping[str, Any]], mine: str
 ) -> dict[ipaddress.IPv4Network, str]:
-    """Which networks are in use here, and by whom.
+    """Networks in use on this host, and their owners.
 
     Args:
         addresses: `ip -json addr`.
         routes: `ip -json route`.
-        mine: Name of the link to leave out: what it has is ours.
+        mine: Name of our own link, whose networks are left out.
     """
     addresses = list(addresses)
     owners = {link["ifname"]: link.get("ifalias") or f"network interface {link['ifname']}" for link in addresses}
@@ -129,12 +129,12 @@ def mtu_to_the_world() -> int:
 
 
 def connect(instance: Instance, subnet: Subnet, process: int) -> None:
-    """Lay the pair between the host and the network namespace of a process, and let the node out by masquerading."""
+    """Make the pair between the host and the network namespace of a process, and masquerade the node's traffic."""
     disconnect(instance)
     host, node = host_end(instance), node_end(instance)
     owner = _owner(subnet.network, read_networks(host))
     if owner:
-        # Chosen when it was free, and taken since by an instance of another state root.
+        # It was free when chosen. An instance of another state root took it since.
         raise RuntimeError(f"subnet {subnet} is in use now by {owner}: start again for another")
     mtu = str(mtu_to_the_world())
     run("ip", "link", "add", host, "mtu", mtu, "type", "veth", "peer", "name", node, "mtu", mtu)
@@ -149,7 +149,7 @@ def connect(instance: Instance, subnet: Subnet, process: int) -> None:
 
 
 def disconnect(instance: Instance) -> None:
-    """Take away the pair and the masquerading, if they are there."""
+    """Remove the pair and the masquerading, if they exist."""
     for command in (
         ("nft", "delete", "table", "ip", instance.name_on_host),
         ("ip", "link", "delete", host_end(instance)),
@@ -158,7 +158,7 @@ def disconnect(instance: Instance) -> None:
 
 
 def restore_forwarding() -> None:
-    """Turn forwarding off again if an instance turned it on and none is left, of any state root."""
+    """Turn forwarding off again if an instance turned it on, and no instance of any state root is left."""
     others = any(link.name.startswith(HOST_END_PREFIX) for link in Path("/sys/class/net").iterdir())
     if FORWARDING_WAS_OFF.exists() and not others:
         FORWARDING.write_text("0")
@@ -166,7 +166,7 @@ def restore_forwarding() -> None:
 
 
 def masquerade(instance: Instance, subnet: Subnet) -> str:
-    """The host's nftables rules for an instance: one table of its own, so that it goes as one."""
+    """The host's nftables rules for an instance, in a table of its own that is removed as a whole."""
     return f"""\
 table ip {instance.name_on_host} {{
   chain postrouting {{

@@ -1,4 +1,4 @@
-"""What `python3 -m devcluster` does with a node: start, stop, look, enter, load images."""
+"""Commands of `python3 -m devcluster` for a node: start, stop, status, enter, load images."""
 
 from __future__ import annotations
 
@@ -16,14 +16,23 @@ from pathlib import Path
 from devcluster.apiserver import control_plane
 from devcluster.apiserver.pki import Authority
 from devcluster.machine.progress import Step, StepFailed, say
-from devcluster.node import addons, keeper, links, node_images, node_plan, processes, readiness, supervision
+from devcluster.node import (
+    addons,
+    instance_supervisor,
+    links,
+    node_images,
+    node_plan,
+    processes,
+    readiness,
+    supervision,
+)
 from devcluster.node.instance import Description, Instance, Runtime, all_instances, machine_lock
 from devcluster.node.links import Subnet
 from devcluster.node.node_plan import NodeFacts
 from devcluster.node.supervision import ComponentState
 
 KUBECTL_SECONDS = 120
-KEEPER_SECONDS = 5
+SUPERVISOR_SECONDS = 5
 INIT_SECONDS = 60
 CONTAINERD_SECONDS = 60
 READY_SECONDS = 120
@@ -46,7 +55,7 @@ class ComponentReport:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How an instance is.
+    """State of an instance.
 
     Attributes:
         running: Whether its node runs at all.
@@ -66,7 +75,7 @@ def start(
 ) -> None:
     """Start the node of an instance and wait until it is Ready and resolves names.
 
-    Of a node that runs, only the components are restarted whose program, arguments or configuration are others now.
+    On a running node it restarts only components with a changed program, arguments or configuration.
 
     Args:
         instance: Which.
@@ -78,13 +87,13 @@ def start(
         StepFailed: with the sentence for the user and the log to read.
     """
     instance.state.mkdir(parents=True, exist_ok=True)
-    # Volumes hold programs and files of other users' making: nobody on the host but root may pass here.
+    # Volumes hold other users' programs and files, so only the host's root may enter here.
     instance.state.chmod(0o700)
     with instance.being_started(), Step(f"starting the node of instance {instance.name}"):
         was_running = instance.is_running()
         changed = node_plan.write(_describe(instance, binaries, checkout))
         if not was_running:
-            keeper.start(instance, instance.state / "keeper.log", owner)
+            instance_supervisor.start(instance, instance.state / "supervisor.log", owner)
         runtime = _wait_for_init(instance)
         if was_running and changed:
             os.kill(runtime.init, signal.SIGHUP)
@@ -116,20 +125,20 @@ def stop(instance: Instance) -> None:
     """
     kill_at, give_up_at = (time.monotonic() + seconds for seconds in (STOP_SECONDS, 2 * STOP_SECONDS))
     seen: set[int] = set()
-    # The keeper lets go of its lock a moment before it is gone.
+    # The supervisor lets go of its lock a moment before it is gone.
     while instance.is_running() or any(processes.runs(pid) for pid in seen):
         now = time.monotonic()
         if now > give_up_at:
-            raise StepFailed(f"instance {instance.name} does not end", instance.state / "keeper.log")
+            raise StepFailed(f"instance {instance.name} does not end", instance.state / "supervisor.log")
         runtime = instance.runtime()
         if runtime:
-            seen.add(runtime.keeper)
-            # Asked again and again, since one that is just starting does not listen yet. It may end in between.
+            seen.add(runtime.supervisor)
+            # Signalled repeatedly, since a starting init does not listen yet. It may end in between.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(runtime.init, signal.SIGTERM if now < kill_at else signal.SIGKILL)
         time.sleep(0.2)
-    # What a killed keeper could not remove.
-    keeper.clean(instance)
+    # Things that a killed supervisor could not remove.
+    instance_supervisor.clean(instance)
 
 
 def remove(instance: Instance) -> None:
@@ -155,7 +164,7 @@ def kubeconfig(instance: Instance) -> Path:
 
 
 def status(instance: Instance) -> Status:
-    """How an instance and each of its components is."""
+    """State of an instance and of each of its components."""
     description = instance.description()
     node = Subnet.parse(description.subnet).node
     runtime = instance.runtime()
@@ -283,11 +292,11 @@ def _describe(instance: Instance, binaries: Path, checkout: Path) -> NodeFacts:
 
 
 def _wait_for_init(instance: Instance) -> Runtime:
-    log = instance.state / "keeper.log"
+    log = instance.state / "supervisor.log"
     started = time.monotonic()
     while (runtime := instance.runtime()) is None:
         waited = time.monotonic() - started
-        if waited > KEEPER_SECONDS and not instance.is_running():
+        if waited > SUPERVISOR_SECONDS and not instance.is_running():
             raise _ended(instance)
         if waited > INIT_SECONDS:
             raise StepFailed(f"the node of instance {instance.name} has no first process after {waited:.0f} s", log)
@@ -296,7 +305,7 @@ def _wait_for_init(instance: Instance) -> Runtime:
 
 
 def _ended(instance: Instance) -> StepFailed:
-    log = instance.state / "keeper.log"
+    log = instance.state / "supervisor.log"
     last = (log.read_text().strip().splitlines() or ["it said nothing"])[-1]
     return StepFailed(f"the node of instance {instance.name} ended while it was started: {last}", log)
 

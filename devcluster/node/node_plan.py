@@ -32,14 +32,14 @@ CLIENTS = {
     "controller-manager": Subject("system:kube-controller-manager"),
     "scheduler": Subject("system:kube-scheduler"),
     "proxy": Subject("system:kube-proxy"),
-    # What runs beside the node, not in it, and stands in for a cloud's own controllers.
+    # Controllers that run beside the node, in place of a cloud's own.
     "devcluster": Subject("devcluster", groups=("system:masters",)),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What a plan depends on.
+    """Facts that a plan depends on.
 
     Attributes:
         instance: Whose node it is.
@@ -150,7 +150,7 @@ def _own_program(facts: NodeFacts, module: str, *arguments: str) -> Component:
 
 
 def _digest(content: str) -> dict[str, str]:
-    """In a component's environment, so that a plan differs when only a file that the component reads does."""
+    """Variable in a component's environment with a hash of its files, so that a changed file changes the plan."""
     return {"DEVCLUSTER_DIGEST": hashlib.sha256(content.encode()).hexdigest()[:16]}
 
 
@@ -190,7 +190,7 @@ def kubelet_configuration(facts: NodeFacts, credentials: Credentials) -> dict[st
         "kind": "KubeletConfiguration",
         "failCgroupV1": False,
         "cgroupDriver": "cgroupfs",
-        # Below it the kubelet deletes pod cgroups that it does not know: never those of another instance.
+        # Of this instance alone: the kubelet deletes unknown pod cgroups below it.
         "cgroupRoot": f"/{facts.instance.name_on_host}",
         "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",
         "clusterDNS": [DNS_ADDRESS],
@@ -208,7 +208,7 @@ def kubelet_configuration(facts: NodeFacts, credentials: Credentials) -> dict[st
         "failSwapOn": False,
         "oomScoreAdj": 0,
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
-        # Images are loaded, not pulled: one that was collected would be missed for ever.
+        # Images are loaded, not pulled, so a garbage-collected one would be missing for ever.
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
         "maxPods": 250,

@@ -10,12 +10,12 @@ Resource = dict[str, Any]
 
 
 def missing(nodes: Iterable[Resource], dns_pods: Iterable[Resource], since: float) -> str | None:
-    """What an instance still waits for, None when it is ready.
+    """What an instance still lacks; None when it is ready.
 
     Args:
         nodes: Its Nodes.
         dns_pods: The pods of its DNS.
-        since: When it was started, seconds since the epoch; what was reported earlier does not count.
+        since: Its start, in seconds since the epoch. Earlier reports do not count.
     """
     # Kubernetes' times have whole seconds.
     start = datetime.datetime.fromtimestamp(int(since), datetime.UTC)

@@ -1,4 +1,4 @@
-"""What the instance's init knows and decides about its components. Pure, but for reading and writing the JSON."""
+"""Plan and decisions of the instance's init about its components. Pure, except for reading and writing JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STABLE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """How a component shows that the next may start: it accepts TCP, or answers /readyz with 200.
+    """Readiness of a component, before the next may start: it accepts TCP, or answers /readyz with 200.
 
     Attributes:
         address: Host and port.
@@ -91,7 +91,7 @@ class NodePlan:
 
 @dataclass(frozen=True, slots=True)
 class ComponentState:
-    """How a component is, as `status` shows it.
+    """State of a component, as `status` shows it.
 
     Attributes:
         name: The component's.
@@ -109,7 +109,7 @@ class ComponentState:
 
 
 def backoff_seconds(failures_in_a_row: int) -> float:
-    """How long to wait before the next start of a component that ended that often without becoming stable."""
+    """Delay before the next start of a component that ended that often without becoming stable."""
     return min(LAST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** min(failures_in_a_row - 1, 10))
 
 

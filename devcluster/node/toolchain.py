@@ -108,7 +108,7 @@ def _version_of(*command: str) -> tuple[int, int, int] | None:
 
 
 def _machines_path() -> str:
-    """PATH without our own folders, which `devcluster env` puts there: what was built is not what the machine has."""
+    """PATH without our own folders, which `devcluster env` adds: programs built here are not the machine's."""
     ours = (cache_folder(), state_root())
     entries = os.environ.get("PATH", "").split(os.pathsep)
     return os.pathsep.join(entry for entry in entries if not any(Path(entry).is_relative_to(folder) for folder in ours))
@@ -176,7 +176,7 @@ def build() -> Path:
 
 
 def build_pulumi() -> Path:
-    """The same for the Pulumi CLI and its language host alone: a preview needs no Kubernetes."""
+    """The same for only the Pulumi CLI and its language host: a preview needs no Kubernetes."""
     return _build(tuple(tool for tool in TOOLS if tool.module in PULUMI_TOOLS))
 
 
@@ -218,7 +218,7 @@ def _build_tool(tool: Tool, go: Path) -> None:
     building = _folder(tool).with_name(f".building-{_folder(tool).name}")
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
-    # Only what Go needs, so that a developer's GOFLAGS or workspace can't change what is built.
+    # Only variables that Go needs, so that a developer's GOFLAGS or workspace can't change the build.
     kept = {name: value for name, value in os.environ.items() if name in {"HOME", "PATH"} or "PROXY" in name.upper()}
     environment = {
         **kept, **{name: os.environ[name] for name in ("GOSUMDB", "GONOSUMDB", "SSL_CERT_FILE") if name in os.environ},

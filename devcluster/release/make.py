@@ -1,4 +1,4 @@
-"""Makes a release: reads checkout and registry, writes build/release/VERSION, and pushes if a registry is named."""
+"""Makes a release: it reads checkout and registry, writes build/release/VERSION, and pushes if a registry is named."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DIGESTS = "images.json"
 GIT_SECONDS = 60
 ASK_SECONDS = 60
 COPY_SECONDS = 1800
-# What registries answer for an image that they do not have.
+# Answers of registries for an image that they do not have.
 _NOT_THERE = ("manifest unknown", "name unknown", "not found", "status code 404")
 
 
@@ -59,7 +59,7 @@ def release(cache: Path, registry: str | None, *, checkout: Path = CHECKOUT, fol
         The folder with all of it.
 
     Raises:
-        StepFailed: there can be no release; the text has every reason, and nothing was touched.
+        StepFailed: a release is impossible; the text has every reason, and nothing was changed.
     """
     state, making = _read(checkout, folder)
     _refuse(state, making, registry)
@@ -186,7 +186,7 @@ def _ask_for_all(registry: str, wanted: str) -> plan.Registry:
 
 
 def _ask(reference: str) -> tuple[str, str]:
-    """Returns a reference's digest at a registry, and why that could not be asked; one or both are empty."""
+    """Returns a reference's digest at a registry, and the error of the question; one or both are empty."""
     command = ["skopeo", "inspect", "--raw", f"docker://{reference}"]
     try:
         asked = subprocess.run(command, check=False, capture_output=True, timeout=ASK_SECONDS)
@@ -209,6 +209,6 @@ def _git(checkout: Path, *arguments: str) -> str:
 
 
 def tell(folder: Path, checkout: Path = CHECKOUT) -> None:
-    """Say what was made, and what is left to do by hand."""
+    """Print what was made, and the remaining manual steps."""
     say(f"made in {folder.relative_to(checkout)}: images, SBOMs (*.cdx.json), sources and notes.md")
     say(f"  tag it: git tag --annotate v{folder.name} --file {folder.relative_to(checkout)}/notes.md")

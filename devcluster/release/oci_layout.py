@@ -1,7 +1,7 @@
 """Labels on an image in an OCI layout: the content stays, config and manifest get new digests.
 
-The images of development carry their content tag. A release puts its version on the same content, without a build. So
-it ships what was tested, with the same digests each time.
+Development images carry their content tag. A release adds its version to the same content, without a build. So it ships
+the tested content, with the same digests each time.
 
 Format: the OCI image layout, image-spec 1.0.
 """
@@ -38,7 +38,7 @@ def label(layout: Path, labels: Mapping[str, str]) -> str:
 
 
 def _take(layout: Path, digest: str) -> dict[str, Any]:
-    """Read a JSON blob, and remove it: another takes its place."""
+    """Read a JSON blob, and remove it, since another one replaces it."""
     blob = _blob(layout, digest)
     content: dict[str, Any] = json.loads(blob.read_text())
     blob.unlink()

@@ -1,4 +1,4 @@
-"""What a release is made of, and why there can be none: decided from what was read, without touching anything."""
+"""Decides what a release consists of, and what prevents it: pure functions of what was read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAMED_CHANGES = 3
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """What was read of the checkout.
+    """State of the checkout.
 
     Attributes:
         version: `project.version` of pyproject.toml, the one place that names it.
@@ -36,7 +36,7 @@ class Checkout:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """What a registry said of this version.
+    """A registry's answers about this version.
 
     Attributes:
         name: such as registry.example/team.
@@ -50,10 +50,10 @@ class Registry:
 
 
 def problems(checkout: Checkout, registry: Registry | None, made: Mapping[str, str]) -> list[str]:
-    """Everything that stands against a release, a sentence each.
+    """Everything that prevents a release, one sentence each.
 
     Args:
-        checkout: What was read of the checkout.
+        checkout: Its state.
         registry: What the registry to push to said, if one was named.
         made: image → digest of this version's images that an earlier `make release` left in build/release/.
     """

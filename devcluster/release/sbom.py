@@ -1,7 +1,7 @@
 """SBOMs in CycloneDX 1.6: what dpkg and pip say that an image holds, and what requirements.txt names.
 
-Slurm lies in a prefix that the image build copies from other packages. Their entries are in dpkg's status.d, where
-build_prefix.py puts them and scanners of images look.
+The image build copies Slurm's prefix from packages. build_prefix.py puts their entries into dpkg's status.d, where
+image scanners look.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Package:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What an SBOM is about.
+    """Subject of an SBOM.
 
     Attributes:
         name: Such as pulumi-slurm-operator.

@@ -77,7 +77,7 @@ def _introduced(named: str, file: Path, remedy: str) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def _started(file: Path) -> Iterator[int]:
-    """The port of a plugin, which it prints first, while it runs. No engine answers at the address that it gets."""
+    """Context with the port of a running plugin, which it prints first. Its engine's address is a dummy."""
     process = subprocess.Popen(
         ["timeout", str(2 * _ANSWER_SECONDS), str(file), "127.0.0.1:9"],
         stdin=subprocess.DEVNULL,

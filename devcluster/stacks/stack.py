@@ -25,7 +25,7 @@ KUBERNETES_PLUGIN_VERSION = "4.32.0"  # the one that the pinned pulumi-kubernete
 PLUGIN_VARIABLE = "PULUMI_KUBERNETES_PLUGIN"
 STAND_IN = CHECKOUT / "devcluster" / "standin" / "bin"
 PLUGIN_DEADLINE_SECONDS = 60
-"""To list plugins, on a busy machine, and to download one of 60 MB."""
+"""Deadlines to list plugins on a busy machine, and to download one of 60 MB."""
 MOST_WORDS = 50_000
 """The reason stands before the program's own tracebacks, one for each resource that waited for the one that failed."""
 ENGINE_DEADLINE_SECONDS = 3600
@@ -60,7 +60,7 @@ class Stack:
         return {**os.environ, **self.variables()}
 
     def variables(self) -> dict[str, str]:
-        """What environment() adds to the process's own."""
+        """Variables that environment() adds to the process's own."""
         path = [str(VENV / "bin"), str(self.binaries), os.environ.get("PATH", "")]
         if self.uses_stand_in():
             path.insert(0, str(STAND_IN))
@@ -126,7 +126,7 @@ class Stack:
         if record.exists():
             return
         if not self._official_is_installed():
-            # A download that hangs is a download that failed; whether it did is looked at below.
+            # A download that hangs counts as failed, which the code below checks.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._plugin("install", "resource", "kubernetes", KUBERNETES_PLUGIN_VERSION)
         record.write_text("official" if self._official_is_installed() else "stand-in")
@@ -134,7 +134,7 @@ class Stack:
             say("  Pulumi's official Kubernetes plugin is not here and cannot be downloaded: using the stand-in")
 
     def _link_named_plugin(self) -> str:
-        # Only here, since it loads gRPC and Pulumi, for which each `devcluster ssh` would wait.
+        # Imported here, since it loads gRPC and Pulumi, which would slow each `devcluster ssh` down.
         from devcluster.stacks import kubernetes_plugin
 
         try:
@@ -163,7 +163,7 @@ class Stack:
     def write_config(self, facts: Mapping[str, Any]) -> None:
         """Bring the instance's config up to date: the tracked file, edits made since by hand, then `facts`.
 
-        Edits of the instance's copy stay until the tracked file itself changes, which is said.
+        Edits of the instance's copy stay until the tracked file itself changes, which it prints.
         """
         tracked = CHECKOUT / f"Pulumi.{self.name}.yaml"
         base = self.folder / "tracked-config"
@@ -233,7 +233,7 @@ class Stack:
         return shown
 
     def forget(self) -> None:
-        """Delete all that is kept about the stack."""
+        """Delete all files of the stack."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -9,7 +9,7 @@ version and one attempt to download it has failed:
 The launcher there runs this package with the Python of the repository's `.venv`; `PULUMI_STANDIN_PYTHON` names another.
 
 It behaves as the official provider 4.32 does, never kinder. State made by one previews without a change under the
-other. What the program does not use, it refuses in words (docs/adr/0029).
+other. It refuses features that the program does not use, with a message (docs/adr/0029).
 """
 
 VERSION = "4.32.0"

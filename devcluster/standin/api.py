@@ -32,7 +32,7 @@ class ApiError(Exception):
     """The API server answered with an error, told in its own words."""
 
     def __init__(self, code: int, status: Mapping[str, Any]) -> None:
-        """Keeps the Status object that the API server sent."""
+        """Stores the Status object that the API server sent."""
         super().__init__(str(status.get("message") or f"HTTP status {code}"))
         self.code = code
         self.reason = str(status.get("reason", ""))
@@ -40,7 +40,7 @@ class ApiError(Exception):
 
     @property
     def namespace_missing(self) -> bool:
-        """Whether the namespace of the object is what was not found."""
+        """Whether the missing thing is the object's namespace."""
         return self.code == 404 and self.details.get("kind") == "namespaces"
 
 
@@ -55,7 +55,7 @@ class KindMissing(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Resource:
-    """How the API serves a kind."""
+    """The API's resource of a kind."""
 
     plural: str
     namespaced: bool
@@ -131,7 +131,7 @@ class Api:
         raise AssertionError("the last attempt returns or raises")
 
     async def probe(self) -> None:
-        """One quick look whether anybody answers.
+        """One quick check that the server answers.
 
         Raises:
             Unreachable: nobody does.
@@ -145,7 +145,7 @@ class Api:
         _content(answer)
 
     async def resource(self, kind: Kind) -> Resource:
-        """How the API serves a kind; asked once for each group and version.
+        """The API's resource of a kind; asked once for each group and version.
 
         Raises:
             KindMissing: it does not.
@@ -175,7 +175,7 @@ class Api:
         }
 
     def forget_kinds(self) -> None:
-        """Asks again for every kind, since a CustomResourceDefinition changed."""
+        """Forgets all kinds, since a CustomResourceDefinition changed."""
         self._resources.clear()
 
     async def path(self, kind: Kind, namespace: str, name: str = "") -> str:

@@ -28,7 +28,7 @@ class Cluster:
 
     @classmethod
     async def connect(cls, settings: Settings) -> Cluster:
-        """Finds the API server and looks whether it answers; that it does not is no error yet."""
+        """Finds the API server and checks that it answers. No answer is not an error yet."""
         cluster = cls(settings)
         try:
             connection = kubeconfig.read(settings.kubeconfig, settings.context)

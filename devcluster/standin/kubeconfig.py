@@ -1,4 +1,4 @@
-"""Where the API server is and who we are there, by a kubeconfig with a certificate or a token."""
+"""Address and credentials for the API server, from a kubeconfig with a certificate or a token."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _content(text_or_path: str) -> tuple[dict[str, Any], pathlib.Path]:
     except OSError as error:
         raise KubeconfigError(f"no kubeconfig at {path}: {error.strerror}") from error
     except yaml.YAMLError:
-        # Neither its words nor the cause: both would quote lines, and those may hold a key.
+        # Without the error's text and cause: both would quote lines, which may hold a key.
         raise KubeconfigError("the kubeconfig is not YAML") from None
     if not isinstance(parsed, dict) or not isinstance(parsed.get("clusters"), list):
         raise KubeconfigError("the kubeconfig is none: it has no list `clusters`")

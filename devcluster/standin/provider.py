@@ -1,4 +1,4 @@
-"""The provider itself: what the engine asks, put together from the decisions and the calls of this package."""
+"""The provider: answers the engine with the decisions and calls of this package."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class KubernetesProvider(sdk.Provider):
         return sdk.DiffResponse(changes=bool(changed), diffs=changed, replaces=replaces)
 
     async def configure(self, request: sdk.ConfigureRequest) -> sdk.ConfigureResponse:
-        """Connects. A cluster that cannot be reached is no error yet: a preview can do without."""
+        """Connects. An unreachable cluster is not an error yet: a preview can do without."""
         self._cluster = await cluster.Cluster.connect(settings.read(request.variables))
         return sdk.ConfigureResponse(accept_secrets=True, supports_preview=True)
 

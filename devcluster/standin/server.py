@@ -71,7 +71,7 @@ class PlainFailures(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc h
 def _words(error: Exception) -> str:
     if isinstance(error, _EXPECTED):
         return str(error)
-    # A defect of the stand-in itself: where it is helps more than what it says.
+    # A defect of the stand-in itself: its traceback helps more than its text.
     return "".join(traceback.format_exception(error))
 
 
@@ -112,7 +112,7 @@ async def _until_engine_is_done(interrupted: asyncio.Event) -> None:
     """
     parent = os.getppid()
     while not interrupted.is_set():
-        # A killed engine tells nobody: without this look, waits would go on behind the user's back.
+        # A killed engine sends no signal. Without this check, waits would go on unseen.
         if os.getppid() != parent:
             os._exit(1)
         with contextlib.suppress(TimeoutError):

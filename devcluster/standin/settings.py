@@ -1,4 +1,4 @@
-"""The arguments of the Provider resource, and what a change of them means for what it manages."""
+"""The arguments of the Provider resource, and what a change of them means for its resources."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REFUSED: Final = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """What the provider was told; the names are those of the official one's arguments."""
+    """The provider's arguments, under the official provider's names."""
 
     kubeconfig: str | None
     context: str | None

@@ -23,7 +23,7 @@ _EXISTS: Final = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Writer:
-    """How one resource writes.
+    """Context of one resource's writes.
 
     Attributes:
         api: the API server.
@@ -42,7 +42,7 @@ class Writer:
         return {**query, "dryRun": "All"} if self.preview else query
 
     async def _fitted(self, manifest: Manifest) -> Manifest:
-        # Before its CustomResourceDefinition was there, a cluster-scoped object was taken for one with a namespace.
+        # Without its CustomResourceDefinition, a cluster-scoped object was taken for a namespaced one.
         if not kinds.namespace_of(manifest) or (await self.api.resource(kinds.of(manifest))).namespaced:
             return manifest
         metadata = {key: value for key, value in manifest["metadata"].items() if key != "namespace"}
@@ -111,7 +111,7 @@ class Writer:
         return created
 
     async def _preview_under_another_name(self, manifest: Manifest) -> Manifest:
-        # The old object is still there, and it cannot become the new one: the new one is tried beside it.
+        # The old object still exists and cannot become the new one, so the new one is created beside it.
         name = kinds.name_of(manifest)
         beside = {**manifest, "metadata": {**manifest["metadata"], "name": f"{name}-{secrets.token_hex(3)}"}}
         result = await self._apply(beside, None)
@@ -135,7 +135,7 @@ class Writer:
         live = await self.api.get(target)
         path = await self.api.path(kinds.of(target), kinds.namespace_of(target), live_name)
         if target.get("kind") == "CustomResourceDefinition":
-            # A PUT, as `kubectl replace`: merging two versions of a schema makes a third one.
+            # A PUT, like `kubectl replace`, since a merge of two schemas would be a third one.
             version = live["metadata"]["resourceVersion"]
             body = {**target, "metadata": {**target["metadata"], "resourceVersion": version}}
             return live, await self.api.request("PUT", path, query=self._query(self.manager), body=body)

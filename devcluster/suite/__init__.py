@@ -1,1 +1,1 @@
-"""How the tests run: phases of `make test`, what they took, the tests of GPU machines."""
+"""Test runs: phases of `make test`, their times, the tests of GPU machines."""

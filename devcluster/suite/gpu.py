@@ -1,4 +1,4 @@
-"""`make test-gpu`: what a GPU machine can show without Kubernetes, and in a line each what was skipped and why.
+"""`make test-gpu`: tests of a GPU machine without Kubernetes, with one line for each skipped test and its reason.
 
 Standard library only: with a bundle it runs on a machine without network and virtual environment.
 """
@@ -22,7 +22,7 @@ FOLDER = "tests/gpu"
 SECONDS = 600
 TIMED_OUT = 124
 SOURCES = (FOLDER, "contract", "devcluster/fakes/nvidia_smi", "health/node_health", "images/slurm/slurm_node")
-"""What the tests import or read of a checkout."""
+"""Paths of a checkout that the tests import or read."""
 IMPORTED_FROM = (".", "health", "images/slurm", "packages")
 PREFIX = "opt/slurm"
 OLDEST_PYTHON = (3, 11)
@@ -30,7 +30,7 @@ OLDEST_PYTHON = (3, 11)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """How one test ended: passed, skipped or FAILED, and why."""
+    """Result of one test: passed, skipped or FAILED, and why."""
 
     name: str
     outcome: str

@@ -1,4 +1,4 @@
-"""One archive with what the tests of tests/gpu need on a machine that has GPUs and no network."""
+"""Makes an archive for the tests of tests/gpu on a machine with GPUs and without network."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _package(name: str) -> Path:
 
 
 def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Without compiled files, and root's."""
+    """Leaves out compiled files, and makes root the owner."""
     if "__pycache__" in member.name:
         return None
     member.uid = member.gid = 0

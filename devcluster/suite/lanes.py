@@ -1,4 +1,4 @@
-"""Parts of a test run side by side: lanes, each in a thread, whose programs an interrupt ends together."""
+"""Runs parts of a test run in parallel: lanes, each in a thread. An interrupt ends all their programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 GRACE_SECONDS = 90.0
-"""What pytest's fixtures have, after an interrupt, to end what they started."""
+"""Time for pytest's fixtures to clean up after an interrupt."""
 INTERRUPTED = 130
 
 
@@ -28,7 +28,7 @@ class Programs:
     def run(self, command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> int:
         """Run a program to its end and return its exit status.
 
-        Of a program in a lane the output is shown when it has ended, so that those of two lanes do not mix.
+        The output of a program in a lane is shown after its end, so that outputs do not mix.
         """
         if threading.current_thread() is threading.main_thread():
             return self._wait(command, folder, environment, None)

@@ -1,4 +1,4 @@
-"""How the tests of a run ended, which took longest, and what the cores did meanwhile."""
+"""Results of a test run, its slowest tests, and the load of the cores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SLOWEST = 10
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a part of the run took.
+    """Time of a part of the run.
 
     Attributes:
         minutes: by the clock.
@@ -37,7 +37,7 @@ class Spent:
 
 
 class Watch:
-    """Measures from its making on.
+    """Measures from its creation on.
 
     Args:
         stat: the kernel's counters (proc_stat(5)).
@@ -47,7 +47,7 @@ class Watch:
         self._stat, self._began, self._idle = stat, time.monotonic(), _idle_seconds(stat)
 
     def spent(self, budget: int) -> Spent:
-        """What has passed since then."""
+        """Time and idle share since then."""
         seconds, idle = time.monotonic() - self._began, _idle_seconds(self._stat)
         known = self._idle is not None and idle is not None and seconds > 0
         share = (idle - self._idle) / seconds / (os.cpu_count() or 1) if known else None  # type: ignore[operator]
@@ -64,7 +64,7 @@ def _idle_seconds(stat: Path) -> float | None:
 
 @dataclass(slots=True)
 class Tally:
-    """How each test of all phases ended and how long it took, the last time that it ran, and each phase's time."""
+    """Result and time of each test's last run, over all phases, and each phase's time."""
 
     outcomes: dict[Test, str] = field(default_factory=dict)
     failed_before: set[Test] = field(default_factory=set)
@@ -73,7 +73,7 @@ class Tally:
     began: float = field(default_factory=time.monotonic)
 
     def minutes(self) -> float:
-        """How long the run has taken until now; its parts may overlap."""
+        """Duration of the run until now; its parts may overlap."""
         return (time.monotonic() - self.began) / 60
 
     def add_report(self, report: Path) -> set[Test]:
@@ -92,7 +92,7 @@ class Tally:
         return failed
 
     def count(self, outcome: str) -> int:
-        """How many tests ended so."""
+        """Number of tests with that result."""
         return list(self.outcomes.values()).count(outcome)
 
     def flaky(self) -> list[str]:
@@ -100,6 +100,6 @@ class Tally:
         return sorted(test[1] for test in self.failed_before if self.outcomes[test] == "passed")
 
     def slowest(self) -> list[str]:
-        """The tests that took longest, with what they share with nobody after them: a module's fixtures count too."""
+        """The slowest tests, with the setup and teardown of fixtures that ran for them."""
         last = sorted(self.seconds.items(), key=lambda item: -item[1])[:SLOWEST]
         return [f"{seconds:6.1f} s  {test[1]}" for test, seconds in last]

@@ -50,7 +50,7 @@ class Phase:
 
 
 THE_GUEST_ITSELF = Phase("the guest itself", 3, ("tests/devcluster/test_guest.py",), retries=1)
-"""Needs the guest's kernel, which is built when all else has run."""
+"""Phase that needs the guest's kernel, which is built after everything else has run."""
 LANES = (
     (
         Phase(
@@ -66,13 +66,13 @@ LANES = (
     # Computes an eighth of its time, for one worker.
     (Phase("image", 18, ("tests/image",), 3, True, retries=1),),
 )  # fmt: skip
-"""Run side by side, the phases of one after each other (docs/adr/0030)."""
+"""Lanes run in parallel, and the phases of each in sequence (docs/adr/0030)."""
 WITH_CLUSTERS = (
     # Two clusters: tests wait for Slurm's and Kubernetes' own intervals most of the time.
     Phase("e2e", 20, ("tests/e2e",), 2, True, retries=2, has_instances=True),
     Phase("dev cluster", 8, ("tests/devcluster",), without=THE_GUEST_ITSELF.folders, retries=1),
 )
-"""Run when the lanes have ended, one after the other: beside them a cluster's start outlasted its tests' deadlines."""
+"""Phases after the lanes, in sequence: in parallel, a cluster's start exceeded its tests' deadlines."""
 PHASES = (*(phase for lane in LANES for phase in lane), *WITH_CLUSTERS)
 A_JOBS_LIFE_ON_V2 = Phase("cgroup v2", 6, ("tests/vm/test_v2_jobs.py",), retries=1, in_guest=True)
 """The part of tests/vm that `make test` has too."""
@@ -84,7 +84,7 @@ WITHOUT_KERNEL_MINUTES = 55.0
 PYTEST_FAILED = 1
 PYTEST_NO_TESTS = 5
 ALL_MINUTES = 35
-"""What all tests may take on two cores, with toolchain, images and guest in the cache."""
+"""Budget of all tests on two cores, with toolchain, images and guest in the cache."""
 PATIENCE = 5
 """Niceness of patient phases, a third of the weight: each instance's group counts as one process beside theirs."""
 _PROGRAMS = Programs()
@@ -121,7 +121,7 @@ def run(paths: list[str]) -> int:
 
 
 def clean_up_when_killed() -> None:
-    """Has a hang-up or a polite kill clean up like Ctrl-C does."""
+    """Makes SIGHUP and SIGTERM clean up like Ctrl-C."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
 
@@ -227,7 +227,7 @@ def _pytest(
         environment = {**os.environ, "PULUMI_SLURM_BINARIES": str(binaries)}
         how = ["--dist", "loadfile", "--no-loadscope-reorder"] if phase.by_file else ["--dist", "worksteal"]
         workers = ["-n", str(phase.workers), *how] if phase.workers > 1 else []
-        # Of the two forms of a report, it is the first that names files.
+        # Only the first of the two forms of a report names files.
         reported = [f"--junit-xml={report}", "-o", "junit_family=xunit1"]
         patience = ["nice", "-n", str(PATIENCE)] if phase.is_patient else []
         status = _PROGRAMS.run(
@@ -239,7 +239,7 @@ def _pytest(
 
 
 def _end_leftovers() -> None:
-    """End this checkout's test instances, of this run or of one that was killed."""
+    """End this checkout's test instances, of this run or of a killed one."""
     prefix = test_instance_name()
     for instance in node_cli.instances():
         if instance.name == prefix or instance.name.startswith(f"{prefix}-"):

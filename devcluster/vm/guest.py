@@ -18,18 +18,18 @@ from devcluster.vm import kernel
 
 PARTS = Path(__file__).parent
 PROGRAMS = ("init", "first", "off")
-"""Of this package; the guest runs them, in this order."""
+"""Scripts of this package that the guest runs, in this order."""
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the kernel maps its memory from a file there
 SCRATCH = Path("/scratch")
-"""The guest's own disk: what needs an ordinary file system, above which an overlay can lie, goes here."""
+"""The guest's own disk, for what needs an ordinary file system that can carry an overlay."""
 TIMED_OUT = 124
 DISK_BYTES = 4 << 30
-"""What must be free for the guest's disk, which is sparse: a run of tests/vm writes less."""
+"""Free space for the guest's sparse disk, more than a run of tests/vm writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What a guest may take of the machine: processors, memory in MiB, and a sparse disk in GiB."""
+    """Size of a guest: processors, memory in MiB, and a sparse disk in GiB."""
 
     processors: int = 2
     memory_mib: int = 4096
@@ -103,7 +103,7 @@ def _require_room(size: Size, folder: Path) -> None:
 
 
 def memory_folder() -> Path:
-    """Where the kernel makes the file that is the guest's memory: in /dev/shm if there is one, else in /tmp."""
+    """Folder in which the kernel makes the guest's memory file: /dev/shm if there is one, else /tmp."""
     return SHARED_MEMORY if SHARED_MEMORY.is_dir() else Path("/tmp")  # noqa: S108 - as User-Mode Linux does
 
 
@@ -138,7 +138,7 @@ def _write_script(folder: Path, command: Sequence[str], directory: Path, environ
 def _boot(folder: Path, disk: Path, size: Size, seconds: float) -> bool:
     """Returns whether the guest ended by itself."""
     command = [
-        # However this process ends, the guest ends with it.
+        # The guest ends with this process, however that ends.
         *("setpriv", "--pdeathsig", "KILL"),
         str(kernel.program()), f"mem={size.memory_mib}M", f"ncpus={size.processors}", "seccomp=on",
         f"ubda={disk}", "hostfs=/", "root=/dev/root", "rootfstype=hostfs", "ro", f"init={folder}/init",

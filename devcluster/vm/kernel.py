@@ -1,4 +1,4 @@
-"""The guest's kernel: its source from the package mirror, checked, and built once into the cache."""
+"""The guest's kernel: its source from the Debian archive, verified, and built once into the cache."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONFIG = Path(__file__).with_name("kernel.config")
 PATCH = Path(__file__).with_name("kernel.patch")
 BUILD_TOOLS = ("gcc", "make", "flex", "bison", "bc", "patch", "xz", "strip")
 BUILD_BYTES = 5 << 30
-"""What an unpacked and built tree takes at most."""
+"""Largest size of an unpacked and built tree."""
 BUILD_SECONDS = 3600.0
 DOWNLOAD_SECONDS = 600.0
 
@@ -43,7 +43,7 @@ class Source:
 
     @property
     def file(self) -> str:
-        """The package's file in a mirror's pool."""
+        """The package's file in an archive's pool."""
         return f"{self.package}_{self.version}_all.deb"
 
 
@@ -51,16 +51,16 @@ SOURCES = (
     # Until 7.0, User-Mode Linux had one processor, and so no cpuset controller.
     Source("linux-source-7.2", "7.2.13-1", "30a8c5fc63f9028a62e6d7b3f7f43bee67425dbce2a05fceba83f9b87c92083d"),
 )
-"""In order of preference: a mirror drops a package when a newer one takes its place."""
+"""In order of preference: an archive drops a package when a newer one replaces it."""
 
 
 def digest() -> str:
-    """What the kernel is built from, as one hash."""
+    """Hash of the inputs of the kernel's build."""
     return hashlib.sha256(repr(SOURCES).encode() + CONFIG.read_bytes() + PATCH.read_bytes()).hexdigest()[:16]
 
 
 def program() -> Path:
-    """Where the built kernel lies in the cache, whether it is there or not."""
+    """Path of the built kernel in the cache, whether it exists or not."""
     return cache_folder() / "vm" / f"linux-{digest()}"
 
 

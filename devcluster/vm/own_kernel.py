@@ -1,8 +1,7 @@
 """Whether this machine's own kernel can do what tests/vm needs.
 
-The kernel is asked for each thing, in namespaces that end with the question. So it loads the modules that it has on
-disk, as it does for a mount. The file /proc/filesystems alone would not tell of nfsd on a machine that has never used
-it.
+Each feature is tried in namespaces that end with the test. So the kernel loads its modules from disk, as it does for a
+mount. /proc/filesystems alone would not list nfsd on a machine that has never used it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ FILE_SYSTEMS = ("nfs", "nfs4", "nfsd", "rpc_pipefs", "overlay", "fuse", "ext4")
 _IN_NAMESPACES = ("unshare", "--net", "--mount", "--propagation", "private", "sh", "-ec")
 _ANSWER_SECONDS = 20
 _LIBC = ctypes.CDLL(None, use_errno=True)
-# Of Linux on x86-64, the one machine that the tests' programs are unpacked for (asm/unistd_64.h).
+# Numbers of Linux on x86-64 (asm/unistd_64.h), the only architecture of the tests' unpacked programs.
 _SYS_BPF, _SYS_FSOPEN = 321, 430
 _FSOPEN_CLOEXEC = 1
 _BPF_PROG_LOAD, _BPF_PROG_TYPE_CGROUP_DEVICE = 5, 15
@@ -29,14 +28,14 @@ _BPF_PROG_LOAD, _BPF_PROG_TYPE_CGROUP_DEVICE = 5, 15
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What tests need of a kernel: its name in a sentence, and whether this kernel does it."""
+    """A feature that tests need: its name in a sentence, and whether this kernel has it."""
 
     words: str
     is_met: Callable[[], bool]
 
 
 def lacking(hierarchy: Path = HIERARCHY, needs: Iterable[Need] | None = None) -> list[str]:
-    """What this machine's kernel lacks of what the tests need; empty where they run without a guest."""
+    """Features for the tests that this machine's kernel lacks; empty if they can run without a guest."""
     asked = NEEDS if needs is None else needs
     return [*_control_groups(hierarchy), *(need.words for need in asked if not need.is_met())]
 
@@ -46,7 +45,7 @@ def _control_groups(hierarchy: Path) -> list[str]:
     controllers = set(listed.read_text().split()) if listed.exists() else set()
     if without := sorted(CONTROLLERS - controllers):
         return [f"cgroup v2 with the controllers {', '.join(without)}"]
-    # Every group but the first has this file; below a container's own, controllers are not the container's to give.
+    # Every group but the first has this file. A container can't enable controllers below its own group.
     if (hierarchy / "cgroup.type").exists() or not os.access(hierarchy, os.W_OK):
         return ["a cgroup v2 hierarchy that is the machine's (this is a container's part of one)"]
     return []
@@ -58,7 +57,7 @@ def has_file_system(name: str) -> bool:
 
 
 def takes_device_programs() -> bool:
-    """Whether it takes an eBPF program that decides about a control group's devices: one that allows all."""
+    """Whether the kernel accepts an eBPF program for a control group's devices. This one allows all."""
     allow_and_exit = struct.pack("<BBhiBBhi", 0xB7, 0, 0, 1, 0x95, 0, 0, 0)
     program, license_ = ctypes.create_string_buffer(allow_and_exit), ctypes.create_string_buffer(b"GPL")
     places = ctypes.addressof(program), ctypes.addressof(license_)
@@ -105,4 +104,4 @@ NEEDS = (
     _script("user namespaces", "unshare --user true"),
     Need("eBPF programs for the devices of control groups", takes_device_programs),
 )
-"""What tests/vm uses of a kernel besides control groups."""
+"""Kernel features that tests/vm uses besides control groups."""

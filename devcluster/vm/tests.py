@@ -17,7 +17,7 @@ from devcluster.vm import guest, kernel, nfs_tools, own_kernel
 
 FOLDER = "tests/vm"
 KUBELET = "tests/vm/kubelet"
-"""The whole dev cluster in the guest: only when its path is given, since its start alone takes ten minutes."""
+"""Tests of the whole dev cluster in the guest. They run only by path, since its start alone takes ten minutes."""
 FOR_A_KUBELET = guest.Size(memory_mib=9216, disk_gib=40)
 ROOTS = ("bookworm", "mpich")
 """Those of tests/image/roots.py that tests in the guest use."""
@@ -25,13 +25,13 @@ SECONDS = 2700.0
 KUBELET_SECONDS = 7200.0
 """A cluster on a disk and one on NFS, half an hour each, and longer on a busy machine."""
 INTERRUPT_GRACE_SECONDS = 90.0
-"""What fixtures have to end what they started, after the time of their tests is over."""
+"""Time for fixtures to clean up after their tests' deadline."""
 PASSED_ON = ("PULUMI_SLURM_SEED", "PULUMI_SLURM_WHOLE")
-"""Variables of whoever starts tests that a test in the guest reads."""
+"""Environment variables that are passed on to tests in the guest."""
 
 
 def prepare(paths: Sequence[str] = ()) -> None:
-    """Make what the guest cannot fetch, since it has no network: images, roots and the kernel.
+    """Make images, roots and the kernel, which the guest cannot fetch without a network.
 
     Args:
         paths: of the tests; those below KUBELET have a jail image of their own.
@@ -69,7 +69,7 @@ def _only_named(paths: Sequence[str]) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """What programs in a guest are told: the caches lie where they do on the machine, read-only."""
+    """Environment of programs in a guest. The caches have the machine's paths, read-only."""
     return {
         "PULUMI_SLURM_CACHE": str(cache_folder()),
         "PULUMI_SLURM_NFS_TOOLS": str(nfs_tools.folder() or ""),
@@ -121,7 +121,7 @@ def _run_here(pytest: Sequence[str], seconds: float) -> int:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Interrupt pytest if it runs: here no guest ends with what its fixtures mounted and started."""
+    """Interrupt pytest if it runs: without a guest, nothing else ends what its fixtures mounted and started."""
     if process.poll() is not None:
         return
     process.send_signal(signal.SIGINT)

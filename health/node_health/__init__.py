@@ -1,1 +1,1 @@
-"""Is this node fit for jobs? Run by Slurm in the worker pod, outside the jail; nothing in the jail has a say in it."""
+"""Checks whether this node is fit for jobs. Slurm runs it in the worker pod, outside the jail and its influence."""

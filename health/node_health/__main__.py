@@ -11,7 +11,7 @@ from node_health.checks import CHECKS
 from node_health.verdict import Result, Verdict, worst
 
 SECONDS = 8.0
-"""For all checks together; the rest of 10 s is for starting and telling."""
+"""Time for all checks together. The rest of 10 s is for the start and the output."""
 EXIT = {Verdict.PASS: 0, Verdict.WARNING: 0, Verdict.FAIL: 1, Verdict.UNKNOWN: 3}
 
 EXAMPLES = """
@@ -30,7 +30,7 @@ def run() -> list[Result]:
 
 
 def record() -> int:
-    """Runs all checks for Slurm; one run at a time, since two would tell the same."""
+    """Runs all checks for Slurm, one run at a time, since two would report the same."""
     node.FOLDER.mkdir(parents=True, exist_ok=True)
     with node.LOCK.open("w") as lock:
         try:

@@ -1,4 +1,4 @@
-"""What this node was declared to be, and the files that the pod's entry, the checks and the prolog share."""
+"""The node's declaration, and the files that the pod's entry, the checks and the prolog share."""
 
 import dataclasses
 import json
@@ -7,22 +7,22 @@ from pathlib import Path
 from contract import paths, policies
 
 FOLDER = Path(paths.NODE_RUN)
-"""The pod's own, outside of the jail's view."""
+"""The pod's own folder, outside of the jail's view."""
 DECLARED = FOLDER / "declared.json"
 RESULTS = FOLDER / "health.json"
 UNFIT = FOLDER / "unfit"
-"""Why the node must take no job; there only while a check fails. The prolog reads it."""
+"""File with the reason why the node must take no job. It exists only while a check fails. The prolog reads it."""
 LOCK = FOLDER / "health.lock"
 HANGING = FOLDER / "hanging"
 JAIL_BROKEN = Path(paths.JAIL_BROKEN)
-"""Why no job can run in the jail; written by the entry's jail probes (native/programs/jail_probe.c)."""
+"""File with the reason why no job can run in the jail, from the entry's jail probes (native/programs/jail_probe.c)."""
 JAIL_WORKED = Path(paths.JAIL_WORKED)
-"""Touched after each probe that worked."""
+"""File that is touched after each successful probe."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Declared:
-    """What the stack's configuration promises of this node.
+    """The node as the stack's configuration declares it.
 
     Attributes:
         cpus: CPUs that Slurm schedules.
@@ -40,7 +40,7 @@ class Declared:
 
 
 def write(declared: Declared, file: Path = DECLARED) -> None:
-    """Writes down what the node was declared to be."""
+    """Writes the node's declaration."""
     put(file, json.dumps(dataclasses.asdict(declared)))
 
 

@@ -1,4 +1,4 @@
-"""What the last run found, for the pod's entry, which drains, and for the prolog, which refuses."""
+"""Results of the last run, for the pod's entry, which drains, and for the prolog, which refuses jobs."""
 
 import dataclasses
 import json
@@ -10,7 +10,7 @@ from node_health import node
 from node_health.verdict import Finding, Result, Verdict, worst
 
 ENTRYS_OWN = reasons.Check.JAIL
-"""The entry drains for it by itself, and knows sooner than the next run when it works again."""
+"""The entry itself drains while this check fails, and sees its recovery before the next run."""
 
 
 def as_json(results: Sequence[Result]) -> str:
@@ -28,7 +28,7 @@ def from_json(text: str) -> list[Result]:
 
 
 def write(results: Sequence[Result], file: Path = node.RESULTS, unfit: Path = node.UNFIT) -> None:
-    """Writes the results down, and why the node takes no job, if it must not."""
+    """Writes the results, and the reason if the node must take no job."""
     why = [f"{cause}: {evidence}" for cause, evidence in drain_causes(results).items() if evidence is not None]
     if why:
         node.put(unfit, "; ".join(why) + "\n")
@@ -38,14 +38,14 @@ def write(results: Sequence[Result], file: Path = node.RESULTS, unfit: Path = no
 
 
 def warnings(results: Sequence[Result]) -> Mapping[str, str]:
-    """What is told and never drains: check → evidence."""
+    """Warnings, which never drain: check → evidence."""
     return {result.check: result.finding.evidence for result in results if result.finding.verdict is Verdict.WARNING}
 
 
 def drain_causes(results: Sequence[Result]) -> Mapping[str, str | None]:
-    """What speaks for a drain: what its reason begins with, and the evidence; None for a check that passed.
+    """Causes of a drain: start of its reason → evidence, or None for a check that passed.
 
-    A check of which nothing is known is missing: it neither drains nor lifts a drain.
+    A check with an unknown result is missing. It neither drains nor lifts a drain.
     """
     return {
         f"{reasons.HEALTH} {result.check}": result.finding.evidence if result.finding.verdict is Verdict.FAIL else None

@@ -1,8 +1,8 @@
-"""Asks a question that may never be answered, such as one to hanging storage or a lost GPU.
+"""Runs questions that may never get an answer, such as one to hanging storage or a lost GPU.
 
-Each question has a process of its own, in a session of its own. What does not answer in time is killed and left alone.
-A process that waits for storage in the kernel can't even be killed. While any of it lives, the question is not asked
-again, so that these never pile up.
+Each question has a process of its own, in a session of its own. One that does not answer in time is killed and left
+alone. But a process that waits for storage in the kernel can't be killed. While any process of it lives, the question
+is not asked again, so that they never pile up.
 """
 
 import json
@@ -52,7 +52,7 @@ def ask(questions: Mapping[str, Question], seconds: float, hanging: Path = node.
 
 
 def still_hanging(file: Path, processes: Path = Path("/proc")) -> str | None:
-    """Returns a sentence when something of an abandoned question is still there.
+    """Returns a sentence while a process of an abandoned question still exists.
 
     Args:
         file: holds its session and when it was abandoned, in seconds since boot.
@@ -92,21 +92,21 @@ def _start(question: Question) -> tuple[int, int]:
 def _end(child: int) -> None:
     try:
         os.killpg(child, signal.SIGKILL)
-    except ProcessLookupError:  # It has not come to setsid yet.
+    except ProcessLookupError:  # It has not called setsid yet.
         os.kill(child, signal.SIGKILL)
 
 
 def _answer_as_child(question: Question, telling: int) -> None:
-    # Slurm waits until nobody holds the output of its health check program any more.
+    # Slurm waits until no process holds the output of its health check program.
     nothing = os.open("/dev/null", os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
-    # A lock, above all: who is abandoned would hold it for ever.
+    # Above all the lock, which an abandoned process would hold for ever.
     os.closerange(3, telling)
     os.closerange(telling + 1, HIGHEST_FILE)
     try:
         finding = question()
-    except Exception as error:  # A check with a defect is one that does not know: never a pass, never a drain.
+    except Exception as error:  # A check with a defect gives UNKNOWN: never a pass, never a drain.
         finding = Finding(Verdict.UNKNOWN, f"{type(error).__name__}: {error}")
     os.write(telling, json.dumps([finding.verdict, finding.evidence[:1000]]).encode())
 

@@ -1,4 +1,4 @@
-"""What a check says."""
+"""Results of checks."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """From good to bad. UNKNOWN says that nobody could look, and is never taken for PASS."""
+    """From good to bad. UNKNOWN means that the check could not look. It never counts as PASS."""
 
     PASS = "PASS"  # noqa: S105 - no password
     WARNING = "WARNING"
@@ -19,7 +19,7 @@ _ORDER = tuple(Verdict)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A verdict and what it rests on, one sentence with the numbers that were seen."""
+    """A verdict and its evidence, one sentence with the measured numbers."""
 
     verdict: Verdict
     evidence: str
@@ -27,7 +27,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one check found."""
+    """Result of one check."""
 
     check: str
     finding: Finding
@@ -39,7 +39,7 @@ class Result:
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict of several; UNKNOWN of none, since nobody looked."""
+    """The verdict of several results; UNKNOWN without any."""
     return max(verdicts, key=_ORDER.index, default=Verdict.UNKNOWN)
 
 

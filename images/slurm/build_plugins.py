@@ -1,7 +1,7 @@
-"""Builds the SPANK plugins whose source somebody put beside the image, in the build stage of the slurm image.
+"""Builds SPANK plugins from the sources in images/slurm/plugins, in the build stage of the slurm image.
 
-A folder with a Makefile becomes the .so files that `make` leaves in it, against the headers of the image's Slurm. What
-such a plugin forks in slurmstepd is confined as a task of the job is. Its `fork` and `setns` are those of
+`make` builds each folder against the headers of the image's Slurm. The image gets the .so files of that folder. A
+process that such a plugin forks in slurmstepd is confined like a task of the job. Its `fork` and `setns` are those of
 native/plugins/confined_fork.c.
 """
 
@@ -15,7 +15,7 @@ INSTEAD = ("-Dfork=confined_fork", "-Dsetns=confined_setns")
 
 
 def main(plugins: Path, native: Path) -> None:
-    """Puts the .so of each folder with a Makefile beside the folders.
+    """Puts the .so files of each folder with a Makefile beside the folders.
 
     Args:
         plugins: images/slurm/plugins.
@@ -27,7 +27,7 @@ def main(plugins: Path, native: Path) -> None:
     for folder in sorted(path for path in plugins.iterdir() if path.is_dir()):
         if not (folder / "Makefile").exists():
             sys.exit(f"images/slurm/plugins/{folder.name} has no Makefile: it is to hold a plugin's source")
-        # As variables of the environment: a Makefile adds its own to them.
+        # As environment variables, to which a Makefile adds its own.
         flags = {"CPPFLAGS": " ".join(INSTEAD), "LDFLAGS": str(native / "confined_fork.o")}
         subprocess.run(["make", "-C", folder], env={**os.environ, **flags}, check=True, timeout=600)
         made = sorted(folder.glob("*.so"))

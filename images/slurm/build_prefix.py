@@ -1,8 +1,8 @@
 """Makes the self-contained Slurm prefix, in the build stage of the slurm image.
 
 Debian's binaries and plugins, every library they load and their own dynamic loader go to one folder. One read-only bind
-then brings Slurm into any root, whatever that root holds. And slurmstepd takes no code from the users' root after it
-has entered it.
+then brings Slurm into any root, whatever that root holds. After slurmstepd has entered the users' root, it loads no
+code from it.
 """
 
 import re
@@ -19,24 +19,24 @@ ASIDE = {"mpi_pmi2.so": PREFIX / "lib" / "slurm-pmi2"}
 LIBRARIES = PREFIX / "lib"
 STEPD = PREFIX / "sbin" / "slurmstepd"
 GUARD = "stepd_guard.so"
-"""What slurmstepd is made to need, so that it starts no step without it (native/stepd/stepd_guard.c)."""
+"""Library that slurmstepd is made to need, so that it starts no step without it (native/stepd/stepd_guard.c)."""
 MESSAGE_GUARD = "message_guard.so"
-"""What listens to messages needs it: it reads none before it knows whose it is (native/doors/message_guard.c)."""
+"""Library of daemons that take messages: they check the sender before they read one (native/doors/message_guard.c)."""
 LISTENERS = {
     PREFIX / name
     for name in ("sbin/slurmd", "sbin/slurmctld", "sbin/slurmdbd", "bin/srun", "bin/salloc", "bin/sattach")
 }
 ROOT_GUARD = "root_guard.so"
-"""What Slurm's commands are made to need: root of the jail reads whom Slurm listens to (native/doors/root_guard.c)."""
+"""Library of Slurm's commands. It tells root of the jail whom Slurm obeys (native/doors/root_guard.c)."""
 NSS = "libnss_jail.so.2"
-"""How daemons and sshd know the jail's users (native/login/nss_jail.c)."""
+"""NSS module with the jail's users, for daemons and sshd (native/login/nss_jail.c)."""
 OURS = ("spank_jail.so", "job_submit_jail.so")
-"""Plugins of native/, put beside Slurm's."""
+"""Plugins of native/, installed beside Slurm's."""
 DAEMONS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "sackd", "slurmstepd")
 LOADED_BY_NAME = ("libgcc_s.so.1",)
-"""Libraries that glibc opens at run time, so that no dependency names them."""
+"""Libraries that glibc opens at run time, so that no binary names them."""
 LOADER_FILES = {b"/etc/ld.so.cache\0": b"/opt/slurm/cache\0", b"/etc/ld.so.preload\0": b"/opt/slurm/preload\0"}
-"""The loader's two lists are the users' once their root is entered. Names of equal length inside the prefix are not."""
+"""The loader's two lists → names of equal length in the prefix. Users own the lists once their root is entered."""
 
 
 def main(staging: Path, native: Path, more: Path) -> None:
@@ -45,7 +45,7 @@ def main(staging: Path, native: Path, more: Path) -> None:
     Args:
         staging: an empty folder that stands for the image's root.
         native: where ``make -C native`` left its results.
-        more: SPANK plugins of the person who builds the image.
+        more: further SPANK plugins, from whoever builds the image.
     """
     triplet = output("gcc", "-print-multiarch")
     system_libraries = Path("/usr/lib") / triplet
@@ -79,7 +79,7 @@ def main(staging: Path, native: Path, more: Path) -> None:
     copy(native / "sbcast", staging / (PREFIX / "bin" / "sbcast").relative_to("/"))
     for name in ("pause", "job_init", "late_runner", "jail_probe", "sack_door"):
         copy(native / name, staging / (PREFIX / "libexec" / name).relative_to("/"))
-    # Not among Slurm's own libraries: it runs with the jail's libc.
+    # Apart from Slurm's own libraries: it runs with the jail's libc.
     copy(native / "no_driver.so", staging / (PREFIX / "driver" / "no_driver.so").relative_to("/"))
     copy(native / "su", staging / "usr/bin/su")
     copy(native / "slurmd_start", staging / "usr/libexec/slurm-node/slurmd")
@@ -94,16 +94,16 @@ def main(staging: Path, native: Path, more: Path) -> None:
 def packages_of(files: Iterable[Path]) -> set[str]:
     """Returns Debian's packages that files come from; files of no package, such as ours, are left out."""
     paths = {str(file.resolve()) for file in files}
-    # Packages that were built before /usr was merged list /lib/… and /bin/… still.
+    # Packages from before the merged /usr still list /lib/… and /bin/….
     asked = {*paths, *(path.removeprefix("/usr") for path in paths)}
-    # Its status says only whether every path is a package's.
+    # Its exit status only tells whether every path belongs to a package.
     answer = subprocess.run(["dpkg-query", "-S", *asked], check=False, capture_output=True, text=True, timeout=60)
     listed = [line.rpartition(": ")[0] for line in answer.stdout.splitlines() if not line.startswith("diversion ")]
     return {package for packages in listed for package in packages.split(", ")}
 
 
 def note_packages(status: Path, packages: Iterable[str]) -> None:
-    """Writes each package's entry to dpkg's ``status.d``: there scanners and the SBOM find what was copied."""
+    """Writes each package's entry to dpkg's ``status.d``, where scanners and the SBOM look for what was copied."""
     status.mkdir(parents=True)
     for package in packages:
         (status / package.partition(":")[0]).write_text(output("dpkg-query", "-s", package) + "\n")
@@ -142,7 +142,7 @@ def libraries_of(binaries: Iterable[Path]) -> set[Path]:
     """Returns every library that the dynamic loader finds for the binaries, under the names that they ask for.
 
     Raises:
-        SystemExit: one of them is not there.
+        SystemExit: a library is missing.
     """
     libraries: set[Path] = set()
     for binary in binaries:
@@ -163,8 +163,8 @@ def copy(source: Path, target: Path) -> None:
 def patch(binary: Path, *more: str) -> None:
     """Lets a binary find its libraries in the prefix.
 
-    DT_RPATH, not DT_RUNPATH. It also serves what glibc itself opens by name (NSS modules), and users can't put another
-    library before it with LD_LIBRARY_PATH.
+    DT_RPATH, not DT_RUNPATH. It also applies to what glibc itself opens by name (NSS modules). Users can't override it
+    with LD_LIBRARY_PATH.
     """
     output("patchelf", "--force-rpath", "--set-rpath", f"{LIBRARIES}:{PLUGINS}", *more, str(binary))
 

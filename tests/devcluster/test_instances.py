@@ -54,7 +54,7 @@ def _link_exists(name: str) -> bool:
 def pids_of(node: Node) -> set[int]:
     runtime = node.instance.runtime()
     assert runtime
-    return {runtime.keeper} | processes.descendants(runtime.keeper)
+    return {runtime.supervisor} | processes.descendants(runtime.supervisor)
 
 
 @contextlib.contextmanager
@@ -119,7 +119,7 @@ def test_two_instances_live_side_by_side_and_a_killed_one_leaves_nothing(start_n
 
 
 @pytest.mark.timeout(300)
-def test_an_instance_ends_with_its_killed_keeper_and_the_next_command_removes_the_rest(
+def test_an_instance_ends_with_its_killed_supervisor_and_the_next_command_removes_the_rest(
     start_node: Callable[[str], Node],
 ) -> None:
     node = start_node("kept")
@@ -128,7 +128,7 @@ def test_an_instance_ends_with_its_killed_keeper_and_the_next_command_removes_th
     runtime = node.instance.runtime()
     assert runtime
 
-    os.kill(runtime.keeper, signal.SIGKILL)
+    os.kill(runtime.supervisor, signal.SIGKILL)
     eventually(lambda: not any(processes.runs(pid) for pid in pids), "all processes ended", 30)
     node_cli.stop(node.instance)
 

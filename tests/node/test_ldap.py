@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from slurm_node.accounts import account_sync, ldap_homes, ldap_users
 from slurm_node.accounts.accounts import Accounts
-from slurm_node.accounts.ldap_users import Found
+from slurm_node.accounts.ldap_users import Answer
 from slurm_node.pod.log import NodeError
-from slurm_node.pod.settings import Directory, Jail
+from slurm_node.pod.settings import Jail, Ldap
 from slurm_node.roles import ldap
 from slurm_node.roots import inventory
 
-FOLLOWED = Directory("ldaps://ldap.example", "dc=example", "(uid=*)", "(cn=*)")
+FOLLOWED = Ldap("ldaps://ldap.example", "dc=example", "(uid=*)", "(cn=*)")
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f bob"
 
 
@@ -114,8 +114,8 @@ def volume(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def follow(volume: Path, users: str, groups: str = "") -> Found:
-    taken = account_sync.synchronize(volume, directory=ldap_users.read(users, groups))
+def follow(volume: Path, users: str, groups: str = "") -> Answer:
+    taken = account_sync.synchronize(volume, ldap=ldap_users.read(users, groups))
     assert taken is not None
     return taken
 

@@ -10,7 +10,7 @@ from slurm_operator.state import Facts
 
 from components.config import parse
 from components.config.nodes.reactions import Reactions
-from components.slurm import node_set, rehearsal
+from components.slurm import config_dry_run, node_set
 from contract import names, policies, reasons
 from tests.unit.samples import SMALL, changed
 
@@ -60,7 +60,7 @@ def test_the_resources_have_the_programs_names() -> None:
         "login": names.LOGIN,
     }
     assert properties["rest"]["properties"]["url"]["default"] == f"http://{names.REST}:{names.SLURMRESTD_PORT}"
-    assert properties["rehearsal"]["properties"]["url"]["default"] == rehearsal.url()
+    assert properties["rehearsal"]["properties"]["url"]["default"] == config_dry_run.url()
     node_set = (REPOSITORY / "operator/crds/nodesets.yaml").read_text()
     assert f"startsWith('{names.RESERVED_PREFIX}')" in node_set
 

@@ -15,7 +15,7 @@ from pulumi.provider.experimental.property_value import PropertyValue
 from devcluster.standin import kubeconfig, settings
 from devcluster.standin.decisions import diff, inputs, kinds, ownership, replacement, values
 from devcluster.standin.decisions.kinds import Kind
-from devcluster.standin.waiting import evidence, readiness, wait_for
+from devcluster.standin.waiting import problems, readiness, wait_for
 
 JSON = st.recursive(
     st.booleans() | st.integers(-5, 5) | st.sampled_from(["", "a", "b"]),
@@ -351,7 +351,7 @@ def test_a_crashing_container_is_told_with_its_last_words() -> None:
         "lastState": {"terminated": crashed},
     }
     pod = {"metadata": {"name": "a", "namespace": "b"}, "status": {"containerStatuses": [container]}}
-    assert evidence.pod_problems(pod) == [
+    assert problems.pod_problems(pod) == [
         "[Pod b/a]: container 'populate': [CrashLoopBackOff] back-off 10s",
         "[Pod b/a]: container 'populate' ended with exit code 3: no space left on device",
     ]

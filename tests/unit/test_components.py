@@ -84,4 +84,5 @@ def test_a_component_lives_in_a_file_that_names_what_it_declares(component: type
     file = component.__module__.rpartition(".")[2]
     words = re.sub(r"(?<!^)(?=[A-Z])", "_", component.__name__).lower()
     shared = {"Namespace": "slurm_cluster", "Workers": "slurm_cluster", "GeneratedKeys": "credentials"}
+    shared |= {"Directory": "ldap", "Rehearsal": "config_dry_run"}  # Stored states know these types, so they stay.
     assert shared.get(component.__name__, words) == file or words.startswith(file) or file.startswith(words)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 from slurm_node.__main__ import ROLES
-from slurm_node.pod.settings import Accounting, read_accounting, read_directory, read_jail, read_node, read_users
+from slurm_node.pod.settings import Accounting, read_accounting, read_jail, read_ldap, read_node, read_users
 
 from components import slurm_cluster
 from components.config import parse
@@ -84,8 +84,8 @@ def test_the_entry_reads_what_the_pods_say() -> None:
     assert read_accounting({}) is None
     populate = {each["name"]: each["value"] for each in MAINS[jail_population.job_name("ab" * 8)]["env"]}
     assert read_jail(populate).revision == jail.revision
-    directory = {each["name"]: each["value"] for each in MAINS[names.DIRECTORY]["env"]}
-    followed = read_directory(directory)
+    directory = {each["name"]: each["value"] for each in MAINS[names.LDAP]["env"]}
+    followed = read_ldap(directory)
     assert (followed.uri, followed.bind, followed.own_authority) == (DIRECTORY["uri"], DIRECTORY["bindDn"], True)
     assert (followed.user_filter, followed.seconds) == ("(objectClass=posixAccount)", 300)
     assert read_jail(directory) == read_jail(populate)

@@ -86,7 +86,7 @@ def test_daemons_that_need_no_root_have_none(name: str, uid: int) -> None:
     [
         ("cpu", pod_security.WORKER_CAPABILITIES),
         (names.LOGIN, pod_security.LOGIN_CAPABILITIES),
-        (names.DIRECTORY, pod_security.DIRECTORY_CAPABILITIES),
+        (names.LDAP, pod_security.LDAP_CAPABILITIES),
         (jail_population.job_name(CONFIG.jail.revision), pod_security.POPULATE_CAPABILITIES),
     ],
 )
@@ -230,7 +230,7 @@ def test_a_services_selector_finds_its_pods() -> None:
     wanted = {
         names.CONTROLLER: [names.CONTROLLER],
         names.REST: [names.REST],
-        names.REHEARSAL: [names.REHEARSAL],
+        names.CONFIG_DRY_RUN: [names.CONFIG_DRY_RUN],
         names.ACCOUNTING: [names.ACCOUNTING],
         names.DATABASE: [names.DATABASE],
         names.WORKERS: ["cpu", "h100"],

@@ -1,1 +1,1 @@
-"""Configuration of what a cluster may have besides Slurm."""
+"""Configuration of the parts besides Slurm."""

@@ -1,4 +1,4 @@
-"""Configuration of certificates: who issues them, and where TLS is spoken inside the cluster."""
+"""Configuration of certificates: who issues them, and which connections of the cluster use TLS."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -14,7 +14,7 @@ _SHORTEST_SECONDS: Final = 3600  # cert-manager takes no shorter duration.
 
 
 class CertificatesMode(StrEnum):
-    """Who puts cert-manager into Kubernetes."""
+    """Whether the program installs cert-manager or finds it there."""
 
     INSTALL = "install"
     EXISTING = "existing"
@@ -22,7 +22,7 @@ class CertificatesMode(StrEnum):
 
 
 class IssuerKind(StrEnum):
-    """Where an issuer is known; the values are cert-manager's own."""
+    """Scope of an issuer; the values are cert-manager's own."""
 
     ISSUER = "Issuer"
     CLUSTER_ISSUER = "ClusterIssuer"

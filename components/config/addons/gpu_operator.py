@@ -15,7 +15,7 @@ https://github.com/NVIDIA/gpu-operator."""
 
 
 class GpuOperatorMode(StrEnum):
-    """Who puts the GPU operator into Kubernetes."""
+    """Whether the program installs the GPU operator or finds it there."""
 
     INSTALL = "install"
     EXISTING = "existing"
@@ -23,14 +23,14 @@ class GpuOperatorMode(StrEnum):
 
 
 class Provider(StrEnum):
-    """Where a part of the node's software comes from."""
+    """Source of a part of the node's software."""
 
     OPERATOR = "operator"
     PREINSTALLED = "preinstalled"
 
 
 class MigStrategy(StrEnum):
-    """How the device plugin offers MIG devices; the values are the chart's own."""
+    """Strategy of the device plugin for MIG devices; the values are the chart's own."""
 
     NONE = "none"
     SINGLE = "single"

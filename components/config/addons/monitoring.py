@@ -11,7 +11,7 @@ from components.config.values.quantities import Duration
 
 
 class MonitoringMode(StrEnum):
-    """How a Prometheus learns what to scrape."""
+    """The way in which a Prometheus finds its targets."""
 
     ANNOTATIONS = "annotations"
     PROMETHEUS_OPERATOR = "prometheusOperator"
@@ -19,7 +19,7 @@ class MonitoringMode(StrEnum):
 
 
 class Monitoring(Model):
-    """What Prometheus scrapes, how it learns of it, and from where it may come."""
+    """Targets of Prometheus, the way in which it finds them, and the sources that may scrape."""
 
     mode: MonitoringMode = setting(
         "annotations: Services with the usual prometheus.io annotations; prometheusOperator: PodMonitor objects, whose "

@@ -12,7 +12,7 @@ from components.config.values.quantities import WholeNumber
 
 
 class NetworkOperatorMode(StrEnum):
-    """Who puts the network operator into Kubernetes."""
+    """Whether the program installs the network operator or finds it there."""
 
     INSTALL = "install"
     EXISTING = "existing"
@@ -20,28 +20,28 @@ class NetworkOperatorMode(StrEnum):
 
 
 class RdmaMode(StrEnum):
-    """How pods reach an adapter: all pods of a node share it, or each gets virtual functions."""
+    """Access of pods to an adapter: all pods of a node share it, or each gets virtual functions."""
 
     SHARED = "shared"
     SRIOV = "sriov"
 
 
 class DriverSource(StrEnum):
-    """Who puts the adapters' driver on the Kubernetes nodes."""
+    """Source of the adapters' driver on the Kubernetes nodes."""
 
     PREINSTALLED = "preinstalled"
     OPERATOR = "operator"
 
 
 class LinkType(StrEnum):
-    """What an adapter's ports speak."""
+    """Link layer of an adapter's ports."""
 
     INFINIBAND = "infiniband"
     ETHERNET = "ethernet"
 
 
 class NetworkKind(StrEnum):
-    """How a secondary interface comes about."""
+    """Kind of a secondary interface."""
 
     IPOIB = "ipoib"
     MACVLAN = "macvlan"
@@ -132,7 +132,7 @@ class NetworkOperator(Model):
 
     @property
     def resource_prefix(self) -> str:
-        """What stands before the name of a pool in its Kubernetes resource."""
+        """Prefix of a pool's Kubernetes resource, before the pool's name."""
         return RESOURCE_PREFIX[self.rdma]
 
     @property

@@ -1,6 +1,6 @@
 """Rules between sections of the configuration, such as partitions and the node sets that they name.
 
-Those of ON_CONFIG read the whole configuration; those of ON_NODE_SET are called for each node set besides. Rules inside
+Rules of ON_CONFIG read the whole configuration. Rules of ON_NODE_SET are also called for each node set. Rules inside
 one section stand in its model.
 """
 
@@ -162,7 +162,7 @@ def _node_submounts(config: Config, node_set: NodeSet) -> Iterator[Violation]:
 
 
 def _submounts(config: Config, submounts: Sequence[Submount]) -> Iterator[Violation]:
-    """In what the submounts of a pod do not fit each other and the jail."""
+    """Conflicts of a pod's submounts with each other and with the jail."""
     earlier: dict[str, int] = {}
     allowed = config.jail.allowed_host_paths
     claims = (*_OWN_CLAIMS, config.jail.storage.existing_claim)

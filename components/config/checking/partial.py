@@ -1,4 +1,4 @@
-"""Models of a configuration that is partly wrong, so that rules run on the rest."""
+"""Models of a partly invalid configuration, so that rules run on its valid parts."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -18,7 +18,7 @@ _Model = TypeVar("_Model", bound=Model)
 
 
 class _Rows(list[Any]):
-    """The right elements of a list, and where they stood in it."""
+    """The valid elements of a list, with their positions in it."""
 
     def __init__(self, rows: Mapping[int, Any]) -> None:
         super().__init__(rows.values())
@@ -26,7 +26,7 @@ class _Rows(list[Any]):
 
 
 def parsed(model: type[_Model], raw: Any) -> _Model:
-    """A model with the fields of `raw` that are right. Reading another one raises NotParsedError."""
+    """A model with the valid fields of `raw`. Reading another field raises NotParsedError."""
     given = raw if isinstance(raw, Mapping) else {}
     fields = model.model_fields.items()
     built = model.model_construct({name for name, info in fields if info.alias in given})
@@ -46,10 +46,10 @@ def _type_of(field: FieldInfo) -> Any:
 
 
 def _value(annotation: Any, raw: Any) -> Any:
-    """What is right of a value.
+    """The valid part of a value.
 
     Raises:
-        NotParsedError: Nothing is.
+        NotParsedError: No part of it is valid.
     """
     with suppress(ValidationError):
         return _adapter(annotation).validate_python(raw)
@@ -66,29 +66,29 @@ def _value(annotation: Any, raw: Any) -> Any:
 
 @cache
 def _adapter(annotation: Any) -> TypeAdapter[Any]:
-    """Made once for each type: it takes longer than what it is for."""
+    """A validator is cached for each type: building one takes longer than using it."""
     return TypeAdapter(annotation)
 
 
 def _right(annotation: Any, raw: Any) -> Iterator[Any]:
-    """The value, if anything of it is right."""
+    """The valid part of the value, if there is any."""
     with suppress(NotParsedError):
         yield _value(annotation, raw)
 
 
 def _inside(annotation: Any, container: type) -> tuple[Any, ...]:
-    """The types inside a list or dict, below its annotations; none where it is no such container."""
+    """The element types of a list or dict without their annotations; empty for another type."""
     if get_origin(annotation) is Annotated:
         return _inside(get_args(annotation)[0], container)
     return get_args(annotation) if get_origin(annotation) is container else ()
 
 
 def problems(config: Config, raw: Mapping[str, Any]) -> list[Problem]:
-    """What the rules say of a configuration, whole or partial.
+    """Violations of the rules by a configuration, whole or partial.
 
     Args:
-        config: What is right of it.
-        raw: All of it as somebody wrote it.
+        config: Its valid part.
+        raw: All of it, as the user wrote it.
     """
     return [_problem(config, raw, violation) for violation in _all_violations(config)]
 
@@ -106,7 +106,7 @@ def _all_violations(config: Config) -> Iterator[Violation]:
 
 
 def _violations(model: Model) -> Iterator[Violation]:
-    """What the rules of a model, and of those inside it, say of its values."""
+    """Violations of the rules of a model and of the models inside it."""
     for rule in rules_of(type(model)):
         with suppress(NotParsedError):
             yield from rule(model)
@@ -119,17 +119,17 @@ def _violations(model: Model) -> Iterator[Violation]:
 
 
 def _problem(config: Config, raw: Mapping[str, Any], violation: Violation) -> Problem:
-    """A violation in the words of who wrote the configuration."""
+    """A violation with the user's own key and value."""
     path: list[str | int] = []
     value: Any = config
     written: Any = raw
     for part in violation.path:
-        # A list without its wrong elements is shorter than the one that somebody wrote.
+        # Positions are those of the user's list: the valid elements alone make a shorter one.
         path.append(value.positions[part] if isinstance(value, _Rows) and isinstance(part, int) else part)
         value, written = _entry(value, part), _entry(written, path[-1])
     got = violation.got
     if got is WRITTEN:
-        # A default may be what does not fit.
+        # The value at fault may be a default.
         got = value if written is None and isinstance(value, str | int) else written
     if got is None:
         got = NOTHING
@@ -139,7 +139,7 @@ def _problem(config: Config, raw: Mapping[str, Any], violation: Violation) -> Pr
 
 
 def _entry(value: Any, part: str | int) -> Any:
-    """What stands at a key or position; None where there is nothing."""
+    """The value at a key or position; None where there is none."""
     if isinstance(value, Model):
         names = (name for name, info in type(value).model_fields.items() if info.alias == part)
         return value.__dict__.get(next(names, ""))

@@ -14,7 +14,7 @@ from components.config.values.validation import WANT
 from contract import names
 
 NOTHING: Final = object()
-"""What was got where a key is missing."""
+"""Shown as the value of a missing key."""
 
 _SHOWN_CHARACTERS: Final = 80
 _WANT_BY_TYPE: Final = {

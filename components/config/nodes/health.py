@@ -11,7 +11,7 @@ from components.config.values.validation import wrong
 from contract import policies
 
 HEALTH_SECONDS: Final = 12
-"""After which Slurm ends a check (HealthCheckTimeout); node-health takes at most 10 s by itself."""
+"""Time after which Slurm ends a check (HealthCheckTimeout). node-health itself takes at most 10 s."""
 
 
 class CheckedState(StrEnum):
@@ -34,7 +34,7 @@ def _longer_than_a_check(value: str) -> str:
 
 
 class Health(Model):
-    """How nodes are checked; see docs/health.md."""
+    """Health checks of nodes; see docs/health.md."""
 
     interval: Annotated[Duration, AfterValidator(_longer_than_a_check)] = setting(
         "Time between two checks of a node by Slurm; it is checked when it starts and after each job, too.",
@@ -48,7 +48,7 @@ class Health(Model):
         min_length=1,
     )
     least_free_percent: WholeNumber = setting(
-        "Space that must be free: less in a node's /tmp or slurmd's spool drains the node, less in the jail is a "
+        "Space that must be free. Less in a node's /tmp or slurmd's spool drains the node; less in the jail is a "
         "warning.",
         unit="percent",
         default=policies.LEAST_FREE_PERCENT,

@@ -1,6 +1,6 @@
-"""What NCCL must be told about a fabric, per product, each with its source.
+"""NCCL's variables for a fabric, by product, each with its source.
 
-NCCL finds most settings by itself. Here is what it can't know: the pods' interface, and what a cloud's switches want.
+NCCL finds most settings by itself. These it can't know: the pods' interface, and what a cloud's switches need.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _POD_INTERFACE: Final = {"NCCL_SOCKET_IFNAME": "eth0"}
 
 
 class FabricProduct(StrEnum):
-    """Machines whose fabric is known. The values are this project's own names."""
+    """Machines with a known fabric. The names are this project's own."""
 
     INFINIBAND = "infiniband"
     COREWEAVE_INFINIBAND = "coreweave-infiniband"
@@ -27,12 +27,12 @@ class FabricProduct(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """What is known of a product.
+    """NCCL's settings for a product.
 
     Attributes:
-        machines: Which machines it is about.
+        machines: The machines, in words.
         variables: NCCL's variables.
-        source: Where the values come from.
+        source: Document that the values come from.
     """
 
     machines: str

@@ -1,4 +1,4 @@
-"""Configuration of a node set's networks: RDMA devices, secondary interfaces, what NCCL is told."""
+"""Configuration of a node set's networks: RDMA devices, secondary interfaces, NCCL's variables."""
 
 from components.config.model import Model, setting
 from components.config.nodes.nccl import FABRICS, FabricProduct, NcclValue, NcclVariable
@@ -26,10 +26,11 @@ class NodeNetwork(Model):
         factory=list,
     )
     product: FabricProduct | None = setting(
-        f"Machines whose fabric is known: sets what NCCL must be told ({', '.join(FabricProduct)}).", default=None
+        f"Machines with a known fabric: sets NCCL's variables for it ({', '.join(FabricProduct)}).", default=None
     )
     nccl: dict[NcclVariable, NcclValue] = setting(
-        "Variables of NCCL for the nodes' /etc/nccl.conf, over those of product; a job's own environment wins.",
+        "Variables for the nodes' /etc/nccl.conf. They replace those of product; a job's own environment replaces "
+        "both.",
         factory=dict,
     )
 

@@ -71,7 +71,7 @@ class Gpus(Model):
 
 
 class NodeResources(Model):
-    """What each node of the set has."""
+    """Resources of each node of the set."""
 
     cpu: WholeNumber = setting("CPUs that Slurm schedules on a node, and the pod's limit.", ge=1, le=65533)
     memory: Memory = setting("Memory of the pod: for jobs and for what is reserved.", unit="Kubernetes quantity")
@@ -116,7 +116,7 @@ class NodeResources(Model):
 
 
 class JobsOfRemoved(StrEnum):
-    """What becomes of jobs on nodes that go."""
+    """What happens to jobs on nodes that are removed."""
 
     WAIT = "wait"
     DEADLINE = "deadline"
@@ -124,11 +124,12 @@ class JobsOfRemoved(StrEnum):
 
 
 class Update(Model):
-    """How nodes of a set move to a changed image, root or pod size, each when its jobs have ended."""
+    """Policy for updates: nodes move to a changed image, root or pod size, each when its jobs have ended."""
 
     max_unavailable: Annotated[int | str, nodes_or_percentage(LARGEST_SET)] = setting(
         "Nodes that an update may take out of service at once, or their percentage of the set's wanted size, such as "
-        "25%, rounded up. Nodes that health checks, machines or people hold don't count.",
+        "25%, rounded up. Nodes that are out of service for another reason (a health check, a Kubernetes node, a "
+        "person) don't count.",
         unit="nodes or percent",
         default=policies.MAX_UNAVAILABLE,
     )
@@ -144,7 +145,7 @@ class Update(Model):
 
 
 class Removal(Model):
-    """What becomes of jobs on nodes that go, because the set gets smaller or is deleted."""
+    """Policy for jobs on nodes that are removed, because the set gets smaller or is deleted."""
 
     jobs: JobsOfRemoved = setting(
         "wait: a node stays until its jobs have ended. deadline: they are taken from it when it has been drained for "
@@ -153,7 +154,7 @@ class Removal(Model):
         default=JobsOfRemoved.WAIT,
     )
     deadline: Duration | None = setting(
-        "How long nodes that go wait for their jobs. Only, and always, with jobs: deadline.",
+        "How long nodes that are removed wait for their jobs. Required with jobs: deadline, refused without it.",
         unit="s, m or h",
         default=None,
     )
@@ -190,8 +191,8 @@ class NodeSet(Model):
         "Image of the root on these nodes alone, to try a new one on a few first. Left out: jail.image.", default=None
     )
     update: Update = setting("How nodes move to changed pods.", factory=Update)
-    removal: Removal = setting("What becomes of jobs on nodes that go.", factory=Removal)
-    reactions: Reactions = setting("What is done about nodes that find themselves unfit.", factory=Reactions)
+    removal: Removal = setting("What happens to jobs on nodes that are removed.", factory=Removal)
+    reactions: Reactions = setting("What the operator does about unfit nodes.", factory=Reactions)
     grace: Duration = setting(
         "How long jobs may run on when somebody deletes their pod. An eviction does not: it is refused.",
         unit="s, m or h",
@@ -211,7 +212,7 @@ class NodeSet(Model):
         ge=1,
     )
     node_selector: dict[LabelKey, LabelValue] = setting("Labels of the Kubernetes nodes to run on.", factory=dict)
-    tolerations: list[Toleration] = setting("Taints of Kubernetes nodes that don't matter.", factory=list)
+    tolerations: list[Toleration] = setting("Taints of Kubernetes nodes that the pods tolerate.", factory=list)
 
     @rule
     def _name(self) -> Iterator[Violation]:

@@ -1,4 +1,4 @@
-"""Configuration of what is done about nodes that find themselves unfit."""
+"""Configuration of repairs: what the operator does about unfit nodes."""
 
 from typing import Any, Final
 
@@ -10,21 +10,22 @@ _DEFAULTS: Final = ReactionPolicy()
 
 
 class Reactions(Model):
-    """What the operator does about unfit nodes of a set; see docs/health.md. They drain themselves in any case."""
+    """Policy for repairs of unfit nodes of a set; see docs/health.md. They drain themselves in any case."""
 
     restart: bool = setting(
-        "Whether the pod of an unfit node is started anew when no job is left on it.", default=_DEFAULTS.restart
+        "Whether the pod of an unfit node is restarted when no job is left on it.", default=_DEFAULTS.restart
     )
     replace: bool = setting(
-        "Whether, when restarts do not help and the machine is at fault, its Kubernetes node is cordoned and tainted, "
-        "and the idle pod starts on another one. A machine that is not ready or tainted by others is left, too.",
+        "Whether the idle pod moves to another Kubernetes node when restarts do not help and the Kubernetes node is "
+        "at fault. The operator cordons and taints the old one. The pod also leaves one that is not ready or that "
+        "others tainted.",
         default=_DEFAULTS.replace,
     )
     after: Duration = setting(
         "Time that a node has to recover by itself.", unit="s, m or h", default=f"{_DEFAULTS.after_seconds // 60}m"
     )
     attempts: WholeNumber = setting(
-        "Restarts of one node within a day; one that is unfit after them is told and left to you.",
+        "Restarts of one node within a day. A node that stays unfit after them is reported and left to you.",
         default=_DEFAULTS.attempts,
         ge=1,
         le=20,
@@ -39,14 +40,14 @@ class Reactions(Model):
         "Restarts and replacements in the set within an hour.", default=_DEFAULTS.per_hour, ge=1, le=20
     )
     breaker_percent: WholeNumber = setting(
-        "When a larger share of the set, and more than one node, is unfit at once, nothing is restarted: what fails "
-        "together has one cause.",
+        "Largest share of the set that may be unfit at once. With a larger share, and more than one node, nothing is "
+        "restarted: nodes that fail together have one cause.",
         unit="percent",
         default=_DEFAULTS.breaker_percent,
         ge=1,
         le=100,
     )
-    dry_run: bool = setting("Whether the operator only says what it would do.", default=_DEFAULTS.dry_run)
+    dry_run: bool = setting("Whether the operator only reports what it would do.", default=_DEFAULTS.dry_run)
     approval: bool = setting(
         "Whether each restart or replacement waits for an annotation of the NodeSet.", default=_DEFAULTS.approval
     )

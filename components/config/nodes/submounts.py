@@ -15,7 +15,7 @@ SYSTEM: Final = (
     *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", paths.PREFIX, "/proc", "/run", "/sbin"),
     *("/sys", "/tmp", "/usr", "/var"),  # noqa: S108 - names that are refused as mount points
 )
-"""What the image, the node or Slurm brings; /var has the packages' records and slurmd's spool."""
+"""Folders that come from the image, the node or Slurm. /var has the packages' records and slurmd's spool."""
 
 
 class LocalVolume(Model):
@@ -34,7 +34,7 @@ class Claim(Model):
 
 
 class Submount(Model):
-    """What stands at a path of the jail, in place of the shared root's folder. Exactly one source."""
+    """Content of a path of the jail, in place of the shared root's folder. It has exactly one source."""
 
     path: AbsolutePath = setting("Where users find it, such as /scratch.")
     local: LocalVolume | None = setting("A volume of each node; every user may write.", default=None)
@@ -74,12 +74,12 @@ def is_within(path: str, outer: str) -> bool:
 
 
 def meets(path: str, others: Iterable[str]) -> str | None:
-    """The first of the others that lies in, above or at the path; None without one."""
+    """The first of the other paths that equals the path, contains it or lies in it; None without one."""
     return next((other for other in sorted(others) if is_within(path, other) or is_within(other, path)), None)
 
 
 def too_much_memory(submounts: Sequence[Submount], room_mib: int, of: str) -> Iterator[Violation]:
-    """The submounts of a pod, if their memory leaves nothing of what it has.
+    """The violation by submounts whose tmpfs sizes use up a pod's memory.
 
     Args:
         submounts: All submounts of the pod.

@@ -1,4 +1,4 @@
-"""How a configuration names a database server: one text, or its parts."""
+"""Address of a database server: one text, or its parts."""
 
 import re
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ DEFAULT_DATABASE: Final = "slurm_acct_db"
 
 _WANT = "mysql://user:password@host:port/database, with special characters percent-encoded"
 _NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
-# What may stand in slurmdbd.conf as it is. MariaDB's limit of user names is 128.
+# Texts that need no quoting in slurmdbd.conf. MariaDB's limit of user names is 128.
 _USER = re.compile(r"[^\s\"'#\\\x00-\x1f\x7f]{1,128}")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:-]{0,251}[A-Za-z0-9])?")
 _EDGES = (b" ", b"\t", b"\n", b"\v", b"\f", b"\r")
@@ -24,7 +24,7 @@ _EDGES = (b" ", b"\t", b"\n", b"\v", b"\f", b"\r")
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Where a database is, and as whom to go there.
+    """Address of a database, and the user to connect as.
 
     Args:
         host: Host name or address.

@@ -15,7 +15,7 @@ _DEVICES = re.compile(
 
 
 def device_count(files: str) -> int:
-    """How many device files a pattern such as `/dev/nvidia[0-3,7]` names; 1 without brackets.
+    """Number of device files that a pattern such as `/dev/nvidia[0-3,7]` names; 1 without brackets.
 
     Raises:
         ValueError: The text is no such pattern, or a range runs backwards.

@@ -29,7 +29,7 @@ def _image(value: str) -> str:
 
 
 def image_revision(reference: str) -> str:
-    """What names an image's content in paths and object names: 16 digits of the digest, or the content tag."""
+    """Short id of an image's content for paths and object names: 16 digits of the digest, or the content tag."""
     match = _IMAGE.fullmatch(reference)
     if not match:
         raise ValueError(reference)

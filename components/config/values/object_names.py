@@ -1,4 +1,4 @@
-"""Names of Kubernetes objects, of their labels, and of what Slurm calls by a name."""
+"""Names of Kubernetes objects and labels, and names in Slurm."""
 
 import re
 from typing import Annotated
@@ -18,7 +18,7 @@ SetName = Annotated[
         "a DNS label: at most 40 lower-case letters, digits and inner hyphens, a letter first, such as gpu-a",
     ),
 ]
-"""Names of our own objects; the CRDs hold to the same rule."""
+"""Names of our own objects. The CRDs have the same rule."""
 ObjectName = Annotated[
     str,
     matching(

@@ -69,7 +69,7 @@ def positive(measure: Callable[[str], int], want: str) -> AfterValidator:
 
 
 def _whole_number(value: Any) -> Any:
-    # `true` is 1 to Python, and 2.0 a whole number to pydantic: neither is what a person meant.
+    # Python takes `true` for 1, and pydantic takes 2.0 for a whole number. No user means that.
     if isinstance(value, bool | float):
         raise wrong("a whole number")
     return value

@@ -1,4 +1,4 @@
-"""Which keys of slurm.conf a user may set through slurm.options, and what their values may look like.
+"""Which keys of slurm.conf a user may set through slurm.options, and which values they may have.
 
 Each key of slurm.conf is in one of three lists: this program's own, refused with a reason, or allowed
 (slurm_conf_keys.txt).
@@ -26,7 +26,7 @@ _LIST_KEYS: Final = (
     "JobSubmitPlugins",
 )
 LIST_KEYS: Final = frozenset(key.lower() for key in _LIST_KEYS)
-"""Comma lists to which a user's items are added, since ours must stay."""
+"""Comma-separated lists. A user's items are added to them, since ours must stay."""
 
 _OWNED_FOR: Final = {
     "it comes from cluster.name": ("ClusterName",),
@@ -129,11 +129,11 @@ _ONE_OF: Final = {
     "TaskPlugin": ("task/none", "task/affinity", "task/cgroup"),
 }
 CHOICES: Final = {key.lower(): frozenset(words) for key, words in _ONE_OF.items()}
-"""Key in lower case → its words that need no program or file besides, which a pod does not have."""
+"""Key in lower case → its allowed words. Other words need a program or file that a pod does not have."""
 
 _NOT: Final = {
     "LaunchParameters": {
-        # slurmctld ends where it reads both; ours has the nodes look up a heterogeneous job's user.
+        # slurmctld refuses to start with both. With ours, nodes look up a heterogeneous job's user.
         "enable_nss_slurm": "this program sets disable_send_gids, its opposite",
         "ulimit_pam_adopt": "slurmstepd would load PAM modules of the users' root with all its rights",
     },
@@ -161,7 +161,7 @@ def _allowed() -> dict[str, str]:
 
 
 ALLOWED: Final = _allowed()
-"""Keys of slurm.conf that anybody may set, by their lower-case form: Slurm does not tell cases apart."""
+"""Keys of slurm.conf that a user may set, by their lower-case form: Slurm ignores case."""
 
 
 def check_option_name(name: str) -> str:
@@ -187,7 +187,7 @@ def slurms_name(name: str) -> str:
 
 
 def refusal(name: str, value: str) -> str:
-    """Returns what a key wants in the place of a value, or nothing where the value may stand."""
+    """Sentence about the values that a key accepts; empty if this value is allowed."""
     key, words = name.lower(), value.lower().split(",")
     reasons = [f"{name} without {word}: {reason}" for word, reason in NOT.get(key, {}).items() if word in words]
     if key in CHOICES and not CHOICES[key].issuperset(words):
@@ -196,13 +196,13 @@ def refusal(name: str, value: str) -> str:
 
 
 def worker_start(options: Mapping[str, str]) -> list[str]:
-    """The words of options that a worker takes only with a new pod."""
+    """The words of options that take effect on a worker only with a new pod."""
     given = {key.lower(): value.lower().split(",") for key, value in options.items()}
     return sorted({word for key, taken in WORKER_START.items() for word in given.get(key, ()) if word in taken})
 
 
 def check_option_value(value: str) -> str:
-    """The value, when it can stand in one `Key=value` line and do nothing else there.
+    """The value, if it is safe in one `Key=value` line.
 
     Slurm reads several Key=value pairs from one line. It takes `#` for a comment and a backslash for a continued line.
     So a value may hold none of these.

@@ -1,4 +1,4 @@
-"""How a value says what it wants: errors whose text completes "got …; want …"."""
+"""Errors and checks of single values; an error's text completes "got …; want …"."""
 
 import re
 from typing import Any, Final
@@ -28,7 +28,7 @@ def matching(pattern: str | re.Pattern[str], want: str) -> AfterValidator:
 
 
 def text_of(want: str) -> BeforeValidator:
-    """Numbers are taken as text where YAML may have read `2` for "2"; nothing else is."""
+    """Accepts a number as text, since YAML reads an unquoted "2" as the number 2."""
 
     def check(value: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, str | int | float):

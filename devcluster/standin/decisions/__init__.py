@@ -1,1 +1,1 @@
-"""What an object is, how it differs, and what that means: decisions without a cluster."""
+"""Decisions without a cluster: what an object is, how it differs, and what that means."""

@@ -1,4 +1,4 @@
-"""What Pulumi's state holds of an object: the live object, its inputs, and who applies it."""
+"""An object in Pulumi's state: the live object, its inputs, and its field manager."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MANAGER: Final = "__fieldManager"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What Pulumi's state holds of one object."""
+    """One object in Pulumi's state."""
 
     inputs: Manifest
     live: Manifest
@@ -36,7 +36,7 @@ class Checkpoint:
 
 
 def make(declared: Manifest, live: Manifest, source: Mapping[str, PropertyValue], manager: str) -> Properties:
-    """What goes into the state: the live object, the inputs, and the field manager.
+    """Properties for the state: the live object, the inputs, and the field manager.
 
     Args:
         declared: the inputs.

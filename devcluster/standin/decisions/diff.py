@@ -1,4 +1,4 @@
-"""What differs between the last known live object and the new inputs, and what that means."""
+"""Differences between the last known live object and the new inputs, and their meaning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from devcluster.standin.decisions.replacement import Path
 
 
 class Change(enum.Enum):
-    """How one place differs."""
+    """Kind of a difference at one place."""
 
     ADD = "add"
     DELETE = "delete"
@@ -99,10 +99,10 @@ _QUANTITY_FIELDS = frozenset({"sizeLimit", "divisor", "averageValue"})
 
 
 def same(path: Path, old: Any, new: Any) -> bool:
-    """Whether two values mean the same to the API server: `1000m` CPUs are `1`.
+    """Whether two values are equal for the API server: `1000m` CPUs are `1`.
 
     Args:
-        path: where they stand; only there it is clear whether a text is a quantity.
+        path: their place, which decides whether a text is a quantity.
         old: one value.
         new: the other.
     """
@@ -129,6 +129,6 @@ def _amount(value: Any) -> decimal.Decimal | None:
 
 
 def must_delete_first(new: Manifest, live: Manifest) -> bool:
-    """Whether the old object has to go before the new one can come: both have the same name."""
+    """Whether the old object has to be deleted before the new one is created, since both have the same name."""
     same_name = kinds.name_of(new) != "" and kinds.name_of(new) == kinds.name_of(live)
     return same_name and kinds.namespace_of(new) == kinds.namespace_of(live)

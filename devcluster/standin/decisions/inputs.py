@@ -1,4 +1,4 @@
-"""From what the program declares to what is sent: names, namespaces, one form for equal things."""
+"""Turns declared inputs into requests: names, namespaces, one form for equal things."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _SERVER_OWNED = (
 
 
 def normalized(manifest: Manifest) -> Manifest:
-    """One form for what means the same to the API server, so that equal things show no difference.
+    """Normalizes inputs, so that inputs which are equal for the API server show no difference.
 
-    Fields that only the server writes go, empty ones that it does not store go, a Secret's `stringData` becomes `data`.
+    It drops fields that only the server writes, and empty ones that it does not store. A Secret's `stringData` becomes
+    `data`.
     """
     kind = kinds.of(manifest)
     keep_empty = not kind.builtin or kind.name == "CustomResourceDefinition"
@@ -42,7 +43,7 @@ def normalized(manifest: Manifest) -> Manifest:
     return result
 
 
-# What the API server does not store, since it is what is meant without it; other empty values mean something.
+# Empty values that the API server does not store, since they are the default. Other empty values mean something.
 _DROPPED_EMPTY_MAPS = frozenset({
     "annotations", "binaryData", "data", "labels", "limits", "matchLabels", "nodeSelector", "requests", "stringData",
 })  # fmt: skip
@@ -112,7 +113,7 @@ def typed(manifest: Manifest, kind: Kind) -> Manifest:
 
 
 def pruned(live: Any, shape: Any) -> Any:
-    """What a live value holds at the places that `shape` has: the rest was filled in by the cluster.
+    """The part of a live value at the places that `shape` has. The cluster filled in the rest.
 
     Args:
         live: a value from the API server.
@@ -130,7 +131,7 @@ def pruned(live: Any, shape: Any) -> Any:
 
 
 def imported(live: Manifest) -> Manifest:
-    """The inputs that would declare a live object: everything but its status and what only the server writes."""
+    """The inputs that would declare a live object: without its status and fields that only the server writes."""
     result = normalized({key: value for key, value in live.items() if key != "status"})
     annotations = kinds.metadata_of(result).get("annotations")
     if isinstance(annotations, dict):

@@ -1,4 +1,4 @@
-"""What is known of kinds without asking a cluster."""
+"""Facts about kinds that need no cluster."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """As an object's `apiVersion` writes it."""
+        """Its form in an object's `apiVersion`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property

@@ -1,4 +1,4 @@
-"""Who owns which fields of an object: decisions about `metadata.managedFields`."""
+"""Ownership of an object's fields: decisions about `metadata.managedFields`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from devcluster.standin.decisions.kinds import Manifest
 CLIENT_SIDE: Final = "pulumi-kubernetes"
 """The manager of objects made by a plain create, as the official provider names it."""
 
-# Their fields become ours with the first update, else a field dropped from the program would stay for ever.
+# Their fields become ours with the first update. Otherwise a field dropped from the program would stay for ever.
 _TAKEN_OVER: Final = (
     ("kubectl", "Apply"),
     ("kubectl", "Update"),

@@ -1,4 +1,4 @@
-"""Between Pulumi's property values and plain JSON, with what is unknown and what is secret."""
+"""Converts between Pulumi's property values and plain JSON, with unknown and secret values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Unknown:
         return "unknown"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Unknown:
-        """Itself: it is told by identity, in copies of a manifest too."""
+        """Itself: identity marks it, also in copies of a manifest."""
         return self
 
 
@@ -90,7 +90,7 @@ def has_unknown(value: Any) -> bool:
 
 
 def with_secrets_of(properties: Properties, source: Mapping[str, PropertyValue]) -> Properties:
-    """Marks as secret what is secret in `source` at the same place, and all payloads of Secrets.
+    """Marks values that are secret in `source` at the same place, and all payloads of Secrets, as secret.
 
     A list that holds a secret becomes secret as a whole, since the API server may reorder it.
 

@@ -1,4 +1,4 @@
-"""When an object of a built-in kind is ready, and what it lacks: decisions, those of the official provider 4.32."""
+"""Decides when an object of a built-in kind is ready, and what it lacks, like the official provider 4.32."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SETTLED_SECONDS: Final = 10.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Seen:
-    """What was read from the cluster about one object.
+    """State of one object in the cluster.
 
     Attributes:
         live: the object itself.
@@ -74,7 +74,7 @@ def _observed(live: Manifest) -> bool:
 
 
 def stateful_set(seen: Seen) -> Verdict:
-    """Ready when all replicas are, and are of the newest revision (with OnDelete that is for others to bring about)."""
+    """Ready when all replicas are, at the newest revision (with OnDelete, others bring that about)."""
     live, status = seen.live, _status(seen.live)
     wanted = int(live["spec"].get("replicas", 1))
     ready = int(status.get("readyReplicas", 0))
@@ -152,7 +152,7 @@ def job(seen: Seen) -> Verdict:
 
 
 def service(seen: Seen) -> Verdict:
-    """Ready when its address is there and the pods behind it have settled: none waits to become ready."""
+    """Ready when it has its address, and none of the pods behind it waits to become ready."""
     spec = seen.live["spec"]
     balanced = spec.get("type") == "LoadBalancer"
     has_address = not balanced or bool(_status(seen.live).get("loadBalancer", {}).get("ingress"))

@@ -11,7 +11,7 @@ from typing import Final
 from devcluster.standin import api
 from devcluster.standin.decisions import kinds
 from devcluster.standin.decisions.kinds import Kind, Manifest
-from devcluster.standin.waiting import evidence, readiness, wait_for
+from devcluster.standin.waiting import problems, readiness, wait_for
 
 DEFAULT_SECONDS: Final = 600.0
 _FIRST_POLL_SECONDS: Final = 0.2
@@ -22,7 +22,7 @@ Tell = Callable[[str], Awaitable[None]]
 
 
 class NotReady(Exception):
-    """The object is there, but did not become what was waited for."""
+    """The object exists, but did not reach the awaited state."""
 
     def __init__(self, live: Manifest, message: str, reasons: list[str]) -> None:
         """Keeps the object as it was last seen, for the state."""
@@ -80,7 +80,7 @@ class Waiter:
                 raise await self._not_ready(live, verdict)
             if now >= explain_at:
                 explain_at = now + _EXPLAIN_EVERY_SECONDS
-                for line in (await evidence.gather(self.client, live))[:1]:
+                for line in (await problems.gather(self.client, live))[:1]:
                     await self.tell(f"{verdict.progress}: {line}")
             await self._sleep(min(pause_seconds, max(0.0, ends - now)))
             pause_seconds = min(pause_seconds * 1.5, _SLOWEST_POLL_SECONDS)
@@ -123,7 +123,7 @@ class Waiter:
         name = kinds.name_of(live)
         if self.cancelled.is_set():
             return NotReady(live, "context canceled", [])
-        reasons = await evidence.gather(self.client, live)
+        reasons = await problems.gather(self.client, live)
         if verdict.declared:
             # The official provider knows no conditions: it shows the object's Warnings as status lines.
             for line in reasons:
@@ -170,7 +170,7 @@ class Waiter:
 
 
 class Look:
-    """Reads what the decision about a kind needs besides the object itself."""
+    """Reads what the decision about a kind needs in addition to the object."""
 
     def __init__(self, client: api.Api, previous: Manifest | None, settled: bool = False) -> None:
         """Remembers nothing yet.
@@ -194,7 +194,7 @@ class Look:
             sets = await self._client.items(Kind("apps", "v1", "ReplicaSet"), namespace)
             return dataclasses.replace(
                 seen,
-                replica_sets=evidence.owned(sets, {live["metadata"]["uid"]}),
+                replica_sets=problems.owned(sets, {live["metadata"]["uid"]}),
                 claims=await self._claims(live),
             )
         if kind == "Service":

@@ -1,4 +1,4 @@
-"""The annotation `pulumi.com/waitFor`: the condition that a program says to wait for."""
+"""The annotation `pulumi.com/waitFor`: the condition that a program wants to wait for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Expression:
 
     @property
     def written(self) -> str:
-        """As the annotation has it."""
+        """Its form in the annotation."""
         return f"condition={self.condition}" + (f"={self.status}" if self.status != "True" else "")
 
     def holds(self, live: Manifest) -> tuple[bool, str]:

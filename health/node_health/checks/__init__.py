@@ -1,4 +1,4 @@
-"""The checks: each module looks at one thing (`look`, at the edge) and judges what was seen (`judge`, pure)."""
+"""The checks: each module reads one thing (`look`, at the edge) and judges what it read (`judge`, pure)."""
 
 from collections.abc import Callable
 
@@ -16,4 +16,4 @@ CHECKS: dict[str, Callable[[Declared], Finding]] = {
     Check.KERNEL_LOG: lambda declared: kernel_log.judge(kernel_log.look(), kernel_log.out_of_memory()),
     Check.USER_NAMESPACES: lambda declared: user_namespaces.judge(user_namespaces.look()),
 }
-"""By name, in the order in which they are told."""
+"""The checks by name, in the order of the output."""

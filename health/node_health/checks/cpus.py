@@ -1,4 +1,4 @@
-"""Does the pod have the CPUs that Slurm schedules?"""
+"""Checks that the pod has the CPUs that Slurm schedules."""
 
 import os
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Cpus:
 
 
 def look(cgroups: Path = Path("/sys/fs/cgroup")) -> Cpus:
-    """Asks the kernel (version 2: cpu.max is "quota period"; version 1: a file for each, quota -1 for none)."""
+    """Reads them from the kernel (version 2: cpu.max is "quota period"; version 1: two files, quota -1 for none)."""
     quota, period = "max", "100000"
     if (both := cgroups / "cpu.max").exists():
         quota, period = both.read_text().split()

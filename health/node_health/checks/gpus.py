@@ -1,4 +1,4 @@
-"""Are all GPUs there, and free of errors that no memory repairs? Asked of nvidia-smi."""
+"""Checks with nvidia-smi that all GPUs are there, without memory errors that ECC can't correct."""
 
 import os
 import subprocess
@@ -9,24 +9,26 @@ from node_health.node import Declared
 from node_health.verdict import Finding, Verdict
 
 PROGRAM = Path("/usr/bin/nvidia-smi")
-"""Where NVIDIA's container toolkit puts the node's own; no PATH is searched."""
+"""Path at which NVIDIA's container toolkit mounts the node's nvidia-smi. PATH is not searched."""
 FIELDS = ("index", "uuid", "ecc.errors.uncorrected.volatile.total")
-"""nvidia-smi --help-query-gpu. Volatile: since the driver was loaded."""
+"""Fields of nvidia-smi --help-query-gpu. Volatile: since the driver was loaded."""
 MISUSED = frozenset({2, 3, 12, 127})
-"""Exit codes that tell of the question rather than of the GPUs (nvidia-smi(1): invalid argument, operation not
-available, no NVML library; 127: a library of the program itself is missing)."""
+"""Exit codes about the query, not about the GPUs (nvidia-smi(1)).
+
+Invalid argument, operation not available, no NVML library; 127: a library of the program itself is missing.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What nvidia-smi printed, and its exit code; None where there is no such program."""
+    """Output of nvidia-smi and its exit code; None if there is no such program."""
 
     code: int | None
     printed: str = ""
 
 
 def look(program: Path = PROGRAM) -> Asked:
-    """Asks nvidia-smi. One that hangs is the time box's to end."""
+    """Runs nvidia-smi. The time box ends one that hangs."""
     if not os.access(program, os.X_OK):
         return Asked(None)
     command = [str(program), f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader,nounits"]
@@ -35,7 +37,7 @@ def look(program: Path = PROGRAM) -> Asked:
 
 
 def judge(asked: Asked, declared: Declared) -> Finding:
-    """FAIL when one is gone, can't be asked, or had an uncorrectable error in its memory."""
+    """FAIL when a GPU is gone, can't be queried, or had an uncorrectable error in its memory."""
     if not declared.gpus:
         return Finding(Verdict.PASS, "none declared")
     if asked.code is None:

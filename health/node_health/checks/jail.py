@@ -1,7 +1,7 @@
-"""Is the jail present and does it answer? Asked of the probes that the pod's entry makes every few seconds.
+"""Checks that the jail exists and answers, by the probes that the pod's entry makes every few seconds.
 
-A probe makes a job's namespaces as a job would, so nothing says it better. This check only reads what the last ones
-found. The entry drains for it by itself, under a reason of its own.
+A probe makes a job's namespaces as a job would, so it is the best evidence. This check only reads the last results.
+While probes fail, the entry itself drains the node, with a reason of its own.
 """
 
 import time
@@ -18,20 +18,20 @@ OLD_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """What the entry's probes left: why they fail, and how many seconds ago one worked."""
+    """Results of the entry's probes: why they fail, and how many seconds ago one succeeded."""
 
     broken: str | None
     worked_seconds_ago: float | None
 
 
 def look(broken: Path = node.JAIL_BROKEN, worked: Path = node.JAIL_WORKED) -> Probes:
-    """Reads what the probes left."""
+    """Reads the probes' results."""
     why = broken.read_text() if broken.exists() else None
     return Probes(why, time.time() - worked.stat().st_mtime if worked.exists() else None)
 
 
 def judge(probes: Probes) -> Finding:
-    """FAIL while probes fail, UNKNOWN when there was none for long."""
+    """FAIL while probes fail, UNKNOWN after a long time without one."""
     if probes.broken is not None:
         return Finding(Verdict.FAIL, probes.broken)
     if probes.worked_seconds_ago is None:

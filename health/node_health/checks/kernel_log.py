@@ -1,6 +1,6 @@
-"""What the kernel told of GPUs (Xid) and of memory since the machine started, as far as its ring buffer reaches.
+"""Reads the kernel's messages about GPUs (Xid) and memory since boot, as far as its ring buffer reaches.
 
-A pod without privilege has no /dev/kmsg. Then nobody looks for Xids, and of memory the pod's cgroup tells.
+An unprivileged pod has no /dev/kmsg. Then no Xids are found, and the pod's cgroup tells about memory.
 """
 
 import os
@@ -12,21 +12,24 @@ from node_health.verdict import Finding, Verdict
 
 KMSG = Path("/dev/kmsg")
 FATAL_XIDS = frozenset({48, 64, 79, 95, 110, 119, 120, 140})
-"""After these a GPU needs a reset or the machine a restart: double bit error, row remapping failed, fallen off the bus,
-uncontained memory error, security fault, GSP timeout and error, unrecovered memory error (NVIDIA, "Xid Errors")."""
+"""Xids after which a GPU needs a reset or the machine a restart (NVIDIA, "Xid Errors").
+
+Double bit error, row remapping failed, fallen off the bus; uncontained memory error, security fault; GSP timeout and
+error, unrecovered memory error.
+"""
 LONGEST_RECORD = 8192
-"""Documentation/ABI/testing/dev-kmsg: a read returns one record, or EINVAL when the buffer is too small."""
+"""Buffer for one record: a read gives EINVAL when it is too small (Documentation/ABI/testing/dev-kmsg)."""
 
 OUT_OF_MEMORY = (("memory.events.local", "oom"), ("memory/memory.oom_control", "oom_kill"))
 """File and key of the pod's cgroup, version 2, then 1. A job that reaches its own limit has a cgroup of its own."""
 
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+)")
 _MACHINE_FULL = re.compile(r"\bOut of memory: Killed process")
-"""Of the whole machine. A job that reaches its own limit is "Memory cgroup out of memory", and is nobody's fault."""
+"""Out of memory of the whole machine. A job at its own limit gives "Memory cgroup out of memory", which is no fault."""
 
 
 def look(file: Path = KMSG) -> list[str] | str | None:
-    """Returns the messages, or why they can't be read; None if the pod was not given the log."""
+    """Returns the messages, or why they can't be read; None if the pod has no access to the log."""
     try:
         log = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -38,7 +41,7 @@ def look(file: Path = KMSG) -> list[str] | str | None:
         while True:
             try:
                 record = os.read(records.fileno(), LONGEST_RECORD)
-            except BrokenPipeError:  # Overwritten meanwhile; the next read goes on behind it.
+            except BrokenPipeError:  # The record was overwritten. The next read continues after it.
                 continue
             except BlockingIOError:
                 return messages
@@ -48,7 +51,7 @@ def look(file: Path = KMSG) -> list[str] | str | None:
 
 
 def out_of_memory(cgroups: Path = Path("/sys/fs/cgroup")) -> int:
-    """Returns how often the pod had no memory left, 0 where its cgroup does not count that."""
+    """Returns how often the pod ran out of memory, 0 if its cgroup does not count that."""
     counts = [
         re.search(rf"^{key} (\d+)$", (cgroups / file).read_text(), re.MULTILINE)
         for file, key in OUT_OF_MEMORY

@@ -1,4 +1,4 @@
-"""Does the pod have the memory that Slurm gives to jobs?"""
+"""Checks that the pod has the memory that Slurm gives to jobs."""
 
 import re
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Memory:
 
 
 def look(meminfo: Path = Path("/proc/meminfo"), cgroups: Path = Path("/sys/fs/cgroup")) -> Memory:
-    """Asks the kernel (proc(5): MemTotal in KiB)."""
+    """Reads it from the kernel (proc(5): MemTotal in KiB)."""
     total = re.search(r"^MemTotal:\s+(\d+) kB", meminfo.read_text(), re.MULTILINE)
     if not total:
         raise ValueError(f"{meminfo} has no MemTotal")
@@ -29,7 +29,7 @@ def look(meminfo: Path = Path("/proc/meminfo"), cgroups: Path = Path("/sys/fs/cg
 
 
 def judge(memory: Memory, declared: Declared) -> Finding:
-    """FAIL when jobs could be promised more than there is; Slurm would kill them, or the kernel the pod."""
+    """FAIL when Slurm could give jobs more than there is: then Slurm kills jobs, or the kernel the pod."""
     has = memory.machine_mib if memory.limit_mib is None else min(memory.machine_mib, memory.limit_mib)
     of_what = "the machine's memory" if has == memory.machine_mib else "the pod's limit"
     evidence = f"{has} MiB ({of_what}), {declared.memory_mib} MiB declared for jobs"

@@ -1,4 +1,4 @@
-"""Is there room left: in the jail, in the node's /tmp, and where slurmd puts jobs' scripts?"""
+"""Checks free space: in the jail, in the node's /tmp, and where slurmd puts jobs' scripts."""
 
 import os
 from collections.abc import Mapping
@@ -10,13 +10,13 @@ from node_health.node import Declared
 from node_health.verdict import Finding, Verdict, worst_of
 
 SHARED = {"the jail": Path(paths.JAIL_TREE)}
-"""Full for all nodes alike: a drain would repair nothing, and one user could stop the whole cluster with it."""
+"""The jail is full for all nodes alike. A drain would repair nothing, and one user could drain the whole cluster."""
 OWN = {"/tmp": Path(paths.JAIL_TREE, "tmp"), "slurmd's spool": Path(paths.SPOOL_DIR)}  # noqa: S108 - looked at only
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A file system's size and what ordinary processes may still take of it.
+    """A file system's size, and the free space for ordinary processes.
 
     Attributes:
         size: in bytes.
@@ -34,12 +34,12 @@ class Room:
 
 
 def look(shared: Mapping[str, Path] = SHARED, own: Mapping[str, Path] = OWN) -> dict[str, Room]:
-    """Asks the file systems, by the names that people know."""
+    """Reads the file systems, under the names that users know."""
     return {name: _room(path, name in shared) for name, path in {**shared, **own}.items()}
 
 
 def judge(rooms: Mapping[str, Room], declared: Declared) -> Finding:
-    """FAIL when one of the node's own is full, WARNING when the shared one is."""
+    """FAIL when one of the node's own file systems is full, WARNING when the shared one is."""
     return worst_of(_judge(name, room, declared.least_free_percent) for name, room in rooms.items())
 
 
@@ -50,8 +50,8 @@ def _room(path: Path, shared: bool) -> Room:
 
 
 def _judge(name: str, room: Room, least_percent: int) -> Finding:
-    # Without a number that changes with each look. A drain that says something else begins anew, and so does the time
-    # after which the node is repaired.
+    # Without numbers that change with each check: a drain with another reason begins anew, and with it the time until
+    # the node is repaired.
     bad, least = Verdict.WARNING if room.shared else Verdict.FAIL, f"{name} has less than {least_percent} percent"
     if room.free * 100 < room.size * least_percent:
         return Finding(bad, f"{least} of its {_mib(room.size)} MiB free")

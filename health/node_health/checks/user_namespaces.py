@@ -1,7 +1,7 @@
-"""Can an ordinary user make a user namespace, as rootless containers need? Tried, then explained by sysctls.
+"""Checks that an ordinary user can make a user namespace, as rootless containers need; sysctls explain a failure.
 
-Only containers and `unshare --user` need it, so that it is a warning. Tried in the pod's own root. The kernel refuses
-it to whoever was put into a folder by chroot alone (user_namespaces(7)), and a job's root is entered otherwise.
+Only containers and `unshare --user` need it, so a failure is a warning. The check runs in the pod's own root. After a
+mere chroot the kernel refuses user namespaces (user_namespaces(7)), but a job enters its root in another way.
 """
 
 import subprocess
@@ -13,7 +13,7 @@ from node_health.verdict import Finding, Verdict
 
 PROGRAM = ("/usr/bin/unshare", "--user", "--map-root-user", "/bin/true")
 NOBODY = 65534
-"""An id without any right; the kernel counts user namespaces for each id."""
+"""An id without rights of its own. The kernel counts user namespaces for each id."""
 SECONDS = 5.0
 CLOSED: Mapping[str, tuple[int, int]] = {
     "user.max_user_namespaces": (0, 28633),
@@ -26,7 +26,7 @@ CLOSED: Mapping[str, tuple[int, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What came of the attempt: why it was refused, None if it was not, and this machine's sysctls."""
+    """Result of the attempt: why it was refused, or None, and this machine's sysctls."""
 
     refused: str | None
     sysctls: Mapping[str, int] = field(default_factory=dict)
@@ -38,12 +38,12 @@ def look(
     user: int | None = NOBODY,
     seconds: float = SECONDS,
 ) -> Attempt:
-    """Tries it as an ordinary user.
+    """Tries to make a user namespace as an ordinary user.
 
     Args:
-        program: makes a user namespace and ends with 0.
-        sysctls: where the kernel shows them.
-        user: who tries; None: the caller.
+        program: command that makes a user namespace and ends with 0.
+        sysctls: folder in which the kernel shows them.
+        user: id that tries; None: the caller's.
         seconds: how long it may take.
     """
     groups: list[int] | None = None if user is None else []

@@ -1,4 +1,4 @@
-"""Has mariadbd read its certificate anew when the mounted Secret changes: python3 -m slurm_database.renewal."""
+"""Makes mariadbd reload its certificate when the mounted Secret changes: python3 -m slurm_database.renewal."""
 
 import hashlib
 import subprocess
@@ -18,13 +18,13 @@ FLUSH = (
     f"--socket={SOCKET}",
     f"--user={OS_USER}",
     "--connect-timeout=5",
-    # Open connections keep what they began with; new ones get the new certificate.
+    # Open connections keep their certificate. New ones get the new one.
     "--execute=FLUSH SSL",
 )
 
 
 def main() -> None:
-    """Looks at the files as long as the server runs."""
+    """Watches the files while the server runs."""
     look = reload_on_change(TLS, flush)
     while True:
         time.sleep(POLL_SECONDS)
@@ -32,11 +32,11 @@ def main() -> None:
 
 
 def reload_on_change(folder: Path, reload: Callable[[], bool]) -> Callable[[], None]:
-    """Returns what looks whether the files changed, to be called again and again.
+    """Returns a function that checks whether the files changed, for a loop to call.
 
     Args:
         folder: mounted Secret; kubelet changes all its files at once, by a link.
-        reload: called for a change until it returns true.
+        reload: called after a change until it returns true.
     """
     last = content(folder)
 
@@ -59,7 +59,7 @@ def content(folder: Path) -> bytes | None:
 
 
 def flush() -> bool:
-    """Tells mariadbd, and tells the log; false when it has to be tried again."""
+    """Tells mariadbd and logs it; false when the caller has to try again."""
     try:
         done = subprocess.run(FLUSH, capture_output=True, text=True, timeout=30, check=False)
     except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""Prepares an empty volume, sees to the database and its user, and becomes mariadbd."""
+"""Prepares an empty volume, creates the database and its user, and becomes mariadbd."""
 
 import hashlib
 import os
@@ -13,14 +13,14 @@ from contract import names, paths, pod_variables
 
 VOLUME = Path(paths.DATABASE_VOLUME)
 DATA = VOLUME / "data"
-"""Not the volume itself: file systems have a lost+found of their own there."""
+"""A folder of the volume, since a file system has its lost+found at the top."""
 RUN = Path(paths.DATABASE_RUN)
 SOCKET = RUN / "mariadb.sock"
 PASSWORD = Path(paths.DATABASE_PASSWORD_FILE)
 TLS = Path(paths.SECRETS_DATABASE_TLS)
-"""Certificate, key and CA, where there are any."""
+"""Folder with certificate, key and CA, if the pod has them."""
 OS_USER = names.DATABASE_OS_USER
-"""May administer the server over its socket, without a password; nobody else may from inside the pod."""
+"""The only user in the pod that administers the server, over its socket without a password."""
 
 OPTIONS = (
     "--no-defaults",
@@ -28,7 +28,7 @@ OPTIONS = (
     f"--socket={SOCKET}",
     f"--pid-file={RUN / 'mariadb.pid'}",
     "--bind-address=*",
-    # Names of clients are never looked up: accounts hold for every address, and the network policy says which.
+    # Client names are never looked up: accounts are valid for every address, and the network policy limits those.
     "--skip-name-resolve",
     "--character-set-server=utf8mb4",
     # slurmdbd(8): long transactions of roll-ups and purges.
@@ -46,13 +46,13 @@ OPTIONS = (
 
 
 def password_hash(password: bytes) -> str:
-    """Returns what mysql.user keeps of a password (mysql_native_password): no quoting can go wrong on the way."""
-    # It is the protocol's own choice of hash, not ours.
+    """Returns the hash of a password in mysql.user (mysql_native_password), which needs no quoting."""
+    # The protocol prescribes this hash.
     return "*" + hashlib.sha1(hashlib.sha1(password).digest()).hexdigest().upper()  # noqa: S324
 
 
 def first_statements(database: str, user: str, password: bytes) -> str:
-    """Returns SQL that may run at each start: database and user are there, with today's password."""
+    """Returns SQL for each start: it creates database and user if missing, and sets the current password."""
     name, account = f"`{_doubled(database, '`')}`", f"'{_doubled(user, chr(39))}'@'%'"
     identified = f"IDENTIFIED BY PASSWORD '{password_hash(password)}'"
     return "".join(
@@ -71,7 +71,7 @@ def _doubled(text: str, quote: str) -> str:
 
 
 def main(further: Sequence[str], environment: Mapping[str, str] = os.environ) -> NoReturn:
-    """Becomes mariadbd, or ends with why not.
+    """Becomes mariadbd, or ends with the reason.
 
     Args:
         further: options of mariadbd that depend on the pod, such as its buffer pool's size.
@@ -82,13 +82,13 @@ def main(further: Sequence[str], environment: Mapping[str, str] = os.environ) ->
     except (OSError, subprocess.CalledProcessError) as error:
         sys.exit(f"slurm-database: error: {error}")
     if TLS.exists():
-        # It ends with the container, as mariadbd itself does.
+        # This process ends with the container, as mariadbd does.
         subprocess.Popen([sys.executable, "-m", "slurm_database.renewal"])
     os.execv("/usr/sbin/mariadbd", ["mariadbd", *OPTIONS, f"--init-file={init_file}", *further])  # noqa: S606 - no shell is wanted
 
 
 def prepare(database: str, user: str) -> Path:
-    """Makes the server's own tables on an empty volume; returns the statements that each start begins with."""
+    """Creates the server's own tables on an empty volume; returns the statements for each start."""
     if not DATA.exists():
         install()
     init_file = RUN / "init.sql"
@@ -98,7 +98,7 @@ def prepare(database: str, user: str) -> Path:
 
 
 def install() -> None:
-    """Makes the server's own tables, aside first: a start that was ended half way leaves no half of a database."""
+    """Creates the server's own tables in another folder first, so an interrupted start leaves no partial database."""
     aside = DATA.with_name("data.new")
     shutil.rmtree(aside, ignore_errors=True)
     subprocess.run(

@@ -1,6 +1,6 @@
 """Builds and installs enroot from the folder `source`, in the build of the jail image, for jobs in unprivileged pods.
 
-Container runtimes' default seccomp profile refuses pivot_root to a pod and so to its jobs, and the jail refuses cgroup
+Container runtimes' default seccomp profile refuses pivot_root to a pod, and so to its jobs. The jail refuses cgroup
 namespaces (docs/jail.md). So enroot's container enters its root as the jail's own library does: the root is moved over
 "/". Its helpers are linked with the jail's libc, not with a musl of their own.
 """
@@ -17,7 +17,7 @@ CHANGES = (
     ("unshare(CLONE_NEWCGROUP)", "0"),
 )
 LEFT_OUT = ("hooks.d/98-nvidia.sh",)
-"""It asks for nvidia-container-cli, which a pod has no use for: the node's driver is in /run/node/driver."""
+"""Left out: it needs nvidia-container-cli, which is of no use in a pod. The node's driver is in /run/node/driver."""
 
 
 def main(here: Path) -> None:
@@ -34,7 +34,7 @@ def main(here: Path) -> None:
             sys.exit(f"{SWITCHROOT}: expected {old} once, found {code.count(old)}: is it the version of README.md?")
         code = code.replace(old, new)
     file.write_text(code)
-    # FORCE_GLIBC, and no `deps`: those are a musl, kernel headers and makeself, which only `enroot bundle` needs.
+    # FORCE_GLIBC, without `deps`: musl, kernel headers and makeself, which only `enroot bundle` needs.
     make("-C", str(source / "deps"), "libbsd")
     make("-C", str(source), "-o", "deps", "DEPS=", "prefix=/usr", "sysconfdir=/etc", "install")
     for name in LEFT_OUT:

@@ -12,13 +12,13 @@ from contract import paths
 
 TMP = "/tmp"  # noqa: S108 - the job's own
 OF_THE_NODE = ("/proc", "/sys", "/dev", "/run", TMP, paths.PREFIX, "/etc", paths.SPOOL_DIR, "/root")
-"""Of slurmd's spool a job sees its batch script, and nothing else."""
+"""A job sees only its batch script of slurmd's spool."""
 OF_THE_IMAGE = frozenset({"PATH", "LD_LIBRARY_PATH"})
-"""Variables that name places in the image, where the job's would lead astray."""
+"""Variables that name places in the image. The job's own values would be wrong there."""
 FILES = ("/etc/resolv.conf", "/etc/hosts")
 
 OURS = {"UCX_POSIX_USE_PROC_LINK": "n"}
-"""Ranks in containers may not open each other's /proc/PID/fd, by which UCX (MPICH's transport) shares memory."""
+"""UCX (MPICH's transport) shares memory by /proc/PID/fd, which ranks in containers may not open of each other."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
 def configuration(bundle: Mapping[str, Any], root: str, step: Step, in_image: Callable[[str], bool]) -> dict[str, Any]:
     """Returns the config.json with which crun runs the step.
 
-    The user is the image's, and outside of the container the job's. There are no namespaces but those that this needs.
-    The job has its own processes, network and limits. New ones of cgroups or processes are refused to it.
+    The user is the image's inside the container, and the job's outside. Only the namespaces that this needs are made.
+    Processes, network and limits are the job's. A job may make no new namespace of cgroups or processes.
 
     Args:
         bundle: the bundle's config.json.
@@ -72,7 +72,7 @@ def configuration(bundle: Mapping[str, Any], root: str, step: Step, in_image: Ca
         "ociVersion": bundle.get("ociVersion", "1.0.2"),
         "root": {"path": root},
         "process": {
-            "terminal": False,  # where there is one, srun's is inherited
+            "terminal": False,  # srun's terminal, if it has one, is inherited
             "user": user or {"uid": 0, "gid": 0},
             "args": command(step, in_image),
             "env": [f"{name}={value}" for name, value in environment.items()],
@@ -90,7 +90,7 @@ def configuration(bundle: Mapping[str, Any], root: str, step: Step, in_image: Ca
 
 
 def variables(of_image: Iterable[str], of_job: Mapping[str, str]) -> dict[str, str]:
-    """Returns the environment: ours, the image's, then the job's, which may replace all but the image's own places."""
+    """Returns the environment: ours, the image's, then the job's. The job's can't replace the image's own places."""
     image = dict(line.split("=", 1) for line in of_image if "=" in line)
     kept = {name: value for name, value in image.items() if name in OF_THE_IMAGE}
     others = {name: value for name, value in of_job.items() if name not in OF_THE_IMAGE}
@@ -98,14 +98,14 @@ def variables(of_image: Iterable[str], of_job: Mapping[str, str]) -> dict[str, s
 
 
 def command(step: Step, in_image: Callable[[str], bool]) -> list[str]:
-    """Returns the command. Slurm has looked the first word up in the jail; what the image lacks is looked up anew."""
+    """Returns the command. Slurm resolved its first word in the jail. One that the image lacks is resolved again."""
     first, *rest = step.command
     seen = not first.startswith("/") or is_below(first, (TMP, paths.SPOOL_DIR, *step.data)) or in_image(first)
     return [first if seen else os.path.basename(first), *rest]  # noqa: PTH119 - a path elsewhere
 
 
 def mounts(of_bundle: Iterable[Mapping[str, Any]], data: Iterable[str]) -> list[dict[str, Any]]:
-    """Returns the mounts: the node's own, users' data, then those that the bundle asks for besides."""
+    """Returns the mounts: the node's own, users' data, then the bundle's further ones."""
     ours = [
         *(bind(path, "rbind") for path in ("/proc", "/dev", TMP)),
         bind("/sys", "rbind", "ro"),

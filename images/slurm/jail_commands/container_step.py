@@ -1,7 +1,7 @@
 """Runs one task of a `--container` step by rootless crun, as the user, inside the job. oci.conf names it.
 
-Slurm itself leaves the bundle alone (IgnoreFileConfigJson): slurmstepd would look for it outside of the jail. It would
-run the jail's crun as root to ask for states.
+Slurm itself ignores the bundle (IgnoreFileConfigJson): slurmstepd would look for it outside of the jail, and run the
+jail's crun as root to query states.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from jail_commands.container_plan import Step
 from jail_commands.running import Refused, outcome
 
 FIRST_KEPT = 3
-"""The first descriptor behind those of input, output and errors; crun closes what it is not told to keep."""
+"""The first descriptor after stdin, stdout and stderr. Crun closes all that it is not told to keep."""
 PROGRAM = "srun --container"
 ALLOWED = ("--no-new-keyring", "--no-pivot")
 """Container runtimes' default seccomp profile refuses keyrings and pivot_root to a pod, and so to its jobs."""
 
 
 def main() -> int:
-    """Runs the step, or says why not and returns 1."""
+    """Runs the step, or prints the reason and returns 1."""
     return outcome(PROGRAM, command, sys.argv[1:])
 
 
@@ -55,20 +55,20 @@ def command(arguments: Sequence[str]) -> None:
     if crun is None:
         raise Refused("the jail has no crun: install its package")
     made = container_plan.configuration(wanted, str(root), step, lambda path: os.path.lexists(f"{root}{path}"))
-    # A file without a name: nothing is left behind.
+    # A file without a name, so that nothing is left behind.
     file = os.memfd_create("config.json", 0)
     os.write(file, json.dumps(made).encode())
     state = f"--root={container_plan.TMP}/.crun-{step.uid}"
     run = ["run", *ALLOWED, f"--preserve-fds={len(kept)}", f"--config=/proc/self/fd/{file}", f"--bundle={bundle}", name]
-    # No path: without newuidmap, which lacks capabilities in a job, crun maps the id itself.
+    # Without PATH crun finds no newuidmap, which lacks capabilities in a job, and maps the id itself.
     os.execve(crun, ["crun", state, "--cgroup-manager=disabled", *run], {"PATH": ""})  # noqa: S606 - no shell
 
 
 def keep_pmi(environment: Mapping[str, str]) -> dict[str, str]:
-    """Moves a rank's connection to the others (srun --mpi=pmi2) to the descriptor that crun leaves open.
+    """Moves a rank's PMI2 connection (srun --mpi=pmi2) to the descriptor that crun leaves open.
 
     Returns:
-        What its variable is to say; nothing if there is no connection.
+        Value for its variable; nothing if there is no connection.
     """
     try:
         os.dup2(int(environment["PMI_FD"]), FIRST_KEPT)
@@ -81,7 +81,7 @@ def read_bundle(bundle: Path) -> tuple[Path, dict[str, object]]:
     """Returns the folder of a bundle's files and its configuration.
 
     Raises:
-        Refused: it is no bundle, or is not for this user to read.
+        Refused: it is no bundle, or this user may not read it.
     """
     try:
         wanted = json.loads((bundle / "config.json").read_text())
@@ -97,7 +97,7 @@ def read_bundle(bundle: Path) -> tuple[Path, dict[str, object]]:
 
 
 def visible(folders: Sequence[str], root: Path) -> list[str]:
-    """Returns the folders that can be shown: in somebody else's image, those for which it has a place."""
+    """Returns the folders that can be mounted. In somebody else's image only those whose mount point exists."""
     return [path for path in folders if os.access(root, os.W_OK) or Path(f"{root}{path}").is_dir()]
 
 

@@ -1,4 +1,4 @@
-"""`slurm-image`: brings a container image to where `srun --container` takes it."""
+"""`slurm-image`: fetches and unpacks container images for `srun --container`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROGRAM = "slurm-image"
 SHARED = Path("/srv/slurm-images")
 OWN = Path(".local/share/slurm-images")
 NOTE = "pulled-from"
-"""A bundle's file with the source that it came from."""
+"""File of a bundle that names its source."""
 SOURCES = ("docker://", "docker-archive:", "oci-archive:", "oci:", "dir:")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -52,7 +52,7 @@ def main() -> int:
 
 
 def command(arguments: Sequence[str]) -> None:
-    """Carries one command line out.
+    """Executes one command line.
 
     Raises:
         Refused: with the reason.
@@ -104,7 +104,7 @@ def check_name(name: str) -> str:
     """Returns the name of a bundle.
 
     Raises:
-        Refused: it would be another path.
+        Refused: the name would lead to another folder.
     """
     if not NAME.fullmatch(name):
         raise Refused(f"{name!r} is no name for an image: letters, digits, ., _ and -; give one with --name")
@@ -137,14 +137,14 @@ def whole(source: str) -> str:
 
 
 def check_source(bundle: Path, source: str) -> None:
-    """Looks whether a bundle that is there came from a source: names are made from its last part alone.
+    """Checks that an existing bundle came from this source: names only have a source's last part.
 
     Raises:
         Refused: it came from another one.
     """
     try:
         noted = (bundle / NOTE).read_text().rstrip("\n")
-    except FileNotFoundError:  # of before sources were noted, or not made here
+    except FileNotFoundError:  # it has no note of its source, or was not made here
         return
     if noted != whole(source):
         raise Refused(
@@ -154,10 +154,10 @@ def check_source(bundle: Path, source: str) -> None:
 
 
 def pull(source: str, bundle: Path, *, insecure: bool) -> None:
-    """Makes a bundle aside, and puts it into its place when it is whole.
+    """Makes a bundle in a temporary folder, and renames it when it is complete.
 
     Raises:
-        Refused: skopeo or umoci failed, whose words were printed; or the image is for other machines.
+        Refused: skopeo or umoci failed and printed why, or the image is for another architecture.
     """
     noted = whole(source)
     aside = bundle.with_name(f".pulling-{bundle.name}-{os.getpid()}")
@@ -171,7 +171,7 @@ def pull(source: str, bundle: Path, *, insecure: bool) -> None:
         take_rights_away(aside / "bundle/rootfs")
         make_places(aside / "bundle/rootfs")
         (aside / "bundle" / NOTE).write_text(f"{noted}\n")
-        # umoci keeps it to its owner.
+        # umoci makes it readable for its owner only.
         (aside / "bundle").chmod(0o755)
         if bundle.exists():
             bundle.rename(aside / "old")
@@ -181,7 +181,9 @@ def pull(source: str, bundle: Path, *, insecure: bool) -> None:
 
 
 def check_architecture(layout: Path, source: str) -> None:
-    """Looks whether this machine can run an image. A registry's list has one for each; skopeo took the right one there.
+    """Checks that this machine can run an image.
+
+    A registry's list has an image for each architecture, of which skopeo took the right one.
 
     Args:
         layout: the image as skopeo wrote it (OCI image-spec, image-layout.md).
@@ -204,17 +206,17 @@ def blob(layout: Path, descriptor: dict[str, Any]) -> dict[str, Any]:
 
 
 def take_rights_away(root: Path) -> None:
-    """Clears set-id bits and file capabilities: a bundle's programs can be run outside of any container, too.
+    """Clears set-id bits and file capabilities, since users can run a bundle's programs outside of a container.
 
-    Otherwise whoever made an image would give every user its puller's rights: root's for a shared one.
-    In a container these say nothing: its root is the job's user already.
+    With them, the maker of an image could give every user its puller's rights. Those are root's for a shared image. A
+    container loses nothing: its root is the job's user anyway.
     """
     for folder, folders, files in os.walk(root, onerror=fail):
         for name in folders:
             inner = Path(folder, name)
             mode = inner.lstat().st_mode
             if stat.S_ISDIR(mode) and mode & LOOK_INTO != LOOK_INTO:
-                # What its owner may not look into, others might.
+                # Others might read a folder that its owner may not.
                 inner.chmod(stat.S_IMODE(mode) | LOOK_INTO)
         for name in files:
             path = Path(folder, name)
@@ -228,12 +230,12 @@ def take_rights_away(root: Path) -> None:
 
 
 def fail(error: OSError) -> NoReturn:
-    """Raises what a walk would pass over."""
+    """Raises errors that a walk would ignore."""
     raise error
 
 
 def make_places(root: Path) -> None:
-    """Makes what mounts need: users of a shared image can't."""
+    """Makes mount points, which users of a shared image can't make."""
     for name in FOLDERS:
         if not (root / name).is_symlink():
             (root / name).mkdir(parents=True, exist_ok=True)
@@ -245,7 +247,7 @@ def make_places(root: Path) -> None:
 
 
 def show(*words: str) -> None:
-    """Runs a program whose words are for the user, but not on standard output, which has the path alone."""
+    """Runs a program with its output on standard error, since standard output has only the path."""
     try:
         done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False)
     except FileNotFoundError:
@@ -255,7 +257,7 @@ def show(*words: str) -> None:
 
 
 def delete(folder: Path) -> None:
-    """Deletes a folder, with folders in it that forbid it to their owner, as images have them."""
+    """Deletes a folder, also where folders in it lack write permission for their owner, as in some images."""
     for path, names, _ in os.walk(folder):
         for name in names:
             inner = Path(path, name)

@@ -1,4 +1,4 @@
-"""How the commands run others, and how they stop: with a sentence, never with a traceback."""
+"""Runs programs for the commands. A failure is a sentence, never a traceback."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ SECONDS = 60.0
 
 
 class Refused(Exception):
-    """The command stops; the text says why and what would be right."""
+    """The command failed; the text says why, and what would be right."""
 
 
 SLURMS = ("sacctmgr", "scontrol", "squeue")
 
 
 def who_asks() -> int | None:
-    """Returns the id of the person who came by sudo; None for who is not root.
+    """Returns the id of the user behind sudo; None if this process is not root's.
 
     Raises:
-        Refused: root, to whom Slurm does not answer in the jail, without a person behind him.
+        Refused: root without a user behind sudo. Slurm refuses root of the jail.
     """
     if os.geteuid() != 0:
         return None
@@ -33,10 +33,10 @@ def who_asks() -> int | None:
 
 
 def run(*words: str, seconds: float = SECONDS) -> str:
-    """Runs a program and returns what it printed; Slurm's commands run as the person who came by sudo.
+    """Runs a program and returns its output. Slurm's commands run as the user behind sudo.
 
     Raises:
-        Refused: it is not there, failed, or took too long; with its own words.
+        Refused: it is missing, failed, or took too long; with its own words.
     """
     person = who_asks() if words[0] in SLURMS else None
     group = None if person is None else group_of(person)
@@ -63,10 +63,10 @@ def run(*words: str, seconds: float = SECONDS) -> str:
 
 
 def group_of(person: int) -> int:
-    """Returns somebody's own group.
+    """Returns a user's own group.
 
     Raises:
-        Refused: there is no such person.
+        Refused: there is no such user.
     """
     try:
         return pwd.getpwuid(person).pw_gid

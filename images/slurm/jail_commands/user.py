@@ -1,4 +1,4 @@
-"""`slurm-user`: one command makes a person: user, home, keys, sudo and Slurm account."""
+"""`slurm-user`: one command sets a person up: user, home, keys, sudo and Slurm account."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOMES = Path("/home")
 KEYS = Path(".ssh/authorized_keys")
 SUDO_GROUPS = ("sudo", "wheel")
 ATTEMPTS = 20
-"""Others may take the same free id, or useradd's lock, at the same time. The second one looks again."""
+"""Attempts: another process may take the same free id, or hold useradd's lock. Then this one tries again."""
 TAKEN = ("not unique", "cannot lock")
 EXAMPLES = """
 Give it again to change something: what is there already is left as it is. The user is on every node at once.
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def command(arguments: Sequence[str]) -> None:
-    """Carries one command line out.
+    """Executes one command line.
 
     Raises:
         Refused: with the reason.
@@ -124,7 +124,7 @@ def read_key_file(source: str) -> tuple[str, ...]:
 
 
 def look(name: str, *, with_accounts: bool) -> Seen:
-    """Returns what is there of a user.
+    """Returns what exists of a user.
 
     Raises:
         Refused: sacctmgr does not answer.
@@ -155,19 +155,19 @@ def rows(*question: str) -> frozenset[str]:
 
 
 def has_accounting() -> bool:
-    """Whether this cluster has accounts at all."""
+    """Whether this cluster has Slurm accounts."""
     settings = run("scontrol", "show", "config")
     return any("slurmdbd" in line for line in settings.splitlines() if line.startswith("AccountingStorageType"))
 
 
 def refuse_while_at_work(name: str, seen: Seen) -> None:
-    """Looks for jobs of a user who is to be removed."""
+    """Refuses to remove a user who has jobs."""
     if seen.uid is not None and (jobs := run("squeue", "--noheader", f"--user={name}", "--format=%i").split()):
         raise Refused(f"{name} has jobs: {', '.join(jobs)}; wait for them, or: scancel --user={name}")
 
 
 def carry_out(name: str, actions: Sequence[user_plan.Action]) -> None:
-    """Does what was decided, and says it."""
+    """Executes the actions and prints each."""
     for action in actions:
         if isinstance(action, AddKeys):
             as_user(name, functools.partial(append_keys, action.keys))
@@ -215,7 +215,7 @@ def as_user(name: str, task: Callable[[], list[str]]) -> list[str]:
             os.chdir(person.pw_dir)
             said = "\n".join(task())
             status = 0
-        except Exception as error:  # This child ends by _exit: whatever it was, the parent has to tell it.
+        except Exception as error:  # This child ends by _exit, so the parent reports any error.
             said = str(error)
         with os.fdopen(writing, "w") as pipe:
             pipe.write(said)

@@ -1,4 +1,4 @@
-"""Decides what `slurm-user` does: pure functions from what is there and what is wanted to actions."""
+"""Decides what `slurm-user` does: pure functions from the current and the wanted state to actions."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ LEVELS = {
     "Operator": "{} operates Slurm, as himself and without sudo",
     "None": "{} is an ordinary user of Slurm",
 }
-"""Slurm's AdminLevels, and what they mean."""
+"""AdminLevel of Slurm → sentence about it."""
 _NAME = re.compile(names.USER_NAME)
 _ACCOUNT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 _KEY = re.compile(r"(?P<type>(ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+) (?P<blob>[A-Za-z0-9+/]+=*)( [^\n]*)?")
 
 
 def is_ordinary(number: int) -> bool:
-    """Tells whether an id is an ordinary user's, not a system account's."""
-    return names.FIRST_USER_ID <= number <= names.LAST_USER_ID or number >= names.FIRST_DIRECTORY_ID
+    """Whether an id is an ordinary user's, not a system account's."""
+    return names.FIRST_USER_ID <= number <= names.LAST_USER_ID or number >= names.FIRST_LDAP_ID
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What is there now.
+    """Present state of a user.
 
     Attributes:
         uid: of the user; None if there is none of that name.
-        taken: ids of all users and groups, and of everybody who owns a home, a removed user's too.
+        taken: ids of all users and groups, and of all owners of homes, also of removed users.
         home_owner: owner of /home/NAME; None if there is no such folder.
         keys: lines of authorized_keys.
         groups: that the user is a member of.
@@ -56,10 +56,10 @@ class Seen:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What one command line asks for.
+    """Requested state of a user, from one command line.
 
     Attributes:
-        sudo: True: becomes root; False: no more; None: as it is.
+        sudo: True: may become root; False: may not any more; None: as it is.
         level: AdminLevel in Slurm (Administrator, Operator, None); empty: as it is.
     """
 
@@ -73,7 +73,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Command:
-    """Runs a program, and says what that did."""
+    """Runs a program, and has the sentence about its effect."""
 
     words: tuple[str, ...]
     says: str
@@ -93,7 +93,7 @@ def check_name(name: str) -> str:
     """Returns the name.
 
     Raises:
-        Refused: it is none that every Linux takes.
+        Refused: not every Linux accepts it.
     """
     if not _NAME.fullmatch(name):
         raise Refused(f"{name!r} is no user name: a-z, 0-9, _ and -, at most 31, not a digit first")
@@ -104,7 +104,7 @@ def check_account(name: str) -> str:
     """Returns the name of a Slurm account.
 
     Raises:
-        Refused: Slurm would take it apart, or for an option.
+        Refused: Slurm would split it, or take it for an option.
     """
     if not _ACCOUNT.fullmatch(name):
         raise Refused(f"{name!r} is no name for a Slurm account: letters, digits, _, . and -")
@@ -115,7 +115,7 @@ def read_keys(text: str, source: str) -> tuple[str, ...]:
     """Returns the keys of a public key file or an authorized_keys.
 
     Raises:
-        Refused: there is none, or a line is no key; with the line.
+        Refused: there is no key, or a line is no key; with the line.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     for line in lines:
@@ -141,12 +141,12 @@ def _is_key(line: str) -> bool:
         end = 4 + int.from_bytes(blob[:4], "big")
         fields.append(blob[4:end] if len(blob) >= end else None)
         blob = blob[end:]
-    # Fields, each after its length, of which the first repeats the key's type (RFC 4253, 6.6): a cut line shows.
+    # Fields, each after its length. The first repeats the key's type (RFC 4253, 6.6), so a cut line is noticed.
     return len(fields) > 1 and None not in fields and fields[0] == match["type"].encode()
 
 
 def additions(seen: Seen, wanted: Wanted) -> list[Action]:
-    """What makes the user as wanted; nothing for what is there already.
+    """Actions that make the user as wanted; none for what exists already.
 
     Raises:
         Refused: the name is a system account's, or the home is another's.
@@ -184,7 +184,7 @@ def additions(seen: Seen, wanted: Wanted) -> list[Action]:
 
 
 def _number(seen: Seen, name: str) -> int:
-    """The id for a new user: that of his home if he returns, else one that owned no home."""
+    """The id for a new user: the owner of an existing home if the user returns, else one that owns no home."""
     if seen.home_owner is not None:
         if names.FIRST_USER_ID <= seen.home_owner <= names.LAST_USER_ID:
             return seen.home_owner
@@ -205,7 +205,7 @@ def _new_keys(there: Iterable[str], wanted: Iterable[str]) -> Iterable[str]:
 
 
 def removals(seen: Seen, name: str, *, delete_home: bool) -> list[Action]:
-    """What removes the user; nothing if there is none.
+    """Actions that remove the user; none if there is no such user.
 
     Raises:
         Refused: the name is a system account's.

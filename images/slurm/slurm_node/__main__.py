@@ -9,7 +9,7 @@ from slurm_node.pod.log import NodeError, say
 ROLES = {
     "controller": "roles.controller:main",
     "accounting": "roles.accounting:main",
-    "rehearsal": "roles.rehearsal:main",
+    "rehearsal": "roles.config_dry_run:main",
     "rest": "roles.rest:main",
     "proxy": "roles.proxy:main",
     "worker": "roles.worker:main",
@@ -23,10 +23,10 @@ ROLES = {
     "ready-controller": "conditions.ready:controller",
     "ready-worker": "conditions.ready:worker",
     "ready-login": "conditions.ready:login",
-    "ready-directory": "conditions.ready:directory",
+    "ready-directory": "conditions.ready:ldap",
     "ready-rest": "conditions.ready:rest",
 }
-"""Where each is. Only the one that is asked for is imported: kubelets run a probe of each pod every few seconds."""
+"""Role → module and function. Only the chosen module is imported, since kubelets probe each pod every few seconds."""
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Asks the config dry run what a real slurmctld makes of a configuration (slurm_node/roles)."""
+"""Asks the config dry run what a real slurmctld makes of a configuration (slurm_node/roles/config_dry_run.py)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The account files of a root, read and replaced in its /etc as it was opened.
+"""The account files of a root, read and replaced in its opened /etc.
 
-Roots are the users' to write, so no link in one of them is followed.
+Users may write to roots, so no link in one of them is followed.
 """
 
 import fcntl
@@ -15,12 +15,12 @@ from slurm_node.accounts.accounts import FILES, Accounts
 from slurm_node.accounts.users import SUDOERS
 
 LOCK_SECONDS = 15.0
-"""As long as useradd and its like wait for each other (lckpwdf(3))."""
+"""How long useradd and similar programs wait for each other (lckpwdf(3))."""
 LARGEST = 32 << 20
-"""Bytes of a file that is read; what looks users up takes no more of one either (native/login/nss_jail.c)."""
+"""Most bytes of a file. The NSS module that looks users up has the same limit (native/login/nss_jail.c)."""
 SECRET = ("shadow", "gshadow")
 NEW = ".pulumi-slurm.new"
-"""Suffix of a file in the making; sudo ignores names with a dot in sudoers.d."""
+"""Suffix of a file that is being written. In sudoers.d, sudo ignores names with a dot."""
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def locked(root: Path) -> Iterator[int]:
     """A root's /etc, open, under the lock that useradd, usermod and passwd take.
 
     Raises:
-        TimeoutError: somebody else has had the lock for long.
+        TimeoutError: another process held the lock for too long.
     """
     with etc(root) as folder:
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -53,7 +53,7 @@ def locked(root: Path) -> Iterator[int]:
                     if time.monotonic() > deadline:
                         message = f"somebody has held the account files of root {root.name} for long"
                         raise TimeoutError(message) from None
-                    time.sleep(0.05)  # Waiting for a lock with a deadline: the system has no such call.
+                    time.sleep(0.05)  # The system has no call that waits for a lock with a deadline.
             yield folder
         finally:
             os.close(lock)
@@ -79,7 +79,7 @@ def names(folder: int) -> list[str]:
 
 
 def text(folder: int, name: str) -> str | None:
-    """Returns a plain file's text as it is; None for anything else, and beyond LARGEST bytes."""
+    """Returns a plain file's text; None for another kind of file, and for one of more than LARGEST bytes."""
     try:
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError:
@@ -98,14 +98,14 @@ def read(folder: int) -> Accounts:
 
 
 def _lines(content: str) -> tuple[str, ...]:
-    """Splits as the C library does: in a name, Unicode's separators are letters."""
+    """Splits at newlines alone, as the C library does. Unicode's other separators may be part of a name."""
     return tuple(content.removesuffix("\n").split("\n")) if content else ()
 
 
 def write(folder: int, before: Accounts, after: Accounts) -> None:
     """Writes the account files that changed, each as useradd does it under running jobs.
 
-    passwd comes last: who is named there has all of his other lines.
+    passwd comes last, so a user who is named there has all of his other lines.
     """
     for name in reversed(FILES):
         lines = after.lines[name]

@@ -1,8 +1,8 @@
 """Keeps users the same in all roots of the volume: a change reaches the others after a second.
 
-Login nodes run it, and so does the pod that follows a directory. What all roots agree on is kept beside them, and so is
-what each of them said then. So it may be ended at any moment. Roots are the users' to write, so no link in one of them
-is followed.
+Login nodes run it, and so does the pod that follows an LDAP directory. Beside the roots it keeps what they last agreed
+on, and what each of them held then. So it may be interrupted at any moment. Users may write to roots, so no link in one
+of them is followed.
 """
 
 import errno
@@ -20,17 +20,17 @@ from slurm_node.pod import paths
 from slurm_node.pod.durable import write_durably
 from slurm_node.pod.log import say
 
-DIRECTORY = ".directory.json"
-"""What was taken from a directory last; no revision begins with a dot."""
+TAKEN_FROM_LDAP = ".directory.json"
+"""File with the users last taken from LDAP. No revision begins with a dot."""
 MAY_BE_EMPTY = ("gshadow", "subuid", "subgid")
-"""Files that have lines of ordinary users only, in some images: the last of them leaves an empty one behind."""
+"""Files that in some images only have lines of ordinary users. The last user to go leaves an empty file."""
 NO_ROOT = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO)
-"""What opening a root's /etc or its lock fails with where users have put something else in its place."""
+"""Errors from opening a root's /etc or lock after users have put something else in its place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One root's /etc, open, with what it says."""
+    """One root's opened /etc, with its content."""
 
     revision: str
     folder: int
@@ -38,17 +38,17 @@ class Held:
     sudoers: Mapping[str, str]
 
     def entries(self, of_image: frozenset[str] | None) -> dict[users.Entry, str]:
-        """Returns what the root says of users; files of sudoers.d that the image brought are its own."""
+        """Returns the root's entries of users, without the files of sudoers.d that the image brought."""
         own = {} if of_image is None else {name: self.sudoers[name] for name in self.sudoers.keys() - of_image}
         return users.users_of(self.accounts) | {(users.SUDOERS, name): text for name, text in own.items()}
 
 
 class BrokenRoot(OSError):
-    """A root's account files can't be believed: what they say would remove users from the other roots."""
+    """A root's account files are broken: taking them over would remove users from the other roots."""
 
 
 def complete_roots(volume: Path) -> list[str]:
-    """Returns the revisions of complete roots, the one completed last first."""
+    """Returns the revisions of complete roots, the newest first."""
     markers = sorted((volume / "manifests").glob("[!.]*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
     return [path.stem for path in markers if paths.root_of(volume, path.stem).is_dir()]
 
@@ -56,25 +56,25 @@ def complete_roots(volume: Path) -> list[str]:
 def synchronize(
     volume: Path,
     joining: str | None = None,
-    directory: ldap_users.Found | None = None,
+    ldap: ldap_users.Answer | None = None,
     needed: str | None = None,
-) -> ldap_users.Found | None:
-    """Makes users the same in all complete roots, and in one that is about to be.
+) -> ldap_users.Answer | None:
+    """Makes users the same in all complete roots, and in one that is about to be complete.
 
-    A root whose files are plainly broken is left out: it holds up no other root, and removes nobody there.
+    It skips a root with broken files, so that no other root waits or loses users.
 
     Args:
         volume: where the shared volume is mounted.
-        joining: the revision that is about to be.
-        directory: what an LDAP directory says now; None where nobody asked one.
-        needed: a complete root that may not be left out.
+        joining: the revision that is about to be complete.
+        ldap: the LDAP server's answer; None if it was not asked.
+        needed: a complete root that may not be skipped.
 
     Returns:
-        What of the directory was taken over.
+        The part of the LDAP answer that was taken over.
 
     Raises:
-        OSError: a root's files can't be read or written, or its lock is not to be had.
-        BrokenRoot: the one that is about to be, or is needed, is broken.
+        OSError: a root's files can't be read or written, or its lock can't be taken.
+        BrokenRoot: the joining or the needed root is broken.
     """
     state = volume / "accounts"
     state.mkdir(mode=0o700, exist_ok=True)
@@ -82,7 +82,7 @@ def synchronize(
     with ExitStack() as stack:
         lock = stack.enter_context((state / ".lock").open("w"))
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # A root that is being made says nothing about who was removed, also if an earlier root had its name.
+        # A new root does not tell who was removed, even if an earlier root had its name.
         before = {name: None if name == joining else _load(state / f"{name}.json") for name in revisions}
         held = []
         for revision in before:
@@ -95,16 +95,16 @@ def synchronize(
         images = {root.revision: _image_sudoers(volume, root.revision) for root in held}
         said = {root.revision: root.entries(images[root.revision]) for root in held}
         agreed = _load(state / "people.json") or {}
-        # A stable sort: those that never agreed come last, the newest of them first.
+        # The sort is stable: roots that never agreed come last, the newest of them first.
         order = sorted(held, key=lambda root: before[root.revision] is None)
         after = users.merged(agreed, [users.Root(said[root.revision], before[root.revision]) for root in order])
-        if directory is not None:
-            taken = _load(state / DIRECTORY) or {}
-            directory = ldap_users.acceptable(directory, taken, tuple(root.accounts for root in held))
-            after = ldap_users.with_directory(after, taken, directory.users)
-            # Before the roots: who is there and was not taken from a directory would be taken for the jail's own.
-            if directory.users.keys() - taken.keys():
-                _save(state / DIRECTORY, {**taken, **directory.users})
+        if ldap is not None:
+            taken = _load(state / TAKEN_FROM_LDAP) or {}
+            ldap = ldap_users.acceptable(ldap, taken, tuple(root.accounts for root in held))
+            after = ldap_users.with_ldap_users(after, taken, ldap.users)
+            # Before the roots are written: a user in a root who is not noted here would count as the jail's own.
+            if ldap.users.keys() - taken.keys():
+                _save(state / TAKEN_FROM_LDAP, {**taken, **ldap.users})
         if after != agreed:
             _save(state / "people.json", after)
             for sentence in users.clashes(after):
@@ -114,13 +114,13 @@ def synchronize(
             now = _read(root.revision, root.folder).entries(images[root.revision])
             if now != before[root.revision]:
                 _save(state / f"{root.revision}.json", now)
-        if directory is not None and directory.users != taken:
-            _save(state / DIRECTORY, directory.users)
-    return directory
+        if ldap is not None and ldap.users != taken:
+            _save(state / TAKEN_FROM_LDAP, ldap.users)
+    return ldap
 
 
 def signature(volume: Path) -> object:
-    """Returns what changes when an account file of any root does; files are opened, for NFS looks anew only then."""
+    """Returns a value that changes with any root's account files. It opens them, so that NFS asks its server again."""
     facts = []
     for revision in complete_roots(volume):
         try:
@@ -150,7 +150,7 @@ def _hold(stack: ExitStack, volume: Path, revision: str, before: Mapping[users.E
     """Opens a root's files under their lock.
 
     Raises:
-        BrokenRoot: they are plainly broken.
+        BrokenRoot: the files are broken.
     """
     try:
         held = _read(revision, stack.enter_context(account_files.locked(paths.root_of(volume, revision))))
@@ -170,7 +170,7 @@ def _hold(stack: ExitStack, volume: Path, revision: str, before: Mapping[users.E
 
 
 def _may_be_empty(root: Held, file: str, before: Iterable[users.Entry]) -> bool:
-    """Whether the file is there, and nobody who had a line in it is."""
+    """Whether the file exists, and none of the users who had a line in it."""
     if file not in MAY_BE_EMPTY or account_files.text(root.folder, file) is None:
         return False
     owners = root.accounts.names("group" if file == "gshadow" else "passwd")
@@ -200,7 +200,7 @@ def _write(root: Held, wanted: Mapping[users.Entry, str], of_image: frozenset[st
 
 
 def _image_sudoers(volume: Path, revision: str) -> frozenset[str] | None:
-    """The files that the image has in sudoers.d; None for a root of before this was noted."""
+    """The image's files in sudoers.d; None for an old root without that note."""
     noted = image_note.load(volume, revision)
     return None if noted is None else frozenset(noted.sudoers)
 

@@ -1,7 +1,7 @@
 """Accounts of a jail's root: pure functions over the text of its /etc files.
 
-A root's system accounts are its image's; ordinary users are those of all roots (users.py). Lines that are there
-already are never changed here.
+A root's system accounts come from its image. Ordinary users are the same in all roots (users.py). Functions here never
+change existing lines.
 """
 
 import re
@@ -17,13 +17,13 @@ SUBORDINATE_IDS = 65_536
 FILES = ("passwd", "shadow", "group", "gshadow", "subuid", "subgid")
 NAME = re.compile(names.USER_NAME)
 NUMBER = re.compile(r"[0-9]{1,10}")
-"""An id in a file that users write. `str.isdigit` would take digits that `int` refuses."""
+"""An id in a file that users write. `str.isdigit` would accept digits that `int` refuses."""
 
 
 def is_ordinary(number: int) -> bool:
-    """Tells whether an id is an ordinary user's, not a system account's."""
+    """Whether an id is an ordinary user's, not a system account's."""
     is_debians = names.FIRST_USER_ID <= number <= names.LAST_USER_ID
-    return is_debians or names.FIRST_DIRECTORY_ID <= number <= names.LAST_DIRECTORY_ID
+    return is_debians or names.FIRST_LDAP_ID <= number <= names.LAST_LDAP_ID
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Accounts:
         return {field[0]: field[5] for field in fields if len(field) > 5}
 
     def with_lines(self, added: Mapping[str, Iterable[str]]) -> "Accounts":
-        """Returns the accounts with lines appended whose names are new."""
+        """Returns the accounts with those of the lines appended whose names are new."""
         merged = dict(self.lines)
         for file, lines in added.items():
             known = self.names(file)
@@ -93,7 +93,7 @@ def with_user(accounts: Accounts, user: User, shell: str) -> Accounts:
     """Returns the accounts with one initial user, who has no password; unchanged if the name is there.
 
     Raises:
-        NodeError: the name is none that a Linux system takes.
+        NodeError: a Linux system would not accept the name.
     """
     if not NAME.fullmatch(user.name):
         raise NodeError(f"login user {user.name!r}: a name is made of a-z, 0-9, _ and -, and starts with a letter")
@@ -120,7 +120,7 @@ def with_user(accounts: Accounts, user: User, shell: str) -> Accounts:
 
 def _next_id(accounts: Accounts, name: str) -> int:
     user_ids = set(accounts.ids("passwd").values())
-    # His group is there already where writing these files was cut short: passwd comes last.
+    # The group may exist: an interrupted write leaves it, since passwd is written last.
     group = accounts.ids("group").get(name)
     if group is not None and is_ordinary(group) and group not in user_ids:
         return group

@@ -1,4 +1,4 @@
-"""What is noted beside a root of its image: its packages, and which files of sudoers.d are not the users'."""
+"""The note about a root's image, beside the root: its packages, and its own files of sudoers.d."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from slurm_node.pod.durable import write_durably
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What is noted of the image of a root."""
+    """Note about the image of a root."""
 
     packages: Mapping[str, str]
     sudoers: tuple[str, ...]
@@ -26,7 +26,7 @@ def save(volume: Path, revision: str, image: Image) -> None:
 
 
 def load(volume: Path, revision: str) -> Image | None:
-    """Reads what was noted of a root's image; None for a root of before that."""
+    """Reads the note about a root's image; None for an old root without one."""
     path = paths.facts_of(volume, revision) / "image.json"
     if not path.exists():
         return None

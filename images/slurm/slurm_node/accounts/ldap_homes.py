@@ -1,4 +1,4 @@
-"""Homes and SSH keys of a directory's users. Roots and homes are the users' to write: no link in one is followed."""
+"""Homes and SSH keys of LDAP users. Users may write to roots and homes, so no link in one is followed."""
 
 import os
 import shutil
@@ -6,28 +6,28 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from slurm_node.accounts import account_sync, skeleton
-from slurm_node.accounts.ldap_users import Found
+from slurm_node.accounts.ldap_users import Answer
 from slurm_node.pod import durable, paths, resolve_beneath
 from slurm_node.pod.log import NodeError, say
 from slurm_node.pod.settings import Jail
 from slurm_node.pod.system import opened_inside
 
 
-def make(directory: Found, jail: Jail, volume: Path) -> None:
-    """Makes the homes that are missing, of those that lie in a persistent path; what is there is left alone.
+def make(taken: Answer, jail: Jail, volume: Path) -> None:
+    """Makes missing homes that lie in a persistent path. Existing ones stay as they are.
 
     Args:
-        directory: what was taken over.
+        taken: what was taken over.
         jail: which paths are persistent.
         volume: where the shared volume is mounted.
     """
     root = paths.root_of(volume, account_sync.complete_roots(volume)[0])
-    for name, home in directory.homes.items():
+    for name, home in taken.homes.items():
         outer = next((path for path in jail.persistent if home.startswith(f"{path}/")), None)
         if outer is None:
             continue
         folder, inside = paths.persistent_of(volume, outer), home.removeprefix(outer)
-        user, group = (int(number) for number in directory.users["passwd", name].split(":")[2:4])
+        user, group = (int(number) for number in taken.users["passwd", name].split(":")[2:4])
         try:
             if _is_there(folder, inside):
                 continue
@@ -50,7 +50,7 @@ def _is_there(folder: Path, inside: str) -> bool:
 
 
 def _begin(aside: Path, root: Path, user: int, group: int) -> None:
-    """Makes a home where users see nothing of it before it is whole."""
+    """Makes a home in a place that users don't see until it is complete."""
     if aside.exists():
         shutil.rmtree(aside)
     skeleton.copy(root, aside)
@@ -61,7 +61,7 @@ def _begin(aside: Path, root: Path, user: int, group: int) -> None:
 
 
 def write_keys(wanted: Mapping[str, tuple[str, ...]], folder: Path) -> None:
-    """Makes the folder hold a file for each user who has keys, and no other. They are read by sshd as the user."""
+    """Makes the folder hold one file for each user who has keys, and no other. Sshd reads each as that user."""
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     texts = {name: "".join(f"{key}\n" for key in lines) for name, lines in wanted.items() if lines}
     for name, text in texts.items():

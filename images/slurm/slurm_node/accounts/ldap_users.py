@@ -1,7 +1,7 @@
 """The users that an LDAP directory names, as entries of account files: pure functions over the LDIF of its answers.
 
 Attributes are those of RFC 2307 (posixAccount, posixGroup), ``sshPublicKey``, and ``member`` with distinguished names
-(RFC 2307bis). A directory is another machine's to write: whatever could make somebody of the system's own is left out.
+(RFC 2307bis). Another machine fills the directory, so every entry that could change a system account is left out.
 """
 
 import base64
@@ -16,15 +16,15 @@ MOST_KEYS = 50
 _PATH = re.compile(r"(/[A-Za-z0-9._+-]+)+")
 _GROUP_NAME = re.compile(r"[a-z_][a-z0-9_.-]{0,62}")
 _KEY = re.compile(r"(ssh|ecdsa|sk-ssh|sk-ecdsa)-[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+( [ -~]*)?")
-"""One line without options: what a directory says of commands and forwarding is not taken."""
+"""A key of one line without options: a directory may not set commands or forwarding."""
 
 Attributes = Mapping[str, tuple[str, ...]]
-"""Of one object: name in lower case → values; ``dn`` is one of them."""
+"""Attributes of one object: name in lower case → values; ``dn`` is one of the names."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a directory says.
+class Answer:
+    """The users and groups in an LDAP server's answers.
 
     Attributes:
         users: entries for account files.
@@ -61,11 +61,11 @@ def objects(ldif: str) -> Iterator[Attributes]:
             yield {name: tuple(values) for name, values in attributes.items()}
 
 
-def read(users: str, groups: str) -> Found:
-    """Returns what the answers to a question for users and one for groups come to.
+def read(users: str, groups: str) -> Answer:
+    """Returns the users and groups in the server's two answers.
 
     Raises:
-        ValueError: an answer is no LDIF.
+        ValueError: an answer is not LDIF.
     """
     entries: dict[Entry, str] = {}
     homes: dict[str, str] = {}
@@ -93,25 +93,25 @@ def read(users: str, groups: str) -> Found:
         entries["group", name], entries["gshadow", name] = line, f"{name}:!::"
         members = {*entry.get("memberuid", ()), *(by_name.get(_plain_dn(dn), "") for dn in entry.get("member", ()))}
         entries |= {("member", f"{name}:{user}"): "" for user in sorted(members & homes.keys())}
-    return Found(entries, homes, keys, tuple(refused))
+    return Answer(entries, homes, keys, tuple(refused))
 
 
-def acceptable(directory: Found, before: Users, others: tuple[Accounts, ...]) -> Found:
-    """Returns what may be taken over: nobody gets the name or id of somebody who is there already.
+def acceptable(answer: Answer, before: Users, others: tuple[Accounts, ...]) -> Answer:
+    """Returns the part that may be taken over: nobody gets the name or id of an existing account.
 
     Args:
-        directory: what the directory says.
+        answer: what the LDAP server says.
         before: what was taken from it last.
-        others: the accounts of all roots, with what was taken before in them.
+        others: the accounts of all roots, those taken before included.
     """
-    refused = [*directory.refused]
+    refused = [*answer.refused]
     left_out: set[Entry] = set()
     for file in ("passwd", "group"):
         known: dict[str, int] = {}
         for root in others:
             known |= {name: number for name, number in root.ids(file).items() if (file, name) not in before}
         numbers = {number: name for name, number in known.items()}
-        for (kind, name), line in directory.users.items():
+        for (kind, name), line in answer.users.items():
             number = int(line.split(":")[2]) if kind == file else -1
             if kind == file and (name in known or number in numbers):
                 has = f"the name {name}" if name in known else f"the id {number}"
@@ -124,19 +124,19 @@ def acceptable(directory: Found, before: Users, others: tuple[Accounts, ...]) ->
         group, _, user = entry[1].partition(":")
         return entry not in left_out and not (entry[0] == "member" and (group in groups or user in users))
 
-    return Found(
-        {entry: line for entry, line in directory.users.items() if stays(entry)},
-        {name: home for name, home in directory.homes.items() if name not in users},
-        {name: keys for name, keys in directory.keys.items() if name not in users},
+    return Answer(
+        {entry: line for entry, line in answer.users.items() if stays(entry)},
+        {name: home for name, home in answer.homes.items() if name not in users},
+        {name: keys for name, keys in answer.keys.items() if name not in users},
         tuple(refused),
     )
 
 
-def with_directory(agreed: Users, before: Users, now: Users) -> dict[Entry, str]:
-    """Returns what all roots are to say once the directory is followed.
+def with_ldap_users(agreed: Users, before: Users, now: Users) -> dict[Entry, str]:
+    """Returns the entries that all roots should have when the LDAP server is followed.
 
-    It decides who is there, ids, names, homes and its own groups' members. Passwords that were set in the jail stay
-    until their user is gone. So do memberships in the jail's groups.
+    The server decides which users exist, their ids, names and homes, and the members of its own groups. Passwords that
+    were set in the jail stay until their user is gone. So do memberships in the jail's groups.
 
     Args:
         agreed: what the roots agree on.

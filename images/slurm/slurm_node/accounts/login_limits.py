@@ -1,6 +1,4 @@
-"""What one user may use of a login node: a control group for each user.
-
-A login joins it (native/login/user_limits.c).
+"""Limits of one user on a login node: each user has a control group. A login joins it (native/login/user_limits.c).
 
 The rules are a text of lines, in order:
 
@@ -23,7 +21,7 @@ PERIOD_MICROSECONDS = 100_000
 
 
 def rules(login: Login, controllers: Controllers) -> list[str]:
-    """Returns the lines for what this pod has: version 2, version 1, or limits of processes for what lacks there."""
+    """Returns the lines for this pod's cgroups: version 2, or version 1, with rlimits for what they lack."""
     quota = None if login.cpu_millis is None else login.cpu_millis * PERIOD_MICROSECONDS // 1000
     if controllers.v2:
         return [
@@ -42,13 +40,13 @@ def rules(login: Login, controllers: Controllers) -> list[str]:
     else:
         lines += [f"rlimit nproc {login.processes}"]
     if cpu := controllers.by_name.get("cpu"):
-        # Without a limit too: groups share alike, however many processes each has.
+        # Also without a limit: groups share CPU equally, however many processes each has.
         lines += [f"group {cpu / FOLDER}", *([f"set cpu.cfs_quota_us {quota}"] if quota else [])]
     return lines
 
 
 def install(login: Login) -> None:
-    """Prepares the groups and writes the rules; without them pam_jail.so lets nobody in."""
+    """Prepares the groups and writes the rules. Without the rules pam_jail.so refuses every login."""
     try:
         controllers = cgroups.make_writable()
     except (NodeError, OSError) as error:
@@ -58,7 +56,7 @@ def install(login: Login) -> None:
 
 
 def write(login: Login, controllers: Controllers, file: Path) -> None:
-    """Prepares groups and writes the rules to a file; without groups they are for each process."""
+    """Prepares groups and writes the rules to a file. Without groups, the rules limit each process."""
     try:
         _make_folders(controllers)
     except OSError as error:

@@ -1,7 +1,6 @@
-"""What a user's start-up files may use that slurmd runs by `su` before his job exists (`sbatch --export=NONE`).
+"""Limits of a user's start-up files, which slurmd runs by `su` before the job exists (`sbatch --export=NONE`).
 
-They are in no job's control group. slurmd ends them after 120 s (src/common/env.c); the rest is
-native/login/su.c's.
+They run in no job's control group. slurmd ends them after 120 s (src/common/env.c). native/login/su.c does the rest.
 """
 
 from slurm_node.accounts import login_limits
@@ -10,12 +9,12 @@ from slurm_node.pod.cgroups import Controllers
 from slurm_node.pod.settings import Login
 
 MEMORY_MIB = 512
-"""Of one user's files, as the pod's memory and outside of any job."""
+"""Memory for one user's files. It counts as the pod's, outside of any job."""
 PROCESSES = 256
 
 
 def install(controllers: Controllers) -> None:
-    """Writes the rules, which are a login's; without them `su` runs nothing.
+    """Writes the rules, in the form of a login's. Without them `su` runs nothing.
 
     Args:
         controllers: the pod's control groups, writable.

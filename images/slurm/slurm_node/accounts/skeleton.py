@@ -1,4 +1,4 @@
-"""What a new home begins with."""
+"""The skeleton of a new home."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from slurm_node.pod.system import opened_inside
 
 
 def copy(root: Path, home: Path) -> None:
-    """Begins a home with what the root has in /etc/skel, if it has anything."""
+    """Fills a new home from the root's /etc/skel, if it has one."""
     try:
         with resolve_beneath.in_words("/etc/skel"), opened_inside(root, "/etc/skel/.") as skeleton:
             resolve_beneath.copy_out(skeleton, home)

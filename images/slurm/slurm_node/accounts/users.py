@@ -1,8 +1,8 @@
-"""The users of a cluster, the same in every root: pure functions that merge what roots say.
+"""The users of a cluster, the same in every root: pure functions that merge the roots' account files.
 
-Each root has account files of its own, since programs like useradd replace them by renaming. What they say of ordinary
-users and groups is taken as entries. Each root's changes since it last agreed are applied to what all agree on. The
-result is written back. A root's system accounts stay its image's.
+Each root has account files of its own, since programs like useradd replace them by renaming. Their lines about ordinary
+users and groups are entries. The merge applies each root's changes since the last agreement to the agreed entries. The
+result is written back to all roots. A root's system accounts stay its image's.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,14 +21,14 @@ SUDOERS = "sudoers.d"
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """What one root says now, and said when it last agreed with the others; None if it never did."""
+    """One root's entries now, and those when it last agreed with the others; None if it never did."""
 
     now: Users
     before: Users | None
 
 
 def users_of(accounts: Accounts) -> dict[Entry, str]:
-    """Returns what a root says of ordinary users and groups, and of ordinary users in system groups."""
+    """Returns a root's entries of ordinary users and groups, and of ordinary users in system groups."""
     users, groups = _ordinary(accounts, "passwd"), _ordinary(accounts, "group")
     wanted = {"group": groups, "gshadow": groups}
     entries: dict[Entry, str] = {}
@@ -45,7 +45,7 @@ def users_of(accounts: Accounts) -> dict[Entry, str]:
 
 
 def merged(agreed: Users, roots: Iterable[Root]) -> dict[Entry, str]:
-    """Returns what all roots are to say.
+    """Returns the entries that all roots should have.
 
     Args:
         agreed: what they agreed on last.
@@ -79,7 +79,7 @@ def with_users(accounts: Accounts, entries: Users) -> Accounts:
         for line in accounts.lines.get(file, ()):
             name = line.partition(":")[0]
             if name not in old:
-                # A system account: here the name is the image's.
+                # In this root, the name is a system account of the image.
                 kept.append(line)
                 wanted.pop(name, None)
             elif name in wanted:
@@ -102,7 +102,7 @@ def clashes(entries: Users) -> list[str]:
 
 
 def _joining(agreed: Users, now: Users) -> dict[Entry, str]:
-    """What a root brings that is new here. Who is known, and whose id is taken, the others say."""
+    """Entries of a new root that the others lack. The others decide about known names and taken ids."""
     taken = {(file, line.split(":")[2]) for (file, _), line in agreed.items() if file in ("passwd", "group")}
     known = {name for file, name in agreed if file in ("passwd", "group")}
     refused = {name for (file, name), line in now.items() if file == "passwd" and (file, line.split(":")[2]) in taken}
@@ -129,7 +129,7 @@ def _without_members(line: str) -> str:
 
 
 def _joined(line: str, entries: Users, users: set[str]) -> str:
-    """A line of group or gshadow with the members that it is to have; system users in it stay."""
+    """A line of group or gshadow with the desired members. System users in it stay."""
     group = line.partition(":")[0]
     wanted = [name.partition(":")[2] for kind, name in entries if kind == "member" and name.partition(":")[0] == group]
     there = _members(line)

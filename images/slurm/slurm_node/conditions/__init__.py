@@ -1,1 +1,1 @@
-"""What a node says of itself: probes, health, drains, notes for jobs and administrators."""
+"""A node's own conditions: probes, health, drains, notes for jobs and administrators."""

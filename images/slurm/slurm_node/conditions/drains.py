@@ -1,7 +1,7 @@
-"""The node's own say about its drain: causes come from jail probes and from health checks.
+"""The node's own drain: causes come from jail probes and from health checks.
 
-When one speaks against the node, it is drained with that reason. When it no longer does, and a test step ran in the
-jail, a drain of ours is lifted. Reasons of others stay as they are.
+A cause drains the node, with the cause as reason. When it is gone, and a test step ran in the jail, our drain is
+lifted. Drains with another reason stay as they are.
 """
 
 import contextlib
@@ -17,30 +17,34 @@ from slurm_node.pod import paths
 from slurm_node.pod.log import say
 
 OWN_USER = "root"
-"""As whom this pod speaks to Slurm."""
+"""The user as whom this pod calls Slurm."""
 OWN_USERS = (OWN_USER, names.SLURM_USER)
-"""Who is no person: an administrator speaks as himself, and root of the jail is nobody to Slurm."""
+"""Users that are no persons. An administrator drains as himself, and Slurm refuses root of the jail."""
 OF_PROLOG = "Prolog error"
-"""What slurmctld drains with when the prolog refused a job; ours, if this node's own prolog did."""
+"""Slurmctld's reason when a prolog refused a job. The drain is ours if this node's own prolog did."""
 OF_BATCH = "batch job complete failure"
-"""What it drains with when a batch job did not start; ours, if the plugin refused it (native/spank/spank_jail.c)."""
+"""Its reason when a batch job did not start. The drain is ours if the plugin refused it (native/spank/spank_jail.c)."""
 LESS_TELLING = (OF_BATCH, OF_PROLOG, "Kill task failed", reasons.NEW)
-"""Reasons that ours may replace. slurmctld writes them when a step fails to start, as on a broken node. A node that was
-not seen to work yet registers with the last one."""
+"""Reasons that ours may replace. slurmctld writes them when a step fails to start, as on a broken node.
+
+A node registers with the last one until it is checked.
+"""
 RETRY_SECONDS = 10.0
-"""Between attempts to tell slurmctld."""
+"""Time between attempts to tell slurmctld."""
 REPEAT_SECONDS = 30.0
-"""Between looks whether the node is still drained, while something speaks against it."""
+"""Time between two checks that the node is still drained, while there is a cause."""
 REFUSAL_SECONDS = 300.0
-"""So long after a job was refused slurmctld may still drain for it, also when the cause is gone."""
+"""Time after a refused job in which slurmctld may still drain for it, also when the cause is gone."""
 SETTLE_SECONDS = 20.0
-"""So long after a job was refused its drain stays: time for a jail probe that began later."""
+"""Shortest time of a drain for a refused job, enough for a jail probe that began later."""
 SCONTROL_SECONDS = 10
 LONGEST_REASON = 200
 
 Causes = Mapping[str, str | None]
-"""What a drain's reason begins with → why no job may run here, or None when all is well there. What nobody knows of is
-missing: it neither drains nor lifts a drain."""
+"""Start of a drain's reason → why no job may run here, or None when that is well.
+
+A cause of which nothing is known is missing. It neither drains nor lifts a drain.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +61,9 @@ class Undrain:
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """This node as slurmctld sees it; `drained` is also whether somebody set it to FAIL, or DOWN for a reason.
+    """This node as slurmctld sees it. `user` wrote the reason.
 
-    `user` wrote the reason.
+    `drained` is also true after somebody set it to FAIL, or DOWN for a reason.
     """
 
     drained: bool
@@ -68,17 +72,17 @@ class NodeRecord:
 
 
 def reaction(causes: Causes, node: NodeRecord) -> Drain | Undrain | None:
-    """What to change about the node's drain.
+    """The change of the node's drain, if any.
 
     Args:
-        causes: what is known, the most telling first.
+        causes: what is known, the most important first.
         node: the node's record.
     """
     cause = node.reason.partition(": ")[0]
     ours = node.drained and node.user in OWN_USERS and node.reason.startswith(reasons.UNFIT)
     speaking = [f"{begin}: {plain(why)}" for begin, why in causes.items() if why is not None]
     if ours and not {cause, reasons.JAIL} <= causes.keys():
-        return None  # Nobody knows whether it is still so, or whether a job could run.
+        return None  # It is not known whether the cause still exists, nor whether a job could run.
     if not speaking:
         return Undrain() if ours else None
     replaceable = node.reason.startswith(LESS_TELLING)
@@ -91,7 +95,7 @@ def reaction(causes: Causes, node: NodeRecord) -> Drain | Undrain | None:
 def parse_record(text: str) -> NodeRecord:
     """Reads what ``scontrol -o show node NAME`` prints."""
     state = re.search(r"\bState=(\S+)", text)
-    # After who set it and when, further fields may follow: Comment, Extra, InstanceId (slurm, src/api/node_info.c).
+    # After the user and the time, further fields may follow: Comment, Extra, InstanceId (slurm, src/api/node_info.c).
     reason = re.search(r"\bReason=(.*?)(?: \[([^\s@]+)@\S+\](?: .*)?)?\s*$", text)
     flags = {*re.findall("[A-Z_]+", state[1] if state else "")}
     why, user = (reason[1], reason[2] or "") if reason else ("", "")
@@ -100,12 +104,12 @@ def parse_record(text: str) -> NodeRecord:
 
 
 def plain(sentence: str) -> str:
-    """A sentence as one line that fits into a node's reason."""
+    """The sentence as one line that fits into a node's reason."""
     return " ".join(re.sub(r"[^ -~]", " ", sentence).replace('"', "'").split())[:LONGEST_REASON]
 
 
 class OwnDrain:
-    """Tells slurmctld what the node thinks of itself, when that changes, and again while it thinks badly.
+    """Drains the node in slurmctld and lifts the drain. It acts when a cause changes, and again while there is one.
 
     Args:
         node_name: this node in Slurm.
@@ -128,7 +132,7 @@ class OwnDrain:
         self._repeat = 0.0
 
     def tick(self, now: float, causes: Causes) -> None:
-        """Called about twice a second; returns at once, but for a call of scontrol when there is something to tell."""
+        """Called about twice a second. Returns at once, unless it has to call scontrol."""
         self._heed_refusal(now)
         since_refusal = now - self._refused_at
         bad = any(causes.values()) or since_refusal < REFUSAL_SECONDS
@@ -183,6 +187,6 @@ def run_scontrol(*arguments: str) -> str | None:
             timeout=SCONTROL_SECONDS,
             check=False,
         )
-    except (subprocess.TimeoutExpired, OSError):  # no process to be had
+    except (subprocess.TimeoutExpired, OSError):  # the system refuses another process
         return None
     return done.stdout if done.returncode == 0 else None

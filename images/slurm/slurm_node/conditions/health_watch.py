@@ -1,4 +1,4 @@
-"""Reads what the last run of node-health found. Slurm starts it: HealthCheckProgram, and after each job."""
+"""Reads the results of the last run of node-health. Slurm starts that: HealthCheckProgram, and after each job."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from slurm_node.pod.log import say
 
 
 class HealthWatch:
-    """What the last run says for and against the node.
+    """Results of the last run, as causes of drains.
 
     Args:
         results: the file that node-health writes.
@@ -18,7 +18,7 @@ class HealthWatch:
     """
 
     def __init__(self, results: Path = node.RESULTS, unfit: Path = node.UNFIT) -> None:
-        # Those of a container before this one.
+        # Files of an earlier container.
         results.unlink(missing_ok=True)
         unfit.unlink(missing_ok=True)
         self._results = results
@@ -28,11 +28,11 @@ class HealthWatch:
 
     @property
     def sentence(self) -> str | None:
-        """Why the node is not fit; None while it is, or nothing is known."""
+        """Why the node is not fit; None while it is fit, or nothing is known."""
         return next((f"{cause}: {why}" for cause, why in self.causes.items() if why is not None), None)
 
     def tick(self) -> None:
-        """Reads the file if it is another one than before."""
+        """Reads the file if it changed."""
         try:
             written = self._results.stat().st_mtime_ns
         except FileNotFoundError:

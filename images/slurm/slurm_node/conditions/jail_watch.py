@@ -1,8 +1,9 @@
-"""Does the jail work on this node? Asked before a job is: a node that fails every step at once would swallow the queue.
+"""Checks that the jail works, before jobs need it: a node that fails each step at once would use up the queue.
 
-A probe makes a job's namespaces, runs a step in them and ends them, every few seconds. drains.py drains for it, and in
-a new pod lifts no drain before one went well. A login node's probe enters the jail as a session would; while it fails,
-the node takes no logins. A probe that hangs with the storage is left alone and no second one is started beside it.
+A probe makes a job's namespaces, runs a step in them and ends them, every few seconds. drains.py drains the node while
+probes fail. In a new pod it lifts no drain before a probe succeeded. A login node's probe enters the jail as a session
+would; while it fails, the node takes no logins. A probe that hangs with the storage is left alone, and no second one
+starts beside it.
 """
 
 import os
@@ -18,7 +19,7 @@ PERIOD_SECONDS = 5.0
 PATIENCE_SECONDS = 40.0
 """The probe's own deadlines, three of 10 s, end before."""
 PROBE_JOB = "0"
-"""What a probe's namespaces are named after (native/programs/jail_probe.c); no job has this number."""
+"""Job number of a probe's namespaces (native/programs/jail_probe.c). No job has it."""
 
 
 class JailWatch:
@@ -26,9 +27,9 @@ class JailWatch:
 
     Args:
         probe: the command that tries, and prints why it failed.
-        broken: the file that says why: to steps of jobs that run already (native/spank/job.h), or to who logs in.
+        broken: the file with the reason, for steps of running jobs (native/spank/job.h), or for users who log in.
         worked: touched after each probe that worked.
-        words: what the file says, with the probe's own words for {}.
+        words: text of that file, with the probe's own words for {}.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class JailWatch:
 
     @property
     def causes(self) -> Causes:
-        """What speaks for or against the node; nothing before the first probe is done."""
+        """The probe's result as causes of drains; empty before the first probe is done."""
         return {reasons.JAIL: self.sentence} if self.tried else {}
 
     def _start(self, now: float) -> None:

@@ -1,7 +1,7 @@
-"""Tells this node's jobs why no further step of theirs can start here, where no step could say it.
+"""Tells this node's jobs why no further step of theirs can start here, when a step can't tell it.
 
-The plugin says why it refuses a step. A step never has the plugin where Slurm would not load it, or slurmd is stopped
-for that. Then nobody speaks to its user: srun prints no more than the name of an error.
+The plugin reports why it refuses a step. When Slurm would not load the plugin, or slurmd is stopped for that, no plugin
+runs. srun then only prints the name of an error.
 """
 
 import time
@@ -14,7 +14,7 @@ from slurm_node.pod import paths
 
 WORDS = "this node can't run your job inside the jail: {}. No further step of it starts here; tell your administrator."
 ROUND_SECONDS = 10.0
-"""A slurmctld that is away holds up no longer what else the node does."""
+"""Deadline of a call: while slurmctld is away, the node's other work must go on."""
 
 
 class JobNotifier:
@@ -23,7 +23,7 @@ class JobNotifier:
     Args:
         scontrol: runs scontrol with arguments. `notify` writes to the standard error of a job's srun or salloc, or to
             that of its batch script (scontrol(1)).
-        jobs: has a file for each job here (native/spank/job.h).
+        jobs: folder with a file for each job here (native/spank/job.h).
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class JobNotifier:
         """Called about twice a second.
 
         Args:
-            sentence: why Slurm would start no step in the jail; None while it would.
+            sentence: why Slurm would start no step in the jail; None while it starts them.
         """
         if sentence is None:
             return
@@ -51,6 +51,6 @@ class JobNotifier:
         for job in sorted(here - {job for job, said in self._told if said == sentence}):
             if self._clock() >= end:
                 return
-            # Not repeated where it fails: a job's file may outlive the job.
+            # No repeat after a failure: a job's file may outlive the job.
             self._told.add((job, sentence))
             self._scontrol("notify", job, WORDS.format(plain(sentence)))

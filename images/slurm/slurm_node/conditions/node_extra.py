@@ -1,4 +1,4 @@
-"""What health checks warn of, on the Slurm node where its administrator looks. It has no effect on jobs or drains.
+"""Shows warnings of health checks on the Slurm node, for its administrator. They affect neither jobs nor drains.
 
 It stands in the node's field Extra (`scontrol show node`), not in Comment, which is the operator's and users'.
 """
@@ -11,7 +11,7 @@ from slurm_node.pod.log import say
 
 
 class NodeExtra:
-    """Keeps the note as the last run of the checks has it.
+    """Keeps the note equal to the last run of the checks.
 
     Args:
         node_name: this node in Slurm.
@@ -25,9 +25,9 @@ class NodeExtra:
         self._next = 0.0
 
     def tick(self, now: float, warnings: Mapping[str, str] | None) -> None:
-        """Called about twice a second; calls scontrol only when other checks warn than before.
+        """Called about twice a second. Calls scontrol only when another set of checks warns.
 
-        Numbers in their sentences change with every run. Each change of a node is told to all who watch slurmctld.
+        Numbers in their sentences change with every run, and slurmctld sends each change of a node to all its watchers.
 
         Args:
             now: seconds of a clock that only goes forward.
@@ -40,7 +40,7 @@ class NodeExtra:
             self._told = frozenset(warnings)
 
     def _write(self, warnings: Mapping[str, str]) -> bool:
-        """Writes the note, unless somebody else's stands there; False when slurmctld did not answer."""
+        """Writes the note, unless somebody else's is there; False when slurmctld did not answer."""
         printed = self._scontrol("-o", "show", "node", self._node_name)
         if printed is None:
             return False

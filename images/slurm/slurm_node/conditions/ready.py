@@ -21,7 +21,7 @@ def login() -> int:
     _said("starting")
     if not (paths.SLURM_RUN / "sack.socket").exists():
         raise NodeError("not ready: sackd does not listen")
-    # Not by a connection: sshd would write a line about each.
+    # Without a connection: sshd would log each one.
     tables = [Path("/proc/net") / name for name in ("tcp", "tcp6")]
     if not any(listens(table.read_text(), SSH_PORT) for table in tables if table.exists()):
         raise NodeError("not ready: sshd is not listening")
@@ -29,7 +29,7 @@ def login() -> int:
 
 
 def _said(without: str) -> int:
-    """Takes the pod's own word. The jail is asked nothing here: probes would pile up at storage that hangs."""
+    """Reads the pod's own state. It asks the jail nothing: probes would pile up while storage hangs."""
     state = node_state.read(without)
     if state != node_state.READY:
         raise NodeError(f"not ready: {state}")
@@ -37,7 +37,7 @@ def _said(without: str) -> int:
 
 
 def listens(table: str, port: int) -> bool:
-    """Tells whether /proc/net/tcp has a socket that listens on a port (proc(5): field 2 ends in it, state 0A)."""
+    """Whether /proc/net/tcp has a socket that listens on a port (proc(5): field 2 ends in it, state 0A)."""
     rows = [line.split() for line in table.splitlines()[1:]]
     return any(row[1].endswith(f":{port:04X}") and row[3] == "0A" for row in rows)
 
@@ -54,7 +54,7 @@ def controller() -> int:
 
 
 def accounting() -> int:
-    """Ready when a question gets through slurmdbd to the database and back."""
+    """Ready when a query reaches the database through slurmdbd and returns."""
     question = ["sacctmgr", "--noheader", "--parsable2", "show", "cluster", "format=cluster"]
     try:
         asked = subprocess.run(question, capture_output=True, text=True, timeout=SECONDS, check=False)
@@ -65,8 +65,8 @@ def accounting() -> int:
     return 0
 
 
-def directory() -> int:
-    """Ready when the directory answered the last question."""
+def ldap() -> int:
+    """Ready when the LDAP server answered the last query."""
     return _said("the directory has not been asked yet")
 
 
@@ -80,7 +80,7 @@ def connect(path: Path) -> None:
     """Opens a connection and closes it.
 
     Raises:
-        NodeError: nobody takes it.
+        NodeError: nothing accepts it.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(SECONDS)

@@ -1,1 +1,1 @@
-"""The node's view of the jail: its mounts, its driver, its door to Slurm."""
+"""The node's view of the jail: its mounts, its NVIDIA driver, its door to Slurm's authentication."""

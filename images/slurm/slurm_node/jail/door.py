@@ -1,7 +1,7 @@
 """The door to Slurm's authentication for jobs and logins of this node (native/doors/sack_door.c).
 
-The daemon's own socket answers whoever may reach it with a token of his id, root's too. Slurm takes root of any token
-for its own. Jobs and logins therefore see the door's folder in the place of the daemon's (native/jail/job_mounts.c).
+The daemon's own socket gives everybody who reaches it a token with his id, root included. Slurm trusts a token of any
+root. Jobs and logins therefore see the door's folder in place of the daemon's (native/jail/job_mounts.c).
 """
 
 import shutil
@@ -12,18 +12,18 @@ from slurm_node.pod.supervise import Daemon
 
 SOCKET = "sack.socket"
 MARK = ".door"
-"""By this Slurm's commands know that root of the jail asks them (native/doors/root_guard.c)."""
+"""File that tells Slurm's commands that root of the jail runs them (native/doors/root_guard.c)."""
 
 
 def prepare(folder: Path = paths.DOOR) -> None:
-    """Makes the folder that is /run/slurm in jobs and logins; job_mounts.c brings the configuration there."""
+    """Makes the folder that is /run/slurm in jobs and logins. job_mounts.c mounts the configuration there."""
     folder.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    shutil.rmtree(folder, ignore_errors=True)  # Of a container before this one.
+    shutil.rmtree(folder, ignore_errors=True)  # From an earlier container.
     folder.mkdir(mode=0o755)
     (folder / MARK).touch(mode=0o444)
     (folder / paths.FETCHED.name).mkdir(mode=0o755)
 
 
 def daemon() -> Daemon:
-    """Returns the program that stands there."""
+    """Returns the daemon of the door."""
     return Daemon("door", [str(paths.SACK_DOOR), str(paths.DOOR / SOCKET), str(paths.SLURM_RUN / SOCKET)])

@@ -1,9 +1,9 @@
-"""The node's NVIDIA driver in the jail, without a word of it on the shared file system.
+"""The node's NVIDIA driver in the jail, without any file of it on the shared file system.
 
 NVIDIA's container toolkit mounts the files of the node's driver, one by one, into the pod's own root. The shared root
-has links of fixed names in its default library directory: libcuda.so.1 → /run/node/driver/lib/libcuda.so.1. They are
-the same on every node; what they lead to is in each node's own memory. So nodes with different drivers share a root. No
-ld.so.cache has to know a version: the dynamic loader looks into the default directory anyway.
+has links of fixed names in its default library directory: libcuda.so.1 → /run/node/driver/lib/libcuda.so.1. The links
+are the same on every node, and their targets are in each node's own memory. So nodes with different drivers share a
+root. No ld.so.cache has to list a version: the dynamic loader searches the default directory anyway.
 """
 
 import platform
@@ -26,7 +26,7 @@ SONAMES = (
     "libnvidia-ptxjitcompiler.so.1",
     "libnvidia-allocator.so.1",
 )
-"""What programs load by name, of the driver's parts that components/slurm/node_set.py asks for (compute, utility)."""
+"""Libraries that programs load by name, from the driver's parts in components/slurm/node_set.py (compute, utility)."""
 PROGRAMS = (
     "nvidia-smi",
     "nvidia-debugdump",
@@ -46,7 +46,7 @@ def library_folders(machine: str = platform.machine()) -> tuple[str, ...]:
 
 
 def put_by_toolkit(mountinfo: str) -> list[Path]:
-    """Returns the driver's files in the pod by its mount table: each is a mount of its own."""
+    """Returns the driver's files in the pod from its mount table, where each is a mount."""
     return [
         point
         for point in points_of(mountinfo)
@@ -61,15 +61,14 @@ def library_for(soname: str, names: list[str]) -> str | None:
 
 
 def link(root: Path, tell: Callable[[str], None] = say) -> None:
-    """Gives a root the links of fixed names; a file that has such a name is left alone.
+    """Makes the links of fixed names in a root. A file with such a name stays as it is.
 
     Called when a root is made, when a node starts, and while it runs. An image build, a package or a person may have
-    removed them or put others in their place. Programs do without them where a folder is a symbolic link: nothing is
-    written through one.
+    removed or replaced links. A folder that is a symbolic link gets none: nothing is written through a link.
 
     Args:
         root: the root, or a node's view of it.
-        tell: takes a sentence for each thing that keeps programs from the node's driver.
+        tell: called with a sentence for each thing that keeps programs from the node's driver.
 
     Raises:
         OSError: the root can't be read or written.
@@ -81,7 +80,7 @@ def link(root: Path, tell: Callable[[str], None] = say) -> None:
 
 
 class Links:
-    """The links of a root that is in use: looked at again and again, and each sentence told once.
+    """Checks the links of a root in use again and again, and reports each sentence once.
 
     Args:
         root: the node's view of the root.
@@ -92,7 +91,7 @@ class Links:
         self._told: list[str] = []
 
     def tick(self) -> None:
-        """Puts wrong links right; takes as long as the storage does."""
+        """Corrects wrong links. It takes as long as the storage does."""
         sentences: list[str] = []
         try:
             link(self._root, sentences.append)
@@ -105,18 +104,18 @@ class Links:
 
 
 def main() -> int:
-    """Looks after the links while a node with a driver runs.
+    """Maintains the links while a node with a driver runs.
 
-    A program of its own, so that storage that hangs holds up nobody else.
+    It is a process of its own, so that nothing else waits for storage that hangs.
     """
     links = Links()
     while True:
         links.tick()
-        time.sleep(POLL_SECONDS)  # inotify tells nothing of what other nodes change on shared storage.
+        time.sleep(POLL_SECONDS)  # inotify does not report changes of shared storage by other nodes.
 
 
 def _link_into(root: Path, folder: str, wanted: Mapping[str, Path], tell: Callable[[str], None]) -> bool:
-    """Links into a folder of the root; tells whether there is one."""
+    """Makes the links in a folder of the root; returns whether the folder exists."""
     try:
         with resolve_beneath.in_words(f"/{folder}"), opened_inside(root, f"/{folder}/.") as opened:
             for name, target in wanted.items():
@@ -136,7 +135,7 @@ def _link_into(root: Path, folder: str, wanted: Mapping[str, Path], tell: Callab
 
 
 def _entry(path: Path) -> Path | None:
-    """Returns what a link names, the path itself for a file, None for nothing; all by one call."""
+    """Returns a link's target, the path itself for a file, None if there is nothing. It takes one system call."""
     try:
         return path.readlink()
     except FileNotFoundError:
@@ -146,7 +145,7 @@ def _entry(path: Path) -> Path | None:
 
 
 def bring(tree: Path, mountinfo: str) -> None:
-    """Fills this node's folder of the driver, and puts the root's links right.
+    """Fills this node's driver folder, and corrects the root's links.
 
     Args:
         tree: the node's view of the jail, with its own /run.

@@ -1,6 +1,6 @@
-"""What NCCL is told on this node, whoever starts a job and however.
+"""NCCL's variables on this node, for every job.
 
-NCCL reads /etc/nccl.conf, and a variable of a job's own environment goes before it:
+NCCL reads /etc/nccl.conf. A variable of a job's own environment replaces it:
 https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html. The file is this node's own: nodes differ in fabric,
 and the root is shared.
 """
@@ -17,7 +17,7 @@ def text(variables: Iterable[tuple[str, str]]) -> str:
 
 
 def write(variables: Iterable[tuple[str, str]], file: Path = paths.OWN_RUN / "nccl.conf") -> Path | None:
-    """Writes the file and returns it; None where there is nothing to tell."""
+    """Writes the file and returns it; None if no variable is set."""
     content = text(variables)
     if not content:
         return None

@@ -1,15 +1,14 @@
 """This node's view of the jail: planned as a list of mounts, built once in the pod's own mount namespace.
 
-The shared root and the persistent paths come from the volume. Everything that belongs to one node (devices, processes,
-/run, /tmp, names) comes from the pod, so nothing of a node is ever written to the shared file system.
+The shared root and the persistent paths come from the volume. What belongs to one node comes from the pod: devices,
+processes, /run, /tmp, names. So nothing of a node is ever written to the shared file system.
 
-A mount point that the root lacks is made there, as an empty folder of root's. It is the same for every node and tells
-of none, unlike what would be mounted on it. A tmpfs over its parent would hide what users keep beside it. On another
-node set, where the submount is missing, nobody but root can write into the folder. So no job fills the shared volume
-with what was meant for a local disk.
+A mount point that the root lacks is made there, as an empty folder of root's. The folder is the same for every node. A
+tmpfs over its parent would hide what users keep beside it. On another node set, where the submount is missing, only
+root can write into the folder. So no job fills the shared volume with files for a local disk.
 
-Root in a job may have put a symbolic link in the place of a mount point or a folder above. Then something would
-be mounted over the pod's own files. So no link is followed on the way to any mount point.
+Root in a job may replace a mount point, or a folder above it, by a symbolic link. A mount through it would cover the
+pod's own files. So no link is followed on the way to any mount point.
 """
 
 import errno
@@ -42,7 +41,7 @@ REMIND_SECONDS = 15.0
 
 
 class Kind(Enum):
-    """How something is mounted."""
+    """Kind of a mount."""
 
     BIND = "bind"
     READ_ONLY = "read-only bind"
@@ -58,7 +57,7 @@ _TAKEN = {
     Kind.VOLUME: MountFlag.NOSUID | MountFlag.NODEV,
     Kind.READ_ONLY_VOLUME: MountFlag.NOSUID | MountFlag.NODEV | MountFlag.RDONLY,
 }
-"""What a mount of a kind does not allow."""
+"""Kind of mount → flags that restrict it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ class Mount:
         source: a path in the pod, or the name of a tmpfs.
         target: a path as the jail's processes see it.
         options: those of a tmpfs.
-        everybodys: whether every user may write to the source, as to /tmp.
+        everybodys: whether every user may write to the source, like /tmp.
     """
 
     kind: Kind
@@ -89,20 +88,20 @@ def plan(
         jail: which revision, which persistent paths.
         volume: where the shared volume is mounted in the pod.
         spool: slurmd's folder, where batch scripts are started from; None on a login node.
-        nccl_conf: what NCCL is told on this node; None leaves the image's own file.
+        nccl_conf: NCCL's configuration file of this node; None keeps the image's own.
     """
     return [
         Mount(Kind.BIND, str(paths.root_of(volume, jail.revision)), "/"),
         *(Mount(Kind.BIND, str(paths.persistent_of(volume, path)), path) for path in sorted(jail.persistent)),
         Mount(Kind.READ_ONLY, str(paths.PREFIX), str(paths.PREFIX)),
         Mount(Kind.WITH_SUBMOUNTS, "/dev", "/dev"),
-        # What a job wrote there, kubelet would show as the pod's last words.
+        # Kubelet would show what a job wrote there as the pod's termination message.
         Mount(Kind.FILE, "/dev/null", "/dev/termination-log"),
         Mount(Kind.MEMORY, "shm", "/dev/shm", f"mode=1777,size={jail.shm_mib}m"),  # noqa: S108 - a mount point
         Mount(Kind.WITH_SUBMOUNTS, "/proc", "/proc"),
         Mount(Kind.WITH_SUBMOUNTS, "/sys", "/sys"),
         Mount(Kind.MEMORY, "run", "/run", "mode=755,size=64m"),
-        # Sockets answer through a read-only mount; the link to the configuration is nobody's to change.
+        # Read-only: sockets still answer, and nobody can change the link to the configuration.
         Mount(Kind.READ_ONLY, str(paths.SLURM_RUN), str(paths.SLURM_RUN)),
         Mount(Kind.MEMORY, "tmp", "/tmp", f"mode=1777,size={jail.tmp_mib}m"),  # noqa: S108 - a mount point
         *([Mount(Kind.WITH_SUBMOUNTS, str(spool), str(paths.SPOOL))] if spool else []),
@@ -113,7 +112,7 @@ def plan(
 
 
 def of_submount(wanted: Submount) -> Mount:
-    """Returns the mount that a submount comes to."""
+    """Returns the mount of a submount."""
     if wanted.memory_mib:
         return Mount(Kind.MEMORY, "submount", wanted.path, f"mode=1777,size={wanted.memory_mib}m")
     kind = Kind.READ_ONLY_VOLUME if wanted.read_only else Kind.VOLUME
@@ -121,7 +120,7 @@ def of_submount(wanted: Submount) -> Mount:
 
 
 def wait_for_root(jail: Jail, volume: Path = paths.VOLUME) -> None:
-    """Waits, with a word in the log, until the populate Job has completed the revision's root.
+    """Waits until the populate Job has completed the revision's root, and logs that it waits.
 
     Raises:
         NodeError: the volume is not mounted, or its marker names another revision.
@@ -147,24 +146,24 @@ def build(mounts: Sequence[Mount], tree: Path = paths.TREE) -> None:
         tree: where it is made.
 
     Raises:
-        NodeError: a mount failed, with what the pod may lack.
+        NodeError: a mount failed; the text says what the pod may lack.
     """
     paths.SLURM_RUN.mkdir(parents=True, exist_ok=True)
     tree.mkdir(parents=True, exist_ok=True)
-    # A volume at /run is everybody's to write, and sshd trusts no key file below such a folder.
+    # Everybody may write to a volume at /run, and sshd trusts no key file below such a folder.
     tree.parent.chmod(0o755)
     try:
         mount("none", Path("/"), flags=MountFlag.REC | MountFlag.PRIVATE)
         for wanted in mounts:
             carry_out(wanted, tree)
             if wanted.target == "/":
-                # What is mounted in it again reaches jobs' slurmstepd (jail.c), and not their tasks (job_mounts.c).
+                # Later mounts in it reach jobs' slurmstepd (jail.c), but not their tasks (job_mounts.c).
                 mount("none", tree, flags=MountFlag.SHARED)
         _fill_run(tree)
         _mark(mounts, tree)
     except OSError as error:
         lacks = "SYS_ADMIN and an AppArmor profile that allows mount"
-        if error.errno == errno.ENOSYS:  # Runtimes, too, say so of system calls that are newer than they are.
+        if error.errno == errno.ENOSYS:  # Runtimes give the same error for system calls that are newer than they are.
             lacks = "Linux 5.12 and a container runtime as new"
         why = error.strerror or error
         raise NodeError(f"can't build the node's view of the jail: {why} (the pod needs {lacks})") from error
@@ -172,7 +171,7 @@ def build(mounts: Sequence[Mount], tree: Path = paths.TREE) -> None:
 
 
 def _fill_run(tree: Path) -> None:
-    """Makes what belongs into a new /run, to which nobody has had access."""
+    """Fills a new /run, before anybody else has access to it."""
     driver.bring(tree, mount_table())
     with opened_inside(tree, "/run") as run:
         for name, mode in (("lock", 0o1777), ("user", 0o755)):
@@ -181,7 +180,7 @@ def _fill_run(tree: Path) -> None:
 
 
 def _mark(mounts: Iterable[Mount], tree: Path) -> None:
-    """Writes the marker, at once and following no link: root in a login session may write to /run."""
+    """Writes the marker atomically and follows no link: root in a login session may write to /run."""
     with opened_inside(tree, "/run") as run:
         aside = run / f"{paths.MARKER.name}.new"
         aside.unlink(missing_ok=True)
@@ -197,10 +196,10 @@ def _has_source(wanted: Mount) -> bool:
 
 
 def missing(mounts: Sequence[Mount], tree: Path = paths.TREE) -> list[Mount]:
-    """Returns what of a plan is not mounted now, or not on what it belongs on, in the plan's order.
+    """Returns the mounts of a plan that are missing now, or lie on the wrong mount, in the plan's order.
 
-    The mount table alone is asked, which no storage holds up. The root itself stands on the pod's own file system.
-    Nobody but the pod's administrator takes it away; without it there is nothing to mount on.
+    It only reads the mount table, which never waits for storage. The root itself is mounted on the pod's own file
+    system. Only the pod's administrator can unmount it, and without it nothing can be mounted.
     """
     there, lost = mount_points(), list[Mount]()
     if tree not in there:
@@ -216,19 +215,19 @@ def _is_below(wanted: Mount, targets: Iterable[str]) -> bool:
 
 
 def remount(mounts: Sequence[Mount], tree: Path = paths.TREE) -> str:
-    """Mounts again what is missing, each as far as nothing is in its way; hangs with the storage.
+    """Mounts again what is missing, except where something is in the way. It hangs while the storage does.
 
-    No job or login starts meanwhile: they look for the marker. It is away while something else could pass for a mount,
+    No job or login starts meanwhile: they need the marker. It is removed while another folder could pass for a mount,
     such as the pod's /dev/shm in a new /dev.
 
     Returns:
-        what was done, for the log.
+        what was mounted, for the log.
 
     Raises:
-        NodeError: what was done and what could not be; it is to be tried again.
-        OSError: nothing could be.
+        NodeError: some mounts failed; the text has what was done and what was not. The caller has to try again.
+        OSError: no mount was possible.
     """
-    # By name: where the kernel took the root's path for removed, it mounts nothing below until the path is found.
+    # Looks the path up: after the kernel took the root's path for removed, it mounts nothing below before a look-up.
     Path(mounts[0].source).stat()
     lost = missing(mounts, tree)
     if any(planned.kind is Kind.WITH_SUBMOUNTS for planned in lost) and tree / "run" in mount_points():
@@ -238,7 +237,7 @@ def remount(mounts: Sequence[Mount], tree: Path = paths.TREE) -> str:
 
     def give_up(target: str, error: Exception) -> None:
         reasons.append(f"can't mount {target} again: {error}")
-        # With what it stands on, if that is new: nothing is half there.
+        # Together with the new mount that it stands on, so that no part stays.
         top = next((one for one in done if target == one or target.startswith(f"{one}/")), target)
         failed.append(top)
         _take_away(top, tree)
@@ -317,6 +316,6 @@ def _mount(wanted: Mount, target: Path) -> None:
     if wanted.kind is Kind.MEMORY:
         mount(wanted.source, target, "tmpfs", MountFlag.NOSUID | MountFlag.NODEV, wanted.options)
     else:
-        # With its final options at once: what is mounted reaches the jobs' slurmstepd at that moment, and stays so.
+        # Final options from the start: the mount reaches the jobs' slurmstepd at that moment, and stays as it is.
         recursive = wanted.kind is Kind.WITH_SUBMOUNTS
         bind(wanted.source, target, _TAKEN.get(wanted.kind, 0), recursive=recursive)

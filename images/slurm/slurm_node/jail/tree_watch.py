@@ -1,8 +1,8 @@
-"""Mounts again what went away from the tree while the node runs.
+"""Restores mounts of the tree that disappear while the node runs.
 
-What the tree's mounts stand on lies in the shared root. Who removes or renames it on a node that has nothing mounted
-there takes the mounts away from all others. Where the storage fails to answer for it, even once, the kernel takes them
-for removed. Until they are back, jail.c refuses jobs and logins.
+The mount points of the tree lie in the shared root. A node without a mount there can remove or rename such a folder.
+Then all other nodes lose their mounts. If the storage fails to answer for it even once, the kernel takes it for
+removed. Until the mounts are back, jail.c refuses jobs and logins.
 """
 
 import os
@@ -19,9 +19,9 @@ PERIOD_SECONDS = 1.0
 
 
 class TreeWatch:
-    """Looks at the mount table alone, until a mount is missing or the jail does not work. No storage can hold that up.
+    """Watches the mount table, which never waits for storage, until a mount is missing or the jail does not work.
 
-    A process of its own mounts it again, one at a time: storage that hangs holds up nobody else.
+    Then a process of its own restores the mounts, one process at a time. So nothing else waits for storage that hangs.
 
     Args:
         mounts: the tree's plan.
@@ -42,7 +42,7 @@ class TreeWatch:
 
         Args:
             now: seconds.
-            doubted: whether jail probes fail: root in a login session may have deleted the view's marker.
+            doubted: whether jail probes fail; root in a login session may have deleted the view's marker.
         """
         if self._process:
             self._look()
@@ -51,7 +51,7 @@ class TreeWatch:
             self._start()
 
     def pause(self, seconds: float) -> None:
-        """Looks, and then passes time, for who waits and does nothing else."""
+        """Checks once and then sleeps, for callers that wait and do nothing else."""
         self.tick(time.monotonic())
         time.sleep(seconds)
 
@@ -67,17 +67,17 @@ class TreeWatch:
         if self._process:
             os.close(answer)
             return
-        sentence, status = self._mend()
+        sentence, status = self._remount()
         try:
-            # No more than a pipe takes at once: nobody reads before this process has ended.
+            # No more than a pipe holds: its reader waits until this process has ended.
             os.write(answer, sentence.encode(errors="backslashreplace")[: select.PIPE_BUF])
         finally:
             os._exit(status)
 
-    def _mend(self) -> tuple[str, int]:
+    def _remount(self) -> tuple[str, int]:
         try:
             return tree.remount(self._mounts, self._view), 0
-        except Exception as error:  # This process has nobody else to tell.
+        except Exception as error:  # The parent process reports it.
             return f"the jail's view is not whole: {error}", 1
 
     def _look(self) -> None:

@@ -1,1 +1,1 @@
-"""What every pod uses: paths, settings, system calls, daemons, safe files."""
+"""Modules that every pod uses: paths, settings, system calls, daemons, safe files."""

@@ -14,12 +14,12 @@ from slurm_node.pod.system import MountFlag, mount
 CGROUPS = Path("/sys/fs/cgroup")
 PROCESSES_FOLDER = "pod"
 JOBS_FOLDER = "system.slice"
-"""Where slurmd makes its scope, with IgnoreSystemd (Slurm's cgroup_v2 plugin)."""
+"""Folder in which slurmd makes its scope, with IgnoreSystemd (Slurm's cgroup_v2 plugin)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Controllers:
-    """Which cgroup mounts a pod sees.
+    """The cgroup mounts that a pod sees.
 
     Attributes:
         v1: mount points of version 1 hierarchies.
@@ -79,9 +79,9 @@ def _delegate(group: Path) -> None:
 
 
 def limit_jobs(controllers: Controllers, processes: int) -> None:
-    """Bounds the processes and threads of all jobs and slurmd together, so that the pod's entry can always start some.
+    """Limits the processes and threads of all jobs and slurmd together, so that the pod's entry can always start some.
 
-    On version 2 alone: with version 1 Slurm makes no group of the controller of processes.
+    Only on version 2: with version 1 Slurm makes no group of the pids controller.
 
     Raises:
         NodeError: the kernel does not allow it.

@@ -1,7 +1,7 @@
-"""What is there whole after a crash of the node or the file server, or not at all.
+"""Writes files and folders that a crash of the node or file server leaves complete or not at all.
 
-A rename may reach the disk before the bytes that it names (ext4 with delayed allocation), and before the folder's own
-entry. So the bytes go first, then the name, then the folder.
+A rename may reach the disk before the bytes that it names (ext4 with delayed allocation). It may also come before the
+folder's own entry. So the bytes go first, then the name, then the folder.
 """
 
 import os
@@ -14,7 +14,7 @@ FILE_MODE = 0o644
 
 
 def write_durably(path: Path, text: str, mode: int = FILE_MODE) -> None:
-    """Writes a file, and the folders above it, that is there complete after a crash, or as it was before."""
+    """Writes a file, and the folders above it. After a crash the file is complete, or as it was before."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.new")
     aside.unlink(missing_ok=True)
@@ -27,7 +27,7 @@ def write_durably(path: Path, text: str, mode: int = FILE_MODE) -> None:
 
 
 def move(source: Path, target: Path) -> None:
-    """Gives a small tree, such as a home, its final name once all of its files are on the disk."""
+    """Renames a small tree, such as a home, to its final name once its files are on the disk."""
     for _, _, files, at in os.fwalk(source):
         for name in files:
             if stat.S_ISREG(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode):
@@ -38,7 +38,7 @@ def move(source: Path, target: Path) -> None:
 
 
 def move_root(source: Path, target: Path) -> None:
-    """Gives a root its final name once all that was written to its file system is on the disk.
+    """Renames a root to its final name once all writes to its file system are on the disk.
 
     Raises:
         OSError: also for a write to this file system that failed since it was synchronized last.
@@ -49,7 +49,7 @@ def move_root(source: Path, target: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Brings a folder's entries to the disk."""
+    """Flushes a folder's entries to the disk."""
     _sync(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
 

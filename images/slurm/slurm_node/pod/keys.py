@@ -1,4 +1,4 @@
-"""Keys out of a mounted Secret: daemons insist on owner and mode, which a Secret's volume can't give."""
+"""Keys from a mounted Secret: daemons require an owner and mode that a Secret's volume can't give."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the pod tells its log."""
+"""The pod's log."""
 
 import sys
 

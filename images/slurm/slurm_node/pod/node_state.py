@@ -1,4 +1,4 @@
-"""What a pod says of itself: "ready", or why it is not. Its readiness probe reads it (ready.py)."""
+"""A pod's own state: "ready", or why it is not. Its readiness probe reads the file (ready.py)."""
 
 from slurm_node.pod import paths
 
@@ -9,13 +9,13 @@ def read(without: str = "starting") -> str:
     """Returns it.
 
     Args:
-        without: while the pod has said nothing yet.
+        without: returned while the pod has not written any yet.
     """
     return paths.NODE_STATE.read_text() if paths.NODE_STATE.exists() else without
 
 
 def write(state: str) -> bool:
-    """Writes it down; returns whether it is another one than before."""
+    """Writes the state; returns whether it changed."""
     if read("") == state:
         return False
     paths.OWN_RUN.mkdir(parents=True, exist_ok=True)

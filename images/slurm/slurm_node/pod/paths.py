@@ -1,4 +1,4 @@
-"""Where things are in the slurm image's pods."""
+"""Paths in the slurm image's pods."""
 
 from pathlib import Path
 
@@ -12,31 +12,31 @@ STOCK_PLUGIN = Path(shared.PLUGIN_DIR, "auth_slurm.so")
 JAIL_PROBE = PREFIX / "libexec/jail_probe"
 SACK_DOOR = PREFIX / "libexec/sack_door"
 NO_DRIVER = PREFIX / "driver/no_driver.so"
-"""What stands in for each library of NVIDIA's driver on a node without one."""
+"""File in place of each library of NVIDIA's driver on a node without one."""
 DRIVER = Path("/run/node/driver")
 """This node's driver, as the jail's processes see it."""
 VOLUME = Path(shared.JAIL_VOLUME)
 TREE = Path(shared.JAIL_TREE)
 MARKER = TREE / "run/.jail-ready"
 SLURM_SECRETS = Path(shared.SECRETS_SLURM)
-DIRECTORY_SECRETS = Path(shared.SECRETS_DIRECTORY)
-"""Where the directory's pod has the password that it binds with, and the CA of the directory's servers."""
-DIRECTORY_KEYS = VOLUME / "directory/keys"
-"""A file for each user whose SSH keys are in the directory; root's, outside of every root."""
-SSH_DIRECTORY_KEYS = Path("/run/directory-keys")
-"""The same on a login node, below folders that nobody else may write: sshd insists on it."""
+LDAP_SECRETS = Path(shared.SECRETS_LDAP)
+"""Folder of the LDAP pod with the password that it binds with, and the CA of the LDAP servers."""
+LDAP_KEYS = VOLUME / "directory/keys"
+"""Folder with a file for each user who has SSH keys in LDAP. Root owns it, outside of every root."""
+SSH_LDAP_KEYS = Path("/run/directory-keys")
+"""LDAP_KEYS on a login node, below folders that only root may write, as sshd requires."""
 SSH_SECRETS = Path(shared.SECRETS_SSH)
 REST_TLS = Path(shared.SECRETS_REST_TLS)
 REST_SOCKET = Path(shared.REST_RUN, "slurmrestd.sock")
 SPOOL = Path(shared.SPOOL_DIR)
 SLURM_RUN = Path("/run/slurm")
 FETCHED = SLURM_RUN / "conf"
-"""The configuration that the node has fetched, a folder of root's; Slurm's commands look for it here."""
+"""Root's folder with the configuration that the node has fetched. Slurm's commands look for it here."""
 DOOR = SLURM_RUN / "door"
-"""What jobs and logins see in the place of SLURM_RUN."""
+"""Folder that jobs and logins see in place of SLURM_RUN."""
 SLURMD = PREFIX / "sbin/slurmd"
 SLURMD_START = Path("/usr/libexec/slurm-node/slurmd")
-"""Fetches the configuration and becomes slurmd (native/programs/slurmd_start.c)."""
+"""Program that fetches the configuration and becomes slurmd (native/programs/slurmd_start.c)."""
 CONTROLLER_RUN = Path(shared.CONTROLLER_RUN)
 ETC_SLURM = Path(shared.ETC_SLURM)
 ETC_ROOTS = Path(shared.ETC_ROOTS)
@@ -49,22 +49,22 @@ SLURM_KEY = OWN_RUN / names.SLURM_KEY
 NODE_STATE = OWN_RUN / "state"
 JAIL_BROKEN = Path(shared.JAIL_BROKEN)
 PLUGIN_REFUSED = OWN_RUN / "plugin-refused"
-"""Why Slurm would not load the jail plugin; there only while it would not."""
+"""File with the reason why Slurm would not load the jail plugin. It exists only while that is so."""
 JOBS = OWN_RUN / "jobs"
-"""A file for each job that has namespaces here, named by its number."""
+"""Folder with a file for each job that has namespaces here, named by the job's number."""
 PROLOGS = OWN_RUN / "prologs"
-"""A file for each job whose prolog ran here, named by its number, with its SLUID."""
+"""Folder with a file for each job whose prolog ran here, named by the job's number, with its SLUID."""
 JAIL_WORKED = Path(shared.JAIL_WORKED)
 PROLOG_REFUSED = OWN_RUN / "prolog-refused"
-"""Why the prolog, or the plugin, refused a job; the entry takes it, to know Slurm's drain for it (drains.py)."""
+"""File with the reason why prolog or plugin refused a job. The entry recognizes Slurm's drain by it (drains.py)."""
 SSH_BANNER = OWN_RUN / "ssh-banner"
-"""Why a login would be refused now, which sshd says first to everybody; there only while jail probes fail."""
+"""Banner of sshd with the reason why logins are refused. It exists only while jail probes fail."""
 LOGIN_LIMITS = OWN_RUN / "login-limits"
-"""What one user may use of a login node, for pam_jail.so."""
+"""Limits of one user on a login node, for pam_jail.so."""
 PROFILE_LIMITS = OWN_RUN / "profile-limits"
-"""What a user's start-up files may use before his job exists, for su."""
+"""Limits of a user's start-up files before his job exists, for su."""
 CONTAINER_FOLDERS = Path(shared.CONTAINER_FOLDERS).parent
-"""slurmstepd makes a folder .slurm-UID/oci-job… here before it enters the jail, where the step has another."""
+"""Slurmstepd makes a folder .slurm-UID/oci-job… here before it enters the jail, where the step gets another one."""
 SSH_KEYS = Path("/run/sshd-keys")
 SSHD_RUN = Path("/run/sshd")
 TOOLS = Path(shared.TOOLS)
@@ -81,10 +81,10 @@ def manifest_of(volume: Path, revision: str) -> Path:
 
 
 def facts_of(volume: Path, revision: str) -> Path:
-    """Returns the folder with what populate noted of a root: its files, packages, and later what changed in it."""
+    """Returns the folder with populate's notes about a root: its files, packages, and later its changes."""
     return volume / "manifests" / revision
 
 
 def persistent_of(volume: Path, path: str) -> Path:
-    """Returns the folder that stands for a persistent path in every root."""
+    """Returns the folder of a persistent path, which every root shows."""
     return volume / "persistent" / path.lstrip("/")

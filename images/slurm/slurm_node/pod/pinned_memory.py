@@ -1,6 +1,6 @@
-"""The limit of locked memory, which jobs inherit from slurmd where Slurm does not take the submitter's.
+"""The limit of locked memory. Jobs inherit slurmd's, unless Slurm propagates the submitter's.
 
-RDMA pins the buffers that an adapter writes to. The kernel counts them against this limit for everybody without
+RDMA pins the buffers that an adapter writes to. The kernel counts them against this limit for every process without
 IPC_LOCK. A job's user has no capability, and containers start with 8 MiB or less.
 """
 
@@ -12,7 +12,7 @@ _NO_LIMIT = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
 
 def raise_limit() -> None:
-    """Takes this process's limit away; where the pod may not, raises it as far as it may, and says so."""
+    """Removes this process's limit. If the pod may not, it raises the limit as far as possible and logs that."""
     hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
     try:
         resource.setrlimit(resource.RLIMIT_MEMLOCK, _NO_LIMIT)

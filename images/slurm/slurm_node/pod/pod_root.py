@@ -1,7 +1,7 @@
-"""What of the pod's own root somebody may write to, besides the daemons' /run and slurmd's spool.
+"""The writable part of the pod's own root, besides the daemons' /run and slurmd's spool.
 
-slurmd writes a file of `srun --bcast` before it knows of the jail, as the user, wherever he names. The pod's root is
-read-only. What everybody must write to is small, in memory, and no place to run anything from.
+slurmd writes a file of `srun --bcast` before it knows the jail, as the user, to any path that he names. So the pod's
+root is read-only. Folders that everybody must write to are small, in memory, and noexec.
 """
 
 from contextlib import suppress
@@ -12,13 +12,13 @@ from slurm_node.pod.system import MountFlag, mount
 
 TMP = Path("/tmp")  # noqa: S108 - the pod's own
 TMP_MIB = 16
-"""slurmstepd makes folders there; it counts as the pod's memory, outside of any job."""
-LAST_WORDS = Path("/dev/termination-log")
-"""A file of the machine's disk, which kubelet makes everybody's to write."""
+"""Size of /tmp, where slurmstepd makes folders. It counts as the pod's memory, outside of any job."""
+TERMINATION_LOG = Path("/dev/termination-log")
+"""A file on the machine's disk, which kubelet makes writable for everybody."""
 
 
 def close() -> None:
-    """Leaves users of the pod's root a small /tmp.
+    """Mounts a small /tmp for users of the pod's root.
 
     Raises:
         NodeError: the kernel or the runtime does not allow it.
@@ -27,6 +27,6 @@ def close() -> None:
     try:
         mount("tmp", TMP, "tmpfs", flags, f"mode=1777,size={TMP_MIB}m,nr_inodes=4096")
         with suppress(FileNotFoundError):
-            LAST_WORDS.chmod(0o600)
+            TERMINATION_LOG.chmod(0o600)
     except OSError as error:
         raise NodeError(f"can't mount the pod's /tmp: {error.strerror} (the pod needs SYS_ADMIN)") from error

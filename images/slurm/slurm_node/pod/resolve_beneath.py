@@ -1,8 +1,8 @@
-"""What a pod's own program makes below a root that users may change at any moment.
+"""Makes files below a root that users may change at any moment, without leaving that root.
 
-Root in a job may have put a symbolic link in the place of a folder. Then the pod would write outside of the jail with
-its own rights. So each folder is opened from the root on, and no link on the way is followed. What is made in it is
-made in what was opened.
+Root in a job may have replaced a folder by a symbolic link. The pod would follow it and write outside of the jail with
+its own rights. So each folder on the way is opened in turn, without following links. New files are made in the opened
+folder.
 """
 
 import errno
@@ -22,7 +22,7 @@ FOLDER_MODE, FILE_MODE = 0o755, 0o644
 
 @contextmanager
 def in_words(path: str) -> Iterator[None]:
-    """Says what stands in the way of a path of the root.
+    """Turns an error on the way to a path into a sentence about what is in the way.
 
     Raises:
         NodeError: a symbolic link, or a file where a folder belongs.
@@ -42,10 +42,10 @@ def in_words(path: str) -> Iterator[None]:
 
 @contextmanager
 def folder(root: Path, path: str) -> Iterator[Path]:
-    """A folder of the root, made with those above it where they are missing.
+    """Opens a folder of the root, after making it and missing folders above it.
 
     Raises:
-        NodeError: something else is in its place.
+        NodeError: something other than a folder is in its place.
     """
     with in_words(path):
         make_folder(root, path)
@@ -54,21 +54,21 @@ def folder(root: Path, path: str) -> Iterator[Path]:
 
 
 def make_folder(root: Path, path: str) -> None:
-    """Makes a folder of the root, and those above it; it may be there.
+    """Makes a folder of the root, and those above it. It may exist.
 
     Raises:
         OSError: ELOOP for a link on the way, else as mkdir(2).
     """
     target = Path(path)
     for step in (*reversed(target.parents), target):
-        # Another node may be at it, too.
+        # Another node may make it at the same time.
         if step.name:
             with opened_inside(root, str(step.parent)) as parent, suppress(FileExistsError):
                 (parent / step.name).mkdir(mode=FOLDER_MODE)
 
 
 def make_file(root: Path, path: str) -> None:
-    """Makes an empty file of the root in a folder that is there; a plain file may be there.
+    """Makes an empty file of the root in an existing folder. A plain file may exist.
 
     Raises:
         OSError: ELOOP for a link on the way or in its place, else as open(2).
@@ -80,9 +80,9 @@ def make_file(root: Path, path: str) -> None:
 
 
 def put_link(opened: Path, name: str, target: Path) -> None:
-    """Puts a link into an opened folder, in the place of whatever file or link has its name.
+    """Puts a link into an opened folder, and replaces a file or link of its name.
 
-    Several nodes may be at the same link: each makes its own aside and renames it.
+    Several nodes may make the same link at once, so each makes its own under another name and renames it.
     """
     aside = opened / f".{name}.{platform.node()}.{os.getpid()}"
     aside.unlink(missing_ok=True)
@@ -91,11 +91,11 @@ def put_link(opened: Path, name: str, target: Path) -> None:
 
 
 def copy_out(opened: Path, target: Path) -> None:
-    """Copies a folder's content, owners and modes to a folder that is out of users' reach; links stay links.
+    """Copies a folder's content, owners and modes to a folder that users can't reach. Links stay links.
 
     Args:
         opened: an opened folder of the root.
-        target: is made; what is neither file, folder nor link is left out.
+        target: is made; everything but files, folders and links is left out.
     """
     for path, folders, files, at in os.fwalk(f"{opened}/."):
         here = target / Path(path).relative_to(opened)
@@ -120,7 +120,7 @@ def _copy_file(folder: int, name: str, target: Path) -> None:
 
 
 def _take_over(source: int, target: Path) -> None:
-    """Gives a copy its source's owner, and then its mode, which a change of owner would reduce, and times."""
+    """Sets a copy's owner, then its mode, which a change of owner would reduce, and its times."""
     facts = os.fstat(source)
     os.chown(target, facts.st_uid, facts.st_gid)
     shutil.copystat(f"/proc/self/fd/{source}", target)

@@ -1,4 +1,4 @@
-"""What Kubernetes tells a pod, as typed values."""
+"""The pod's environment variables, as typed values."""
 
 import json
 import os
@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from contract import pod_variables, policies, reasons
-from contract.pod_variables import AccountingKey, DirectoryKey, JailKey, LoginKey, NodeKey, RestKey, SubmountKey
+from contract.pod_variables import AccountingKey, JailKey, LdapKey, LoginKey, NodeKey, RestKey, SubmountKey
 from slurm_node.pod.log import NodeError
 
 HIGHEST_WEIGHT_BUCKET = 15
-"""Each distinct weight is a scheduling set of its own in slurmctld, so a node set has at most 16."""
+"""Most weights of a node set: slurmctld makes a scheduling set of its own for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +22,10 @@ class Node:
     Attributes:
         nccl: NCCL's variables for jobs of this node.
         pins_memory: whether jobs may lock as much memory as they have, for RDMA.
-        processes: which all jobs of this node may have together; None: no limit.
+        processes: most processes of all jobs of this node together; None: no limit.
         shares_cpus: whether Kubernetes keeps fewer CPUs for the pod than Slurm schedules.
         least_free_percent: space that health checks want free on a file system.
-        grace_seconds: how long sessions of a login node, or jobs of a worker, stay when it is to go.
+        grace_seconds: how long sessions of a login node, or jobs of a worker, may stay after its deletion began.
     """
 
     controller: str
@@ -45,7 +45,7 @@ class Node:
     def slurmd_conf(self, hostname: str) -> str:
         """Returns slurmd's --conf: this dynamic node's own line of slurm.conf.
 
-        A node that slurmctld does not know yet takes no job before the operator has seen that it works.
+        A new node takes no job before the operator has seen that it works.
         """
         bucket = min(HIGHEST_WEIGHT_BUCKET, ordinal(hostname) // max(1, self.weight_bucket))
         parts = [
@@ -62,11 +62,11 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Submount:
-    """One of SLURM_JAIL's submounts: what stands at a path of the jail on this node.
+    """One of SLURM_JAIL's submounts: the content of a path of the jail on this node.
 
     Attributes:
         path: as the jail's processes see it.
-        source: where the pod has its volume; empty for a tmpfs.
+        source: mount point of its volume in the pod; empty for a tmpfs.
         memory_mib: size of a tmpfs.
         everybodys: whether every user may write.
         read_only: whether nobody may.
@@ -81,7 +81,7 @@ class Submount:
 
 @dataclass(frozen=True, slots=True)
 class Jail:
-    """SLURM_JAIL: which root, and what lies beside it."""
+    """SLURM_JAIL: the revision of the root, its persistent paths and submounts."""
 
     revision: str
     persistent: tuple[str, ...] = ()
@@ -93,31 +93,31 @@ class Jail:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """SLURM_LOGIN: what one user may use of a login node, and how he proves himself.
+    """SLURM_LOGIN: limits of one user on a login node, and how he may authenticate.
 
     Attributes:
         cpu_millis: thousandths of a CPU; None: no limit.
         processes: threads count, too.
         passwords: whether a password opens SSH, as a key does.
-        directory: whether keys of an LDAP directory open SSH, too.
+        ldap: whether keys of an LDAP directory open SSH, too.
     """
 
     memory_mib: int
     processes: int
     cpu_millis: int | None = None
     passwords: bool = False
-    directory: bool = False
+    ldap: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Directory:
+class Ldap:
     """SLURM_DIRECTORY: the LDAP directory whose users are the cluster's.
 
     Attributes:
         uri: ldaps://, or ldap:// for StartTLS.
-        bind: distinguished name to bind as; None: nobody.
-        own_authority: whether the servers' CA is one that the pod has a file of; else those that everybody knows.
-        seconds: between two questions.
+        bind: distinguished name to bind as; None: an anonymous bind.
+        own_authority: whether the pod has a file with the servers' CA; else the image's own CAs are used.
+        seconds: between two queries.
     """
 
     uri: str
@@ -126,7 +126,7 @@ class Directory:
     group_filter: str
     bind: str | None = None
     own_authority: bool = False
-    seconds: int = policies.DIRECTORY_SECONDS
+    seconds: int = policies.LDAP_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,21 +204,21 @@ def read_login(environment: Mapping[str, str] = os.environ) -> Login:
         processes=int(value[LoginKey.PROCESSES]),
         cpu_millis=None if cpu is None else int(cpu),
         passwords=bool(value.get(LoginKey.PASSWORDS, False)),
-        directory=bool(value.get(LoginKey.DIRECTORY, False)),
+        ldap=bool(value.get(LoginKey.LDAP, False)),
     )
 
 
-def read_directory(environment: Mapping[str, str] = os.environ) -> Directory:
+def read_ldap(environment: Mapping[str, str] = os.environ) -> Ldap:
     """Reads SLURM_DIRECTORY."""
-    value = _object(environment, pod_variables.DIRECTORY)
-    return Directory(
-        uri=str(value[DirectoryKey.URI]),
-        base=str(value[DirectoryKey.BASE]),
-        user_filter=str(value[DirectoryKey.USER_FILTER]),
-        group_filter=str(value[DirectoryKey.GROUP_FILTER]),
-        bind=value.get(DirectoryKey.BIND),
-        own_authority=bool(value.get(DirectoryKey.OWN_AUTHORITY, False)),
-        seconds=int(value[DirectoryKey.SECONDS]),
+    value = _object(environment, pod_variables.LDAP)
+    return Ldap(
+        uri=str(value[LdapKey.URI]),
+        base=str(value[LdapKey.BASE]),
+        user_filter=str(value[LdapKey.USER_FILTER]),
+        group_filter=str(value[LdapKey.GROUP_FILTER]),
+        bind=value.get(LdapKey.BIND),
+        own_authority=bool(value.get(LdapKey.OWN_AUTHORITY, False)),
+        seconds=int(value[LdapKey.SECONDS]),
     )
 
 
@@ -236,7 +236,7 @@ def read_users(environment: Mapping[str, str] = os.environ) -> tuple[User, ...]:
 
 
 def read_accounting(environment: Mapping[str, str] = os.environ) -> Accounting | None:
-    """Reads SLURM_ACCOUNTING; None where nothing is recorded."""
+    """Reads SLURM_ACCOUNTING; None without accounting."""
     if pod_variables.ACCOUNTING not in environment:
         return None
     value = _object(environment, pod_variables.ACCOUNTING)

@@ -1,8 +1,8 @@
-"""Holds slurmd's port for as long as the pod lives, so that no job takes it while slurmd is away.
+"""Holds slurmd's port while the pod lives, so that no job takes the port while slurmd is away.
 
-Jobs share the pod's network. One that listened there would be sent the scripts and environments of others' jobs, and
-would keep slurmd from starting. Each slurmd gets this socket in place of one of its own. The variable is that by which
-a slurmd hands it to the one that it becomes.
+Jobs share the pod's network. A job that listened there would receive the scripts and environments of other jobs, and
+slurmd could not start. Each slurmd gets this socket in place of its own. It is passed by the variable with which a
+slurmd hands its socket to its successor.
 """
 
 import socket
@@ -23,7 +23,7 @@ def address(slurm_conf: str, hostname: str) -> tuple[socket.AddressFamily, str, 
 
 
 class HeldPort:
-    """A socket that is bound always, and listens only while slurmd runs: others are refused at once meanwhile."""
+    """A socket that stays bound, and listens only while slurmd runs. Otherwise connections are refused at once."""
 
     def __init__(self, family: socket.AddressFamily, host: str, port: int) -> None:
         self._socket = socket.socket(family, socket.SOCK_STREAM)
@@ -33,15 +33,15 @@ class HeldPort:
         self.refuse()
 
     def listen(self) -> int:
-        """Takes connections again, and returns the file descriptor."""
-        # Connections to the slurmd before may still be ending.
+        """Accepts connections again, and returns the file descriptor."""
+        # Connections to the previous slurmd may still be closing.
         self._share(True)
         self._socket.listen(BACKLOG)
         return self._socket.fileno()
 
     def refuse(self) -> None:
-        """Refuses connections, those that wait included: whoever made them takes slurmd for away."""
-        # Two sockets that both share a port, and neither of which listens, may be bound to it.
+        """Refuses connections, waiting ones included. Their clients take slurmd for down."""
+        # Two sockets may be bound to one port if both allow it and neither listens.
         self._share(False)
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RD)

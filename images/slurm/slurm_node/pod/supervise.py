@@ -18,7 +18,7 @@ TICK_SECONDS = 0.5
 FIRST_BACK_OFF_SECONDS = 1.0
 LONGEST_BACK_OFF_SECONDS = 30.0
 STEADY_SECONDS = 60.0
-"""A daemon that ran this long starts again without back-off."""
+"""A daemon that ran this long restarts without back-off."""
 STOP_SECONDS = 25.0
 REMIND_SECONDS = 60.0
 STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
@@ -39,9 +39,9 @@ class Daemon:
         name: as the log calls it.
         command: its arguments; it stays in the foreground.
         environment: what is added to the pod's environment.
-        refusal: looked at every tick; a sentence stops the daemon, and it is tried again after the longest back-off.
+        refusal: called at every tick. A sentence stops the daemon, and it is tried again after the longest back-off.
         at_first: further arguments of its first start in this container.
-        port: is its standard input, where it takes connections.
+        port: its listening socket, passed as standard input.
     """
 
     name: str
@@ -72,15 +72,15 @@ class Daemon:
             say(f"stopping {self.name}: {sentence}")
             self.stop(STOP_SECONDS)
             self.not_before = now + LONGEST_BACK_OFF_SECONDS
-            self.back_off = 0.0  # It did not fail: once it may run again, a first failure costs it a second.
+            self.back_off = 0.0  # It did not fail: after its return, a first failure delays it by one second.
 
     def send(self, number: signal.Signals) -> None:
-        """Sends a signal; a daemon that does not run needs none, since it will read everything at its start."""
+        """Sends a signal. A daemon that does not run needs none, since it reads everything at its start."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(number)
 
     def stop(self, seconds: float) -> None:
-        """Asks the daemon to end, and ends it after a while."""
+        """Asks the daemon to end, and kills it after a deadline."""
         if self.process is None:
             return
         self.process.terminate()
@@ -121,11 +121,11 @@ def run(
 ) -> int:
     """Keeps the daemons running until the pod is told to end.
 
-    What the system refuses meanwhile is told and tried again at the next tick. It may refuse another process where jobs
-    have all that the pod may have. This program's end would end the pod, and all jobs in it.
+    Refusals of the system are logged, and tried again at the next tick. It may refuse another process while jobs have
+    all that the pod may have. If this program ended, the pod would end with all its jobs.
 
     Args:
-        daemons: started in this order, stopped in the opposite one.
+        daemons: started in this order, stopped in reverse.
         each_tick: called about twice a second.
         before_end: called when the pod is told to end, before the daemons are.
     """

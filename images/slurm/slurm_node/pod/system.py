@@ -21,7 +21,7 @@ _MNT_DETACH = 2
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS, _RESOLVE_IN_ROOT = 0x02, 0x04, 0x10
 """From linux/openat2.h."""
 _ESCAPED = re.compile(r"\\([0-7]{3})")
-"""How a mount table has a space, a tab, a newline and a backslash; all else stands as it is."""
+"""Escapes of a mount table: space, tab, newline and backslash. All else is literal."""
 
 
 class MountFlag(IntFlag):
@@ -58,7 +58,7 @@ class _OpenHow(ctypes.Structure):
 
 @contextmanager
 def opened_inside(root: Path, path: str) -> Iterator[Path]:
-    """A file or folder of a root that others may change, under a name that leads nowhere else meanwhile.
+    """Opens a file or folder of a root that others may change; yields a path that stays its own.
 
     Args:
         root: the folder that is "/" to the path.
@@ -84,13 +84,13 @@ def opened_inside(root: Path, path: str) -> Iterator[Path]:
 
 
 def bind(source: str, target: Path, taken: int = 0, *, recursive: bool = False) -> None:
-    """Mounts what is at one path at another, too, with its restrictions from the first moment on.
+    """Binds one path to another, with its restrictions from the first moment on.
 
     Args:
         source: a file or folder.
         target: where it is mounted.
-        taken: of MountFlag's RDONLY, NOSUID and NODEV, which mount_setattr(2) knows by the same values.
-        recursive: with all that is mounted below it; `taken` is of the first mount alone.
+        taken: restrictions, of MountFlag's RDONLY, NOSUID and NODEV, whose values mount_setattr(2) shares.
+        recursive: with all that is mounted below it; `taken` applies only to the first mount.
 
     Raises:
         OSError: with the kernel's reason; ENOTDIR where a file meets a folder; ENOSYS before Linux 5.12.
@@ -109,7 +109,7 @@ def bind(source: str, target: Path, taken: int = 0, *, recursive: bool = False) 
 
 
 def detach(target: Path) -> None:
-    """Takes away what is mounted at a path, and below, for all that comes; who has it open keeps it.
+    """Detaches what is mounted at a path and below (lazily): open files stay usable.
 
     Raises:
         OSError: with the kernel's reason.
@@ -128,10 +128,10 @@ def _call(number: int, *arguments: object) -> int:
 
 
 def sync_file_system(path: Path) -> None:
-    """Brings to the disk, or to the file server, what was written to the file system of a path.
+    """Flushes all writes to the file system of a path to the disk or the file server.
 
     Raises:
-        OSError: also for an earlier write that failed since, which sync(2) keeps to itself.
+        OSError: also for an earlier write that failed since the last flush, which sync(2) does not report.
     """
     opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -143,21 +143,21 @@ def sync_file_system(path: Path) -> None:
 
 
 def mount_table() -> str:
-    """This process's mount table; users may have renamed a folder above a mount to what is no text."""
+    """This process's mount table. Users may have renamed a folder to bytes that are not UTF-8."""
     return os.fsdecode(Path("/proc/self/mountinfo").read_bytes())
 
 
 def points_of(mountinfo: str) -> list[Path]:
-    """Returns where something is mounted by a mount table, in its order (proc_pid_mountinfo(5), field 5)."""
+    """Returns the mount points of a mount table, in its order (proc_pid_mountinfo(5), field 5)."""
     fields = (line.split(" ")[4] for line in mountinfo.split("\n") if line)
     return [Path(_ESCAPED.sub(lambda field: chr(int(field[1], 8)), field)) for field in fields]
 
 
 def mount_points() -> set[Path]:
-    """Where something is mounted now."""
+    """The current mount points."""
     return set(points_of(mount_table()))
 
 
 def is_mount_point(path: Path) -> bool:
-    """Tells whether something is mounted at a path; a bind of the same file system counts, unlike in pathlib."""
+    """Whether something is mounted at a path. Unlike in pathlib, a bind of the same file system counts."""
     return path in mount_points()

@@ -1,4 +1,4 @@
-"""Tells at a pod's start when users can make no user namespaces here; node-health looks again and again on workers."""
+"""Warns at a pod's start if users can't make user namespaces. On workers node-health checks it again and again."""
 
 from node_health.checks import user_namespaces
 from node_health.verdict import Verdict
@@ -7,7 +7,7 @@ from slurm_node.pod.log import say
 
 
 def warn() -> None:
-    """Says what the machine lacks for rootless containers; all else works without."""
+    """Logs what the machine lacks for rootless containers. All else works without it."""
     finding = user_namespaces.judge(user_namespaces.look())
     if finding.verdict is not Verdict.PASS:
         say(f"warning: {finding.evidence}")

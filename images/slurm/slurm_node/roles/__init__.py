@@ -1,1 +1,1 @@
-"""What each container of a Slurm pod runs: one module for each role of `python3 -m slurm_node ROLE`."""
+"""Programs of the containers in Slurm's pods: one module for each role of `python3 -m slurm_node ROLE`."""

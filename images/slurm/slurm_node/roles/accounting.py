@@ -1,7 +1,7 @@
 """The accounting pod: slurmdbd as an unprivileged user.
 
-slurmdbd is started again in place when it gives up. So its own words about the database stay in one pod's log, where
-the operator reads them.
+When slurmdbd gives up, it is restarted in the same container. So its own words about the database stay in one pod's
+log, where the operator reads them.
 """
 
 import os
@@ -14,12 +14,12 @@ from slurm_node.pod.supervise import Daemon, run
 PASSWORD = paths.DATABASE_SECRETS / names.DATABASE_PASSWORD
 SCRIPT = paths.ACCOUNTING_RUN / "password"
 SPACES = b" \t\n\v\f\r"
-"""What Slurm's xstrtrim takes off both ends (isspace(3) in the C locale)."""
+"""Bytes that Slurm's xstrtrim removes at both ends (isspace(3) in the C locale)."""
 LONGEST_QUOTED_BYTES = 1024
 
 
 def main() -> int:
-    """Writes slurmdbd.conf where its owner and mode are as slurmdbd wants them, and keeps slurmdbd running."""
+    """Writes slurmdbd.conf with the owner and mode that slurmdbd requires, and keeps slurmdbd running."""
     key = keys.install(paths.SLURM_SECRETS / names.SLURM_KEY, paths.ACCOUNTING_RUN / names.SLURM_KEY)
     keys.install(paths.SLURM_SECRETS / names.JWT_KEY, paths.ACCOUNTING_RUN / names.JWT_KEY)
     try:
@@ -39,10 +39,10 @@ def main() -> int:
 
 
 def password_line(password: bytes) -> bytes:
-    """Returns the line of slurmdbd.conf that says how to get the password.
+    """Returns the line of slurmdbd.conf with the password, or with the way to get it.
 
-    A script hands over every byte, and reads the Secret anew when the database refuses the password. But Slurm strips
-    its answer. A quoted value keeps spaces at its ends; inside it a backslash takes the meaning from `#` and itself.
+    A script passes every byte, and reads the Secret again when the database refuses the password. But Slurm strips its
+    answer. A quoted value keeps spaces at its ends. Inside it, a backslash escapes `#` and itself.
 
     Raises:
         NodeError: neither way can carry it.

@@ -8,7 +8,7 @@ from slurm_node.slurm import slurmdbd_fallback
 
 
 def main() -> int:
-    """Puts the keys where slurm.conf names them, and becomes slurmctld, or with accounting keeps it running."""
+    """Copies the keys to slurm.conf's paths. Then it becomes slurmctld, or with accounting keeps it running."""
     slurm_key = keys.install(paths.SLURM_SECRETS / names.SLURM_KEY, paths.CONTROLLER_RUN / names.SLURM_KEY)
     keys.install(paths.SLURM_SECRETS / names.JWT_KEY, paths.CONTROLLER_RUN / names.JWT_KEY)
     environment = {"SLURM_SACK_KEY": str(slurm_key), "RUNTIME_DIRECTORY": str(paths.CONTROLLER_RUN)}

@@ -1,7 +1,7 @@
-"""The pod that follows an LDAP directory: its users become users of every root, as if made there.
+"""The pod that follows an LDAP directory: its users become users of every root, as if they were made there.
 
-So neither a worker nor a login asks the directory anything. No code of a directory's client runs with the pods' rights
-or in the jail. Jobs and logins go on while the directory is away.
+So neither worker nor login node asks the LDAP server. No LDAP client code runs with those pods' rights or in the jail.
+Jobs and logins go on while the server is down.
 """
 
 import os
@@ -14,13 +14,13 @@ from contract import names
 from slurm_node.accounts import account_sync, ldap_homes, ldap_users
 from slurm_node.pod import keys, node_state, paths, settings
 from slurm_node.pod.log import NodeError, say
-from slurm_node.pod.settings import Directory, Jail
+from slurm_node.pod.settings import Jail, Ldap
 from slurm_node.pod.system import is_mount_point
 
 PASSWORD = paths.OWN_RUN / "bind-password"
 AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 SECONDS = 60
-"""What a server has for an answer; the whole question has twice as long."""
+"""Time for the server's answer. The whole query may take twice as long."""
 RETRY_SECONDS = 15.0
 USER_ATTRIBUTES = ("uid", "uidNumber", "gidNumber", "homeDirectory", "loginShell", "gecos", "cn", "sshPublicKey")
 GROUP_ATTRIBUTES = ("cn", "gidNumber", "memberUid", "member")
@@ -28,8 +28,8 @@ MOST_TOLD = 20
 
 
 def main() -> int:
-    """Asks the directory again and again; who cannot be asked changes nothing."""
-    wanted, jail = settings.read_directory(), settings.read_jail()
+    """Queries the LDAP server again and again. A failed query changes nothing."""
+    wanted, jail = settings.read_ldap(), settings.read_jail()
     if not is_mount_point(paths.VOLUME):
         raise NodeError(f"{paths.VOLUME} is not a mount: the pod has no jail volume")
     told: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ def main() -> int:
             refused = follow(wanted, jail)
         except (NodeError, OSError) as error:
             _note(f"the directory is not followed: {error}")
-            time.sleep(min(RETRY_SECONDS, wanted.seconds))  # No sooner: it may be busy.
+            time.sleep(min(RETRY_SECONDS, wanted.seconds))  # Not earlier: the server may be busy.
             continue
         if refused != told:
             for sentence in refused[:MOST_TOLD]:
@@ -47,48 +47,48 @@ def main() -> int:
                 say(f"not taken over: {len(refused) - MOST_TOLD} more")
         told = refused
         _note(node_state.READY)
-        time.sleep(wanted.seconds)  # directory.interval: LDAP tells nobody of a change.
+        time.sleep(wanted.seconds)  # directory.interval: LDAP has no change events.
 
 
-def follow(wanted: Directory, jail: Jail, volume: Path = paths.VOLUME) -> tuple[str, ...]:
-    """Takes over what the directory says now; returns a sentence for each of its objects that is not taken.
+def follow(wanted: Ldap, jail: Jail, volume: Path = paths.VOLUME) -> tuple[str, ...]:
+    """Takes over the LDAP server's users; returns a sentence for each object that it leaves out.
 
     Raises:
-        NodeError: it does not answer, not in full, or names nobody.
+        NodeError: the server does not answer, answers incompletely, or has no user.
         OSError: accounts, homes or keys can't be written.
     """
     try:
-        directory = ldap_users.read(
+        answer = ldap_users.read(
             ask(wanted, wanted.user_filter, USER_ATTRIBUTES), ask(wanted, wanted.group_filter, GROUP_ATTRIBUTES)
         )
     except ValueError as error:
         raise NodeError(f"{wanted.uri} answers what is no LDIF: {error}") from None
-    if not directory.homes:
-        # A filter or a base that is wrong would remove everybody.
+    if not answer.homes:
+        # A wrong filter or base would remove every user.
         raise NodeError(f"{wanted.uri} names no user in {wanted.base} for {wanted.user_filter}: nothing was changed")
     if not account_sync.complete_roots(volume):
         raise NodeError("the populate Job has not completed a root yet")
-    taken = account_sync.synchronize(volume, directory=directory)
+    taken = account_sync.synchronize(volume, ldap=answer)
     assert taken is not None
-    # A home before the key that opens it.
+    # The home comes before the key that lets its user log in.
     ldap_homes.make(taken, jail, volume)
-    ldap_homes.write_keys(taken.keys, volume / paths.DIRECTORY_KEYS.relative_to(paths.VOLUME))
+    ldap_homes.write_keys(taken.keys, volume / paths.LDAP_KEYS.relative_to(paths.VOLUME))
     return taken.refused
 
 
-def ask(wanted: Directory, question: str, attributes: tuple[str, ...]) -> str:
-    """Returns the LDIF of the answer to one question.
+def ask(wanted: Ldap, question: str, attributes: tuple[str, ...]) -> str:
+    """Returns the LDIF of the answer to one query.
 
     Raises:
-        NodeError: it failed, in ldapsearch's words, or is not complete.
+        NodeError: the query failed, with ldapsearch's words, or the answer is not complete.
     """
     command = ["ldapsearch", "-LLL", "-x", "-H", wanted.uri, "-b", wanted.base]
     command += ["-o", "ldif-wrap=no", "-o", "nettimeout=10", "-l", str(SECONDS), "-E", "pr=500/noprompt"]
     if wanted.uri.startswith("ldap://"):
-        # Twice: without TLS nothing is said.
+        # -ZZ: without TLS nothing is sent.
         command += ["-ZZ"]
     if wanted.bind is not None:
-        _copy_password(paths.DIRECTORY_SECRETS / names.DIRECTORY_PASSWORD)
+        _copy_password(paths.LDAP_SECRETS / names.LDAP_PASSWORD)
         command += ["-D", wanted.bind, "-y", str(PASSWORD)]
     try:
         asked = subprocess.run(
@@ -102,14 +102,14 @@ def ask(wanted: Directory, question: str, attributes: tuple[str, ...]) -> str:
     return asked.stdout.decode()
 
 
-def _tls(wanted: Directory) -> Mapping[str, str]:
-    """Ldapsearch's whole environment: the server proves itself, or nothing is said to it (ldap.conf(5))."""
-    file = paths.DIRECTORY_SECRETS / names.TLS_AUTHORITY if wanted.own_authority else AUTHORITIES
+def _tls(wanted: Ldap) -> Mapping[str, str]:
+    """Ldapsearch's whole environment: it sends nothing before the server's certificate is verified (ldap.conf(5))."""
+    file = paths.LDAP_SECRETS / names.TLS_AUTHORITY if wanted.own_authority else AUTHORITIES
     return {"PATH": os.defpath, "LDAPTLS_REQCERT": "demand", "LDAPTLS_CACERT": str(file)}
 
 
 def _copy_password(secret: Path) -> None:
-    """Ldapsearch takes a file's last newline for a part of the password."""
+    """Copies the password without a last newline, which ldapsearch would take for a part of it."""
     keys.install(secret, PASSWORD)
     PASSWORD.write_bytes(PASSWORD.read_bytes().rstrip(b"\r\n"))
 

@@ -23,52 +23,52 @@ AS_SLURM = (
     *("setpriv", f"--reuid={names.SLURM_UID}", f"--regid={names.SLURM_UID}", "--clear-groups"),
     *(f"--{kept}=-all,+setpcap" for kept in ("inh-caps", "ambient-caps", "bounding-set")),
 )
-"""sackd listens to nobody but users of its socket, so it needs no root. Slurm's id is nobody's in the jail.
+"""Command prefix that runs sackd as SlurmUser. It only serves its socket, so it does not need root.
 
-It keeps one capability that it does not use. Nobody in the jail has that one. So root of the jail, as SlurmUser, cannot
-trace sackd, nor reach its memory, its key or its root through /proc.
+No user of the jail has Slurm's id. sackd keeps one capability that it does not use, and that nobody in the jail has. So
+root of the jail, as SlurmUser, cannot trace sackd. Nor can it reach sackd's memory, key or root through /proc.
 """
 
-# What stands on the command line comes before sshd_config.
+# Options of the command line override sshd_config.
 WITH_PASSWORDS = (
     *("-o", "PasswordAuthentication=yes"),
     *("-o", "AuthenticationMethods=publickey password"),
     *("-o", "PAMServiceName=sshd-password"),
 )
-WITH_DIRECTORY = ("-o", f"AuthorizedKeysFile={paths.TREE}%h/.ssh/authorized_keys {paths.SSH_DIRECTORY_KEYS}/%u")
+WITH_LDAP = ("-o", f"AuthorizedKeysFile={paths.TREE}%h/.ssh/authorized_keys {paths.SSH_LDAP_KEYS}/%u")
 
 PROBE = (str(paths.JAIL_PROBE), str(paths.TREE), "login")
 REFUSAL = "This login node can't enter the jail: {}. Tell your administrator.\n"
-"""As pam_jail.c says it, where a login comes that far. With the jail away, so are its users and keys."""
+"""The sentence of pam_jail.c. While the jail is away, its users and keys are too, and no login reaches PAM."""
 
 
 def main() -> int:
-    """Builds the tree and keeps sackd and sshd running; sshd starts once Slurm's commands would work."""
+    """Builds the tree and keeps sackd and sshd running. sshd starts once Slurm's commands work."""
     node, jail, login = settings.read_node(), settings.read_jail(), settings.read_login()
     node_state.write("starting")
     user_namespaces.warn()
     pod_root.close()
     tree.wait_for_root(jail)
     door.prepare()
-    # Before the tree is built: what comes with its bind of /sys is read-only in sessions.
+    # Before the tree is built: its bind of /sys makes cgroups read-only in sessions.
     login_limits.install(login)
     mounts = tree.plan(jail)
     tree.build(mounts)
     key = keys.install(paths.SLURM_SECRETS / names.SLURM_KEY, paths.SLURM_KEY, names.SLURM_UID)
-    # sackd makes its socket there, and can't touch the configuration beside it.
+    # sackd makes its socket there, and can't change the configuration beside it.
     os.chown(paths.SLURM_RUN, 0, names.SLURM_UID)
     paths.SLURM_RUN.chmod(0o1775)
     for name in HOST_KEYS:
         keys.install(paths.SSH_SECRETS / name, paths.SSH_KEYS / name)
     paths.SSHD_RUN.mkdir(mode=0o755, parents=True, exist_ok=True)
-    if login.directory:
-        paths.DIRECTORY_KEYS.mkdir(mode=0o755, parents=True, exist_ok=True)
-        paths.SSH_DIRECTORY_KEYS.mkdir(mode=0o755, exist_ok=True)
-        mount(str(paths.DIRECTORY_KEYS), paths.SSH_DIRECTORY_KEYS, flags=MountFlag.BIND)
+    if login.ldap:
+        paths.LDAP_KEYS.mkdir(mode=0o755, parents=True, exist_ok=True)
+        paths.SSH_LDAP_KEYS.mkdir(mode=0o755, exist_ok=True)
+        mount(str(paths.LDAP_KEYS), paths.SSH_LDAP_KEYS, flags=MountFlag.BIND)
     environment = {"SLURM_SACK_KEY": str(key), "SLURM_CONF": str(paths.FETCHED / names.SLURM_CONF)}
-    # Without --conf-server it listens on no port, so that nobody sends it a configuration.
+    # Without --conf-server it listens on no port, so nobody can send it a configuration.
     sackd = Daemon("sackd", [*AS_SLURM, f"{paths.PREFIX}/sbin/sackd", "-D"], environment)
-    more = [*(WITH_PASSWORDS if login.passwords else ()), *(WITH_DIRECTORY if login.directory else ())]
+    more = [*(WITH_PASSWORDS if login.passwords else ()), *(WITH_LDAP if login.ldap else ())]
     sshd = Daemon("sshd", ["/usr/sbin/sshd", "-D", "-e", *more])
     roots = Daemon("roots-controller", [sys.executable, "-m", "slurm_node", "roots-controller"])
     daemons, tree_watch = [door.daemon(), roots], TreeWatch(mounts)
@@ -95,5 +95,5 @@ def main() -> int:
 
 
 def state_of(watch: JailWatch) -> str:
-    """Returns what the readiness probe reads of the jail: "ready", or why nobody gets in."""
+    """Returns the state of the jail for the readiness probe: "ready", or why logins are refused."""
     return watch.sentence or (node_state.READY if watch.tried else reasons.NO_PROBE_YET)

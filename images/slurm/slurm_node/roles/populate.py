@@ -1,7 +1,7 @@
 """The populate Job: makes a complete root of the jail image on the shared volume.
 
-A root is built aside, renamed when it is whole, and only then marked. An older root is not touched, and nothing is
-deleted that this program did not write.
+A root is built under another name, renamed when it is complete, and only then marked. It does not touch older roots,
+and only deletes what it wrote itself.
 """
 
 import fcntl
@@ -27,14 +27,14 @@ ROOM_TO_SPARE = 1.05
 
 
 def main() -> int:
-    """Makes the root of SLURM_JAIL's revision, unless it is complete, and adds the initial users that it lacks."""
+    """Makes the root of SLURM_JAIL's revision, unless it is complete, and adds missing initial users."""
     jail, users = settings.read_jail(), settings.read_users()
     volume = paths.VOLUME
     if not is_mount_point(volume):
         raise NodeError(f"{volume} is not a mount: the pod has no jail volume")
     volume_probe.check(volume)
     try:
-        # An error of somebody's earlier write is told to who synchronizes first, and says nothing about this root.
+        # The first flush reports an earlier write error of another process, which has nothing to do with this root.
         with suppress(OSError):
             sync_file_system(volume)
         with _alone(volume):
@@ -56,7 +56,7 @@ def _populate(jail: settings.Jail, users: tuple[settings.User, ...], volume: Pat
         _tell_changes(volume, jail, last=True)
         return
     started = time.monotonic()
-    # Where pods are, which after going back is not the root that was completed last.
+    # The root that pods use. After a rollback it is not the root that was completed last.
     used = old_roots.in_use(volume) or account_sync.complete_roots(volume)[:1]
     building = root.with_name(f".building-{jail.revision}")
     copied = 0
@@ -66,14 +66,14 @@ def _populate(jail: settings.Jail, users: tuple[settings.User, ...], volume: Pat
         copied = copy_image(source, building, manifest.with_name(f".building-{jail.revision}.json"), volume)
         completion.complete_root(building)
         inventory.note_image(building, volume, jail.revision)
-        # A root without its marker is taken for whole: what it names has to be on the disk.
+        # After this, a restarted Job takes the root for copied. So all of its files have to be on the disk.
         durable.move_root(building, root)
     completion.seed_persistent(root, jail, volume)
-    # The users first: an initial user who was made before keeps his id.
+    # Existing users first, so that an initial user who exists keeps his id.
     account_sync.synchronize(volume, joining=jail.revision)
     initial_users.add(root, users, volume)
     inventory.note_files(root, volume, jail.revision)
-    # Before the marker, after which a Job that is started again does not know it any more.
+    # Before the marker: after it, a restarted Job no longer knows what to report.
     write_durably(_to_tell(volume, jail), "".join(f"{revision}\n" for revision in used))
     sync_file_system(volume)
     write_durably(manifest, json.dumps({"revision": jail.revision, "bytes": copied, "made": int(time.time())}) + "\n")
@@ -88,12 +88,12 @@ def _to_tell(volume: Path, jail: settings.Jail) -> Path:
 
 
 def _tell_changes(volume: Path, jail: settings.Jail, *, last: bool = False) -> None:
-    """Tells what users changed in the roots that were in use when this one was made, unless that is done.
+    """Reports users' changes of the roots that were in use when this one was made, unless that is done.
 
     Args:
         volume: the shared volume.
-        jail: of the new root, which is complete: it waits for no report.
-        last: give up if it ends the Job once more, as an old root of millions of files could.
+        jail: settings of the new root, which is complete and does not wait for the report.
+        last: give up after one more interruption of the Job, which an old root of millions of files could cause.
     """
     note = _to_tell(volume, jail)
     if not note.exists():
@@ -108,7 +108,7 @@ def _tell_changes(volume: Path, jail: settings.Jail, *, last: bool = False) -> N
 
 @contextmanager
 def _alone(volume: Path) -> Iterator[None]:
-    """Holds the volume's lock: a Job's pod may be started a second time while the first is still ending."""
+    """Holds the volume's lock, since a Job's second pod may start while the first is still ending."""
     folder = volume / "manifests"
     folder.mkdir(exist_ok=True)
     with (folder / ".lock").open("w") as file:
@@ -121,7 +121,7 @@ def _alone(volume: Path) -> Iterator[None]:
 
 
 def wait_for_image() -> Path:
-    """Returns the image's root: that of the process which the pod runs in the jail image.
+    """Returns the image's root, as the root of the process that the pod runs in the jail image.
 
     Raises:
         NodeError: no such process appeared.
@@ -135,7 +135,7 @@ def wait_for_image() -> Path:
                 root.stat()
             except PermissionError:
                 raise NodeError(f"{root} may not be read: the pod needs SYS_PTRACE, or equal users") from None
-            except FileNotFoundError:  # the file is of a container that has been started again since
+            except FileNotFoundError:  # the file is from a container that has restarted since
                 pass
             else:
                 return root
@@ -144,7 +144,7 @@ def wait_for_image() -> Path:
 
 
 def copy_image(source: Path, building: Path, journal: Path, volume: Path) -> int:
-    """Copies the image's root aside, after a look whether there is room; returns its size in bytes."""
+    """Checks the free space and copies the image's root under another name; returns its size in bytes."""
     image = inventory.look(source)
     there = inventory.look(building).size if journal.exists() and building.exists() else 0
     free = shutil.disk_usage(volume).free
@@ -159,7 +159,7 @@ def copy_image(source: Path, building: Path, journal: Path, volume: Path) -> int
     write_durably(journal, journal.read_text() if journal.exists() else "[]")
     for last_attempt in (False, True):
         copy = Copy(source, building, journal, image.size)
-        # While the disk takes what it does not have yet, the copy is looked at in memory.
+        # The disk still writes while the copy is verified from memory.
         with ThreadPoolExecutor(1) as beside:
             try:
                 copy.run()

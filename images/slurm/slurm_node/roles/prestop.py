@@ -1,4 +1,4 @@
-"""Before a login node goes: tells who is logged in, and waits for them to leave, but not for ever."""
+"""Before a login node ends: tells its users, and waits until they have left, up to a deadline."""
 
 import os
 import socket
@@ -14,7 +14,7 @@ REMIND_SECONDS = 60.0
 
 
 def message(node: str, seconds: float) -> str:
-    """What users read."""
+    """The message to users."""
     left = f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
     return (
         f"\r\n*** {node} is being replaced: your session here ends in {left}.\r\n"
@@ -29,12 +29,12 @@ def wait(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Waits until nobody is logged in, at most so long, and says so on every terminal.
+    """Writes the message on every terminal and waits until nobody is logged in, or the time is up.
 
     Args:
         seconds: the longest wait.
         sessions: counts those who are logged in.
-        terminals: where their terminals are.
+        terminals: folder of their terminals.
         clock: seconds.
         sleep: passes time.
     """
@@ -53,7 +53,7 @@ def wait(
 
 
 def sessions_of(listener: int) -> int:
-    """Counts the connections of an sshd by its children."""
+    """Counts the connections of an sshd, each of which is a child process."""
     try:
         return len(Path(f"/proc/{listener}/task/{listener}/children").read_text().split())
     except OSError:
@@ -61,7 +61,7 @@ def sessions_of(listener: int) -> int:
 
 
 def write(terminal: Path, text: str) -> None:
-    """Writes to a terminal without ever waiting for it: one whose owner pressed Ctrl-S is full."""
+    """Writes to a terminal without waiting for it: after Ctrl-S its buffer may be full."""
     try:
         file = os.open(terminal, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW)
     except OSError:

@@ -15,14 +15,14 @@ PAIR = (names.TLS_CERTIFICATE, names.TLS_KEY)
 
 
 def main() -> int:
-    """Keeps haproxy running with the key pair that the Secret holds now."""
-    # -W: a master that starts a new process at SIGUSR2. If that one is content, the old one may finish.
+    """Keeps haproxy running with the current key pair of the Secret."""
+    # -W: a master that starts a new process at SIGUSR2. Once that one is up, the old one finishes its requests.
     haproxy = Daemon("haproxy", ["/usr/sbin/haproxy", "-W", "-db", "-f", str(CONFIG)])
     return run([haproxy], reload_on_change(paths.REST_TLS, lambda: haproxy.send(signal.SIGUSR2)))
 
 
 def reload_on_change(folder: Path, reload: Callable[[], None]) -> Callable[[], None]:
-    """Returns what looks whether the key pair changed, to be called again and again.
+    """Returns a function that checks whether the key pair changed, for a loop to call.
 
     Args:
         folder: mounted Secret; kubelet changes all its files at once, by a link.
@@ -44,7 +44,7 @@ def reload_on_change(folder: Path, reload: Callable[[], None]) -> Callable[[], N
 def content(folder: Path) -> bytes | None:
     """Returns a digest of the key pair; None while it is being replaced."""
     try:
-        # Both out of the same folder, however the link changes meanwhile.
+        # Both files from the same folder, even if the link changes meanwhile.
         there = (folder / PAIR[0]).resolve().parent
         return hashlib.sha256(b"\0".join((there / name).read_bytes() for name in PAIR)).digest()
     except OSError:

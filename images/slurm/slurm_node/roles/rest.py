@@ -7,7 +7,7 @@ from contract import names
 from slurm_node.pod import paths, settings
 
 SECURITY = "disable_unshare_files,disable_unshare_sysv"
-"""slurmrestd would make namespaces of its own, which an unprivileged pod may not; the pod has its own already."""
+"""Keeps slurmrestd from making namespaces, which an unprivileged pod may not. The pod has its own already."""
 
 
 def main() -> int:
@@ -17,8 +17,8 @@ def main() -> int:
 
 
 def command(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Returns slurmrestd's arguments: it listens for the pod's proxy alone, or for everybody."""
-    # slurmrestd takes a socket's place that one before it left.
+    """Returns slurmrestd's arguments: it listens only for the pod's proxy, or for everybody."""
+    # slurmrestd replaces a socket that an earlier one left.
     address = (
         f"unix:{paths.REST_SOCKET}" if settings.read_rest(environment).socket else f"0.0.0.0:{names.SLURMRESTD_PORT}"
     )

@@ -1,4 +1,4 @@
-"""A login node's care for the shared volume: equal users in all roots, driver links, an end of old roots."""
+"""Maintains the shared volume from a login node: equal users in all roots, driver links, deletion of old roots."""
 
 import socket
 import time
@@ -13,9 +13,9 @@ POLL_SECONDS = 1.0
 
 
 def main() -> int:
-    """Looks every second whether an account file changed in any root, and now and then for roots that may go.
+    """Checks every second whether an account file of any root changed, and now and then for roots to delete.
 
-    A program of its own, so that storage that hangs holds up nobody else.
+    It is a process of its own, so that nothing else waits for storage that hangs.
     """
     jail, volume = settings.read_jail(), paths.VOLUME
     use, links = old_roots.Use(jail.revision, socket.gethostname()), driver.Links()
@@ -26,14 +26,14 @@ def main() -> int:
         use.tick(now)
         links.tick()
         try:
-            # Before users, whom trouble with one root's files could hold up for long.
+            # Before users, since a problem with one root's files could delay those for long.
             if now >= collecting:
                 collecting = now + old_roots.COLLECT_SECONDS
                 old_roots.collect(volume, jail.keep_roots, jail.persistent, old_roots.named())
             signature = account_sync.signature(volume)
             if signature != seen:
                 account_sync.synchronize(volume)
-                # As it was before, for what others wrote meanwhile: what was written here costs one more look.
+                # The value from before, because of others' writes meanwhile. Our own writes cost one more check.
                 seen = signature
             trouble = ""
         except OSError as error:

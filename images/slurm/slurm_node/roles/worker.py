@@ -38,12 +38,14 @@ from slurm_node.slurm import configless_cache, configuration, container_leftover
 from slurm_node.slurm.late_registration import LateRegistration
 
 AS_BOOTED = ("-b",)
-"""Has slurmctld take the node for one that has just booted (slurmd(8)): no job lives in a new container. Else jobs of
-the one before would seem to run until slurmctld next looks for them, which is minutes."""
+"""Makes slurmctld treat the node as just booted (slurmd(8)): no job lives in a new container.
+
+Otherwise jobs of the previous container would seem to run for minutes, until slurmctld checks for them.
+"""
 
 
 def main() -> int:
-    """Builds the tree and keeps slurmd running, with a configuration that keeps jobs in the jail or not at all."""
+    """Builds the tree and keeps slurmd running, but only with a configuration that keeps jobs in the jail."""
     node, jail = settings.read_node(), settings.read_jail()
     node_state.write("starting")
     node_health.node.write(declared(node))
@@ -54,7 +56,7 @@ def main() -> int:
     pod_root.close()
     tree.wait_for_root(jail)
     door.prepare()
-    # Before the tree is built: its bind of /sys takes the writable mounts along, for slurmstepd.
+    # Before the tree is built: its bind of /sys includes the writable mounts, for slurmstepd.
     groups = cgroups.make_writable()
     if node.processes:
         cgroups.limit_jobs(groups, node.processes)
@@ -67,7 +69,7 @@ def main() -> int:
     command = slurmd_command(node, socket.gethostname())
     environment = {"SLURM_SACK_KEY": str(key), "SLURM_CONF": str(paths.FETCHED / names.SLURM_CONF)}
     if node.gres:
-        # -G is a mode of its own: -D would keep it in the foreground for nothing.
+        # slurmd -G prints and ends by itself, so it needs no -D.
         in_foreground = [word for word in command if word != "-D"]
         gpus.wait(node.gres, lambda: gpus.ask_slurmd(in_foreground, environment), node_state.write)
     watch, health, drain = JailWatch(), HealthWatch(), OwnDrain(socket.gethostname())
@@ -77,7 +79,7 @@ def main() -> int:
     def refuse() -> str | None:
         sentence = judge.refusal(time.monotonic() - slurmd.started)
         if sentence and slurmd.process is not None:
-            # Told while slurmd, which is stopped for it, still answers for scontrol's identity and hands messages on.
+            # Jobs are told before slurmd stops: until then it vouches for scontrol's identity and forwards messages.
             drain.tick(time.monotonic(), {reasons.JAIL: sentence})
             notifier.tick(sentence)
         return sentence
@@ -95,7 +97,7 @@ def main() -> int:
         tree_watch.tick(time.monotonic(), doubted=watch.sentence is not None)
         use.tick(time.monotonic())
         late.tick(time.monotonic(), slurmd)
-        # Before slurmd has its configuration, there is no slurmctld to tell.
+        # Without a configuration, the node knows no slurmctld to tell.
         if slurmd.process is not None and configless_cache.read() is not None:
             watch.tick(time.monotonic())
             health.tick()
@@ -122,7 +124,7 @@ def wait_for_jobs(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Waits until no job has a step here, but not for ever: somebody deleted the pod under its jobs.
+    """Waits until no job has a step here, up to a deadline: somebody deleted the pod under its jobs.
 
     Every job has one on each of its nodes (PrologFlags=Contain). slurmctld is not asked: it may be away.
     """
@@ -134,7 +136,7 @@ def wait_for_jobs(
 
 
 def steps(proc: Path = Path("/proc")) -> int:
-    """Counts the steps of jobs in this pod; slurmd's own `slurmstepd infinity`, which holds its cgroup, is none."""
+    """Counts the steps of jobs in this pod, without slurmd's own `slurmstepd infinity`, which holds its cgroup."""
     count = 0
     for command in proc.glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
@@ -144,7 +146,7 @@ def steps(proc: Path = Path("/proc")) -> int:
 
 
 def declared(node: settings.Node) -> node_health.node.Declared:
-    """Returns what health checks hold the node to."""
+    """Returns the node's declaration, which health checks compare it with."""
     return node_health.node.Declared(
         cpus=node.cpus,
         shares_cpus=node.shares_cpus,
@@ -155,18 +157,18 @@ def declared(node: settings.Node) -> node_health.node.Declared:
 
 
 def slurmd_command(node: settings.Node, hostname: str) -> list[str]:
-    """Returns slurmd's arguments: a dynamic node that reads what configuration.py has fetched, each time it starts."""
+    """Returns slurmd's arguments: a dynamic node that reads the fetched configuration at each start."""
     return [str(paths.SLURMD_START), "-D", "-Z", "-N", hostname, "--conf", node.slurmd_conf(hostname)]
 
 
 def refusal() -> str | None:
-    """Returns why the fetched configuration must not be used; None while it is right, or not there yet."""
+    """Returns why the fetched configuration must not be used; None while it is right or missing."""
     files = configless_cache.read()
     return configless_cache.refusal(files) if files is not None else None
 
 
 def state_of(slurmd: Daemon, watch: JailWatch, health: HealthWatch) -> str:
-    """Returns what the readiness probe reads: "ready", or why not."""
+    """Returns the state for the readiness probe: "ready", or why not."""
     if slurmd.process is None:
         return refusal() or "slurmd is not running"
     if configless_cache.read() is None:

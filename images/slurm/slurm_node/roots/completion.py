@@ -1,4 +1,4 @@
-"""What a copied image lacks to be a root: mount points, Slurm's commands and user, persistent paths."""
+"""Completes a copied image to a root: mount points, Slurm's commands and user, persistent paths."""
 
 import os
 import shutil
@@ -38,7 +38,7 @@ def complete_root(root: Path) -> None:
 
 
 def link_commands(root: Path) -> None:
-    """Puts Slurm's commands on everybody's PATH, and slurmstepd where `sbatch --get-user-env` calls it."""
+    """Puts Slurm's commands on everybody's PATH, and slurmstepd where `sbatch --get-user-env` looks for it."""
     programs = {program.name: program for program in (paths.PREFIX / "bin").iterdir()}
     # /usr/local/bin comes first on Debian's PATH; the one that a shell without a profile has, as busybox's, lacks it.
     for folder in ("/usr/local/bin", "/usr/bin"):
@@ -59,24 +59,24 @@ def _link_into(root: Path, folder: str, wanted: Mapping[str, Path]) -> None:
 
 
 def seed_persistent(root: Path, jail: settings.Jail, volume: Path) -> None:
-    """Gives each persistent path, once, what the root has there; the root may be in use."""
+    """Fills each new persistent path once, from the root, which may be in use."""
     for path in sorted(jail.persistent):
         target = paths.persistent_of(volume, path)
         with resolve_beneath.folder(root, path) as inside:
             if target.exists():
                 tell_hidden(inside, target, path)
                 continue
-            # Beside it, where no mount shows it to users.
+            # Beside the path, where no mount shows it to users.
             aside = target.with_name(f".seeding-{target.name}")
             aside.parent.mkdir(parents=True, exist_ok=True)
-            if aside.exists():  # ours, of an attempt that was ended
+            if aside.exists():  # ours, of an interrupted attempt
                 shutil.rmtree(aside)
             resolve_beneath.copy_out(inside, aside)
         durable.move(aside, target)
 
 
 def tell_hidden(inside: Path, target: Path, path: str) -> None:
-    """Says what an image has under a persistent path that has content of its own: nobody will see it."""
+    """Warns about an image's files under a persistent path that has content already: nobody will see them."""
     hidden = sorted(entry.name for entry in inside.iterdir() if not (target / entry.name).exists())
     if hidden:
         shown = ", ".join(hidden[:5]) + (" …" if hidden[5:] else "")

@@ -1,4 +1,4 @@
-"""Copies an image's root by GNU tar, in chunks, so that a copy that was ended goes on."""
+"""Copies an image's root with GNU tar, in chunks, so that an interrupted copy can resume."""
 
 import json
 import os
@@ -46,7 +46,7 @@ class Copy:
     told: float = 0.0
 
     def run(self) -> None:
-        """Copies what is not done yet; what is done is not noted for good before `note`.
+        """Copies the chunks that are not done yet. `note` then makes their record durable.
 
         Raises:
             NodeError: tar failed; the text has its reason.
@@ -67,12 +67,12 @@ class Copy:
         self._tell(time.monotonic())
 
     def note(self) -> None:
-        """Notes what is done, once it is on the disk. So what is noted is there after a crash."""
+        """Notes finished chunks once they are on the disk, so that noted chunks exist after a crash."""
         os.sync()
         write_durably(self.journal, json.dumps(sorted(self.done)))
 
     def _groups(self) -> list[list[str]]:
-        """Returns the chunks still to copy: small neighbours together, since each tar costs a moment."""
+        """Returns the chunks still to copy. Small neighbours are joined, since each tar takes a moment."""
         groups: list[list[str]] = []
         folder = None
         for chunk in image_root.chunks(self.source):
@@ -91,7 +91,7 @@ class Copy:
         shallow = ["--no-recursion"] if chunks[0] in image_root.SPLIT else []
         source = ["tar", "-C", str(self.source), *COMMON, "--one-file-system", "--sparse", *_excludes(), *shallow]
         target = ["tar", "-C", str(self.target), *COMMON, "--preserve-permissions", "--delay-directory-restore"]
-        # Files, not pipes: nobody reads them while both programs run, and a full pipe would stop them.
+        # Files, since nobody reads while both programs run, and a full pipe would block them.
         with (
             tempfile.TemporaryFile() as reader_said,
             tempfile.TemporaryFile() as writer_said,
@@ -103,7 +103,7 @@ class Copy:
             if reader.stdout:
                 reader.stdout.close()
             self._watch(writer)
-            # The writer first: if it fails, the reader only says that its pipe broke.
+            # The writer first: if it fails, the reader only reports a broken pipe.
             written = _said(writer, writer_said, f"writing to {self.target}")
             self.copied += _total(written)
             self.bare += without_attributes(written)
@@ -127,7 +127,7 @@ class Copy:
 
 
 def without_attributes(text: str) -> list[str]:
-    """Returns the files of which GNU tar says that an extended attribute can't be set."""
+    """Returns the files whose extended attributes GNU tar could not set."""
     return [match[1] for line in text.splitlines() if (match := BARE.search(line))]
 
 

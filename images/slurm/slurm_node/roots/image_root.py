@@ -7,12 +7,12 @@ from pathlib import Path
 from slurm_node.pod.log import NodeError
 
 MOST_LINKS = 40
-"""As the kernel's limit (path_resolution(7))."""
+"""Most symbolic links in a path, like the kernel's limit (path_resolution(7))."""
 ELF_MACHINE_AT = slice(18, 20)
 SPLIT = ("usr", "usr/lib", "usr/share", "usr/local", "opt")
-"""Large folders whose entries are copied one by one: a copy that was ended has less to do again."""
+"""Large folders, copied entry by entry, so that an interrupted copy has less to repeat."""
 LEFT_OUT = ("proc", "sys", "dev", "run", "tmp", "etc/hosts", "etc/hostname", "etc/resolv.conf")
-"""What belongs to a container or a node, not to an image."""
+"""Paths that belong to a container or a node, not to an image."""
 
 
 def inside(root: Path, path: str) -> Path | None:
@@ -39,7 +39,7 @@ def inside(root: Path, path: str) -> Path | None:
 
 
 def check(root: Path, own_program: Path = Path("/proc/self/exe")) -> None:
-    """Looks whether the image can be a jail.
+    """Checks that the image can be a jail.
 
     Raises:
         NodeError: it has no shell, or is made for another processor.
@@ -62,7 +62,7 @@ def machine(program: Path) -> int:
 
 
 def chunks(root: Path) -> list[str]:
-    """Returns paths that together make the image, each small enough to be copied again.
+    """Returns paths that together make the image, each small enough to repeat its copy.
 
     A split folder's own entry comes before its parts, so that its owner and mode are set. The copier does not descend
     into it.

@@ -15,9 +15,9 @@ SUDO_RULE = "# Members of sudo have no password: they come by key.\n%sudo ALL=(A
 
 
 def add(root: Path, users: tuple[settings.User, ...], volume: Path) -> None:
-    """Adds the initial users whose names the root does not have; who is there is left as he is.
+    """Adds the initial users whose names the root lacks. Existing users stay as they are.
 
-    One who has an account and no home gets it: an attempt before may have ended between the two.
+    A user with an account but no home gets his home: an earlier attempt may have stopped between the two.
     """
     shell = "/bin/bash" if image_root.inside(root, "/bin/bash") else "/bin/sh"
     with account_files.locked(root) as etc:
@@ -41,12 +41,12 @@ def _allow_sudo(etc: int) -> None:
 
 
 def make_home(root: Path, volume: Path, user: settings.User, number: int) -> None:
-    """Makes an initial user's home, with the skeleton and the keys that open it; an existing home is left alone."""
+    """Makes an initial user's home with the skeleton and his SSH keys. An existing home stays as it is."""
     persistent = paths.persistent_of(volume, "/home")
     with opened_inside(persistent, "/") if persistent.is_dir() else resolve_beneath.folder(root, "/home") as homes:
         if os.path.lexists(homes / user.name):
             return
-        # Made where users see nothing of it, since /home is theirs to change, and renamed when it is whole.
+        # Made where users don't see it, since they may change /home, and renamed when it is complete.
         aside = volume / "accounts" / f"home-{user.name}"
         aside.parent.mkdir(mode=0o700, exist_ok=True)
         if aside.exists():

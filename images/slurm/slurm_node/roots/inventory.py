@@ -1,7 +1,7 @@
-"""What a root was when it was made: every file, and the packages; and how a root differs from that.
+"""Records a root's files and packages when it is made, and compares a root with that record.
 
-A file counts as changed when its kind, mode, owner, size, time or link does, as for rsync. Contents are not
-read, but for a sample of a fresh copy, so that looking at 200,000 files takes seconds.
+Like rsync, it takes a file for changed when its kind, mode, owner, size, time or link changed. It reads no contents,
+except a sample of a fresh copy, so that 200,000 files take seconds.
 """
 
 import errno
@@ -22,19 +22,21 @@ from slurm_node.pod.system import opened_inside
 from slurm_node.roots import image_root
 
 Facts = tuple[int, int, int, int, int, str]
-"""Mode with kind, owner, group, size, time in seconds, target of a link. Of folders without size and time."""
+"""Mode with kind, owner, group, size, time in seconds, target of a link. Folders have no size and time."""
 SAMPLED_FILES, SAMPLED_BYTES = 1000, 1 << 16
 PASSED_OVER = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE, errno.EINVAL, errno.ENAMETOOLONG)
-"""What a listed path fails with when it is gone, or another kind of file, by then. The last: it is longer than a path
-may be, as users can nest folders."""
-_LARGEST_LIST = 256 << 20  # dpkg's own of 5,000 packages has 8 MiB.
+"""Errors of a listed path that is gone, or is another kind of file by then.
+
+The last one: the path is longer than the limit, since users can nest folders.
+"""
+_LARGEST_LIST = 256 << 20  # dpkg's status of 5,000 packages has 8 MiB.
 DPKG_STATUS = "var/lib/dpkg/status"
 DPKG_LISTS = "var/lib/dpkg/info"
 
 
 @dataclass(slots=True)
 class Difference:
-    """Paths, relative to the root, that came, went or differ."""
+    """Paths, relative to the root, that were added, removed or changed."""
 
     added: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
@@ -42,13 +44,13 @@ class Difference:
 
     @property
     def count(self) -> int:
-        """How many paths differ."""
+        """Number of paths that differ."""
         return len(self.added) + len(self.changed) + len(self.removed)
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """What one walk through a root finds.
+    """Result of one walk through a root.
 
     Attributes:
         files: each path with its facts, mounts and what is left out excepted.
@@ -100,7 +102,7 @@ def _entries(root: Path, folder: str) -> list[tuple[str, os.stat_result, str]]:
 
 @contextmanager
 def _in_use() -> Iterator[None]:
-    """Passes over what jobs and logins delete, or put something else for, while their root is walked through."""
+    """Ignores files that jobs and logins delete or replace during the walk through their root."""
     try:
         yield
     except OSError as error:
@@ -124,13 +126,13 @@ def sample(listing: Mapping[str, Facts], count: int = SAMPLED_FILES) -> list[str
 
 
 def same_beginning(one: Path, other: Path) -> bool:
-    """Tells whether two files begin with the same bytes."""
+    """Whether two files begin with the same bytes."""
     with one.open("rb") as first, other.open("rb") as second:
         return first.read(SAMPLED_BYTES) == second.read(SAMPLED_BYTES)
 
 
 def missing(image: Tree, source: Path, copy: Path) -> list[str]:
-    """Returns what of an image a copy lacks or has otherwise; contents are compared in a sample of files."""
+    """Returns the files of an image that a copy lacks or changed. Contents are compared for a sample of files."""
     changes = difference(image.files, look(copy).files)
     differing = [*changes.removed, *changes.changed]
     if differing:
@@ -139,7 +141,7 @@ def missing(image: Tree, source: Path, copy: Path) -> list[str]:
 
 
 def note_image(root: Path, volume: Path, revision: str) -> None:
-    """Notes the packages of a root and its files in sudoers.d, while it has nothing but the image's."""
+    """Notes the packages of a root and its files in sudoers.d, while it has only the image's."""
     sudoers = sorted(path.name for path in (root / "etc/sudoers.d").glob("*"))
     image_note.save(volume, revision, image_note.Image(packages(root), tuple(sudoers)))
 
@@ -156,7 +158,7 @@ def note_files(root: Path, volume: Path, revision: str) -> None:
 
 
 def load_files(volume: Path, revision: str) -> dict[str, Facts] | None:
-    """Reads the noted files of a root; None for a root of before they were noted."""
+    """Reads the noted files of a root; None for an old root without that note."""
     path = paths.facts_of(volume, revision) / "files.gz"
     if not path.exists():
         return None
@@ -166,7 +168,7 @@ def load_files(volume: Path, revision: str) -> dict[str, Facts] | None:
 
 
 def load_system_accounts(volume: Path, revision: str) -> set[str] | None:
-    """Reads the noted system accounts of a root; None for a root of before they were noted."""
+    """Reads the noted system accounts of a root; None for an old root without that note."""
     path = paths.facts_of(volume, revision) / "system.json"
     return set(json.loads(path.read_text())) if path.exists() else None
 
@@ -182,7 +184,7 @@ def packages(root: Path) -> dict[str, str]:
 
 
 def system_accounts(root: Path) -> set[str]:
-    """Returns the users and groups that are no ordinary users, each with its kind: such as "user sshd"."""
+    """Returns the system users and groups, each with its kind, such as "user sshd"."""
     known = accounts.Accounts({})
     with _in_use(), account_files.etc(root) as folder:
         known = account_files.read(folder)
@@ -191,14 +193,14 @@ def system_accounts(root: Path) -> set[str]:
 
 
 def conffiles(root: Path) -> dict[str, str]:
-    """Returns the configuration files of installed Debian packages, path → MD5 sum as the package brought it."""
+    """Returns the configuration files of installed Debian packages: path → MD5 sum of the package's version."""
     lines = _text(root, image_root.inside(root, f"/{DPKG_STATUS}")).splitlines()
     rows = (line.split() for line in lines if line.startswith(" /"))
     return {row[0].lstrip("/"): row[1] for row in rows if len(row) > 1}
 
 
 def _text(root: Path, path: Path | None) -> str:
-    """Reads a plain file; "" for what users may have put there instead: a link, a pipe, an endless file."""
+    """Reads a plain file; "" for what users may have put in its place: a link, a pipe, an endless file."""
     if path is not None:
         with _in_use(), opened_inside(root, f"/{path.relative_to(root)}") as opened:
             if opened.is_file() and opened.stat().st_size <= _LARGEST_LIST:

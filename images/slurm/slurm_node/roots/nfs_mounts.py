@@ -1,4 +1,4 @@
-"""What the mount options of an NFS mount mean for the jail; decided from a mount table alone."""
+"""Judges the options of an NFS mount for the jail: pure functions of a mount table."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,9 +7,9 @@ from slurm_node.pod.system import points_of
 
 KINDS = ("nfs", "nfs4")
 SEEN_WITHIN_SECONDS = 5
-"""How soon a program, user or file that one node makes is to be on all."""
+"""How soon all nodes should see a program, user or file that one node makes."""
 DEFAULT_CACHE_SECONDS = 60
-"""For how long a client trusts the attributes of files and folders that have long been the same (nfs(5))."""
+"""How long a client caches the attributes of files and folders that have not changed for long (nfs(5))."""
 
 
 def of(mountinfo: str, volume: Path) -> Mapping[str, str] | None:
@@ -35,7 +35,7 @@ def _pair(word: str) -> tuple[str, str]:
 
 
 def problems(options: Mapping[str, str]) -> list[str]:
-    """Returns a sentence for each option that a jail cannot live with."""
+    """Returns a sentence for each option that breaks a jail."""
     sentences = []
     if options.get("local_lock", "none") != "none" or "nolock" in options:
         sentences.append(
@@ -50,13 +50,13 @@ def problems(options: Mapping[str, str]) -> list[str]:
 
 
 def advice(options: Mapping[str, str]) -> list[str]:
-    """Returns what would show changes of one node on the others sooner; nothing where they are seen in time.
+    """Returns a sentence on changes of other nodes that these options show late; empty if none is late.
 
     Args:
         options: as the kernel shows them: it leaves out those with their default value (nfs(5)).
     """
     late = []
-    # Measured: a client that remembers absent names may go on doing so for longer than any of its times.
+    # Measured: a client may remember absent names for longer than any of its cache times.
     if options.get("lookupcache", "all") == "all" and "noac" not in options:
         late.append("a name that it looked for in vain, such as a program, minutes later (lookupcache=positive)")
     if max(_seconds(options, "acregmax"), _seconds(options, "acdirmax")) > SEEN_WITHIN_SECONDS:

@@ -1,8 +1,8 @@
-"""Which roots are in use, and the end of those that are not and are too many.
+"""Finds out which roots are in use, and deletes unused ones that are too many.
 
-Each pod says every few minutes that it uses its root: it touches a file beside the roots. The times are
-those of the file server, so no clocks are compared. A job lives in a pod, so no pod means no job. A root that the
-configuration names is needed by the next pod, also where there is none now.
+Every few minutes each pod touches a file beside the roots, to show that it uses its root. All times are the file
+server's, so no clocks are compared. A job lives in a pod, so no pod means no job. The next pod needs a root that the
+configuration names, even if no pod uses it now.
 """
 
 import fcntl
@@ -20,13 +20,13 @@ from slurm_node.roots import root_report
 
 TOUCH_SECONDS = 300.0
 UNUSED_SECONDS = 3600.0
-"""A root that nobody has touched for so long is used by nobody: twelve touches are missing."""
+"""A root without a touch for so long is unused: twelve touches are missing."""
 COLLECT_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class OldRoot:
-    """A complete root; times in seconds as the file server counts them."""
+    """A complete root; times in seconds of the file server's clock."""
 
     revision: str
     made: float
@@ -34,18 +34,18 @@ class OldRoot:
 
     @property
     def last(self) -> float:
-        """When somebody last had to do with it."""
+        """When it was last made or used."""
         return max(self.made, self.used)
 
 
 def surplus(roots: Iterable[OldRoot], keep: int, now: float, named: Collection[str]) -> list[str]:
-    """Returns the revisions that may go: unused, not named, and not among those used last.
+    """Returns the revisions to delete: unused, not named, and not among the last used.
 
     Args:
         roots: all complete roots.
-        keep: how many stay in any case, those in use among them.
+        keep: how many stay in any case, those in use included.
         now: the time.
-        named: revisions that the configuration names. None go while it names none: it could not be read.
+        named: revisions that the configuration names. If it is empty, it could not be read, and nothing is deleted.
     """
     if not named:
         return []
@@ -55,14 +55,14 @@ def surplus(roots: Iterable[OldRoot], keep: int, now: float, named: Collection[s
 
 
 def named(folder: Path = paths.ETC_ROOTS) -> frozenset[str]:
-    """Reads which revisions the stack's configuration names; empty where that is not known."""
+    """Returns the revisions that the stack's configuration names; empty if that is unknown."""
     with suppress(FileNotFoundError):
         return frozenset(file.name for file in folder.iterdir() if not file.name.startswith("."))
     return frozenset()
 
 
 class Use:
-    """Says that this pod uses a root. Storage that hangs holds up a program of its own, never the caller."""
+    """Touches a file to show that this pod uses a root. Only a separate process waits for storage that hangs."""
 
     def __init__(self, revision: str, pod: str, volume: Path = paths.VOLUME) -> None:
         self._file = _uses(volume, revision) / pod
@@ -71,7 +71,7 @@ class Use:
 
     def tick(self, now: float) -> None:
         """Called often; returns at once."""
-        # Asked each time: a program that has ended is reaped by that.
+        # poll() each time, since it reaps a process that has ended.
         runs = self._process is not None and self._process.poll() is None
         if runs or now < self._next:
             return
@@ -86,13 +86,13 @@ def read(volume: Path) -> list[OldRoot]:
 
 
 def in_use(volume: Path) -> list[str]:
-    """Returns the complete roots that pods use now, or did within the hour."""
+    """Returns the complete roots that pods use now or used within the hour."""
     now = _now(volume)
     return [root.revision for root in read(volume) if now - root.used <= UNUSED_SECONDS]
 
 
 def _now(volume: Path) -> float:
-    """The time as the file server counts it."""
+    """The file server's time."""
     clock = volume / "manifests/.clock"
     clock.touch()
     return clock.stat().st_mtime
@@ -105,9 +105,9 @@ def _read(volume: Path, revision: str) -> OldRoot:
 
 
 def collect(volume: Path, keep: int, persistent: Iterable[str], named: Collection[str]) -> None:
-    """Deletes roots that are unused, not named and too many. What users had changed in them stays in their report.
+    """Deletes roots that are unused, not named and too many. Their report keeps the list of users' changes.
 
-    Under the lock of populate, so that none is deleted while it becomes the newest again. While a root is being made,
+    It holds populate's lock, so that no root is deleted while it becomes the newest again. While a root is being made,
     nothing is deleted.
     """
     with (volume / "manifests/.lock").open("w") as lock:
@@ -126,7 +126,7 @@ def _collect(volume: Path, keep: int, persistent: Iterable[str], named: Collecti
             continue
         aside = root.with_name(f".collecting-{revision}")
         root.rename(aside)
-        if _read(volume, revision).used > now:  # a pod came for it at this very moment
+        if _read(volume, revision).used > now:  # a pod began to use it at this moment
             aside.rename(root)
             continue
         paths.manifest_of(volume, revision).unlink()
@@ -137,9 +137,9 @@ def _collect(volume: Path, keep: int, persistent: Iterable[str], named: Collecti
 
 
 def _delete(root: Path) -> bool:
-    """Deletes a root, in which users may have nested folders deeper than Python's own way can go.
+    """Deletes a root. Users may have nested folders deeper than Python can delete.
 
-    What stays, such as a file that is still open on NFS, is tried again at the next look.
+    The next check tries again to delete the rest, such as a file that is still open on NFS.
     """
     done = subprocess.run(["rm", "-rf", "--", str(root)], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode == 0:
@@ -152,7 +152,7 @@ def _delete(root: Path) -> bool:
 
 
 def _silly_names(root: Path) -> Iterable[Path]:
-    """Names that an NFS client gives to files which are open and have been deleted (nfs(5), "silly rename")."""
+    """Prefix of names that an NFS client gives to deleted files that are still open (nfs(5), "silly rename")."""
     return root.rglob(".nfs*")
 
 

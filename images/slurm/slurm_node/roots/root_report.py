@@ -1,4 +1,4 @@
-"""What users changed in a root since it was made, so that nothing is lost unseen with it."""
+"""Reports what users changed in a root since it was made, so that its deletion loses nothing unseen."""
 
 import stat
 import sys
@@ -13,12 +13,12 @@ from slurm_node.pod.log import NodeError, say
 from slurm_node.roots import inventory
 
 CARRIED = tuple(f"etc/{name}" for name in accounts.FILES)
-"""Users are the same in all roots."""
+"""Files of users, which are the same in all roots."""
 VOLATILE = (
     *("var/log", "var/cache", "var/tmp", "var/lib/dpkg", "var/lib/apt", "var/spool/slurmd"),
     *("etc/ld.so.cache", "etc/.pwd.lock"),
 )
-"""What programs write by themselves."""
+"""Files that programs write by themselves."""
 SUDOERS = f"etc/{users.SUDOERS}/"
 SHOWN = 200
 
@@ -30,7 +30,7 @@ class Report:
     Attributes:
         packages: name → (version in the image or "", version now or "").
         accounts: system users and groups, which are each root's own.
-        files: what else differs.
+        files: other differences.
     """
 
     revision: str
@@ -49,7 +49,7 @@ class Report:
 
     @property
     def text(self) -> str:
-        """The whole report, a line for each change."""
+        """The whole report, one line for each change."""
         lines = [f"{self.summary} (persistent paths and people are carried over, and not listed)"]
         for name, (before, now) in sorted(self.packages.items()):
             lines.append(f"package {name}: {before or 'not there'} → {now or 'removed'}")
@@ -58,15 +58,15 @@ class Report:
         for word, names in (("added", self.files.added), ("changed", self.files.changed), ("gone", self.files.removed)):
             lines += [f"{word} /{path}" for path in names[:SHOWN]]
             lines += [f"{word} {len(names) - SHOWN} more"] if len(names) > SHOWN else []
-        # A name need not be text.
+        # A file's name may not be UTF-8.
         return "".join(f"{line}\n" for line in lines).encode(errors="backslashreplace").decode()
 
 
 def report(volume: Path, revision: str, persistent: Iterable[str]) -> Report:
-    """Compares a root with what was noted when it was made.
+    """Compares a root with the notes from when it was made.
 
     Raises:
-        NodeError: nothing was noted, or there is no such root.
+        NodeError: there are no notes, or there is no such root.
     """
     root = paths.root_of(volume, revision)
     before, image = inventory.load_files(volume, revision), image_note.load(volume, revision)
@@ -80,7 +80,7 @@ def report(volume: Path, revision: str, persistent: Iterable[str]) -> Report:
     }
     there = inventory.look(root).files
     changes = inventory.difference(before, there)
-    # Empty files and folders are mount points that nodes make, or nothing to lose.
+    # Empty files and folders are mount points that nodes make, or no loss.
     parents = {path.rpartition("/")[0] for path in there}
     folders = {path for path in changes.added if stat.S_ISDIR(there[path][0]) and path not in parents}
     files = {path for path in changes.added if stat.S_ISREG(there[path][0]) and there[path][3] == 0}
@@ -106,7 +106,7 @@ def report(volume: Path, revision: str, persistent: Iterable[str]) -> Report:
 
 
 def write(volume: Path, revision: str, persistent: Iterable[str]) -> Report | None:
-    """Stores the report of a root beside it; None if nothing was noted of the root."""
+    """Stores the report of a root beside it; None if there are no notes about the root."""
     try:
         changed = report(volume, revision, persistent)
     except NodeError:
@@ -123,10 +123,10 @@ def main(revision: str | None = None) -> int:
 
 
 def tell(volume: Path, revision: str, persistent: Iterable[str]) -> bool:
-    """Says in the log what changed in a root, and stores it; False where that failed, which it says, too."""
+    """Logs what changed in a root, and stores the report; False if that failed, after a warning."""
     try:
         changed = write(volume, revision, persistent)
-    except Exception as error:  # Whatever people made of their root: the next one must not wait for it.
+    except Exception as error:  # Whatever users did to their root: the next root must not wait for its report.
         say(f"warning: what people changed in the root {revision} can't be told: {error}")
         return False
     if changed:
@@ -137,7 +137,7 @@ def tell(volume: Path, revision: str, persistent: Iterable[str]) -> bool:
 def _edited(
     root: Path, known: set[str], changes: inventory.Difference, there: Mapping[str, inventory.Facts]
 ) -> set[str]:
-    """Returns packages' files in /etc that are not as their package brought them: dpkg keeps edits at an upgrade."""
+    """Returns packages' files in /etc that differ from their package. At an upgrade, dpkg keeps such edits."""
     brought = inventory.conffiles(root)
     gone = {path for path in changes.removed if path in known and path in brought}
     files = [path for path in (*changes.added, *changes.changed) if path in known and path.startswith("etc/")]
@@ -158,6 +158,6 @@ def _told(listed: Iterable[str], known: set[str], skipped: tuple[str, ...]) -> l
 
 
 def _topmost(names: list[str]) -> list[str]:
-    """Of a folder that came or went as a whole only the folder itself."""
+    """Replaces the files of a folder that was added or removed as a whole by the folder itself."""
     whole = set(names)
     return [path for path in names if not any(str(parent) in whole for parent in Path(path).parents)]

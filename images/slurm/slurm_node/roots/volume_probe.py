@@ -1,4 +1,4 @@
-"""Whether the jail's storage can hold a root, tried on files that go again, before anything that is to stay."""
+"""Checks that the jail's storage can hold a root, with temporary files, before a root is made."""
 
 import errno
 import fcntl
@@ -19,7 +19,7 @@ from slurm_node.roots import nfs_mounts
 PATIENCE_SECONDS = 10.0
 LEFT_OVER_SECONDS = 3600.0
 OTHER = 1000
-"""Some user's id, which is not root's."""
+"""Id of some user other than root."""
 SET_ID = 0o4755
 SIZE_KEY = "pulumi-slurm:jail.storage.size"
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EIO, errno.EINVAL)
@@ -34,10 +34,10 @@ NO_LOCKS_SENTENCE = (
 
 
 def check(volume: Path) -> None:
-    """Looks whether the storage lets root do what a root needs.
+    """Checks that the storage allows what a root needs.
 
     Raises:
-        NodeError: it does not; the text has a sentence for each thing, with what to change.
+        NodeError: it does not. The text has a sentence for each thing, with what to change.
     """
     mount = nfs_mounts.of(mount_table(), volume)
     with _told_while_it_hangs(volume):
@@ -49,10 +49,10 @@ def check(volume: Path) -> None:
 
 
 def problems(volume: Path) -> list[str]:
-    """Returns a sentence for each thing that the storage refuses; nothing stays on it."""
+    """Returns a sentence for each thing that the storage refuses. No test file stays."""
     aside = volume / f".probe-{platform.node()}"
     try:
-        if aside.exists():  # ours, of a container that was ended
+        if aside.exists():  # ours, of a container that was killed
             shutil.rmtree(aside)
         aside.mkdir(mode=0o700)
     except OSError as error:
@@ -146,7 +146,7 @@ def _locks(file: Path) -> Iterator[str]:
 
 
 def _remove_left_over(volume: Path) -> None:
-    """Removes what pods that were ended in the middle left; by the server's own clock."""
+    """Removes what interrupted pods left, judged by the server's own clock."""
     now = time.time()
     with suppress(OSError):
         for old in volume.glob(".probe-*"):
@@ -156,7 +156,7 @@ def _remove_left_over(volume: Path) -> None:
 
 @contextmanager
 def _told_while_it_hangs(volume: Path) -> Iterator[None]:
-    """Says what is waited for: a call on a hard mount has no deadline of its own."""
+    """Logs while a call waits: a call on a hard mount has no deadline of its own."""
     sentence = (
         f"the jail's storage has not answered for {PATIENCE_SECONDS:.0f} s at {volume}: waiting; see whether its server"
         " runs and can be reached from this node"

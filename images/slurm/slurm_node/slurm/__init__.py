@@ -1,1 +1,1 @@
-"""What Slurm's daemons need on a node: configuration, credentials, registration, plugins."""
+"""Modules for Slurm's daemons on a node: configuration, credentials, registration, plugins."""

@@ -1,7 +1,7 @@
-"""Asks slurmctld for the configuration again and again: nobody sends it to a login node.
+"""Asks slurmctld for the configuration again and again, since a login node receives none by itself.
 
-slurmctld would send it to a sackd that listens. That one takes it from whoever has a token of SlurmUser's, which root
-of the jail may become. And slurmctld forgets a sackd that it did not reach once (src/slurmctld/agent.c, _wdog).
+slurmctld would send it to a listening sackd. But that accepts it from everybody with a token of SlurmUser, whose id
+root of the jail can take. And slurmctld forgets a sackd that it failed to reach once (src/slurmctld/agent.c, _wdog).
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ ANSWER_SECONDS = 15.0
 
 
 class ConfigRenewal:
-    """Keeps the configuration as slurmctld has it, without waiting for an answer.
+    """Keeps the configuration equal to slurmctld's, without blocking on an answer.
 
     Args:
         ask: begins a question to slurmctld.

@@ -1,6 +1,6 @@
-"""Is the configuration that slurmd fetched one that keeps every step in the jail?
+"""Checks that the configuration which slurmd fetched keeps every step in the jail.
 
-native/stepd/stepd_guard.c asks the same before each step. Here it decides whether the node may be Ready at all.
+native/stepd/stepd_guard.c checks the same before each step. Here the result decides whether the node may be Ready.
 """
 
 import re
@@ -11,7 +11,7 @@ from contract import names
 from slurm_node.pod import paths
 
 FETCH_SECONDS = 10.0
-"""What a slurmd has to fetch the configuration, before what one before it left is held against it."""
+"""Time for a new slurmd to fetch the configuration. Until then the old one's files do not count against it."""
 
 
 def read(folder: Path = paths.FETCHED) -> dict[str, str] | None:
@@ -20,7 +20,7 @@ def read(folder: Path = paths.FETCHED) -> dict[str, str] | None:
         if not (folder / names.SLURM_CONF).exists():
             return None
         return {path.name: path.read_text(errors="replace") for path in folder.iterdir() if path.is_file()}
-    except FileNotFoundError:  # it is being replaced just now
+    except FileNotFoundError:  # it is just being replaced
         return None
 
 
@@ -48,10 +48,10 @@ def refusal(files: Mapping[str, str], plugin: Path = paths.PLUGIN) -> str | None
 
 
 class Judge:
-    """Judges each slurmd by the configuration that it has fetched itself.
+    """Judges each slurmd by the configuration that it fetched itself.
 
-    One that is started again finds what the one before it left. Refused for that at once, it would never get what has
-    been put right meanwhile. Until it has, native/stepd/stepd_guard.c lets no step run.
+    A restarted slurmd finds the files of its predecessor. If it were refused for those, it would never fetch corrected
+    ones. Until it has, native/stepd/stepd_guard.c refuses every step.
     """
 
     def __init__(self, folder: Path = paths.FETCHED) -> None:
@@ -75,11 +75,11 @@ class Judge:
         return sentence
 
     def _look(self) -> frozenset[tuple[str, int, int]]:
-        """What changes when files are written anew, whatever is in them."""
+        """A value that changes when files are rewritten, whatever their content."""
         try:
             files = [(path.name, path.stat()) for path in self._folder.iterdir()]
             return frozenset((name, facts.st_ino, facts.st_mtime_ns) for name, facts in files)
-        except FileNotFoundError:  # it is being replaced just now
+        except FileNotFoundError:  # it is just being replaced
             return frozenset()
 
 

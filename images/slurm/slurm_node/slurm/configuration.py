@@ -1,16 +1,14 @@
-"""Slurm's configuration on a node: what slurmctld answers when the node asks, and nothing that anybody sends.
+"""Slurm's configuration on a node: only slurmctld's answer to the node's request, never files that somebody sends.
 
-Stock slurmd and sackd take files from a message in slurmctld's name, and start themselves anew.
-Whoever has a token of root or of SlurmUser could so name another PluginDir, or a file beyond the folder. Here neither
-is told of a folder to write to, nor does sackd listen. Both read what the entry has fetched, by a connection to
-slurmctld that the node itself opened. A message makes slurmd start itself anew, no more; it goes through
-native/programs/slurmd_start.c then, which fetches first.
+Stock slurmd and sackd accept files in a message in slurmctld's name, and restart themselves. So a token of root or
+SlurmUser is enough to set another PluginDir, or to write a file elsewhere. Here neither has a folder to write to, and
+sackd does not listen. Both read what the entry has fetched, over a connection to slurmctld that the node itself opened.
+A message only makes slurmd restart itself, through native/programs/slurmd_start.c, which fetches first.
 
-Races: slurmctld reads its files before it tells nodes. So who asks after that message gets the new ones, also during a
-    roll-out, a scale-out or a second change. A change in between brings a message of its own. A refused configuration
-    never
-reaches slurmctld. While slurmctld does not answer, slurmd starts with what was fetched last. So no node waits for a
-copy of the mark by another way. Kubelet brings a ConfigMap up to 90 s later.
+Races: slurmctld reads its files before it tells nodes. So a node that asks after that message gets the new files. That
+holds during a rollout, a scale-out or a second change too. A change in between sends another message. A refused
+configuration never reaches slurmctld. While slurmctld does not answer, slurmd starts with what was fetched last. So no
+node waits for the configuration's mark to arrive by another way. Kubelet updates a ConfigMap up to 90 s later.
 """
 
 import os
@@ -27,14 +25,14 @@ from slurm_node.pod.log import say
 from slurm_node.slurm import configless_cache, cred_state
 
 ATTEMPT_SECONDS = 5.0
-"""slurmd waits for 10 s after a failure; it is started anew instead."""
+"""Deadline of one attempt. slurmd itself would wait for 10 s after a failure, so it is restarted instead."""
 DEADLINE_SECONDS = 20.0
 POLL_SECONDS = 0.02
 REMIND_SECONDS = 30.0
 WAITING = "slurmctld has given no configuration yet: is it up?"
 
-# `slurmd -G` writes the files, makes its link to them, and then looks for GPUs. Its folders, and the control groups
-# that it would enter, are others here: slurmd runs beside it.
+# `slurmd -G` writes the files, makes its link to them, and then looks for GPUs. It gets folders and control groups of
+# its own, since slurmd runs beside it.
 APART = (
     *("setpriv", "--pdeathsig", "KILL"),
     *("unshare", "--mount", "--propagation", "private", "sh", "-c"),
@@ -51,7 +49,7 @@ class Fetch:
     Args:
         controller: host:port.
         key: slurm.key.
-        work: a folder of this question's own; what is in it goes.
+        work: a folder for this question alone, whose content is deleted.
     """
 
     def __init__(self, controller: str, key: Path, work: Path) -> None:
@@ -69,19 +67,19 @@ class Fetch:
         )
 
     def files(self) -> dict[str, str] | None:
-        """Returns file name → text once all are there."""
-        # The link is made after the last file, before slurmd reads any.
+        """Returns file name → text once all files exist."""
+        # slurmd makes the link after the last file, before it reads any.
         if not (self._work / "run/conf").is_symlink():
             return None
         return configless_cache.read(self._work / "spool/conf-cache")
 
     def is_over(self) -> bool:
-        """Tells whether nothing more comes."""
+        """Whether the question has ended."""
         return self._process.poll() is not None
 
     def end(self) -> None:
-        """Ends it, whatever it does."""
-        # With the process of its own by which slurmd asks.
+        """Ends the question, in whatever state."""
+        # Together with the child process by which slurmd asks.
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -89,7 +87,7 @@ class Fetch:
 
 
 def put(files: Mapping[str, str], target: Path = paths.FETCHED) -> bool:
-    """Makes these the files of a folder of root's; each is replaced at once.
+    """Makes these the files of a folder of root's, and replaces each atomically.
 
     Returns:
         whether there was a difference.
@@ -156,13 +154,13 @@ def fetch(
 
 
 def wait(tell: Callable[[str], object] = lambda _: None) -> Mapping[str, str]:
-    """Fetches until slurmctld has answered, or for a while if there are files of an answer before.
+    """Fetches until slurmctld has answered, or for a limited time if there are files of an earlier answer.
 
     Args:
-        tell: takes a sentence while slurmctld does not answer.
+        tell: called with a sentence while slurmctld does not answer.
 
     Returns:
-        File name → text of what is there now.
+        File name → text of the files that exist now.
     """
     controller, reminded = settings.read_node().controller, 0.0
 
@@ -182,8 +180,8 @@ def wait(tell: Callable[[str], object] = lambda _: None) -> Mapping[str, str]:
 
 
 def main() -> int:
-    """Fetches before a slurmd starts, and puts right what one that was killed left unsaid."""
+    """Fetches before a slurmd starts, and adds to cred_state what a killed slurmd did not write."""
     wait()
-    # Last: a job may end while slurmctld is waited for.
+    # Last, since a job may end during the wait for slurmctld.
     cred_state.restore()
     return 0

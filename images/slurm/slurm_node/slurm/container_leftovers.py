@@ -1,7 +1,7 @@
-"""Removes what steps leave in the pod's own /tmp, which nobody there uses.
+"""Removes what steps leave in the pod's own /tmp, which nothing else uses.
 
-For a step with a container slurmstepd makes a folder as oci.conf's ContainerPath says. Then it enters the jail, makes
-it there again, and cleans up there. A client of a user's own may have slurmd write files (`srun --bcast`).
+For a step with a container, slurmstepd makes the folder of oci.conf's ContainerPath. Then it enters the jail, makes it
+there again, and cleans up only there. A user's own client may make slurmd write files (`srun --bcast`).
 """
 
 import contextlib
@@ -17,20 +17,20 @@ OURS = ".slurm-"
 
 
 def sweep(folder: Path = paths.CONTAINER_FOLDERS, now: float | None = None) -> None:
-    """Removes empty folders of steps that began a while ago, and all else that is as old.
+    """Removes empty folders of steps after a while, and everything else of that age.
 
     Args:
-        folder: where they are.
+        folder: the pod's /tmp.
         now: seconds since the epoch; the present time unless given.
     """
     now = time.time() if now is None else now
     for path in folder.glob(f"{OURS}*/oci-job*"):
-        with contextlib.suppress(OSError):  # gone by itself, or not empty and so not ours
+        with contextlib.suppress(OSError):  # already removed, or not empty and so not ours
             if now - path.stat().st_mtime > KEPT_SECONDS:
                 path.rmdir()
     for path in folder.iterdir():
         with contextlib.suppress(OSError):
-            # A file's own time is the client's to say; when it was made is not.
+            # A client may set a file's mtime, but not its ctime.
             if not path.name.startswith(OURS) and now - path.lstat().st_ctime > KEPT_SECONDS:
                 _remove(path)
 

@@ -1,10 +1,10 @@
-"""Which jobs' prolog ran here, as slurmd remembers it: brought up to date before each slurmd (docs/adr/0023).
+"""Updates slurmd's memory of the jobs whose prolog ran here, before each start of slurmd (docs/adr/0023).
 
-slurmd writes this memory when a step starts, when a job is ended, and at its own end. It does not after a prolog.
-Whoever kills it takes the jobs between along. The next slurmd would wait in vain for their prolog at their next step,
-requeue them and drain the node.
+slurmd writes this memory when a step starts, when a job ends, and at its own end. It does not after a prolog. A kill in
+between loses the jobs since then. The next slurmd would wait in vain for their prolog at their next step, requeue them
+and drain the node.
 
-The format is Slurm's own (src/slurmd/slurmd/cred_context.c, src/common/sluid.c), of one version alone.
+The format is Slurm's own (src/slurmd/slurmd/cred_context.c, src/common/sluid.c), and only that of one version.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ from slurm_node.pod import paths
 from slurm_node.pod.log import say
 
 VERSION = 45 << 8
-"""Of Slurm 26.05 (SLURM_26_05_PROTOCOL_VERSION)."""
+"""Protocol version of Slurm 26.05 (SLURM_26_05_PROTOCOL_VERSION)."""
 JOB_LIVES = 1
 """The byte of a job's file that its init holds locked for as long as it lives (native/spank/job.h)."""
 SLUID_DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -32,20 +32,20 @@ _NO_CREDENTIALS = struct.pack(">I", 0)
 _NO_VAL = 0xFFFFFFFE
 _NEVER_REVOKED = 0
 _MAX_TIME = 0x7FFFFFFF
-"""What slurmd takes for never."""
+"""Slurmd's value for "never"."""
 _LOCK = struct.Struct("hhqqi4x")
 """struct flock: type, whence, start, length, process."""
 
 
 def restore(spool: Path = paths.SPOOL, prologs: Path = paths.PROLOGS, jobs: Path = paths.JOBS) -> None:
-    """Tells the slurmd that starts next of jobs that live here, if the one before it could not.
+    """Adds the jobs that live here to the next slurmd's memory, if the previous slurmd could not.
 
-    What fails is logged: slurmd starts all the same, and then starts no further steps of these jobs.
+    A failure is logged. slurmd starts all the same, but then starts no further steps of these jobs.
 
     Args:
         spool: SlurmdSpoolDir.
-        prologs: has the SLUID of each job whose prolog ran (health/bin/node-health-prolog).
-        jobs: has a file for each job with namespaces (native/spank/job.h).
+        prologs: folder with the SLUID of each job whose prolog ran (health/bin/node-health-prolog).
+        jobs: folder with a file for each job with namespaces (native/spank/job.h).
     """
     try:
         prologs.mkdir(exist_ok=True)
@@ -66,7 +66,7 @@ def living(prologs: Path, jobs: Path) -> dict[int, int]:
     """Returns SLUID → number of each job whose prolog ran here and whose extern step keeps its namespaces."""
     ran = {}
     for file in jobs.glob("[0-9]*"):
-        # Either may vanish at any time: the job ends.
+        # Both files vanish when the job ends.
         with suppress(FileNotFoundError):
             if is_locked(file, JOB_LIVES):
                 ran[parse_sluid((prologs / file.name).read_text().strip())] = int(file.name)
@@ -74,7 +74,7 @@ def living(prologs: Path, jobs: Path) -> dict[int, int]:
 
 
 def is_locked(file: Path, byte: int) -> bool:
-    """Tells whether another process holds a lock on that byte of a file."""
+    """Whether another process holds a lock on that byte of a file."""
     with file.open("rb") as opened:
         asked = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
         kind, *_ = _LOCK.unpack(fcntl.fcntl(opened, fcntl.F_GETLK, asked))
@@ -82,7 +82,7 @@ def is_locked(file: Path, byte: int) -> bool:
 
 
 def parse_sluid(text: str) -> int:
-    """Reads Slurm's name of one run of a job: an "s" and 13 digits of Crockford's base 32.
+    """Reads a SLUID, Slurm's name of one run of a job: an "s" and 13 digits of Crockford's base 32.
 
     Raises:
         ValueError: it is something else.
@@ -98,12 +98,12 @@ def parse_sluid(text: str) -> int:
 
 
 def with_jobs(state: bytes, ran: Mapping[int, int], now: int) -> bytes:
-    """Returns what slurmd is to find: what is there, and the jobs that are missing.
+    """Returns the state for the next slurmd: the present one with the missing jobs added.
 
-    A job that is there stays as it is: it may be revoked, since its end has begun.
+    A job that is in it stays as it is: it may be revoked, since its end has begun.
 
     Args:
-        state: what is there.
+        state: the present one.
         ran: SLUID → job.
         now: seconds since the epoch.
 

@@ -1,8 +1,8 @@
-"""A node with GPUs registers only once Slurm's own configuration finds all of them.
+"""Delays the registration of a node with GPUs until Slurm's own configuration finds all of them.
 
-A node that reports fewer is drained by slurmctld, and stays drained when the reason is gone. Two things are late, not
-wrong. The operator makes a new node set's lines of gres.conf active some time after its first pod runs. And a driver
-may still be loading.
+slurmctld drains a node that reports fewer, and the drain stays when the reason is gone. Two reasons pass by themselves.
+The operator activates a new node set's lines of gres.conf some time after its first pod runs. And a driver may still be
+loading.
 """
 
 import os
@@ -22,12 +22,12 @@ _FOUND = re.compile(r"\bGres Name=gpu\b.*\bCount=(\d+)\b.*\bFile=(?!\(null\))\S+
 
 
 def found(printed: str) -> int:
-    """Returns how many GPUs with a device file `slurmd -G` printed; without a file a GPU could not be constrained."""
+    """Returns the number of GPUs with a device file in `slurmd -G`'s output. Slurm can't constrain others."""
     return sum(int(match[1]) for line in printed.splitlines() if (match := _FOUND.search(line)))
 
 
 def ask_slurmd(slurmd: Sequence[str], environment: dict[str, str]) -> str:
-    """Returns what `slurmd -G` prints: it fetches the configuration, looks for GPUs, and does not register."""
+    """Returns the output of `slurmd -G`, which fetches the configuration, looks for GPUs, and does not register."""
     try:
         done = subprocess.run(
             [*slurmd, "-G"],
@@ -44,13 +44,13 @@ def ask_slurmd(slurmd: Sequence[str], environment: dict[str, str]) -> str:
 
 
 def wait(gres: str, ask: Callable[[], str], set_state: Callable[[str], object], poll: float = POLL_SECONDS) -> None:
-    """Waits until Slurm finds as many GPUs as the node should have. Log and readiness say so.
+    """Waits until Slurm finds as many GPUs as the node should have. Log and readiness probe report the wait.
 
     Args:
         gres: the node's Gres.
         ask: prints what Slurm finds.
         set_state: takes the sentence that the readiness probe shows.
-        poll: seconds between two looks.
+        poll: seconds between two checks.
     """
     reminded = 0.0
     while (count := found(ask())) < gpu_count(gres):

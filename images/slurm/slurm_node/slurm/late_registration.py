@@ -1,9 +1,9 @@
-"""Has slurmd register once more some time after the one before it was killed: for batch jobs that never began.
+"""Makes a new slurmd register once more after its predecessor was killed, for batch jobs that never began.
 
-A slurmd may be killed between slurmctld's request and the start of a job's script. The job then seems to run, and
-nothing of it does. slurmctld misses it only when its node registers and the job is old enough (src/slurmctld/job_mgr.c,
-_foreach_purge_missing_jobs); then it requeues it. A new slurmd registers too early for that, and next after half an
-hour (src/slurmctld/ping_nodes.c, MAX_REG_FREQUENCY).
+A slurmd may be killed between slurmctld's request and the start of a job's script. The job then seems to run, but has
+no process. slurmctld notices that only when the node registers and the job is old enough (src/slurmctld/job_mgr.c,
+_foreach_purge_missing_jobs). Then it requeues the job. A new slurmd registers too early for that, and next after half
+an hour (src/slurmctld/ping_nodes.c, MAX_REG_FREQUENCY).
 """
 
 import math
@@ -16,15 +16,15 @@ from slurm_node.pod.supervise import Daemon
 from slurm_node.slurm import configless_cache
 
 BATCH_START_SECONDS = MESSAGE_SECONDS = 10
-"""Slurm's defaults of BatchStartTimeout and MessageTimeout: slurmctld misses a job older than both together."""
+"""Slurm's defaults of BatchStartTimeout and MessageTimeout. slurmctld looks for jobs older than their sum."""
 LONGEST_MESSAGE_SECONDS = 10
-"""What counts of MessageTimeout (DEFAULT_MSG_TIMEOUT)."""
+"""Largest MessageTimeout that counts here (DEFAULT_MSG_TIMEOUT)."""
 SPARE_SECONDS = 2
 """slurmctld counts whole seconds."""
 
 
 class LateRegistration:
-    """Waits until slurmctld would miss a job that began when slurmd was killed, and sends slurmd SIGHUP.
+    """Waits until slurmctld would notice a lost job from the time of the kill, and sends slurmd SIGHUP.
 
     Args:
         slurmd: its program.
@@ -38,11 +38,11 @@ class LateRegistration:
 
     def tick(self, now: float, slurmd: Daemon) -> None:
         """Called about twice a second."""
-        # Before it is slurmd, it fetches its configuration: the signal would end it (native/programs/slurmd_start.c).
+        # While it still fetches its configuration, the signal would end it (native/programs/slurmd_start.c).
         if slurmd.process is None or program(slurmd.process.pid) != self._slurmd:
             return
         if slurmd.started != self._started:
-            # Before this container's first one no job was here.
+            # Before this container's first slurmd, no job was here.
             self._due = math.inf if self._started is None else now + self._seconds()
             self._started = slurmd.started
         if now >= self._due:
@@ -54,7 +54,7 @@ class LateRegistration:
 
 
 def program(process: int) -> Path | None:
-    """Returns what a process runs; None if it ended."""
+    """Returns the program of a process; None if it ended."""
     try:
         return Path(f"/proc/{process}/exe").readlink()
     except OSError:
@@ -62,7 +62,7 @@ def program(process: int) -> Path | None:
 
 
 def missed_after(slurm_conf: str) -> int:
-    """Returns after how many seconds slurmctld misses a batch job that did not begin."""
+    """Returns the seconds after which slurmctld notices a batch job that did not begin."""
     start = _seconds_of("BatchStartTimeout", slurm_conf, BATCH_START_SECONDS)
     message = _seconds_of("MessageTimeout", slurm_conf, MESSAGE_SECONDS)
     return start + min(message, LONGEST_MESSAGE_SECONDS) + SPARE_SECONDS

@@ -1,7 +1,7 @@
-"""Which Slurm a plugin was built for, read from its file: slurmstepd refuses another version only at a user's job.
+"""Reads from a plugin's file for which Slurm it was built: slurmstepd would refuse it only at a user's job.
 
-Every plugin has the symbol `plugin_version`, a 32-bit number (slurm.h: SLURM_VERSION_NUM). It is read from the ELF file
-(elf(5), 64-bit, little endian), since loading the plugin would need slurmstepd's own symbols.
+Every plugin has the symbol `plugin_version`, a 32-bit number (slurm.h: SLURM_VERSION_NUM). This module reads it from
+the ELF file (elf(5), 64-bit, little endian), since loading needs slurmstepd's own symbols.
 """
 
 import functools
@@ -45,7 +45,7 @@ def refusal(plugin: Path = paths.PLUGIN, of_slurm: Path = paths.STOCK_PLUGIN) ->
 
 
 def tell_guard(sentence: str | None, file: Path = paths.PLUGIN_REFUSED) -> None:
-    """Lets the guard in slurmstepd (native/stepd/stepd_guard.c) refuse steps in words; None lets it go on."""
+    """Tells the guard in slurmstepd why to refuse steps (native/stepd/stepd_guard.c); None permits them."""
     if sentence is None:
         file.unlink(missing_ok=True)
     elif not file.exists():
@@ -61,12 +61,12 @@ def _identity(file: Path) -> tuple[int, int, int]:
 
 @functools.lru_cache(maxsize=8)
 def _version_of(file: Path, _identity: tuple[int, int, int]) -> int:
-    """Asked twice a second: a file that is what it was is not read again."""
+    """Called twice a second, so it does not read an unchanged file again."""
     return version_number(file)
 
 
 def words(number: int) -> str:
-    """A version number as people write it: 0x1a0505 is 26.5.5."""
+    """A version number in dotted form: 0x1a0505 is 26.5.5."""
     return f"{number >> 16 & 0xFF}.{number >> 8 & 0xFF}.{number & 0xFF}"
 
 

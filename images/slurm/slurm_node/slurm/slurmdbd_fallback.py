@@ -1,11 +1,11 @@
-"""Runs slurmctld without accounting for as long as slurmdbd has never been there.
+"""Runs slurmctld without accounting until slurmdbd was reachable for the first time.
 
-A slurmctld that has seen slurmdbd once starts from its own state while slurmdbd is away. It tells it everything
-afterwards. One that has not waits for it for ever, and nobody could run a job. So it starts without accounting then,
-and again with it as soon as slurmdbd answers. Jobs live on across that restart.
+A slurmctld that has seen slurmdbd once starts from its own state while slurmdbd is away, and reports everything
+afterwards. A slurmctld that never saw it waits for ever, and nobody could run a job. So it then starts without
+accounting, and restarts with it as soon as slurmdbd answers. Jobs survive that restart.
 
-A slurmdbd whose database is another one now, and empty, does not know the cluster. A slurmctld makes itself known there
-at its start only, and not if it can't read associations. It is then started once more, too.
+A slurmdbd with a new, empty database does not know the cluster. A slurmctld registers there only at its start, and not
+if it can't read associations. Then it is restarted too.
 """
 
 import os
@@ -31,17 +31,17 @@ MARKER = paths.STATE / "accounting-was-there"
 ASSOCIATIONS = paths.STATE / "assoc_mgr_state"
 CLUSTER_NAME = paths.STATE / "clustername"
 PATIENCE_SECONDS = 60.0
-"""Time for slurmdbd to start beside a new cluster before jobs may run unrecorded."""
+"""Time for the slurmdbd of a new cluster to start, before jobs may run unrecorded."""
 TICK_SECONDS = 1.0
 STOP_SECONDS = 110.0
 KNOWN_EVERY_SECONDS = 10.0
 FORGOTTEN_EVERY_SECONDS = 600.0
-"""A database that refuses the cluster for another reason is not helped by more restarts than this."""
+"""Most restarts for a database that does not know the cluster. More do not help if it refuses the cluster."""
 STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
 
 
 class Mode(Enum):
-    """How slurmctld runs."""
+    """The way slurmctld runs."""
 
     NOT_YET = auto()
     WITHOUT_ACCOUNTING = auto()
@@ -49,7 +49,7 @@ class Mode(Enum):
 
 
 def mode(now: Mode, *, known: bool, answers: bool, waited_seconds: float) -> Mode:
-    """Decides how slurmctld is to run.
+    """Decides how slurmctld should run.
 
     Args:
         now: how it runs.
@@ -68,12 +68,12 @@ def without_accounting(slurm_conf: str) -> str:
 
 
 def without_id(cluster_name: str) -> str:
-    """Returns the state file `clustername` without the cluster's number, which slurmdbd gives anew: NAME|ID."""
+    """Returns the state file `clustername` (NAME|ID) without the cluster's ID, which slurmdbd assigns again."""
     return cluster_name.partition("|")[0]
 
 
 def is_forgotten(clusters: str, cluster_name: str) -> bool:
-    """Decides whether slurmdbd does not know this cluster.
+    """Whether slurmdbd does not know this cluster.
 
     Args:
         clusters: the names that slurmdbd knows, one a line.
@@ -115,7 +115,7 @@ class _Controller:
     register_at: float = 0.0
 
     def tick(self) -> int | None:
-        """Goes on; returns slurmctld's status when it ended by itself."""
+        """Does one step; returns slurmctld's status when it ended by itself."""
         if self.process is not None and self.process.poll() is not None:
             return self.process.returncode if self.process.returncode >= 0 else 128 - self.process.returncode
         if self.mode is not Mode.ACCOUNTED:
@@ -129,7 +129,7 @@ class _Controller:
         return None
 
     def stop(self) -> None:
-        """Lets slurmctld write its state and end."""
+        """Ends slurmctld, which writes its state first."""
         if self.process is not None:
             self.process.terminate()
             try:
@@ -171,7 +171,7 @@ class _Controller:
         )
 
     def _register(self) -> None:
-        """Starts slurmctld again when slurmdbd answers but does not know the cluster: another database, and empty."""
+        """Restarts slurmctld when slurmdbd answers but does not know the cluster: its database is new and empty."""
         now = time.monotonic()
         if now < self.look_at or now < self.register_at or not CLUSTER_NAME.exists():
             return
@@ -185,14 +185,14 @@ class _Controller:
         self._start()
 
     def _remember(self) -> None:
-        """Notes that slurmctld wrote down what it learned from slurmdbd: from now on it starts without it."""
+        """Notes that slurmctld has saved slurmdbd's data, so that from now on it can start while slurmdbd is away."""
         if self.mode is not Mode.ACCOUNTED or MARKER.exists() or not ASSOCIATIONS.exists():
             return
         if ASSOCIATIONS.stat().st_mtime > self.started:
             MARKER.touch()
 
     def _tell_nodes(self) -> None:
-        """Has logins and nodes fetch the configuration with accounting, once slurmctld can say so."""
+        """Makes logins and nodes fetch the configuration with accounting, once slurmctld answers."""
         if not self.untold:
             return
         try:
@@ -203,7 +203,7 @@ class _Controller:
 
 
 def write_scratch(source: Path = paths.ETC_SLURM, target: Path = SCRATCH) -> None:
-    """Brings the configuration without accounting up to date; all other files are the cluster's own."""
+    """Updates the configuration without accounting. All other files are the cluster's own."""
     target.mkdir(exist_ok=True)
     for file in source.iterdir():
         if file.name.startswith(".") or not file.is_file():
@@ -224,7 +224,7 @@ def _answers(accounting: Accounting) -> bool:
 
 
 def _clusters() -> str | None:
-    """The clusters that slurmdbd knows; None when it does not say."""
+    """The clusters that slurmdbd knows; None when it does not answer."""
     command = ["sacctmgr", "--noheader", "--parsable2", "show", "cluster", "format=cluster"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)

@@ -1,4 +1,4 @@
-"""What the rehearsal pod tries, and what it concludes; the real slurmctld in it is tried in tests/e2e."""
+"""What the config dry run tries, and what it concludes; the real slurmctld in it is tried in tests/e2e."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from slurm_node.pod import paths
-from slurm_node.roles import rehearsal
-from slurm_node.roles.rehearsal import Verdict
+from slurm_node.roles import config_dry_run
+from slurm_node.roles.config_dry_run import Verdict
 
 GOLDEN = Path(__file__).parents[1] / "unit/golden"
 CONF = """ClusterName=x
@@ -29,7 +29,7 @@ PLUGSTACK = f"required {paths.PLUGIN} jail=/run/jail\n"
 
 
 def test_what_is_tried_reaches_nothing_of_the_cluster(tmp_path: Path) -> None:
-    tried = rehearsal.alone(CONF, tmp_path)
+    tried = config_dry_run.alone(CONF, tmp_path)
     assert "slurm-controller" not in tried
     assert "Accounting" not in tried
     assert "Fairshare" not in tried
@@ -39,19 +39,19 @@ def test_what_is_tried_reaches_nothing_of_the_cluster(tmp_path: Path) -> None:
 
 
 def test_lines_keep_their_numbers_for_slurmctlds_words(tmp_path: Path) -> None:
-    tried = rehearsal.alone(CONF, tmp_path).splitlines()
+    tried = config_dry_run.alone(CONF, tmp_path).splitlines()
     assert tried[7] == "PartitionName=main Nodes=ALL"
     assert len(tried) == len(CONF.splitlines())
 
 
 def test_a_path_that_the_configuration_leaves_out_is_given(tmp_path: Path) -> None:
-    assert f"SlurmctldPidFile={tmp_path}/slurmctld.pid" in rehearsal.alone("ClusterName=x\n", tmp_path)
+    assert f"SlurmctldPidFile={tmp_path}/slurmctld.pid" in config_dry_run.alone("ClusterName=x\n", tmp_path)
 
 
 @pytest.mark.parametrize("stack", ["dev", "gpu.example"])
 def test_the_programs_own_files_are_written_with_keys_of_their_own(stack: str, tmp_path: Path) -> None:
     files = {file.name: file.read_text() for file in (GOLDEN / stack).iterdir()}
-    rehearsal.prepare(files, tmp_path)
+    config_dry_run.prepare(files, tmp_path)
     assert {file.name for file in (tmp_path / "etc").iterdir()} == set(files)
     assert (tmp_path / "etc/cgroup.conf").read_text() == files["cgroup.conf"]
     assert stat.S_IMODE((tmp_path / "slurm.key").stat().st_mode) == 0o600
@@ -78,20 +78,20 @@ def test_the_programs_own_files_are_written_with_keys_of_their_own(stack: str, t
     ],
 )
 def test_the_verdict_is_slurmctlds(lines: list[str], ended: bool, verdict: Verdict) -> None:
-    assert rehearsal.judge(lines, ended=ended) == verdict
+    assert config_dry_run.judge(lines, ended=ended) == verdict
 
 
 def test_files_that_slurmctld_does_not_read_are_looked_at() -> None:
-    assert rehearsal.rehearse({}) == Verdict(False, "there is no slurm.conf")
-    refused = rehearsal.rehearse({"slurm.conf": CONF, "plugstack.conf": "optional x\n"})
+    assert config_dry_run.dry_run({}) == Verdict(False, "there is no slurm.conf")
+    refused = config_dry_run.dry_run({"slurm.conf": CONF, "plugstack.conf": "optional x\n"})
     assert not refused.accepted
     assert "plugstack.conf" in refused.words
 
 
 @pytest.fixture
 def address(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(rehearsal, "rehearse", lambda files: Verdict("Bad" not in files["slurm.conf"], "words"))
-    with HTTPServer(("127.0.0.1", 0), rehearsal._Handler) as server:
+    monkeypatch.setattr(config_dry_run, "dry_run", lambda files: Verdict("Bad" not in files["slurm.conf"], "words"))
+    with HTTPServer(("127.0.0.1", 0), config_dry_run._Handler) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()

@@ -4,45 +4,45 @@ from collections.abc import Iterator
 
 from components.config.accounting import AuthoritySecret, PasswordSecret
 from components.config.model import Model, setting
-from components.config.pods import PodResources, directory_resources
+from components.config.pods import PodResources, ldap_resources
 from components.config.rule import Violation, rule
 from components.config.values.quantities import Duration
 from components.config.values.users import DistinguishedName, LdapFilter, LdapUri
 from contract import policies
 
 
-class Directory(Model):
+class Ldap(Model):
     """An LDAP directory. Its users and groups become those of the jail, and leave it when they leave the directory."""
 
     uri: LdapUri | None = setting(
-        "ldaps://HOST[:PORT], or ldap://HOST[:PORT] for StartTLS; never without TLS. Left out: people are made in the "
+        "ldaps://HOST[:PORT], or ldap://HOST[:PORT] for StartTLS; never without TLS. Left out: users are made in the "
         "jail alone.",
         default=None,
     )
     base: DistinguishedName | None = setting(
-        "Below which entry users and groups are looked for; needed beside uri.", default=None
+        "Entry below which users and groups are looked up; needed with uri.", default=None
     )
     bind_dn: DistinguishedName | None = setting(
-        "Who asks; it needs to read only. Left out: an anonymous question.", default=None
+        "Entry to bind as; it only needs to read. Left out: an anonymous bind.", default=None
     )
-    bind_password_secret: PasswordSecret | None = setting("Where the password of bindDn is.", default=None)
+    bind_password_secret: PasswordSecret | None = setting("Secret with the password of bindDn.", default=None)
     ca_secret: AuthoritySecret | None = setting(
         "Where the CA is that must have signed the server's certificate; left out: one that everybody trusts.",
         default=None,
     )
     user_filter: LdapFilter = setting(
-        "Which entries are users; they need uid, uidNumber, gidNumber and homeDirectory.",
+        "Filter for users; their entries need uid, uidNumber, gidNumber and homeDirectory.",
         default="(objectClass=posixAccount)",
     )
     group_filter: LdapFilter = setting(
-        "Which entries are groups; they need cn and gidNumber.", default="(objectClass=posixGroup)"
+        "Filter for groups; their entries need cn and gidNumber.", default="(objectClass=posixGroup)"
     )
     interval: Duration = setting(
-        "How often the directory is asked: so long may somebody who left still get in.",
+        "Time between two queries: a user who left can still log in for so long.",
         unit="s, m or h",
-        default=f"{policies.DIRECTORY_SECONDS // 60}m",
+        default=f"{policies.LDAP_SECONDS // 60}m",
     )
-    resources: PodResources = setting("What the pod that asks needs.", factory=directory_resources)
+    resources: PodResources = setting("What the pod that asks the LDAP server needs.", factory=ldap_resources)
 
     @rule
     def _address(self) -> Iterator[Violation]:
@@ -60,5 +60,5 @@ class Directory(Model):
 
     @property
     def is_on(self) -> bool:
-        """Whether a directory is followed."""
+        """Whether an LDAP directory is followed."""
         return self.uri is not None

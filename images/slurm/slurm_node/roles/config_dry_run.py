@@ -1,8 +1,8 @@
-"""The rehearsal pod: tries a configuration on a real slurmctld that has nothing to lose.
+"""The config dry run: starts a real slurmctld with a new configuration, apart from the cluster.
 
-It has no job, no node, no database, no state and no key but its own for the dry run. Network policies leave it no
-connection but the operator's question. What only slurmdbd can refuse is not tried: without it the rehearsal would
-register under the cluster's name.
+That slurmctld has no job, node, database or state, and only a key of its own. Network policies allow no connection but
+the operator's request. Accounting is left out: slurmctld would register with slurmdbd under the cluster's name. So
+settings that only slurmdbd can refuse are not tried.
 """
 
 import contextlib
@@ -26,24 +26,24 @@ from slurm_node.pod.log import NodeError, say
 from slurm_node.slurm import configless_cache, slurmdbd_fallback
 
 DEADLINE_SECONDS = 20.0
-"""Reading a configuration took a real slurmctld 0.3 s; the rest is for a busy machine."""
+"""A real slurmctld read a configuration in 0.3 s. The rest is for a busy machine."""
 MOST_BYTES = 4 << 20
-"""A ConfigMap holds at most 1 MiB; as JSON every byte may take several."""
+"""A ConfigMap holds at most 1 MiB. In JSON a byte may take several."""
 _UP = "Running as primary controller"
 _TROUBLE = re.compile(r"\b(error|fatal): (.+)")
 _OF_NO_USE = re.compile(r"Job accounting information gathered|can only be used with SlurmDBD|High latency for")
-"""What a slurmctld without accounting, or on a busy machine, says of any configuration."""
+"""Complaints of a slurmctld without accounting, or on a busy machine, about any configuration."""
 _MOST_WORDS = 8
 _FILE_NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What slurmctld made of a configuration.
+    """Whether slurmctld accepted a configuration, and its words.
 
     Attributes:
         accepted: whether it started.
-        words: its own words about what it did not like; may be there although it started.
+        words: its own complaints, which it may also have after a start.
     """
 
     accepted: bool
@@ -51,10 +51,10 @@ class Verdict:
 
 
 def main() -> int:
-    """Answers the operator's questions, one at a time, until the pod ends."""
-    server = http.server.HTTPServer(("", names.REHEARSAL_PORT), _Handler)
+    """Answers the operator's requests, one at a time, until the pod ends."""
+    server = http.server.HTTPServer(("", names.CONFIG_DRY_RUN_PORT), _Handler)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    say(f"rehearsals are taken on port {names.REHEARSAL_PORT}")
+    say(f"config dry runs are taken on port {names.CONFIG_DRY_RUN_PORT}")
     server.serve_forever()
     return 0
 
@@ -68,7 +68,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             length = int(self.headers.get("Content-Length", "0"))
             if length > MOST_BYTES:
                 raise NodeError(f"{length} bytes are more than a configuration has")
-            verdict = rehearse(_files(self.rfile.read(length)))
+            verdict = dry_run(_files(self.rfile.read(length)))
         except NodeError as error:
             self._answer(http.HTTPStatus.BAD_REQUEST, {"error": str(error)})
             return
@@ -83,24 +83,24 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Says nothing: a rehearsal is told by itself."""
+        """Logs nothing: each dry run logs its own line."""
 
 
-def rehearse(files: dict[str, str]) -> Verdict:
-    """Starts slurmctld with a copy of a configuration, in a folder that is thrown away, and ends it.
+def dry_run(files: dict[str, str]) -> Verdict:
+    """Starts slurmctld with a copy of a configuration in a temporary folder, and ends it.
 
     Args:
         files: name → text, as slurmctld would find them in /etc/slurm.
 
     Raises:
-        NodeError: it can't be tried, which says nothing about the configuration.
+        NodeError: the dry run itself failed, which says nothing about the configuration.
     """
     if names.SLURM_CONF not in files:
         return Verdict(False, "there is no slurm.conf")
-    # slurmctld hands these files on without a look; nodes that find this in them take no jobs.
+    # slurmctld serves these files without reading them, and nodes that find this in them take no jobs.
     if sentence := configless_cache.refusal(files):
         return Verdict(False, sentence)
-    # slurmctld insists on that folder for its socket.
+    # slurmctld requires that folder for its socket.
     scratch = Path(tempfile.mkdtemp(dir=paths.CONTROLLER_RUN))
     try:
         prepare(files, scratch)
@@ -108,12 +108,12 @@ def rehearse(files: dict[str, str]) -> Verdict:
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     verdict = judge([line.replace(f"{scratch}/etc/", "") for line in lines], ended=ended)
-    say(f"rehearsed: {'accepted' if verdict.accepted else 'refused'} {verdict.words}".rstrip())
+    say(f"dry run: {'accepted' if verdict.accepted else 'refused'} {verdict.words}".rstrip())
     return verdict
 
 
 def prepare(files: dict[str, str], scratch: Path) -> None:
-    """Writes the copy, and keys and folders of its own.
+    """Writes the copy, and the keys and folders that the dry run needs.
 
     Args:
         files: name → text.
@@ -132,7 +132,7 @@ def prepare(files: dict[str, str], scratch: Path) -> None:
 
 
 def alone(slurm_conf: str, scratch: Path) -> str:
-    """Returns slurm.conf for a slurmctld without a cluster: on this host, without accounting, all paths its own."""
+    """Returns slurm.conf for a slurmctld without a cluster: on this host, without accounting, with its own paths."""
     values = {
         "SlurmctldHost": f"{socket.gethostname()}(127.0.0.1)",
         "StateSaveLocation": str(scratch / "state"),
@@ -148,7 +148,7 @@ def alone(slurm_conf: str, scratch: Path) -> str:
 
 
 def lines_without_accounting(slurm_conf: str) -> list[str]:
-    """Returns the lines without what needs slurmdbd, which are left empty: slurmctld names lines by their numbers."""
+    """Returns the lines, those that need slurmdbd emptied, so that slurmctld's line numbers stay right."""
     return [slurmdbd_fallback.without_accounting(f"{line}\n").rstrip("\n") for line in slurm_conf.splitlines()]
 
 
@@ -163,7 +163,7 @@ def _start(scratch: Path) -> tuple[list[str], bool]:
     log = scratch / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            # -v: it says that it is up, whatever the configuration says about its log.
+            # -v: it then logs that it is up, whatever log level the configuration sets.
             [slurmdbd_fallback.SLURMCTLD, "-D", "-v", "-c"],
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -175,7 +175,7 @@ def _start(scratch: Path) -> tuple[list[str], bool]:
     try:
         return _watch(process, log)
     finally:
-        # With its script helper: nothing may be left for the next one to meet.
+        # Together with its script helper, so that nothing is left for the next dry run.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()

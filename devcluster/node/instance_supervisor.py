@@ -1,7 +1,8 @@
-"""The keeper of an instance: a process of the host that starts the instance's init and cleans up after it.
+"""The supervisor of an instance: a process of the host that starts the instance's init and cleans up after it.
 
-Whatever ends the init, `kill -9` included, the keeper removes what the kernel does not: cgroups, veth pair, nftables
-table. If the keeper itself is killed, the instance ends with it (PDEATHSIG), and the next command removes the rest.
+Whatever ends the init, `kill -9` included, the supervisor removes what the kernel does not: cgroups, veth pair,
+nftables table. If the supervisor itself is killed, the instance ends with it (PDEATHSIG), and the next command removes
+the rest.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from devcluster.node import cgroups, links, processes
 from devcluster.node.instance import Instance, Runtime, machine_lock
 
 NAMESPACE_SECONDS = 20
-PROCESS_GROUPS = ("node", "keeper")
+PROCESS_GROUPS = ("node", "supervisor")
 
 
-class Keeper:
+class InstanceSupervisor:
     """Runs one instance from start to end."""
 
     def __init__(self, instance: Instance, owner: int | None) -> None:
@@ -40,7 +41,7 @@ class Keeper:
             self._instance.status_file.unlink(missing_ok=True)
             try:
                 cgroups.create(self._instance.name_on_host, PROCESS_GROUPS)
-                cgroups.enter(self._instance.name_on_host, "keeper", os.getpid())
+                cgroups.enter(self._instance.name_on_host, "supervisor", os.getpid())
                 self._run_init()
             finally:
                 self._instance.record_runtime(None)
@@ -88,7 +89,7 @@ class Keeper:
 def clean(instance: Instance) -> None:
     """Remove everything of an instance that does not run from the host: processes, cgroups, links, rules."""
     for pid in cgroups.members(instance.name_on_host) - {os.getpid()}:
-        # Only a killed keeper leaves any, for the moment that the kernel needs.
+        # Only a killed supervisor leaves any, for the moment that the kernel needs.
         os.kill(pid, signal.SIGKILL)
     left = cgroups.remove(instance.name_on_host)
     links.disconnect(instance)
@@ -126,17 +127,18 @@ def _first_to_end(*pids: int) -> int:
 
 
 def start(instance: Instance, log: Path, owner: int | None) -> None:
-    """Start the keeper of an instance, detached from this process and its terminal.
+    """Start the supervisor of an instance, detached from this process and its terminal.
 
     Args:
         instance: Which; its plan is written.
-        log: Where the keeper and the init write.
+        log: Where the supervisor and the init write.
         owner: Process with which the instance ends, for test runs; None for one that lives on.
     """
-    keeper = [sys.executable, "-m", "devcluster.node.keeper", str(instance.state), *([str(owner)] if owner else [])]
+    module = [sys.executable, "-m", "devcluster.node.instance_supervisor"]
+    supervisor = [*module, str(instance.state), *([str(owner)] if owner else [])]
     with log.open("wb") as output:
         subprocess.run(
-            ["setsid", "--fork", *keeper],
+            ["setsid", "--fork", *supervisor],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -157,7 +159,7 @@ def main() -> None:
     state = Path(sys.argv[1])
     owner = int(sys.argv[2]) if sys.argv[2:] else None
     assert json.loads((state / "plan.json").read_text())["name"] == state.name
-    Keeper(Instance(state.name, state), owner).run()
+    InstanceSupervisor(Instance(state.name, state), owner).run()
 
 
 if __name__ == "__main__":

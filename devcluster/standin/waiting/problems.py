@@ -1,4 +1,4 @@
-"""Why something does not become ready: what its pods, their containers and its own events say, as officially."""
+"""Why an object is not ready: messages of its pods, containers and events, as the official provider shows them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EVENT: Final = Kind("", "v1", "Event")
 
 
 def pod_problems(pod: Manifest) -> list[str]:
-    """What keeps one pod from being ready, in the words of the scheduler and the kubelet."""
+    """Why one pod is not ready, in the words of the scheduler and the kubelet."""
     status = pod.get("status") or {}
     if status.get("phase") == "Succeeded":
         return []
@@ -89,7 +89,7 @@ async def pods_of(client: api.Api, live: Manifest) -> list[Manifest]:
 
 
 async def gather(client: api.Api, live: Manifest) -> list[str]:
-    """Everything that explains why an object is not ready; as much as can be had in ten seconds."""
+    """Everything that explains why an object is not ready, as far as it answers within ten seconds."""
     lines: list[str] = []
     try:
         async with asyncio.timeout(_DEADLINE_SECONDS):

@@ -3,7 +3,7 @@
 from typing import Any
 
 from components.config import Config
-from components.config.addons.directory import Directory as DirectoryConfig
+from components.config.addons.ldap import Ldap
 from components.config.values.quantities import duration_seconds
 from components.kubernetes.component import Part
 from components.kubernetes.manifest import SKIP_AWAIT, Manifest, declared, selector
@@ -20,27 +20,27 @@ from components.pods.slurm_pod import (
     slurm_pod_spec,
 )
 from contract import names, paths, pod_variables
-from contract.pod_variables import DirectoryKey
+from contract.pod_variables import LdapKey
 
 
-def _variable(directory: DirectoryConfig) -> dict[str, Any]:
-    bind: dict[str, Any] = {} if directory.bind_dn is None else {DirectoryKey.BIND: directory.bind_dn}
+def _variable(ldap: Ldap) -> dict[str, Any]:
+    bind: dict[str, Any] = {} if ldap.bind_dn is None else {LdapKey.BIND: ldap.bind_dn}
     return {
-        DirectoryKey.URI: directory.uri,
-        DirectoryKey.BASE: directory.base,
-        DirectoryKey.USER_FILTER: directory.user_filter,
-        DirectoryKey.GROUP_FILTER: directory.group_filter,
-        DirectoryKey.OWN_AUTHORITY: directory.ca_secret is not None,
-        DirectoryKey.SECONDS: duration_seconds(directory.interval),
+        LdapKey.URI: ldap.uri,
+        LdapKey.BASE: ldap.base,
+        LdapKey.USER_FILTER: ldap.user_filter,
+        LdapKey.GROUP_FILTER: ldap.group_filter,
+        LdapKey.OWN_AUTHORITY: ldap.ca_secret is not None,
+        LdapKey.SECONDS: duration_seconds(ldap.interval),
         **bind,
     }
 
 
-def _secrets(directory: DirectoryConfig) -> dict[str, Any] | None:
+def _secrets(ldap: Ldap) -> dict[str, Any] | None:
     """One volume of the password and the CA, each from a Secret of its own; None if there is neither."""
     wanted = [
-        (directory.bind_password_secret, names.DIRECTORY_PASSWORD),
-        (directory.ca_secret, names.TLS_AUTHORITY),
+        (ldap.bind_password_secret, names.LDAP_PASSWORD),
+        (ldap.ca_secret, names.TLS_AUTHORITY),
     ]
     sources = [
         {"secret": {"name": secret.name, "items": [{"key": secret.key, "path": file}]}}
@@ -51,17 +51,17 @@ def _secrets(directory: DirectoryConfig) -> dict[str, Any] | None:
 
 
 def _deployment(config: Config) -> Manifest:
-    directory = config.directory
-    secrets = _secrets(directory)
-    mount = {"name": "secrets", "mountPath": paths.SECRETS_DIRECTORY, "readOnly": True}
+    ldap = config.directory
+    secrets = _secrets(ldap)
+    mount = {"name": "secrets", "mountPath": paths.SECRETS_LDAP, "readOnly": True}
     container = slurm_container(
         config,
         "directory",
-        env=environment({pod_variables.DIRECTORY: _variable(directory), pod_variables.JAIL: jail_variable(config)}),
+        env=environment({pod_variables.LDAP: _variable(ldap), pod_variables.JAIL: jail_variable(config)}),
         readinessProbe=ready_probe("directory"),
-        resources=resources(directory.resources),
+        resources=resources(ldap.resources),
         securityContext={
-            **pod_security.root_container(pod_security.DIRECTORY_CAPABILITIES),
+            **pod_security.root_container(pod_security.LDAP_CAPABILITIES),
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
         },
@@ -74,7 +74,7 @@ def _deployment(config: Config) -> Manifest:
     volumes = [jail_volume(config), run_volume(), *([secrets] if secrets else [])]
     spec = {
         "replicas": 1,
-        # Two would only wait for each other's lock.
+        # Two pods would only wait for each other's lock.
         "strategy": {"type": "Recreate"},
         "selector": {"matchLabels": selector(config, "directory")},
         "template": pod_template(
@@ -87,22 +87,22 @@ def _deployment(config: Config) -> Manifest:
         config,
         "apps/v1",
         "Deployment",
-        names.DIRECTORY,
+        names.LDAP,
         "directory",
         {"spec": spec},
-        # A directory that does not answer holds up no `pulumi up`.
+        # `pulumi up` does not wait for an LDAP server that may be silent.
         annotations=SKIP_AWAIT,
     )
     return Manifest(body)
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """The Deployment, if there is a directory to follow."""
+    """The Deployment, if an LDAP directory is configured."""
     return [_deployment(config)] if config.directory.is_on else []
 
 
 class Directory(Part, manifests=manifests):
-    """What follows an LDAP directory.
+    """The pod that follows an LDAP directory.
 
     It reads `directory`, `jail`, `images` and `cluster`.
     """
