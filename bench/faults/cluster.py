@@ -31,7 +31,7 @@ CALL_SECONDS: Final = 10.0
 PATIENCE_SECONDS: Final = 45.0
 """For a call or a command to succeed, while another fault may be in its way."""
 PAUSE_SECONDS: Final = 1.0
-SSH_FAILED: Final = 255
+WORTH_ANOTHER_TRY: Final = frozenset({httpx.codes.CONFLICT, httpx.codes.TOO_MANY_REQUESTS})
 CUSTOM: Final = f"/apis/{names.API_GROUP}/{names.CRD_VERSION}/namespaces/{NAMESPACE}"
 NODE_SET_PATH: Final = f"{CUSTOM}/{names.NODE_SETS}/{NODE_SET}"
 CORE: Final = f"/api/v1/namespaces/{NAMESPACE}"
@@ -70,6 +70,12 @@ class Cluster:
         self._server, self._tls = _access(self.dev.kubeconfig)
         self._threads = threading.local()
 
+    def wake(self) -> None:
+        """Let go on what a run that was killed left stopped."""
+        runtime = self.instance.runtime()
+        if runtime:
+            send(sorted(processes.descendants(runtime.init)), signal.SIGCONT)
+
     def client(self) -> httpx.Client:
         """A client of this thread's own: connections that two threads share are closed under one by the other."""
         if not hasattr(self._threads, "client"):
@@ -97,15 +103,18 @@ class Cluster:
         Raises:
             CallFailed: with the last answer, when it is refused, or patience ends.
         """
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline, tried = time.monotonic() + PATIENCE_SECONDS, False
         while True:
             try:
                 return self._once(method, path, body, {}).json()
             except CallFailed as failure:
-                answer = failure.__cause__
-                refused = isinstance(answer, httpx.HTTPStatusError) and answer.response.is_client_error
+                status = _status(failure)
+                if tried and (method, status) == ("DELETE", httpx.codes.NOT_FOUND):
+                    return {}  # The answer to the first try was lost.
+                refused = httpx.codes.is_client_error(status) and status not in WORTH_ANOTHER_TRY
                 if refused or time.monotonic() > deadline:
                     raise
+            tried = True
             time.sleep(PAUSE_SECONDS)  # The API server may be stopped, which it tells nobody.
 
     def _once(self, method: str, path: str, body: Any, parameters: dict[str, str]) -> httpx.Response:
@@ -173,7 +182,7 @@ class Cluster:
         user, group = (status[key].split()[0] for key in ("Uid", "Gid"))
         variables = [word for word in (process / "environ").read_bytes().decode().split("\0") if "=" in word]
         namespaces = ["--mount", "--uts", "--ipc", "--net", "--pid"]
-        enter = ["nsenter", "--target", str(pid), *namespaces, "--setuid", user, "--setgid", group]
+        enter = ["nsenter", "--target", str(pid), *namespaces, f"--setuid={user}", f"--setgid={group}"]
         return [*enter, "--root", "--wd", "--", "env", "-i", *variables, *command]
 
     def in_pod(self, component: str, pod: str, script: str, seconds: float = 30) -> str:
@@ -214,6 +223,12 @@ def send(pids: Sequence[int], number: signal.Signals) -> None:
             os.kill(pid, number)
         except ProcessLookupError:
             continue
+
+
+def _status(failure: CallFailed) -> int:
+    """The API server's answer to a call that failed; 0 if there was none."""
+    answer = failure.__cause__
+    return answer.response.status_code if isinstance(answer, httpx.HTTPStatusError) else 0
 
 
 def _done(command: Sequence[str], seconds: float) -> str:

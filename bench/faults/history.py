@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+CANARY = "canary-"
+"""What the name of a job begins with that must end well."""
 ENDED = frozenset(
     {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"}
     | {"REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL"}
@@ -237,8 +239,6 @@ def kubernetes(row: Mapping[str, Any]) -> Kubernetes:
 
 def slurm(row: Mapping[str, Any]) -> Slurm:
     """A look at slurmctld, from the file's form."""
-    nodes = {
-        name: Node(frozenset(node["states"]), node["reason"], node["user"]) for name, node in row["nodes"].items()
-    }
+    nodes = {name: Node(frozenset(node["states"]), node["reason"], node["user"]) for name, node in row["nodes"].items()}
     jobs = tuple(Job(**{**job, "nodes": tuple(job["nodes"])}) for job in row["jobs"])
     return Slurm(row["at"], nodes, jobs)

@@ -228,5 +228,3 @@ def begin(cluster: Cluster, fault: Fault) -> Begun:
         CallFailed: it could not be done.
     """
     return INJECTIONS[fault.kind](cluster, fault)
-
-

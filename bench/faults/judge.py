@@ -14,7 +14,7 @@ from bench.faults.kinds import KINDS
 
 TOLD_SECONDS = 60.0
 HEALTHY_SECONDS = 300.0
-BLIND_SECONDS = 30.0
+BLIND_SECONDS = 40.0
 """Without a look at Kubernetes nobody can judge; the API server is stopped for 12 s at most."""
 BLIND_FOR_SLURM_SECONDS = 180.0
 """slurmctld is away for a minute at most, and another one may follow."""
