@@ -97,7 +97,7 @@ def drains_of_people_stay(history: History) -> Iterator[Violation]:
 
 
 def workers_outlive_their_jobs(history: History) -> Iterator[Violation]:
-    """No worker pod is gone, ends, is another one, or has started a container anew while a job runs on its node."""
+    """No worker pod ends, or starts a container anew, while a job runs on its node."""
     stays = _stays(history)
     for before, after in pairwise(history.kubernetes):
         for name, pod in before.pods.items():
@@ -137,7 +137,7 @@ def _stays(history: History) -> Mapping[str, list[tuple[str, float, float]]]:
 
 
 def one_holder_acts(history: History) -> Iterator[Violation]:
-    """A change is told in the log of the operator that holds the lease before or after, and of no other."""
+    """Only the operator that holds the lease just before or after a change logs that change."""
     looks = [seen.at for seen in history.kubernetes]
     for line in history.logs:
         if not ACTED.search(line.text) or not looks:
@@ -187,7 +187,7 @@ def all_is_healthy_afterwards(history: History) -> Iterator[Violation]:
 
 
 def looks(history: History) -> list[tuple[Kubernetes, Slurm]]:
-    """Each look at Kubernetes with the last look at Slurm, and each look at Slurm with the last one at Kubernetes."""
+    """Each look at one of the two, with the last look at the other."""
     both: list[Kubernetes | Slurm] = sorted([*history.kubernetes, *history.slurm], key=lambda each: each.at)
     found, kubernetes, slurm = [], None, None
     for each in both:

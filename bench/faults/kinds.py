@@ -43,7 +43,7 @@ class Kind:
         needs: Parts that must work meanwhile, for the fault itself or for what is to be told of it.
         seconds: How long it lasts at least and at most; of one that passes by itself, until others may follow.
         targets: What it may meet; one is drawn.
-        told: A regular expression for the line of a condition, an Event or the lease that tells of it within a minute.
+        told: A regular expression for the line that tells of it within a minute: a condition, an Event or the lease.
             It may name {target}, and what the injection notes. Empty where a fault is over before anybody has to know.
     """
 

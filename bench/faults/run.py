@@ -79,7 +79,7 @@ def _healthy_nodes(record: Record) -> list[str]:
 
 
 def _wait_until_well(record: Record, nodes: list[str], canaries: Canaries) -> None:
-    """Wait until all has been well for a while and all canaries have ended, for as long as the judge waits."""
+    """Wait until all has been well for a while and all canaries have ended; the judge waits no longer."""
     deadline = time.monotonic() + judge.HEALTHY_SECONDS + CALM_SECONDS
     well_since: float | None = None
     with Step("waiting until all is healthy again") as step:

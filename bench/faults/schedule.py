@@ -47,7 +47,7 @@ class Fault:
 def plan(seed: int, minutes: int) -> list[Fault]:
     """Draw a schedule; the same seed gives the same one.
 
-    Each kind comes once before any comes again, as far as it fits beside the other lane and before the end.
+    Each kind comes once before any comes again, if it fits beside the other lane and before the end.
 
     Args:
         seed: of the draw.

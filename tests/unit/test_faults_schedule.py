@@ -20,6 +20,7 @@ from bench.faults.schedule import (
     plan,
     shared_seconds,
 )
+from devcluster.machine.bootstrap import CHECKOUT
 
 seeds = st.integers(0, 2**32)
 minutes = st.integers(SHORTEST_MINUTES, 30)
@@ -113,3 +114,12 @@ def test_a_schedule_is_told_with_a_line_for_each_fault() -> None:
     told = report.schedule(faults)
     assert len(told) == len(faults) + 1
     assert all(fault.title in line for fault, line in zip(faults, told, strict=False))
+
+
+def test_the_page_names_each_kind_and_the_nightly_seeds() -> None:
+    page = (CHECKOUT / "docs" / "faults.md").read_text()
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    assert set("".join(rows).replace("`", " ").replace(",", " ").split()) == set(KINDS)
+    *first, last = map(str, NIGHTLY_SEEDS)
+    assert f"Seeds {', '.join(first)} and {last}, twelve minutes each" in page
+    assert NIGHTLY_MINUTES == 12
