@@ -6,6 +6,8 @@ import itertools
 import shlex
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -47,8 +49,8 @@ def script(form: Form) -> str:
     return f"set -e; echo begin; for step in $(seq {form.steps}); do {step}; done; echo end"
 
 
-class Canaries(threading.Thread):
-    """Submits canaries, a few at a time, while it is a context; then `wait` and `collect`.
+class Canaries:
+    """Canaries of a run; at the end of the context nothing of them is left.
 
     Args:
         cluster: the dev cluster.
@@ -57,7 +59,6 @@ class Canaries(threading.Thread):
     """
 
     def __init__(self, cluster: Cluster, record: Record, run: str) -> None:
-        super().__init__(daemon=True)
         self._cluster, self._record, self._over = cluster, record, threading.Event()
         self._folder, self._name = f"canaries/{run}", f"{CANARY}{run}"
         self._began = datetime.now().astimezone()
@@ -65,14 +66,27 @@ class Canaries(threading.Thread):
 
     def __enter__(self) -> Canaries:
         self._cluster.ssh(f"mkdir -p {self._folder}")
-        self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self.join()
+        names = ",".join(self.outstanding())
+        try:
+            self._cluster.ssh(f"{names and f'scancel -n {names};'} rm -rf {self._folder}")
+        except CallFailed as failure:
+            say(f"{self._folder} stays in the user's home: {failure}")
 
-    def run(self) -> None:
+    @contextmanager
+    def submitting(self) -> Iterator[None]:
+        """Submit canaries, a few at a time, while this is a context."""
+        thread = threading.Thread(target=self._submit_in_turn, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            thread.join()
+
+    def _submit_in_turn(self) -> None:
         """Submit the next one whenever there is room for it."""
         forms = itertools.cycle(FORMS)
         for number in itertools.count(1):
@@ -125,8 +139,3 @@ class Canaries(threading.Thread):
                 self._record.write("printed", name=file.rpartition(".")[0], lines=lines)
         except CallFailed as failure:
             say(f"what the canaries printed could not be read: {failure}")
-
-    def remove(self) -> None:
-        """Cancel what is left, and remove what canaries printed."""
-        names = ",".join(self.outstanding())
-        self._cluster.ssh(f"{names and f'scancel -n {names};'} rm -rf {self._folder}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from bench.faults.history import Kubernetes, Slurm
+from bench.faults.kinds import OTHERS_WORDS
 
 WANTED = {
     "Available": "True",
@@ -43,7 +44,7 @@ def _conditions(kubernetes: Kubernetes) -> list[str]:
         f"{title} {kind}={each.status}: {each.message}"
         for title, conditions in kubernetes.conditions.items()
         for kind, each in conditions.items()
-        if WANTED.get(kind, each.status) != each.status
+        if WANTED.get(kind, each.status) != each.status or OTHERS_WORDS in each.message
     ]
     silent: Mapping[str, str] = {
         title: f"{title} has no condition Available"

@@ -10,6 +10,8 @@ from typing import Any
 
 CANARY = "canary-"
 """What the name of a job begins with that must end well."""
+HEADLINE = "message"
+"""Stands among a resource's conditions for status.message."""
 ENDED = frozenset(
     {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"}
     | {"REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL"}

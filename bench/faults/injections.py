@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.faults.cluster import CORE, CUSTOM, NODE_SET_PATH, PATHS, CallFailed, Cluster, send
+from bench.faults.kinds import OTHERS_WORDS
 from bench.faults.schedule import Fault
 from contract import names
 from devcluster.cli.login import ADMIN
@@ -169,7 +170,7 @@ def _status_contested(cluster: Cluster, _: Fault) -> Begun:
         while not over.wait(CONTEST_SECONDS):
             turn += 1
             try:
-                cluster.change("PATCH", paths[turn % 2], {"status": {"message": f"somebody else's words {turn}"}})
+                cluster.change("PATCH", paths[turn % 2], {"status": {"message": f"{OTHERS_WORDS} {turn}"}})
             except CallFailed:
                 continue
 

@@ -64,6 +64,8 @@ def _parts(*parts: Part) -> frozenset[Part]:
     return frozenset(parts)
 
 
+OTHERS_WORDS = "somebody else's words"
+"""What the fault status-contested writes into status.message."""
 WORKERS = ("cpu-0", "cpu-1")
 NODE_SET = "cpu"
 HIGHEST = WORKERS[-1]

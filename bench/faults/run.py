@@ -36,16 +36,14 @@ def run(cluster: Cluster, seed: int, minutes: int, file: Path) -> None:
     faults, record = plan(seed, minutes), Record(file)
     mark = f"{seed}-{int(time.time()):x}"
     try:
-        with Sampler(cluster, record):
+        with Sampler(cluster, record), Canaries(cluster, record, mark) as canaries:
             nodes = _healthy_nodes(record)
             record.write("run", at=time.time(), seed=seed, minutes=minutes, nodes=nodes)
-            canaries = Canaries(cluster, record, mark)
-            with Step(f"{len(faults)} faults in {minutes} min, seed {seed}"), canaries:
+            with Step(f"{len(faults)} faults in {minutes} min, seed {seed}"), canaries.submitting():
                 Conductor(cluster, record, faults).run()
             _wait_until_well(record, nodes, canaries)
             canaries.collect()
             record.write("finished", at=time.time())
-        canaries.remove()
     except CallFailed as failure:
         raise StepFailed(f"the run broke off: {failure}", file) from failure
     finally:

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from bench.faults import slurm_probe
+from bench.faults import history, slurm_probe
 from bench.faults.cluster import APPS, CORE, CUSTOM, LEASE, CallFailed, Cluster
 from bench.faults.history import CANARY
 from bench.faults.record import Record
@@ -164,14 +164,14 @@ def _is_ready(item: Mapping[str, Any]) -> bool:
 
 
 def conditions(items: list[Any]) -> dict[str, dict[str, list[str]]]:
-    """Conditions of custom resources: "Kind/name" → type → status, reason, message."""
-    return {
-        f"{item['kind']}/{item['metadata']['name']}": {
-            row["type"]: [row["status"], row["reason"], row["message"]]
-            for row in item.get("status", {}).get("conditions", [])
-        }
-        for item in items
-    }
+    """Conditions of custom resources, and the headline: "Kind/name" → type → status, reason, message."""
+    found = {}
+    for item in items:
+        status = item.get("status", {})
+        rows = {row["type"]: [row["status"], row["reason"], row["message"]] for row in status.get("conditions", [])}
+        rows[history.HEADLINE] = ["", "", status.get("message", "")]
+        found[f"{item['kind']}/{item['metadata']['name']}"] = rows
+    return found
 
 
 def unready(kind: str, items: list[Any]) -> list[str]:

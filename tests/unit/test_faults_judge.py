@@ -230,6 +230,12 @@ def degraded_again_after_all_was_well(rows: list[Row]) -> list[Row]:
     return rows
 
 
+def the_words_of_somebody_else_stay(rows: list[Row]) -> list[Row]:
+    for row in each(rows, "kubernetes", 90):
+        row["conditions"]["NodeSet/cpu"]["message"] = ["", "", "somebody else's words 7"]
+    return rows
+
+
 def a_node_stays_drained(rows: list[Row]) -> list[Row]:
     for row in each(rows, "slurm", 90):
         row["nodes"]["cpu-1"] = {"states": ["IDLE", "DRAIN"], "reason": "pulumi-slurm:scale-in", "user": "slurm"}
@@ -323,6 +329,7 @@ BROKEN: list[tuple[Callable[[list[Row]], list[Row]], str]] = [
     (still_degraded, HEALTHY),
     (degraded_again_after_all_was_well, HEALTHY),
     (a_node_stays_drained, HEALTHY),
+    (the_words_of_somebody_else_stay, HEALTHY),
     (a_node_stays_away, HEALTHY),
     (a_removed_node_stays, HEALTHY),
     (a_workload_stays_unready, HEALTHY),

@@ -65,7 +65,11 @@ def pod(**changes: Any) -> dict[str, Any]:
 
 def test_a_look_at_kubernetes_keeps_what_the_judge_reads() -> None:
     conditions = [{"type": "Available", "status": "True", "reason": "Ready", "message": "well"}]
-    custom = {"kind": "NodeSet", "metadata": {"name": "cpu"}, "status": {"conditions": conditions}}
+    custom = {
+        "kind": "NodeSet",
+        "metadata": {"name": "cpu"},
+        "status": {"conditions": conditions, "message": "all well"},
+    }
     row = {
         "pods": sampler.pods([pod()]),
         "conditions": sampler.conditions([custom]),
@@ -75,7 +79,11 @@ def test_a_look_at_kubernetes_keeps_what_the_judge_reads() -> None:
     }
     seen = history.kubernetes({"at": 1.0, **json.loads(json.dumps(row))})
     assert seen.pods == {"cpu-0": history.Pod("u", "worker", ready=True, ending=False, restarts=2)}
-    assert seen.lines() == ["NodeSet/cpu Available=True Ready well", "Lease holder=one"]
+    assert seen.lines() == [
+        "NodeSet/cpu Available=True Ready well",
+        "NodeSet/cpu message=  all well",
+        "Lease holder=one",
+    ]
 
 
 def test_a_pod_that_ran_to_its_end_is_none() -> None:
