@@ -20,6 +20,8 @@ SHORTEST_MINUTES = 2
 
 NIGHTLY_SEEDS = (3, 7, 11, 19, 23, 42, 64, 97, 128, 2026)
 NIGHTLY_MINUTES = 12
+SHORT_SEED, SHORT_MINUTES = 1604, 3
+"""A schedule for every change: the operator, slurmctld, a drift, a size and a person's word in three minutes."""
 
 
 @dataclass(frozen=True, slots=True)

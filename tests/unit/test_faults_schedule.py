@@ -14,6 +14,8 @@ from bench.faults.kinds import KINDS, Part, exclude_each_other
 from bench.faults.schedule import (
     NIGHTLY_MINUTES,
     NIGHTLY_SEEDS,
+    SHORT_MINUTES,
+    SHORT_SEED,
     SHORTEST_MINUTES,
     Fault,
     most_at_once,
@@ -70,6 +72,12 @@ def test_every_kind_occurs_over_the_ten_nightly_seeds_and_at_least_fifteen_in_ea
     assert len(drawn) == 10
     assert set().union(*drawn.values()) == set(KINDS)
     assert min(map(len, drawn.values())) >= 15
+
+
+def test_the_short_schedule_meets_the_operator_slurmctld_a_drift_a_size_and_a_persons_word() -> None:
+    drawn = {fault.kind for fault in plan(SHORT_SEED, SHORT_MINUTES)}
+    assert {"operator-stopped", "slurmctld-killed", "object-deleted", "workers-orphaned", "scaled-in"} <= drawn
+    assert {"person-drained", "slurmrestd-killed", "status-contested", "api-server-stopped"} <= drawn
 
 
 @given(seeds)
