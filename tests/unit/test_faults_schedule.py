@@ -130,4 +130,5 @@ def test_the_page_names_each_kind_and_the_nightly_seeds() -> None:
     assert set("".join(rows).replace("`", " ").replace(",", " ").split()) == set(KINDS)
     *first, last = map(str, NIGHTLY_SEEDS)
     assert f"Seeds {', '.join(first)} and {last}, twelve minutes each" in page
-    assert NIGHTLY_MINUTES == 12
+    assert f"Seed {SHORT_SEED} for three minutes" in page
+    assert (NIGHTLY_MINUTES, SHORT_MINUTES) == (12, 3)
