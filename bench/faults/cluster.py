@@ -108,7 +108,7 @@ class Cluster:
             try:
                 return self._once(method, path, body, {}).json()
             except CallFailed as failure:
-                status = _status(failure)
+                status = answered(failure)
                 if tried and (method, status) == ("DELETE", httpx.codes.NOT_FOUND):
                     return {}  # The answer to the first try was lost.
                 refused = httpx.codes.is_client_error(status) and status not in WORTH_ANOTHER_TRY
@@ -225,7 +225,7 @@ def send(pids: Sequence[int], number: signal.Signals) -> None:
             continue
 
 
-def _status(failure: CallFailed) -> int:
+def answered(failure: CallFailed) -> int:
     """The API server's answer to a call that failed; 0 if there was none."""
     answer = failure.__cause__
     return answer.response.status_code if isinstance(answer, httpx.HTTPStatusError) else 0

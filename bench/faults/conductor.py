@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from bench.faults.cluster import CallFailed, Cluster
+from bench.faults.cluster import Cluster
 from bench.faults.injections import begin
 from bench.faults.kinds import KINDS, exclude_each_other
 from bench.faults.record import Record
@@ -87,18 +87,18 @@ class Conductor:
         self._record.write("begin", number=number, kind=fault.kind, target=fault.target, began=time.time())
         try:
             begun = begin(self._cluster, fault)
-        except (CallFailed, OSError, LookupError) as failure:
+        except Exception as failure:  # Whatever it is: the lane's other faults come, and the verdict tells.
             say(f"{self._passed():5.0f} s  did not begin: {fault.title}: {failure}")
-            self._record.write("begun", number=number, done=time.time(), over=time.time(), trouble=str(failure))
+            self._record.write("begun", number=number, done=time.time(), over=time.time(), trouble=repr(failure))
             return
         self._record.write("begun", number=number, done=time.time(), note=dict(begun.note))
         self._stopped.wait(max(LEAST_SECONDS, fault.end - self._passed()))
         over = time.time()
         try:
             begun.end()
-        except (CallFailed, OSError, LookupError) as failure:
+        except Exception as failure:
             say(f"{self._passed():5.0f} s  did not end: {fault.title}: {failure}")
-            self._record.write("end", number=number, over=over, trouble=f"its end failed: {failure}")
+            self._record.write("end", number=number, over=over, trouble=f"its end failed: {failure!r}")
             return
         say(f"{self._passed():5.0f} s  over:   {fault.title}")
         self._record.write("end", number=number, over=over)

@@ -143,6 +143,7 @@ class History:
 
     seed: int = 0
     minutes: int = 0
+    planned: int = 0
     nodes: tuple[str, ...] = ()
     finished: float = 0.0
     kubernetes: list[Kubernetes] = field(default_factory=list)
@@ -195,7 +196,8 @@ def add(history: History, row: Mapping[str, Any]) -> None:
     fields = {key: value for key, value in row.items() if key != "record"}
     match row["record"]:
         case "run":
-            history.seed, history.minutes, history.nodes = row["seed"], row["minutes"], tuple(row["nodes"])
+            history.seed, history.minutes, history.planned = row["seed"], row["minutes"], row["planned"]
+            history.nodes = tuple(row["nodes"])
         case "kubernetes":
             history.kubernetes.append(kubernetes(fields))
         case "slurm":

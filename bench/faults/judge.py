@@ -213,8 +213,9 @@ def faults_took_place(history: History) -> Iterator[Violation]:
     for fault in history.faults.values():
         if fault.trouble:
             yield Violation(fault.began, "a fault failed", f"{_title(fault)}: {fault.trouble}")
-    if not history.faults:
-        yield Violation(history.finished, "a fault failed", "there was none")
+    if len(history.faults) < history.planned or not history.faults:
+        words = f"{len(history.faults)} of {history.planned} faults took place"
+        yield Violation(history.finished, "a fault failed", words)
 
 
 def canaries_ran(history: History) -> Iterator[Violation]:

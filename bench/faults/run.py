@@ -38,7 +38,7 @@ def run(cluster: Cluster, seed: int, minutes: int, file: Path) -> None:
     try:
         with Sampler(cluster, record), Canaries(cluster, record, mark) as canaries:
             nodes = _healthy_nodes(record)
-            record.write("run", at=time.time(), seed=seed, minutes=minutes, nodes=nodes)
+            record.write("run", at=time.time(), seed=seed, minutes=minutes, planned=len(faults), nodes=nodes)
             with Step(f"{len(faults)} faults in {minutes} min, seed {seed}"), canaries.submitting():
                 Conductor(cluster, record, faults).run()
             _wait_until_well(record, nodes, canaries)

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 
 from bench.faults import history, slurm_probe
-from bench.faults.cluster import APPS, CORE, CUSTOM, LEASE, CallFailed, Cluster
+from bench.faults.cluster import APPS, CORE, CUSTOM, LEASE, CallFailed, Cluster, answered
 from bench.faults.history import CANARY
 from bench.faults.record import Record
 from contract import names
@@ -62,7 +62,7 @@ class Sampler:
         while not self._over.wait(LOOK_SECONDS):
             try:
                 look()
-            except (CallFailed, httpx.HTTPError, OSError, ValueError, LookupError) as error:
+            except Exception as error:  # Whatever it is: the judge says for how long nobody saw anything.
                 self._record.write("blind", at=time.time(), look=look.__name__, error=repr(error)[:300])
 
     def _look_at_kubernetes(self) -> None:
@@ -87,7 +87,7 @@ class Sampler:
         try:
             return str(self._cluster.get(LEASE)["spec"].get("holderIdentity") or "")
         except CallFailed as failure:
-            if " 404 " in str(failure):
+            if answered(failure) == httpx.codes.NOT_FOUND:
                 return ""
             raise
 

@@ -59,7 +59,7 @@ def clean() -> list[Row]:
     note = {"reason": "bad-fan-1", "user": "admin"}
     said = "2026-11-25 09:00:00,000 INFO slurm_operator.execute: Drain: drained cpu-1: it is to be removed"
     return [
-        {"record": "run", "at": BEGAN, "seed": 7, "minutes": 2, "nodes": ["cpu-0", "cpu-1"]},
+        {"record": "run", "at": BEGAN, "seed": 7, "minutes": 2, "planned": 1, "nodes": ["cpu-0", "cpu-1"]},
         {"record": "canary", "at": BEGAN + 10, "name": "canary-x-1", "tasks": 1, "sure": True},
         {"record": "begin", **fault},
         {"record": "begun", "number": 1, "done": BEGAN + FAULT_AT, "note": note},
@@ -298,6 +298,11 @@ def there_was_no_fault(rows: list[Row]) -> list[Row]:
     return [row for row in rows if row["record"] not in ("begin", "begun", "end")]
 
 
+def a_fault_never_came(rows: list[Row]) -> list[Row]:
+    rows[0]["planned"] = 2
+    return rows
+
+
 def there_was_no_canary(rows: list[Row]) -> list[Row]:
     return [row for row in rows if row["record"] != "canary"]
 
@@ -341,6 +346,7 @@ BROKEN: list[tuple[Callable[[list[Row]], list[Row]], str]] = [
     (a_fault_did_not_begin, FAILED),
     (a_fault_did_not_end, FAILED),
     (there_was_no_fault, FAILED),
+    (a_fault_never_came, FAILED),
     (there_was_no_canary, SEEN),
 ]
 
