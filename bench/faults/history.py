@@ -187,7 +187,7 @@ def parse(lines: Iterable[str], title: str = "history") -> History:
     if not found.kubernetes and not found.slurm:
         raise ValueError(f"{title} holds no look at a cluster")
     for rows in (found.kubernetes, found.slurm, found.events, found.logs):
-        rows.sort(key=lambda row: row.at)  # type: ignore[attr-defined]
+        rows.sort(key=lambda row: row.at)
     return found
 
 

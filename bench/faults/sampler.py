@@ -125,8 +125,9 @@ class Sampler:
         entry = min(self._cluster.processes([*self._cluster.pods("controller").values()], "slurm_node"))
         program = Path(slurm_probe.__file__).read_text()
         command = self._cluster.inside(entry, ["python3", "-u", "-c", program, CANARY])
-        piped = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
-        with subprocess.Popen(command, text=True, **piped) as probe:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True
+        ) as probe:
             self._probe, self._heard = probe, time.monotonic()
             assert probe.stdout
             for line in probe.stdout:
