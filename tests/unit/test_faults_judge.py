@@ -385,6 +385,11 @@ def lease_moves_right_after_a_change(rows: list[Row]) -> list[Row]:
     return rows
 
 
+def lease_moved_right_before_a_change(rows: list[Row]) -> list[Row]:
+    next(row for row in rows if row["record"] == "log")["pod"] = "slurm-operator-b2"
+    return lease_moves_right_after_a_change(rows)
+
+
 def slurm_is_away_for_a_minute(rows: list[Row]) -> list[Row]:
     return without(rows, "slurm", 30, 90)
 
@@ -407,6 +412,7 @@ ALLOWED = [
     pod_ends_after_its_job,
     idle_worker_goes,
     lease_moves_right_after_a_change,
+    lease_moved_right_before_a_change,
     slurm_is_away_for_a_minute,
     degraded_for_two_minutes,
     a_condition_is_only_told_by_an_event,
