@@ -6,6 +6,7 @@ It is handed to the pod's own Python as text, so that it uses the standard libra
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -66,7 +67,8 @@ def look(prefix: str) -> dict[str, Any]:
 
 
 def _said(command: list[str]) -> str:
-    return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True).stdout
+    given = {**os.environ, "SLURM_TIME_FORMAT": "%s"}
+    return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True, env=given).stdout
 
 
 def main(prefix: str) -> None:
