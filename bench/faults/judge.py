@@ -75,19 +75,23 @@ def final_jobs(history: History) -> dict[str, Job]:
 
 
 def drains_of_people_stay(history: History) -> Iterator[Violation]:
-    """While an administrator's drain or FAIL holds, each look shows its state, reason and author."""
+    """While an administrator's drain or FAIL holds, each look shows its state, its reason, and the author of the first.
+
+    His name as slurmctld's pod has it may be a number: he is a user of the jail.
+    """
     for fault in history.faults.values():
         flag = FLAGS.get(fault.kind)
         if flag is None or fault.trouble:
             continue
-        until = fault.over or history.finished
+        until, author = fault.over or history.finished, None
         for seen in history.slurm:
             if not fault.done + SETTLE_SECONDS < seen.at < until:
                 continue
             node = seen.nodes.get(fault.target)
+            author = node.user if node and author is None else author
             if node is None:
                 said = "has no record"
-            elif flag not in node.states or (node.reason, node.user) != (fault.note["reason"], fault.note["user"]):
+            elif flag not in node.states or (node.reason, node.user) != (fault.note["reason"], author):
                 said = f"is {'+'.join(sorted(node.states))}, {node.reason!r} by {node.user or 'nobody'}"
             else:
                 continue
