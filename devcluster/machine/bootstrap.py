@@ -163,7 +163,7 @@ def running_in_venv() -> bool:
     return Path(sys.prefix).resolve() == VENV.resolve()
 
 
-def continue_in_venv(arguments: list[str]) -> None:
+def continue_in_venv(arguments: list[str], module: str = "devcluster") -> None:
     """Replace this process by the same command under the virtual environment's Python. Returns if it runs there."""
     if running_in_venv():
         return
@@ -172,7 +172,7 @@ def continue_in_venv(arguments: list[str]) -> None:
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")])),
     }
-    os.execve(python, [str(python), "-m", "devcluster", *arguments], environment)  # noqa: S606 - no shell is wanted
+    os.execve(python, [str(python), "-m", module, *arguments], environment)  # noqa: S606 - no shell is wanted
 
 
 def explain_missing_venv() -> None:

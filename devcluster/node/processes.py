@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import contextlib
+from collections.abc import Iterable
+from pathlib import Path, PurePath
 
 
 def parents() -> dict[int, int]:
@@ -49,3 +51,24 @@ def inside_to_host(init: int) -> dict[int, int]:
         if len(numbers) == 2:
             on_host[int(numbers[1])] = pid
     return on_host
+
+
+def of_pods(uids: Iterable[str], program: str) -> list[int]:
+    """Processes of pods whose command line has a program as one of its words, with its folder or without.
+
+    Args:
+        uids: of the pods, as Kubernetes has them.
+        program: a file's name, or a module's that Python runs.
+
+    Returns:
+        Pids as the host counts them.
+    """
+    groups, found = [f"/pod{uid}/" for uid in uids], []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            control_groups = (folder / "cgroup").read_text()
+            if any(group in control_groups for group in groups):
+                words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                if any(PurePath(word).name == program for word in words):
+                    found.append(int(folder.name))
+    return found

@@ -7,11 +7,10 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from devcluster.node import node_cli
+from devcluster.node import node_cli, processes
 
 GATE = "gate-of-the-away-test"
 SECONDS = 180
@@ -61,16 +60,9 @@ def ready(slurm, machine: str) -> str:
     return next(each["status"] for each in found if each["type"] == "Ready")
 
 
-def processes(slurm, component: str, program: str) -> list[int]:
-    """The processes of a component's pods whose command line names a program, as the host counts them."""
+def processes_of(slurm, component: str, program: str) -> list[int]:
     pods = slurm.get("pods", "-l", f"app.kubernetes.io/component={component}")["items"]
-    groups, found = [f"/pod{pod['metadata']['uid']}/" for pod in pods], []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            mine = any(group in (folder / "cgroup").read_text() for group in groups)
-            if mine and program.encode() in (folder / "cmdline").read_bytes():
-                found.append(int(folder.name))
-    return found
+    return processes.of_pods([pod["metadata"]["uid"] for pod in pods], program)
 
 
 def node_program(slurm, name: str) -> int:
@@ -147,7 +139,7 @@ def test_nothing_is_done_while_slurmrestd_hangs_and_all_goes_on_when_it_answers(
 
     declared = size(slurm)
     try:
-        with stopped(*processes(slurm, "rest", "slurmrestd")):
+        with stopped(*processes_of(slurm, "rest", "slurmrestd")):
             scale(slurm, 0)
             slurm.wait("nobody knows", lambda: available() == "Unknown", SECONDS)
             assert size(slurm) == declared
@@ -183,7 +175,7 @@ def test_a_scale_in_survives_an_outage_of_the_control_plane_and_the_death_of_the
     slurm.wait("the scale-in goes on", lambda: reason(slurm, "cpu-2") == "pulumi-slurm:scale-in", SECONDS)
 
     old = holder()
-    operators = processes(slurm, "operator", "slurm_operator")
+    operators = processes_of(slurm, "operator", "slurm_operator")
     assert operators
     for pid in operators:
         os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,65 @@
+"""What is not as it should be in a cluster at rest. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from bench.faults.history import Kubernetes, Slurm
+from bench.faults.kinds import OTHERS_WORDS
+
+WANTED = {
+    "Available": "True",
+    "Degraded": "False",
+    "DrainedByPeople": "False",
+    "Healing": "True",
+    "NodesWatched": "True",
+    "Progressing": "False",
+    "ScaledOutsidePulumi": "False",
+}
+"""Conditions of a cluster at rest, as far as a resource has them."""
+USABLE = frozenset({"IDLE", "MIXED", "ALLOCATED"})
+UNUSABLE = frozenset({"DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "INVALID_REG", "UNKNOWN"})
+
+
+def troubles(kubernetes: Kubernetes, slurm: Slurm, nodes: Collection[str]) -> list[str]:
+    """What is wrong, in words; empty if the cluster is well.
+
+    Args:
+        kubernetes: the last look at the API server.
+        slurm: the last look at slurmctld.
+        nodes: the nodes that Slurm is to have.
+    """
+    return [
+        *kubernetes.machines,
+        *kubernetes.unready,
+        *(f"pod {name} ends" for name, pod in kubernetes.pods.items() if pod.ending),
+        *_conditions(kubernetes),
+        *_nodes(slurm, nodes),
+    ]
+
+
+def _conditions(kubernetes: Kubernetes) -> list[str]:
+    """Conditions that are not as they should be; the lack of all of them counts, too."""
+    rows = [
+        f"{title} {kind}={each.status}: {each.message}"
+        for title, conditions in kubernetes.conditions.items()
+        for kind, each in conditions.items()
+        if WANTED.get(kind, each.status) != each.status or OTHERS_WORDS in each.message
+    ]
+    silent: Mapping[str, str] = {
+        title: f"{title} has no condition Available"
+        for title, conditions in kubernetes.conditions.items()
+        if "Available" not in conditions
+    }
+    nobody = [] if kubernetes.holder else ["nobody holds the operator's lease"]
+    return [*rows, *silent.values(), *nobody]
+
+
+def _nodes(slurm: Slurm, nodes: Collection[str]) -> list[str]:
+    rows = [
+        f"node {name} is {'+'.join(sorted(node.states))}{node.reason and f' ({node.reason})'}"
+        for name, node in slurm.nodes.items()
+        if node.states & UNUSABLE or not node.states & USABLE
+    ]
+    missing, more = sorted(set(nodes) - slurm.nodes.keys()), sorted(slurm.nodes.keys() - set(nodes))
+    return [*rows, *(f"node {name} is missing" for name in missing), *(f"node {name} is still there" for name in more)]

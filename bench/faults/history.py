@@ -1,0 +1,248 @@
+"""What a run leaves in a file, one JSON object a line, and the same as records to judge. Pure, but for the reading."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+CANARY = "canary-"
+"""What the name of a job begins with that must end well."""
+HEADLINE = "message"
+"""Stands among a resource's conditions for status.message."""
+ENDED = frozenset(
+    {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"}
+    | {"REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL"}
+)
+"""States in which a job stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition of a custom resource."""
+
+    status: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod, without what no rule asks for."""
+
+    uid: str
+    component: str
+    ready: bool
+    ending: bool
+    restarts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kubernetes:
+    """A look at the API server.
+
+    Attributes:
+        at: seconds since the epoch.
+        pods: by name.
+        conditions: by "Kind/name", then by type.
+        holder: who holds the operator's lease; empty if nobody does.
+        unready: workloads with fewer ready pods than asked for, in words.
+        machines: what is wrong with Kubernetes nodes, in words.
+    """
+
+    at: float
+    pods: Mapping[str, Pod]
+    conditions: Mapping[str, Mapping[str, Condition]]
+    holder: str
+    unready: tuple[str, ...] = ()
+    machines: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        """Its conditions and its lease, a line each, as kinds of fault name them."""
+        rows = [
+            f"{title} {kind}={each.status} {each.reason} {each.message}"
+            for title, conditions in self.conditions.items()
+            for kind, each in conditions.items()
+        ]
+        return [*rows, f"Lease holder={self.holder}"]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A Slurm node's record."""
+
+    states: frozenset[str]
+    reason: str
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job, or a task of an array; times are seconds since the epoch, 0 where Slurm has none."""
+
+    id: str
+    name: str
+    state: str
+    nodes: tuple[str, ...]
+    start: float
+    end: float
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it stays in its state."""
+        return self.state in ENDED
+
+
+@dataclass(frozen=True, slots=True)
+class Slurm:
+    """A look at slurmctld."""
+
+    at: float
+    nodes: Mapping[str, Node]
+    jobs: tuple[Job, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line that somebody wrote at a time: an Event, or the log of the pod that it is about."""
+
+    at: float
+    text: str
+    pod: str = ""
+
+
+@dataclass(slots=True)
+class Injected:
+    """A fault as it came: when its begin and its end were asked for, and were done."""
+
+    number: int
+    kind: str
+    target: str
+    began: float
+    done: float = 0.0
+    over: float = 0.0
+    note: Mapping[str, str] = field(default_factory=dict)
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """A job of which a run expects a good end; `sure` is whether sbatch said its number."""
+
+    at: float
+    name: str
+    tasks: int
+    sure: bool
+
+
+@dataclass(slots=True)
+class History:
+    """All records of a run, each list in the order of time."""
+
+    seed: int = 0
+    minutes: int = 0
+    planned: int = 0
+    nodes: tuple[str, ...] = ()
+    finished: float = 0.0
+    kubernetes: list[Kubernetes] = field(default_factory=list)
+    slurm: list[Slurm] = field(default_factory=list)
+    events: list[Line] = field(default_factory=list)
+    logs: list[Line] = field(default_factory=list)
+    faults: dict[int, Injected] = field(default_factory=dict)
+    canaries: list[Canary] = field(default_factory=list)
+    printed: dict[str, list[list[str]]] = field(default_factory=dict)
+    accounts: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def last_end(self) -> float:
+        """When the last fault was over."""
+        return max((fault.over or fault.began for fault in self.faults.values()), default=0.0)
+
+
+def read(file: Path) -> History:
+    """What a run wrote.
+
+    Raises:
+        ValueError: it is no such file; the sentence says which line.
+    """
+    with file.open() as lines:
+        return parse(lines, str(file))
+
+
+def parse(lines: Iterable[str], title: str = "history") -> History:
+    """Records of lines, in the order of time.
+
+    Raises:
+        ValueError: a line is none of a run's; the sentence says which.
+    """
+    found = History()
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+            add(found, row)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise ValueError(f"{title}, line {number}, is not what bench.faults wrote: {error!r}") from error
+    if not found.kubernetes and not found.slurm:
+        raise ValueError(f"{title} holds no look at a cluster")
+    for rows in (found.kubernetes, found.slurm, found.events, found.logs):
+        rows.sort(key=lambda row: row.at)
+    return found
+
+
+def add(history: History, row: Mapping[str, Any]) -> None:
+    """Add a record as it stands in the file."""
+    fields = {key: value for key, value in row.items() if key != "record"}
+    match row["record"]:
+        case "run":
+            history.seed, history.minutes, history.planned = row["seed"], row["minutes"], row["planned"]
+            history.nodes = tuple(row["nodes"])
+        case "kubernetes":
+            history.kubernetes.append(kubernetes(fields))
+        case "slurm":
+            history.slurm.append(slurm(fields))
+        case "event":
+            history.events.append(Line(**fields))
+        case "log":
+            history.logs.append(Line(**fields))
+        case "begin":
+            history.faults[row["number"]] = Injected(**fields)
+        case "begun" | "end":
+            fault = history.faults[row["number"]]
+            for key in fields.keys() - {"number"}:
+                setattr(fault, key, fields[key])
+        case "canary":
+            history.canaries.append(Canary(**fields))
+        case "printed":
+            history.printed.setdefault(row["name"], []).append(row["lines"])
+        case "account":
+            history.accounts[row["id"]] = row["name"], row["state"]
+        case "finished":
+            history.finished = row["at"]
+        case "blind":
+            pass
+        case other:
+            raise ValueError(f"unknown record {other!r}")
+
+
+def kubernetes(row: Mapping[str, Any]) -> Kubernetes:
+    """A look at the API server, from the file's form."""
+    conditions = {
+        title: {kind: Condition(*each) for kind, each in rows.items()} for title, rows in row["conditions"].items()
+    }
+    return Kubernetes(
+        row["at"],
+        {name: Pod(**pod) for name, pod in row["pods"].items()},
+        conditions,
+        row["holder"],
+        tuple(row["unready"]),
+        tuple(row["machines"]),
+    )
+
+
+def slurm(row: Mapping[str, Any]) -> Slurm:
+    """A look at slurmctld, from the file's form."""
+    nodes = {name: Node(frozenset(node["states"]), node["reason"], node["user"]) for name, node in row["nodes"].items()}
+    jobs = tuple(Job(**{**job, "nodes": tuple(job["nodes"])}) for job in row["jobs"])
+    return Slurm(row["at"], nodes, jobs)

@@ -1,0 +1,255 @@
+"""Whether a run kept what the operator promises: each rule looks through the history for where it was broken. Pure."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from bench.faults import health
+from bench.faults.history import History, Injected, Job, Kubernetes, Line, Pod, Slurm
+from bench.faults.kinds import KINDS
+
+TOLD_SECONDS = 60.0
+HEALTHY_SECONDS = 300.0
+BLIND_SECONDS = 40.0
+"""Without a look at Kubernetes nobody can judge; the API server is stopped for 12 s at most."""
+BLIND_FOR_SLURM_SECONDS = 180.0
+"""slurmctld is away for a minute at most, and another one may follow."""
+SETTLE_SECONDS = 5.0
+"""A look may have begun before what it is to show."""
+ACTED = re.compile(r" INFO slurm_operator\.(execute|report|reconcile\.cluster): ")
+"""A line in the operator's log that tells of a change it made."""
+FLAGS = {"person-drained": "DRAIN", "person-failed": "FAIL"}
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A promise that was broken, when (seconds since the epoch), and how."""
+
+    at: float
+    rule: str
+    words: str
+
+
+def judge(history: History) -> list[Violation]:
+    """All violations, the first one first."""
+    return sorted((each for rule in RULES for each in rule(history)), key=lambda each: each.at)
+
+
+def canaries_end_well(history: History) -> Iterator[Violation]:
+    """Each canary is known to Slurm, ends COMPLETED, and its script began once and came to its end."""
+    rule, jobs = "a canary ends but well", final_jobs(history)
+    for canary in history.canaries:
+        mine = [job for job in jobs.values() if job.name == canary.name]
+        for job in mine:
+            if job.has_ended and job.state != "COMPLETED":
+                yield Violation(job.end or canary.at, rule, f"{canary.name} ({job.id}) is {job.state}")
+            elif not job.has_ended:
+                yield Violation(history.finished, rule, f"{canary.name} ({job.id}) is still {job.state}")
+        if len(mine) < canary.tasks and (canary.sure or mine):
+            yield Violation(canary.at, rule, f"{canary.name}: Slurm knows {len(mine)} of {canary.tasks} jobs")
+        if mine and all(job.state == "COMPLETED" for job in mine):
+            yield from _printed_well(history, canary.name, canary.at, len(mine))
+
+
+def _printed_well(history: History, name: str, at: float, tasks: int) -> Iterator[Violation]:
+    """What the scripts of a canary printed: one that began twice lost its work in between."""
+    rule, printed = "a canary ends but well", history.printed.get(name, [])
+    if len(printed) != tasks:
+        yield Violation(at, rule, f"{name}: {len(printed)} of {tasks} scripts printed anything")
+    for lines in printed:
+        if lines.count("begin") != 1 or lines[-1:] != ["end"]:
+            yield Violation(at, rule, f"{name} printed {' | '.join(lines)}")
+
+
+def final_jobs(history: History) -> dict[str, Job]:
+    """The last that was heard of each job, by its id: from slurmctld, and then from accounting."""
+    jobs = {job.id: job for seen in history.slurm for job in seen.jobs}
+    for number, (name, state) in history.accounts.items():
+        known = jobs.get(number, Job(number, name, state, (), 0, 0))
+        jobs[number] = known if known.has_ended else replace(known, state=state)
+    return jobs
+
+
+def drains_of_people_stay(history: History) -> Iterator[Violation]:
+    """While an administrator's drain or FAIL holds, each look shows its state, its reason, and the author of the first.
+
+    His name as slurmctld's pod has it may be a number: he is a user of the jail.
+    """
+    for fault in history.faults.values():
+        flag = FLAGS.get(fault.kind)
+        if flag is None or fault.trouble:
+            continue
+        until, author = fault.over or history.finished, None
+        for seen in history.slurm:
+            if not fault.done + SETTLE_SECONDS < seen.at < until:
+                continue
+            node = seen.nodes.get(fault.target)
+            author = node.user if node and author is None else author
+            if node is None:
+                said = "has no record"
+            elif flag not in node.states or (node.reason, node.user) != (fault.note["reason"], author):
+                said = f"is {'+'.join(sorted(node.states))}, {node.reason!r} by {node.user or 'nobody'}"
+            else:
+                continue
+            words = f"{fault.target} {said}, after {fault.note['user']} wrote {flag}, {fault.note['reason']!r}"
+            yield Violation(seen.at, "a person's drain changes", words)
+            break
+
+
+def workers_outlive_their_jobs(history: History) -> Iterator[Violation]:
+    """No worker pod ends, or starts a container anew, while a job runs on its node."""
+    stays = _stays(history)
+    for before, after in pairwise(history.kubernetes):
+        for name, pod in before.pods.items():
+            if pod.component != "worker" or pod.ending:
+                continue
+            how = _ended(pod, after.pods.get(name))
+            for job, start, end in stays.get(name, ()) if how else ():
+                if start < before.at and end > after.at:
+                    yield Violation(after.at, "a worker pod ends under a job", f"{name} {how} under job {job}")
+
+
+def _ended(before: Pod, now: Pod | None) -> str:
+    """How a pod ended between two looks; empty if it did not."""
+    if now is None:
+        return "is gone"
+    if now.uid != before.uid:
+        return "is another one"
+    if now.ending:
+        return "is told to end"
+    return "started anew" if now.restarts > before.restarts else ""
+
+
+def _stays(history: History) -> Mapping[str, list[tuple[str, float, float]]]:
+    """When which job was on which node: node → (job, start, end); a job that was requeued has several starts."""
+    found: dict[tuple[str, float], tuple[Job, float]] = {}
+    for seen in history.slurm:
+        for job in seen.jobs:
+            if job.nodes and job.start:
+                known = found.get((job.id, job.start))
+                end = job.end if job.has_ended else seen.at
+                found[job.id, job.start] = (job, end if known is None else max(end, known[1]))
+    stays: dict[str, list[tuple[str, float, float]]] = {}
+    for (number, start), (job, end) in found.items():
+        for node in job.nodes:
+            stays.setdefault(node, []).append((number, start, end))
+    return stays
+
+
+def one_holder_acts(history: History) -> Iterator[Violation]:
+    """Only the operator that holds the lease just before or after a change logs that change."""
+    looks = [seen.at for seen in history.kubernetes]
+    for line in history.logs:
+        if not ACTED.search(line.text) or not looks:
+            continue
+        following = bisect_left(looks, line.at)
+        around = history.kubernetes[max(0, following - 1) : following + 1]
+        holders = {seen.holder for seen in around if seen.holder}
+        if holders and not any(holder.startswith(f"{line.pod}-") for holder in holders):
+            words = f"{line.pod} acted while {' and '.join(sorted(holders))} held the lease: {line.text}"
+            yield Violation(line.at, "another than the holder acts", words)
+
+
+def all_is_told(history: History) -> Iterator[Violation]:
+    """What a fault does stands in a condition, an Event or the lease within a minute."""
+    lines = [(seen.at, line) for seen in history.kubernetes for line in seen.lines()]
+    lines = sorted([*lines, *((event.at, event.text) for event in history.events)])
+    times = [at for at, _ in lines]
+    for fault in history.faults.values():
+        pattern = None if fault.trouble else KINDS[fault.kind].told_by(fault.target, fault.note)
+        until = fault.done + TOLD_SECONDS
+        if pattern is None or history.finished < until:
+            continue
+        heard = lines[bisect_right(times, fault.began) : bisect_right(times, until)]
+        if not any(pattern.search(line) for _, line in heard):
+            words = f"nothing tells of {_title(fault)} within {TOLD_SECONDS:.0f} s"
+            yield Violation(until, "not told", words)
+
+
+def all_is_healthy_afterwards(history: History) -> Iterator[Violation]:
+    """Five minutes after the last fault nothing is wrong, and nothing becomes wrong again."""
+    until, last = history.last_end + HEALTHY_SECONDS, history.last_end
+    moments = [each for each in looks(history) if each[0].at > last and each[1].at > last]
+    rule = "not healthy after the faults"
+    if not moments:
+        yield Violation(last, rule, "nobody looked at the cluster after the last fault")
+        return
+    wrong = [
+        (max(kubernetes.at, slurm.at), said)
+        for kubernetes, slurm in moments
+        if (said := health.troubles(kubernetes, slurm, history.nodes))
+    ]
+    at_the_end = health.troubles(*moments[-1], history.nodes)
+    late = [(at, said) for at, said in wrong if at > until]
+    if late or at_the_end:
+        at, said = late[-1] if late else wrong[-1]
+        yield Violation(at, rule, f"{at - last:.0f} s after the last fault: {'; '.join(said)}")
+
+
+def looks(history: History) -> list[tuple[Kubernetes, Slurm]]:
+    """Each look at one of the two, with the last look at the other."""
+    both: list[Kubernetes | Slurm] = sorted([*history.kubernetes, *history.slurm], key=lambda each: each.at)
+    found, kubernetes, slurm = [], None, None
+    for each in both:
+        kubernetes, slurm = (each, slurm) if isinstance(each, Kubernetes) else (kubernetes, each)
+        if kubernetes is not None and slurm is not None:
+            found.append((kubernetes, slurm))
+    return found
+
+
+def nobody_was_blind(history: History) -> Iterator[Violation]:
+    """The cluster was looked at all the time: a judge who sees nothing finds nothing."""
+    for name, seen, most in (
+        ("Kubernetes", [each.at for each in history.kubernetes], BLIND_SECONDS),
+        ("Slurm", [each.at for each in history.slurm], BLIND_FOR_SLURM_SECONDS),
+    ):
+        for before, after in pairwise([*seen, *([history.finished] if seen else [])]):
+            if after - before > most:
+                yield Violation(after, "not seen", f"no look at {name} for {after - before:.0f} s")
+
+
+def faults_took_place(history: History) -> Iterator[Violation]:
+    """Each fault began and ended as it should: a schedule that could not be carried out shows nothing."""
+    for fault in history.faults.values():
+        if fault.trouble:
+            yield Violation(fault.began, "a fault failed", f"{_title(fault)}: {fault.trouble}")
+    if len(history.faults) < history.planned or not history.faults:
+        words = f"{len(history.faults)} of {history.planned} faults took place"
+        yield Violation(history.finished, "a fault failed", words)
+
+
+def canaries_ran(history: History) -> Iterator[Violation]:
+    """There were canaries at all."""
+    if not any(canary.sure for canary in history.canaries):
+        yield Violation(history.finished, "not seen", "no canary job was submitted")
+
+
+def _title(fault: Injected) -> str:
+    return f"#{fault.number} {fault.kind}{fault.target and f' ({fault.target})'}"
+
+
+def told_after(history: History, fault: Injected) -> float | None:
+    """Seconds until a fault was told; None if it was not, or has not to be."""
+    pattern = None if fault.trouble else KINDS[fault.kind].told_by(fault.target, fault.note)
+    if pattern is None:
+        return None
+    lines: list[Line] = [Line(seen.at, line) for seen in history.kubernetes for line in seen.lines()]
+    heard = [line.at for line in [*history.events, *lines] if line.at > fault.began and pattern.search(line.text)]
+    return min(heard) - fault.began if heard else None
+
+
+RULES: Sequence[Callable[[History], Iterator[Violation]]] = (
+    canaries_end_well,
+    drains_of_people_stay,
+    workers_outlive_their_jobs,
+    one_holder_acts,
+    all_is_told,
+    all_is_healthy_afterwards,
+    nobody_was_blind,
+    faults_took_place,
+    canaries_ran,
+)

@@ -1,0 +1,49 @@
+"""How a schedule and a verdict read. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from bench.faults.history import History
+from bench.faults.judge import Violation, told_after
+from bench.faults.kinds import KINDS
+from bench.faults.schedule import Fault, most_at_once, shared_seconds
+
+
+def schedule(faults: Sequence[Fault]) -> list[str]:
+    """A line for each fault of a schedule, and one about all."""
+    rows = [
+        f"{fault.start:5d} s to {fault.end:5d} s  lane {fault.lane + 1}  {fault.title}: {KINDS[fault.kind].what}"
+        for fault in faults
+    ]
+    kinds = len({fault.kind for fault in faults})
+    about = f"{len(faults)} faults of {kinds} kinds, {most_at_once(faults)} at one time for {shared_seconds(faults)} s"
+    return [*rows, about]
+
+
+def verdict(history: History, violations: Sequence[Violation]) -> list[str]:
+    """A line for each fault, one for each violation, and the verdict."""
+    began = min((fault.began for fault in history.faults.values()), default=history.finished)
+    rows = []
+    for fault in history.faults.values():
+        told = told_after(history, fault)
+        if fault.trouble:
+            said = f"FAILED: {fault.trouble}"
+        elif told is not None:
+            said = f"told after {told:.0f} s"
+        else:
+            said = "nothing tells" if KINDS[fault.kind].told else "need not be told"
+        where = fault.target and f" ({fault.target})"
+        lasted = f"{fault.began - began:5.0f} s to {(fault.over or history.finished) - began:5.0f} s"
+        rows.append(f"{lasted}  #{fault.number} {fault.kind}{where}: {said}")
+    broken = [
+        f"VIOLATED at {each.at - began:.0f} s ({_clock(each.at)}): {each.rule}: {each.words}" for each in violations
+    ]
+    kinds, jobs = len({fault.kind for fault in history.faults.values()}), len(history.canaries)
+    about = f"seed {history.seed}: {len(history.faults)} faults of {kinds} kinds, {jobs} canaries"
+    return [*rows, *broken, f"{about}: {f'VIOLATED {len(violations)} times' if violations else 'all promises kept'}"]
+
+
+def _clock(at: float) -> str:
+    return f"{datetime.fromtimestamp(at).astimezone():%H:%M:%S}"
