@@ -50,6 +50,8 @@ LEDGER_PAYLOADS: Final = "slurm-ledger-payloads"
 JAIL: Final = "slurm-jail"
 RESERVED_PREFIX: Final = "slurm-"
 """Node sets may not start with it: their StatefulSets would meet the cluster's own objects."""
+RESERVATION_PREFIX: Final = f"{PROJECT}-update-"
+"""What Slurm's reservation for the updates of a node set begins with; the node set's name follows."""
 
 # Keys inside the objects above.
 SLURM_CONF: Final = "slurm.conf"
@@ -115,6 +117,9 @@ SRUN_PORT_LAST: Final = 63000
 
 # Users, in the slurm image and in every root of the jail.
 SLURM_USER: Final = "slurm"
+RESERVATION_USER: Final = "root"
+"""Who may use our reservations: nobody, since Slurm starts no job of root's (DisableRootJobs). It has an association with
+every cluster in slurmdbd, without which accounting.enforce refuses a reservation."""
 SLURM_UID: Final = 64030
 SLURMREST_UID: Final = 64031
 DATABASE_UID: Final = 64032
