@@ -23,15 +23,8 @@ NOW = datetime.datetime(2026, 12, 5, 7, 0, tzinfo=datetime.UTC)
 )
 def test_a_window_that_is_past_is_told_and_stops_nothing(start: str, is_told: bool) -> None:
     config = parse(changed("nodeSets.0.update.window", {"start": start, "duration": "4h"}))
-    told = update_windows.past(config, NOW)
-    assert (
-        told
-        == [
-            f"nodeSets[0].update.window.start: {start} is past, so that no update of its nodes begins: set a later one, or "
-            "leave it out"
-        ]
-        * is_told
-    )
+    words = f"{start} is past, so that no update of its nodes begins: set a later one, or leave it out"
+    assert update_windows.past(config, NOW) == [f"nodeSets[0].update.window.start: {words}"] * is_told
 
 
 def test_the_resource_takes_the_windows_that_the_program_writes() -> None:
