@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import jwt
 import pytest
+from slurm_operator.clients import hostlist
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 
 API = "/slurm/v0.0.45"
@@ -129,6 +130,25 @@ class FakeSlurm:
             record["reason"], record["reason_set_by_user"] = reason, user
             record["reason_changed_at"] = {"set": True, "infinite": False, "number": int(time.time())}
             self._changed()
+
+    def reboot(self, name: str) -> None:
+        """Somebody asks for `scontrol reboot` of an idle node: Slurm issues it, and adds its words to the reason."""
+        with self.lock:
+            record = self.nodes[name]
+            record["state"] = ["DOWN", *record["state"][1:], "REBOOT_ISSUED"]
+            record["reason"] = f"{record['reason'] or 'reboot requested'} : reboot issued"
+            record["reason_set_by_user"] = "slurm"
+            record["reason_changed_at"] = number(int(time.time()))
+            self._changed()
+
+    def shown(self, record: dict[str, Any]) -> dict[str, Any]:
+        """A record as slurmctld shows it now, with the flags of reservations that have begun."""
+        now, flags = time.time(), []
+        for each in self.reservations.values():
+            lasts = each["start_time"]["number"] <= now < each["end_time"]["number"]
+            if lasts and record["name"] in hostlist.expand(each["node_list"]):
+                flags += ["RESERVED", *(["MAINTENANCE"] if "MAINT" in each["flags"] else [])]
+        return {**record, "state": [*record["state"], *dict.fromkeys(flags)]}
 
     def set_base(self, name: str, base: str) -> None:
         """Set a node's base state, keeping its flags."""
@@ -349,18 +369,18 @@ class _Handler(BaseHTTPRequestHandler):
             if "update_time" in query and int(query["update_time"][0]) - 1 >= slurm.last_update:
                 slurm.not_modified += 1
                 return 304, {}
-            return 200, {"nodes": list(slurm.nodes.values()), "last_update": stamp, **fine}
+            return 200, {"nodes": [*map(slurm.shown, slurm.nodes.values())], "last_update": stamp, **fine}
         name = path.removeprefix("/node/")
         record = slurm.nodes.get(name)
         if method == "GET":
             if record is None:
                 return 200, error(f"Failure to query node {name}", 0, "No error")
-            return 200, {"nodes": [record], "last_update": stamp, **fine}
+            return 200, {"nodes": [slurm.shown(record)], "last_update": stamp, **fine}
         verb = "delete" if method == "DELETE" else "update"
         if record is None:
             return 422, error(f"Failure to {verb} node {name}", 2018, "Invalid node name specified")
         if method == "DELETE":
-            reserved = name in slurm.kept or "RESERVED" in record["state"]
+            reserved = name in slurm.kept or "RESERVED" in slurm.shown(record)["state"]
             if reserved or record["alloc_cpus"] or record["state"][0] in ("MIXED", "ALLOCATED"):
                 return 422, error(f"Failure to delete node {name}", 2016, "Requested nodes are busy")
             del slurm.nodes[name]
@@ -382,6 +402,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Create, change and delete as create_resv, update_resv and delete_resv do (src/slurmctld/reservation.c)."""
         slurm = self.slurm
         fine: dict[str, Any] = {"errors": [], "warnings": []}
+        slurm._changed()
         if body is None:
             if slurm.reservations.pop(path.removeprefix("/reservation/"), None) is None:
                 return 422, error("slurm_delete_reservation", 2053, "Requested reservation is invalid")

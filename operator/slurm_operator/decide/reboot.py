@@ -60,5 +60,5 @@ def _is_of_before(state: NodeSetState, node: SlurmNode) -> bool:
     if pod.terminating or state.is_lost(node.name) or (k8s_node and k8s_node.away_since):
         return False
     issued = node.reason_set  # Slurm sets the reason with it.
-    older = pod.created is not None and issued is not None and pod.created <= issued
+    older = pod.created is not None and issued is not None and pod.created < issued
     return older and scale.is_record_of(node, pod)
