@@ -9,7 +9,7 @@ from components import config as configuration
 from components import release
 from components.control import ownership
 from components.kubernetes.provider import kubernetes_provider
-from components.preflight import cluster_checks
+from components.preflight import cluster_checks, update_windows
 from components.slurm_cluster import SlurmCluster
 
 
@@ -17,6 +17,7 @@ def main() -> None:
     """Read the whole configuration, then declare everything: a wrong configuration touches nothing."""
     config = configuration.from_pulumi()
     cluster_checks.run(config)
+    update_windows.run(config)
     options = pulumi.ResourceOptions(provider=kubernetes_provider(config))
     cluster = SlurmCluster(config.cluster.name, config, options, ownership.read(config))
     pulumi.export("namespace", cluster.namespace)

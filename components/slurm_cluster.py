@@ -200,17 +200,12 @@ class Workers(Part, manifests=node_set.shared_manifests, outputs=lambda _: {"ser
 
 def node_set_resource(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
     """The NodeSet resource: the desired number of nodes, and how they move to changed pods."""
-    name, update = node_set.name, node_set.update
-    policy = {
-        "maxUnavailable": update.max_unavailable,
-        "paused": update.paused,
-        **({"deadlineSeconds": duration_seconds(update.deadline)} if update.deadline else {}),
-    }
+    name = node_set.name
     spec: dict[str, Any] = {
         "cluster": config.cluster.name,
         "statefulSet": name,
         "removal": node_set.removal.policy,
-        "update": policy,
+        "update": node_set.update.policy,
         "reactions": node_set.reactions.policy,
     }
     annotations = {}

@@ -50,6 +50,9 @@ LEDGER_PAYLOADS: Final = "slurm-ledger-payloads"
 JAIL: Final = "slurm-jail"
 RESERVED_PREFIX: Final = "slurm-"
 """No node set's name may start with it: its StatefulSet could clash with the cluster's own objects."""
+RESERVATION_PREFIX: Final = f"{PROJECT}-update-"
+"""What Slurm's reservation for the updates of a node set begins with; the node set's name follows."""
+RESERVATION_FLAGS: Final = ("MAINT", "IGNORE_JOBS")
 
 # Keys inside the objects above.
 SLURM_CONF: Final = "slurm.conf"
@@ -115,6 +118,11 @@ SRUN_PORT_LAST: Final = 63000
 
 # Users, in the slurm image and in every root of the jail.
 SLURM_USER: Final = "slurm"
+RESERVATION_USER: Final = "root"
+"""Who may use our reservations: nobody, since Slurm starts no job of root's (DisableRootJobs).
+
+With accounting.enforce it must be somebody with an association: slurmdbd gives root one with each cluster.
+"""
 SLURM_UID: Final = 64030
 SLURMREST_UID: Final = 64031
 DATABASE_UID: Final = 64032

@@ -5,6 +5,14 @@ from typing import Final
 
 MAX_UNAVAILABLE: Final = 1
 """Nodes that an update may take out of service at once."""
+WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+"""How the start of a weekly window names its day."""
+_CLOCK: Final = "([01][0-9]|2[0-3]):[0-5][0-9]"
+WINDOW_START: Final = f"({'|'.join(WEEKDAYS)}) {_CLOCK}|[0-9]{{4}}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T{_CLOCK}Z"
+"""Start of a window for updates, as a regular expression: each week, or once. Both are UTC."""
+LEAST_WINDOW_SECONDS: Final = 600
+"""A shorter window would end before the first slurmd that it lets go is back."""
+WEEK_SECONDS: Final = 7 * 24 * 3600
 LEAST_FREE_PERCENT: Final = 2
 """Space that must stay free on a file system for health checks to pass, in percent of its size."""
 TMP_MIB: Final = 1024

@@ -87,6 +87,10 @@ def _settings(config: Config) -> dict[str, str]:
         "TreeWidth": "65533",
         # A pod that returns is usable again, whatever the reason for its absence.
         "ReturnToService": "2",
+        # Without one Slurm refuses `scontrol reboot`. A node can't start its own pod anew: the operator does.
+        "RebootProgram": "/bin/true",
+        # For so long Slurm waits for a node that it has rebooted; its pod, and a large jail, take a while.
+        "ResumeTimeout": "600",
         "SelectType": "select/cons_tres",
         "SelectTypeParameters": "CR_Core_Memory",
         "ProctrackType": "proctrack/cgroup" if limits else "proctrack/linuxproc",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import enum
 
 from contract import reasons
@@ -80,6 +81,34 @@ class DeleteRecord:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Reserve:
+    """Reserve nodes for the updates of their set, unless there is a reservation of that name."""
+
+    name: str
+    nodes: tuple[str, ...]
+    starts: datetime.datetime
+    ends: datetime.datetime
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ChangeReservation:
+    """Give a reservation of ours other nodes and another end, and another start if it is not None."""
+
+    name: str
+    nodes: tuple[str, ...]
+    ends: datetime.datetime
+    starts: datetime.datetime | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EndReservation:
+    """Delete a reservation, provided that it is still ours."""
+
+    name: str
+    why: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class SetEvictable:
     """Let a pod be evicted, provided that it is still the one that was seen, or protect it again."""
 
@@ -95,6 +124,7 @@ class Purpose(enum.StrEnum):
     ANEW = "RestartUnfit"
     ELSEWHERE = "ReplaceUnfit"
     CONTROLLER = "RestartController"
+    REBOOT = "RebootNode"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -122,6 +152,9 @@ Action = (
     | Comment
     | RequeueJobs
     | DeleteRecord
+    | Reserve
+    | ChangeReservation
+    | EndReservation
     | SetEvictable
     | DeletePod
 )

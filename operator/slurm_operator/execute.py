@@ -14,9 +14,9 @@ from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Ob
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 from slurm_operator.clients.slurmrestd import SlurmRest
-from slurm_operator.decide import config, deletion
+from slurm_operator.decide import config, deletion, window
 from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.findings import Finding
+from slurm_operator.findings import Finding, shown
 from slurm_operator.observe import CUSTOM_API
 from slurm_operator.reasons import Reason
 from slurm_operator.state import Cluster, SlurmJob, SlurmNode, Unknown
@@ -143,6 +143,24 @@ async def move(
             lease.check()
             await rest.comment(name, decided.text)
             return f"commented on {name}: {decided.text}" if decided.text else f"took the comment on {name} away"
+        case actions.Reserve(name=name):
+            if any(each.name.lower() == name for each in await rest.reservations()):
+                return ""
+            lease.check()
+            await rest.reserve(name, decided.nodes, decided.starts, decided.ends)
+            return f"reserved {shown(decided.nodes)} for updates: {_times(decided.starts, decided.ends)} ({name})"
+        case actions.ChangeReservation(name=name):
+            if not await _is_our_reservation(rest, name):
+                return ""
+            lease.check()
+            await rest.change_reservation(name, decided.nodes, decided.ends, decided.starts)
+            return f"changed reservation {name}: {shown(decided.nodes)}, until {decided.ends:%Y-%m-%d %H:%M} UTC"
+        case actions.EndReservation(name=name):
+            if not await _is_our_reservation(rest, name):
+                return ""
+            lease.check()
+            await rest.end_reservation(name)
+            return f"deleted reservation {name}: {decided.why}"
         case actions.SetEvictable(node=name, evictable=True):
             if any(not slurm_nodes.may_leave(now) for now in await _again(rest, (name,))):
                 return ""
@@ -186,6 +204,7 @@ _DELETED = {
     actions.Purpose.ANEW: "idle pod {}, to start anew",
     actions.Purpose.ELSEWHERE: "idle pod {}, to start on another machine",
     actions.Purpose.CONTROLLER: "pod {}, jobs go on",
+    actions.Purpose.REBOOT: "idle pod {}, to start anew",
 }
 
 
@@ -222,6 +241,8 @@ async def _set_replicas(api: KubernetesApi, rest: SlurmRest, lease: Lease, decid
 def _may_still_end(now: SlurmNode | None, decided: actions.DeletePod) -> bool:
     """Whether a node is as idle as it was, under the drain on whose ground that was decided."""
     is_for_update = decided.purpose is actions.Purpose.UPDATE
+    if decided.purpose is actions.Purpose.REBOOT:
+        return now is not None and slurm_nodes.may_reboot(now)
     if now is None:
         return is_for_update  # A pod that never registered is made anew; a repair is for a record that was there.
     ours = drains.is_updating(now) if is_for_update else drains.is_held_for_repair(now)
@@ -233,6 +254,15 @@ async def _again(rest: SlurmRest, nodes: tuple[str, ...]) -> list[SlurmNode]:
     """The records of nodes at this moment; one that never registered has none."""
     listed = await rest.nodes(full=True) if nodes else {}
     return [listed[name] for name in nodes if name in listed]
+
+
+async def _is_our_reservation(rest: SlurmRest, name: str) -> bool:
+    """Whether there is a reservation of that name at this moment that the operator made."""
+    return any(each.name == name and window.is_ours(each) for each in await rest.reservations())
+
+
+def _times(starts: datetime.datetime, ends: datetime.datetime) -> str:
+    return f"{starts:%Y-%m-%d %H:%M} to {ends:%Y-%m-%d %H:%M} UTC"
 
 
 async def _forget(rest: SlurmRest, lease: Lease, name: str, before: SlurmNode | None) -> None:

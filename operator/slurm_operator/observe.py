@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import TypeVar
 
-from contract import names, pod_variables
+from contract import names, pod_variables, policies
 from contract.pod_variables import NodeKey
 from contract.policies import ReactionPolicy
 from slurm_operator.clients.kubernetes import KubernetesError, Object
@@ -29,10 +29,12 @@ from slurm_operator.state import (
     Taint,
     Toleration,
     UpdatePolicy,
+    Window,
     Workload,
 )
 
 CUSTOM_API = names.API_VERSION
+_A_MONDAY = datetime.date(2024, 1, 1)
 _LOG_LINES = 100
 _Policy = TypeVar("_Policy", UpdatePolicy, ReactionPolicy)
 _NOT_STARTING = frozenset(
@@ -266,10 +268,21 @@ def node_set(body: Object) -> NodeSet:
 
 
 def _update_policy(spec: Object) -> UpdatePolicy:
-    room = spec.get("maxUnavailable")
+    room, said = spec.get("maxUnavailable"), spec.get("window")
+    spec = {**spec, "window": _window(said) if said else None}
     if isinstance(room, str):
         spec = {**spec, "maxUnavailable": 1, "percent": int(room.removesuffix("%"))}
     return _policy(UpdatePolicy, spec)
+
+
+def _window(said: Object) -> Window:
+    """Read a window; the CRD has seen that it is one."""
+    start, duration = str(said["start"]), datetime.timedelta(seconds=said["durationSeconds"])
+    if start.endswith("Z"):
+        return Window(datetime.datetime.fromisoformat(start), duration, weekly=False)
+    day, _, clock = start.partition(" ")
+    at = datetime.datetime.combine(_A_MONDAY, datetime.time.fromisoformat(clock), datetime.UTC)
+    return Window(at + datetime.timedelta(days=policies.WEEKDAYS.index(day)), duration)
 
 
 def _removal_policy(spec: Object) -> RemovalPolicy:

@@ -29,7 +29,13 @@ class Reason(enum.StrEnum):
     UPDATE_HELD = "UpdateHeld"
     UPDATE_PAUSED = contract.UPDATE_PAUSED
     UPDATE_WAITS_FOR_JOBS = contract.UPDATE_WAITS_FOR_JOBS
+    UPDATE_WAITS_FOR_WINDOW = contract.UPDATE_WAITS_FOR_WINDOW
+    UPDATE_WINDOW_PAST = "UpdateWindowPast"
     UPDATE_PASSES_BY = "UpdatePassesBy"
+    RESERVATION_OF_ANOTHER = "ReservationOfAnother"
+
+    # Of nodes that `scontrol reboot` was asked for.
+    NODES_REBOOT = "NodesReboot"
 
     # Of its repairs.
     AWAITS_APPROVAL = "AwaitsApproval"

@@ -101,11 +101,24 @@ class Unknown:
 class Named:
     """Nodes that a job which has not ended, waiting ones too, or a reservation names, those of the future too.
 
-    `awaited`: the same without the nodes that only jobs on them name.
+    `awaited`: the same without the nodes that only jobs on them name, or only a reservation of ours for updates.
     """
 
     by_any: frozenset[str]
     awaited: frozenset[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reservation:
+    """A reservation of slurmctld; `users` and `accounts` are lists of who may use it, as Slurm writes them."""
+
+    name: str
+    nodes: frozenset[str]
+    starts: datetime.datetime
+    ends: datetime.datetime
+    users: str = ""
+    accounts: str = ""
+    flags: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -215,16 +228,27 @@ class Workload:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Window:
+    """When updates begin: from `first` on for so long, and again each week if it is weekly."""
+
+    first: datetime.datetime
+    duration: datetime.timedelta
+    weekly: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class UpdatePolicy:
     """How nodes move to a changed template; `deadline_seconds` counts from a node's drain, None waits for ever.
 
-    `percent` of the wanted nodes may be out of service for it in place of a number.
+    `percent` of the wanted nodes may be out of service for it in place of a number. `window` is None if they may at any
+    time.
     """
 
     max_unavailable: int = policies.MAX_UNAVAILABLE
     deadline_seconds: int | None = None
     paused: bool = False
     percent: int | None = None
+    window: Window | None = None
 
     def room(self, wanted: int) -> int:
         """How many of so many nodes may be out of service at once, rounded up as a DaemonSet's maxUnavailable is."""

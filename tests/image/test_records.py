@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from slurm_operator.clients import slurmrestd
-from slurm_operator.state import Facts, SlurmNode
+from slurm_operator.decide import window
+from slurm_operator.state import Facts, Reservation, SlurmNode
 
 from bench.real_slurm import RealSlurm
 from tests.image.small_cluster import ALICE, CONTROLLER, REVISION, SECOND, WORKER, NewCluster, SmallCluster
@@ -97,19 +98,20 @@ def test_the_operator_keeps_a_node_out_that_somebody_set_down_and_reads_what_kee
         there.command("scontrol update nodename=cpu-1 state=down reason=bad-dimm")
         there.command("scontrol create reservation starttime=now+2days duration=60 user=root nodes=cpu-[0,2]")
 
-        async def work() -> tuple[SlurmNode | None, frozenset[str]]:
+        async def work() -> tuple[SlurmNode | None, tuple[Reservation, ...]]:
             rest = slurmrestd.SlurmRest(there.url, tmp_path / "slurm/keys/jwt.key")
             try:
                 await rest.keep_out("cpu-1")
-                return await rest.node("cpu-1"), await rest.reserved()
+                return await rest.node("cpu-1"), await rest.reservations()
             finally:
                 await rest.close()
 
-        node, reserved = asyncio.run(work())
+        node, (reservation,) = asyncio.run(work())
     assert node is not None
     assert (node.reason, node.reason_user, node.facts) == ("bad-dimm", "root", Facts(8, 1000))
     assert {"DOWN", "DRAIN"} <= node.states
-    assert reserved == {"cpu-0", "cpu-2"}
+    assert (reservation.nodes, reservation.users) == ({"cpu-0", "cpu-2"}, "root")
+    assert not window.is_ours(reservation)
 
 
 def test_a_waiting_job_dies_with_the_record_of_the_node_that_it_names_and_lives_with_it(cluster: SmallCluster) -> None:

@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import jwt
 import pytest
+from slurm_operator.clients import hostlist
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 
 API = "/slurm/v0.0.45"
@@ -35,7 +36,7 @@ class FakeSlurm:
         self.lock = threading.RLock()
         self.nodes: dict[str, dict[str, Any]] = {}
         self.jobs: dict[int, dict[str, Any]] = {}
-        self.reservations: dict[str, str] = {}
+        self.reservations: dict[str, dict[str, Any]] = {}
         self.last_update = int(time.time())
         self.fault: Fault = ""
         self.partitions: dict[str, str] = {}
@@ -130,12 +131,54 @@ class FakeSlurm:
             record["reason_changed_at"] = {"set": True, "infinite": False, "number": int(time.time())}
             self._changed()
 
+    def reboot(self, name: str) -> None:
+        """Somebody asks for `scontrol reboot` of an idle node: Slurm issues it, and adds its words to the reason."""
+        with self.lock:
+            record = self.nodes[name]
+            record["state"] = ["DOWN", *record["state"][1:], "REBOOT_ISSUED"]
+            record["reason"] = f"{record['reason'] or 'reboot requested'} : reboot issued"
+            record["reason_set_by_user"] = "slurm"
+            record["reason_changed_at"] = number(int(time.time()))
+            self._changed()
+
+    def shown(self, record: dict[str, Any]) -> dict[str, Any]:
+        """A record as slurmctld shows it now, with the flags of reservations that have begun."""
+        now, flags = time.time(), []
+        for each in self.reservations.values():
+            lasts = each["start_time"]["number"] <= now < each["end_time"]["number"]
+            if lasts and record["name"] in hostlist.expand(each["node_list"]):
+                flags += ["RESERVED", *(["MAINTENANCE"] if "MAINT" in each["flags"] else [])]
+        return {**record, "state": [*record["state"], *dict.fromkeys(flags)]}
+
     def set_base(self, name: str, base: str) -> None:
         """Set a node's base state, keeping its flags."""
         with self.lock:
             record = self.nodes[name]
             record["state"] = [base, *record["state"][1:]]
             self._changed()
+
+    def reserve(
+        self,
+        name: str,
+        nodes: str,
+        begins_in: int = 3600,
+        seconds: int = 3600,
+        *,
+        users: str = "alice",
+        flags: str = "",
+    ) -> None:
+        """Somebody reserves nodes."""
+        with self.lock:
+            starts = int(time.time()) + begins_in
+            self.reservations[name] = {
+                "name": name,
+                "node_list": nodes,
+                "start_time": number(starts),
+                "end_time": number(starts + 3600),
+                "users": users,
+                "accounts": "",
+                "flags": [*flags.split(), "SPEC_NODES"],
+            }
 
     def run_job(
         self, node: str, partition: str = "main", state: str = "RUNNING", *, requeue: bool = True, names: str = ""
@@ -201,6 +244,11 @@ class FakeSlurm:
 
     def _changed(self) -> None:
         self.last_update = int(time.time())
+
+
+def number(value: int) -> dict[str, Any]:
+    """A number that is set."""
+    return {"set": True, "infinite": False, "number": value}
 
 
 def error(description: str, number: int, text: str) -> dict[str, Any]:
@@ -294,8 +342,9 @@ class _Handler(BaseHTTPRequestHandler):
         if path.startswith("/partition"):
             return self._partition(path, body)
         if (method, path) == ("GET", "/reservations/"):
-            listed = [{"name": name, "node_list": nodes} for name, nodes in slurm.reservations.items()]
-            return 200, {"reservations": listed, "last_update": stamp, **fine}
+            return 200, {"reservations": [*slurm.reservations.values()], "last_update": stamp, **fine}
+        if path.startswith("/reservation"):
+            return self._reservation(path, body)
         if (method, path) == ("GET", "/diag/"):
             pending = sum(job["job_state"] == ["PENDING"] for job in slurm.jobs.values())
             counts = {
@@ -320,18 +369,18 @@ class _Handler(BaseHTTPRequestHandler):
             if "update_time" in query and int(query["update_time"][0]) - 1 >= slurm.last_update:
                 slurm.not_modified += 1
                 return 304, {}
-            return 200, {"nodes": list(slurm.nodes.values()), "last_update": stamp, **fine}
+            return 200, {"nodes": [*map(slurm.shown, slurm.nodes.values())], "last_update": stamp, **fine}
         name = path.removeprefix("/node/")
         record = slurm.nodes.get(name)
         if method == "GET":
             if record is None:
                 return 200, error(f"Failure to query node {name}", 0, "No error")
-            return 200, {"nodes": [record], "last_update": stamp, **fine}
+            return 200, {"nodes": [slurm.shown(record)], "last_update": stamp, **fine}
         verb = "delete" if method == "DELETE" else "update"
         if record is None:
             return 422, error(f"Failure to {verb} node {name}", 2018, "Invalid node name specified")
         if method == "DELETE":
-            reserved = name in slurm.kept or "RESERVED" in record["state"]
+            reserved = name in slurm.kept or "RESERVED" in slurm.shown(record)["state"]
             if reserved or record["alloc_cpus"] or record["state"][0] in ("MIXED", "ALLOCATED"):
                 return 422, error(f"Failure to delete node {name}", 2016, "Requested nodes are busy")
             del slurm.nodes[name]
@@ -348,6 +397,30 @@ class _Handler(BaseHTTPRequestHandler):
             return 422, error(f"Failure to update node {name}", 2004, "Invalid node state specified")
         slurm._changed()
         return 200, fine
+
+    def _reservation(self, path: str, body: dict[str, Any] | None) -> tuple[int, dict[str, Any]]:
+        """Create, change and delete as create_resv, update_resv and delete_resv do (src/slurmctld/reservation.c)."""
+        slurm = self.slurm
+        fine: dict[str, Any] = {"errors": [], "warnings": []}
+        slurm._changed()
+        if body is None:
+            if slurm.reservations.pop(path.removeprefix("/reservation/"), None) is None:
+                return 422, error("slurm_delete_reservation", 2053, "Requested reservation is invalid")
+            return 200, fine
+        name, now = body["name"], time.time()
+        there = slurm.reservations.get(name)
+        if unknown := {*body["node_list"]} - slurm.nodes.keys() or not body["node_list"]:
+            return 422, error(f"Error with reservation {name}: {unknown}", 2018, "Invalid node name specified")
+        if there is None:
+            if "users" not in body or body["start_time"]["number"] < now - 600:
+                return 422, error(f"Error creating reservation {name}", 2054, "Requested time is invalid")
+            there = {"name": name, "accounts": "", "users": ",".join(body["users"])}
+            there["flags"] = [*body["flags"], "SPEC_NODES"]
+        elif "start_time" in body and there["start_time"]["number"] <= now:
+            return 422, error(f"Error updating reservation {name}", 2104, "Reservation already started")
+        times = {key: body[key] for key in ("start_time", "end_time") if key in body}
+        slurm.reservations[name] = there | times | {"node_list": ",".join(body["node_list"])}
+        return 200, {"reservations": [body], **fine}
 
     def _partition(self, path: str, body: dict[str, Any] | None) -> tuple[int, dict[str, Any]]:
         slurm = self.slurm

@@ -13,7 +13,7 @@ import httpx
 from slurm_operator.clients import lease
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.slurmrestd import SlurmRest
-from slurm_operator.state import SlurmNode
+from slurm_operator.state import Reservation, SlurmNode
 
 from contract import names, reasons
 from tests.operator.played_cluster import (
@@ -155,6 +155,29 @@ class PlayedRest(SlurmRest):
         cluster.jobs = [job for job in cluster.jobs if job.node != name]
         record.base = "DOWN"
         record.drain(reason, names.SLURM_USER, cluster.now)
+
+    async def reservations(self) -> tuple[Reservation, ...]:
+        return self.cluster.reservations()
+
+    async def reserve(
+        self, name: str, nodes: Sequence[str], starts: datetime.datetime, ends: datetime.datetime
+    ) -> None:
+        assert {*nodes} <= self.cluster.records.keys(), "Slurm knows no such node"
+        who = (names.RESERVATION_USER, "", frozenset(names.RESERVATION_FLAGS))
+        self.cluster.ours = Reservation(name, frozenset(nodes), starts, ends, *who)
+
+    async def change_reservation(
+        self, name: str, nodes: Sequence[str], ends: datetime.datetime, starts: datetime.datetime | None = None
+    ) -> None:
+        there = self.cluster.ours
+        assert there, "there is none"
+        assert starts is None or there.starts > self.cluster.now, "it has begun"
+        await self.reserve(name, nodes, starts or there.starts, ends)
+
+    async def end_reservation(self, name: str) -> None:
+        assert self.cluster.ours
+        assert self.cluster.ours.name == name
+        self.cluster.ours = None
 
     async def delete_node(self, name: str) -> None:
         pod = self.cluster.pods.get(name)

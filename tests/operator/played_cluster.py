@@ -14,6 +14,7 @@ from slurm_operator.state import (
     Named,
     Pod,
     RemovalPolicy,
+    Reservation,
     Restart,
     SlurmJob,
     SlurmNode,
@@ -143,6 +144,7 @@ class PlayedCluster:
         broken: templates under which no node works.
         updating: what NodeSet.status remembers of an update.
         reserved: node → the flags that a reservation of it shows now; none if it begins later.
+        ours: the operator's own reservation.
         restarts: what NodeSet.status remembers.
     """
 
@@ -156,6 +158,7 @@ class PlayedCluster:
         self.is_queue_deep = False
         self.foreign: dict[str, str] = {}
         self.reserved: dict[str, frozenset[str]] = {}
+        self.ours: Reservation | None = None
         self.memory = 1
         self.hosts = {f"m-{n}": Host() for n in range(2 * MOST)}
         self.broken: set[int] = set()
@@ -270,6 +273,7 @@ class PlayedCluster:
         """A record goes."""
         assert name not in self.foreign, f"what somebody said of {name} goes with its record"
         assert name not in self.reserved, f"{name} is reserved"
+        assert name not in self.maintained(), f"{name} is reserved for its update"
         assert not [job for job in self.jobs if job.names == name], f"a job names {name}"
         del self.records[name]
 
@@ -348,6 +352,7 @@ class PlayedCluster:
                 for name, host in self.hosts.items()
             },
             facts=Facts(1, self.memory),
+            reservations=self.reservations(),
         )
 
     def listing(self, lost: set[int]) -> dict[str, SlurmNode]:
@@ -362,6 +367,7 @@ class PlayedCluster:
         states = {"MIXED" if works else record.base, "DYNAMIC_NORM"} | self.reserved.get(name, frozenset())
         flags = {"DRAIN": record.drained, "FAIL": record.failing, "INVALID_REG": record.refused}
         states |= {flag for flag, set_now in flags.items() if set_now}
+        states |= {"RESERVED", "MAINTENANCE"} if name in self.maintained() else set()
         states |= {"COMPLETING"} if any(job.state in ("COMPLETING", "requeuing") for job in there) else set()
         cpus = sum(job.has_cpus for job in there)
         words = (record.reason, record.user, cpus, record.started, record.since, record.comment)
@@ -382,11 +388,30 @@ class PlayedCluster:
 
     def named(self) -> Named | None:
         """What jobs and reservations name, unless too many jobs wait."""
-        return None if self.is_queue_deep else records.named(self.all_jobs(), frozenset(self.reserved))
+        return None if self.is_queue_deep else records.named(self.all_jobs(), self.reservations())
 
     def waited(self, name: str) -> float:
         """Seconds since a node was drained."""
         return (self.now - self.records[name].since).total_seconds()
+
+    def reservations(self) -> tuple[Reservation, ...]:
+        """Those of people, and the operator's own until it is over."""
+        day = datetime.timedelta(days=1)
+        listed = [
+            Reservation(
+                *(f"of-{name}", frozenset({name}), self.now - day if flags else self.now + day, self.now + 2 * day),
+                users=ADMINISTRATOR,
+                flags=frozenset({"MAINT"} if "MAINTENANCE" in flags else ()),
+            )
+            for name, flags in self.reserved.items()
+        ]
+        own = [self.ours] if self.ours and self.ours.ends > self.now else []
+        return (*listed, *own)
+
+    def maintained(self) -> frozenset[str]:
+        """Nodes of the operator's own reservation while it lasts."""
+        lasts = self.ours is not None and self.ours.starts <= self.now < self.ours.ends
+        return self.ours.nodes if self.ours and lasts else frozenset()
 
     def may_lose_jobs(self, name: str) -> bool:
         """Whether a drain of ours had its deadline."""

@@ -38,6 +38,18 @@ CLUSTER: dict[str, Any] = {"revision": "r1"}
             ("NodeSet", "cpu", NODE_SET | {"update": {"maxUnavailable": wrong}}, "spec.update.maxUnavailable")
             for wrong in (0, -1, 10001, "0%", "150%", "x", "3", "025%")
         ),
+        *(
+            ("NodeSet", "cpu", NODE_SET | {"update": {"window": wrong}}, f"spec.update.window{field}")
+            for wrong, field in (
+                ({"start": "Sunn 03:00", "durationSeconds": 3600}, ".start"),
+                ({"start": "Sun 24:00", "durationSeconds": 3600}, ".start"),
+                ({"start": "2026-02-30T03:00Z", "durationSeconds": 3600}, ".start"),
+                ({"start": "Sun 03:00", "durationSeconds": 599}, ".durationSeconds"),
+                ({"start": "Sun 03:00", "durationSeconds": 604801}, ".durationSeconds"),
+                ({"start": "Sun 03:00"}, ".durationSeconds"),
+                ({"durationSeconds": 3600}, ".start"),
+            )
+        ),
         ("NodeSet", "cpu", NODE_SET | {"statefulSet": "CPU"}, "spec.statefulSet"),
         ("NodeSet", "cpu", NODE_SET | {"statefulSet": "slurm-controller"}, "must be the node set's own"),
         ("NodeSet", "gpu", NODE_SET, "spec.statefulSet must be the node set's own, of the same name"),
@@ -98,6 +110,13 @@ def test_defaults_are_the_fixed_names(empty: World) -> None:
 def test_an_update_may_take_a_number_or_a_percentage_of_nodes(empty: World, room: int | str) -> None:
     made = empty.create("nodesets", custom("NodeSet", "cpu", NODE_SET | {"update": {"maxUnavailable": room}}))
     assert made["spec"]["update"]["maxUnavailable"] == room
+
+
+@pytest.mark.parametrize(("start", "seconds"), [("Sun 03:00", 604_800), ("2026-12-05T03:00Z", 1_209_600)])
+def test_updates_may_have_a_window(empty: World, start: str, seconds: int) -> None:
+    window = {"start": start, "durationSeconds": seconds}
+    made = empty.create("nodesets", custom("NodeSet", "cpu", NODE_SET | {"update": {"window": window}}))
+    assert made["spec"]["update"]["window"] == window
 
 
 def test_a_node_set_can_be_scaled_by_number(empty: World) -> None:
@@ -161,5 +180,5 @@ def test_an_older_program_takes_nothing_from_a_crd_and_is_told_so(admin: Admin) 
 
     for crd in crds:
         words = until(functools.partial(answer, crd, None), "the policy is in force", 60)
-        assert "this is edition 0 of the CRD, and a newer release of the program has brought edition 5" in words
+        assert "this is edition 0 of the CRD, and a newer release of the program has brought edition 6" in words
         assert answer(crd, "5") == answer(crd, "10") == ""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 from collections.abc import Mapping, Sequence
 
 import pytest
 from slurm_operator.clients import job_listing
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 from slurm_operator.clients.slurmrestd import SlurmRest
-from slurm_operator.state import Jobs, Named, SlurmJob, TooDeep, Unknown
+from slurm_operator.state import Jobs, Named, Reservation, SlurmJob, TooDeep, Unknown
+
+AT = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
 class PlayedRest(SlurmRest):
@@ -37,8 +40,8 @@ class PlayedRest(SlurmRest):
         nodes = frozenset() if "PENDING" in state else frozenset({"cpu-0"})
         return [SlurmJob(int(number), state, frozenset({"main"}), nodes, names=named)]
 
-    async def reserved(self) -> frozenset[str]:
-        return frozenset({"cpu-9"})
+    async def reservations(self) -> tuple[Reservation, ...]:
+        return (Reservation("later", frozenset({"cpu-9"}), AT, AT),)
 
 
 class Clock:

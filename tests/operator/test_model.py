@@ -28,7 +28,7 @@ from slurm_operator.clients.kubernetes import KubernetesError
 from slurm_operator.decide import evidence, remediate, scale
 from slurm_operator.decide.node_set import decide
 from slurm_operator.findings import Finding
-from slurm_operator.state import RemovalPolicy, Restart, UpdatePolicy
+from slurm_operator.state import RemovalPolicy, Restart, UpdatePolicy, Window
 
 from contract import names, reasons
 from contract.policies import ReactionPolicy
@@ -49,6 +49,15 @@ DAY = datetime.timedelta(days=1)
 ORDINALS = st.integers(0, MOST - 1)
 REASONS = st.sampled_from(["bad disk", reasons.SCALE_IN, reasons.UPDATE, reasons.NEW, UNFIT])
 DEADLINES = st.sampled_from([None, None, 0, 300])
+OPEN = datetime.timedelta(seconds=600)
+WINDOWS: dict[str, tuple[datetime.timedelta | None, bool]] = {
+    "none": (None, False),
+    "open": (datetime.timedelta(0), True),
+    "opens soon": (datetime.timedelta(seconds=300), False),
+    "next week": (-OPEN, True),
+    "past": (-OPEN, False),
+}
+"""When a window opens, from now on, and whether it does each week."""
 REACTIONS = ReactionPolicy(restart=True, after_seconds=60, attempts=2, at_once=1, per_hour=2, breaker_percent=60)
 
 
@@ -103,6 +112,12 @@ class Model(stateful.RuleBasedStateMachine):
     @stateful.rule(paused=st.booleans(), hold=st.sampled_from(["", "pulumi up is under way"]))
     def pause_or_go_on(self, paused: bool, hold: str) -> None:
         self.cluster.update, self.hold = dataclasses.replace(self.cluster.update, paused=paused), hold
+
+    @stateful.rule(window=st.sampled_from([*WINDOWS]))
+    def edit_the_window(self, window: str) -> None:
+        opens, weekly = WINDOWS[window]
+        found = None if opens is None else Window(self.cluster.now + opens, OPEN, weekly=weekly)
+        self.cluster.update = dataclasses.replace(self.cluster.update, window=found)
 
     @stateful.rule(seconds=st.sampled_from([1, 30, 90, 400, 4000]))
     def time_passes(self, seconds: int) -> None:
@@ -363,6 +378,8 @@ class Model(stateful.RuleBasedStateMachine):
             assert [each.replace for each in noted[-1:]] == [replaces], f"{decided.pod} is repaired without a note"
             Model.repairs[replaces] = Model.repairs.get(replaces, 0) + 1
             self.done.append(noted[-1])
+        if isinstance(decided, Drain) and decided.reason == reasons.UPDATE:
+            self.no_node_that_served_is_begun_on_outside_of_the_window(decided.node)
         if isinstance(decided, DeletePod) and decided.purpose is Purpose.UPDATE:
             self.no_record_promises_more_than_a_deep_queue_lets_go(decided.pod)
         worked, taken = self.cluster.working(), self.taken | self.cluster.updating
@@ -382,6 +399,14 @@ class Model(stateful.RuleBasedStateMachine):
         record = self.cluster.records.get(name)
         is_larger = record is not None and record.memory > self.cluster.memory
         assert not (is_larger and self.cluster.is_queue_deep), f"{name} would be held in a deep queue"
+
+    def no_node_that_served_is_begun_on_outside_of_the_window(self, name: str) -> None:
+        window, pod, record = self.cluster.update.window, self.cluster.pods.get(name), self.cluster.records[name]
+        if window is None or record.reason == reasons.NEW or (pod and not pod.k8s_node):
+            return
+        since = self.cluster.now - window.first
+        since = since % datetime.timedelta(weeks=1) if window.weekly else since
+        assert datetime.timedelta(0) <= since < window.duration, f"{name} is begun on outside of {window}"
 
     @stateful.invariant()
     def what_works_again_is_taken_no_more(self) -> None:
@@ -436,7 +461,7 @@ class Model(stateful.RuleBasedStateMachine):
         cluster.jobs.clear()
         cluster.reserved.clear()
         cluster.broken.clear()
-        cluster.update = dataclasses.replace(cluster.update, paused=False)
+        cluster.update = dataclasses.replace(cluster.update, paused=False, window=None)
         self.one_bad_machine_holds_up_no_other()
         cluster.hosts = {name: Host() for name in cluster.hosts}
         for name in [name for name, reason in cluster.foreign.items() if reason.startswith(reasons.PREFIX)]:
@@ -461,6 +486,7 @@ class Model(stateful.RuleBasedStateMachine):
         assert not old, f"of an old template: {old}"
         sizes = {name: cluster.records[name].memory for name in ours}
         assert set(sizes.values()) <= {cluster.memory}, f"of another size than {cluster.memory}: {sizes}"
+        assert not [each for each in cluster.reservations() if each.nodes], "reserved, and nothing waits"
         drained = {name: cluster.records[name] for name in ours if cluster.records[name].is_held}
         assert not drained, f"still drained: {drained}"
 

@@ -11,7 +11,7 @@ import hypothesis
 import pytest
 from hypothesis import stateful
 from slurm_operator import actions, drains, execute
-from slurm_operator.decide import k8s_nodes, records, remediate, scale, update
+from slurm_operator.decide import k8s_nodes, records, remediate, scale, update, window
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.state import Evidence, Named, Nodes, SlurmNode
 
@@ -161,9 +161,14 @@ def records_never_go_for_another_size(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(records, "has_other_size", lambda *_: False)
 
 
+def windows_are_always_open(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(window, "is_open", lambda *_: True)
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
+        windows_are_always_open,
         updates_ignore_their_budget,
         updates_forget_what_came_back_and_does_not_work,
         a_bad_machine_takes_an_updates_slot,

@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 from slurm_operator.actions import Action, DeleteRecord, Drain, Undrain
 from slurm_operator.decide import records, scale, update
-from slurm_operator.state import Evidence, Facts, SlurmJob, SlurmNode
+from slurm_operator.state import Evidence, Facts, Reservation, SlurmJob, SlurmNode
 
-from tests.operator.test_scale import job, leaving, node, state
+from tests.operator.test_scale import NOW, job, leaving, node, state
 from tests.operator.test_updates import NEW, REASON, pod, restarted, updating
 from tests.operator.test_updates import state as template
 
@@ -25,8 +25,12 @@ def sized(record: SlurmNode, facts: Facts) -> SlurmNode:
     return dataclasses.replace(record, facts=facts)
 
 
+def of_somebody(nodes: str) -> Reservation:
+    return Reservation("later", frozenset({nodes} - {""}), NOW, NOW, users="alice")
+
+
 def seen(listing: dict[str, SlurmNode], jobs: tuple[SlurmJob, ...], reserved: str) -> Evidence:
-    return Evidence(listing, jobs, records.named(jobs, frozenset({reserved} - {""})))
+    return Evidence(listing, jobs, records.named(jobs, [of_somebody(reserved)]))
 
 
 def forget(size: scale.NodeSetState, nodes: list[SlurmNode], *jobs: SlurmJob, reserved: str = "") -> list[Action]:

@@ -19,7 +19,7 @@ from slurm_operator import drains
 from slurm_operator.clients import dry_run, hostlist, slurmrestd
 from slurm_operator.clients.slurm_error import Trouble
 from slurm_operator.decide import nodes
-from slurm_operator.state import Facts, Running, SlurmNode
+from slurm_operator.state import Facts, Reservation, Running, SlurmNode
 
 from contract import names, reasons
 from tests.operator.fake_slurmrestd import API, FakeSlurmrestd, Fault, raises, running
@@ -29,6 +29,15 @@ DOCUMENT = json.loads((RECORDED / "openapi-v0.0.45.json").read_text())
 ANSWERS = json.loads((RECORDED / "answers.json").read_text())
 T = TypeVar("T")
 KEY = b"k" * 32
+AT, HOUR = datetime.datetime(2036, 1, 1, tzinfo=datetime.UTC), datetime.timedelta(hours=1)
+RESERVATION = {
+    "name": f"{names.RESERVATION_PREFIX}cpu",
+    "node_list": ["cpu-0", "cpu-1"],
+    "users": [names.RESERVATION_USER],
+    "flags": [*names.RESERVATION_FLAGS],
+    "start_time": {"set": True, "infinite": False, "number": 2082758400},
+    "end_time": {"set": True, "infinite": False, "number": 2082762000},
+}
 STATE = ANSWERS["job-states"]["body"]["jobs"][0].keys()
 
 
@@ -62,6 +71,8 @@ def template(path: str) -> str:
     kind = path.split("/")[1]
     if kind == "job":
         return f"{API}/job/{{job_id}}"
+    if kind == "reservation":
+        return f"{API}/reservation/{{reservation_name}}" if path.count("/") > 1 else f"{API}{path}"
     return f"{API}/{kind}/{{{kind}_name}}" if kind in ("node", "partition") else f"{API}{path}"
 
 
@@ -106,13 +117,19 @@ def test_recorded_answers_fit_the_document(name: str) -> None:
         ("GET", "/conf", None),
         ("GET", "/partition/main", None),
         ("GET", "/partition/zz", None),
+        ("POST", "/reservation", RESERVATION),
+        ("POST", "/reservation", RESERVATION | {"name": "later"}),
+        ("POST", "/reservation", RESERVATION | {"node_list": ["zz-0"]}),
+        ("DELETE", "/reservation/later", None),
+        ("DELETE", "/reservation/zz", None),
         ("POST", "/partitions/", {"partitions": [{"name": "main", "partition": {"state": ["DRAIN"]}}]}),
     ],
 )
 def test_the_fake_answers_as_the_document_says(
     fake: FakeSlurmrestd, method: str, path: str, body: dict[str, Any] | None
 ) -> None:
-    fake.slurm.partitions, fake.slurm.reservations = {"main": "UP"}, {"later": "cpu-[0-1]"}
+    fake.slurm.partitions = {"main": "UP"}
+    fake.slurm.reserve("later", "cpu-[0-1]")
     if method == "DELETE" and path.endswith("0"):
         fake.slurm.run_job("cpu-0")
     now = int(time.time())
@@ -131,6 +148,33 @@ def test_what_slurmctld_runs_with_is_read(fake: FakeSlurmrestd, key_file: Path) 
     since = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
     words = frozenset({"block_null_hash", "enableipv6"})
     assert running == Running("enable_configless,pulumi_slurm=12ab", since, words)
+
+
+def test_a_reservation_is_made_changed_and_deleted(fake: FakeSlurmrestd, key_file: Path) -> None:
+    async def work(rest: slurmrestd.SlurmRest) -> list[tuple[Reservation, ...]]:
+        await rest.reserve("r", ("cpu-0", "cpu-1"), AT, AT + HOUR)
+        made = await rest.reservations()
+        await rest.change_reservation("r", ("cpu-1",), AT + 3 * HOUR, AT + HOUR)
+        changed = await rest.reservations()
+        await rest.end_reservation("r")
+        return [made, changed, await rest.reservations()]
+
+    ours = (names.RESERVATION_USER, "", frozenset({*names.RESERVATION_FLAGS, "SPEC_NODES"}))
+    both = frozenset({"cpu-0", "cpu-1"})
+    assert ask(fake, key_file, work) == [
+        (Reservation("r", both, AT, AT + HOUR, *ours),),
+        (Reservation("r", frozenset({"cpu-1"}), AT + HOUR, AT + 3 * HOUR, *ours),),
+        (),
+    ]
+
+
+def test_what_a_reboot_adds_to_a_reason_hides_nobodys_drain(fake: FakeSlurmrestd, key_file: Path) -> None:
+    # _do_power_work (src/slurmctld/power_save.c, slurm-26-05-3-1) adds it in Slurm's name.
+    fake.slurm.drain("cpu-0", f"{reasons.UPDATE} : reboot issued : reboot timed out", names.SLURM_USER)
+    fake.slurm.drain("cpu-1", "bad fan : reboot issued", names.SLURM_USER)
+    seen = ask(fake, key_file, lambda rest: rest.nodes(full=False))
+    assert drains.is_updating(seen["cpu-0"])
+    assert (drains.owner(seen["cpu-1"]), seen["cpu-1"].reason) == (drains.Owner.FOREIGN, "bad fan")
 
 
 def test_a_partition_is_closed_and_an_unknown_one_has_no_state(fake: FakeSlurmrestd, key_file: Path) -> None:
@@ -180,16 +224,17 @@ def test_nodes_and_jobs_are_read(fake: FakeSlurmrestd, key_file: Path) -> None:
 def test_what_keeps_a_record_is_read_and_its_size(fake: FakeSlurmrestd, key_file: Path) -> None:
     fake.slurm.run_job("", state="PENDING", names="cpu-[0-1]")
     fake.slurm.jobs[1]["excluded_nodes"] = "cpu-7"
-    fake.slurm.reservations = {"later": "cpu-[2-3]", "now": "cpu-3", "of licenses": ""}
+    for name, listed in {"later": "cpu-[2-3]", "now": "cpu-3", "of licenses": ""}.items():
+        fake.slurm.reserve(name, listed)
     fake.slurm.nodes["cpu-0"].update(cpus=8, real_memory=2000, gres="gpu:h100:8(S:0-1),shard:h100:16(S:0)")
     fake.slurm.nodes["cpu-1"].update(cpus=8, real_memory=2000, gres="(null)")
 
     async def work(rest: slurmrestd.SlurmRest) -> tuple[Any, Any, Any]:
-        return await rest.nodes(full=True), await rest.job("1"), await rest.reserved()
+        return await rest.nodes(full=True), await rest.job("1"), await rest.reservations()
 
-    nodes, (job,), reserved = ask(fake, key_file, work)
+    nodes, (job,), reservations = ask(fake, key_file, work)
     assert job.names == {"cpu-0", "cpu-1", "cpu-7"}
-    assert reserved == {"cpu-2", "cpu-3"}
+    assert [each.nodes for each in reservations] == [{"cpu-2", "cpu-3"}, {"cpu-3"}, set()]
     assert nodes["cpu-0"].facts == Facts(8, 2000, "gpu:h100:8,shard:h100:16")
     assert nodes["cpu-1"].facts == Facts(8, 2000)
 

@@ -111,7 +111,7 @@ def test_what_is_missing_blocks_available(changes: dict[str, Any], reason: str) 
         (node("cpu-1", "IDLE", "DRAIN", reason="pulumi-slurm:scale-in", user="slurm"), "NodesNotReady"),
         (node("cpu-1", "DOWN", reason="Not responding"), "NodesDown"),
         (node("cpu-1", "UNKNOWN"), "NodesNotReady"),
-        (node("cpu-1", "IDLE", "REBOOT_ISSUED"), "NodesNotReady"),
+        (node("cpu-1", "IDLE", "POWERING_DOWN"), "NodesNotReady"),
     ],
 )
 def test_a_wanted_node_that_takes_no_jobs_blocks_available(second: SlurmNode | None, reason: str) -> None:

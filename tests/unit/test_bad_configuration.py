@@ -433,6 +433,31 @@ BAD: list[tuple[str, Any, str]] = [
     ),
     ("nodeSets.0.update", {"maxUnavailable": True}, "nodeSets[0].update.maxUnavailable: got true; want 1 or more"),
     ("nodeSets.0.update", {"deadline": "a day"}, "nodeSets[0].update.deadline: got 'a day'; want a duration such as"),
+    *(
+        (
+            "nodeSets.0.update",
+            {"window": {"start": start, "duration": "4h"}},
+            f"nodeSets[0].update.window.start: got {start!r}; want a weekday (Mon, Tue, Wed, Thu, Fri, Sat, Sun) and a "
+            "time of UTC, such as Sun 03:00, or one date, such as 2026-12-05T03:00Z",
+        )
+        for start in ("Sunn 03:00", "sun 03:00", "Sun 24:00", "Sun 3:00", "Sun", "2026-12-05", "2026-12-05T03:00+01:00")
+    ),
+    (
+        "nodeSets.0.update",
+        {"window": {"start": "2026-02-30T03:00Z", "duration": "4h"}},
+        "nodeSets[0].update.window.start: got '2026-02-30T03:00Z'; want a date of the calendar",
+    ),
+    (
+        "nodeSets.0.update",
+        {"window": {"start": "Sun 03:00", "duration": "599s"}},
+        "nodeSets[0].update.window.duration: got '599s'; want 10m or more",
+    ),
+    (
+        "nodeSets.0.update",
+        {"window": {"start": "Sun 03:00", "duration": "169h"}},
+        "nodeSets[0].update.window.duration: got '169h'; want 168h or less",
+    ),
+    ("nodeSets.0.update", {"window": {"start": "Sun 03:00"}}, "nodeSets[0].update.window.duration: got nothing; want"),
     ("accounting.retention", {"jobs": "0days"}, "want a number of hours, days or months"),
     ("accounting.enforce", ["everything"], "pulumi-slurm:accounting.enforce[0]: got 'everything'; want one of 'assoc"),
     ("accounting.priority", {"weightAge": -1}, "pulumi-slurm:accounting.priority.weightAge: got -1; want 0 or more"),

@@ -73,6 +73,11 @@ def update(key: str) -> Callable[[Config], Any]:
     return lambda config: slurm_cluster.node_set_resource(config, config.node_sets[0])["spec"]["update"].get(key)
 
 
+def window(key: str) -> Callable[[Config], Any]:
+    """Reads one value of the first node set's window for updates."""
+    return lambda config: update("window")(config)[key]
+
+
 def removal(key: str) -> Callable[[Config], Any]:
     """Reads one value of the first node set's policy for nodes that go."""
     return lambda config: slurm_cluster.node_set_resource(config, config.node_sets[0])["spec"]["removal"].get(key)
@@ -296,6 +301,8 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
     ("nodeSets.0.update.maxUnavailable", "25%", update("maxUnavailable"), "25%"),
     ("nodeSets.0.update.deadline", "12h", update("deadlineSeconds"), 43200),
     ("nodeSets.0.update.paused", True, update("paused"), True),
+    ("nodeSets.0.update.window.start", "Sat 22:00", window("start"), "Sat 22:00"),
+    ("nodeSets.0.update.window.duration", "4h", window("durationSeconds"), 14400),
     ("nodeSets.0.removal.jobs", "force", removal("jobs"), "force"),
     ("nodeSets.0.removal.deadline", "2h", removal("deadlineSeconds"), 7200),
     ("nodeSets.0.reactions.restart", True, reactions("restart"), True),
@@ -652,6 +659,7 @@ _BASES: dict[str, tuple[str, Any]] = {
         {"mode": "external", "external": {"host": "db.example", "passwordSecret": {"name": "db"}}},
     ),
     "nodeSets.0.removal.deadline": ("nodeSets.0.removal", {"jobs": "deadline", "deadline": "1h"}),
+    "nodeSets.0.update.window.": ("nodeSets.0.update", {"window": {"start": "Sun 03:00", "duration": "2h"}}),
     "directory.": (
         "directory",
         {

@@ -50,6 +50,7 @@ def test_every_key_that_we_write_is_ours_or_may_be_set() -> None:
     assert replaceable == {
         "CommunicationParameters",
         "JobSubmitPlugins",
+        "ResumeTimeout",
         "SlurmctldParameters",
         "TaskPlugin",
         "AccountingStorageTRES",

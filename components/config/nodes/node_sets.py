@@ -1,5 +1,6 @@
 """Configuration of node sets: groups of equal Slurm nodes, each a pod."""
 
+import datetime
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Any, Final
@@ -18,6 +19,7 @@ from components.config.values.quantities import (
     Duration,
     Memory,
     WholeNumber,
+    WindowStart,
     cpu_millis,
     duration_seconds,
     memory_bytes,
@@ -123,6 +125,39 @@ class JobsOfRemoved(StrEnum):
     FORCE = "force"
 
 
+class Window(Model):
+    """When updates of a set's nodes begin; what has begun goes on to its end."""
+
+    start: WindowStart = setting(
+        "When it opens: each week, such as `Sun 03:00`, or once, such as `2026-12-05T03:00Z`. Both are UTC."
+    )
+    duration: Duration = setting("How long it is open: 10m or more, and a weekly one a week at most.", unit="s, m or h")
+
+    @rule
+    def _duration(self) -> Iterator[Violation]:
+        seconds = duration_seconds(self.duration)
+        if seconds < policies.LEAST_WINDOW_SECONDS:
+            want = f"{policies.LEAST_WINDOW_SECONDS // 60}m or more: no slurmd would be back before the window closes"
+            yield Violation("duration", want=want)
+        if self.once is None and seconds > policies.WEEK_SECONDS:
+            yield Violation("duration", want="168h or less, a week: then the window opens anew")
+
+    @property
+    def once(self) -> datetime.datetime | None:
+        """When it opens, if it opens once."""
+        return datetime.datetime.fromisoformat(self.start) if self.start.endswith("Z") else None
+
+    def is_past(self, now: datetime.datetime) -> bool:
+        """Whether it never opens again."""
+        seconds = datetime.timedelta(seconds=duration_seconds(self.duration))
+        return self.once is not None and self.once + seconds <= now
+
+    @property
+    def policy(self) -> dict[str, Any]:
+        """The NodeSet's spec.update.window."""
+        return {"start": self.start, "durationSeconds": duration_seconds(self.duration)}
+
+
 class Update(Model):
     """Policy for updates: nodes move to a changed image, root or pod size, each when its jobs have ended."""
 
@@ -142,6 +177,17 @@ class Update(Model):
     paused: bool = setting(
         "Whether nodes keep what they run now. Nodes that are drained already work again.", default=False
     )
+    window: Window | None = setting("When updates begin; left out: at any time.", default=None)
+
+    @property
+    def policy(self) -> dict[str, Any]:
+        """The NodeSet's spec.update."""
+        return {
+            "maxUnavailable": self.max_unavailable,
+            "paused": self.paused,
+            **({"deadlineSeconds": duration_seconds(self.deadline)} if self.deadline else {}),
+            **({"window": self.window.policy} if self.window else {}),
+        }
 
 
 class Removal(Model):

@@ -1,5 +1,6 @@
 """Quantities: memory, CPUs, durations, Slurm's times, whole numbers."""
 
+import datetime
 import re
 from collections.abc import Callable
 from typing import Annotated, Any, Final
@@ -7,6 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BeforeValidator
 
 from components.config.values.validation import matching, text_of, wrong
+from contract import policies
 
 _MEMORY = re.compile(r"(\d+)(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)")
 _FACTOR: Final[dict[str, int]] = {
@@ -68,6 +70,16 @@ def positive(measure: Callable[[str], int], want: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _is_a_day(value: str) -> str:
+    """The same text if its date, where it has one, is in the calendar."""
+    try:
+        if value.endswith("Z"):
+            datetime.datetime.fromisoformat(value)
+    except ValueError:
+        raise wrong("a date of the calendar, such as 2026-12-05T03:00Z") from None
+    return value
+
+
 def _whole_number(value: Any) -> Any:
     # Python takes `true` for 1, and pydantic takes 2.0 for a whole number. No user means that.
     if isinstance(value, bool | float):
@@ -96,6 +108,13 @@ Cpu = Annotated[
     positive(cpu_millis, "a Kubernetes CPU quantity such as 2 or 500m"),
 ]
 Duration = Annotated[str, matching(_DURATION, "a duration such as 90s, 30m or 2h")]
+_WINDOW_START: Final = (
+    f"a weekday ({', '.join(policies.WEEKDAYS)}) and a time of UTC, such as Sun 03:00, or one date, such as "
+    "2026-12-05T03:00Z"
+)
+WindowStart = Annotated[
+    str, text_of(_WINDOW_START), matching(policies.WINDOW_START, _WINDOW_START), AfterValidator(_is_a_day)
+]
 SlurmTime = Annotated[
     str,
     text_of("a Slurm time such as 7-00:00:00, 12:00:00, 90 (minutes) or UNLIMITED"),

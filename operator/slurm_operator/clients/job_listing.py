@@ -72,7 +72,7 @@ class JobListing:
                     return None
                 waiting = {_whole(number) for number, each in states if "PENDING" in each}
                 jobs = [job for number, (_, found) in self._known.items() for job in _as_now(found, number in waiting)]
-                return records.named(jobs, await rest.reserved())
+                return records.named(jobs, await rest.reservations())
         except (SlurmError, TimeoutError):
             return None
 

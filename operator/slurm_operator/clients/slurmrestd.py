@@ -21,10 +21,9 @@ import jwt
 
 from contract import names, paths
 from slurm_operator import metrics
-from slurm_operator.clients import hostlist
 from slurm_operator.clients import slurmrestd_answers as answers
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
-from slurm_operator.state import Running, SlurmJob, SlurmNode
+from slurm_operator.state import Reservation, Running, SlurmJob, SlurmNode
 
 DEADLINE_SECONDS = 5.0
 LISTING_SECONDS = 30.0
@@ -128,14 +127,30 @@ class SlurmRest:
         answer = await self._read_as(answers.Partitions, "partitions", "/partitions/")
         return frozenset(each.name for each in answers.listed("partitions", answer.partitions if answer else None))
 
-    async def reserved(self) -> frozenset[str]:
-        """List the nodes that any reservation names, now or for later."""
+    async def reservations(self) -> tuple[Reservation, ...]:
+        """List all reservations, of now and for later."""
         answer = await self._read_as(answers.Reservations, "reservations", "/reservations/")
         listed = answers.listed("reservations", answer.reservations if answer else None)
-        try:
-            return frozenset().union(*(hostlist.expand(each.node_list) for each in listed))
-        except ValueError as error:
-            raise SlurmError(Trouble.UNUSABLE, f"reservations: {error}") from error
+        return tuple(answers.reservation(each) for each in listed)
+
+    async def reserve(
+        self, name: str, nodes: Sequence[str], starts: datetime.datetime, ends: datetime.datetime
+    ) -> None:
+        """Reserve nodes for maintenance, whatever runs on them."""
+        fixed = {"users": [names.RESERVATION_USER], "flags": [*names.RESERVATION_FLAGS]}
+        times = {"start_time": _number(starts), "end_time": _number(ends)}
+        await self._call("reserve", "POST", "/reservation", {"name": name, "node_list": [*nodes], **fixed, **times})
+
+    async def change_reservation(
+        self, name: str, nodes: Sequence[str], ends: datetime.datetime, starts: datetime.datetime | None = None
+    ) -> None:
+        """Give a reservation other nodes and times; Slurm takes no other start for one that has begun."""
+        times = {"end_time": _number(ends), **({"start_time": _number(starts)} if starts else {})}
+        await self._call("change_reservation", "POST", "/reservation", {"name": name, "node_list": [*nodes], **times})
+
+    async def end_reservation(self, name: str) -> None:
+        """Delete a reservation; Slurm refuses while a job runs in it."""
+        await self._call("end_reservation", "DELETE", f"/reservation/{quote(name, safe='')}")
 
     async def node(self, name: str) -> SlurmNode | None:
         """Read one node anew, None if Slurm says that it has no such record; any other refusal is an error."""
@@ -297,6 +312,10 @@ class SlurmRest:
             token = jwt.encode(claims, self._key_file.read_bytes(), algorithm="HS256")
             self._token = (token, expires)
         return token
+
+
+def _number(time: datetime.datetime) -> dict[str, object]:
+    return {"set": True, "infinite": False, "number": int(time.timestamp())}
 
 
 def _node_path(name: str) -> str:

@@ -17,12 +17,13 @@ from contract import reasons
 from slurm_operator.clients import hostlist
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 from slurm_operator.state import EVERY_NODE, Facts, SlurmJob, SlurmNode
+from slurm_operator.state import Reservation as SlurmReservation
 
 _SLURMCTLD_AWAY = frozenset({*range(1800, 1806), 1900, *range(5003, 5006)})
 """No connection to slurmctld, or one that it did not answer on to the end (slurm_errno.h)."""
 _SOCKETS = re.compile(r"\([^)]*\)")
-_FELL_SILENT = f" : {reasons.NOT_RESPONDING}"
-"""What slurmctld adds, for good, to the reason of a drained node that it heard nothing of for SlurmdTimeout."""
+_ADDED = re.compile(rf"( : ({'|'.join((reasons.NOT_RESPONDING, *reasons.REBOOTS))}))+$")
+"""What slurmctld adds to the reason that a node has, for good: it was silent for SlurmdTimeout, or rebooted."""
 
 _T = TypeVar("_T")
 
@@ -110,9 +111,15 @@ class Jobs(Answer):
 
 
 class Reservation(msgspec.Struct):
-    """A reservation's nodes."""
+    """A reservation, as far as it matters."""
 
+    name: str
     node_list: str = ""
+    start_time: Number | None = None
+    end_time: Number | None = None
+    users: str = ""
+    accounts: str = ""
+    flags: tuple[str, ...] = ()
 
 
 class Reservations(Answer):
@@ -216,7 +223,7 @@ def node(item: Node) -> SlurmNode:
     return SlurmNode(
         name=item.name,
         states=states(item.name, item.state),
-        reason=item.reason.removesuffix(_FELL_SILENT),
+        reason=_ADDED.sub("", item.reason),
         reason_user=item.reason_set_by_user,
         allocated_cpus=item.alloc_cpus,
         started=since(item.slurmd_start_time),
@@ -249,6 +256,27 @@ def job(item: Job) -> SlurmJob:
         waits_for=item.state_reason,
         # Without a limit Slurm counts a year.
         ends=since(item.end_time) if item.time_limit is None or not item.time_limit.infinite else None,
+    )
+
+
+def reservation(item: Reservation) -> SlurmReservation:
+    """A reservation as state.
+
+    Raises:
+        SlurmError: nobody can read its nodes.
+    """
+    try:
+        nodes = hostlist.expand(item.node_list)
+    except ValueError as error:
+        raise SlurmError(Trouble.UNUSABLE, f"reservation {item.name}: {error}") from error
+    return SlurmReservation(
+        name=item.name,
+        nodes=nodes,
+        starts=since(item.start_time) or moment(0),
+        ends=since(item.end_time) or moment(0),
+        users=item.users,
+        accounts=item.accounts,
+        flags=frozenset(item.flags),
     )
 
 

@@ -22,7 +22,7 @@ says whether a node without a record has work. Without that list a running pod o
 
 from __future__ import annotations
 
-from slurm_operator.decide import k8s_nodes, records, remediate, scale, update
+from slurm_operator.decide import k8s_nodes, reboot, records, remediate, scale, update
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.decide.scale import NodeSetState
 from slurm_operator.state import Evidence, Jobs, Named, Nodes, TooDeep, Unknown
@@ -37,7 +37,7 @@ def is_needed(state: NodeSetState, nodes: Nodes, hold: str = "", *, records_due:
         hold: why no pod may be restarted for an update.
         records_due: whether it is time to look whether a record may go.
     """
-    parts = (scale, k8s_nodes, remediate, *([records] if records_due else []))
+    parts = (scale, k8s_nodes, remediate, reboot, *([records] if records_due else []))
     return any(part.needs_evidence(state, nodes) for part in parts) or update.needs_evidence(state, nodes, hold)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from slurm_operator.actions import Action
-from slurm_operator.decide import k8s_nodes, records, remediate, scale, update
+from slurm_operator.decide import k8s_nodes, reboot, records, remediate, scale, update, window
 from slurm_operator.state import Evidence, Nodes, Unknown
 
 
@@ -46,9 +46,11 @@ def decide(
     found: list[Action] = [
         *scale.moves(state, nodes, evidence),
         *moved,
+        *window.moves(state, update.waiting_for_window(state, nodes)),
         *k8s_nodes.moves(state, nodes, evidence),
         *records.moves(state, evidence),
         *plan.moves,
+        *reboot.moves(repairable, nodes, evidence, hold if repairs_held else ""),
     ]
     moves = k8s_nodes.without_early_undrains(state, found)
     return Decision(moves, update.taken(state, nodes) | update.begun(state, moved), plan)

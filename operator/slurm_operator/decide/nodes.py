@@ -18,7 +18,7 @@ _RESERVED_STATES = _IDLE_STATES | {"RESERVED", "MAINTENANCE"}
 """A restart keeps the record, and with it the reservation."""
 _USABLE_BASES = frozenset({"IDLE", "ALLOCATED", "MIXED"})
 _UNUSABLE_FLAGS = frozenset(
-    {"NOT_RESPONDING", "DRAIN", "FAIL", "INVALID_REG", "REBOOT_REQUESTED", "REBOOT_ISSUED", "POWERED_DOWN"}
+    {"NOT_RESPONDING", "DRAIN", "FAIL", "INVALID_REG", "REBOOT_ISSUED", "POWERED_DOWN"}
     | {"POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "UNKNOWN", "FUTURE"}
 )
 _WORKLESS_JOB_STATES = frozenset(
@@ -123,6 +123,16 @@ def may_restart(node: SlurmNode) -> bool:
     return drains.is_drained(node) and not has_work(node) and node.states <= _RESERVED_STATES
 
 
+def is_rebooting(node: SlurmNode) -> bool:
+    """Whether Slurm has rebooted the node, so that it starts no job there until another slurmd registers."""
+    return "REBOOT_ISSUED" in node.states
+
+
+def may_reboot(node: SlurmNode) -> bool:
+    """Whether a node that Slurm has rebooted has no work as far as the record alone tells."""
+    return is_rebooting(node) and not has_work(node) and node.states <= _RESERVED_STATES | {"REBOOT_ISSUED"}
+
+
 def is_kept_for_others(node: SlurmNode) -> bool:
     """Whether a reservation that is not for maintenance counts on the node now."""
     return "RESERVED" in node.states and "MAINTENANCE" not in node.states
@@ -136,6 +146,8 @@ def may_leave(node: SlurmNode) -> bool:
 def standing(node: SlurmNode | None, *, pod_ready: bool) -> Standing:
     """How a wanted node stands; a drain by somebody else is that person's decision and comes first."""
     if node is None:
+        return Standing.WAITING
+    if is_rebooting(node):
         return Standing.WAITING
     if drains.is_drained(node):
         return Standing.WAITING if drains.owner(node) in _WAITING else Standing.DRAINED

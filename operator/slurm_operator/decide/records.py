@@ -8,19 +8,20 @@ record goes only if that has a use, and if no job and no reservation names the n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from slurm_operator import drains
 from slurm_operator.actions import Action, DeleteRecord, Drain
 from slurm_operator.decide import nodes as slurm_nodes
+from slurm_operator.decide import window
 from slurm_operator.decide.scale import NodeSetState
 from slurm_operator.findings import Finding, shown, under_way
 from slurm_operator.reasons import Reason
-from slurm_operator.state import EVERY_NODE, Evidence, Facts, Named, Nodes, SlurmJob, SlurmNode
+from slurm_operator.state import EVERY_NODE, Evidence, Facts, Named, Nodes, Reservation, SlurmJob, SlurmNode
 
 
-def named(jobs: Iterable[SlurmJob], reserved: frozenset[str]) -> Named:
-    """Sum up what names nodes, given all jobs and the nodes of all reservations."""
+def named(jobs: Iterable[SlurmJob], reservations: Sequence[Reservation]) -> Named:
+    """Sum up what names nodes, given all jobs and all reservations."""
     alive = [job for job in jobs if slurm_nodes.is_alive(job)]
     if any(job.names is EVERY_NODE for job in alive):
         return Named(EVERY_NODE, EVERY_NODE)
@@ -28,7 +29,11 @@ def named(jobs: Iterable[SlurmJob], reserved: frozenset[str]) -> Named:
         (name for job in alive for name in job.names),
         (n for job in alive for n in job.names - job.nodes),
     )
-    return Named(reserved.union(by_jobs), reserved.union(awaited))
+    reserved, by_others = (
+        frozenset(name for each in some for name in each.nodes)
+        for some in (reservations, [each for each in reservations if not window.is_ours(each)])
+    )
+    return Named(reserved.union(by_jobs), by_others.union(awaited))
 
 
 def has_other_size(state: NodeSetState, node: SlurmNode) -> bool:

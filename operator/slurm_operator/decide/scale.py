@@ -26,6 +26,7 @@ from slurm_operator.state import (
     Nodes,
     Pod,
     RemovalPolicy,
+    Reservation,
     Restart,
     SlurmNode,
     Unknown,
@@ -46,7 +47,7 @@ class NodeSetState:
 
     `machines` are those of its pods that exist; None if nobody knows. `ending`: the set is being deleted. `facts`: the
     size that its newest template declares for a node. `updating`: nodes that an update was seen to have taken and that
-    did not work since.
+    did not work since. `reservations` are all of Slurm's; None if they were not looked at.
     """
 
     stateful_set: str
@@ -65,6 +66,7 @@ class NodeSetState:
     k8s_nodes: K8sNodes | None = None
     ending: bool = False
     facts: Facts | None = None
+    reservations: tuple[Reservation, ...] | None = None
 
     def under_repair(self) -> dict[str, Restart]:
         """Nodes whose latest restart was noted and is not done: their pods are older than the note."""

@@ -17,7 +17,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from slurm_operator import drains
-from slurm_operator.decide import daemons, scale, update, waits
+from slurm_operator.decide import daemons, reboot, scale, update, waits
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.findings import MAX_MESSAGE, Condition, Finding, Findings, Severity, shown, under_way
 from slurm_operator.reasons import Reason
@@ -88,7 +88,9 @@ def node_set(
         name
         for name in members
         if standings[name] is slurm_nodes.Standing.WAITING and not _leaves_for_update(state, nodes, name)
+        if name not in nodes or not slurm_nodes.is_rebooting(nodes[name])
     ]
+    found += reboot.findings(state, nodes, hold)
     if waiting:
         message = f"node set {wanted.name}: {shown(waiting, _SHOWN)} not yet registered and usable"
         message += _why(state.pods[name] for name in waiting if name in state.pods)
@@ -139,15 +141,19 @@ def _updating(
         return under_way(Reason.UPDATE_PAUSED, f"{message}; update.paused keeps {shown(outdated, _SHOWN)} as they are")
     if hold:
         return under_way(Reason.UPDATE_HELD, f"{message}; the others wait: {hold}")
+    later = update.waits_for_window(state, nodes)
+    if later and not update.taken(state, nodes):
+        return dataclasses.replace(later, message=f"{message}; {later.message}")
+    until = f"; {later.message}" if later else ""
     if working:
         return under_way(
             Reason.UPDATE_WAITS_FOR_JOBS,
-            f"{message}; {shown(working, _SHOWN)} when its jobs have ended{waits.for_jobs(working, jobs)}",
+            f"{message}; {shown(working, _SHOWN)} when its jobs have ended{waits.for_jobs(working, jobs)}{until}",
         )
     if stuck := update.not_up(state, nodes):
         slots = f"{shown(stuck, _SHOWN)} must work again first (update.maxUnavailable)"
-        return under_way(Reason.UPDATING, f"{message}; {slots}")
-    return under_way(Reason.UPDATING, message)
+        return under_way(Reason.UPDATING, f"{message}; {slots}{until}")
+    return under_way(Reason.UPDATING, f"{message}{until}")
 
 
 def scaled_outside(wanted: NodeSet) -> Condition:

@@ -3,7 +3,8 @@
 A node is drained; when it is strictly idle its pod is deleted. The new slurmd takes Slurm's record of the node over,
 still drained. Only if the size changed does the record go (records.py), since it would keep the old one. A node that
 has such a record already moves like one of an older template. A template that is changed back, a
-pause or a new operator all act on what is seen. Remembered is one thing, in the NodeSet's status: which nodes were
+pause or a new operator all act on what is seen. Outside of its window (window.py) an update takes no further node;
+what it took goes on. Remembered is one thing, in the NodeSet's status: which nodes were
 taken and have not worked since. They hold the update's slots, so that a template that does not work stops; what health
 checks, machines and people hold on their own account does not.
 """
@@ -17,9 +18,9 @@ from contract import reasons
 from slurm_operator import drains
 from slurm_operator.actions import Action, DeletePod, Drain, Purpose, RequeueJobs
 from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide import records
+from slurm_operator.decide import records, window
 from slurm_operator.decide.scale import NodeSetState, give_back, is_record_of, safe_to_delete
-from slurm_operator.findings import Finding, shown, under_way
+from slurm_operator.findings import Finding, Severity, shown, under_way
 from slurm_operator.reasons import Reason
 from slurm_operator.state import Evidence, Named, Nodes, SlurmNode
 
@@ -57,7 +58,11 @@ def needs_evidence(state: NodeSetState, nodes: Nodes, hold: str = "") -> bool:
     if hold:
         return False
     old = [nodes.get(name) for name in _to_move(state)]
-    if any(node is None or _looks_free(node) or records.is_too_large(state, node) for node in old):
+    if any(node is None or _looks_free(node) for node in old):
+        return True
+    # A larger record may go only when nobody waits for its node, which is asked when the node may move.
+    may_move = [node for node in old if node and (drains.is_updating(node) or _may_begin_now(state, node))]
+    if any(records.is_too_large(state, node) for node in may_move):
         return True
     there = [nodes[name] for name in _there(state) if name in nodes]
     return any(_looks_free(node) and records.is_misread(state, node) for node in there)
@@ -84,6 +89,7 @@ def moves(state: NodeSetState, nodes: Nodes, evidence: Evidence | None, hold: st
         if name in nodes and slurm_nodes.is_overdue(nodes[name], *limit)
     ]
     waiting = [name for name in old if name in nodes and _may_begin(state, nodes[name])]
+    waiting = [name for name in waiting if _may_begin_now(state, nodes[name])]
     # A record that promises more than the new pod has must go with the old one: jobs that wait for the node run first.
     kept = named.awaited if named else frozenset(waiting)
     waiting = [name for name in waiting if name not in kept or not records.is_too_large(state, nodes[name])]
@@ -102,8 +108,18 @@ def moves(state: NodeSetState, nodes: Nodes, evidence: Evidence | None, hold: st
         # Only a drain of ours lets a registered node's pod go: what another said may be about this very pod.
         if name in going and all(drains.is_updating(listing[name]) for listing in listings if name in listing)
         if name not in nodes or (named and name not in named.by_any) or not records.is_too_large(state, nodes[name])
+        # Our reservation lets a drained node go at once, and until then Slurm keeps its record.
+        if name not in nodes or not (window.holds(state, name) and records.has_other_size(state, nodes[name]))
     ]
     return found
+
+
+def waiting_for_window(state: NodeSetState, nodes: Nodes) -> frozenset[str] | None:
+    """Nodes that serve and are still to move; None while the newest template is unknown."""
+    if not state.revision:
+        return None
+    there = [name for name in _to_move(state) if name in nodes]
+    return frozenset(name for name in there if not drains.is_drained(nodes[name]))
 
 
 def _restart(state: NodeSetState, node: SlurmNode | None, name: str, named: Named | None) -> DeletePod:
@@ -145,6 +161,19 @@ def findings(state: NodeSetState, nodes: Nodes) -> list[Finding]:
     words = [*(f"{name} (Pending: {state.pods[name].trouble or 'not scheduled'})" for name in pending), *lost]
     passed = f"node set {state.stateful_set}: the update passes by {shown(words)} and goes on with the others"
     return [under_way(Reason.UPDATE_PASSES_BY, passed)] if words else []
+
+
+def waits_for_window(state: NodeSetState, nodes: Nodes) -> Finding | None:
+    """What is said while nodes wait for the window; None if none does."""
+    waiting, policy = waiting_for_window(state, nodes), state.update
+    if not waiting or policy.window is None or window.is_open(policy, state.now):
+        return None
+    title, found = window.words(policy.window), window.opening(policy.window, state.now)
+    if found is None:
+        past = f"update.window ({title}) is past, so that the others stay as they are: set a later one, or leave it out"
+        return Finding(Reason.UPDATE_WINDOW_PAST, past, Severity.MOVING | Severity.WRONG)
+    opens = f"the others wait for the window {title}, which opens at {found.starts:%Y-%m-%d %H:%M}"
+    return under_way(Reason.UPDATE_WAITS_FOR_WINDOW, opens)
 
 
 def not_up(state: NodeSetState, nodes: Nodes) -> list[str]:
@@ -206,6 +235,13 @@ def _may_begin(state: NodeSetState, node: SlurmNode) -> bool:
         return drains.may_be_drained(node, reasons.UPDATE) and not slurm_nodes.is_kept_for_others(node)
     own = drains.may_become(node, reasons.UPDATE) and slurm_nodes.may_restart(node)
     return own and node.name not in state.under_repair()
+
+
+def _may_begin_now(state: NodeSetState, node: SlurmNode) -> bool:
+    """Whether the window lets an update begin; a node that never served loses nothing, and others may wait for it."""
+    pod = state.pods.get(node.name)
+    never_served = drains.is_new(node) or (pod is not None and not pod.is_scheduled)
+    return never_served or window.is_open(state.update, state.now)
 
 
 def _turn(state: NodeSetState, node: SlurmNode) -> int:

@@ -100,6 +100,7 @@ class Reconciler:
             repairs_held=not died,
             known_k8s_nodes=self._k8s_nodes(seen.pods),
         )
+        moved += await self._node_sets.reservations.end_left_over(rest, body, seen.node_sets)
         slurm = served.slurm
         drifted = self._drift.has_drifted("ConfigMap", seen.cluster.desired_config, seen.desired_config)
         # A slurmctld of the declared template comes first: it may know keys, or accounting, that the old one does not.

@@ -17,11 +17,23 @@ from slurm_operator.clients.kubernetes import KubernetesApi, Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurm_error import SlurmError
 from slurm_operator.clients.slurmrestd import SlurmRest
-from slurm_operator.decide import deletion, evidence, k8s_nodes, records, remediate, scale, serving, status, update
+from slurm_operator.decide import (
+    deletion,
+    evidence,
+    k8s_nodes,
+    records,
+    remediate,
+    scale,
+    serving,
+    status,
+    update,
+    window,
+)
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.decide.node_set import Decision, decide
 from slurm_operator.findings import Finding, Findings, Severity
 from slurm_operator.reasons import Reason
+from slurm_operator.reconcile.reservations import Reservations
 from slurm_operator.state import (
     Evidence,
     Jobs,
@@ -80,6 +92,7 @@ class NodeSets:
         self._clock = clock
         self._lease = lease
         self._listing = listing
+        self.reservations = Reservations(api, lease, clock)
         self._told: dict[str, dict[tuple[Reason, str], Finding]] = {}
         self._looked = -math.inf
         self._counted = -math.inf
@@ -117,6 +130,8 @@ class NodeSets:
         found = list(node_sets)
         now = datetime.datetime.now(datetime.UTC)
         by_set = {each.name: serving.state(each, workloads, pods, now, known_k8s_nodes) for each in found}
+        if cluster_stays:
+            by_set = await self.reservations.look(rest, by_set)
         shown = [state for state in by_set.values() if state]
         slurm = await self._look(rest, shown, running, hold, jobs_told=any(each.deleting for each in found))
         problems: list[Finding] = []
@@ -180,6 +195,7 @@ class NodeSets:
         found += [waiting] if waiting else []
         if state and not isinstance(nodes, Unknown):
             held = [*k8s_nodes.held(state, nodes), *held]
+            found += window.findings(state, update.waiting_for_window(state, nodes))
             found += [*k8s_nodes.findings(state, nodes, served.slurm.jobs), *records.findings(state, nodes)]
         found[:0] = held  # What is asked of somebody comes before what he may know.
         own = Findings([*([dataclasses.replace(waiting, severity=Severity.BLOCKING)] if waiting else []), *found])

@@ -1,0 +1,142 @@
+"""When updates begin: the window that a node set's policy has for them, and Slurm's reservation for its next opening.
+
+The reservation has Slurm start no job that would run into the window. Users lose time of its nodes, so it has only
+those that wait for the window. A node that the update has taken is drained anyway, and one that has moved serves.
+Without nodes that wait there is none. Its name, user and flags say that it is the operator's; no other is ever changed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Iterable
+
+from contract import names, policies
+from slurm_operator.actions import Action, ChangeReservation, EndReservation, Reserve
+from slurm_operator.decide.scale import NodeSetState
+from slurm_operator.findings import Finding
+from slurm_operator.reasons import Reason
+from slurm_operator.state import Reservation, UpdatePolicy, Window
+
+_WEEK = datetime.timedelta(seconds=policies.WEEK_SECONDS)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Opening:
+    """One time for which a window is open."""
+
+    starts: datetime.datetime
+    ends: datetime.datetime
+
+
+def opening(window: Window, now: datetime.datetime) -> Opening | None:
+    """The opening of now, else the next one; None if a window that opens once is past."""
+    starts = window.first
+    if window.weekly:
+        starts += (now - window.first) // _WEEK * _WEEK
+        starts += _WEEK * (starts + window.duration <= now)
+    ends = starts + window.duration
+    return Opening(starts, ends) if now < ends else None
+
+
+def is_open(policy: UpdatePolicy, now: datetime.datetime) -> bool:
+    """Whether updates may begin."""
+    if policy.window is None:
+        return True
+    found = opening(policy.window, now)
+    return found is not None and found.starts <= now
+
+
+def words(window: Window) -> str:
+    """A window as people write it."""
+
+    def day(at: datetime.datetime) -> str:
+        return policies.WEEKDAYS[at.weekday()] if window.weekly else f"{at:%Y-%m-%d}"
+
+    ends = window.first + window.duration
+    until = f"{ends:%H:%M}" if ends.date() == window.first.date() else f"{day(ends)} {ends:%H:%M}"
+    return f"{day(window.first)} {window.first:%H:%M} to {until} UTC"
+
+
+def name_of(node_set: str) -> str:
+    """The name of a node set's reservation."""
+    return f"{names.RESERVATION_PREFIX}{node_set}"
+
+
+def is_ours(reservation: Reservation) -> bool:
+    """Whether the operator made it."""
+    ours = reservation.users == names.RESERVATION_USER and not reservation.accounts
+    named = reservation.name.startswith(names.RESERVATION_PREFIX)
+    return ours and named and {*names.RESERVATION_FLAGS} <= reservation.flags
+
+
+def moves(state: NodeSetState, waiting: frozenset[str] | None) -> list[Action]:
+    """What to do about a node set's reservation now.
+
+    Args:
+        state: its policy, and the reservations, if they were looked at.
+        waiting: nodes that serve and wait for the window; None if nobody knows.
+    """
+    if state.reservations is None or waiting is None:
+        return []
+    there, now = _namesake(state), state.now
+    if there is not None and (not is_ours(there) or there.ends <= now):
+        return []  # Slurm deletes one that is over.
+    name, found = name_of(state.stateful_set), _wanted(state)
+    nodes = tuple(sorted(waiting - _of_others(state, found))) if found else ()
+    if found is None or not nodes:
+        return [EndReservation(name, "no node waits for its window")] if there else []
+    starts = max(found.starts, now)
+    if there is None:
+        return [Reserve(name, nodes, starts, found.ends)]
+    has_begun = there.starts <= now
+    if has_begun and found.starts > now:
+        return [EndReservation(name, "its window has other times")]
+    changed = None if has_begun or there.starts == starts else starts
+    if not changed and (there.ends, there.nodes) == (found.ends, frozenset(nodes)):
+        return []
+    return [ChangeReservation(name, nodes, found.ends, changed)]
+
+
+def holds(state: NodeSetState, node: str) -> bool:
+    """Whether the operator's own reservation names a node."""
+    there = _namesake(state)
+    return there is not None and is_ours(there) and node in there.nodes
+
+
+def left_over(reservations: Iterable[Reservation], node_sets: Iterable[str]) -> list[EndReservation]:
+    """What to do about reservations of node sets that are gone."""
+    kept = {name_of(each) for each in node_sets}
+    gone = [each.name for each in reservations if is_ours(each) and each.name not in kept]
+    return [EndReservation(name, "its node set is gone") for name in gone]
+
+
+def findings(state: NodeSetState, waiting: frozenset[str] | None) -> list[Finding]:
+    """A reservation of somebody else's that has the name of the operator's own, while nodes wait."""
+    there = _namesake(state)
+    if there is None or is_ours(there) or not waiting or _wanted(state) is None:
+        return []
+    who = there.users or there.accounts or "somebody"
+    kept = f"reservation {there.name} is {who}'s, and stays as it is: none is made for update.window"
+    return [Finding(Reason.RESERVATION_OF_ANOTHER, f"{kept}; delete or rename it")]
+
+
+def _wanted(state: NodeSetState) -> Opening | None:
+    """The opening that there is to be a reservation for."""
+    policy = state.update
+    return None if policy.window is None or policy.paused or state.ending else opening(policy.window, state.now)
+
+
+def _namesake(state: NodeSetState) -> Reservation | None:
+    """The reservation of the operator's name; slurmrestd does not tell cases apart."""
+    name = name_of(state.stateful_set)
+    return next((each for each in state.reservations or () if each.name.lower() == name), None)
+
+
+def _of_others(state: NodeSetState, found: Opening | None) -> frozenset[str]:
+    """Nodes that somebody else reserved for that time: a node under both would seem to be maintained."""
+    if found is None:
+        return frozenset()
+    others = [each for each in state.reservations or () if not is_ours(each) and "MAINT" not in each.flags]
+    meanwhile = [each for each in others if each.starts < found.ends and found.starts < each.ends]
+    return frozenset(name for each in meanwhile for name in each.nodes)
