@@ -12,7 +12,20 @@ from devcluster.machine.progress import say
 
 CHECK_DEADLINE_SECONDS = 900
 
-
+PROSE = (
+    "*.md",
+    "components",
+    "contract",
+    "operator",
+    "images",
+    "native",
+    "health",
+    "devcluster",
+    "bench",
+    "__main__.py",
+)
+"""Where sentences are checked: docs, and the docstrings and comments of what ships."""
+_PROSE_SUFFIXES = (".md", ".py", ".c", ".h", ".sh")
 C_SOURCES = ("native/*.c", "native/*.h", "tests/native/*.c")
 
 
@@ -34,6 +47,10 @@ def _shell_scripts() -> list[str]:
     return sorted({*_tracked("*.sh"), *executables})
 
 
+def _prose() -> list[str]:
+    return [file for file in _tracked(*PROSE) if Path(file).suffix in _PROSE_SUFFIXES]
+
+
 def _is_shell_script(file: Path) -> bool:
     with file.open("rb") as content:
         return content.readline().startswith((b"#!/bin/sh", b"#!/usr/bin/env bash", b"#!/bin/bash"))
@@ -52,6 +69,7 @@ def commands() -> dict[str, list[str]]:
         "C tidy": ["make", "-s", "-C", "native", "tidy", f"CLANG_TIDY={tools / 'clang-tidy'}"],
         "shell": ["shellcheck", *_shell_scripts()],
         "Containerfiles": [str(tools / "hadolint"), "--config", ".hadolint.yaml", *_tracked("*Containerfile")],
+        "sentences": [str(tools / "python"), "-m", "devcluster.suite.sentences", *_prose()],
         # Its keys, and possible abuse: unpinned actions, too many rights, foreign text in a shell.
         "workflows": [str(tools / "zizmor"), "--offline", "--quiet", "--strict-collection", ".github/workflows"],
     }

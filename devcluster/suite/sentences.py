@@ -99,7 +99,8 @@ def _python_comments(text: str) -> Iterator[Prose]:
 
 def _paragraphs(text: str) -> list[Prose]:
     """Text of Markdown without its code blocks, tables and headings."""
-    without_code = re.sub(r"^```.*?^```", lambda found: "\n" * found[0].count("\n"), text, flags=re.DOTALL | re.MULTILINE)
+    blocks = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+    without_code = blocks.sub(lambda found: "\n" * found[0].count("\n"), text)
     kept = [("" if re.match(r"\s*\||#", line) else line) for line in without_code.splitlines()]
     prose, begin, lines = [], 1, list[str]()
     for number, line in enumerate([*kept, ""], start=1):
