@@ -39,6 +39,8 @@ _OWN_RULES: list[dict[str, Any]] = [
     # An update deletes an idle worker's pod, and a label lets it be evicted; nobody knows its name beforehand. An
     # annotation on slurmctld's pod has kubelet bring it a changed configuration at once.
     {"apiGroups": [""], "resources": ["pods"], "verbs": [*_READ, "patch", "delete"]},
+    # Slurm's state of a node, as a condition of its pod.
+    {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]},
     # slurmdbd's own words about its database stand nowhere else.
     {"apiGroups": [""], "resources": ["pods/log"], "resourceNames": [f"{names.ACCOUNTING}-0"], "verbs": ["get"]},
     {

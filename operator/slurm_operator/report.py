@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from contract import names
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.lease import Lease
+from slurm_operator.decide.pod_conditions import TYPE, Told
 from slurm_operator.findings import MAX_MESSAGE, Condition
 from slurm_operator.observe import CUSTOM_API
 from slurm_operator.reasons import Reason
@@ -107,6 +108,18 @@ async def write_status(
     lease.check()
     update = {"apiVersion": CUSTOM_API, "kind": body["kind"], "metadata": {"name": body["metadata"]["name"]}}
     await api.apply(CUSTOM_API, f"{body['kind'].lower()}s", {**update, "status": after}, subresource="status")
+
+
+async def write_pod_condition(api: KubernetesApi, told: Told) -> None:
+    """Write Slurm's state on a pod, unless another has the name by now (KubernetesError 409, or 404).
+
+    An apply owns its own condition alone: those of kubelet and others stay.
+    """
+    now_is = told.condition
+    condition = {"type": TYPE, "status": now_is.status, "reason": now_is.reason, "message": now_is.message}
+    condition["lastTransitionTime"] = now_is.since or timestamp(datetime.datetime.now(datetime.UTC))
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": told.pod, "uid": told.uid}}
+    await api.apply("v1", "pods", {**body, "status": {"conditions": [condition]}}, subresource="status")
 
 
 async def standing_event(

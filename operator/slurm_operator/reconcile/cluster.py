@@ -18,7 +18,7 @@ from slurm_operator.decide import accounting, config, daemons, deletion, serving
 from slurm_operator.decide.requeue import Outcome
 from slurm_operator.findings import Finding, Findings, Severity, lasting
 from slurm_operator.reasons import Reason
-from slurm_operator.reconcile import administrators, configuration, node_sets
+from slurm_operator.reconcile import administrators, configuration, node_sets, pod_conditions
 from slurm_operator.reconcile.drift import DriftReconciler
 from slurm_operator.state import K8sNode, Kubernetes, Pod, Unknown
 
@@ -52,6 +52,7 @@ class Reconciler:
         self._jobs = JobListing()
         self._node_sets = node_sets.NodeSets(api, lease, self._jobs)
         self._configuration = configuration.Configuration(api, lease)
+        self._pod_conditions = pod_conditions.PodConditions(api, lease)
         self._administrators = administrators.Administrators(api, lease)
         self._informer = Informer(api, wake, observe.k8s_node_shape)
         self._conflicts: dict[str, int] = {}
@@ -114,7 +115,12 @@ class Reconciler:
         found += told
         mark = "" if isinstance(running, Unknown) else config.mark(running.parameters)
         told_of = {"running": mark, "closed": sorted(closed)}
-        return await self._say(body, set_bodies, seen, served, found, told_of, appointed)
+        found += self._pod_conditions.problems
+        outcome = await self._say(body, set_bodies, seen, served, found, told_of, appointed)
+        if not isinstance(slurm.nodes, Unknown):
+            workers = (pod for pod in seen.pods.values() if pod.component == "worker")
+            await self._pod_conditions.tell(workers, slurm.nodes)
+        return outcome
 
     async def _move_controller(self, rest: SlurmRest, body: Object, seen: Kubernetes) -> list[Finding]:
         decided = daemons.controller(seen)
