@@ -12,6 +12,7 @@ from contract import names
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.decide.pod_conditions import TYPE, Told
+from slurm_operator.decide.status import Counts
 from slurm_operator.findings import MAX_MESSAGE, Condition
 from slurm_operator.observe import CUSTOM_API
 from slurm_operator.reasons import Reason
@@ -32,6 +33,12 @@ def restart(noted: Restart) -> Object:
     """Write a restart or replacement as a NodeSet's status remembers it."""
     more = {"replace": True} if noted.replace else {}
     return {"node": noted.node, "at": timestamp(noted.at), **more}
+
+
+def counts(found: Counts) -> dict[str, int]:
+    """Counts of nodes as a SlurmCluster's status has them, without those that are not known."""
+    known = {key: value for key, value in dataclasses.asdict(found).items() if value is not None}
+    return {"drainedByPeople" if key == "by_people" else key: value for key, value in known.items()}
 
 
 def headline(conditions: Iterable[Condition]) -> str:
@@ -137,6 +144,8 @@ async def standing_event(
         "message": message[:MAX_MESSAGE],
         "type": "Warning" if warning else "Normal",
         "lastTimestamp": told,
+        "reportingComponent": names.OPERATOR_FIELD_MANAGER,
+        "reportingInstance": api.instance,
     }
     whole = {
         "apiVersion": "v1",
@@ -178,7 +187,7 @@ async def event(api: KubernetesApi, body: Object, reason: str, note: str) -> Non
         "metadata": {"name": f"{metadata['name']}.{now:x}"},
         "eventTime": moment.replace("+00:00", "Z"),
         "reportingController": names.OPERATOR_FIELD_MANAGER,
-        "reportingInstance": names.OPERATOR_FIELD_MANAGER,
+        "reportingInstance": api.instance,
         "action": reason,
         "reason": reason,
         "regarding": _reference(body),

@@ -199,7 +199,7 @@ class Reconciler:
         fields = {
             "operatorImage": self._image or None,
             "revision": seen.cluster.revision if complete else body.get("status", {}).get("revision"),
-            "nodes": {key: value for key, value in dataclasses.asdict(counts).items() if value is not None},
+            "nodes": report.counts(counts),
             "configuration": {key: value for key, value in configuration.items() if value} or None,
             "administrators": dict(appointed) or None,
         }
