@@ -38,9 +38,16 @@ class KubernetesError(Exception):
 
 
 class KubernetesApi:
-    """The objects of one namespace, and Kubernetes' nodes."""
+    """The objects of one namespace, and Kubernetes' nodes.
 
-    def __init__(self, find: Callable[[], kopf.ConnectionInfo], namespace: str) -> None:
+    Attributes:
+        instance: as whom this process writes Events: the name of its pod.
+    """
+
+    instance = names.OPERATOR_FIELD_MANAGER
+
+    def __init__(self, find: Callable[[], kopf.ConnectionInfo], namespace: str, instance: str = "") -> None:
+        self.instance = instance or self.instance
         self._find = find
         self._namespace = namespace
         found = find()

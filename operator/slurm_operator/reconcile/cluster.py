@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import datetime
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.kubernetes import KubernetesApi, Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurmrestd import SlurmRest
-from slurm_operator.decide import accounting, config, daemons, deletion, serving, status
+from slurm_operator.decide import accounting, config, daemons, deletion, lost_daemons, serving, status
 from slurm_operator.decide.requeue import Outcome
 from slurm_operator.findings import Finding, Findings, Severity, lasting
 from slurm_operator.reasons import Reason
@@ -135,6 +135,11 @@ class Reconciler:
             return None
         return {name: observe.k8s_node(shape) for (_, name), shape in found.items() if shape}
 
+    def _lost_daemons(self, seen: Kubernetes, *, blind: bool) -> list[Finding]:
+        daemons_pods = {name: pod for name, pod in seen.pods.items() if pod.component != "worker"}
+        now = datetime.datetime.now(datetime.UTC)
+        return lost_daemons.findings(daemons_pods.values(), self._k8s_nodes(daemons_pods), now, blind=blind)
+
     async def _finish_deletions(self, bodies: Mapping[str, Object], served: str) -> None:
         """Go on deleting NodeSets that are not served.
 
@@ -190,6 +195,7 @@ class Reconciler:
                 all_sets += found
         counts = status.total(all_counts)
         found = status.cluster(seen, served.slurm.nodes, all_sets, counts)
+        found[:0] = self._lost_daemons(seen, blind=isinstance(served.slurm.nodes, Unknown))
         found += [*accounting.findings(seen), *served.problems, *self._drift.problems, *configured]
         found, self._conflicts = lasting(found, execute.CONFLICT, self._conflicts, CONFLICTS_TOLD)
         conditions = found.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
