@@ -53,7 +53,7 @@ _OWN_RULES: list[dict[str, Any]] = [
         "apiGroups": [""],
         "resources": ["secrets"],
         "resourceNames": [names.LEDGER, names.LEDGER_PAYLOADS],
-        "verbs": ["get"],
+        "verbs": _READ,
     },
     {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "get", "patch"]},
     # The API server knows no name yet when something is created.

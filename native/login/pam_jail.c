@@ -3,7 +3,7 @@
  *   session required pam_jail.so /run/jail
  *
  * Before that, the session gets the user's limits, which all sessions of a user on this node share. sshd opens the
- * session before it forks the user's process, so shell, sftp, pty and forwarding are all in the jail. */
+ * session before it forks the user's process. So shell, sftp, pty and forwarding are all in the jail. */
 #include "login.h"
 #include "user_limits.h"
 

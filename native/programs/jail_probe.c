@@ -1,4 +1,4 @@
-/* Makes and ends a job's namespaces as the extern step does, and runs a task in them as a step does. So the node knows
+/* Makes and ends a job's namespaces as the extern step does. Runs a task in them as a step does. So the node knows
  * in advance whether a job could run. A repaired node takes no job before this succeeds. On a login node it enters the
  * jail as a session does.
  *

@@ -15,7 +15,7 @@
 #define SBCAST_SRUN "/opt/slurm/bin/srun"
 #endif
 
-/* $1 target, $2 file name if the target is a folder, $3 mode, $4 "force" or empty, $5 modification time or empty. */
+/* $1 target, $2 file name if the target is a folder, $3 mode; $4 "force" or empty, $5 modification time or empty. */
 #define RECEIVE                                                                                                        \
     "[ -d \"$1\" ] && set -- \"${1%/}/$2\" \"$2\" \"$3\" \"$4\" \"$5\"\n"                                              \
     "f=${1%/*}/; [ \"$f\" = \"$1/\" ] || [ -d \"$f\" ] || {\n"                                                         \

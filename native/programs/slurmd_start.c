@@ -1,6 +1,6 @@
 /* Fetches the configuration, then becomes slurmd. slurmd runs under this program's name, so it restarts itself through
- * it (docs/adr/0019). Each slurmd then begins with the files that slurmctld returns to this node, no matter who told
- * slurmd to read them again.
+ * it (docs/adr/0019). Each slurmd then begins with the files that slurmctld returns to this node, whoever told it to
+ * read them again.
  *
  * slurmd starts its prologs through its own name, too: this program passes those on at once. */
 #include <errno.h>

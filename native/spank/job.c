@@ -218,8 +218,7 @@ int job_join_probe(struct jail *jail, struct job *job, int seconds) {
         close(file);
     if (found)
         return -1;
-    /* Only a thread with a root folder of its own can join a mount namespace, and threads of one process share theirs.
-     */
+    /* Only a thread with a root folder of its own can join a mount namespace. Threads of one process share theirs. */
     if (unshare(CLONE_FS) || setns(job->outer, CLONE_NEWNS))
         return jail_fail_errno(jail, "join the job's mounts (is SYS_CHROOT among the pod's capabilities?)");
     return jail_adopt_root(jail);

@@ -16,7 +16,7 @@
  * Memory: slurmstepd counts in its job's limit, and its tasks in one of the same size below it. Files in /tmp outlive
  * the tasks, so the kernel would end slurmstepd next, and nobody would tell srun. The job's own limit gets 32 MiB more.
  *
- * Processes: a step's tasks may have half of what all jobs of the node may have, their job 64 more for slurmstepd. One
+ * Processes: a step's tasks may have half of what the node's jobs may have, and their job 64 more for slurmstepd. One
  * that forks without end leaves the other half to other jobs, their slurmstepd, and slurmd.
  *
  * Returns 0, or -1 with the reason in jail->why. */

@@ -152,7 +152,7 @@ def is_at_fault(node: SlurmNode) -> bool:
 
 
 def may_become(node: SlurmNode, reason: str) -> bool:
-    """Whether a drain may get another reason of ours; who asks has seen that the one before has no more cause."""
+    """Whether a drain may get another reason of ours. Callers ask only when the one before has no more cause."""
     wanted = _EXACT.get(reason) or next((each for each in _REPLACED_BY if reason.startswith(each.value)), Owner.FOREIGN)
     same_fault = wanted is not Owner.REPAIR or reason == repair_reason(node)
     return owner(node) in _REPLACED_BY.get(wanted, ()) and same_fault

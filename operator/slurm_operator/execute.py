@@ -267,7 +267,7 @@ async def _cordon(api: KubernetesApi, lease: Lease, decided: actions.DeletePod) 
 
 
 async def add_finalizer(api: KubernetesApi, lease: Lease, node_set: Object, rest_url: str) -> str:
-    """Set our finalizer on a NodeSet, and note whom to ask about its jobs, so that its deletion waits for them."""
+    """Set our finalizer on a NodeSet and note whom to ask about its jobs: its deletion then waits for them."""
     lease.check()
     metadata = node_set["metadata"]
     finalizers = sorted({*metadata.get("finalizers", []), names.FINALIZER})
@@ -359,7 +359,7 @@ async def copy(api: KubernetesApi, lease: Lease, wanted: str, active: str, files
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": wanted, "uid": source["metadata"]["uid"]}
     metadata = {"name": active, "labels": source["metadata"].get("labels", {}), "ownerReferences": [owner]}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(files)}
-    # Files that somebody else added are not ours to drop by an apply, so the whole object is replaced if it is there.
+    # An apply would leave files that somebody else added, so an object that is there is replaced as a whole.
     there = await api.get("v1", "configmaps", active)
     lease.check()
     if there is None:

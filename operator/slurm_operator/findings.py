@@ -29,7 +29,7 @@ class Severity(enum.Flag):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to say, with a reason for machines, and the node that it is about if it is about one."""
+    """One thing to say, with a reason for programs; `node` is the node that it is about, if there is one."""
 
     reason: Reason
     message: str

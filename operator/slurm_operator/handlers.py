@@ -16,10 +16,11 @@ from typing import Any
 import kopf
 
 from contract import names, paths, pod_variables
-from slurm_operator import health, metrics
+from slurm_operator import health, metrics, observe
 from slurm_operator.clients import access
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
 from slurm_operator.clients.lease import LOOK_SECONDS, RENEW_SECONDS, Lease, NotLeading
+from slurm_operator.clients.watched_reads import WatchedReads
 from slurm_operator.decide.requeue import Outcome, requeue_after
 from slurm_operator.reconcile.cluster import Reconciler
 from slurm_operator.reconcile.drift import DriftReconciler
@@ -52,18 +53,20 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
     metrics.LEADER.set_function(memo.lease.held)
     key_file = Path(os.environ.get("JWT_KEY_FILE", paths.JWT_KEY_FILE))
     memo.wake, memo.wake_drift = asyncio.Event(), asyncio.Event()
-    memo.drift_reconciler = DriftReconciler(memo.api, memo.lease, memo.wake_drift.set, memo.wake.set)
+    memo.reads = WatchedReads(memo.api, {"Pod": observe.pod_shape})
+    memo.drift_reconciler = DriftReconciler(memo.api, memo.lease, memo.wake_drift.set, memo.wake.set, memo.reads)
     memo.reconciler = Reconciler(
         *(memo.api, memo.lease, key_file, memo.drift_reconciler),
         wake=memo.wake.set,
         image=os.environ.get(pod_variables.OPERATOR_IMAGE, ""),
+        reads=memo.reads,
     )
     progress = {"lease": health.Progress(), "slurm": health.Progress(), "healing": health.Progress()}
     loop = health.Progress()
     memo.stop_health = health.serve(loop, progress, int(os.environ.get("HEALTH_PORT", names.OPERATOR_HEALTH_PORT)))
     memo.tasks = [
         asyncio.create_task(_keep_turning(loop), name="loop"),
-        asyncio.create_task(_keep_lease(memo.lease, progress["lease"]), name="lease"),
+        asyncio.create_task(_keep_lease(memo.lease, progress["lease"], memo.reads.begin_anew), name="lease"),
         asyncio.create_task(_keep_passing("slurm", memo.reconciler.run, memo.wake, progress["slurm"])),
         asyncio.create_task(_keep_passing("healing", memo.drift_reconciler.run, memo.wake_drift, progress["healing"])),
     ]
@@ -79,6 +82,7 @@ async def stop(memo: kopf.Memo, **_: Any) -> None:
         await memo.lease.release()
     await memo.drift_reconciler.close()
     await memo.reconciler.close()
+    await memo.reads.close()
     await memo.api.close()
     memo.stop_health()
 
@@ -98,7 +102,7 @@ async def _keep_turning(loop: health.Progress) -> None:
         await asyncio.sleep(1)
 
 
-async def _keep_lease(lease: Lease, progress: health.Progress) -> None:
+async def _keep_lease(lease: Lease, progress: health.Progress, taken: Callable[[], None]) -> None:
     trouble = ""
     while True:
         before, said = lease.held(), ""
@@ -115,6 +119,7 @@ async def _keep_lease(lease: Lease, progress: health.Progress) -> None:
         trouble = said
         if lease.held() != before:
             log.info("lease %s", "taken" if lease.held() else "lost")
+            taken()  # Also when it was lost: nobody reads meanwhile.
         await asyncio.sleep(RENEW_SECONDS if lease.held() else LOOK_SECONDS)
 
 

@@ -29,7 +29,7 @@ class Progress:
         self._last = self._clock()
 
     def met(self, error: KubernetesError) -> None:
-        """An API server that is away or saw another change is waited for; whom it denies his rights does nothing."""
+        """Count an API server that is away, or a conflict, as progress. An operator without its rights makes none."""
         if error.status not in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
             self.made()
 

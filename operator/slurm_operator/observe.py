@@ -14,7 +14,8 @@ from typing import TypeVar
 from contract import names, pod_variables
 from contract.pod_variables import NodeKey
 from contract.policies import ReactionPolicy
-from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
+from slurm_operator.clients.kubernetes import KubernetesError, Object
+from slurm_operator.clients.watched_reads import Reads
 from slurm_operator.decide import accounting, ownership, pod_conditions
 from slurm_operator.state import (
     Cluster,
@@ -41,40 +42,43 @@ _NOT_STARTING = frozenset(
 )
 
 
-async def clusters(api: KubernetesApi) -> list[Object]:
+async def clusters(reads: Reads) -> list[Object]:
     """List the namespace's SlurmClusters, oldest first."""
-    found = await api.list(CUSTOM_API, names.SLURM_CLUSTERS)
+    found = await reads.list(CUSTOM_API, names.SLURM_CLUSTERS)
     return sorted(found, key=lambda item: (item["metadata"]["creationTimestamp"], item["metadata"]["name"]))
 
 
-async def files(api: KubernetesApi, config_map: str) -> Mapping[str, str] | None:
+async def files(reads: Reads, config_map: str) -> Mapping[str, str] | None:
     """Read a ConfigMap's files, None if there is no such ConfigMap."""
-    found = await api.get("v1", "configmaps", config_map)
+    found = await reads.get_latest("v1", "configmaps", config_map)
     return None if found is None else found.get("data") or {}
 
 
-async def node_sets(api: KubernetesApi) -> dict[str, Object]:
+async def node_sets(reads: Reads) -> dict[str, Object]:
     """List the namespace's NodeSets by name."""
-    return {item["metadata"]["name"]: item for item in await api.list(CUSTOM_API, names.NODE_SETS)}
+    return {item["metadata"]["name"]: item for item in await reads.list(CUSTOM_API, names.NODE_SETS)}
 
 
-async def workloads(api: KubernetesApi, cluster: str) -> tuple[dict[str, Workload], dict[str, Pod]]:
+async def workloads(reads: Reads, cluster: str) -> tuple[dict[str, Workload], dict[str, Pod]]:
     """Read the namespace's StatefulSets, and the pods of a cluster; pods last, so that no set seems without its own."""
-    stateful_sets = await api.list("apps/v1", "statefulsets")
-    pods = await api.list("v1", "pods", f"{names.LABEL_NAME}={names.APPLICATION},{names.LABEL_INSTANCE}={cluster}")
+    stateful_sets = await reads.list("apps/v1", "statefulsets")
+    pods = await reads.list("v1", "pods", f"{names.LABEL_NAME}={names.APPLICATION},{names.LABEL_INSTANCE}={cluster}")
     return {item["metadata"]["name"]: workload(item) for item in stateful_sets}, {
         item["metadata"]["name"]: pod(item) for item in pods
     }
 
 
-async def kubernetes(api: KubernetesApi, body: Object) -> tuple[Kubernetes, Mapping[str, Object]]:
+async def kubernetes(reads: Reads, body: Object) -> tuple[Kubernetes, Mapping[str, Object]]:
     """Read everything in Kubernetes that concerns a SlurmCluster, and the NodeSet resources as they are."""
     cluster = read_cluster(body)
-    everything, (sets, pods), (wanted, active), (rest, ledger) = await asyncio.gather(
-        node_sets(api),
-        workloads(api, cluster.name),
-        asyncio.gather(files(api, cluster.desired_config), files(api, cluster.active_config)),
-        asyncio.gather(api.get("apps/v1", "deployments", cluster.rest), api.get("v1", "secrets", names.LEDGER)),
+    everything, (sets, pods), rest = await asyncio.gather(
+        node_sets(reads), workloads(reads, cluster.name), reads.get("apps/v1", "deployments", cluster.rest)
+    )
+    # After the objects: Pulumi writes the ledger before any of them, so whoever sees a change knows its ledger.
+    wanted, active, ledger = await asyncio.gather(
+        files(reads, cluster.desired_config),
+        files(reads, cluster.active_config),
+        reads.get_latest("v1", "secrets", names.LEDGER),
     )
     seen = Kubernetes(
         cluster=cluster,
@@ -86,17 +90,17 @@ async def kubernetes(api: KubernetesApi, body: Object) -> tuple[Kubernetes, Mapp
         active_config=active,
         ledger_revision=_ledger_revision(ledger),
     )
-    return dataclasses.replace(seen, accounting_words=await _accounting_words(api, seen)), everything
+    return dataclasses.replace(seen, accounting_words=await _accounting_words(reads, seen)), everything
 
 
-async def _accounting_words(api: KubernetesApi, seen: Kubernetes) -> str:
+async def _accounting_words(reads: Reads, seen: Kubernetes) -> str:
     """What slurmdbd says while it is not ready; a log that can't be read is no reason to end the pass."""
     if not accounting.is_waiting(seen):
         return ""
     pod_name = f"{seen.cluster.accounting}-0"
     starting = seen.pods[pod_name].trouble if pod_name in seen.pods else ""
     try:
-        return starting or accounting.last_words(await api.log(pod_name, _LOG_LINES))
+        return starting or accounting.last_words(await reads.log(pod_name, _LOG_LINES))
     except KubernetesError:
         return starting
 
@@ -115,7 +119,7 @@ def read_cluster(body: Object) -> Cluster:
         rest=spec["restDeployment"],
         login=spec["login"],
         accounting=spec.get("accounting", ""),
-        rehearsal_url=spec["rehearsal"]["url"],
+        dry_run_url=spec["rehearsal"]["url"],
         closed=frozenset(configuration.get("closed", ())),
         administrators=spec.get("administrators", {}),
         appointed=body.get("status", {}).get("administrators") or {},
@@ -179,6 +183,19 @@ def _slurm_condition(item: Object | None) -> PodCondition | None:
         return None
     words = item.get("reason", ""), item.get("message", "")
     return PodCondition(item["status"], *words, since=item.get("lastTransitionTime") or "")
+
+
+def pod_shape(body: Object) -> Object:
+    """What is kept of a pod, of which there may be thousands: all that `pod` reads."""
+    metadata, spec, status = body["metadata"], body.get("spec", {}), body.get("status", {})
+    kept = ("name", "resourceVersion", "uid", "labels", "creationTimestamp", "deletionTimestamp")
+    told = ("phase", "message", "conditions", "initContainerStatuses", "containerStatuses")
+    return {
+        "kind": "Pod",
+        "metadata": {key: metadata[key] for key in kept if key in metadata},
+        "spec": {key: spec[key] for key in ("nodeName", "tolerations") if key in spec},
+        "status": {key: status[key] for key in told if key in status},
+    }
 
 
 def _toleration(item: Object) -> Toleration:

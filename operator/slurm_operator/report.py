@@ -81,8 +81,8 @@ async def write_status(
 ) -> None:
     """Write a resource's status if it differs from what is there, and the Event of each condition that changed.
 
-    A condition of which nothing is said now stays as it was, unless these are `all_of_them`. Events come first: a
-    status that was written is not written again, so an Event that a died operator had not written yet would stay.
+    A condition of which nothing is said now stays as it was, unless these are `all_of_them`. Events come first, since a
+    status that was written is not written again. An operator that dies between the two has then told the Event.
     """
     before, now = body.get("status", {}), datetime.datetime.now(datetime.UTC)
     old = {item["type"]: item for item in before.get("conditions", [])}
@@ -134,7 +134,7 @@ async def standing_event(
 ) -> None:
     """Write the one Event about a subject, or change it: a Warning that is over would be shown until it expires.
 
-    One that says so already is left alone, so that an operator which dies after each write comes to its status. To
+    One that says so already is left alone: an operator that dies after each write comes to its status all the same. To
     delete one would need another right, and Pulumi shows a deleted Warning once more. Only core/v1 lets words change.
     """
     metadata, told = body["metadata"], timestamp(datetime.datetime.now(datetime.UTC))

@@ -301,7 +301,7 @@ class Cluster:
     rest: str
     login: str
     accounting: str = ""
-    rehearsal_url: str = ""
+    dry_run_url: str = ""
     closed: frozenset[str] = frozenset()
     administrators: Mapping[str, str] = dataclasses.field(default_factory=dict)
     appointed: Mapping[str, str] = dataclasses.field(default_factory=dict)

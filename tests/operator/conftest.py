@@ -51,8 +51,8 @@ def slurm() -> Iterator[fake_slurmrestd.FakeSlurmrestd]:
 @pytest.fixture
 def cluster(admin: world.Admin, slurm: fake_slurmrestd.FakeSlurmrestd) -> Iterator[world.World]:
     """An empty namespace whose workloads come alive as soon as they are declared."""
-    with fake_dry_run.running() as rehearsal_url:
-        found = world.World(admin, f"operator-{next(_NUMBERS)}", slurm.slurm, slurm.url, rehearsal_url)
+    with fake_dry_run.running() as dry_run_url:
+        found = world.World(admin, f"operator-{next(_NUMBERS)}", slurm.slurm, slurm.url, dry_run_url)
         with FakeWorkloads(found):
             yield found
 

@@ -26,11 +26,13 @@ class PlayedApi:
         self.listings = list(listings)
         self.changes: asyncio.Queue[tuple[str, Body] | Exception] = asyncio.Queue()
 
-    async def listing(self, *_: object) -> Body:
+    async def pages(self, *_: object) -> AsyncIterator[Body]:
         found = self.listings.pop(0)
         if isinstance(found, Exception):
             raise found
-        return found
+        half = len(found["items"]) // 2
+        for items in (found["items"][:half], found["items"][half:]):
+            yield {**found, "items": items}
 
     async def watch(self, *_: object) -> AsyncIterator[tuple[str, Body]]:
         while True:
@@ -38,6 +40,7 @@ class PlayedApi:
             if isinstance(change, Exception):
                 raise change
             yield change
+            yield "BOOKMARK", {"kind": "ConfigMap", "metadata": {"resourceVersion": "99"}}
 
 
 def listing(version: int, *items: Body) -> Body:

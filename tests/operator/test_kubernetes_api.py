@@ -33,7 +33,7 @@ def dripping() -> Iterator[str]:
 
         def do_GET(self) -> None:
             self.send_response(200)
-            drips, end = (10, b'{"items": []}') if self.path == "/api/v1/nodes" else (100000, b"")
+            drips, end = (10, b'{"items": [], "metadata": {}}') if "/nodes" in self.path else (100000, b"")
             self.send_header("Content-Length", str(drips + len(end)))
             self.end_headers()
             with contextlib.suppress(OSError):
@@ -69,7 +69,7 @@ async def call(server: str, asked: Call) -> object:
     [
         (lambda api: api.get("v1", "pods", "cpu-0"), "DEADLINE_SECONDS"),
         (lambda api: api.apply("v1", "pods", {"metadata": {"name": "cpu-0"}}), "DEADLINE_SECONDS"),
-        (lambda api: api.listing("v1", "pods", {}), "LISTING_SECONDS"),
+        (lambda api: api.list("v1", "pods"), "LISTING_SECONDS"),
     ],
     ids=["get", "apply", "listing"],
 )
@@ -83,7 +83,23 @@ def test_an_answer_that_drips_is_given_up_at_the_deadline(
 
 def test_a_long_listing_may_take_longer_than_all_else(dripping: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kubernetes, "DEADLINE_SECONDS", 0.3)
-    assert asyncio.run(call(dripping, lambda api: api.listing("v1", "nodes", {}))) == {"items": []}
+    assert asyncio.run(call(dripping, lambda api: api.list("v1", "nodes"))) == []
+
+
+def test_a_long_listing_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    async def page(self: kubernetes.KubernetesApi, *request: object) -> httpx.Response:
+        asked.append(request[3])
+        number = len(asked)
+        more = {"continue": f"after {number}"} if number < 3 else {}
+        return httpx.Response(200, json={"items": [{"number": number}], "metadata": more})
+
+    monkeypatch.setattr(kubernetes.KubernetesApi, "_request", page)
+    listed = asyncio.run(call("http://127.0.0.1:9", lambda api: api.list("v1", "pods", "a=b")))
+    assert listed == [{"number": 1}, {"number": 2}, {"number": 3}]
+    first = {"labelSelector": "a=b", "limit": "500"}
+    assert asked == [first, first | {"continue": "after 1"}, first | {"continue": "after 2"}]
 
 
 def test_of_a_pod_that_is_gone_already_no_deletion_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from slurm_operator import observe
 from slurm_operator.clients import slurmrestd
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
 from slurm_operator.clients.lease import Lease
+from slurm_operator.clients.watched_reads import WatchedReads
 from slurm_operator.reconcile.cluster import Reconciler
 from slurm_operator.reconcile.drift import DriftReconciler
 
@@ -47,6 +49,18 @@ class Mortal(KubernetesApi):
         if method != "GET":
             raise KilledError
         return answer
+
+
+class Counted(KubernetesApi):
+    """Notes each request that is no watch."""
+
+    def __init__(self, *access: Any) -> None:
+        super().__init__(*access)
+        self.asked: list[str] = []
+
+    async def _request(self, method: str, path: str, *rest: Any, **more: Any) -> Any:
+        self.asked.append(f"{method} {path}")
+        return await super()._request(method, path, *rest, **more)
 
 
 class OnePass:
@@ -127,13 +141,54 @@ def test_an_operator_killed_after_every_single_change_still_brings_all_to_its_en
     assert (world.slurm.killed, world.slurm.nodes) == ([], {})
 
 
+def test_a_pass_in_which_nothing_changed_asks_kubernetes_for_nothing(
+    cluster: World, kubeconfig: Path, tmp_path: Path
+) -> None:
+    cluster.declare()
+    key = tmp_path / "jwt.key"
+    key.write_bytes(KEY)
+    access = access_by(kubeconfig)
+
+    async def passes() -> tuple[list[str], int]:
+        api = Counted(lambda: access, cluster.namespace)
+        reads = WatchedReads(api, {"Pod": observe.pod_shape})
+        lease = Held(api, "one")
+        healing = DriftReconciler(api, lease, lambda: None, lambda: None, reads)
+        reconciler = Reconciler(api, lease, key, healing, reads=reads)
+        try:
+            async with asyncio.timeout(60):
+                while api.asked or cluster.condition("Available").get("status") != "True":
+                    api.asked.clear()
+                    await healing.run()
+                    await reconciler.run()
+                    await asyncio.sleep(0.05)
+            before = len(cluster.slurm.calls)
+            for _ in range(3):
+                await healing.run()
+                await reconciler.run()
+            quiet, looked = api.asked.copy(), len(cluster.slurm.calls) - before
+            cluster.scale(3)
+            async with asyncio.timeout(60):
+                while cluster.size() != 3:
+                    await reconciler.run()
+                    await asyncio.sleep(0.05)
+            return quiet, looked
+        finally:
+            for each in (reconciler, healing, reads, api):
+                await each.close()
+
+    quiet, looked = asyncio.run(passes())
+    assert quiet == []
+    assert looked >= 3, "the passes looked at Slurm"
+
+
 def test_a_cluster_whose_slurm_hangs_holds_up_no_other(
     cluster: World, admin: Admin, tmp_path: Path, kubeconfig: Path, port: int
 ) -> None:
     other_folder = tmp_path / "other"
     other_folder.mkdir()
     with fake_slurmrestd.running(KEY) as other_slurm:
-        other = World(admin, f"{cluster.namespace}-other", other_slurm.slurm, other_slurm.url, cluster.rehearsal_url)
+        other = World(admin, f"{cluster.namespace}-other", other_slurm.slurm, other_slurm.url, cluster.dry_run_url)
         others_rights = kubeconfig_of_role(other, other_folder)
         cluster.declare()
         other.declare()

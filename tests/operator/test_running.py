@@ -481,7 +481,7 @@ def test_what_was_said_of_nodes_goes_with_the_cluster(running_operator: World) -
     assert {each["reason"] for each in status["conditions"]} <= {"ClusterMissing", *AT_REST}, "nothing of before stays"
     assert not {"readyReplicas", "idle", "allocated", "drained", "updated"} & status.keys()
     assert status["replicas"] == world.size() == 2, "nodes stay, and who scales them sees how many"
-    spec = {"revision": "r1", "rest": world.rest, "rehearsal": {"url": world.rehearsal_url}}
+    spec = {"revision": "r1", "rest": world.rest, "rehearsal": {"url": world.dry_run_url}}
     world.create("slurmclusters", custom("SlurmCluster", "test", spec))
     there("Available", "True")
 

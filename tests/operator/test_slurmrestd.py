@@ -301,7 +301,7 @@ def test_where_no_server_can_be_is_unreachable(url: str, key_file: Path) -> None
         rest = slurmrestd.SlurmRest(url, key_file)
         with raises(Trouble.UNREACHABLE):
             await rest.nodes(full=False)
-        with pytest.raises(dry_run.RehearsalError):
+        with pytest.raises(dry_run.DryRunError):
             await dry_run.ask(url, {})
         await rest.close()
 

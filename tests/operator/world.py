@@ -125,10 +125,10 @@ class World:
     """One namespace, its declared objects, and what stands for Slurm in it."""
 
     def __init__(
-        self, admin: Admin, namespace: str, slurm: FakeSlurm, rest_url: str, rehearsal_url: str = "http://127.0.0.1:9"
+        self, admin: Admin, namespace: str, slurm: FakeSlurm, rest_url: str, dry_run_url: str = "http://127.0.0.1:9"
     ) -> None:
         self.admin, self.namespace, self.slurm, self.rest_url = admin, namespace, slurm, rest_url
-        self.rehearsal_url = rehearsal_url
+        self.dry_run_url = dry_run_url
         self.broken: dict[str, str] = {}
         """Pods that do not start, and why; those without a reason are only starting."""
         self.operators: list[RunningOperator] = []
@@ -204,7 +204,7 @@ class World:
             {} if replicas is None else {"replicas": replicas}
         )
         self.create("nodesets", custom("NodeSet", "cpu", spec))
-        spec = {"revision": revision, "rest": self.rest, "rehearsal": {"url": self.rehearsal_url}}
+        spec = {"revision": revision, "rest": self.rest, "rehearsal": {"url": self.dry_run_url}}
         self.create("slurmclusters", custom("SlurmCluster", "test", spec))
 
     @property

@@ -1,4 +1,4 @@
-"""Asks the rehearsal pod what a real slurmctld makes of a configuration (slurm_node/roles/rehearsal.py)."""
+"""Asks the config dry run what a real slurmctld makes of a configuration (slurm_node/roles)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slurm_operator.decide.config import Verdict
 DEADLINE_SECONDS = 30.0
 
 
-class RehearsalError(Exception):
+class DryRunError(Exception):
     """Nothing was learned about the configuration."""
 
 
@@ -21,18 +21,18 @@ async def ask(url: str, files: Mapping[str, str]) -> Verdict:
     """Have a configuration tried.
 
     Args:
-        url: base URL of the rehearsal pod's Service.
+        url: base URL of the config dry run's Service.
         files: name to text.
 
     Raises:
-        RehearsalError: it did not answer in time, or not as it should.
+        DryRunError: it did not answer in time, or not as it should.
     """
     try:
         async with asyncio.timeout(DEADLINE_SECONDS), httpx.AsyncClient(trust_env=False, timeout=None) as client:  # noqa: S113 - the whole has a limit
             answer = await client.post(url, json={"files": dict(files)})
             said = answer.json()
             if answer.is_error:
-                raise RehearsalError(f"{url}: {said.get('error', answer.status_code)}")
+                raise DryRunError(f"{url}: {said.get('error', answer.status_code)}")
             return Verdict(bool(said["accepted"]), str(said["words"]))
     except (*NO_ANSWER, TimeoutError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RehearsalError(f"{url}: {type(error).__name__} {error}".rstrip()) from error
+        raise DryRunError(f"{url}: {type(error).__name__} {error}".rstrip()) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import httpx
 
@@ -109,11 +109,16 @@ class Informer:
             if key in by_name or key[0] in by_kind
         }
 
+    def objects(self, watch: Watch) -> Mapping[str, Object] | None:
+        """What a watch shows, by name; None while it is broken or has not begun."""
+        shown = self._shown.get(watch)
+        return None if shown is None else shown.objects
+
     def store(self, live: Object) -> None:
         """Take over an object that was just written, unless its watch was faster and tells of something newer."""
         for watch, shown in self._shown.items():
             if watch.kind == live["kind"] and watch.name in ("", live["metadata"]["name"]):
-                shown.take(live)
+                shown.take(self._shape(live))
 
     async def close(self) -> None:
         """End the watches."""
@@ -142,15 +147,18 @@ class Informer:
 
     async def _watch_once(self, watch: Watch) -> None:
         params = {"fieldSelector": f"metadata.name={watch.name}"} if watch.name else {}
-        listed = await self._api.listing(watch.api, plural(watch.kind), params)
-        # Lists leave out what every item is.
-        items = [self._shape({"apiVersion": watch.api, "kind": watch.kind, **item}) for item in listed["items"]]
-        version = listed["metadata"]["resourceVersion"]
+        items: list[Object] = []
+        version = ""
+        async for page in self._api.pages(watch.api, plural(watch.kind), params):
+            # Lists leave out what every item is.
+            items += [self._shape({"apiVersion": watch.api, "kind": watch.kind, **item}) for item in page["items"]]
+            version = page["metadata"]["resourceVersion"]
         shown = self._shown[watch] = _Shown({item["metadata"]["name"]: item for item in items}, int(version))
         self.broken.pop(watch, None)
         self._changed()
         async for kind, live in self._api.watch(watch.api, plural(watch.kind), {**params, "resourceVersion": version}):
-            self._see(shown, self._shape(live), gone=kind == "DELETED")
+            if kind != "BOOKMARK":  # Nothing but a sign of life, without which the watch would be taken for broken.
+                self._see(shown, self._shape(live), gone=kind == "DELETED")
 
     def _see(self, shown: _Shown, live: Object, *, gone: bool) -> None:
         before = shown.objects.get(live["metadata"]["name"])

@@ -19,7 +19,7 @@ from slurm_operator.decide import records
 from slurm_operator.state import Jobs, Named, SlurmJob, TooDeep, Unknown
 
 MOST_LISTED = 10_000
-"""A longer list costs slurmrestd seconds, which grow with the square of its length, and 20 MiB for each 10,000 jobs."""
+"""A longer list costs slurmrestd 20 MiB per 10,000 jobs, and seconds that grow with the square of its length."""
 MOST_LOOKED_AT = 200
 """A record costs slurmrestd 140 KiB and some milliseconds, and a pass is to take at most three seconds."""
 MOST_ALIVE = 1_000

@@ -1,6 +1,6 @@
 """A thin client of the API server: the few verbs that the operator needs, each with a deadline.
 
-httpx is here anyway for slurmrestd, and the operator treats objects as the JSON they are, so a typed client library
+httpx is here anyway for slurmrestd, and the operator treats objects as the JSON that they are. A typed client library
 would bring models of all of Kubernetes for seven calls.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,8 +22,19 @@ Object = dict[str, Any]
 DEADLINE_SECONDS = 5.0
 """For any other call in all: on it the lease is built (lease.py)."""
 LISTING_SECONDS = 30.0
-"""For a listing in all, which may be long (thousands of Kubernetes nodes) and changes nothing."""
+"""For a page of a listing, which may be long and changes nothing."""
+PAGE = 500
+"""Objects of a page, as client-go has it: what was decoded and not shaped yet is small."""
 WATCH_SECONDS = 240
+SILENCE_SECONDS = 150.0
+"""A watch that says nothing for so long is broken: bookmarks come about once a minute."""
+_KEEPALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+)
+"""A watch whose peer went without a word ends after 25 s: until then its news are missed."""
 _MANAGER = {"fieldManager": names.OPERATOR_FIELD_MANAGER}
 _APPLY = "application/apply-patch+yaml"
 _MERGE_PATCH = "application/merge-patch+json"
@@ -41,18 +53,21 @@ class KubernetesApi:
     """The objects of one namespace, and Kubernetes' nodes.
 
     Attributes:
+        written: called with each object as it is after a write of ours.
         instance: as whom this process writes Events: the name of its pod.
     """
 
     instance = names.OPERATOR_FIELD_MANAGER
 
     def __init__(self, find: Callable[[], kopf.ConnectionInfo], namespace: str, instance: str = "") -> None:
+        self.written: list[Callable[[Object], None]] = []
         self.instance = instance or self.instance
         self._find = find
         self._namespace = namespace
         found = find()
+        transport = httpx.AsyncHTTPTransport(verify=access.tls(found), socket_options=_KEEPALIVE)
         self._client = httpx.AsyncClient(
-            base_url=found.server, verify=access.tls(found), timeout=DEADLINE_SECONDS, trust_env=False
+            base_url=found.server, transport=transport, timeout=DEADLINE_SECONDS, trust_env=False
         )
 
     async def close(self) -> None:
@@ -61,22 +76,33 @@ class KubernetesApi:
 
     async def list(self, api: str, plural: str, selector: str = "") -> list[Object]:
         """List objects, by labels if a selector is given."""
-        items: list[Object] = (await self.listing(api, plural, {"labelSelector": selector}))["items"]
-        return items
+        pages = self.pages(api, plural, {"labelSelector": selector})
+        return [item async for page in pages for item in page["items"]]
 
-    async def listing(self, api: str, plural: str, params: dict[str, str]) -> Object:
-        """List objects, with the version of the list, from which to watch."""
-        return await self._call("GET", self._path(api, plural), params=params, seconds=LISTING_SECONDS)
+    async def pages(self, api: str, plural: str, params: dict[str, str]) -> AsyncIterator[Object]:
+        """List objects a page at a time, each with the version of the list, from which to watch.
+
+        Raises:
+            KubernetesError: no answer, or the list became too old between two pages (410).
+        """
+        following = ""
+        while True:
+            asked = {**params, "limit": str(PAGE), **({"continue": following} if following else {})}
+            page = await self._call("GET", self._path(api, plural), params=asked, seconds=LISTING_SECONDS)
+            yield page
+            following = page["metadata"].get("continue", "")
+            if not following:
+                return
 
     async def watch(self, api: str, plural: str, params: dict[str, str]) -> AsyncIterator[tuple[str, Object]]:
-        """Yield changes (ADDED, MODIFIED or DELETED, and the object) for some minutes.
+        """Yield changes (ADDED, MODIFIED, DELETED or BOOKMARK, and the object) for some minutes.
 
         Raises:
             KubernetesError: the connection broke, or the version to watch from is too old: list again.
         """
         path = self._path(api, plural)
-        asked = {**params, "watch": "true", "timeoutSeconds": str(WATCH_SECONDS)}
-        deadline = httpx.Timeout(DEADLINE_SECONDS, read=WATCH_SECONDS + DEADLINE_SECONDS)
+        asked = {**params, "watch": "true", "timeoutSeconds": str(WATCH_SECONDS), "allowWatchBookmarks": "true"}
+        deadline = httpx.Timeout(DEADLINE_SECONDS, read=SILENCE_SECONDS)
         try:
             async with self._client.stream(
                 "GET", path, params=asked, headers=self._headers(), timeout=deadline
@@ -99,6 +125,10 @@ class KubernetesApi:
             if error.status == httpx.codes.NOT_FOUND:
                 return None
             raise
+
+    async def get_latest(self, api: str, plural: str, name: str) -> Object | None:
+        """Return an object, None if it does not exist: no answer of the API server is old."""
+        return await self.get(api, plural, name)
 
     async def create(self, api: str, plural: str, body: Object) -> Object:
         """Create an object; it exists already: KubernetesError 409."""
@@ -190,6 +220,9 @@ class KubernetesApi:
             raise KubernetesError(answer.status_code, f"{method} {path}: {parsed.get('message', answer.status_code)}")
         if not isinstance(parsed, dict):
             raise KubernetesError(0, f"{method} {path}: the answer is no object")
+        if method in ("POST", "PUT", "PATCH") and "dryRun" not in (params or {}):
+            for tell in self.written:
+                tell(parsed)
         return parsed
 
     async def _request(

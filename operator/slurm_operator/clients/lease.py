@@ -1,7 +1,7 @@
 """One acting operator per namespace: a Lease that is taken, renewed, and trusted only while renewal is fresh.
 
-Whether another's lease has run out is judged by how long *we* have seen it unchanged, on our own monotonic clock, so
-clocks of different machines need not agree. We stop acting well before another may begin.
+Another's lease has run out when *we* have seen it unchanged for long enough, on our own monotonic clock. So the clocks
+of different machines need not agree. We stop acting well before another may begin.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """slurmrestd as the operator's eyes and hands: every call has a deadline, every doubt is a typed error.
 
-Seen with 26.05: refused changes answer 422 with `errors`, a slurmctld that is away 502 with error 1800, an unknown
-node in GET node/NAME 200 with `errors`, and an unchanged listing 304.
+Seen with 26.05: a refused change answers 422 with `errors`. A slurmctld that is away answers 502 with error 1800. An
+unknown node in GET node/NAME answers 200 with `errors`, and an unchanged listing 304.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class SlurmRest:
     async def nodes(self, *, full: bool) -> Mapping[str, SlurmNode]:
         """List all nodes; unless `full`, an unchanged listing costs slurmctld nothing (HTTP 304).
 
-        The comparison in slurmctld has a resolution of one second: asking for changes after the last one is right only
-        if that answer was read two seconds or more after it, else a change in the same second would be missed.
+        slurmctld compares whole seconds. So changes after the last one are asked for only if that answer came two
+        seconds or more after it. Otherwise a change in the same second would be missed.
         """
         due = time.monotonic() - self._full_listing_at > FULL_LISTING_SECONDS
         ask_for_changes = not full and not due and self._nodes is not None
@@ -99,7 +99,7 @@ class SlurmRest:
         return answers.since(answer.statistics.req_time) if answer and answer.statistics else None
 
     async def job_states(self) -> list[tuple[str, frozenset[str]]]:
-        """List the states of all jobs by id, each task of an array and each component of a heterogeneous job apart.
+        """List the states of all jobs by id. Tasks of an array and components of a heterogeneous job stand apart.
 
         Seen with 26.05: 10,000 jobs cost slurmrestd 20 MiB and a quarter of a second; in full (GET jobs/) they cost it
         1.4 GiB, with any flags. To free the answer it takes time that grows with the square of the number: 100,000

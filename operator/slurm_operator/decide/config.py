@@ -1,6 +1,6 @@
 """How the declared (wanted) configuration becomes the active one, and when slurmctld is told to read it.
 
-Only the active ConfigMap is mounted, so a restart of slurmctld never loads a file that was not let through here. What
+Only the active ConfigMap is mounted, so a restart of slurmctld loads no file that was not let through here. What
 slurmctld runs with is asked of slurmctld: it shows the mark that every rendered slurm.conf carries. So nothing has to
 be remembered, and a `scontrol reconfigure` by hand or a restart makes nothing wrong.
 """
@@ -31,7 +31,7 @@ _MARK = re.compile(rf"\b{names.CONFIG_MARK}=(\w+)")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the rehearsal's slurmctld made of files; `words` are its own, and may be there although it took them."""
+    """What the config dry run made of files. `words` are slurmctld's, who may have some although it took the files."""
 
     accepted: bool
     words: str
@@ -117,7 +117,7 @@ def promotion(
         wanted: files that Pulumi declared, None if it has not.
         active: files that are mounted, None if there are none: then slurmctld cannot even start, so nothing can break.
         declared: whether the declaration is complete (the ledger's revision is the cluster's).
-        verdict: what a rehearsal of the wanted files said, None if there was none.
+        verdict: what a config dry run of the wanted files said, None if there was none.
         jobs: jobs in Slurm now.
         closed: partitions that took no more jobs when these were listed.
     """

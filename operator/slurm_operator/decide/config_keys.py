@@ -1,7 +1,7 @@
 """Keys of slurm.conf whose change costs jobs, or takes more than a reconfigure.
 
-Since 23.11 daemons read their files by starting themselves anew (scontrol(1), reconfigure), so that every other key
-takes effect by it, under running jobs. Only their sockets live on, and slurmctld's record of what a node has.
+Since 23.11 daemons read their files by starting themselves anew (scontrol(1), reconfigure). So every other key takes
+effect under running jobs. Only their sockets live on, and slurmctld's record of what a node has.
 """
 
 from __future__ import annotations

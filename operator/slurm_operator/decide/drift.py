@@ -32,7 +32,7 @@ FOUGHT_WITHIN = datetime.timedelta(minutes=1)
 FIRST_PAUSE = datetime.timedelta(seconds=3)
 LONGEST_PAUSE = datetime.timedelta(minutes=1)
 CONFLICTS_TOLD = 5
-"""So many rounds in a row in which an object was no longer as it was seen are told, and followed by pauses."""
+"""Conflicts about one object in as many rounds in a row are told, and followed by pauses."""
 _WORDS = 400
 """So much of a refusal is told: that of a workload quotes all of it."""
 
@@ -163,7 +163,7 @@ def refused(check: Check, last: Failure | None, why: Finding, now: datetime.date
 
 
 def conflicted(check: Check, last: Failure | None, now: datetime.datetime) -> Failure:
-    """Note that an object was no longer as it was seen, which says nothing yet and is tried again at once."""
+    """Note a conflict: the object was no longer as it was seen. One alone means nothing and is tried again at once."""
     times = last.times + 1 if last else 1
     if times < CONFLICTS_TOLD:
         return Failure(times, now, "", None)
@@ -217,7 +217,7 @@ def identity(live: Object) -> dict[str, str]:
 
 
 def sized_by_operator(declared: Object) -> bool:
-    """Whether it is a set whose size is the operator's to say, so that a new one is made with the size of its pods."""
+    """Whether the operator says the size of a set. A new one is then made with the size of its pods."""
     return bool(declared["kind"] == "StatefulSet" and "replicas" not in declared["spec"])
 
 

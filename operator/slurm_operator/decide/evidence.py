@@ -4,9 +4,9 @@ Slurm's record of a node shows each job that has processes there, however many j
 listing. In src/slurmctld and src/plugins/select/cons_tres of tag slurm-26-05-3-1:
 
 * Running or configuring: allocate_nodes counts the job in run_job_cnt, and the node is ALLOCATED until that is 0.
-  A node that is DOWN keeps that state instead, and alloc_cpus shows the job, which the select plugin counts from cores.
-* Completing: make_node_comp sets COMPLETING until the node's epilog has ended. From a node that is DOWN Slurm expects
-  no end (make_node_comp, "Don't verify RPC"), and of a job on it alone it never waited for one.
+  A node that is DOWN keeps that state. There alloc_cpus shows the job, which the select plugin counts from cores.
+* Completing: make_node_comp sets COMPLETING until the node's epilog has ended. Slurm expects no end from a node that
+  is DOWN (make_node_comp, "Don't verify RPC"). It never waited for the end of a job on such a node alone.
 * Suspended by a timeslice or for preemption: select_p_job_suspend leaves all that the job has, alloc_cpus too.
 * Suspended by `scontrol suspend`: the node reads IDLE without CPUs, since job_res_rm_job with JOB_RES_ACTION_RESUME
   takes the cores. Memory and GRES stay the job's, across slurmctld's restarts too (select_p_reconfigure), and so does
@@ -16,8 +16,8 @@ listing. In src/slurmctld and src/plugins/select/cons_tres of tag slurm-26-05-3-
 * Array tasks and the components of a heterogeneous job each have a job record and resources of their own. A requeued
   job is completing first, then pending without nodes.
 
-As long as the queue is not deep, jobs are asked for all the same, and a node that any of them names is busy. Only that
-says something of a node that has no record, so a running pod of such a node is never free without it.
+While the queue is not deep the operator lists jobs all the same: a node that any of them names is busy. Nothing else
+says whether a node without a record has work. Without that list a running pod of such a node is never free.
 """
 
 from __future__ import annotations

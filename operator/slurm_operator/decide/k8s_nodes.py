@@ -131,7 +131,7 @@ def _comments(state: NodeSetState, nodes: Nodes) -> list[Comment]:
 def _drains(state: NodeSetState, nodes: Nodes) -> list[tuple[str, str]]:
     """Nodes that should get no new jobs, and why."""
     open_breaker = _breaker(state)
-    # Another drain of ours that has no more cause would hide that of the machine, which a repair may be for.
+    # A drain of ours without a cause would hide the one for the Kubernetes node, and with it a repair.
     back = {*scale.to_give_back(state, nodes), *update.to_give_back(state, nodes)}
     found = []
     for name in state.pods:
@@ -178,7 +178,7 @@ def fence_command(k8s_node: str) -> str:
 
 
 def _awaits_fencing(state: NodeSetState, name: str) -> Finding:
-    """A pod was told to end on a machine whose kubelet is away, so that nobody knows whether it has ended."""
+    """A pod was told to end on a node whose kubelet is away: nobody knows whether it has ended."""
     k8s_node = state.pods[name].k8s_node
     ways = f"delete the Kubernetes node, or taint it: {fence_command(k8s_node)}"
     told = f"{name} may still run on {k8s_node}, which is not ready; power that off, then {ways}"

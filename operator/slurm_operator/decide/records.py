@@ -1,8 +1,8 @@
 """Which of Slurm's node records may go: those that can't take what their node is now, and those without a node.
 
 slurmctld takes a node's size from the registration that makes its record, and from no later one. Yet a record is more
-than a size: when slurmctld reads its configuration, it ends each job that asks for a node without a record, waiting
-ones too, and takes that node out of all reservations. A person's word on a node goes with its record as well. So a
+than a size. When slurmctld reads its configuration, it ends each job that asks for a node without a record, waiting
+ones too. It also takes that node out of all reservations. A person's word on a node goes with its record as well. So a
 record goes only if that has a use, and if no job and no reservation names the node.
 """
 

@@ -1,13 +1,14 @@
 """What is done about unfit nodes: wait, start the idle pod anew, take it to another machine, give up loudly.
 
-A node drains itself, looks again all the time, and lifts its own drain (docs/health.md). What it can't do is start
-anew, with mounts, devices and a slurmd that are made once, or elsewhere. A node that was drained since its machine is
-not ready or tainted (decide/k8s_nodes.py) begins at the last step. Each repair is noted in the NodeSet's status first
-and done in a later pass on the ground of that note, so an operator that dies between the two neither forgets nor
-repeats it. The node's own drain, which it may lift at any moment, first becomes the operator's (contract's REPAIR).
-The pod goes in a later pass, on the ground of listings made after one that showed that drain. A note is done with when
-the pod is younger than it, and void when the drain is no longer that of the note, or the policy no longer has such
-repairs. The new pod is undrained when it is ready; else it says what it lacks.
+A node drains itself, looks again all the time, and lifts its own drain (docs/health.md). It cannot start anew, with
+mounts, devices and a slurmd that are made once, or elsewhere. A node whose Kubernetes node is not ready or tainted
+(decide/k8s_nodes.py) begins at the last step.
+
+The operator notes each repair in the NodeSet's status first and does it in a later pass. So an operator that dies
+between the two neither forgets nor repeats it. The node may lift its own drain at any moment, so that first becomes
+the operator's (contract's REPAIR). The pod goes in a later pass, after listings made since that drain was seen. A note
+has done its work when the pod is younger than it. It is void when the drain is another by then, or when the policy has
+no such repairs any more. The new pod is undrained when it is ready. Otherwise it says what it lacks.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def plan(state: NodeSetState, nodes: Nodes, evidence: Evidence | None, hold: str
 
 
 def _is_moot(state: NodeSetState, noted: Restart, nodes: Nodes) -> bool:
-    """Whether a repair did not begin and is no longer for that drain, which half a listing does not show, or wanted."""
+    """Whether a repair that did not begin is no longer wanted, or its drain is gone. Half a listing shows neither."""
     node, policy = nodes.get(noted.node), state.reactions
     if node is None or state.under_repair().get(noted.node) != noted or state.pods[noted.node].terminating:
         return False

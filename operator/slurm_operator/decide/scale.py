@@ -1,8 +1,8 @@
 """How many pods a node set has: out at once, in only when the highest nodes are drained and strictly idle.
 
-The rules stand in the order that spares jobs. A removal needs, in one pass, a listing that shows the drain and after
-it full listings of nodes and jobs (the evidence); without them nothing is lowered. Nothing is remembered: a restarted
-operator decides the same from what it sees.
+The rules stand in the order that spares jobs. A removal needs a listing that shows the drain. In the same pass it then
+needs full listings of nodes and jobs (the evidence). Without them nothing is lowered. Nothing is remembered: a
+restarted operator decides the same from what it sees.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """What the operator says about a cluster and its node sets.
 
-Available means that jobs can run now, as declared: slurmctld lists its nodes through slurmrestd, the login nodes are
-ready in their current generation, and every wanted node is registered and usable (IDLE, MIXED or ALLOCATED, answering,
-its pod Ready). One exception: a node drained by somebody else (an administrator, a failed prolog) is that person's
-decision and blocks nothing, as long as at least one node is usable. Degraded names it with its reason, unless a person
-drained it: he knows, and DrainedByPeople tells the others. A node that is
-DOWN does block: drain it to say that it is known. Node sets of zero nodes are Available. While Slurm cannot be seen
-although its pods are ready, Available is Unknown. Progressing means that something still moves, Degraded says what is
-wrong; a worker that waits for a job before it leaves is Progressing and blocks nothing.
+Available means that jobs can run now, as declared. slurmctld lists its nodes through slurmrestd. The login nodes are
+ready in their current generation. Every wanted node is registered and usable: IDLE, MIXED or ALLOCATED, answering, its
+pod Ready. One exception: a node that somebody else drained (an administrator, a failed prolog) blocks nothing while at
+least one node is usable. Degraded names it with its reason, unless a person drained it: DrainedByPeople then tells
+others. A node that is DOWN does block: drain it to say that it is known. Node sets of zero nodes are Available. While
+Slurm cannot be seen although its pods are ready, Available is Unknown.
+
+Progressing means that something still moves, Degraded says what is wrong. A worker that waits for a job before it
+leaves is Progressing and blocks nothing.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def node_set(
 
 
 def _leaves_for_update(state: scale.NodeSetState, nodes: Nodes, name: str) -> bool:
-    """Whether a node is out of service for its update, and not under a new pod that does not come up."""
+    """Whether a node is out of service for its update. One whose new pod does not come up is not counted."""
     pod, drained = state.pods.get(name), name in nodes and drains.is_updating(nodes[name])
     return drained and (pod is None or pod.ready or update.is_outdated(state, name))
 

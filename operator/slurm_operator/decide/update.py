@@ -209,8 +209,8 @@ def _may_begin(state: NodeSetState, node: SlurmNode) -> bool:
 
 
 def _turn(state: NodeSetState, node: SlurmNode) -> int:
-    """Nodes that never served come first, and one with a long job does not keep the others on the old template."""
-    # What a machine lacks, as an unfit node's may, no template mends, and until that one works the next one waits.
+    """A node's place in the order. Those that never served come first, and one with a long job keeps no other back."""
+    # No template mends what the machine of an unfit node lacks. The next node would wait until that one works.
     if drains.is_unfit(node):
         return 3
     # A reservation for maintenance is for that, and ends.

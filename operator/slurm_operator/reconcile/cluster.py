@@ -14,6 +14,7 @@ from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.kubernetes import KubernetesApi, Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.clients.watched_reads import Reads
 from slurm_operator.decide import accounting, config, daemons, deletion, lost_daemons, serving, status
 from slurm_operator.decide.requeue import Outcome
 from slurm_operator.findings import Finding, Findings, Severity, lasting
@@ -41,8 +42,10 @@ class Reconciler:
         authority_file: Path = Path(paths.REST_AUTHORITY_FILE),
         wake: Callable[[], None] = lambda: None,
         image: str = "",
+        reads: Reads | None = None,
     ) -> None:
         self._api = api
+        self._reads = reads or api
         self._drift = drift_reconciler
         self._lease = lease
         self._key_file = key_file
@@ -70,9 +73,9 @@ class Reconciler:
             NotLeading: the lease is not ours any more.
         """
         self._lease.check()
-        bodies = await observe.clusters(self._api)
+        bodies = await observe.clusters(self._reads)
         if not bodies:
-            set_bodies = await observe.node_sets(self._api)
+            set_bodies = await observe.node_sets(self._reads)
             await self._finish_deletions(set_bodies, "")
             await self._say_that_no_cluster_is_there(set_bodies)
             await self._first_configuration()
@@ -82,7 +85,7 @@ class Reconciler:
         return await self._pass(bodies[0])
 
     async def _pass(self, body: Object) -> Outcome:
-        seen, set_bodies = await observe.kubernetes(self._api, body)
+        seen, set_bodies = await observe.kubernetes(self._reads, body)
         await self._finish_deletions(set_bodies, seen.cluster.name)
         rest = await self._client(seen.cluster.rest_url)
         moved = await self._move_controller(rest, body, seen)
@@ -154,7 +157,7 @@ class Reconciler:
         orphans = [each for each in leaving if each not in shared and each.cluster != served]
         for cluster, url in sorted({(each.cluster, each.finalizer_url or "") for each in orphans}):
             group = [each for each in orphans if (each.cluster, each.finalizer_url) == (cluster, url)]
-            workloads, pods = await observe.workloads(self._api, cluster)
+            workloads, pods = await observe.workloads(self._reads, cluster)
             rest = await self._client(url)
             done = await self._node_sets.serve(
                 *(rest, group, bodies, workloads, pods), running=await configuration.running(rest), cluster_stays=False
@@ -217,8 +220,8 @@ class Reconciler:
 
     async def _first_configuration(self) -> None:
         """Without active configuration slurmctld cannot start, and Pulumi may wait for it before it writes the CR."""
-        wanted = await observe.files(self._api, names.CONFIG_WANTED)
-        if wanted is not None and await observe.files(self._api, names.CONFIG_ACTIVE) is None:
+        wanted = await observe.files(self._reads, names.CONFIG_WANTED)
+        if wanted is not None and await observe.files(self._reads, names.CONFIG_ACTIVE) is None:
             copying = execute.copy(self._api, self._lease, names.CONFIG_WANTED, names.CONFIG_ACTIVE, wanted)
             log.info("PromoteConfiguration: %s", await copying)
 

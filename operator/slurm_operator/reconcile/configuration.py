@@ -68,8 +68,8 @@ class Configuration:
         decided = decide(verdict=verdict)
         if isinstance(decided, config.TryConfig):
             try:
-                self._verdict = (content, await dry_run.ask(seen.cluster.rehearsal_url, decided.files))
-            except dry_run.RehearsalError as error:
+                self._verdict = (content, await dry_run.ask(seen.cluster.dry_run_url, decided.files))
+            except dry_run.DryRunError as error:
                 waits = f"the new configuration waits until a slurmctld has tried it: {error}"
                 found.append(under_way(Reason.REHEARSING, waits))
             else:

@@ -1,7 +1,7 @@
 """Holds the declared objects: its own rounds, so that a slow Slurm delays no heal.
 
-A round looks first at the objects and then at the ledger. Pulumi writes the ledger before any object, so a change of
-Pulumi's that was seen is one whose ledger is seen too, and a later one fails the apply, which names the version seen.
+A round looks at the objects first. Before it heals one it reads the ledger, which Pulumi writes before any object: a
+change of Pulumi's is then never taken for drift. A later change fails the apply, which names the version seen.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from slurm_operator import execute, metrics, observe
 from slurm_operator.clients.informer import Informer, Watch, plural
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.lease import Lease
+from slurm_operator.clients.watched_reads import Reads
 from slurm_operator.decide import drift
 from slurm_operator.decide.requeue import Outcome
 from slurm_operator.findings import Condition, Finding
@@ -41,7 +42,14 @@ class DriftReconciler:
         problems: what could not be healed.
     """
 
-    def __init__(self, api: KubernetesApi, lease: Lease, wake: Callable[[], None], tell: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        api: KubernetesApi,
+        lease: Lease,
+        wake: Callable[[], None],
+        tell: Callable[[], None],
+        reads: Reads | None = None,
+    ) -> None:
         """Heal by rounds.
 
         Args:
@@ -49,10 +57,12 @@ class DriftReconciler:
             lease: has to be ours.
             wake: called when the next round should begin at once.
             tell: called when `condition` or `problems` have changed.
+            reads: what answers for the API server where a round reads; the API server itself if it is left out.
         """
         self.condition: Condition | None = None
         self.problems: tuple[Finding, ...] = ()
         self._api = api
+        self._reads = reads or api
         self._lease = lease
         self._tell = tell
         self._informer = Informer(api, wake)
@@ -83,8 +93,8 @@ class DriftReconciler:
         self._lease.check()
         live = self._informer.snapshot(self._ledger.objects if self._ledger else ())
         before = self._ledger
-        bodies = await observe.clusters(self._api)
-        await self._read_ledger()
+        bodies = await observe.clusters(self._reads)
+        await self._read_ledger(self._reads)
         if not bodies or "deletionTimestamp" in bodies[0]["metadata"]:
             self._say(None, ())  # Before Pulumi's last step, or after the first of its destroy.
             return Outcome.STEADY
@@ -100,6 +110,12 @@ class DriftReconciler:
             self._forget()
             return Outcome.MOVING  # What was seen is older than this ledger.
         plan = drift.plan(self._ledger, live, self._clean, self._healed, self._failures, now)
+        if plan.checks:
+            seen = self._ledger
+            await self._read_ledger(self._api)
+            if self._ledger is not seen:
+                self._forget()
+                return Outcome.MOVING  # The watch of the ledger is late.
         for check in plan.checks:
             await self._check(bodies[0], check, now)
         tried = {_key(check) for check in plan.checks}
@@ -124,9 +140,9 @@ class DriftReconciler:
             self.condition, self.problems = condition, problems
             self._tell()
 
-    async def _read_ledger(self) -> None:
-        ledger = await self._api.get("v1", "secrets", names.LEDGER)
-        payloads = await self._api.get("v1", "secrets", names.LEDGER_PAYLOADS)
+    async def _read_ledger(self, reads: Reads) -> None:
+        ledger = await reads.get("v1", "secrets", names.LEDGER)
+        payloads = await reads.get("v1", "secrets", names.LEDGER_PAYLOADS)
         versions = tuple(each["metadata"]["resourceVersion"] if each else "" for each in (ledger, payloads))
         if versions == self._ledger_versions:
             return

@@ -1,0 +1,139 @@
+"""Sentences of over twenty words, and words that this project has another word for, in docs, docstrings and comments.
+
+Usage: python3 -m devcluster.suite.sentences FILE...
+Prints one line for each find, as `FILE:LINE: 24 words: the sentence`, and ends with 1 if there is one.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+MAX_WORDS = 20
+"""Words of a sentence. A colon or a semicolon begins a new one, code in backticks counts as one word."""
+
+FOREIGN_WORDS = {
+    "farewell": "prestop",
+    "ghost": "orphaned record",
+    "healer": "drift reconciler",
+    "mirror": "informer or cache",
+    "rehearsal": "config dry run",
+    "unaccounted": "slurmdbd fallback",
+}
+"""Words of an earlier vocabulary, each with the field's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """A run of text in a file: `line` is where it begins, from 1."""
+
+    line: int
+    text: str
+
+
+def long_sentences(prose: Prose) -> Iterator[str]:
+    """The sentences that have more than `MAX_WORDS` words."""
+    text = re.sub(r"``[^`]+``|`[^`]+`|\[([^\]]*)\]\([^)]*\)", lambda found: found[1] or "code", prose.text)
+    for paragraph in re.split(r"\n\s*\n|\n\s*(?:[*-]|\d+\.|@\w+)\s", text):
+        for sentence in re.split(r"(?<=[.!?:;])[\"')*]*\s+", " ".join(paragraph.split())):
+            words = [word for word in sentence.split() if re.search(r"[A-Za-z0-9]", word)]
+            if len(words) > MAX_WORDS:
+                yield f"{len(words)} words: {sentence}"
+
+
+def foreign_words(prose: Prose) -> Iterator[str]:
+    """What is said in a word that the field does not know."""
+    for word, ours in FOREIGN_WORDS.items():
+        if re.search(rf"\b{word}s?\b", prose.text, re.IGNORECASE):
+            yield f"{word!r}: say {ours}"
+
+
+def prose_of(file: Path) -> list[Prose]:
+    """What a person reads in a file, apart from its code.
+
+    Raises:
+        ValueError: for a kind of file that is not known here.
+    """
+    text = file.read_text()
+    match file.suffix:
+        case ".py":
+            return [*_docstrings(text), *_python_comments(text)]
+        case ".md":
+            return _paragraphs(text)
+        case ".c" | ".h":
+            return _matches(text, r'"(?:\\.|[^"\\\n])*"|/\*(.*?)\*/|((?:^[ \t]*//[^\n]*\n)+)', "//")
+        case ".sh" | ".conf" | ".yaml" | "":
+            return _matches(text, r"()((?:^[ \t]*#(?!!)[^\n]*\n)+)", "#")
+    raise ValueError(f"{file}: no rule for where this kind of file has its comments")
+
+
+def _docstrings(text: str) -> Iterator[Prose]:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            # A section such as `Raises:` begins a paragraph, and so does each entry of it.
+            told = re.sub(r"\n(\s*)(\w[\w, ]*:)(?=\s)", r"\n\n\1\2", node.value.value)
+            yield Prose(node.lineno, told)
+
+
+def _python_comments(text: str) -> Iterator[Prose]:
+    """Comments of lines that follow each other are one text."""
+    begin, lines, last = 0, list[str](), (-2, 0)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type != tokenize.COMMENT or re.match(r"# (noqa|type:|fmt:)|#!", token.string):
+            continue
+        if token.start != (last[0] + 1, last[1]):
+            if lines:
+                yield Prose(begin, "\n".join(lines))
+            begin, lines = token.start[0], []
+        lines.append(token.string.lstrip("# "))
+        last = token.start
+    if lines:
+        yield Prose(begin, "\n".join(lines))
+
+
+def _paragraphs(text: str) -> list[Prose]:
+    """Text of Markdown without its code blocks, tables and headings."""
+    without_code = re.sub(r"^```.*?^```", lambda found: "\n" * found[0].count("\n"), text, flags=re.DOTALL | re.MULTILINE)
+    kept = [("" if re.match(r"\s*\||#", line) else line) for line in without_code.splitlines()]
+    prose, begin, lines = [], 1, list[str]()
+    for number, line in enumerate([*kept, ""], start=1):
+        if line.strip() and not (lines and re.match(r"\s*([*-]|\d+\.) ", line)):
+            begin = number if not lines else begin
+            lines.append(line)
+            continue
+        if lines:
+            prose.append(Prose(begin, "\n".join(lines)))
+        begin, lines = number, [line] if line.strip() else []
+    return prose
+
+
+def _matches(text: str, pattern: str, mark: str) -> list[Prose]:
+    prose = []
+    for found in re.finditer(pattern, text, flags=re.DOTALL | re.MULTILINE):
+        told = found[1] or found[2] or ""  # Neither in a string of C.
+        plain = "\n".join(re.sub(rf"^\s*({mark}+|\*+)", "", line) for line in told.splitlines())
+        prose.append(Prose(text.count("\n", 0, found.start()) + 1, plain))
+    return prose
+
+
+def main(files: list[str]) -> int:
+    """Print each find; 1 if there is one, else 0."""
+    finds = [
+        f"{file}:{prose.line}: {find}"
+        for file in files
+        for prose in prose_of(Path(file))
+        for find in (*long_sentences(prose), *foreign_words(prose))
+    ]
+    for find in finds:
+        print(find)
+    return 1 if finds else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

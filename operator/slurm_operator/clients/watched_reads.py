@@ -1,0 +1,117 @@
+"""Reads of a pass that watches answer: a pass in which nothing changed asks the API server for nothing.
+
+What a watch shows may be older than what is, by the time that news takes. Every action has a precondition of its own
+(resource version, uid, a look at the node). So an old view costs a conflict, and no job.
+
+Two watches may tell in another order than things happened. `get_latest` is for what must not be older than the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from contract import names
+from slurm_operator.clients.informer import Informer, Watch
+from slurm_operator.clients.kubernetes import KubernetesApi, Object
+
+_KINDS = {
+    names.SLURM_CLUSTERS: "SlurmCluster",
+    names.NODE_SETS: "NodeSet",
+    "statefulsets": "StatefulSet",
+    "deployments": "Deployment",
+    "pods": "Pod",
+    "configmaps": "ConfigMap",
+    "secrets": "Secret",
+}
+
+
+class Reads(Protocol):
+    """What a pass asks Kubernetes for."""
+
+    async def list(self, api: str, plural: str, selector: str = "") -> list[Object]:
+        """List objects, by labels if a selector is given."""
+
+    async def get(self, api: str, plural: str, name: str) -> Object | None:
+        """Return an object, None if it does not exist."""
+
+    async def get_latest(self, api: str, plural: str, name: str) -> Object | None:
+        """Return an object that is no older than anything that was read before; None if it does not exist."""
+
+    async def log(self, pod: str, lines: int) -> str:
+        """Return the last lines of a pod's log."""
+
+
+class WatchedReads:
+    """Answers from a watch of each kind, or object, that was asked for once. Until that shows it, the API server does.
+
+    Objects are shared: who gets one leaves it as it is.
+    """
+
+    def __init__(self, api: KubernetesApi, shapes: Mapping[str, Callable[[Object], Object]]) -> None:
+        """Begin with no watches.
+
+        Args:
+            api: the API server; answers to its writes count at once.
+            shapes: what to keep of an object, by its kind; all of it, of a kind that is not named.
+        """
+        self._api = api
+        self._asked: set[Watch] = set()
+        self._news = 0
+        self._asked_at: dict[tuple[str, str], int] = {}
+        self._informer = Informer(api, self._count_news, lambda live: shapes.get(live["kind"], _whole)(live))
+        api.written.append(self._informer.store)
+
+    def begin_anew(self) -> None:
+        """Forget what was shown, as who takes the lease must: another has acted since, and news may be under way."""
+        self._asked.clear()
+        self._asked_at.clear()
+        self._informer.follow(())
+
+    async def close(self) -> None:
+        """End the watches."""
+        await self._informer.close()
+
+    async def list(self, api: str, plural: str, selector: str = "") -> list[Object]:
+        """List objects, by labels (`key=value,…`) if a selector is given."""
+        shown = self._shown(Watch(api, _KINDS[plural]))
+        if shown is None:
+            return await self._api.list(api, plural, selector)
+        wanted = dict(term.split("=", 1) for term in selector.split(",") if term)
+        return [
+            live for _, live in sorted(shown.items()) if wanted.items() <= live["metadata"].get("labels", {}).items()
+        ]
+
+    async def get(self, api: str, plural: str, name: str) -> Object | None:
+        """Return an object, None if it does not exist."""
+        shown = self._shown(Watch(api, _KINDS[plural], name))
+        return await self._api.get(api, plural, name) if shown is None else shown.get(name)
+
+    async def get_latest(self, api: str, plural: str, name: str) -> Object | None:
+        """Return an object no older than what the watches have shown. It is asked for again when they had news."""
+        news, before = self._news, self._asked_at.get((plural, name))
+        if news == before:
+            return await self.get(api, plural, name)
+        found = await self._api.get(api, plural, name)
+        self._shown(Watch(api, _KINDS[plural], name))
+        if found is not None:
+            self._informer.store(found)
+        self._asked_at[plural, name] = news
+        return found
+
+    async def log(self, pod: str, lines: int) -> str:
+        """Return the last lines of a pod's log, which no watch shows."""
+        return await self._api.log(pod, lines)
+
+    def _count_news(self) -> None:
+        self._news += 1
+
+    def _shown(self, watch: Watch) -> Mapping[str, Object] | None:
+        if watch not in self._asked:
+            self._asked.add(watch)
+            self._informer.follow(self._asked)
+        return self._informer.objects(watch)
+
+
+def _whole(live: Object) -> Object:
+    return live
