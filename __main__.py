@@ -24,6 +24,7 @@ def main() -> None:
     pulumi.export("loginAddress", cluster.login_address)
     pulumi.export("restAddress", cluster.rest_address)
     pulumi.export("conditionCommand", cluster.condition_command)
+    pulumi.export("watchNodesCommand", cluster.watch_nodes_command)
     pulumi.export("version", release.version())
 
 

@@ -7,7 +7,7 @@ Pulumi's state names the provider by its module and class. So neither name may c
 """
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -84,7 +84,7 @@ class Verdict:
 
 def judge(wanted: Wanted, state: ClusterState) -> Verdict:
     """Whether jobs can run as declared."""
-    faults = {**_images(state.pods), **_quotas(state.sets, state.events)}
+    faults = {**_images(state.pods), **full_quotas(state.sets, state.events)}
     if state.cluster is None:
         return Verdict(False, "there is no SlurmCluster", faults=faults)
     status = state.cluster.get("status") or {}
@@ -119,7 +119,7 @@ def _images(pods: Iterable[Object]) -> Mapping[str, str]:
     return missing
 
 
-def _quotas(sets: Iterable[Object], events: Iterable[Object]) -> Mapping[str, str]:
+def full_quotas(sets: Iterable[Object], events: Iterable[Object]) -> Mapping[str, str]:
     """The sets that lack pods because a quota forbids them, in the API server's words."""
     lacking = {
         pod_set["metadata"]["uid"]
@@ -166,8 +166,18 @@ def read(connection: httpx.Client, namespace: str, cluster: str) -> ClusterState
             *kubernetes_reader.items(connection, f"{apps}/statefulsets", labelSelector=labels),
             *kubernetes_reader.items(connection, f"{apps}/replicasets", labelSelector=labels),
         ],
-        kubernetes_reader.items(connection, f"{core}/events", fieldSelector="type=Warning,reason=FailedCreate"),
+        refused_pods(connection, namespace),
     )
+
+
+def refused_pods(connection: httpx.Client, namespace: str) -> list[Object]:
+    """Warnings about pods that Kubernetes refused to make.
+
+    Raises:
+        UnreachableError: It refuses to tell.
+    """
+    path = f"/api/v1/namespaces/{namespace}/events"
+    return kubernetes_reader.items(connection, path, fieldSelector="type=Warning,reason=FailedCreate")
 
 
 def wait(props: Mapping[str, Any]) -> None:
@@ -179,13 +189,38 @@ def wait(props: Mapping[str, Any]) -> None:
     Raises:
         UnavailableError: Jobs cannot run, and the time is up or waiting longer would not help.
     """
-    wanted = Wanted(props["revision"], props["operatorImage"])
-    namespace, name, patience = props["namespace"], props["cluster"], Patience({})
-    command = f"kubectl --namespace {namespace} describe slurmcluster {name}"
-    ends = time.monotonic() + float(props["seconds"])
+    wanted, namespace, name = Wanted(props["revision"], props["operatorImage"]), props["namespace"], props["cluster"]
+    wait_for(
+        lambda connection: judge(wanted, read(connection, namespace, name)),
+        props,
+        "timeouts.available",
+        f"kubectl --namespace {namespace} describe slurmcluster {name}",
+    )
+
+
+def wait_for(look: Callable[[httpx.Client], Verdict], props: Mapping[str, Any], timeout: str, command: str) -> None:
+    """Wait until a look at Kubernetes finds everything ready.
+
+    Args:
+        look: Asks and judges.
+        props: Inputs of the resource, among them `seconds`, `kubeconfig` and `context`.
+        timeout: Key of the configuration that says how long it may take.
+        command: What shows more.
+
+    Raises:
+        UnavailableError: Waiting longer would not help, or the time is up.
+    """
+    patience, ends = Patience({}), time.monotonic() + float(props["seconds"])
+
+    def ask() -> Verdict:
+        # Anew each time: a credential plugin's token may end before the wait does.
+        access = kubeconfig.read(props.get("kubeconfig"), props.get("context"))
+        with kubernetes_reader.client(access) as connection:
+            return look(connection)
+
     while True:
         try:
-            verdict = judge(wanted, kubernetes_reader.within(_ASK_SECONDS, lambda: _ask(props)))
+            verdict = kubernetes_reader.within(_ASK_SECONDS, ask)
         except UnreachableError as failure:
             verdict = Verdict(False, str(failure))
         now = time.monotonic()
@@ -194,15 +229,8 @@ def wait(props: Mapping[str, Any]) -> None:
         if reason := patience.ended_by(verdict, now):
             raise UnavailableError(f"{reason}. More: {command}")
         if now >= ends:
-            raise UnavailableError(f"timeouts.available is over: {verdict.lacking}. More: {command}")
+            raise UnavailableError(f"{timeout} is over: {verdict.lacking}. More: {command}")
         time.sleep(min(_PAUSE_SECONDS, ends - now))
-
-
-def _ask(props: Mapping[str, Any]) -> ClusterState:
-    # A new connection each time: a credential plugin's token may expire before the wait ends.
-    access = kubeconfig.read(props.get("kubeconfig"), props.get("context"))
-    with kubernetes_reader.client(access) as connection:
-        return read(connection, props["namespace"], props["cluster"])
 
 
 class _AvailabilityProvider(dynamic.ResourceProvider):

@@ -5,7 +5,7 @@ from typing import Any, Final
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components import availability
+from components import waits
 from components.addons import certificates, gpu_operator, ldap, monitoring, network_operator
 from components.config import Config
 from components.config.addons.network_operator import NetworkOperatorMode
@@ -92,12 +92,14 @@ class SlurmCluster(Component):
         login_address: Where SSH answers, as host:port.
         rest_address: Where the REST API answers inside Kubernetes.
         condition_command: Shows why the cluster is or is not available.
+        watch_nodes_command: Shows how node sets grow and shrink, with what they wait for.
     """
 
     namespace: str
     login_address: pulumi.Output[str]
     rest_address: str
     condition_command: str
+    watch_nodes_command: str
 
     def __init__(
         self,
@@ -158,13 +160,14 @@ class SlurmCluster(Component):
         if config.directory.is_on:
             parts.append(ldap.Directory("directory", config, [*ready, root], child))
         custom = _custom_resources(self, config, ledger.revision, [*parts, workers, *nodes, logins])
-        self._finish(config, logins, _availability(self, config, ledger.revision, custom))
+        self._finish(config, logins, waits.declare(self, config, ledger.revision, custom))
 
     def _finish(self, config: Config, logins: login.Login, custom: pulumi.CustomResource) -> None:
         namespace = config.cluster.namespace
         self.namespace = namespace
         self.rest_address = rest_api.url(config)
         self.condition_command = f"kubectl --namespace {namespace} get slurmclusters,nodesets,pods --output wide"
+        self.watch_nodes_command = f"kubectl --namespace {namespace} get nodesets --watch"
         if config.login.service.type is ServiceType.NODE_PORT:
             self.login_address = logins.node_port.apply(lambda port: login.address(config, None, port))
         else:
@@ -181,6 +184,7 @@ class SlurmCluster(Component):
                 "loginAddress": self.login_address,
                 "restAddress": self.rest_address,
                 "conditionCommand": self.condition_command,
+                "watchNodesCommand": self.watch_nodes_command,
             }
         )
 
@@ -258,24 +262,6 @@ def _custom_resources(
     body["spec"]["revision"] = revision
     options = pulumi.ResourceOptions(parent=parent, depends_on=[*depends_on, *sets], custom_timeouts=timeouts)
     return _custom_resource("cluster", body, options)
-
-
-def _availability(
-    parent: SlurmCluster, config: Config, revision: pulumi.Output[str], cluster: pulumi.CustomResource
-) -> pulumi.CustomResource:
-    """The wait until jobs can run."""
-    access = config.kubernetes
-    inputs = {
-        "operatorImage": operator.image(config),
-        "namespace": config.cluster.namespace,
-        "cluster": config.cluster.name,
-        "seconds": duration_seconds(config.timeouts.available),
-        "context": access.context,
-        "kubeconfig": pulumi.Output.secret(access.kubeconfig.get_secret_value()) if access.kubeconfig else None,
-    }
-    return availability.Availability(
-        "availability", revision, inputs, pulumi.ResourceOptions(parent=parent, depends_on=[cluster])
-    )
 
 
 def _custom_resource(name: str, body: dict[str, Any], opts: pulumi.ResourceOptions) -> pulumi.CustomResource:

@@ -66,4 +66,5 @@ class Timeouts(Model):
     """Deadlines of `pulumi up`. Work that has started goes on after them."""
 
     available: Duration = setting("Until jobs can run after a change.", unit="s, m or h", default="30m")
+    nodes: Duration = setting("Until nodes take jobs, with `nodeSets[].waitForNodes`.", unit="s, m or h", default="30m")
     populate: Duration = setting("Until a new root of the jail is complete.", unit="s, m or h", default="30m")

@@ -39,6 +39,8 @@ _OWN_RULES: list[dict[str, Any]] = [
     # An update deletes the pod of an idle worker, and a label permits its eviction. Their names are not known
     # beforehand. An annotation on slurmctld's pod makes kubelet update its configuration at once.
     {"apiGroups": [""], "resources": ["pods"], "verbs": [*_READ, "patch", "delete"]},
+    # Slurm's state of a node, as a condition of its pod.
+    {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]},
     # Only the pod's log has slurmdbd's own words about its database.
     {"apiGroups": [""], "resources": ["pods/log"], "resourceNames": [f"{names.ACCOUNTING}-0"], "verbs": ["get"]},
     {

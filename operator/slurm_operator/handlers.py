@@ -46,8 +46,9 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
     settings.posting.enabled = False
     settings.watching.server_timeout = 300
     settings.watching.connect_timeout = 10
-    identity = f"{os.environ.get(pod_variables.POD_NAME, socket.gethostname())}-{uuid.uuid4().hex[:8]}"
-    memo.api = KubernetesApi(access.find, os.environ[pod_variables.POD_NAMESPACE])
+    pod = os.environ.get(pod_variables.POD_NAME, socket.gethostname())
+    identity = f"{pod}-{uuid.uuid4().hex[:8]}"
+    memo.api = KubernetesApi(access.find, os.environ[pod_variables.POD_NAMESPACE], pod)
     memo.lease = Lease(memo.api, identity)
     metrics.LEADER.set_function(memo.lease.held)
     key_file = Path(os.environ.get("JWT_KEY_FILE", paths.JWT_KEY_FILE))

@@ -7,6 +7,7 @@ HEALS = prometheus.Counter("pulumi_slurm_heals_total", "Declared objects restore
 HEALING_PAUSED = prometheus.Gauge("pulumi_slurm_healing_paused_seconds", "Since when nothing is healed; 0: it is")
 ACTIONS = prometheus.Counter("pulumi_slurm_actions_total", "Changes made", ["action"])
 ACTION_FAILURES = prometheus.Counter("pulumi_slurm_action_failures_total", "Changes that failed", ["action"])
+POD_CONDITIONS = prometheus.Counter("pulumi_slurm_pod_conditions_total", "Conditions written on pods")
 DRAINS = prometheus.Counter("pulumi_slurm_drains_total", "Nodes that the operator drained", ["reason"])
 REPLICA_MOVES = prometheus.Counter("pulumi_slurm_replica_moves_total", "Nodes added or removed", ["direction"])
 REPAIRS_HELD = prometheus.Gauge(

@@ -16,7 +16,7 @@ from contract.pod_variables import NodeKey
 from contract.policies import ReactionPolicy
 from slurm_operator.clients.kubernetes import KubernetesError, Object
 from slurm_operator.clients.watched_reads import Reads
-from slurm_operator.decide import accounting, ownership
+from slurm_operator.decide import accounting, ownership, pod_conditions
 from slurm_operator.state import (
     Cluster,
     Facts,
@@ -24,6 +24,7 @@ from slurm_operator.state import (
     Kubernetes,
     NodeSet,
     Pod,
+    PodCondition,
     RemovalPolicy,
     Restart,
     Taint,
@@ -175,7 +176,15 @@ def pod(body: Object) -> Pod:
         k8s_node=body.get("spec", {}).get("nodeName", ""),
         tolerations=tuple(_toleration(item) for item in body.get("spec", {}).get("tolerations", [])),
         evictable=names.LABEL_EVICTABLE in metadata.get("labels", {}),
+        slurm=_slurm_condition(conditions.get(pod_conditions.TYPE)),
     )
+
+
+def _slurm_condition(item: Object | None) -> PodCondition | None:
+    if item is None:
+        return None
+    words = item.get("reason", ""), item.get("message", "")
+    return PodCondition(item["status"], *words, since=item.get("lastTransitionTime") or "")
 
 
 def pod_shape(body: Object) -> Object:

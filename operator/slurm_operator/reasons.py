@@ -66,6 +66,7 @@ class Reason(enum.StrEnum):
     CONFIGURATION_MISSING = "ConfigurationMissing"
     CONTROLLER_NOT_READY = "ControllerNotReady"
     CONTROLLER_UPDATING = "ControllerUpdating"
+    DAEMON_LOST = "DaemonLost"
     LOGIN_NOT_READY = "LoginNotReady"
     REST_NOT_READY = "RestNotReady"
     POD_NOT_STARTING = "PodNotStarting"

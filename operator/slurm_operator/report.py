@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from contract import names
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.lease import Lease
+from slurm_operator.decide.pod_conditions import TYPE, Told
+from slurm_operator.decide.status import Counts
 from slurm_operator.findings import MAX_MESSAGE, Condition
 from slurm_operator.observe import CUSTOM_API
 from slurm_operator.reasons import Reason
@@ -31,6 +33,12 @@ def restart(noted: Restart) -> Object:
     """Write a restart or replacement as a NodeSet's status remembers it."""
     more = {"replace": True} if noted.replace else {}
     return {"node": noted.node, "at": timestamp(noted.at), **more}
+
+
+def counts(found: Counts) -> dict[str, int]:
+    """Counts of nodes as a SlurmCluster's status has them, without those that are not known."""
+    known = {key: value for key, value in dataclasses.asdict(found).items() if value is not None}
+    return {"drainedByPeople" if key == "by_people" else key: value for key, value in known.items()}
 
 
 def headline(conditions: Iterable[Condition]) -> str:
@@ -109,6 +117,18 @@ async def write_status(
     await api.apply(CUSTOM_API, f"{body['kind'].lower()}s", {**update, "status": after}, subresource="status")
 
 
+async def write_pod_condition(api: KubernetesApi, told: Told) -> None:
+    """Write Slurm's state on a pod, unless another has the name by now (KubernetesError 409, or 404).
+
+    An apply owns its own condition alone: those of kubelet and others stay.
+    """
+    now_is = told.condition
+    condition = {"type": TYPE, "status": now_is.status, "reason": now_is.reason, "message": now_is.message}
+    condition["lastTransitionTime"] = now_is.since or timestamp(datetime.datetime.now(datetime.UTC))
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": told.pod, "uid": told.uid}}
+    await api.apply("v1", "pods", {**body, "status": {"conditions": [condition]}}, subresource="status")
+
+
 async def standing_event(
     api: KubernetesApi, lease: Lease, body: Object, subject: str, reason: str, message: str, *, warning: bool
 ) -> None:
@@ -124,6 +144,8 @@ async def standing_event(
         "message": message[:MAX_MESSAGE],
         "type": "Warning" if warning else "Normal",
         "lastTimestamp": told,
+        "reportingComponent": names.OPERATOR_FIELD_MANAGER,
+        "reportingInstance": api.instance,
     }
     whole = {
         "apiVersion": "v1",
@@ -165,7 +187,7 @@ async def event(api: KubernetesApi, body: Object, reason: str, note: str) -> Non
         "metadata": {"name": f"{metadata['name']}.{now:x}"},
         "eventTime": moment.replace("+00:00", "Z"),
         "reportingController": names.OPERATOR_FIELD_MANAGER,
-        "reportingInstance": names.OPERATOR_FIELD_MANAGER,
+        "reportingInstance": api.instance,
         "action": reason,
         "reason": reason,
         "regarding": _reference(body),

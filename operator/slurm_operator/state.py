@@ -178,6 +178,16 @@ class K8sNode:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class PodCondition:
+    """What a worker's pod says of its Slurm node; `since` is when `status` became so, as Kubernetes writes it."""
+
+    status: str
+    reason: str
+    message: str = ""
+    since: str = dataclasses.field(default="", compare=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Pod:
     """A pod; `trouble` is a sentence about what keeps it from starting, empty if nothing does.
 
@@ -196,6 +206,7 @@ class Pod:
     k8s_node: str = ""
     tolerations: tuple[Toleration, ...] = ()
     evictable: bool = False
+    slurm: PodCondition | None = None
 
     @property
     def is_scheduled(self) -> bool:

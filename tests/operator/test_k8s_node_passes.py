@@ -21,15 +21,21 @@ class K8sNodes:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.names = {pod: f"{world.namespace}-{pod}" for pod in ("cpu-0", "cpu-1")}
-        for pod, name in self.names.items():
-            world.admin.call("POST", NODES, {"metadata": {"name": name}})
-            self.status(pod, "True")
-            target = {"target": {"kind": "Node", "name": name}, "metadata": {"name": pod}}
-            until(functools.partial(world.uid, "pods", pod), "the pod")
-            world.admin.call("POST", world.path("pods", pod, "binding"), target)
-            # One that is pending has nothing to lose: no budget keeps it.
-            world.patch("pods", pod, {"status": {"phase": "Running"}}, "status")
+        self.names: dict[str, str] = {}
+        for pod in ("cpu-0", "cpu-1"):
+            self.add(pod)
+
+    def add(self, pod: str) -> None:
+        """Give a pod a machine of its own."""
+        world, name = self.world, f"{self.world.namespace}-{pod}"
+        self.names[pod] = name
+        world.admin.call("POST", NODES, {"metadata": {"name": name}})
+        self.status(pod, "True")
+        target = {"target": {"kind": "Node", "name": name}, "metadata": {"name": pod}}
+        until(functools.partial(world.uid, "pods", pod), "the pod")
+        world.admin.call("POST", world.path("pods", pod, "binding"), target)
+        # One that is pending has nothing to lose: no budget keeps it.
+        world.patch("pods", pod, {"status": {"phase": "Running"}}, "status")
 
     def change(self, pod: str, change: dict[str, Any], subresource: str = "") -> None:
         """Merge a change into the machine of a pod."""
@@ -111,6 +117,18 @@ def test_a_cordon_becomes_a_drain_and_back_and_an_eviction_waits_for_the_job(k8s
     until(lambda: world.uid("pods", "cpu-1") not in ("", before), "a new pod, which is somewhere else")
     until(lambda: reason(world, "cpu-1") == "", "it takes jobs there")
     assert world.slurm.killed == []
+
+
+def test_a_slurmctld_whose_machine_is_lost_is_told_with_the_command_that_fences(k8s_nodes: K8sNodes) -> None:
+    world, pod = k8s_nodes.world, "slurm-controller-0"
+    k8s_nodes.add(pod)
+    k8s_nodes.status(pod, "Unknown")
+    message = world.wait("Degraded", "True", "DaemonLost")["message"]
+    assert message.startswith(f"{pod} (slurmctld) is on Kubernetes node {k8s_nodes.names[pod]}, which is not ready")
+    assert f"kubectl taint node {k8s_nodes.names[pod]} node.kubernetes.io/out-of-service=" in message
+    assert world.condition("Available")["status"] == "True", "Slurm answers all the same"
+    k8s_nodes.status(pod, "True")
+    world.wait("Degraded", "False")
 
 
 def test_a_pod_that_stays_after_all_is_protected_again(k8s_nodes: K8sNodes) -> None:

@@ -286,7 +286,7 @@ def test_a_pod_that_cannot_end_since_its_machine_is_away_asks_for_fencing_whatev
     mine = {"cpu-1": drained(reason=f"pulumi-slurm:{reason}", reason_user="slurm")}
     (told,) = k8s_nodes.held(state(AWAY, terminating=True), mine)
     assert told.reason == "AwaitsFencing"
-    assert "node.kubernetes.io/out-of-service=:NoExecute" in told.message
+    assert "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute" in told.message
     for size in (state(AWAY), state(WELL, terminating=True), state(K8sNode(away_since=NOW), terminating=True)):
         assert k8s_nodes.held(size, mine) == [], "it does not end, it may end, its machine may come back"
 

@@ -32,12 +32,12 @@ def test_a_declared_cluster_becomes_available(running_operator: World) -> None:
     world.wait("Available", "True")
     status = world.get("slurmclusters", "test")["status"]
     assert status["revision"] == "r1"
-    none = {"allocated": 0, "draining": 0, "drained": 0, "down": 0}
+    none = {"allocated": 0, "draining": 0, "drained": 0, "drainedByPeople": 0, "down": 0}
     assert status["nodes"] == {"wanted": 2, "ready": 2, "idle": 2, "updated": 2, **none}
     assert world.condition("Progressing")["status"] == "False"
     assert world.condition("Degraded")["status"] == "False"
     node_set = world.get("nodesets", "cpu")["status"]
-    assert (node_set["replicas"], node_set["readyReplicas"]) == (2, 2)
+    assert (node_set["replicas"], node_set["readyReplicas"], node_set["drainedByPeople"]) == (2, 2, 0)
     expected = {"SetReplicas", "PromoteConfiguration", "AvailableTrue"}
     until(lambda: {reason for reason, _ in world.events()} >= expected, "each decision has its Event")
     active = world.get("configmaps", "slurm-config")

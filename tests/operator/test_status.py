@@ -81,7 +81,7 @@ def test_a_cluster_with_all_its_nodes_is_available() -> None:
         "Reconciling": "False",
         "Stalled": "False",
     }
-    assert counts == Counts(wanted=2, ready=2, idle=1, allocated=1, drained=0, down=0, draining=0, updated=2)
+    assert counts == Counts(2, ready=2, idle=1, allocated=1, drained=0, down=0, draining=0, updated=2, by_people=0)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_an_administrators_drain_is_told_and_blocks_nothing() -> None:
     assert found["Degraded"].status == "False", "he knows, and an alert would be on for as long as it lasts"
     told = Condition("DrainedByPeople", "True", Reason.DRAINED_BY_PEOPLE, "drained by root: cpu-1 (bad disk)")
     assert found["DrainedByPeople"] == told
-    assert (counts.ready, counts.drained, counts.down) == (1, 1, 0)
+    assert (counts.ready, counts.drained, counts.by_people, counts.down) == (1, 1, 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_a_node_that_leaves_blocks_nothing_and_says_for_what_it_waits() -> None:
     found, counts = judge(world(), nodes(node("cpu-0"), leaving), wanted=1)
     assert found["Available"].status == "True"
     assert "cpu-1 leaves when its jobs have ended" in found["Progressing"].message
-    assert counts == Counts(wanted=1, ready=1, idle=1, allocated=1, drained=0, down=0, draining=1, updated=1)
+    assert counts == Counts(1, ready=1, idle=1, allocated=1, drained=0, down=0, draining=1, updated=1, by_people=0)
 
 
 def test_jobs_that_are_waited_for_are_named_with_the_ends_of_their_time_limits() -> None:

@@ -87,6 +87,10 @@ def test_of_two_operators_one_acts_and_the_other_takes_over(
             second.wait(60)
         cluster.scale(2)
         until(lambda: cluster.size() == 2, "a released lease is taken", 60)
+    written = cluster.admin.call("GET", cluster.path("events"))["items"]
+    by = {item["note"]: item["reportingInstance"] for item in written if item["reason"] == "SetReplicas"}
+    assert by["set StatefulSet cpu from 2 to 3 replicas"] == "slurm-operator-two", "Events say which replica acted"
+    assert by["set StatefulSet cpu from 1 to 2 replicas"] == "slurm-operator-one"
     drains = [event for event in cluster.events() if event[0] == "Drain"]
     assert len(drains) == len(set(drains)), "no decision was carried out twice"
 

@@ -173,6 +173,7 @@ def run_program(raw: Mapping[str, Any], *, preview: bool = False) -> tuple[Engin
         options = pulumi.ResourceOptions(provider=kubernetes_provider(config))
         cluster = SlurmCluster(config.cluster.name, config, options)
         outputs.update(namespace=cluster.namespace, rest=cluster.rest_address, condition=cluster.condition_command)
+        outputs.update(watch=cluster.watch_nodes_command)
         return cluster.login_address.apply(lambda address: outputs.update(login=address))
 
     program()

@@ -416,6 +416,10 @@ BAD: list[tuple[str, Any, str]] = [
     ("nodeSets.0.jailImage", "debian:latest", "nodeSets[0].jailImage: got 'debian:latest'; want an image that cannot"),
     ("jail.keepRoots", 0, "jail.keepRoots: got 0; want 1 or more"),
     ("login.grace", "soon", "login.grace: got 'soon'; want a duration such as"),
+    (
+        *("nodeSets.0", {**SET, "replicas": None, "waitForNodes": True}),
+        "nodeSets[0].waitForNodes: got true; want a number of nodes in replicas beside it, or false",
+    ),
     ("nodeSets.0.removal", {"jobs": "kill"}, "nodeSets[0].removal.jobs: got 'kill'; want one of 'wait'"),
     ("nodeSets.0.removal", {"jobs": "deadline"}, "nodeSets[0].removal.deadline: got nothing; want a duration such as"),
     (

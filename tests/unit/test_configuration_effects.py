@@ -628,6 +628,8 @@ IN_THE_PROGRAM = {
     # tests/provider/test_ownership.py: it changes no manifest.
     "cluster.adopt",
     "timeouts.available",
+    "timeouts.nodes",
+    "nodeSets.0.waitForNodes",
     # tests/unit/test_certificates.py: they are not in a manifest of ours.
     "certificates.version",
     "certificates.namespace",
@@ -771,6 +773,21 @@ def test_the_wait_for_available_is_as_long_as_configured() -> None:
     engine, _ = run_program(changed("timeouts.available", "2h"))
     assert engine.one("Availability", "availability").inputs["seconds"] == 7200
     assert engine.one("SlurmCluster", "cluster").request.customTimeouts.delete == "7230s"
+
+
+def test_nodes_are_waited_for_after_jobs_where_a_set_asks_for_it() -> None:
+    engine, _ = run_program(changed("nodeSets.0.waitForNodes", True))
+    waited_for = engine.one("NodesReady", "cpu-nodes-ready")
+    expected = {"nodeSet": "cpu", "replicas": 2, "namespace": "slurm", "seconds": 1800}
+    assert waited_for.inputs | expected == waited_for.inputs
+    assert engine.one("Availability", "availability").urn in waited_for.dependencies
+    by_default, _ = run_program(changed("nodeSets.0.waitForNodes", False))
+    assert not [each for each in by_default.registered if "NodesReady" in each.type]
+
+
+def test_the_wait_for_nodes_is_as_long_as_configured() -> None:
+    engine, _ = run_program(changed("timeouts.nodes", "3h", changed("nodeSets.0.waitForNodes", True)))
+    assert engine.one("NodesReady", "cpu-nodes-ready").inputs["seconds"] == 10800
 
 
 def test_gpu_nodes_are_filled_after_cpu_nodes() -> None:

@@ -321,4 +321,5 @@ def test_outputs_say_where_to_go() -> None:
         "login": "<any Kubernetes node>:30022",
         "rest": "http://slurm-rest.slurm.svc.cluster.local:6820",
         "condition": "kubectl --namespace slurm get slurmclusters,nodesets,pods --output wide",
+        "watch": "kubectl --namespace slurm get nodesets --watch",
     }

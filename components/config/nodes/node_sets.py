@@ -227,6 +227,11 @@ class NodeSet(Model):
         ge=0,
         le=LARGEST_SET,
     )
+    wait_for_nodes: bool = setting(
+        "Whether `pulumi up` waits, when `replicas` changes, until that many nodes take jobs, for `timeouts.nodes` at "
+        "most. Nodes that people drained are not waited for.",
+        default=False,
+    )
     resources: NodeResources = setting("CPUs and memory of each node.")
     gpus: Gpus | None = setting("GPUs of each node; left out: none.", default=None)
     network: NodeNetwork = setting("Networks of each node besides the pod network.", factory=NodeNetwork)
@@ -265,6 +270,11 @@ class NodeSet(Model):
         if self.name.startswith(names.RESERVED_PREFIX):
             want = f"a name that does not start with {names.RESERVED_PREFIX}: those are the cluster's own objects"
             yield Violation("name", want=want)
+
+    @rule
+    def _wait_for_nodes(self) -> Iterator[Violation]:
+        if self.wait_for_nodes and self.replicas is None:
+            yield Violation("waitForNodes", want="a number of nodes in replicas beside it, or false")
 
     @rule
     def _submounts(self) -> Iterator[Violation]:

@@ -54,10 +54,14 @@ class KubernetesApi:
 
     Attributes:
         written: called with each object as it is after a write of ours.
+        instance: as whom this process writes Events: the name of its pod.
     """
 
-    def __init__(self, find: Callable[[], kopf.ConnectionInfo], namespace: str) -> None:
+    instance = names.OPERATOR_FIELD_MANAGER
+
+    def __init__(self, find: Callable[[], kopf.ConnectionInfo], namespace: str, instance: str = "") -> None:
         self.written: list[Callable[[Object], None]] = []
+        self.instance = instance or self.instance
         self._find = find
         self._namespace = namespace
         found = find()

@@ -169,10 +169,18 @@ def held(state: NodeSetState, nodes: Nodes) -> list[Finding]:
     return ending + would * state.reactions.dry_run
 
 
+def fence_command(k8s_node: str) -> str:
+    """What tells Kubernetes that a machine is off, so that its pods and volumes may go elsewhere.
+
+    Source: Kubernetes' documentation, "Non-graceful node shutdown handling".
+    """
+    return f"kubectl taint node {k8s_node} {FENCED}=nodeshutdown:NoExecute"
+
+
 def _awaits_fencing(state: NodeSetState, name: str) -> Finding:
     """A pod was told to end on a node whose kubelet is away: nobody knows whether it has ended."""
     k8s_node = state.pods[name].k8s_node
-    ways = f"delete the Kubernetes node, or taint it: kubectl taint node {k8s_node} {FENCED}=:NoExecute"
+    ways = f"delete the Kubernetes node, or taint it: {fence_command(k8s_node)}"
     told = f"{name} may still run on {k8s_node}, which is not ready; power that off, then {ways}"
     return Finding(Reason.AWAITS_FENCING, told, node=name)
 

@@ -24,12 +24,14 @@ from slurm_operator.reasons import Reason
 from slurm_operator.state import Kubernetes, Nodes, NodeSet, Pod, SlurmJob, SlurmNode, Unknown
 
 _SHOWN = 5
-_NONE_AT_ALL = {"ready": 0, "idle": 0, "allocated": 0, "drained": 0, "down": 0, "draining": 0, "updated": 0}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Counts:
-    """Nodes of one or more node sets; all but `wanted` are None when Slurm cannot be seen."""
+    """Nodes of one or more node sets; all but `wanted` are None when Slurm cannot be seen.
+
+    `by_people` are those of `drained` that people took out of service.
+    """
 
     wanted: int
     ready: int | None = None
@@ -39,6 +41,11 @@ class Counts:
     down: int | None = None
     draining: int | None = None
     updated: int | None = None
+    by_people: int | None = None
+
+
+_KNOWN = [field.name for field in dataclasses.fields(Counts) if field.name != "wanted"]
+_NONE_AT_ALL = dict.fromkeys(_KNOWN, 0)
 
 
 def node_set(
@@ -117,6 +124,7 @@ def node_set(
         down=len(down),
         draining=sum(map(slurm_nodes.is_draining, present)),
         updated=update.updated(state),
+        by_people=len(by_people),
     )
     return counts, found
 
@@ -186,8 +194,7 @@ def total(counts: Iterable[Counts]) -> Counts:
         values = [getattr(row, name) for row in rows]
         return None if None in values else sum(values)
 
-    names = [field.name for field in dataclasses.fields(Counts) if field.name != "wanted"]
-    return Counts(sum(row.wanted for row in rows), **{name: column(name) for name in names})
+    return Counts(sum(row.wanted for row in rows), **{name: column(name) for name in _KNOWN})
 
 
 def cluster(kubernetes: Kubernetes, nodes: Nodes | Unknown, sets: Findings, counts: Counts) -> Findings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import datetime
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,11 +15,11 @@ from slurm_operator.clients.kubernetes import KubernetesApi, Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.clients.watched_reads import Reads
-from slurm_operator.decide import accounting, config, daemons, deletion, serving, status
+from slurm_operator.decide import accounting, config, daemons, deletion, lost_daemons, serving, status
 from slurm_operator.decide.requeue import Outcome
 from slurm_operator.findings import Finding, Findings, Severity, lasting
 from slurm_operator.reasons import Reason
-from slurm_operator.reconcile import administrators, configuration, node_sets
+from slurm_operator.reconcile import administrators, configuration, node_sets, pod_conditions
 from slurm_operator.reconcile.drift import DriftReconciler
 from slurm_operator.state import K8sNode, Kubernetes, Pod, Unknown
 
@@ -55,6 +55,7 @@ class Reconciler:
         self._jobs = JobListing()
         self._node_sets = node_sets.NodeSets(api, lease, self._jobs)
         self._configuration = configuration.Configuration(api, lease)
+        self._pod_conditions = pod_conditions.PodConditions(api, lease)
         self._administrators = administrators.Administrators(api, lease)
         self._informer = Informer(api, wake, observe.k8s_node_shape)
         self._conflicts: dict[str, int] = {}
@@ -118,7 +119,12 @@ class Reconciler:
         found += told
         mark = "" if isinstance(running, Unknown) else config.mark(running.parameters)
         told_of = {"running": mark, "closed": sorted(closed)}
-        return await self._say(body, set_bodies, seen, served, found, told_of, appointed)
+        found += self._pod_conditions.problems
+        outcome = await self._say(body, set_bodies, seen, served, found, told_of, appointed)
+        if not isinstance(slurm.nodes, Unknown):
+            workers = (pod for pod in seen.pods.values() if pod.component == "worker")
+            await self._pod_conditions.tell(workers, slurm.nodes)
+        return outcome
 
     async def _move_controller(self, rest: SlurmRest, body: Object, seen: Kubernetes) -> list[Finding]:
         decided = daemons.controller(seen)
@@ -132,6 +138,11 @@ class Reconciler:
         if len(found) < len(asked):
             return None
         return {name: observe.k8s_node(shape) for (_, name), shape in found.items() if shape}
+
+    def _lost_daemons(self, seen: Kubernetes, *, blind: bool) -> list[Finding]:
+        daemons_pods = {name: pod for name, pod in seen.pods.items() if pod.component != "worker"}
+        now = datetime.datetime.now(datetime.UTC)
+        return lost_daemons.findings(daemons_pods.values(), self._k8s_nodes(daemons_pods), now, blind=blind)
 
     async def _finish_deletions(self, bodies: Mapping[str, Object], served: str) -> None:
         """Go on deleting NodeSets that are not served.
@@ -188,6 +199,7 @@ class Reconciler:
                 all_sets += found
         counts = status.total(all_counts)
         found = status.cluster(seen, served.slurm.nodes, all_sets, counts)
+        found[:0] = self._lost_daemons(seen, blind=isinstance(served.slurm.nodes, Unknown))
         found += [*accounting.findings(seen), *served.problems, *self._drift.problems, *configured]
         found, self._conflicts = lasting(found, execute.CONFLICT, self._conflicts, CONFLICTS_TOLD)
         conditions = found.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
@@ -197,7 +209,7 @@ class Reconciler:
         fields = {
             "operatorImage": self._image or None,
             "revision": seen.cluster.revision if complete else body.get("status", {}).get("revision"),
-            "nodes": {key: value for key, value in dataclasses.asdict(counts).items() if value is not None},
+            "nodes": report.counts(counts),
             "configuration": {key: value for key, value in configuration.items() if value} or None,
             "administrators": dict(appointed) or None,
         }

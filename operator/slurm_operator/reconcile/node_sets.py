@@ -208,6 +208,7 @@ class NodeSets:
             "idle": counts.idle,
             "allocated": counts.allocated,
             "drained": counts.drained,
+            "drainedByPeople": counts.by_people,
             "down": counts.down,
             "draining": counts.draining,
             "updated": None if state is None else update.updated(state),

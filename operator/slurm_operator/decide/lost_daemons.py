@@ -1,0 +1,77 @@
+"""Pods of daemons whose Kubernetes node is not ready or deleted.
+
+Kubernetes starts no second pod of a StatefulSet while the first may run. Only a person knows that a machine is off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from slurm_operator.decide.k8s_nodes import FENCED, fence_command
+from slurm_operator.decide.scale import K8S_NODE_PATIENCE
+from slurm_operator.findings import Finding, Severity
+from slurm_operator.reasons import Reason
+from slurm_operator.state import K8sNode, K8sNodes, Pod
+
+_DAEMONS = {
+    "controller": "slurmctld",
+    "rest": "slurmrestd",
+    "accounting": "slurmdbd",
+    "database": "MariaDB",
+    "login": "a login node",
+    "operator": "the operator",
+}
+"""Components of a cluster → what runs in their pods."""
+_OF_DEPLOYMENTS = frozenset({"rest", "operator"})
+_OF_SLURM = frozenset({"controller", "rest"})
+"""Without one of them nobody sees Slurm."""
+_WITHIN = "Kubernetes starts another pod after 5 minutes"
+_NEVER = "Kubernetes starts no other pod until it knows that this machine is off"
+
+
+def findings(pods: Iterable[Pod], k8s_nodes: K8sNodes | None, now: datetime, *, blind: bool) -> list[Finding]:
+    """What to say of daemons on lost machines, with the command that fences.
+
+    Args:
+        pods: a cluster's pods.
+        k8s_nodes: the Kubernetes nodes of the pods; None if nobody knows.
+        now: the time.
+        blind: whether Slurm cannot be seen.
+    """
+    if k8s_nodes is None:
+        return []
+    rows = [(pod, _words(pod, k8s_nodes.get(pod.k8s_node), now)) for pod in pods if _is_of_interest(pod)]
+    severities = {pod.name: _severity(pod, blind=blind) for pod, _ in rows}
+    found = [Finding(Reason.DAEMON_LOST, words, severities[pod.name], pod.name) for pod, words in rows if words]
+    return sorted(found, key=lambda each: (Severity.BLOCKING not in each.severity, each.node))
+
+
+def _is_of_interest(pod: Pod) -> bool:
+    """Whether a daemon is meant to run there; a Deployment has another pod for one that ends."""
+    if pod.component not in _DAEMONS or not pod.k8s_node:
+        return False
+    return pod.component not in _OF_DEPLOYMENTS or (pod.running and not pod.terminating)
+
+
+def _severity(pod: Pod, *, blind: bool) -> Severity:
+    blocks = blind and pod.component in _OF_SLURM
+    return Severity.WRONG | (Severity.BLOCKING if blocks else Severity.INFORMATION)
+
+
+def _words(pod: Pod, k8s_node: K8sNode | None, now: datetime) -> str:
+    """What is wrong with a pod's Kubernetes node, and what helps; empty if nothing is wrong."""
+    what = f"{pod.name} ({_DAEMONS[pod.component]}) is on Kubernetes node {pod.k8s_node}, which is"
+    if k8s_node is None:
+        if pod.created is None or pod.created > now - K8S_NODE_PATIENCE:
+            return ""  # The watch may not know a new node yet.
+        return f"{what} deleted; if no other pod comes, and the machine is surely off: {_force(pod)}"
+    if k8s_node.away_since is None or any(taint.key == FENCED for taint in k8s_node.taints):
+        return ""
+    since = f"{k8s_node.away_since:%Y-%m-%dT%H:%M:%SZ}"
+    waits = _WITHIN if pod.component in _OF_DEPLOYMENTS else _NEVER
+    return f"{what} not ready since {since}; {waits}. When it surely is off: {fence_command(pod.k8s_node)}"
+
+
+def _force(pod: Pod) -> str:
+    return f"kubectl delete pod {pod.name} --force"
