@@ -107,7 +107,7 @@ def test_a_partition_that_slurmctld_may_have_opened_again_by_reading_its_files_i
 
 def test_what_does_not_help_is_tried_again_at_growing_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr(growing_pause.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr("slurm_operator.reconcile.growing_pause.time.monotonic", lambda: clock[0])
     pause = growing_pause.GrowingPause(first_seconds=10, longest_seconds=40)
     tried = []
     for clock[0] in range(1, 200):

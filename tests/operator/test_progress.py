@@ -105,7 +105,7 @@ def test_a_lease_that_cannot_be_renewed_is_tried_again_and_told(
         progress, outcome = health.Progress(clock), Outcome(clock, error)
         lease = Lease(cast(KubernetesApi, None), "one")
         monkeypatch.setattr(lease, "renew", outcome.run)
-        return await answer_after(handlers._keep_lease(lease, progress), outcome, progress)
+        return await answer_after(handlers._keep_lease(lease, progress, lambda: None), outcome, progress)
 
     assert asyncio.run(tried()) == status
 
@@ -127,7 +127,7 @@ def test_one_trouble_with_the_lease_is_told_once_and_again_when_it_comes_back(
                 raise error
 
         monkeypatch.setattr(lease, "renew", renew)
-        running = asyncio.create_task(handlers._keep_lease(lease, health.Progress()))
+        running = asyncio.create_task(handlers._keep_lease(lease, health.Progress(), lambda: None))
         async with asyncio.timeout(60):
             await over.wait()
         running.cancel()
@@ -150,3 +150,31 @@ def test_a_lease_without_content_is_taken() -> None:
     lease = Lease(cast(KubernetesApi, Leases()), "one")
     asyncio.run(lease.renew())
     assert lease.held()
+
+
+def test_an_operator_that_takes_the_lease_begins_its_reads_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it had read before may be older than what the one that led meanwhile has done."""
+    monkeypatch.setattr(handlers, "RENEW_SECONDS", 0.0)
+    holds, anew = [False, False, True, True, True], []
+
+    async def tried() -> None:
+        lease, over = Lease(cast(KubernetesApi, None), "one"), asyncio.Event()
+        rounds = 0
+
+        async def renew() -> None:
+            nonlocal rounds
+            rounds += 1
+            if rounds == len(holds):
+                over.set()
+                await asyncio.sleep(3600)
+
+        monkeypatch.setattr(handlers, "LOOK_SECONDS", 0.0)
+        monkeypatch.setattr(lease, "renew", renew)
+        monkeypatch.setattr(lease, "held", lambda: holds[rounds])
+        running = asyncio.create_task(handlers._keep_lease(lease, health.Progress(), lambda: anew.append(rounds)))
+        async with asyncio.timeout(60):
+            await over.wait()
+        running.cancel()
+
+    asyncio.run(tried())
+    assert anew == [2], "once, with the renewal that took it"
