@@ -46,6 +46,12 @@ class Manifest:
         return str(self.body["metadata"]["name"])
 
 
+def plural(kind: str) -> str:
+    """A kind as the API server's URLs and rules have it; holds for every kind that is declared."""
+    word = kind.lower()
+    return f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+
+
 def selector(config: Config, component: str, **more: str) -> dict[str, str]:
     """Labels that tell the pods of a component from all others. They never change."""
     return {
