@@ -48,7 +48,7 @@ class Rule:
     def validation(self) -> dict[str, str]:
         """The rule as Kubernetes takes it.
 
-        The refusal is Forbidden: Invalid means to the operator that a field can't change, so that it deletes the object.
+        The refusal is Forbidden. Invalid would tell the operator that a field can't change, and it deletes the object.
         """
         about = f"!(variables.kind in {strings(self.kinds)}) || " if self.kinds else ""
         sentence = f"{literal(f'the operator {self.words}; got ')} + {self.what}"
