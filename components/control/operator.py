@@ -145,7 +145,7 @@ def _policy(config: Config, others: Iterable[Manifest]) -> list[Manifest]:
     metadata = declared(config, "", "", name, "operator", {}, namespaced=False)["metadata"]
     objects = [*others, *_rbac(config, others), _deployment(config)]
     held = (each.body for each in objects if each.held)
-    return operator_policy.manifests(config.cluster.namespace, config.cluster.name, held, metadata)
+    return operator_policy.manifests(config.cluster.namespace, held, metadata)
 
 
 _AUTHORITY_MOUNT = {"name": "rest-authority", "mountPath": paths.SECRETS_REST_AUTHORITY, "readOnly": True}

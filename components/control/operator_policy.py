@@ -21,12 +21,11 @@ _PART_LENGTH: Final = 50_000
 """Characters of one expression; CEL's parser takes 100,000."""
 
 
-def manifests(namespace: str, cluster: str, held: Iterable[Object], metadata: Mapping[str, Any]) -> list[Manifest]:
+def manifests(namespace: str, held: Iterable[Object], metadata: Mapping[str, Any]) -> list[Manifest]:
     """The policy and its binding. The operator can't change them: no right in a namespace reaches them.
 
     Args:
         namespace: The operator's.
-        cluster: Value of the label that says whose the cluster's pods are.
         held: Bodies of the objects that the operator restores.
         metadata: Name, labels and annotations of both.
     """
@@ -45,7 +44,7 @@ def manifests(namespace: str, cluster: str, held: Iterable[Object], metadata: Ma
         },
         # Nothing else is evaluated for anybody else: a rule that fails stops nobody but the operator.
         "matchConditions": [{"name": "operator", "expression": f"request.userInfo.username == {literal(account)}"}],
-        "variables": [{"name": name, "expression": text} for name, text in _variables(cluster, objects).items()],
+        "variables": [{"name": name, "expression": text} for name, text in _variables(objects).items()],
         "validations": [rule.validation() for rule in rules(_declared_names(objects))],
     }
     binding = {"policyName": metadata["name"], "validationActions": ["Deny"]}
@@ -96,15 +95,14 @@ def _pods(objects: Iterable[Object]) -> list[dict[str, Any]]:
     return parts
 
 
-def _variables(cluster: str, objects: Sequence[Object]) -> dict[str, str]:
+def _variables(objects: Sequence[Object]) -> dict[str, str]:
     """Variables of the rules. Each may use those before it, and is evaluated when it is first used."""
-    return {**_request_variables(cluster, objects), **_content_variables(objects), **_pod_variables(objects)}
+    return {**_request_variables(objects), **_content_variables(objects), **_pod_variables(objects)}
 
 
-def _request_variables(cluster: str, objects: Iterable[Object]) -> dict[str, str]:
+def _request_variables(objects: Iterable[Object]) -> dict[str, str]:
     """Which object the request is about, and whose it is."""
-    ours = literal({names.LABEL_NAME: names.APPLICATION, names.LABEL_INSTANCE: cluster})
-    component = literal(names.LABEL_COMPONENT)
+    application, component = literal(names.LABEL_NAME), literal(names.LABEL_COMPONENT)
     return {
         "kind": "request.resource.resource + (request.resource.group == '' ? '' : '.' + request.resource.group)"
         " + (has(request.subResource) && request.subResource != '' ? '/' + request.subResource : '')",
@@ -113,7 +111,8 @@ def _request_variables(cluster: str, objects: Iterable[Object]) -> dict[str, str
         "declared": literal(_declared_names(objects)),
         "isDeclared": "variables.name in variables.declared[?variables.kind].orValue([])",
         "labels": "oldObject == null ? {} : oldObject.metadata.?labels.orValue({})",
-        "isOurs": f"{ours}.all(label, variables.labels[?label] == optional.of({ours}[label]))",
+        # A namespace holds one Slurm cluster.
+        "isOurs": f"variables.labels[?{application}] == optional.of({literal(names.APPLICATION)})",
         # The StatefulSet of a node set that is declared no more; it shrinks until its jobs have ended.
         "isRemovedSet": "variables.kind == 'statefulsets.apps' && request.operation in ['UPDATE', 'DELETE']"
         f" && variables.isOurs && variables.labels[?{component}] == optional.of('worker')",

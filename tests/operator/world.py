@@ -305,9 +305,8 @@ def kubeconfig_of_role(world: World, folder: Path, held: Iterable[dict[str, Any]
         held: bodies of the ledger's objects.
     """
     objects = _declared(held)
-    policies = operator_policy.manifests(
-        world.namespace, "test", objects, {"name": f"slurm-operator-{world.namespace}"}
-    )
+    metadata = {"name": f"slurm-operator-{world.namespace}"}
+    policies = operator_policy.manifests(world.namespace, objects, metadata)
     for each in policies:
         path = f"/apis/admissionregistration.k8s.io/v1/{informer.plural(each.kind)}"
         world.admin.call("POST", path, dict(each.body))
