@@ -196,23 +196,31 @@ def test_no_cordon_is_lifted(stack: Stack, node: str) -> None:
     assert "lifts no cordon" in stack.change("Node", node, {"spec": {"unschedulable": False}})
 
 
-def test_a_right_that_somebody_gives_it_opens_nothing_more(stack: Stack) -> None:
-    """The policy knows what the operator writes; a binding by mistake, such as to cluster-admin, does not matter."""
+@pytest.fixture
+def mistake(stack: Stack, node: str) -> Iterator[Stack]:
+    """Somebody made the operator's ServiceAccount an administrator of Kubernetes."""
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
     subject = {"kind": "ServiceAccount", "name": names.OPERATOR, "namespace": stack.namespace}
-    binding = {"metadata": {"name": "mistake"}, "roleRef": role, "subjects": [subject]}
-    path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{stack.namespace}/rolebindings"
-    stack.admin.call("POST", path, binding)
-    try:
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": stack.metadata("new"), "spec": POD_SPEC}
-        until(lambda: "creates no pods" in stack.create(pod), "the right is in force")
-        job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": stack.metadata("new")}
-        template = {"spec": {**POD_SPEC, "restartPolicy": "Never"}}
-        assert "writes no other kind than it needs; got jobs.batch/new" in stack.create(
-            {**job, "spec": {"template": template}}
-        )
-    finally:
-        stack.admin.call("DELETE", f"{path}/mistake")
+    path, name = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", f"mistake-{stack.namespace}"
+    stack.admin.call("POST", path, {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]})
+    until(lambda: "cannot delete" not in stack.call("DELETE", f"/api/v1/nodes/{node}"), "the right is in force")
+    yield stack
+    stack.admin.call("DELETE", f"{path}/{name}")
+
+
+def test_a_right_by_mistake_opens_nothing_more_in_its_namespace(mistake: Stack, node: str) -> None:
+    metadata = mistake.metadata("new")
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": POD_SPEC}
+    assert "creates no pods" in mistake.create(pod)
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
+    job |= {"spec": {"template": {"spec": {**POD_SPEC, "restartPolicy": "Never"}}}}
+    assert "writes no other kind than it needs; got jobs.batch/new" in mistake.create(job)
+    claim = next(each for each in mistake.held if each["kind"] == "PersistentVolumeClaim")
+    assert "makes and deletes no claims" in mistake.create(claim)
+    nodes = {"cluster": mistake.cluster, "statefulSet": "new"}
+    node_set = {"apiVersion": names.API_VERSION, "kind": "NodeSet", "metadata": metadata, "spec": nodes}
+    assert "makes and deletes no NodeSet" in mistake.create(node_set)
+    assert "makes and deletes no Kubernetes nodes" in mistake.call("DELETE", f"/api/v1/nodes/{node}")
 
 
 def test_nobody_else_is_bound(admin: Admin, stack: Stack) -> None:
