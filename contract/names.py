@@ -50,6 +50,8 @@ LEDGER_PAYLOADS: Final = "slurm-ledger-payloads"
 JAIL: Final = "slurm-jail"
 RESERVED_PREFIX: Final = "slurm-"
 """No node set's name may start with it: its StatefulSet could clash with the cluster's own objects."""
+POD_CONDITION: Final = f"{API_GROUP}/SlurmNode"
+"""Type of the condition of a worker's pod that says Slurm's state of its node."""
 RESERVATION_PREFIX: Final = f"{PROJECT}-update-"
 """What Slurm's reservation for the updates of a node set begins with; the node set's name follows."""
 RESERVATION_FLAGS: Final = ("MAINT", "IGNORE_JOBS")

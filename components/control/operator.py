@@ -9,9 +9,9 @@ import yaml
 
 from components.config import Config
 from components.config.program import OperatorMode
-from components.control import crd_policy
+from components.control import crd_policy, operator_policy
 from components.kubernetes.component import Component
-from components.kubernetes.manifest import SKIP_AWAIT, Manifest, declared, selector
+from components.kubernetes.manifest import SKIP_AWAIT, Manifest, declared, plural, selector
 from components.pods import pod_security
 from components.pods.slurm_pod import pod_template, resources, slurm_pod_spec
 from components.slurm.controller import keys_secret
@@ -22,17 +22,12 @@ CRD_FOLDER = Path(__file__).parents[2] / "operator" / "crds"
 _READ = ["get", "list", "watch"]
 _GROUP = names.API_GROUP
 _OWN_RULES: list[dict[str, Any]] = [
+    {"apiGroups": [_GROUP], "resources": [names.SLURM_CLUSTERS, names.NODE_SETS], "verbs": _READ},
+    {"apiGroups": [_GROUP], "resources": [names.NODE_SETS], "verbs": ["patch", "update"]},
     {
         "apiGroups": [_GROUP],
-        "resources": [
-            "slurmclusters",
-            "slurmclusters/status",
-            "slurmclusters/finalizers",
-            "nodesets",
-            "nodesets/status",
-            "nodesets/finalizers",
-        ],
-        "verbs": [*_READ, "patch", "update"],
+        "resources": [f"{names.SLURM_CLUSTERS}/status", f"{names.NODE_SETS}/status"],
+        "verbs": ["patch"],
     },
     # Without names: it scales down and deletes the StatefulSet of a node set that is no longer declared.
     {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": [*_READ, "patch", "delete"]},
@@ -83,12 +78,6 @@ def crd_manifests() -> list[Manifest]:
     return [Manifest(body, held=False, retain=True) for body in bodies]
 
 
-def plural(kind: str) -> str:
-    """Plural name of a kind in the API server's URLs and rules. It is right for every kind that is declared."""
-    word = kind.lower()
-    return f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
-
-
 def rules(held: Iterable[tuple[str, str, str]]) -> list[dict[str, Any]]:
     """The operator's rights: its own resources, and by name the objects of the ledger, to restore them.
 
@@ -110,8 +99,8 @@ def rules(held: Iterable[tuple[str, str, str]]) -> list[dict[str, Any]]:
             # The operator may not recreate these: their content would be lost.
             by_name, any_name = ["patch"], _READ
         elif kinds == "secrets":
-            # It reads no other Secrets. A rule with names can't allow create, when the server does not know the name
-            # yet.
+            # It reads no others, and these because a changed key shows in no other way. What it restores one from
+            # stands in slurm-ledger-payloads. A rule with names can't allow create: the server does not know it then.
             by_name, any_name = [*_READ, *by_name], ["create"]
         elif kinds == "statefulsets":
             by_name, any_name = [], ["create"]
@@ -150,6 +139,15 @@ def _rbac(config: Config, others: Iterable[Manifest]) -> list[Manifest]:
         )
         for kind, content in (wide if config.operator.watch_nodes else [])
     ]
+
+
+def _policy(config: Config, others: Iterable[Manifest]) -> list[Manifest]:
+    """What the rights come to; its name is the namespace's own, since it lives outside of any."""
+    name = f"{names.OPERATOR}-{config.cluster.namespace}"
+    metadata = declared(config, "", "", name, "operator", {}, namespaced=False)["metadata"]
+    objects = [*others, *_rbac(config, others), _deployment(config)]
+    held = (each.body for each in objects if each.held)
+    return operator_policy.manifests(config.cluster.namespace, held, metadata)
 
 
 _AUTHORITY_MOUNT = {"name": "rest-authority", "mountPath": paths.SECRETS_REST_AUTHORITY, "readOnly": True}
@@ -237,7 +235,7 @@ def manifests(config: Config, others: Iterable[Manifest]) -> list[Manifest]:
     """
     if config.operator.mode is OperatorMode.EXISTING:
         return []
-    return [*_rbac(config, others), _deployment(config)]
+    return [*_rbac(config, others), *_policy(config, others), _deployment(config)]
 
 
 class Operator(Component):
@@ -265,6 +263,8 @@ class Operator(Component):
         if config.operator.mode is OperatorMode.INSTALL:
             crds = self.declare(crd_manifests(), [permit])
             self.declare(crd_policy.manifests([crd.name for crd in crd_manifests()]), [permit])
-            rights = self.declare(_rbac(config, others), depends_on)
+            # A policy of another revision would refuse what the ledger of this one says, so it comes right after it.
+            bounds = self.declare(_policy(config, others), depends_on)
+            rights = self.declare(_rbac(config, others), [*depends_on, *bounds.values()])
             self.declare([_deployment(config)], [*depends_on, *crds.values(), *rights.values()])
         self.register_outputs({"mode": str(config.operator.mode)})

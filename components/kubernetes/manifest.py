@@ -49,6 +49,12 @@ class Manifest:
         return str(self.body["metadata"]["name"])
 
 
+def plural(kind: str) -> str:
+    """A kind as the API server's URLs and rules have it; holds for every kind that is declared."""
+    word = kind.lower()
+    return f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+
+
 def selector(config: Config, component: str, **more: str) -> dict[str, str]:
     """Selector labels of a component's pods. They never change."""
     return {

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from components.control import operator as program
+from components.kubernetes import manifest
 from contract import names
 from devcluster.apiserver.control_plane import free_ports
 from tests.operator import fake_slurmrestd
@@ -92,7 +93,7 @@ def served(admin: Admin, folder: Path, port: int) -> Iterator[World]:
     """A declared cluster in a namespace of its own, another each time, and its operator."""
     with fake_slurmrestd.running(KEY) as slurm:
         found = World(admin, f"healing-{next(_NUMBERS)}", slurm.slurm, slurm.url)
-        kubeconfig = kubeconfig_of_role(found, folder, identities(HELD))
+        kubeconfig = kubeconfig_of_role(found, folder, HELD)
         with FakeWorkloads(found):
             begin(found, "r1")
             finish(found, "r1")
@@ -193,7 +194,7 @@ def test_an_edit_is_undone_and_told(world: World, plural: str, name: str, change
 @pytest.mark.parametrize("kind", ["ConfigMap", "Secret", "Service", "ServiceAccount", "NetworkPolicy", "Deployment"])
 def test_a_deleted_object_comes_again(world: World, kind: str) -> None:
     name = next(each["metadata"]["name"] for each in OBJECTS if each["kind"] == kind)
-    plural = program.plural(kind)
+    plural = manifest.plural(kind)
 
     def essence() -> Body:
         found = content(world.get(plural, name))

@@ -27,6 +27,7 @@ import yaml
 from slurm_operator.clients import access, informer
 
 from components.control import operator as program
+from components.control import operator_policy
 from contract import names
 from tests.operator.fake_slurmrestd import FakeSlurm
 
@@ -35,6 +36,7 @@ CRDS = REPOSITORY / "operator" / "crds"
 CUSTOM = f"/apis/{names.API_GROUP}/{names.CRD_VERSION}"
 STRATEGIC = {"Content-Type": "application/merge-patch+json"}
 KEY = b"k" * 32
+WORKLOADS = (("slurm-controller", "controller"), ("slurm-login", "login"), ("cpu", "worker"))
 CONF = "ClusterName=test\nPartitionName=main Nodes=ns_cpu Default=YES\nPartitionName=side Nodes=ns_cpu\n"
 
 
@@ -195,7 +197,7 @@ class World:
         self.ledger(revision)
         meta = {"name": "slurm-config-wanted"}
         self.create("configmaps", {"metadata": meta, "data": {"slurm.conf": CONF, "cgroup.conf": ""}})
-        for name, component in (("slurm-controller", "controller"), ("slurm-login", "login"), ("cpu", "worker")):
+        for name, component in WORKLOADS:
             self.create("statefulsets", stateful_set(name, component))
         deployment = stateful_set("slurm-rest", "rest")
         del deployment["spec"]["serviceName"], deployment["spec"]["updateStrategy"]
@@ -283,13 +285,35 @@ def stateful_set(name: str, component: str) -> dict[str, Any]:
     }
 
 
-def kubeconfig_of_role(world: World, folder: Path, held: Iterable[tuple[str, str, str]] = ()) -> Path:
-    """A kubeconfig of a service account that has the Role which the program declares, and nothing else."""
+def _declared(held: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the rights are about: the objects of World.declare, or those of the ledger in their place."""
+    sets = [stateful_set(name, component) for name, component in WORKLOADS]
+    own = [{**each, "apiVersion": "apps/v1", "kind": "StatefulSet"} for each in sets]
+    own.append({**stateful_set("slurm-rest", "rest"), "apiVersion": "apps/v1", "kind": "Deployment"})
+    for kind, name in (("ConfigMap", "slurm-config-wanted"), ("Secret", "slurm-keys")):
+        own.append({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}})
+    bodies = {(each["kind"], each["metadata"]["name"]): each for each in (*own, *held)}
+    return [*bodies.values()]
+
+
+def kubeconfig_of_role(world: World, folder: Path, held: Iterable[dict[str, Any]] = ()) -> Path:
+    """A kubeconfig of a service account with the Role and the policy that the program declares, and nothing else.
+
+    Args:
+        world: the namespace.
+        folder: where the file is to stand.
+        held: bodies of the ledger's objects.
+    """
+    objects = _declared(held)
+    metadata = {"name": f"slurm-operator-{world.namespace}"}
+    policies = operator_policy.manifests(world.namespace, objects, metadata)
+    for each in policies:
+        path = f"/apis/admissionregistration.k8s.io/v1/{informer.plural(each.kind)}"
+        world.admin.call("POST", path, dict(each.body))
     named = {"metadata": {"name": "slurm-operator"}}
     world.create("serviceaccounts", named)
-    always = [("v1", "ConfigMap", "slurm-config-wanted"), ("apps/v1", "Deployment", "slurm-rest")]
-    always += [("apps/v1", "StatefulSet", "cpu"), ("v1", "Secret", "slurm-keys")]
-    world.create("roles", named | {"rules": program.rules({*always, *held})})
+    identities = {(each["apiVersion"], each["kind"], each["metadata"]["name"]) for each in objects}
+    world.create("roles", named | {"rules": program.rules(identities)})
     subject = {"kind": "ServiceAccount", "name": "slurm-operator", "namespace": world.namespace}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "slurm-operator"}
     world.create("rolebindings", named | {"subjects": [subject], "roleRef": role})

@@ -201,6 +201,7 @@ def test_objects_that_are_ready_late_do_not_hold_pulumi_up() -> None:
     """Their readiness needs the operator, which waits for the SlurmCluster resource, which comes after them."""
     awaited = {"Namespace", "ConfigMap", "Secret", "NetworkPolicy", "Job", "ServiceAccount", "Role", "RoleBinding"}
     awaited |= {"ClusterRole", "ClusterRoleBinding", "PodDisruptionBudget"}
+    awaited |= {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
     for each in MANIFESTS:
         if each.kind in awaited or (each.kind, each.name) == ("Deployment", names.OPERATOR):
             continue

@@ -11,7 +11,7 @@ from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.decide.scale import is_record_of
 from slurm_operator.state import Nodes, Pod, PodCondition, SlurmNode
 
-TYPE = f"{names.API_GROUP}/SlurmNode"
+TYPE = names.POD_CONDITION
 NOT_REGISTERED = PodCondition("False", "NotRegistered", "slurmctld has no record of this pod's slurmd yet")
 _BASES = ("DOWN", "ERROR", "FUTURE", "UNKNOWN", "ALLOCATED", "MIXED", "IDLE")
 _SILENT = frozenset({"DYNAMIC_NORM", "DYNAMIC_FUTURE", "CLOUD", "EXTERNAL", "PLANNED"})
