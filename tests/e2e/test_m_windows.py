@@ -73,7 +73,8 @@ def test_an_update_waits_for_its_window_and_goes_when_that_is_open(slurm, before
     # A job that would run into the window waits for its end, and no node loses anything meanwhile.
     job = slurm.sh("sbatch --parsable -n1 -t 60 -o /dev/null --wrap hostname").ok()
     reason = f"squeue -h -j {job} -o '%T %r'"
-    slurm.wait("a long job waits", lambda: "maintenance" in slurm.sh(reason).ok(), SECONDS)
+    slurm.wait("a long job waits", lambda: slurm.sh(reason).ok() not in ("PENDING None", "PENDING Priority"), SECONDS)
+    assert slurm.sh(reason).ok().startswith("PENDING "), slurm.sh(reason).ok()
     assert (uids(slurm), slurm.all_idle()) == (there, True)
     slurm.sh(f"scancel {job}").ok()
 

@@ -35,7 +35,7 @@ def reserved(world: World) -> dict[str, Any]:
 def test_an_update_waits_for_its_window_under_a_reservation_that_goes_with_it(running_operator: World) -> None:
     world = running_operator
     world.wait("Available", "True")
-    world.slurm.reserve("class", "cpu-0", users="alice")
+    world.slurm.reserve("class", "cpu-0", 100_000, users="alice")
     set_window(world, datetime.timedelta(hours=2))
     passes(world, 3)
     assert not reserved(world), "nothing waits"

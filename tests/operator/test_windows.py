@@ -99,6 +99,13 @@ def test_what_has_begun_goes_on_when_the_window_has_closed() -> None:
     assert Drain("cpu-0", REASON) not in moves
 
 
+def test_within_the_window_idle_nodes_come_before_busy_ones() -> None:
+    maintained = ("MAINTENANCE", "RESERVED")
+    nodes = [node("cpu-0", "IDLE", *maintained), node("cpu-1", "MIXED", *maintained, cpus=1)]
+    moves = decided(at(INSIDE, of_nodes("cpu-0", "cpu-1")), nodes)
+    assert [each for each in moves if isinstance(each, Drain)] == [Drain("cpu-0", REASON)]
+
+
 @pytest.mark.parametrize(
     "never", [node("cpu-1", "IDLE", "DRAIN", reason=reasons.NEW, reason_user="root"), node("cpu-1", "DOWN")]
 )

@@ -249,8 +249,9 @@ def _turn(state: NodeSetState, node: SlurmNode) -> int:
     # No template mends what the machine of an unfit node lacks. The next node would wait until that one works.
     if drains.is_unfit(node):
         return 3
-    # A reservation for maintenance is for that, and ends.
-    return 0 if drains.is_drained(node) or "MAINTENANCE" in node.states else 1 + slurm_nodes.has_work(node)
+    # A reservation for maintenance is for that, and ends; all nodes that wait for a window are in the operator's own.
+    maintained = "MAINTENANCE" in node.states and not window.holds(state, node.name)
+    return 0 if drains.is_drained(node) or maintained else 1 + slurm_nodes.has_work(node)
 
 
 def _awaited_and_too_large(state: NodeSetState, nodes: Nodes, evidence: Evidence | None) -> list[str]:
