@@ -64,7 +64,8 @@ class V2Cluster(RestingCluster):
         slurm: what the configuration says besides of Slurm.
     """
 
-    logins = LoginLimits(mib=64, processes=40, cpu_millis=200)
+    logins = LoginLimits(mib=64, processes=120, cpu_millis=200)
+    """The witness runs several lines of one user at once, and each srun has a dozen threads."""
 
     def __init__(
         self,
