@@ -23,6 +23,7 @@ from devcluster.stacks.stack import Stack
 
 KUBECTL_DEADLINE_SECONDS = 120
 UPDATE_DEADLINE_SECONDS = 180
+_NOT_SOON = (reasons.UPDATE_WAITS_FOR_JOBS, reasons.UPDATE_WAITS_FOR_WINDOW, reasons.UPDATE_PAUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,11 +197,7 @@ def wait_for_updates(cluster: Cluster) -> None:
             listed = json.loads(cluster.kubectl("get", "nodesets", "-n", namespace, "-o", "json"))["items"]
             rows = [row for item in listed for row in item.get("status", {}).get("conditions", [])]
             moving = [row for row in rows if row["type"] == "Progressing" and row["status"] == "True"]
-            waits = [
-                row["message"]
-                for row in moving
-                if row["reason"] in (reasons.UPDATE_WAITS_FOR_JOBS, reasons.UPDATE_PAUSED)
-            ]
+            waits = [row["message"] for row in moving if row["reason"] in _NOT_SOON]
             if not moving or waits or time.monotonic() > deadline:
                 for message in waits or [row["message"] for row in moving]:
                     step.note(message)

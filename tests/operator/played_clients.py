@@ -18,6 +18,7 @@ from slurm_operator.state import Reservation, SlurmNode
 from contract import names, reasons
 from tests.operator.played_cluster import (
     BROKEN,
+    ISSUED,
     MAINTENANCE,
     OUR_REASONS,
     REMOVAL_REASONS,
@@ -91,6 +92,10 @@ class PlayedApi(KubernetesApi):
         pod = cluster.pods[name]
         _expect(preconditions["uid"], pod.uid)
         cluster.no_job_is_on(name)
+        if name in cluster.records and cluster.records[name].reboot == ISSUED:
+            assert pod.created < cluster.records[name].since, f"{name} was started anew already"
+            pod.phase = "ending"
+            return True
         assert name not in cluster.records or cluster.records[name].is_held, f"{name} serves and is restarted"
         assert name not in cluster.foreign, f"{name} is another's"
         own = name in cluster.records and cluster.records[name].reason in (UNFIT, BROKEN)

@@ -34,6 +34,7 @@ BROKEN = "pulumi-slurm:jail: it does not start"
 ADMINISTRATOR = "alice"
 TOO_LARGE = "Low RealMemory"
 MAINTENANCE = "maintenance"
+ASKED, ISSUED = "REBOOT_REQUESTED", "REBOOT_ISSUED"
 REMOVAL_REASONS = (reasons.SCALE_IN, f"{reasons.SCALE_IN}{reasons.DEADLINE_PASSED}")
 UPDATE_REASONS = (reasons.UPDATE, f"{reasons.UPDATE}{reasons.DEADLINE_PASSED}")
 OUR_REASONS = (*REMOVAL_REASONS, *UPDATE_REASONS)
@@ -59,6 +60,7 @@ class Record:
     started: datetime.datetime
     memory: int = 1
     refused: bool = False
+    reboot: str = ""
     base: str = "IDLE"
     drained: bool = False
     failing: bool = False
@@ -198,6 +200,8 @@ class PlayedCluster:
                 pod.phase = "up"
                 self._register(name)
             elif pod.phase == "up" and name in self.records and not self.hosts[pod.k8s_node].dead:
+                if self.records[name].reboot == ISSUED:
+                    continue  # Its slurmd is the one of before.
                 self._return_to_service(name)
             self.look_at_itself(name)
         for name in staying:
@@ -239,7 +243,7 @@ class PlayedCluster:
             self.records[name] = Record(self.now, pod.memory)
             self.records[name].drain(reasons.NEW, names.SLURM_USER, self.now)
         record = self.records[name]
-        record.started, record.refused = self.now, pod.memory < record.memory
+        record.started, record.refused, record.reboot = self.now, pod.memory < record.memory, ""
         if record.refused and name not in self.foreign:
             record.drain(TOO_LARGE, names.SLURM_USER, self.now)
         self._return_to_service(name)
@@ -251,6 +255,17 @@ class PlayedCluster:
             record.reason, record.user = "", ""
             self.foreign.pop(name, None)
         record.base = "IDLE"
+
+    def slurm_issues_reboots(self) -> None:
+        """Nodes that fell idle, or are DOWN, are rebooted, which Slurm says in its own name."""
+        for name, record in self.records.items():
+            if record.reboot == ASKED and not [job for job in self.jobs if job.node == name]:
+                record.reboot, record.base, record.since = ISSUED, "DOWN", self.now
+                record.user = names.SLURM_USER
+                record.reason = record.reason or "reboot requested"
+                # Nobody can tell any more who wrote words that are the operator's own, or who set it DOWN.
+                if not record.is_held or record.reason.startswith(reasons.PREFIX):
+                    self.foreign.pop(name, None)
 
     def slurmctld_starts_anew(self) -> None:
         """It ends jobs that name a node without a record, and such nodes leave their reservations for good."""
@@ -367,6 +382,7 @@ class PlayedCluster:
         states = {"MIXED" if works else record.base, "DYNAMIC_NORM"} | self.reserved.get(name, frozenset())
         flags = {"DRAIN": record.drained, "FAIL": record.failing, "INVALID_REG": record.refused}
         states |= {flag for flag, set_now in flags.items() if set_now}
+        states |= {record.reboot} - {""}
         states |= {"RESERVED", "MAINTENANCE"} if name in self.maintained() else set()
         states |= {"COMPLETING"} if any(job.state in ("COMPLETING", "requeuing") for job in there) else set()
         cpus = sum(job.has_cpus for job in there)

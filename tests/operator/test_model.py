@@ -35,6 +35,8 @@ from contract.policies import ReactionPolicy
 from tests.operator.played_clients import LeaseFor, PlayedApi, PlayedRest, finished
 from tests.operator.played_cluster import (
     ADMINISTRATOR,
+    ASKED,
+    ISSUED,
     MOST,
     OUR_REASONS,
     UNFIT,
@@ -226,10 +228,20 @@ class Model(stateful.RuleBasedStateMachine):
             self.cluster.foreign[name] = "rma-123"
 
     @stateful.rule(ordinal=ORDINALS)
+    def an_administrator_reboots(self, ordinal: int) -> None:
+        record = self.cluster.records.get(f"cpu-{ordinal}")
+        if record and not record.reboot:
+            record.reboot = ASKED
+
+    @stateful.rule()
+    def slurm_issues_reboots(self) -> None:
+        self.cluster.slurm_issues_reboots()
+
+    @stateful.rule(ordinal=ORDINALS)
     def an_administrator_sets_a_node_down(self, ordinal: int) -> None:
         """Its jobs end with that, which is his word; the node is his until its slurmd registers."""
         name = f"cpu-{ordinal}"
-        if name in self.cluster.records:
+        if name in self.cluster.records and self.cluster.records[name].reboot != ISSUED:
             record = self.cluster.records[name]
             record.base, record.reason, record.user = "DOWN", "bad DIMM", ADMINISTRATOR
             self.cluster.foreign[name] = "bad DIMM"
@@ -372,7 +384,7 @@ class Model(stateful.RuleBasedStateMachine):
         cluster.now += datetime.timedelta(seconds=2)
 
     def carry_out(self, decided: Action, ours: lease.Lease, state: scale.NodeSetState) -> None:
-        if isinstance(decided, DeletePod) and decided.purpose is not Purpose.UPDATE:
+        if isinstance(decided, DeletePod) and decided.purpose in (Purpose.ANEW, Purpose.ELSEWHERE):
             replaces = decided.purpose is Purpose.ELSEWHERE
             noted = [each for each in self.cluster.restarts if each.node == decided.pod]
             assert [each.replace for each in noted[-1:]] == [replaces], f"{decided.pod} is repaired without a note"
@@ -437,14 +449,16 @@ class Model(stateful.RuleBasedStateMachine):
         Model.steps += 1
         for record, reason in ((self.cluster.records[name], reason) for name, reason in self.cluster.foreign.items()):
             assert record.is_held or record.base == "DOWN"
-            assert (record.reason, record.user) == (reason, ADMINISTRATOR)
+            assert record.reason == reason
+            assert record.user in (ADMINISTRATOR, names.SLURM_USER), "only a reboot is written in Slurm's name"
 
     @stateful.invariant()
     def no_node_serves_while_it_is_removed(self) -> None:
         for name, pod in self.cluster.pods.items():
             leaving = pod.phase == "ending" or (pod.phase == "up" and int(name[4:]) >= self.cluster.size)
             record = self.cluster.records.get(name)
-            assert not leaving or record is None or record.is_held, f"{name} takes jobs and is being removed"
+            out = record is None or record.is_held or record.reboot == ISSUED
+            assert not leaving or out, f"{name} takes jobs and is being removed"
 
     @stateful.invariant()
     def restarts_of_unfit_nodes_keep_their_budgets(self) -> None:
@@ -508,6 +522,7 @@ class Model(stateful.RuleBasedStateMachine):
         """Passes and Kubernetes' steps, until nothing has more to do."""
         cluster = self.cluster
         for _ in range(8 * MOST):
+            cluster.slurm_issues_reboots()
             self.the_operator_passes()
             cluster.kubernetes_steps()
             for host in cluster.hosts.values():

@@ -11,7 +11,7 @@ import hypothesis
 import pytest
 from hypothesis import stateful
 from slurm_operator import actions, drains, execute
-from slurm_operator.decide import k8s_nodes, records, remediate, scale, update, window
+from slurm_operator.decide import k8s_nodes, reboot, records, remediate, scale, update, window
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.state import Evidence, Named, Nodes, SlurmNode
 
@@ -165,9 +165,14 @@ def windows_are_always_open(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(window, "is_open", lambda *_: True)
 
 
+def a_reboot_is_done_again_and_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reboot, "_is_of_before", lambda state, node: not state.pods[node.name].terminating)
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
+        a_reboot_is_done_again_and_again,
         windows_are_always_open,
         updates_ignore_their_budget,
         updates_forget_what_came_back_and_does_not_work,

@@ -59,6 +59,8 @@ def _is_of_before(state: NodeSetState, node: SlurmNode) -> bool:
     pod, k8s_node = state.pods[node.name], state.k8s_node(node.name)
     if pod.terminating or state.is_lost(node.name) or (k8s_node and k8s_node.away_since):
         return False
-    issued = node.reason_set  # Slurm sets the reason with it.
-    older = pod.created is not None and issued is not None and pod.created < issued
-    return older and scale.is_record_of(node, pod)
+    issued = node.reason_set  # Slurm sets the reason with it, and a person who undrains the node takes that away.
+    if pod.created is None or (issued is not None and pod.created >= issued):
+        return False
+    has_registered = node.started is not None and node.started >= pod.created
+    return has_registered or (issued is not None and scale.is_record_of(node, pod))
