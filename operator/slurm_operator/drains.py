@@ -122,8 +122,11 @@ def is_anothers(node: SlurmNode) -> bool:
 
 
 def is_by_person(node: SlurmNode) -> bool:
-    """Whether a person took the node out of service, who knows of it; Slurm's own words ask somebody to look."""
-    return is_anothers(node) and node.reason_user not in ("", names.SLURM_USER)
+    """Whether a person took the node out of service, who knows of it; Slurm's own words ask somebody to look.
+
+    slurmrestd gives no name for an id that its pod does not know, as most users' is: only the jail has them.
+    """
+    return is_anothers(node) and node.reason_user != names.SLURM_USER and bool(node.reason_user or node.reason)
 
 
 def is_held(node: SlurmNode) -> bool:

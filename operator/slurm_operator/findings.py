@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from slurm_operator.reasons import NO_USE_TO_WAIT, Reason
 
 _SHOWN = 5
+UNKNOWN_AUTHOR = "somebody"
+"""For a user whose name slurmrestd does not know; `sinfo -R` in the jail has it."""
 MAX_MESSAGE = 1024
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from contract import names
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.decide.scale import is_record_of
+from slurm_operator.findings import UNKNOWN_AUTHOR
 from slurm_operator.state import Nodes, Pod, PodCondition, SlurmNode
 
 TYPE = names.POD_CONDITION
@@ -83,4 +84,4 @@ def _message(node: SlurmNode) -> str:
     if not node.reason:
         return ""
     since = f"@{node.reason_set:%Y-%m-%dT%H:%M:%SZ}" if node.reason_set else ""
-    return f"{node.reason} [{node.reason_user}{since}]"
+    return f"{node.reason} [{node.reason_user or UNKNOWN_AUTHOR}{since}]"

@@ -19,7 +19,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from slurm_operator import drains
 from slurm_operator.decide import daemons, reboot, scale, update, waits
 from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.findings import MAX_MESSAGE, Condition, Finding, Findings, Severity, shown, under_way
+from slurm_operator.findings import (
+    MAX_MESSAGE,
+    UNKNOWN_AUTHOR,
+    Condition,
+    Finding,
+    Findings,
+    Severity,
+    shown,
+    under_way,
+)
 from slurm_operator.reasons import Reason
 from slurm_operator.state import Kubernetes, Nodes, NodeSet, Pod, SlurmJob, SlurmNode, Unknown
 
@@ -271,5 +280,5 @@ def _with_reasons(nodes: Sequence[SlurmNode]) -> str:
 
 
 def _with_authors(nodes: Sequence[SlurmNode]) -> str:
-    rows = [f"{node.reason_user}: {node.name} ({node.reason or 'no reason given'})" for node in nodes]
+    rows = [f"{node.reason_user or UNKNOWN_AUTHOR}: {node.name} ({node.reason or 'no reason given'})" for node in nodes]
     return shown(rows, _SHOWN)
