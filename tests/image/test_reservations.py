@@ -47,8 +47,8 @@ def test_slurm_takes_the_operators_reservation_and_shows_whose_it_is(image: Path
         there.make_nodes("cpu", 2)
         (made,), (changed,), gone = asyncio.run(_asked(there, tmp_path, work))
     assert window.is_ours(made)
-    assert (made.nodes, made.starts, made.ends) == ({"cpu-0", "cpu-1"}, now + HOUR, now + 2 * HOUR)
-    assert (changed.nodes, changed.starts, changed.ends) == ({"cpu-1"}, now, now + 3 * HOUR)
+    assert (made.nodes, made.starts, made.ends) == (frozenset({"cpu-0", "cpu-1"}), now + HOUR, now + 2 * HOUR)
+    assert (changed.nodes, changed.starts, changed.ends) == (frozenset({"cpu-1"}), now, now + 3 * HOUR)
     assert gone == ()
 
 

@@ -258,6 +258,7 @@ class PlayedCluster:
 
     def slurm_issues_reboots(self) -> None:
         """Nodes that fell idle, or are DOWN, are rebooted, which Slurm says in its own name."""
+        self.now += datetime.timedelta(seconds=1)
         for name, record in self.records.items():
             if record.reboot == ASKED and not [job for job in self.jobs if job.node == name]:
                 record.reboot, record.base, record.since = ISSUED, "DOWN", self.now
@@ -308,7 +309,7 @@ class PlayedCluster:
         """Whether a running node has drained itself and has no work."""
         record, pod = self.records.get(name), self.pods.get(name)
         is_up = pod is not None and pod.phase == "up" and not self.is_away(pod)
-        own = record is not None and record.reason == UNFIT and name not in self.foreign
+        own = record is not None and record.reason == UNFIT and name not in self.foreign and not record.reboot
         return is_up and own and all(job.node != name for job in self.jobs)
 
     def usable(self) -> list[str]:

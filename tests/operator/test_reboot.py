@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from slurm_operator.actions import Action, DeletePod, DrainDown, Purpose
-from slurm_operator.decide import evidence, reboot, scale, status
+from slurm_operator.decide import evidence, reboot, scale, status, update
 from slurm_operator.decide.node_set import decide
 from slurm_operator.reasons import Reason
 from slurm_operator.state import Evidence, K8sNode, NodeSet, SlurmJob, SlurmNode
@@ -94,3 +94,10 @@ def test_a_reboot_is_told_and_blocks_nothing() -> None:
         NodeSet("cpu", "c", "cpu", 1), there(), {"cpu-0": node("cpu-0", "IDLE", "REBOOT_REQUESTED")}
     )
     assert [*found] == [], "it takes jobs until it is idle"
+
+
+def test_a_node_that_an_update_took_keeps_its_slot_while_it_is_rebooted() -> None:
+    two = dataclasses.replace(state([pod("cpu-0", NEW, ready=False), pod("cpu-1")]), updating=frozenset({"cpu-0"}))
+    assert update.holding_slots(two, {"cpu-0": rebooted(), "cpu-1": node("cpu-1")}) == {"cpu-0"}
+    person = rebooted("DOWN", "DRAIN", reason="bad fan", reason_user="alice")
+    assert update.holding_slots(two, {"cpu-0": person, "cpu-1": node("cpu-1")}) == frozenset()

@@ -213,8 +213,7 @@ def test_a_record_of_another_size_goes_once_our_reservation_has_let_it_go() -> N
 
 def test_our_own_reservation_keeps_no_update_from_its_node() -> None:
     named = records.named((), (of_nodes("cpu-0"), of_nodes("cpu-1", name="class", users="alice")))
-    assert named.by_any == {"cpu-0", "cpu-1"}
-    assert named.awaited == {"cpu-1"}
+    assert (named.by_any, named.awaited) == (frozenset({"cpu-0", "cpu-1"}), frozenset({"cpu-1"}))
 
 
 def told_of(size: scale.NodeSetState, *nodes: SlurmNode) -> dict[Reason, str]:

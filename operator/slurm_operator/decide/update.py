@@ -188,7 +188,9 @@ def _is_taken(state: NodeSetState, name: str, node: SlurmNode | None) -> bool:
         return before or (pod is not None and pod.ready)  # Half a listing, or its record went with the old pod.
     if drains.is_updating(node):
         return before or pod is None or pod.is_scheduled
-    if not before or drains.is_anothers(node):
+    # Slurm set DOWN what it has rebooted, and nobody else's word keeps that from work.
+    by_reboot = slurm_nodes.is_rebooting(node) and not drains.is_drained(node)
+    if not before or (drains.is_anothers(node) and not by_reboot):
         return False
     up = pod is not None and pod.ready and not pod.terminating
     return slurm_nodes.standing(node, pod_ready=up) is not slurm_nodes.Standing.USABLE
