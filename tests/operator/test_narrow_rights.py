@@ -28,9 +28,9 @@ POD_SPEC = {"containers": [{"name": "a", "image": "none"}]}
 def objects(stack: Stack) -> Stack:
     """The cluster's pod and StatefulSet of a removed node set, those of a stranger, a NodeSet and a SlurmCluster."""
     labels = {names.LABEL_NAME: names.APPLICATION, names.LABEL_INSTANCE: stack.cluster, names.LABEL_COMPONENT: "worker"}
-    spec = {"serviceName": "a", "selector": {"matchLabels": labels}}
+    spec: Body = {"serviceName": "a", "selector": {"matchLabels": labels}}
     spec["template"] = {"metadata": {"labels": labels}, "spec": POD_SPEC}
-    nodes = {"cluster": stack.cluster, "statefulSet": "cpu"}
+    nodes: Body = {"cluster": stack.cluster, "statefulSet": "cpu"}
     for name, own in (("removed", labels), ("strangers", {"app": "x"})):
         metadata = stack.metadata(name, labels=own)
         for api, kind, content in (("v1", "Pod", POD_SPEC), ("apps/v1", "StatefulSet", spec)):

@@ -104,7 +104,7 @@ def test_no_declared_value_of_a_pod_can_be_changed(stack: Stack) -> None:
 
 HOST: Body = {"name": "host", "hostPath": {"path": "/"}}
 CLONE = {"spec": {"dataSource": {"kind": "PersistentVolumeClaim", "name": "x"}, "accessModes": ["ReadWriteOnce"]}}
-CLONE["spec"]["resources"] = {"requests": {"storage": "1Gi"}}  # type: ignore[dict-item]
+CLONE["spec"]["resources"] = {"requests": {"storage": "1Gi"}}
 EXTRA_OF_PODS: dict[str, tuple[Body, str]] = {
     "host path": ({"volumes": [HOST]}, "the program's volumes alone; got {} with host"),
     "Secret": ({"volumes": [{"name": "host", "secret": {"secretName": "x"}}]}, "the program's volumes alone"),
