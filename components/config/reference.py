@@ -1,4 +1,4 @@
-"""The reference of the configuration, docs/config.md, made from its models (tests/unit/golden.py writes it)."""
+"""The reference of the configuration, docs/config.md, made from its models (tests/unit/golden_files.py writes it)."""
 
 from collections.abc import Iterator
 from enum import Enum
@@ -14,9 +14,9 @@ from contract import names
 
 _HEAD = f"""# Every configuration key
 
-Made from the models in `components/config` by `.venv/bin/python -m tests.unit.golden`; a test keeps it current. Set a
-key with `pulumi config set --path '{names.PROJECT}:nodeSets[0].replicas' 3` or in the stack's file. `[]` stands for the
-entries of a list. Unknown keys are refused, at any depth.
+Made from the models in `components/config` by `.venv/bin/python -m tests.unit.golden_files`; a test keeps it current.
+Set a key with `pulumi config set --path '{names.PROJECT}:nodeSets[0].replicas' 3` or in the stack's file. `[]` stands for
+the entries of a list. Unknown keys are refused, at any depth.
 
 | key | default | meaning |
 |---|---|---|

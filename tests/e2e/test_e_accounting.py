@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from components.slurm import slurmdbd_conf
-from tests.unit.golden import stack
+from tests.unit.golden_files import stack
 
 GOLDEN = Path(__file__).parents[1] / "unit" / "golden_slurmdbd"
 SPECIAL = "p\"a'ss #$\\`!%&;:@/?=*(){}[]<>|~^, \tüß€"

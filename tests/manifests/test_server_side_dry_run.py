@@ -17,7 +17,7 @@ from devcluster.apiserver.control_plane import ApiServer
 from devcluster.standin import kubeconfig
 from tests.operator.world import until
 from tests.unit import network_effects, submount_effects
-from tests.unit.golden import raw_stack
+from tests.unit.golden_files import raw_stack
 from tests.unit.samples import EVERYTHING, changed, run_program
 
 FAKES = Path(__file__).parents[2] / "devcluster" / "fakes" / "crds"

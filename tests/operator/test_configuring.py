@@ -9,7 +9,7 @@ import math
 from typing import Any, cast
 
 import pytest
-from slurm_operator import execute, report
+from slurm_operator import configure, execute, report
 from slurm_operator.clients import dry_run
 from slurm_operator.clients.kubernetes import KubernetesApi
 from slurm_operator.clients.lease import Lease
@@ -88,7 +88,7 @@ def test_a_partition_that_slurmctld_may_have_opened_again_by_reading_its_files_i
         pass
 
     monkeypatch.setattr(dry_run, "ask", accept)
-    monkeypatch.setattr(execute, "promote", promote)
+    monkeypatch.setattr(configure, "promote", promote)
     monkeypatch.setattr(report, "event", told)
     more = {"slurm.conf": FILES["slurm.conf"] + "PartitionName=old Nodes=ns_cpu\n"}
     seen = dataclasses.replace(SEEN, cluster=dataclasses.replace(CLUSTER, closed=frozenset()), active_config=more)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from components.config import reference
-from tests.unit import golden
+from tests.unit import golden_files
 
 
 def test_the_page_is_current() -> None:
-    assert golden.REFERENCE.read_text() == reference.text(), golden.AGAIN
+    assert golden_files.REFERENCE.read_text() == reference.text(), golden_files.AGAIN
 
 
 def test_a_default_is_the_one_in_effect_at_that_place() -> None:

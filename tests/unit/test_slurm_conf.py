@@ -7,14 +7,14 @@ import pytest
 from components.config import Config, parse
 from components.config.values.slurm_options import ALLOWED, CHOICES, NOT, OWNED, REFUSED
 from components.slurm import slurm_conf
-from tests.unit import golden
+from tests.unit import golden_files
 from tests.unit.samples import GPU_SET, SMALL, changed, config_with
 
 
-@pytest.mark.parametrize("name", golden.STACKS)
+@pytest.mark.parametrize("name", golden_files.STACKS)
 def test_rendered_files_are_the_golden_ones(name: str) -> None:
-    kept = {path.name: path.read_text() for path in (golden.FOLDER / name).iterdir()}
-    assert slurm_conf.files(golden.stack(name)) == kept, golden.AGAIN
+    kept = {path.name: path.read_text() for path in (golden_files.FOLDER / name).iterdir()}
+    assert slurm_conf.files(golden_files.stack(name)) == kept, golden_files.AGAIN
 
 
 def lines(config: Config) -> dict[str, str]:

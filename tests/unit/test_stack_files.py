@@ -14,7 +14,7 @@ from components.config.accounting import AccountingMode
 from components.config.addons.network_operator import LinkType
 from components.config.login import ServiceType
 from components.config.values.quantities import cpu_millis
-from tests.unit.golden import stack
+from tests.unit.golden_files import stack
 from tests.unit.samples import SSH_KEY
 
 CHECKOUT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from contract import names, paths
-from slurm_operator import execute, observe, report
+from slurm_operator import configure, execute, observe, report
 from slurm_operator.clients.informer import Informer, Watch
 from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.kubernetes import KubernetesApi, Object
@@ -223,7 +223,7 @@ class Reconciler:
         """Without active configuration slurmctld cannot start, and Pulumi may wait for it before it writes the CR."""
         wanted = await observe.files(self._reads, names.CONFIG_WANTED)
         if wanted is not None and await observe.files(self._reads, names.CONFIG_ACTIVE) is None:
-            copying = execute.copy(self._api, self._lease, names.CONFIG_WANTED, names.CONFIG_ACTIVE, wanted)
+            copying = configure.copy(self._api, self._lease, names.CONFIG_WANTED, names.CONFIG_ACTIVE, wanted)
             log.info("PromoteConfiguration: %s", await copying)
 
     async def _refuse(self, body: Object, served: str) -> None:

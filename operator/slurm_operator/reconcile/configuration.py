@@ -6,7 +6,7 @@ import datetime
 import functools
 import logging
 
-from slurm_operator import execute, metrics
+from slurm_operator import configure, execute, metrics
 from slurm_operator.clients import dry_run
 from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.kubernetes import KubernetesApi, Object
@@ -76,7 +76,7 @@ class Configuration:
                 decided = decide(verdict=self._verdict[1])
         match decided:
             case config.Promote():
-                copying = execute.promote(self._api, self._lease, seen.cluster, decided)
+                copying = configure.promote(self._api, self._lease, seen.cluster, decided)
                 failed = await execute.attempt(self._api, body, "PromoteConfiguration", copying)
                 found += failed
                 active = active if failed else decided.files
@@ -103,7 +103,7 @@ class Configuration:
         elif telling and active is not None:
             found.append(_RECONFIGURING)
             if self._told.is_over(config.content_hash(active)):
-                told = execute.reconfigure(self._api, rest, self._lease, seen.cluster)
+                told = configure.reconfigure(self._api, rest, self._lease, seen.cluster)
                 found += await execute.attempt(self._api, body, "Reconfigure", told)
         return found, closed
 
@@ -131,7 +131,7 @@ class Configuration:
         found.tell(Reason.NODES_OUTDATED, message, Severity.WRONG if overdue else Severity.MOVING)
         read = seen.active_config is not None and config.is_read(seen.active_config, running)
         if overdue and read and self._asked_nodes.is_over("nodes"):
-            asking = execute.ask_nodes_again(rest, self._lease, shown(late))
+            asking = configure.ask_nodes_again(rest, self._lease, shown(late))
             found += await execute.attempt(self._api, body, "Reconfigure", asking)
         return found
 
@@ -146,7 +146,7 @@ class Configuration:
         states = dict.fromkeys(before - closing, "UP") | dict.fromkeys(closing, "DRAIN")
         done = set()
         for name, state in states.items():
-            setting = execute.set_partition(rest, self._lease, name, state)
+            setting = configure.set_partition(rest, self._lease, name, state)
             failed = await execute.attempt(self._api, body, "SetPartition", setting)
             found += failed
             if any(problem.reason != execute.REFUSED for problem in failed):

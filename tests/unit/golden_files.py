@@ -1,6 +1,6 @@
 """The files that the stacks of this checkout render, as `tests/unit/golden` keeps them, and how they are made anew.
 
-Usage: .venv/bin/python -m tests.unit.golden
+Usage: .venv/bin/python -m tests.unit.golden_files
 Writes these files and docs/config.md. `git diff` then shows what a change of the program does to Slurm's files.
 """
 
@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parent / "golden"
 STACKS = ("dev", "gpu.example")
 CHECKOUT = Path(__file__).parents[2]
 REFERENCE = CHECKOUT / "docs" / "config.md"
-AGAIN = "run `.venv/bin/python -m tests.unit.golden`, and look at `git diff`"
+AGAIN = "run `.venv/bin/python -m tests.unit.golden_files`, and look at `git diff`"
 _IMAGE = "localhost/pulumi-slurm/{}:0123456789abcdef"
 
 
