@@ -15,8 +15,8 @@ from contract import names
 _HEAD = f"""# Every configuration key
 
 Made from the models in `components/config` by `.venv/bin/python -m tests.unit.golden_files`; a test keeps it current.
-Set a key with `pulumi config set --path '{names.PROJECT}:nodeSets[0].replicas' 3` or in the stack's file. `[]` stands for
-the entries of a list. Unknown keys are refused, at any depth.
+Set a key with `pulumi config set --path '{names.PROJECT}:nodeSets[0].replicas' 3` or in the stack's file. `[]` stands
+for the entries of a list. Unknown keys are refused, at any depth.
 
 | key | default | meaning |
 |---|---|---|
