@@ -15,7 +15,7 @@ from slurm_operator.findings import Finding, lasting
 from slurm_operator.reasons import Reason
 from slurm_operator.reconcile import cluster
 from slurm_operator.reconcile.node_sets import ACTIONS_SECONDS, NodeSets, Served
-from slurm_operator.state import Jobs, NodeSet, Pod, SlurmNode, Unknown, Workload
+from slurm_operator.state import Jobs, NodeSet, Pod, Reservation, SlurmNode, Unknown, Workload
 
 from contract import names
 from tests.operator.played_clients import LeaseFor
@@ -68,6 +68,9 @@ class SlowRest(SlurmRest):
 
     async def node(self, name: str) -> SlurmNode | None:
         return self._node(name)
+
+    async def reservations(self) -> tuple[Reservation, ...]:
+        return ()
 
     async def drain(self, name: str, reason: str) -> None:
         self.clock.now += 2
