@@ -105,6 +105,15 @@ def test_no_pod_waits_for_ever_behind_busy_ones() -> None:
     assert told(pods, listed, most=2, after="d") == ["e", "a"]
 
 
+def test_jobs_that_come_and_go_on_many_nodes_cost_a_few_writes_in_each_pass() -> None:
+    names_ = [f"n{number:03}" for number in range(100)]
+    pods, listed = [pod(name, slurm=IDLE) for name in names_], [node("MIXED", name=name) for name in names_]
+    assert len(told(pods, listed)) == pod_conditions.MOST_SERVING
+    listed[7:10] = [node("DOWN", name=name) for name in names_[7:10]]
+    assert told(pods, listed)[:3] == names_[7:10], "what takes no jobs is told at once"
+    assert len(told(pods, listed)) == 3 + pod_conditions.MOST_SERVING
+
+
 class Pods(KubernetesApi):
     """An API server with many pods."""
 

@@ -13,6 +13,9 @@ from slurm_operator.findings import UNKNOWN_AUTHOR
 from slurm_operator.state import Nodes, Pod, PodCondition, SlurmNode
 
 TYPE = names.POD_CONDITION
+MOST_SERVING = 5
+"""Conditions per pass that go from Idle to Allocated, say: with short jobs thousands of nodes do so all the time."""
+_SERVING = 2
 NOT_REGISTERED = PodCondition("False", "NotRegistered", "slurmctld has no record of this pod's slurmd yet")
 _BASES = ("DOWN", "ERROR", "FUTURE", "UNKNOWN", "ALLOCATED", "MIXED", "IDLE")
 _SILENT = frozenset({"DYNAMIC_NORM", "DYNAMIC_FUTURE", "CLOUD", "EXTERNAL", "PLANNED"})
@@ -53,12 +56,14 @@ def changes(pods: Iterable[Pod], nodes: Nodes, most: int, after: str = "") -> li
         if condition is None or condition == pod.slurm:
             continue
         turns = pod.slurm is None or pod.slurm.status != condition.status
-        rank = 0 if turns else 1 if condition.status == "False" else 2
+        rank = 0 if turns else 1 if condition.status == "False" else _SERVING
         since = "" if turns or pod.slurm is None else pod.slurm.since
         told = Told(pod.name, pod.uid, dataclasses.replace(condition, since=since))
         found.append(((rank, pod.name <= after, pod.name), told))
     found.sort(key=lambda row: row[0])
-    return [told for _, told in found[:most]]
+    telling = [told for (rank, *_), told in found if rank != _SERVING]
+    serving = [told for (rank, *_), told in found if rank == _SERVING]
+    return [*telling, *serving[:MOST_SERVING]][:most]
 
 
 @functools.lru_cache(1000)
