@@ -166,7 +166,7 @@ def test_an_operator_that_takes_the_lease_begins_its_reads_anew(monkeypatch: pyt
             rounds += 1
             if rounds == len(holds):
                 over.set()
-                await asyncio.sleep(3600)
+                await asyncio.Event().wait()
 
         monkeypatch.setattr(handlers, "LOOK_SECONDS", 0.0)
         monkeypatch.setattr(lease, "renew", renew)

@@ -161,7 +161,7 @@ def test_a_pass_in_which_nothing_changed_asks_kubernetes_for_nothing(
                     api.asked.clear()
                     await healing.run()
                     await reconciler.run()
-                    await asyncio.sleep(0.05)
+                    await asyncio.sleep(0.05)  # Watches tell of themselves to nobody but the passes.
             before = len(cluster.slurm.calls)
             for _ in range(3):
                 await healing.run()
@@ -171,7 +171,7 @@ def test_a_pass_in_which_nothing_changed_asks_kubernetes_for_nothing(
             async with asyncio.timeout(60):
                 while cluster.size() != 3:
                     await reconciler.run()
-                    await asyncio.sleep(0.05)
+                    await asyncio.sleep(0.05)  # Watches tell of themselves to nobody but the passes.
             return quiet, looked
         finally:
             for each in (reconciler, healing, reads, api):

@@ -57,6 +57,7 @@ def play(api: PlayedApi, story: Callable[[WatchedReads], Coroutine[Any, Any, Non
 
 
 async def settled() -> None:
+    """Let the watches' tasks run: they wait for nothing but this played API server."""
     for _ in range(20):
         await asyncio.sleep(0)
 
