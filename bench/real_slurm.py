@@ -201,7 +201,7 @@ def _configuration(port: int) -> dict[str, str]:
     ours = {
         "SlurmctldHost": "localhost(127.0.0.1)",
         "SlurmctldPort": str(port),
-        "MaxNodeCount": "2048",
+        "MaxNodeCount": "8192",
         "DisableRootJobs": "NO",
     }
     lines = [line for line in files["slurm.conf"].splitlines() if line.partition("=")[0] not in ours]
