@@ -96,7 +96,7 @@ class Conductor:
         over = time.time()
         try:
             begun.end()
-        except Exception as failure:
+        except Exception as failure:  # Whatever it is: the lane's other faults come, and the verdict tells.
             say(f"{self._passed():5.0f} s  did not end: {fault.title}: {failure}")
             self._record.write("end", number=number, over=over, trouble=f"its end failed: {failure!r}")
             return

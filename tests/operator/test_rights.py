@@ -123,6 +123,7 @@ EXTRA_OF_PODS: dict[str, tuple[Body, str]] = {
     "init": ({"initContainers": [{"name": "first", "image": "evil"}]}, "with another image"),
     "second": ({"containers": [{"name": "second", "image": "evil"}]}, "with another image"),
 }
+# What whoever has the operator's token might give a container: the policy refuses each, and says so.
 EXTRA_OF_CONTAINERS: dict[str, tuple[Body, str]] = {
     "image": ({"image": "evil"}, "images, commands, mounts and privileges; got {} with another image"),
     "command": ({"command": ["/bin/sh"]}, "another command"),
