@@ -142,6 +142,9 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return kernels
 
 
+GUESTS = (testing.A_JOBS_LIFE_ON_V2, testing.THE_GUEST_ITSELF)
+
+
 def after(minutes: float) -> testing.Tally:
     return testing.Tally(began=time.monotonic() - minutes * 60)
 
@@ -162,6 +165,22 @@ def test_with_time_make_test_builds_the_kernel_before_the_tests_that_need_it(
     assert testing._with_a_guest(after(testing.WITHOUT_KERNEL_MINUTES - 1), tmp_path) == 0
     assert built
     assert phases == [testing.A_JOBS_LIFE_ON_V2.name, testing.THE_GUEST_ITSELF.name]
+
+
+def test_with_a_kernel_in_the_cache_its_tests_run_beside_e2e(
+    phases: list[str], built: list[int], tmp_path: Path
+) -> None:
+    built.append(1)
+    assert testing._everything(after(0), tmp_path) == 0
+    assert sorted(phases) == sorted(phase.name for phase in (*testing.PHASES, *GUESTS))
+    assert phases.index(testing.A_JOBS_LIFE_ON_V2.name) < phases.index(testing.DEV_CLUSTER.name)
+
+
+def test_a_kernel_is_built_when_no_cluster_needs_the_cores(phases: list[str], built: list[int], tmp_path: Path) -> None:
+    assert testing._everything(after(0), tmp_path) == 0
+    assert built
+    assert phases[-2:] == [phase.name for phase in GUESTS]
+    assert sorted(phases) == sorted(phase.name for phase in (*testing.PHASES, *GUESTS))
 
 
 def test_a_machine_that_needs_no_guest_says_that_the_guests_own_tests_are_left_out(
