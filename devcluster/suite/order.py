@@ -14,8 +14,11 @@ USUAL_SECONDS = 30.0
 """For a file that nobody has measured."""
 SHORT_SECONDS = 60.0
 """Shorter files fill up what the longer ones leave, whatever they do to a cluster."""
-ROUGH = frozenset(f"tests/e2e/test_{name}.py" for name in ("k_health", "k_removal", "l_away", "m_windows", "n_faults"))
-"""Files that change declared objects by hand, or take the operator and nodes away.
+ROUGH = frozenset(
+    f"tests/e2e/test_{name}.py"
+    for name in ("j_versions", "k_health", "k_removal", "l_away", "m_windows", "n_faults", "witness")
+)
+"""Files that change declared objects by hand, take the operator or nodes away, or leave another root.
 
 They come after the long files that compare a cluster with what Pulumi declared.
 """
