@@ -194,6 +194,11 @@ def test_a_machine_that_needs_no_guest_says_that_the_guests_own_tests_are_left_o
     assert "left out, since this machine needs no guest: tests/devcluster/test_guest.py" in capsys.readouterr().err
 
 
+def test_a_phases_folders_run_as_in_the_whole_and_other_paths_one_by_one() -> None:
+    assert testing._chosen(["tests/e2e"]) is testing.E2E
+    assert testing._chosen(["tests/e2e/test_i_doors.py"]).workers == 1
+
+
 def test_a_file_of_another_phase_is_run_there_alone(checkout: Path) -> None:
     tally = testing.Tally()
     (checkout / "tests" / "test_bad.py").write_text(f"{TRIED}def test_bad():\n    tried()\n")
