@@ -8,8 +8,11 @@ import pytest
 
 from devcluster.cli import check
 
-WAITS = "echo {0} begins; touch {0}; until test -e {1}; do sleep 0.02; done; echo {0} ends"
-"""Each waits for the other: one after the other they would never end."""
+WAITS = """
+echo {0} begins; touch {0}
+for look in $(seq 500); do if test -e {1}; then echo {0} ends; exit; fi; sleep 0.02; done; exit 1
+"""
+"""Each waits for the other, ten seconds at most: one after the other the first one would fail."""
 
 
 def test_two_checks_run_at_a_time_and_each_ones_words_stay_together(
