@@ -30,6 +30,13 @@ def operator_metrics(slurm: Any) -> str:
     return f"http://{pod['status']['podIP']}:8080/metrics"
 
 
+def terms(slurm: Any, namespace: str, query: str) -> list[float | None]:
+    """The terms of a query, each for itself, as the adapter's pod reads them of the operator."""
+    ask = "import os, urllib.request as u; print(u.urlopen(os.environ['SOURCE'], timeout=5).read().decode())"
+    text = slurm.kubectl("exec", "-n", namespace, NAME, "--", "python3", "-c", ask).ok()
+    return [fake.total(text, [term]) for term in fake.terms(query)]
+
+
 def objects(slurm: Any, namespace: str, folder: Path, metric: str, query: str) -> list[dict[str, Any]]:
     """The namespace and what is in it, and the APIService that leads there.
 

@@ -32,6 +32,11 @@ def metric(slurm) -> list[str]:
     return [each["value"] for each in answer["items"]]
 
 
+def counts(slurm) -> list[float | None]:
+    """How many nodes work, and how many are waited for."""
+    return external_metrics_pod.terms(slurm, NAMESPACE, RULE["metricsQuery"])
+
+
 def submit(slurm, name: str, *options: str) -> str:
     """A job that runs until its user has made a file, and writes last that it ended well."""
     script = f"while [ ! -e ~/{name}.end ]; do sleep 1; done; echo well"
@@ -104,7 +109,7 @@ def test_nodes_come_for_a_job_that_waits_and_go_when_nothing_waits_under_another
     slurm.wait("two more nodes are wanted", lambda: metric(slurm) == ["3"], 90)
     assert state(slurm, wide) == "PENDING"
     slurm.wait("the job on two nodes runs", lambda: state(slurm, wide) == "RUNNING", SECONDS)
-    slurm.wait("nothing waits", lambda: metric(slurm) == ["3"], 90)
+    slurm.wait("three nodes work, and nothing waits", lambda: counts(slurm) == [3, 0], 90)
     assert size(slurm) == (3, 3), autoscaler(slurm)
     assert state(slurm, narrow) == "RUNNING"
 
