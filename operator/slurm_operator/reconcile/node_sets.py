@@ -295,6 +295,11 @@ class NodeSets:
         if found is None:
             metrics.PENDING_NODES.clear()  # Nobody knows, which is not 0.
             return
+        try:
+            # One that nobody has waited in yet counts 0: a sum over no series has no value, and no autoscaler acts.
+            self._partitions |= await rest.partitions()
+        except SlurmError as error:
+            log.warning("no list of partitions, so that only those with jobs are counted: %s", error)
         self._partitions |= found.keys()
         for partition in self._partitions:
             metrics.PENDING_NODES.labels(partition).set(found.get(partition, 0))
