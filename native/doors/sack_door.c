@@ -6,6 +6,8 @@
  * SlurmUser as its own. Root in the jail has both ids. So the door refuses a connection from either id, or from
  * slurmrestd's. For any other id a child becomes that user for good, and passes the connection on: the real socket then
  * sees the same id as its peer. */
+#include "slurm_ids.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -23,8 +25,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SLURM_ID 64030
-#define SLURMREST_ID 64031
 #ifndef DOOR_SECONDS
 #define DOOR_SECONDS 20
 #endif

@@ -170,7 +170,7 @@ def test_a_new_door_takes_the_place_of_one_that_was_killed(
         again.wait()
 
 
-def test_slurms_commands_tell_root_of_the_jail_what_to_do_and_nobody_else(
+def test_slurms_commands_tell_root_and_slurms_ids_in_the_jail_what_to_do_and_nobody_else(
     make: Callable[..., Path], tmp_path: Path
 ) -> None:
     probe = make("root_guard_probe", tmp_path)
@@ -182,6 +182,11 @@ def test_slurms_commands_tell_root_of_the_jail_what_to_do_and_nobody_else(
     refused = subprocess.run([probe, "-n1"], capture_output=True, text=True, check=False)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr.startswith("root_guard_probe: root of the jail is nobody to Slurm: run root_guard_probe as")
+    for uid, name in ((SLURM, "SlurmUser"), (SLURMREST, "slurmrestd's user")):
+        as_slurm = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", probe, "-n1"]
+        refused = subprocess.run(as_slurm, capture_output=True, text=True, check=False)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert refused.stderr.startswith(f"root_guard_probe: {name} of the jail is nobody to Slurm: run ")
     assert subprocess.run([probe, "--version"], capture_output=True, text=True, check=True).stdout == "asked Slurm\n"
     as_alice = ["setpriv", f"--reuid={ALICE}", f"--regid={ALICE}", "--clear-groups", probe]
     assert subprocess.run(as_alice, capture_output=True, text=True, check=True).stdout == "asked Slurm\n"
