@@ -50,6 +50,10 @@ class Token(enum.StrEnum):
     """Says uid 0, under the signature of the sender's own."""
     MOVED = "moved"
     """The sender's own, of another message."""
+    NULL_HASH = "null hash"
+    """The sender's own, without a hash of any message: block_null_hash refuses it."""
+    ZERO_HASH = "zero hash"
+    """The sender's own, of the message's type alone: block_zero_hash refuses it."""
     NONE = "none"
     """The header says that there is none."""
 
