@@ -7,6 +7,7 @@ from pathlib import Path
 from components.config.storage import Nfs
 from tests.image import roots
 from tests.image.small_cluster import ALICE, LOGIN, SECOND, WORKER
+from tests.image.test_het_jobs import OFTEN
 from tests.image.test_mpi_in_containers import make_bundle
 from tests.vm.nfs_server import ADDRESS, NfsServer, wait
 from tests.vm.resting_cluster import RestingCluster
@@ -34,13 +35,15 @@ class NfsCluster(RestingCluster):
         root = roots.make("mpich", server.export / "root")
         mounts = {node: server.mount(node, folder / node, options(version)) for node in NODES}
         self._server = server
-        super().__init__(image, root, folder, {pod: mounts[node] for node, pods in NODES.items() for pod in pods})
+        volumes = {pod: mounts[node] for node, pods in NODES.items() for pod in pods}
+        super().__init__(image, root, folder, volumes, slurm=OFTEN)
 
     def start_all(self) -> None:
         """Starts the daemons of both workers and the login node, and makes the bundle."""
         self.start()
         self.start_second_worker()
         self.start_login()
+        self.jail("groupadd -g 3000 lab && usermod -aG lab alice")
         make_bundle(self.root, self._server.export / "persistent/home/alice/bundle")
 
     def node_says(self, node: str) -> str:

@@ -16,9 +16,11 @@ from pathlib import Path
 import pytest
 
 from tests.image import roots
+from tests.image import test_het_jobs as het_jobs
 from tests.image.small_cluster import ALICE, LOGIN, SECOND, WORKER
 from tests.image.test_fail_closed import JAIL_SENTENCE
 from tests.vm import test_v2_jobs as lives
+from tests.vm import test_v2_time_limit as time_limit
 from tests.vm.nfs_cluster import NODES, NfsCluster
 from tests.vm.nfs_server import NfsServer, wait
 from tests.vm.resting_cluster import RestingCluster
@@ -124,13 +126,23 @@ def test_a_job_ends_and_leaves_nothing(cluster: NfsCluster, name: str) -> None:
         lives.test_a_cancelled_job_ends_with_all_its_processes,
         lives.test_a_suspended_job_stands_still_and_goes_on,
         lives.test_a_requeued_job_leaves_nothing_of_its_first_run,
+        lives.test_a_job_ends_well_under_a_slurmd_that_was_killed,
+        het_jobs.test_a_batch_job_of_two_components_runs_steps_over_both,
     ],
-    ids=["cancelled", "suspended", "requeued"],
+    ids=["cancelled", "suspended", "requeued", "slurmd killed", "heterogeneous"],
 )
 def test_a_job_lives_as_on_a_disk(cluster: NfsCluster, life: Callable[[RestingCluster], None]) -> None:
     life(cluster)
+    cluster.wait("rest", cluster.is_at_rest, 60)
 
 
+@pytest.fixture(scope="module")
+def limited(cluster: NfsCluster) -> str:
+    """A job with a minute, Slurm's shortest limit: tests that want no rest run meanwhile."""
+    return time_limit.begin(cluster)
+
+
+@pytest.mark.usefixtures("limited")
 def test_users_made_at_the_same_moment_on_two_nodes_are_all_there_with_ids_of_their_own(cluster: NfsCluster) -> None:
     names = {WORKER: ("ann", "ben", "cem"), SECOND: ("dan", "eva", "fay")}
 
@@ -183,6 +195,11 @@ def test_a_lock_of_one_node_binds_the_other_and_in_version_4_outlives_a_restart_
     assert held_lock.is_alive()
     cluster.pod("pkill -9 perl")
     wait("the lock is free", lambda: not locked(cluster, SECOND), 60)
+
+
+def test_a_job_ends_at_its_time_limit(cluster: NfsCluster, limited: str) -> None:
+    with cluster.life_of_a_job(90):
+        time_limit.ends(cluster, limited)
 
 
 def test_jobs_run_while_the_server_is_slow(cluster: NfsCluster, server: NfsServer) -> None:
