@@ -27,6 +27,8 @@ GRACE_SECONDS = 10
 LOCK_GRACE = Path("/proc/sys/fs/nfs/nlm_grace_period")
 """The same for version 3, for all servers of the machine: 50 s unless it is set, in which nobody gets a new lock."""
 THREADS = 8
+MEMORY = "/dev/shm"
+"""For a server's disk: with `sync` it brings each file to its disk, and a guest's own is slow at that."""
 
 
 class Disk(Enum):

@@ -28,14 +28,14 @@ from tests.vm.kubelet import pod_news
 from tests.vm.kubelet.conftest import give_small_jail
 from tests.vm.kubelet.kubelet_cluster import SlowSlurm
 from tests.vm.nfs_machine import environment, program
-from tests.vm.nfs_server import ADDRESS, NETWORK, Disk, NfsServer
+from tests.vm.nfs_server import ADDRESS, MEMORY, NETWORK, Disk, NfsServer
 
 MACHINE = str(NETWORK[9])
 """Of the machine itself, behind whose address the node stands."""
 HELPER = Path("/sbin/mount.nfs")
 """What mount(8), and so kubelet, calls."""
 DISK = Disk.TMPFS
-"""With `sync` the server brings each file to its disk, and a guest's own is slow at that."""
+"""EXT4 in memory, as of tests/vm/test_nfs_cluster.py, would take each file's pages twice."""
 NODES_OWN = (IPv4Network(node_plan.POD_NETWORK), IPv4Network(SERVICE_NETWORK), links.POOL)
 """What kubelet mounts from such an address it asks of the node itself."""
 CONFIG: dict[str, dict[str, Any]] = {
@@ -53,7 +53,7 @@ ASK_SECONDS = 30
 def server() -> Iterator[NfsServer]:
     assert not any(NETWORK.overlaps(own) for own in NODES_OWN), "the node would ask itself for the export"
     with (
-        tempfile.TemporaryDirectory(dir="/dev/shm") as memory,
+        tempfile.TemporaryDirectory(dir=MEMORY) as memory,
         NfsServer(Path(memory) / "nfs", (), mebibytes=3072, kind=DISK) as started,
     ):
         started.export.chmod(0o755)
