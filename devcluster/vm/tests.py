@@ -92,7 +92,7 @@ def run(paths: Sequence[str], report: Path, seconds: float | None = None) -> int
     Args:
         paths: below tests/vm.
         report: pytest's JUnit report goes there.
-        seconds: after which they end with 124; left out, what these tests take at most.
+        seconds: after which they are interrupted, and 124 is returned; left out, what these tests take at most.
 
     Raises:
         StepFailed: the guest could not be started.

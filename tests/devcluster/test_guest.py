@@ -85,7 +85,7 @@ def test_results_of_tests_come_back_as_junit(tmp_path: Path) -> None:
 def test_results_come_back_of_tests_that_hang(tmp_path: Path) -> None:
     (tmp_path / "test_hang.py").write_text(ONE_PASSES_ONE_HANGS)
     report = tmp_path / "report.xml"
-    assert vm_tests.run([str(tmp_path / "test_hang.py")], report, seconds=20) == guest.TIMED_OUT
+    assert vm_tests.run([str(tmp_path / "test_hang.py")], report, seconds=30) == guest.TIMED_OUT
     assert "test_that_passes" in {case.get("name") for case in ElementTree.parse(report).getroot().iter("testcase")}
 
 
