@@ -26,7 +26,7 @@ KUBELET_SECONDS = 7200.0
 """A cluster on a disk and one on NFS, half an hour each, and longer on a busy machine."""
 INTERRUPT_GRACE_SECONDS = 90.0
 """Time for fixtures to clean up after their tests' deadline."""
-PASSED_ON = ("PULUMI_SLURM_SEED", "PULUMI_SLURM_WHOLE")
+PASSED_ON = ("PULUMI_SLURM_SEED", "PULUMI_SLURM_WHOLE", "PULUMI_SLURM_PART")
 """Environment variables that are passed on to tests in the guest."""
 
 

@@ -19,7 +19,7 @@ OPTIONS = tuple(option for option in MMDEBSTRAP_OPTIONS if not option.startswith
 SUITE = "bookworm"
 PACKAGES = {
     "bookworm": ("--variant=essential", "--include=libc-bin,openssh-client,rsync"),
-    "mpich": ("--variant=essential", "--include=libc-bin,mpich,crun,python3,mount"),
+    "mpich": ("--variant=essential", "--include=libc-bin,mpich,crun,python3,mount,sudo"),
     "jail": ("--variant=essential", "--include=libc-bin,crun,mount,passwd,python3,sudo"),
     "directory": ("--variant=essential", "--include=slapd,ldap-utils"),
     "busybox": ("--variant=extract", "--include=busybox-static"),
