@@ -1,5 +1,6 @@
-"""The sockets by which Slurm's own parts speak to each other on a node: those of steps, which nobody in a jail reaches,
-and that of authentication, which does for a user what is about himself.
+"""The sockets by which Slurm's own parts speak to each other on a node.
+
+Nobody in a jail reaches those of steps. That of authentication does for a user what is about himself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A walk of the witness finds what outlives its job, however little of its mark a process shows, and ends it."""
+"""A walk of the witness finds and ends what outlives its job, however little of its mark a process shows."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def main() -> None:
     """Asks for all."""
     said = {str(kind): ask(kind, ZEROS) for kind in TYPES}
     try:
-        own = client.token(1, b"x")
+        own = client.credential(1, "own", b"x")
     except (OSError, EOFError):
         own = b""
     said["own token"] = own

@@ -1,6 +1,6 @@
 """Connects to sockets by every path that leads on from here: prints ``reached PATH`` for each. Runs in a jail or a pod.
 
-Its words are the paths that the sockets have in the pod. It adds those that the kernel lists of this network, and tries
+Its words are the paths that the sockets have in the pod. It adds those that the kernel lists of this network. It tries
 each from every root, folder and mount that it may see.
 """
 
