@@ -92,10 +92,10 @@ def test_nobody_in_a_jail_reaches_a_steps_socket(
 @pytest.mark.parametrize("user", [0, ALICE])
 def test_whoever_reached_it_would_be_answered(cluster: SmallCluster, job: str, user: int) -> None:
     """Each step's socket, by its path, of whoever is in the pod's own root: also of alice, by its mode."""
-    probe = f"setpriv --reuid={user} --clear-groups python3 /run/jail{FOLDER}/socket_probe.py"
-    path = f"/var/spool/slurmd/{WORKER}_{job}.0"
     spool = "/var/spool/slurmd"
-    opened = f"was=$(stat -c %a {spool}); chmod 711 {spool}; {probe} {path}; chmod $was {spool}"
+    path = f"{spool}/{WORKER}_{job}.0"
+    probe = f"setpriv --reuid={user} --clear-groups python3 - {path} < /run/jail{FOLDER}/socket_probe.py"
+    opened = f"was=$(stat -c %a {spool}); chmod 711 {spool}; {probe}; chmod $was {spool}"
     said = cluster.pod(opened).stdout
     assert f"reached {path}\n" in said
 
