@@ -21,7 +21,7 @@ UNREAD = ("doc", "info", "lintian", "locale", "man")
 """Below /usr/share: a third of the files of a root, which a guest copies slowly."""
 PACKAGES = {
     "bookworm": ("--variant=essential", "--include=libc-bin,openssh-client,rsync"),
-    "mpich": ("--variant=essential", "--include=libc-bin,mpich,crun,python3,mount"),
+    "mpich": ("--variant=essential", "--include=libc-bin,mpich,crun,python3,mount,sudo"),
     "jail": (
         "--variant=essential",
         "--include=libc-bin,crun,mount,passwd,python3,sudo",

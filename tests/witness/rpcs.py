@@ -159,8 +159,12 @@ class Sender:
 
 
 IN_JOB, ON_LOGIN = Sender(ALICE, Place.JOB), Sender(ALICE, Place.LOGIN)
-TO_SLURMCTLD = Sender(ALICE, Place.JOB, names.SLURMCTLD_PORT)
 STRANGER, ROOT_OF_POD = Sender(2000, Place.NODE), Sender(0, Place.POD)
+
+
+def to_slurmctld(place: Place) -> Sender:
+    """The user, who reaches slurmctld from a job and from a login node."""
+    return Sender(ALICE, place, names.SLURMCTLD_PORT)
 
 
 class Daemons:
