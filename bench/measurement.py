@@ -46,7 +46,7 @@ class Measurement:
 
     @property
     def kept(self) -> bool:
-        """Whether the bound holds."""
+        """Return whether the bound holds."""
         return self.bound is None or self.value <= self.bound
 
     def line(self) -> str:

@@ -40,7 +40,7 @@ HEAD = (
 
 
 def seconds_until(condition: Callable[[], bool]) -> float:
-    """How long a condition takes to hold; infinite after PATIENCE_SECONDS."""
+    """Return the seconds until a condition holds; infinite after PATIENCE_SECONDS."""
     started = time.monotonic()
     while not condition():
         if time.monotonic() - started > PATIENCE_SECONDS:
@@ -64,7 +64,7 @@ def calls(mount: Path) -> int:
 
 
 def cost(mount: Path, work: Callable[[], object]) -> str:
-    """Calls to the server for some work. The time of a call depends on the network."""
+    """Return the calls to the server for some work. A call's duration would depend on the network."""
     before = calls(mount)
     work()
     return f"{calls(mount) - before:,}"

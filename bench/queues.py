@@ -29,7 +29,7 @@ DEEPEST = 100_000
 NODES = 10
 LISTINGS = 5
 OPTIONS = "MaxJobCount=200000\nMinJobAge=3600\nSlurmdTimeout=65533\n"
-"""How long nodes without a slurmd stay idle."""
+"""Seconds for which nodes without a slurmd stay idle (SlurmdTimeout)."""
 PLOT = CHECKOUT / "docs" / "benchmarks-queues.svg"
 VALUES = CHECKOUT / "docs" / "benchmarks.json"
 BOUNDS = {
@@ -46,12 +46,12 @@ Values = dict[str, tuple[float, dict[str, float]]]
 
 
 def measure(_: None) -> list[Measurement]:
-    """The usual depths."""
+    """Measure the usual depths of the queue."""
     return _measured(SIZES)
 
 
 def deepest(_: None) -> list[Measurement]:
-    """A depth that takes minutes to make."""
+    """Measure the deepest queue, which takes minutes to fill."""
     return _measured((DEEPEST,))
 
 

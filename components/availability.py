@@ -83,7 +83,7 @@ class Verdict:
 
 
 def judge(wanted: Wanted, state: ClusterState) -> Verdict:
-    """Whether jobs can run as declared."""
+    """Return whether jobs can run as declared."""
     faults = {**_images(state.pods), **full_quotas(state.sets, state.events)}
     if state.cluster is None:
         return Verdict(False, "there is no SlurmCluster", faults=faults)
@@ -141,7 +141,7 @@ class Patience:
     since: dict[str, float]
 
     def ended_by(self, verdict: Verdict, now: float) -> str | None:
-        """Why waiting is of no use; None while it may still help."""
+        """Return why waiting is of no use; None while it may still help."""
         if verdict.final:
             return verdict.lacking
         self.since = {about: self.since.get(about, now) for about in verdict.faults}

@@ -16,7 +16,7 @@ from contract import names
 
 
 def refusal(before: Mapping[str, Any], after: Mapping[str, Any]) -> str | None:
-    """Why a claim may not be made from something else now; None when nothing changed.
+    """Return why the source of a claim may not change; None when it did not.
 
     Args:
         before: Inputs of the guard in the state; empty when there are none.

@@ -120,7 +120,7 @@ class Keys(dynamic.Resource, module="pulumi-slurm", name="Keys"):
 
 
 def purposes(existing_slurm: str | None, existing_ssh: str | None, *, database: bool) -> Sequence[str]:
-    """Which keys are generated.
+    """Return the names of the keys that the program generates.
 
     Args:
         existing_slurm: The Secret that has Slurm's keys already.

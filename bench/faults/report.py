@@ -1,4 +1,4 @@
-"""How a schedule and a verdict read. Pure."""
+"""Text of a schedule and of a verdict, for people. Pure."""
 
 from __future__ import annotations
 

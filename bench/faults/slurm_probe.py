@@ -33,7 +33,7 @@ def nodes(answer: str) -> dict[str, Any]:
 
 
 def jobs(answer: str, prefix: str) -> list[dict[str, Any]]:
-    """The jobs that have nodes, or a name that begins so, out of squeue's lines."""
+    """Return the jobs of squeue's lines that have nodes, or a name with the prefix."""
     found = []
     for line in answer.splitlines():
         number, state, where, start, end, name = line.split("|", 5)
@@ -61,7 +61,7 @@ def hosts(words: str) -> list[str]:
 
 
 def look(prefix: str) -> dict[str, Any]:
-    """One look; its time is that at which the nodes had been read."""
+    """Return one look. Its time is the moment after the nodes were read."""
     seen = nodes(_said(NODES))
     return {"at": time.time(), "nodes": seen, "jobs": jobs(_said(JOBS), prefix)}
 

@@ -21,7 +21,7 @@ GPU nodes become ready when Kubernetes can place their pods."""
 
 
 def is_installed(config: Config) -> bool:
-    """Whether this program installs the chart."""
+    """Return whether this program installs the chart."""
     return config.gpu_operator.mode is GpuOperatorMode.INSTALL
 
 

@@ -38,7 +38,7 @@ def generated_files(config: Config) -> Mapping[str, tuple[str, ...]]:
 
 
 def _generates_password(config: Config) -> bool:
-    """Whether the program generates the database's password."""
+    """Return whether the program generates the database's password."""
     return config.accounting.has_own_database and config.credentials.existing_database_secret is None
 
 

@@ -104,7 +104,7 @@ def ledger(manifests: Iterable[Manifest], payloads: Mapping[str, Mapping[str, st
 
 
 def is_written_with(key: str, data: Mapping[str, str]) -> bool:
-    """Whether a ledger's revision was made with this key.
+    """Return whether a ledger's revision was made with this key.
 
     Args:
         key: Key of the hashes.

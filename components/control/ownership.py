@@ -46,7 +46,7 @@ class Live:
 
 
 def refusal(config: Config, live: Live, key: str | None, payloads: Mapping[str, Data]) -> str | None:
-    """Why this stack may not write to the namespace; None when it may.
+    """Return why this stack may not write to the namespace; None when it may.
 
     Args:
         config: The configuration: `cluster.namespace` and `cluster.adopt`.
@@ -170,7 +170,7 @@ def _secret(connection: httpx.Client, namespace: str, name: str) -> Mapping[str,
 def permit(
     config: Config, live: Live | None, generated: credentials.GeneratedKeys
 ) -> pulumi.Resource | pulumi.Output[pulumi.Resource]:
-    """Dependency of the first objects: the stack's key, which only a stack that may write gets.
+    """Return the dependency of the first objects: the stack's key, if the stack may write.
 
     Args:
         config: The configuration: `cluster.namespace` and `cluster.adopt`.

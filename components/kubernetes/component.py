@@ -129,7 +129,7 @@ class Part(Component):
         outputs: Callable[[Config], dict[str, Any]] = lambda _: {},
         claims: Callable[[Config], Claims] = lambda _: (),
     ) -> None:
-        """Takes the module's functions.
+        """Keep the module's functions, which declare a component from the config.
 
         Args:
             manifests: The objects to declare.

@@ -55,7 +55,7 @@ def item(connection: httpx.Client, path: str) -> Mapping[str, Any] | None:
 
 
 def within(seconds: float, ask: Callable[[], _Answer]) -> _Answer:
-    """The answer to a question that may hang.
+    """Return the answer to a request that may hang, or fail after a deadline.
 
     Args:
         seconds: How long it may take in all, a credential plugin included.

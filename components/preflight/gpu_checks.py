@@ -50,14 +50,14 @@ class ClusterState:
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether this toleration tolerates this taint, by the scheduler's rules."""
+    """Return whether this toleration tolerates this taint, by the scheduler's rules."""
     if toleration.effect not in (None, taint.effect) or toleration.key not in (None, taint.key):
         return False
     return toleration.operator == "Exists" or (toleration.key is not None and (toleration.value or "") == taint.value)
 
 
 def takes(node: KubernetesNode, node_set: NodeSet) -> bool:
-    """Whether labels and taints let the scheduler place pods of the set there."""
+    """Return whether labels and taints let the scheduler place pods of the set there."""
     selected = node_set.node_selector.items() <= node.labels.items()
     hard = (taint for taint in node.taints if taint.effect != "PreferNoSchedule")
     return selected and all(any(tolerates(toleration, taint) for toleration in node_set.tolerations) for taint in hard)

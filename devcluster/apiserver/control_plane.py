@@ -236,7 +236,7 @@ class ApiServer:
         self._stop()
 
     def _lives(self) -> bool:
-        """Whether its own programs run. If one has ended, it raises an error with that program's last line."""
+        """Return whether etcd and kube-apiserver run. If one has ended, raise an error with its last line."""
         for name, process in self._processes.items():
             if process.poll() is not None:
                 words = (self._state / f"{name}.log").read_text(errors="replace").strip()[-500:]

@@ -24,7 +24,7 @@ PROSE = (
     "bench",
     "__main__.py",
 )
-"""Where sentences are checked: docs, and the docstrings and comments of what ships."""
+"""Files whose sentences are checked: docs, and the docstrings and comments of what ships."""
 _PROSE_SUFFIXES = (".md", ".py", ".c", ".h", ".sh")
 C_SOURCES = ("native/*.c", "native/*.h", "tests/native/*.c")
 

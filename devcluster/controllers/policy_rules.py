@@ -69,7 +69,7 @@ class World:
 
     @classmethod
     def of(cls, pods: Iterable[Resource], namespaces: Iterable[Resource]) -> World:
-        """From the objects of the API."""
+        """Build it from objects of the API."""
         running = (_pod(pod) for pod in pods)
         return cls(
             sorted((pod for pod in running if pod is not None), key=lambda pod: (pod.namespace, pod.name)),
@@ -228,7 +228,7 @@ def _port_numbers(port: Resource, pod: Pod | None) -> str | None:
 
 
 def matches(selector: Resource, labels: Mapping[str, str]) -> bool:
-    """Whether a label selector selects something with these labels; an empty one selects everything.
+    """Return whether a label selector selects something with these labels; an empty one selects everything.
 
     Raises:
         UnsupportedError: when it holds something unknown.
@@ -251,7 +251,7 @@ def _check_keys(kind: str, content: Resource) -> None:
 
 
 def _pod(pod: Resource) -> Pod | None:
-    """None for a pod without an address of its own: not started, ended, or in the node's network."""
+    """Return a pod of the API; None for one without its own address: not started, ended, or in the node's network."""
     spec, status = pod["spec"], pod.get("status", {})
     address = status.get("podIP")
     if not address or spec.get("hostNetwork") or status.get("phase") in {"Succeeded", "Failed"}:

@@ -114,7 +114,7 @@ def secret(certificate: Resource, pair: Pair, authority: bytes) -> Resource:
 
 
 def is_ready(resource: Resource) -> bool:
-    """Whether its condition Ready is True."""
+    """Return whether a resource's condition Ready is True."""
     conditions = resource.get("status", {}).get("conditions", [])
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 

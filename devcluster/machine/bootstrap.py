@@ -57,7 +57,7 @@ def cache_folder() -> Path:
 
 
 def is_root() -> bool:
-    """Whether this process may install OS packages and make namespaces and mounts."""
+    """Return whether this process may install OS packages and make namespaces and mounts."""
     return os.geteuid() == 0
 
 
@@ -136,7 +136,7 @@ def requirements_digest() -> str:
 
 
 def venv_is_ready() -> bool:
-    """Whether .venv holds exactly what requirements.txt names."""
+    """Return whether .venv holds exactly what requirements.txt names."""
     stamp = VENV / ".requirements"
     return stamp.exists() and stamp.read_text() == requirements_digest()
 
@@ -159,7 +159,7 @@ def make_venv() -> None:
 
 
 def running_in_venv() -> bool:
-    """Whether this process already runs the virtual environment's Python."""
+    """Return whether this process already runs the virtual environment's Python."""
     return Path(sys.prefix).resolve() == VENV.resolve()
 
 

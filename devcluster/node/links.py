@@ -36,7 +36,7 @@ class Subnet:
 
     @classmethod
     def parse(cls, text: str) -> Subnet:
-        """From `10.213.0.0/30`."""
+        """Read a subnet such as `10.213.0.0/30`."""
         return cls(ipaddress.IPv4Network(text))
 
     @property

@@ -311,7 +311,7 @@ def _ended(instance: Instance) -> StepFailed:
 
 
 def _wait_for_containerd(instance: Instance) -> None:
-    """The API server may answer before containerd listens: they start side by side."""
+    """Wait until containerd listens: it starts beside the API server, which may answer earlier."""
     deadline = time.monotonic() + CONTAINERD_SECONDS
     while True:
         try:

@@ -70,12 +70,12 @@ class NodePlan:
     components: Sequence[Component]
 
     def to_json(self) -> dict[str, Any]:
-        """For write_json."""
+        """Return the plan as JSON data, for write_json."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> NodePlan:
-        """The reverse of to_json."""
+        """Return the plan of JSON data that `to_json` returned."""
         components = [
             Component(
                 name=component["name"],

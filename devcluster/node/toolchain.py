@@ -85,17 +85,17 @@ def parse_version(text: str) -> tuple[int, int, int] | None:
 
 
 def pulumi_fits(version: tuple[int, int, int] | None) -> bool:
-    """Whether a Pulumi CLI of that version may be used: the range in which this program was tried."""
+    """Return whether a Pulumi CLI of that version may be used: the range in which this program was tried."""
     return version is not None and (3, 250) <= version[:2] < (4, 0)
 
 
 def kubectl_fits(version: tuple[int, int, int] | None) -> bool:
-    """Whether a kubectl of that version may be used: within one minor version of the API server."""
+    """Return whether a kubectl of that version may be used: within one minor version of the API server."""
     return version is not None and version[0] == 1 and abs(version[1] - int(KUBERNETES_VERSION.split(".")[1])) <= 1
 
 
 def go_fits(version: tuple[int, int, int] | None) -> bool:
-    """Whether a Go of that version builds the modules."""
+    """Return whether a Go of that version builds the modules."""
     return version is not None and version[:2] >= GO_MINIMUM
 
 
@@ -176,7 +176,7 @@ def build() -> Path:
 
 
 def build_pulumi() -> Path:
-    """The same for only the Pulumi CLI and its language host: a preview needs no Kubernetes."""
+    """Build only the Pulumi CLI and its language host: a preview needs no Kubernetes."""
     return _build(tuple(tool for tool in TOOLS if tool.module in PULUMI_TOOLS))
 
 

@@ -80,7 +80,7 @@ class Stack:
         }
 
     def uses_stand_in(self) -> bool:
-        """Whether the stand-in provider takes the official plugin's place (decided once, by _choose_provider)."""
+        """Return whether the stand-in provider replaces the official plugin (decided once, by _choose_provider)."""
         return self._recorded_provider() == "stand-in"
 
     def provider(self) -> str:

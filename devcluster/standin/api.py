@@ -40,7 +40,7 @@ class ApiError(Exception):
 
     @property
     def namespace_missing(self) -> bool:
-        """Whether the missing thing is the object's namespace."""
+        """Return whether the missing thing is the object's namespace."""
         return self.code == 404 and self.details.get("kind") == "namespaces"
 
 

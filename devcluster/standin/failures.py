@@ -46,7 +46,7 @@ def incomplete(live: Manifest, message: str, properties: Properties) -> PartialF
 
 
 def is_hidden_in_preview(error: api.ApiError) -> bool:
-    """Whether a refused dry run tells nothing about the real run, where another object comes first."""
+    """Return whether a refused dry run tells nothing about the real run, where another object comes first."""
     if error.code == 403 or error.namespace_missing or error.reason == "AlreadyExists":
         return True
     return error.code == 400 and "dry run" in str(error).lower().replace("dryrun", "dry run")

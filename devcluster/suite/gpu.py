@@ -38,7 +38,7 @@ class Part:
 
 
 def has_gpu(devices: Path = Path("/dev")) -> bool:
-    """Whether the machine has an NVIDIA GPU's device file."""
+    """Return whether the machine has an NVIDIA GPU's device file."""
     return next(devices.glob("nvidia[0-9]*"), None) is not None
 
 

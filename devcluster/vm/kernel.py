@@ -65,7 +65,7 @@ def program() -> Path:
 
 
 def is_built() -> bool:
-    """Whether the cache has the kernel."""
+    """Return whether the cache has the kernel."""
     return program().exists()
 
 

@@ -50,12 +50,12 @@ class Kind:
 
     @property
     def builtin(self) -> bool:
-        """Whether the kind comes with Kubernetes, not with a CustomResourceDefinition."""
+        """Return whether the kind comes with Kubernetes, not with a CustomResourceDefinition."""
         return self.group in _OWN_GROUPS
 
     @property
     def namespaced(self) -> bool | None:
-        """Whether objects live in namespaces; None when only a cluster could tell."""
+        """Return whether objects live in namespaces; None when only a cluster could tell."""
         known = dataclasses.astuple(self)
         return True if known in NAMESPACED else False if known in CLUSTER_SCOPED else None
 
@@ -85,7 +85,7 @@ def of(manifest: Manifest) -> Kind:
 
 
 def refusal(token: str) -> str | None:
-    """Why the stand-in does not have this type; None where it has."""
+    """Return why the stand-in does not have this type; None where it has."""
     token = token.rpartition("$")[2]
     module = token.split(":")[1] if token.count(":") == 2 else token
     names = {"helm.sh": "Helm", "helm": "Helm", "kustomize": "kustomize", "yaml": "YAML files"}

@@ -29,7 +29,7 @@ def manager_name(manifest: Manifest, in_state: str | None) -> str:
 
 
 def forced(manifest: Manifest, live: Manifest | None, preview: bool) -> bool:
-    """Whether an apply may take fields from other managers.
+    """Return whether an apply may take fields from other managers.
 
     Args:
         manifest: what is applied; the annotation `pulumi.com/patchForce` allows it.

@@ -81,7 +81,7 @@ def wrap_map(values: Mapping[str, Any]) -> Properties:
 
 
 def has_unknown(value: Any) -> bool:
-    """Whether anything in a plain value is not known yet."""
+    """Return whether anything in a plain value is not known yet."""
     if isinstance(value, dict):
         return any(has_unknown(item) for item in value.values())
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Why an object is not ready: messages of its pods, containers and events, as the official provider shows them."""
+"""Explains why an object is not ready, by messages of pods, containers and events, as the official provider does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EVENT: Final = Kind("", "v1", "Event")
 
 
 def pod_problems(pod: Manifest) -> list[str]:
-    """Why one pod is not ready, in the words of the scheduler and the kubelet."""
+    """Return why one pod is not ready, in the words of the scheduler and the kubelet."""
     status = pod.get("status") or {}
     if status.get("phase") == "Succeeded":
         return []
@@ -89,7 +89,7 @@ async def pods_of(client: api.Api, live: Manifest) -> list[Manifest]:
 
 
 async def gather(client: api.Api, live: Manifest) -> list[str]:
-    """Everything that explains why an object is not ready, as far as it answers within ten seconds."""
+    """Return all messages about an object that is not ready, as far as the API server answers within ten seconds."""
     lines: list[str] = []
     try:
         async with asyncio.timeout(_DEADLINE_SECONDS):

@@ -39,7 +39,7 @@ class Seen:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether to go on waiting.
+    """A decision to go on waiting or to end the wait.
 
     Attributes:
         ready: the wait is over.
@@ -216,7 +216,7 @@ ON_WRITE: Final[dict[Kind, Decision]] = {
     Kind("", "v1", "PersistentVolume"): volume,
     Kind("", "v1", "Secret"): token_secret,
 }
-"""What to wait for after a create or an update."""
+"""Conditions to wait for after a create or an update."""
 
 ON_READ: Final = frozenset({"StatefulSet", "Deployment", "Job", "Service"})
 """Kinds whose readiness a refresh looks at, once."""
