@@ -22,9 +22,10 @@ PROSE = (
     "health",
     "devcluster",
     "bench",
+    "tests",
     "__main__.py",
 )
-"""Files whose sentences are checked: docs, and the docstrings and comments of what ships."""
+"""Files whose sentences are checked: docs, and the docstrings and comments of code and tests."""
 _PROSE_SUFFIXES = (".md", ".py", ".c", ".h", ".sh")
 C_SOURCES = ("native/*.c", "native/*.h", "tests/native/*.c")
 

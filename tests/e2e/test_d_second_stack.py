@@ -28,7 +28,7 @@ SMALL = {"cpu": 1, "cpuRequest": "100m", "memory": "512Mi", "reservedMemory": "2
 
 @contextlib.contextmanager
 def while_pulumi_works(work: Callable[[], object], let_it_end: Callable[[], object]) -> Iterator[None]:
-    """A block during Pulumi's work, which has to end well after what lets it come to its end, also after a failure."""
+    """Run a command such as `pulumi up` meanwhile. The end calls `let_it_end`, and the command must succeed."""
     with concurrent.futures.ThreadPoolExecutor(1) as thread:
         working = thread.submit(work)
         try:

@@ -19,7 +19,7 @@ SWITCH_OFF = (
     " mkdir -p /run/slurm-node && echo '{\"checks\": []}' > /run/slurm-node/health.json;"
     " pkill -9 node-health; echo tried"
 )
-"""Root in a job puts its own in the place of each program, of what every program loads, and of the verdict."""
+"""Root in a job replaces each program, the libraries that every program loads, and the verdict."""
 SWITCH_ON = "rm -f /usr/sbin/node-health /usr/sbin/node-health-program /usr/local/sbin/python3 /etc/ld.so.preload"
 
 

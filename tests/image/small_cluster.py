@@ -1,8 +1,8 @@
 """A Slurm cluster of the image's own entry points in namespaces of this machine: slurmctld and a worker with any root.
 
 No Kubernetes: a pod is a shell script with the mounts that kubelet and a runtime would make. What a job, slurmd or
-slurmstepd does in a root is real; seccomp and the pod's capabilities are not here (tests/e2e has them), and cgroups
-only where a test gives the pods groups (tests/vm).
+slurmstepd does in a root is real. Seccomp and the pod's capabilities are missing here (tests/e2e has them). Pods have
+cgroups only in tests that make some (tests/vm).
 """
 
 from __future__ import annotations

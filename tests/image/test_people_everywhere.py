@@ -1,4 +1,4 @@
-"""Who is made, changed or let in on one node is so on every other, and in every root, with the image's own daemons."""
+"""A change of users on one node reaches all nodes and all roots, by the image's own daemons."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What stands in the users' root is theirs to change: who has the pod's rights takes no code and no settings from it.
+"""Processes with the pod's rights take no code and no settings from the users' root, which users may change.
 
-Modules are planted everywhere that a C library, PAM or a shell would look, then every door is used while fanotify tells
-who opens what (traps: NSS, libgcc_s, gconv, PAM, locale, su, the entry of root).
+The tests plant modules everywhere that a C library, PAM or a shell would look. Then they use every door while fanotify
+tells which process opens them (traps: NSS, libgcc_s, gconv, PAM, locale, su, the entry of root).
 """
 
 import subprocess

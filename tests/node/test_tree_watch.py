@@ -133,10 +133,10 @@ def test_a_folder_above_a_mount_may_be_renamed_to_anything(tmp_path: Path, name:
 
 
 def test_slurmstepd_gets_what_came_back_as_it_is_in_the_pod_and_tasks_do_not(tmp_path: Path) -> None:
-    """Without /etc/hosts slurmstepd can't tell how its job ended; a /proc of the node must never come into a job, and
-    the pod's own programs must never be a job's to write, not for a moment.
+    """The repair of a job's mounts opens no gap, not for a moment.
 
-    That the job's two namespaces are made so is tested with the keeper of a job (tests/native/test_job.py).
+    Without /etc/hosts slurmstepd can't tell how its job ended. The node's /proc must never come into a job. No job may
+    write to the pod's own programs. tests/native/test_job.py tests how the job's namespaces are made.
     """
     script = """
         flags = "findmnt --noheadings --output VFS-OPTIONS"

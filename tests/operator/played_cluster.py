@@ -98,7 +98,7 @@ WITH_PROCESSES = [state for state in JOB_STATES if state != "PENDING"]
 
 @dataclasses.dataclass
 class Job:
-    """A job, a task of an array, or a component of a heterogeneous job, that has a node, or waits for one.
+    """A job, a task of an array, or a component of a heterogeneous job; it has a node or waits for one.
 
     `names` is a node that its user asked for, or excluded.
     """

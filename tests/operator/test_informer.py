@@ -48,7 +48,7 @@ def listing(version: int, *items: Body) -> Body:
 
 
 class Watched:
-    """A mirror that follows the one kind."""
+    """An informer that follows the one kind."""
 
     def __init__(self, api: PlayedApi) -> None:
         self.api, self.woken = api, asyncio.Event()

@@ -1,4 +1,4 @@
-"""What populate says of exports of a real NFS server that can't hold a root, and that it leaves nothing on them."""
+"""Populate refuses exports of a real NFS server that can't hold a root, says why, and leaves nothing on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job may use on cgroup v2, what its user reads of it, and what root in a job cannot lift."""
+"""Limits of a job on cgroup v2: its user reads them, and root in a job cannot lift them."""
 
 from __future__ import annotations
 

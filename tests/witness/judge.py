@@ -132,10 +132,10 @@ def _folders(line: Line) -> Iterable[str]:
 
 
 def faults(line: Line, nodes: Iterable[Node], roots: Roots) -> list[str]:
-    """What a process had that no process of a user may have.
+    """Return what a process had that no process of a user may have.
 
-    One in a user namespace of its own, as rootless containers are, may have all capabilities there, an image as its
-    root and a process 1 of its own; all else is as for others.
+    A process in a user namespace of its own, such as a rootless container, may have all capabilities there. It may have
+    an image as its root, and its own process 1. Everything else is judged as for other processes.
 
     Args:
         line: what it told.

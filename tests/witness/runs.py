@@ -188,7 +188,7 @@ def draw(seed: int, plan: Plan) -> list[Run]:
 
 
 def people(plan: Plan) -> list[Who]:
-    """Who a line may be started by besides the user, but for root, to whom Slurm's own commands say no at once."""
+    """Return who else may start a line besides the user. Slurm's own commands refuse root at once."""
     return [who for who in plan.people if who is not Who.ROOT]
 
 
