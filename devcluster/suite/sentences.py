@@ -28,7 +28,7 @@ FOREIGN_WORDS = {
 }
 """Words of an earlier vocabulary, each with the field's own."""
 
-SENTENCE_FOLDERS = ("bench", "components", "devcluster", "health")
+SENTENCE_FOLDERS = ("bench", "components", "devcluster", "health", "tests")
 """Folders whose docstrings begin with a sentence, such as "Return whether …" (PEP 257).
 
 The others follow with their next change: what an image contains decides its tag, docstrings included.

@@ -1,4 +1,4 @@
-"""What each check makes of what it sees: tables of facts in, verdict out."""
+"""The verdict of each check: tables of facts in, verdict out."""
 
 from pathlib import Path
 

@@ -42,7 +42,7 @@ exec /bin/bash "$@"
 """
 ACCOUNTS = {f"etc/{name}" for name in ("passwd", "group", "shadow", "gshadow", "subuid", "subgid")}
 DATA = ACCOUNTS | {"etc/hosts", "etc/slurm/slurm.conf"}
-"""What they read as data: accounts (nss_jail.c, account_sync.py); the pod's own files lie here too."""
+"""Files that they read as data: accounts (nss_jail.c, account_sync.py). The pod's own files lie here too."""
 FILES_OF_USERS = ("home/alice/", "root/out-")
 POD_PROGRAMS = ("/opt/slurm/", "/usr/sbin/sshd", "/usr/lib/openssh/", "/usr/bin/su", "/usr/bin/python3")
 SYS_ADMIN = 1 << 21

@@ -55,7 +55,7 @@ class Place:
 
 
 class Schemas:
-    """What the API server says of the fields of its kinds."""
+    """The API server's schemas of its kinds."""
 
     def __init__(self, server: Server) -> None:
         self._documents = functools.cache(lambda path: server.client.get(path).json()["components"]["schemas"])
@@ -288,7 +288,7 @@ class Stack:
 
 
 def content(live: Body) -> Body:
-    """What an object says."""
+    """Return what an object says."""
     found = {key: value for key, value in live.items() if key != "status"}
     hidden = ("resourceVersion", "managedFields", "generation")
     return {**found, "metadata": {key: value for key, value in live["metadata"].items() if key not in hidden}}

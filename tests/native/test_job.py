@@ -37,7 +37,7 @@ MUTE = Path(__file__).parent / "mute_file_system.py"
 
 @dataclass(frozen=True)
 class Said:
-    """What a run printed, and the status of each step."""
+    """The output of a run, and the status of each step."""
 
     lines: list[str]
     statuses: list[int]
@@ -286,7 +286,7 @@ def test_a_step_heeds_what_the_nodes_trials_found(trial: Trial) -> None:
 
 @pytest.fixture(scope="module")
 def node_trial(tmp_path_factory: pytest.TempPathFactory, make: Callable[..., Path]) -> Trial:
-    """What a node asks itself before it takes jobs: a step of its own."""
+    """Return what a node asks itself before it takes jobs: a step of its own."""
     return Trial(tmp_path_factory.mktemp("trial"), make, program="jail_probe_tested")
 
 

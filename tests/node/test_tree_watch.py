@@ -1,4 +1,4 @@
-"""What is mounted in the tree comes back when it was taken away, in the pod and for slurmstepd; with real mounts."""
+"""Mounts of the tree come back after somebody removed them, in the pod and for slurmstepd; with real mounts."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class FakeSlurm:
         self.kept: set[str] = set()
         """Nodes whose records are not deleted."""
         self.memory = False
-        """Whether memory is a consumable resource, which a suspended job keeps."""
+        """True if memory is a consumable resource, which a suspended job keeps."""
         self._released = threading.Event()
 
     def register(self, name: str, *, features: tuple[str, ...] = (), new: bool = False) -> None:

@@ -56,7 +56,7 @@ class Watched:
         self.informer.follow([WATCH])
 
     def text(self) -> str | None:
-        """What the object says, empty if it is gone, None if it is left out."""
+        """Return what the object says, empty if it is gone, None if it is left out."""
         shown = self.informer.snapshot([KEY])
         return None if KEY not in shown else (shown[KEY] or {"data": {"x": ""}})["data"]["x"]
 

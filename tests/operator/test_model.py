@@ -72,11 +72,11 @@ REACTIONS = ReactionPolicy(restart=True, after_seconds=60, attempts=2, at_once=1
 
 
 class Model(stateful.RuleBasedStateMachine):
-    """What happens to one node set, and the operator's passes over it."""
+    """The history of one node set, and the operator's reconciles of it."""
 
     steps: ClassVar[int] = 0
     repairs: ClassVar[dict[bool, int]] = {}
-    """How many were done: restarts (false), replacements (true)."""
+    """Numbers of repairs: restarts (false), replacements (true)."""
 
     def __init__(self) -> None:
         super().__init__()

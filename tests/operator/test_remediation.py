@@ -130,7 +130,7 @@ def test_the_words_of_a_repair_in_another_name_are_no_drain_of_the_operators(use
 
 
 def back(size: scale.NodeSetState, seen: SlurmNode) -> list[Action]:
-    """What is done to end a drain; without listings nothing else is."""
+    """Return what is done to end a drain; without listings nothing else is."""
     return scale.moves(size, {seen.name: seen}, None)
 
 

@@ -362,7 +362,7 @@ def test_a_configuration_that_would_kill_jobs_is_held(running_operator: World) -
 
 
 class OneLateJob(list[tuple[str, str]]):
-    """What was asked of slurmctld; after the first listing of jobs somebody submits one to a partition."""
+    """Counts requests to slurmctld. After the first listing of jobs a user submits one to a partition."""
 
     def __init__(self, slurm: FakeSlurm) -> None:
         super().__init__(slurm.calls)

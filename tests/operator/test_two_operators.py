@@ -28,7 +28,7 @@ pytestmark = pytest.mark.apiserver
 
 
 def acts(port: int) -> bool:
-    """Whether an operator may act at this moment."""
+    """Return whether an operator may act at this moment."""
     return "pulumi_slurm_lease_held 1.0" in metrics(port)
 
 

@@ -157,7 +157,7 @@ class Stack:
         return self.pulumi("up", "--yes", "--skip-preview")
 
     def steps(self, *arguments: str) -> dict[str, str]:
-        """What a preview plans: resource name to operation, without what stays the same."""
+        """Return what a preview plans: resource name to operation, without what stays the same."""
         output = self.pulumi("preview", "--json", *arguments)
         planned = json.loads(output[output.index("{") :])["steps"]
         return {step["urn"].rsplit("::", 1)[1]: step["op"] for step in planned if step["op"] not in ("same", "refresh")}

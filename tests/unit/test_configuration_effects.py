@@ -139,7 +139,7 @@ def conf(config: Config) -> list[str]:
 
 
 def has(line: str) -> Callable[[Config], bool]:
-    """Whether slurm.conf has this line."""
+    """Return whether slurm.conf has this line."""
     return lambda config: line in conf(config)
 
 

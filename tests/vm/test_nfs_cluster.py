@@ -151,7 +151,7 @@ def test_users_made_at_the_same_moment_on_two_nodes_are_all_there_with_ids_of_th
 
 
 def locked(cluster: NfsCluster, node: str) -> bool:
-    """Whether a node is refused the lock of the account files."""
+    """Return whether a node is refused the lock of the account files."""
     done = cluster.jail(LOCK.format("F_SETLK", 0), name=node)
     assert done.returncode == 0 or "refused" in done.stderr, done
     return done.returncode != 0

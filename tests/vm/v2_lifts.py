@@ -74,7 +74,7 @@ OF_A_USER: Mapping[str, Lift] = {
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a script of tries printed."""
+    """The output of a script of attempts."""
 
     uid: str
     group: str

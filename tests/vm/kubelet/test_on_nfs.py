@@ -23,9 +23,9 @@ from tests.vm.nfs_server import ADDRESS, NfsServer, environment, program
 
 pytestmark = pytest.mark.timeout(3600)
 MACHINE = "10.88.0.9"
-"""Of the machine itself, behind whose address the node stands."""
+"""Address of the machine itself; the node is behind it."""
 HELPER = Path("/sbin/mount.nfs")
-"""What mount(8), and so kubelet, calls."""
+"""Program that mount(8), and so kubelet, calls."""
 CONFIG: dict[str, Any] = {
     "jail": {"storage": {"nfs": {"server": ADDRESS, "path": "/"}}},
     "timeouts": {"populate": "40m", "available": "45m"},
