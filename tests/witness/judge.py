@@ -21,7 +21,7 @@ OF_THE_POD = {
     "the worker's process 1": re.compile(rb"slurm_node\0worker"),
     "the pod's environment": re.compile(rb"SLURM_NODE=\{"),
 }
-"""Further files that no job may read."""
+"""Name → pattern of the pod's own data, which no job may read."""
 
 
 @dataclass(frozen=True)
