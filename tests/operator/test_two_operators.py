@@ -21,8 +21,7 @@ from slurm_operator.reconcile.drift import DriftReconciler
 
 from devcluster.apiserver.control_plane import free_ports
 from tests.operator.cuttable_proxy import CuttableProxy
-from tests.operator.test_running import metrics, passes
-from tests.operator.world import KEY, World, access_by, operator, until
+from tests.operator.world import KEY, World, access_by, metrics, operator, passes, until
 
 pytestmark = pytest.mark.apiserver
 

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from contract import names, policies
-from tests.operator.test_running import passes
 from tests.operator.test_update_passes import change_template, images, status
-from tests.operator.world import World, until
+from tests.operator.world import World, passes, until
 
 pytestmark = pytest.mark.apiserver
 

@@ -365,3 +365,15 @@ def operator(
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def passes(world: World, count: int) -> None:
+    """Wait until the operator has looked at Slurm some more times."""
+    calls = world.slurm.calls
+    seen = len(calls)
+    until(lambda: sum(call == ("GET", "/nodes/") for call in calls[seen:]) >= count, f"{count} more passes", 90)
+
+
+def metrics(port: int) -> str:
+    """Return the page of an operator's metrics."""
+    return httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=30).text
