@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.operator import fake_dry_run
-from tests.operator.fake_slurmrestd import FakeSlurm
+from tests.operator.fake_slurm import FakeSlurm
 from tests.operator.world import World, operator, until
 
 pytestmark = pytest.mark.apiserver

@@ -13,7 +13,8 @@ from slurm_operator.clients.lease import RENEW_SECONDS
 from contract import names, reasons
 from devcluster.apiserver.control_plane import free_ports
 from tests.operator.cuttable_proxy import CuttableProxy
-from tests.operator.fake_slurmrestd import FakeSlurmrestd, Fault
+from tests.operator.fake_slurm import Fault
+from tests.operator.fake_slurmrestd import FakeSlurmrestd
 from tests.operator.test_update_passes import change_template, images
 from tests.operator.world import World, custom, metrics, operator, passes, until
 

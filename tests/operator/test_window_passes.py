@@ -34,7 +34,7 @@ def reserved(world: World) -> dict[str, Any]:
 def test_an_update_waits_for_its_window_under_a_reservation_that_goes_with_it(running_operator: World) -> None:
     world = running_operator
     world.wait("Available", "True")
-    world.slurm.reserve("class", "cpu-0", 100_000, users="alice")
+    world.slurm.reservations.reserve("class", "cpu-0", 100_000, users="alice")
     set_window(world, datetime.timedelta(hours=2))
     passes(world, 3)
     assert not reserved(world), "nothing waits"
@@ -65,7 +65,9 @@ def test_without_the_window_or_the_node_set_the_reservation_goes(running_operato
     world = running_operator
     world.wait("Available", "True")
     orphan = f"{names.RESERVATION_PREFIX}gone"
-    world.slurm.reserve(orphan, "cpu-0", users=names.RESERVATION_USER, flags=" ".join(names.RESERVATION_FLAGS))
+    world.slurm.reservations.reserve(
+        orphan, "cpu-0", users=names.RESERVATION_USER, flags=" ".join(names.RESERVATION_FLAGS)
+    )
     jobs = [world.slurm.run_job(name) for name in ("cpu-0", "cpu-1")]
     set_window(world, datetime.timedelta(hours=2))
     change_template(world, "newer")
@@ -83,7 +85,7 @@ def test_without_the_window_or_the_node_set_the_reservation_goes(running_operato
 def test_a_reservation_of_a_person_with_that_name_is_told_and_stays(running_operator: World) -> None:
     world = running_operator
     world.wait("Available", "True")
-    world.slurm.reserve(NAME, "cpu-1", users="alice")
+    world.slurm.reservations.reserve(NAME, "cpu-1", users="alice")
     before = reserved(world)
     set_window(world, datetime.timedelta(hours=2))
     change_template(world, "newer")

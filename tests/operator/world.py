@@ -29,7 +29,7 @@ from slurm_operator.clients import access, informer
 from components.control import operator as program
 from components.control import operator_policy
 from contract import names
-from tests.operator.fake_slurmrestd import FakeSlurm
+from tests.operator.fake_slurm import FakeSlurm
 
 REPOSITORY = Path(__file__).parents[2]
 CRDS = REPOSITORY / "operator" / "crds"
