@@ -20,6 +20,7 @@ from components.kubernetes.provider import kubernetes_provider
 from components.slurm_cluster import SlurmCluster
 
 DIGEST = "sha256:" + "ab" * 32
+OTHER_IMAGE = f"registry.example/other@{DIGEST.replace('ab', 'cd')}"
 SSH_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f alice@example"
 GENERATED = {purpose: keys.generate(purpose) for purpose in (keys.SLURM, keys.SSH, keys.REVISION, keys.DATABASE)}
 
