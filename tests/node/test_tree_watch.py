@@ -235,7 +235,7 @@ def test_what_root_of_a_login_session_left_in_run_leads_nowhere(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("change", ["marker.unlink()", "marker.unlink(); marker.write_text('/not/there')"])
-def test_a_marker_that_root_of_a_login_session_changed_comes_back_where_trials_fail(
+def test_a_marker_that_root_of_a_login_session_changed_comes_back_where_probes_fail(
     tmp_path: Path, change: str
 ) -> None:
     script = f"""

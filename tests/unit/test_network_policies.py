@@ -180,7 +180,7 @@ def test_every_component_is_bound() -> None:
     assert {policy["podSelector"]["matchLabels"][names.LABEL_COMPONENT] for policy in POLICIES} == set(COMPONENTS)
 
 
-def test_the_rehearsal_opens_no_connection() -> None:
+def test_the_config_dry_run_opens_no_connection() -> None:
     bound = {policy["podSelector"]["matchLabels"][names.LABEL_COMPONENT]: policy for policy in POLICIES}
     assert bound["rehearsal"]["egress"] == []
     assert "Egress" in bound["rehearsal"]["policyTypes"]
