@@ -71,7 +71,7 @@ def cost(mount: Path, work: Callable[[], object]) -> str:
 
 
 def new_name(first: Path, second: Path, number: int) -> float:
-    """Delay until a node finds another node's new program, after it looked for it in vain."""
+    """Return the delay until a node finds another node's new program, after it looked for it in vain."""
     name = f"bin/program-{number}"
     for _ in range(5):
         assert not (second / name).exists()
@@ -81,7 +81,7 @@ def new_name(first: Path, second: Path, number: int) -> float:
 
 
 def changed_size(first: Path, second: Path) -> float:
-    """Delay until a node that reads a file's size sees another node's writes."""
+    """Return the delay until a node that reads a file's size sees another node's writes."""
     (first / "log").write_text("12345")
     assert (second / "log").stat().st_size == 5
     with (first / "log").open("a") as log:
@@ -90,7 +90,7 @@ def changed_size(first: Path, second: Path) -> float:
 
 
 def replaced(first: Path, second: Path) -> float:
-    """Delay until a node that opens a file reads another node's replacement."""
+    """Return the delay until a node that opens a file reads another node's replacement."""
     (first / "conf").write_text("old")
     assert (second / "conf").read_text() == "old"
     (first / "conf.new").write_text("newer")

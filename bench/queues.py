@@ -124,7 +124,7 @@ def _at(size: int, folder: Path, image: Path) -> Values:
 
 
 def _scale_in(world: World, slurm: RealSlurm, workloads: FakeWorkloads, size: int) -> float:
-    """Seconds from the request for fewer nodes until the StatefulSet has them. Then the node's record is deleted."""
+    """Return the seconds from a request for fewer nodes until the StatefulSet has them. Delete the node's record."""
     began = time.monotonic()
     world.scale(size)
     until(lambda: world.size() == size, "replicas are lowered", 120)

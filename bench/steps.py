@@ -88,7 +88,7 @@ $job --wait -d afterany:$previous --wrap true > /dev/null
 
 
 def measure(cluster: Cluster) -> list[Measurement]:
-    """Medians of 500 single steps each way, of 8 rounds of 64 steps at once, and of 500 batch jobs."""
+    """Measure medians of 500 single steps each way, 8 rounds of 64 steps at once, and 500 batch jobs."""
     with without_plugin(cluster):
         one = _ratio(cluster, "srun true with the plugin ÷ without", 1, REPETITIONS)
         many = _ratio(cluster, f"{AT_ONCE} steps at once with the plugin ÷ without", AT_ONCE, ROUNDS)

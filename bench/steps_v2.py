@@ -31,7 +31,7 @@ BATCH = "sbatch --parsable -w {node} -D /tmp -o /dev/null --wrap true"
 
 
 def measure(_: None) -> list[Measurement]:
-    """Medians of 40 steps in an allocation, and of 40 batch jobs, each way, alternately in random order."""
+    """Measure medians of 40 steps in an allocation, and of 40 batch jobs, each way, alternately in random order."""
     vm_tests.prepare()
     with guest.shared_folder() as folder:
         result = folder / "result.json"

@@ -129,7 +129,7 @@ class Cluster:
         return answer
 
     def pods(self, component: str) -> dict[str, str]:
-        """Name → uid of the pods of a component."""
+        """Return the pods of a component: name → uid."""
         listed = self.patiently(f"{CORE}/pods")["items"]
         return {
             pod["metadata"]["name"]: pod["metadata"]["uid"]
@@ -146,11 +146,11 @@ class Cluster:
         return str(self.patiently(LEASE)["spec"]["holderIdentity"])
 
     def machine(self) -> str:
-        """Name of the one Kubernetes node."""
+        """Return the name of the one Kubernetes node."""
         return str(self.patiently("/api/v1/nodes")["items"][0]["metadata"]["name"])
 
     def processes(self, pod_uids: Sequence[str], program: str) -> list[int]:
-        """Processes of a program in pods.
+        """Return the processes of a program in pods.
 
         Raises:
             CallFailed: there is none.
@@ -161,7 +161,7 @@ class Cluster:
         return found
 
     def node_program(self, name: str) -> int:
-        """The process of a program of the Kubernetes node.
+        """Return the process of a program of the Kubernetes node.
 
         Raises:
             CallFailed: it does not run.
@@ -245,7 +245,7 @@ def _done(command: Sequence[str], seconds: float) -> str:
 
 
 def _access(kubeconfig: Path) -> tuple[str, ssl.SSLContext]:
-    """The API server's URL, and the administrator's certificate to show it."""
+    """Return the API server's URL, and the administrator's certificate to show it."""
     config = yaml.safe_load(kubeconfig.read_text())
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     tls = ssl.create_default_context(cadata=_decoded(cluster["certificate-authority-data"]).decode())

@@ -59,7 +59,7 @@ class Credentials:
 
 
 def etcd_command(binary: Path, data: Path, ports: Ports) -> list[str]:
-    """The command line of etcd, on loopback only."""
+    """Return the command line of etcd, on loopback only."""
     client = f"http://127.0.0.1:{ports.etcd}"
     peer = f"http://127.0.0.1:{ports.etcd_peer}"
     return [
@@ -79,7 +79,7 @@ def etcd_command(binary: Path, data: Path, ports: Ports) -> list[str]:
 
 
 def api_server_command(binary: Path, credentials: Credentials, ports: Ports, *, bind: str, advertise: str) -> list[str]:
-    """The command line of kube-apiserver.
+    """Return the command line of kube-apiserver.
 
     Args:
         binary: The program.

@@ -31,7 +31,7 @@ C_SOURCES = ("native/*.c", "native/*.h", "tests/native/*.c")
 
 
 def _tracked(*patterns: str) -> list[str]:
-    """Files of the checkout that match, including those that git does not track yet."""
+    """Return the files of the checkout that match, including those that git does not track yet."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "--", *patterns],
         cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=60,
@@ -58,7 +58,7 @@ def _is_shell_script(file: Path) -> bool:
 
 
 def commands() -> dict[str, list[str]]:
-    """Each check's command line, by its name."""
+    """Return each check's command line, by its name."""
     tools = VENV / "bin"
     return {
         "format": [str(tools / "ruff"), "format", "--check", "."],

@@ -56,17 +56,17 @@ class Cluster:
 
 
 def stack_folder(instance: Instance) -> Path:
-    """Folder of the instance's Pulumi backend and config."""
+    """Return the folder of the instance's Pulumi backend and config."""
     return instance.state / "pulumi"
 
 
 def login_folder(instance: Instance) -> Path:
-    """Folder of the instance's SSH key and known hosts."""
+    """Return the folder of the instance's SSH key and known hosts."""
     return instance.state / "ssh"
 
 
 def default_instance() -> Instance:
-    """This checkout's own instance: `dev`, or `dev-<hash>` where another checkout already has that name."""
+    """Return this checkout's own instance: `dev`, or `dev-<hash>` where another checkout has that name."""
     instance = Instance.named("dev")
     if instance.exists() and instance.description().checkout != str(CHECKOUT):
         return Instance.named(f"dev-{hashlib.sha256(str(CHECKOUT).encode()).hexdigest()[:6]}")
@@ -159,7 +159,7 @@ def apply_stack(cluster: Cluster, references: Mapping[str, str]) -> None:
 
 
 def facts(cluster: Cluster, references: Mapping[str, str]) -> dict[str, Any]:
-    """Values that only this instance knows, by config key."""
+    """Return the values that only this instance knows, by config key."""
     keys = {"sshPublicKeys": [cluster.login.public_key()]}
     return {
         "images": {name: references[name] for name in ("slurm", "operator", "database")},

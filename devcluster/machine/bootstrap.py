@@ -50,7 +50,7 @@ OS_PACKAGES = {
 
 
 def cache_folder() -> Path:
-    """Folder of builds that checkouts share: $PULUMI_SLURM_CACHE, else ~/.cache/pulumi-slurm."""
+    """Return the folder of builds that checkouts share: $PULUMI_SLURM_CACHE, else ~/.cache/pulumi-slurm."""
     if configured := os.environ.get("PULUMI_SLURM_CACHE"):
         return Path(configured)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "pulumi-slurm"
@@ -72,7 +72,7 @@ def require_root() -> None:
 
 
 def missing_os_packages() -> list[str]:
-    """Names out of OS_PACKAGES that dpkg does not list as installed.
+    """Return the names out of OS_PACKAGES that dpkg does not list as installed.
 
     Raises:
         StepFailed: When the machine has no dpkg: this bootstrap knows Debian only.
@@ -131,7 +131,7 @@ def run_logged(
 
 
 def requirements_digest() -> str:
-    """Content of requirements.txt and the Python version, as one hash: what the virtual environment was made from."""
+    """Return a hash of requirements.txt and the Python version: the virtual environment's inputs."""
     return hashlib.sha256(REQUIREMENTS.read_bytes() + repr(sys.version_info[:2]).encode()).hexdigest()
 
 

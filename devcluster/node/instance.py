@@ -23,7 +23,7 @@ NAME_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
 
 
 def state_root() -> Path:
-    """The folder that holds the instances: $PULUMI_SLURM_STATE, else /var/lib/pulumi-slurm."""
+    """Return the folder that holds the instances: $PULUMI_SLURM_STATE, else /var/lib/pulumi-slurm."""
     return Path(os.environ.get("PULUMI_SLURM_STATE") or DEFAULT_STATE_ROOT)
 
 
@@ -68,7 +68,7 @@ class Instance:
 
     @classmethod
     def named(cls, name: str) -> Instance:
-        """The instance of that name below the state root, whether it exists or not.
+        """Return the instance of that name below the state root, whether it exists or not.
 
         Raises:
             InvalidNameError: when the name can't be a host name, a cgroup and part of a link's alias.
@@ -178,7 +178,7 @@ class Instance:
 
 
 def all_instances() -> list[Instance]:
-    """Every instance below the state root, sorted by name."""
+    """Return every instance below the state root, sorted by name."""
     root = state_root()
     if not root.is_dir():
         return []

@@ -40,7 +40,7 @@ class Plugin:
 
 
 def chosen(environment: Mapping[str, str]) -> Plugin:
-    """The plugin that the environment names, else the stand-in.
+    """Return the plugin that the environment names, else the stand-in.
 
     Raises:
         NoPlugin: It names something else.

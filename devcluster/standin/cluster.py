@@ -41,7 +41,7 @@ class Cluster:
         return cluster
 
     def reached(self) -> api.Api:
-        """The API server.
+        """Return the API server.
 
         Raises:
             api.Unreachable: there is none.
@@ -81,7 +81,7 @@ class Cluster:
         return True
 
     async def read(self, manifest: Manifest) -> Manifest | None:
-        """The live object; None when it is not there or cannot be read."""
+        """Return the live object; None when it is not there or cannot be read."""
         try:
             return await self.reached().get(manifest)
         except (api.ApiError, api.KindMissing, api.Unreachable):

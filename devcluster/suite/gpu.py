@@ -43,7 +43,7 @@ def has_gpu(devices: Path = Path("/dev")) -> bool:
 
 
 def parts(report: Path) -> list[Part]:
-    """The tests of a JUnit report, one line each."""
+    """Return the tests of a JUnit report, one line each."""
     return [_part(case) for case in ElementTree.parse(report).getroot().iter("testcase")]  # noqa: S314 - pytest's own
 
 

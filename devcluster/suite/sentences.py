@@ -45,7 +45,7 @@ class Prose:
 
 
 def long_sentences(prose: Prose) -> Iterator[str]:
-    """The sentences that have more than `MAX_WORDS` words."""
+    """Yield the sentences that have more than `MAX_WORDS` words."""
     text = re.sub(r"``[^`]+``|`[^`]+`|\[([^\]]*)\]\([^)]*\)", lambda found: found[1] or "code", prose.text)
     for paragraph in re.split(r"\n\s*\n|\n\s*(?:[*-]|\d+\.|@\w+)\s", text):
         for sentence in re.split(r"(?<=[.!?:;])[\"')*]*\s+", " ".join(paragraph.split())):
@@ -95,7 +95,7 @@ def _docstrings(text: str) -> Iterator[Prose]:
 
 
 def _python_comments(text: str) -> Iterator[Prose]:
-    """Comments of lines that follow each other are one text."""
+    """Yield the comments; those of lines that follow each other are one text."""
     begin, lines, last = 0, list[str](), (-2, 0)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type != tokenize.COMMENT or re.match(r"# (noqa|type:|fmt:)|#!", token.string):
@@ -111,7 +111,7 @@ def _python_comments(text: str) -> Iterator[Prose]:
 
 
 def _paragraphs(text: str) -> list[Prose]:
-    """Text of Markdown without its code blocks, tables and headings."""
+    """Return the text of Markdown without its code blocks, tables and headings."""
     blocks = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
     without_code = blocks.sub(lambda found: "\n" * found[0].count("\n"), text)
     kept = [("" if re.match(r"\s*\||#", line) else line) for line in without_code.splitlines()]

@@ -35,7 +35,7 @@ class Need:
 
 
 def lacking(hierarchy: Path = HIERARCHY, needs: Iterable[Need] | None = None) -> list[str]:
-    """Features for the tests that this machine's kernel lacks; empty if they can run without a guest."""
+    """Return the features for the tests that this machine's kernel lacks; empty if they can run without a guest."""
     asked = NEEDS if needs is None else needs
     return [*_control_groups(hierarchy), *(need.words for need in asked if not need.is_met())]
 

@@ -37,7 +37,7 @@ class Difference:
 
 
 def written(path: Path) -> str:
-    """A path as Pulumi writes it."""
+    """Return a path as Pulumi writes it."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -51,7 +51,7 @@ def written(path: Path) -> str:
 
 
 def differences(old: Manifest, new: Manifest, frozen: tuple[Path, ...]) -> list[Difference]:
-    """Every place where the new inputs differ from what is known to be live.
+    """Return every place where the new inputs differ from what is known to be live.
 
     Args:
         old: the live object, pruned to the places that were declared last time.

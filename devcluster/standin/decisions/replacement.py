@@ -43,7 +43,7 @@ Path = tuple[str | int, ...]
 
 
 def fields(kind: Kind, manifest: Manifest, settings: Settings) -> tuple[Path, ...]:
-    """The places in an object that cannot change without a replacement.
+    """Return the places in an object that cannot change without a replacement.
 
     Args:
         kind: of the object.

@@ -49,7 +49,7 @@ def _container_problems(container: dict[str, Any]) -> list[str]:
 
 
 def warnings(events: Iterable[Manifest], uids: set[str]) -> list[str]:
-    """The newest warnings about some objects, each once."""
+    """Return the newest warnings about some objects, each once."""
     about = [
         event
         for event in events
@@ -65,7 +65,7 @@ def warnings(events: Iterable[Manifest], uids: set[str]) -> list[str]:
 
 
 def owned(objects: Iterable[Manifest], owners: set[str]) -> list[Manifest]:
-    """The objects that belong to one of the owners, by uid."""
+    """Return the objects that belong to one of the owners, by uid."""
     return [
         item
         for item in objects
@@ -74,7 +74,7 @@ def owned(objects: Iterable[Manifest], owners: set[str]) -> list[Manifest]:
 
 
 async def pods_of(client: api.Api, live: Manifest) -> list[Manifest]:
-    """The pods that belong to a workload, through its ReplicaSets where it has them."""
+    """Return the pods that belong to a workload, through its ReplicaSets where it has them."""
     if live.get("kind") == "Pod":
         return [live]
     selector = ((live.get("spec") or {}).get("selector") or {}).get("matchLabels")
