@@ -63,5 +63,5 @@ class ClaimGuard(dynamic.Resource, module="pulumi-slurm", name="ClaimGuard"):
 
 
 def class_source(class_name: str | None) -> str:
-    """Source of a claim of a storage class, in words."""
+    """Return the source of a claim of a storage class, in words."""
     return f"className {class_name}" if class_name is not None else "the default storage class"

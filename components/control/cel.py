@@ -6,7 +6,7 @@ from typing import Any
 
 
 def literal(value: Any) -> str:
-    """JSON as a CEL literal.
+    """Return JSON as a CEL literal.
 
     Kubernetes takes no list or map of unlike values, so each value in one is of no declared type.
     """
@@ -18,7 +18,7 @@ def literal(value: Any) -> str:
 
 
 def strings(values: Iterable[str]) -> str:
-    """A list of strings, sorted, as a CEL literal."""
+    """Return a list of strings, sorted, as a CEL literal."""
     return json.dumps(sorted(values), ensure_ascii=False)
 
 

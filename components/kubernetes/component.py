@@ -154,7 +154,7 @@ class Part(Component):
 
 
 def _argument(key: str) -> str:
-    """A top-level field as the SDK's argument: camelCase to snake_case."""
+    """Return a top-level field as the SDK's argument: camelCase to snake_case."""
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)
 
 

@@ -27,7 +27,7 @@ def client(access: Access) -> httpx.Client:
 
 
 def items(connection: httpx.Client, path: str, **query: str) -> list[Mapping[str, Any]]:
-    """The objects of a list.
+    """Return the objects of a list.
 
     Raises:
         UnreachableError: The API server refuses.
@@ -40,7 +40,7 @@ def items(connection: httpx.Client, path: str, **query: str) -> list[Mapping[str
 
 
 def item(connection: httpx.Client, path: str) -> Mapping[str, Any] | None:
-    """One object, None if there is none.
+    """Return one object; None if there is none.
 
     Raises:
         UnreachableError: The API server refuses.

@@ -64,7 +64,7 @@ def takes(node: KubernetesNode, node_set: NodeSet) -> bool:
 
 
 def slurm_product(label: str) -> str:
-    """A product's name as Slurm's AutoDetect writes it: nvidia_h100_80gb_hbm3 for NVIDIA-H100-80GB-HBM3."""
+    """Return a product's name as Slurm's AutoDetect writes it: nvidia_h100_80gb_hbm3 for NVIDIA-H100-80GB-HBM3."""
     return re.sub(r"[^a-z0-9]+", "_", label.lower())
 
 
@@ -98,7 +98,7 @@ def _of_set(index: int, node_set: NodeSet, gpus: Gpus, state: ClusterState) -> I
 
 
 def problems(config: Config, state: ClusterState) -> list[Problem]:
-    """Violations by GPU node sets that ask for more than these nodes offer.
+    """Return the violations by GPU node sets that ask for more than these nodes offer.
 
     Each node set is judged as if it had the nodes to itself.
 

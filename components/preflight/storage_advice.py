@@ -33,7 +33,7 @@ class StorageClass:
 
 
 def storage_class(item: Mapping[str, Any]) -> StorageClass:
-    """A storage class as the API gives it."""
+    """Return a storage class as the API gives it."""
     metadata = item["metadata"]
     return StorageClass(
         metadata["name"],
@@ -51,7 +51,7 @@ def by_class(config: Config) -> bool:
 
 
 def advice(config: Config, classes: Sequence[StorageClass]) -> str | None:
-    """Advice on the storage class of the jail's volume, one sentence; None if it needs no change."""
+    """Return advice on the storage class of the jail's volume, one sentence; None if it needs no change."""
     name = config.jail.storage.class_name
     chosen = next(
         (
