@@ -84,7 +84,7 @@ def jail_variable(config: Config, submounts: Submounts | None = None, image: str
 
 
 def ever_tolerated() -> list[dict[str, Any]]:
-    """Return tolerations without a time limit: by default Kubernetes deletes a worker 300 s after a kubelet's outage."""
+    """Return tolerations without a time limit: by default Kubernetes deletes workers 300 s after a kubelet's outage."""
     return [{"key": key, "operator": "Exists", "effect": "NoExecute"} for key in _EVER_TOLERATED]
 
 
