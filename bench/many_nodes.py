@@ -50,7 +50,7 @@ BOUNDS = {
 
 
 def measure(_: None) -> list[Measurement]:
-    """Measure all sizes, and plot them."""
+    """All sizes, and the plot over them."""
     with tempfile.TemporaryDirectory() as folder:
         image = Path(folder) / "image"
         image.mkdir()
@@ -66,7 +66,7 @@ def measure(_: None) -> list[Measurement]:
 
 
 def most(_: None) -> list[Measurement]:
-    """Measure the largest size alone, which takes some minutes to set up."""
+    """The largest size alone, which takes some minutes to make."""
     with tempfile.TemporaryDirectory() as folder:
         image = Path(folder) / "image"
         image.mkdir()
@@ -131,13 +131,13 @@ def _at(size: int, folder: Path, image: Path) -> Values:
 
 
 def percentile(taken: list[float]) -> tuple[float, dict[str, float]]:
-    """Return the p99 by nearest rank, without interpolation, and its details. `taken` is sorted."""
+    """The p99 by nearest rank, no interpolation between two slow ones; seconds come sorted."""
     rank = math.ceil(0.99 * len(taken)) - 1
     return taken[rank], {"p50": statistics.median(taken), "slowest": taken[-1], "n": len(taken)}
 
 
 def give_machines(world: World, pods: list[str]) -> None:
-    """Make a healthy Kubernetes node for each pod, and bind the pod to it."""
+    """A healthy Kubernetes node for each pod."""
     ready = {"type": "Ready", "status": "True", "reason": "Bench", "message": ""}
     for pod in pods:
         machine = f"machine-{pod}"
@@ -149,7 +149,7 @@ def give_machines(world: World, pods: list[str]) -> None:
 
 
 def _calls_of(admin: Admin, seconds: float, other: Callable[[], float]) -> tuple[float, float]:
-    """Return the number of calls in that time, by the API server and by another counter. No other client calls."""
+    """Number of calls in that time, by the API server and by another counter. Nothing else calls meanwhile."""
     before, others = _requests(admin), other()
     time.sleep(seconds)  # The span that is measured.
     return _requests(admin) - before - 1, other() - others
@@ -161,13 +161,13 @@ def _requests(admin: Admin) -> float:
 
 
 def passes(port: int) -> tuple[float, float]:
-    """Return the number of reconciles, and their total seconds."""
+    """Number of reconciles, and their seconds."""
     count, seconds = (total_of(port, rf'pass_seconds_{key}\{{.*subject="slurm".*\}}') for key in ("count", "sum"))
     return count, seconds
 
 
 def total_of(port: int, rows: str) -> float:
-    """Return the sum of some of the operator's own metrics."""
+    """Sum of some of the operator's own metrics."""
     page = httpx.get(f"http://127.0.0.1:{port}/metrics").text
     return sum(map(float, re.findall(rf"^pulumi_slurm_{rows} (\S+)$", page, re.MULTILINE)))
 
@@ -184,7 +184,7 @@ def _heal(world: World, turn: int) -> float:
 
 
 def drains_told(world: World, slurm: RealSlurm) -> list[float]:
-    """Return the seconds from a node's drain of itself until the operator's status counts it, for some nodes."""
+    """Seconds from a node's drain of itself until the operator's status counts it, for some nodes."""
     began: list[float] = []
     told: list[float] = []
     deadline = time.monotonic() + 60
@@ -203,7 +203,7 @@ def drains_told(world: World, slurm: RealSlurm) -> list[float]:
 
 
 def drained(world: World) -> int:
-    """Return the number of nodes that the status counts as drained."""
+    """Number of nodes that the status counts as drained."""
     return int(world.get("slurmclusters", "test")["status"]["nodes"]["drained"])
 
 

@@ -46,12 +46,12 @@ Values = dict[str, tuple[float, dict[str, float]]]
 
 
 def measure(_: None) -> list[Measurement]:
-    """Measure the usual depths of the queue."""
+    """The usual depths."""
     return _measured(SIZES)
 
 
 def deepest(_: None) -> list[Measurement]:
-    """Measure the deepest queue, which takes minutes to fill."""
+    """A depth that takes minutes to make."""
     return _measured((DEEPEST,))
 
 
@@ -124,7 +124,7 @@ def _at(size: int, folder: Path, image: Path) -> Values:
 
 
 def _scale_in(world: World, slurm: RealSlurm, workloads: FakeWorkloads, size: int) -> float:
-    """Return the seconds from a request for fewer nodes until the StatefulSet has them. Delete the node's record."""
+    """Seconds from the request for fewer nodes until the StatefulSet has them. Then the node's record is deleted."""
     began = time.monotonic()
     world.scale(size)
     until(lambda: world.size() == size, "replicas are lowered", 120)
