@@ -31,7 +31,7 @@ WANTED: Key = ("ConfigMap", CONFIG[1])
 _NUMBERS = itertools.count()
 
 
-class LateMirror(Informer):
+class LateInformer(Informer):
     """An informer whose watches are late for some objects: it shows an earlier state of them."""
 
     late: dict[Key, Body]
@@ -44,8 +44,8 @@ class LateMirror(Informer):
 @pytest.fixture
 def late(monkeypatch: pytest.MonkeyPatch) -> dict[Key, Body]:
     found: dict[Key, Body] = {}
-    monkeypatch.setattr(LateMirror, "late", found, raising=False)
-    monkeypatch.setattr(drift_rounds, "Informer", LateMirror)
+    monkeypatch.setattr(LateInformer, "late", found, raising=False)
+    monkeypatch.setattr(drift_rounds, "Informer", LateInformer)
     return found
 
 
