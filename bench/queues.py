@@ -20,7 +20,7 @@ from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.node import toolchain
 from tests.image.unpacked import unpack_image
 from tests.operator import fake_dry_run
-from tests.operator.fake_slurmrestd import FakeSlurm
+from tests.operator.fake_slurm import FakeSlurm
 from tests.operator.fake_workloads import FakeWorkloads
 from tests.operator.world import KEY, Admin, World, operator, until
 
@@ -29,7 +29,7 @@ DEEPEST = 100_000
 NODES = 10
 LISTINGS = 5
 OPTIONS = "MaxJobCount=200000\nMinJobAge=3600\nSlurmdTimeout=65533\n"
-"""How long nodes without a slurmd stay idle."""
+"""Seconds for which nodes without a slurmd stay idle (SlurmdTimeout)."""
 PLOT = CHECKOUT / "docs" / "benchmarks-queues.svg"
 VALUES = CHECKOUT / "docs" / "benchmarks.json"
 BOUNDS = {

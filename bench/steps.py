@@ -128,7 +128,7 @@ def _ratio(cluster: Cluster, name: str, at_once: int, repetitions: int) -> Measu
 
 
 def _batch_ratio(cluster: Cluster) -> Measurement:
-    """One job at a time, in random order. Each waits until nothing is left of the one before it."""
+    """Measure batch jobs one at a time, in random order. Each waits until nothing is left of the one before it."""
     order = [node for _ in range(BATCH_JOBS) for node in random.sample([WITH, WITHOUT], 2)]
     began = time.monotonic()
     submit = CHAIN.format(nodes=" ".join(order))

@@ -83,7 +83,7 @@ class Verdict:
 
 
 def judge(wanted: Wanted, state: ClusterState) -> Verdict:
-    """Whether jobs can run as declared."""
+    """Return whether jobs can run as declared."""
     faults = {**_images(state.pods), **full_quotas(state.sets, state.events)}
     if state.cluster is None:
         return Verdict(False, "there is no SlurmCluster", faults=faults)
@@ -105,7 +105,7 @@ def judge(wanted: Wanted, state: ClusterState) -> Verdict:
 
 
 def _images(pods: Iterable[Object]) -> Mapping[str, str]:
-    """The pods whose image cannot be pulled, in kubelet's words. Pulumi waits for the jail's Job by itself."""
+    """Return the pods whose image cannot be pulled, in kubelet's words. Pulumi waits for the jail's Job by itself."""
     missing = {}
     for pod in pods:
         metadata, status = pod["metadata"], pod.get("status") or {}
@@ -120,7 +120,7 @@ def _images(pods: Iterable[Object]) -> Mapping[str, str]:
 
 
 def full_quotas(sets: Iterable[Object], events: Iterable[Object]) -> Mapping[str, str]:
-    """The sets that lack pods because a quota forbids them, in the API server's words."""
+    """Return the sets that lack pods because a quota forbids them, in the API server's words."""
     lacking = {
         pod_set["metadata"]["uid"]
         for pod_set in sets
@@ -141,7 +141,7 @@ class Patience:
     since: dict[str, float]
 
     def ended_by(self, verdict: Verdict, now: float) -> str | None:
-        """Why waiting is of no use; None while it may still help."""
+        """Return why waiting is of no use; None while it may still help."""
         if verdict.final:
             return verdict.lacking
         self.since = {about: self.since.get(about, now) for about in verdict.faults}
@@ -171,7 +171,7 @@ def read(connection: httpx.Client, namespace: str, cluster: str) -> ClusterState
 
 
 def refused_pods(connection: httpx.Client, namespace: str) -> list[Object]:
-    """Warnings about pods that Kubernetes refused to make.
+    """Return warnings about pods that Kubernetes refused to make.
 
     Raises:
         UnreachableError: It refuses to tell.

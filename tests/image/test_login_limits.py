@@ -1,4 +1,4 @@
-"""What a user may use of a login node, and of a worker before his job exists, in groups of this machine's kernel.
+"""A user's limits on a login node, and on a worker outside of jobs, in this machine's own cgroups.
 
 Also what slurmstepd, which can write limits, does not write for a job; tests/vm/test_v2_limits.py has version 2.
 

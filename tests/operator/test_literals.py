@@ -1,4 +1,4 @@
-"""What CRDs and templates say is what the program declares and the operator reads."""
+"""CRDs and templates say what the program declares and the operator reads."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class OnSmallCluster:
         return bool(self.in_pod(pod, f"getent passwd {BOB}"))
 
     def key(self) -> bytes:
-        """What slurm.key holds."""
+        """Return what slurm.key holds."""
         return self.small.key
 
     def spaces(self, pod: str) -> tuple[str, str, str]:
@@ -60,7 +60,7 @@ class OnSmallCluster:
         return pid, ipc, user
 
     def in_pod(self, pod: str, script: str) -> str:
-        """What a shell script in a pod's own root prints."""
+        """Return what a shell script in a pod's own root prints."""
         return self.small.pod(script, name=pod).stdout
 
     def at_login(self, script: str, seconds: int = 60) -> subprocess.CompletedProcess[str]:

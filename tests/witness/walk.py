@@ -89,7 +89,7 @@ class Walk:
         assert self.cluster.in_pod(self.cluster.controller, shared) == "done\n"
 
     def plan(self, values_each: int | None, pairs: int) -> runs.Plan:
-        """What there is to draw from.
+        """Return what there is to draw from.
 
         Args:
             values_each: as for Plan.
@@ -158,7 +158,7 @@ class Walk:
         return judge.Roots(jail, container)
 
     def lines(self) -> list[judge.Line]:
-        """What the witnesses told."""
+        """Return what the witnesses told."""
         return judge.read((self.folder / "lines").read_text(errors="replace"))
 
     def said(self) -> dict[str, str]:
@@ -238,4 +238,4 @@ PROMISES: Mapping[str, Callable[[Walked], list[str]]] = {
     "no limit of a control group is another": lambda walked: walked.walk.limits.changes(),
     "no process lives longer than its job": lambda walked: walked.walk.alive_after(KILL_SECONDS),
 }
-"""What a walk must show → what is against it."""
+"""Promise that a walk must show → violations."""

@@ -14,7 +14,7 @@ _SHORTEST_SECONDS: Final = 3600  # cert-manager takes no shorter duration.
 
 
 class CertificatesMode(StrEnum):
-    """Whether the program installs cert-manager or finds it there."""
+    """Source of cert-manager: the program installs it, or it exists already; or there is none."""
 
     INSTALL = "install"
     EXISTING = "existing"
@@ -55,7 +55,7 @@ class Certificates(Model):
 
     @property
     def is_on(self) -> bool:
-        """Whether cert-manager issues certificates for this cluster."""
+        """Return whether cert-manager issues certificates for this cluster."""
         return self.mode is not CertificatesMode.OFF
 
     @rule

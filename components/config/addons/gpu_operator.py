@@ -15,7 +15,7 @@ https://github.com/NVIDIA/gpu-operator."""
 
 
 class GpuOperatorMode(StrEnum):
-    """Whether the program installs the GPU operator or finds it there."""
+    """Source of the GPU operator: the program installs it, or it exists already; or there is none."""
 
     INSTALL = "install"
     EXISTING = "existing"
@@ -75,7 +75,7 @@ class GpuOperator(Model):
 
     @property
     def brings_feature_discovery(self) -> bool:
-        """Whether its chart puts Node Feature Discovery into Kubernetes."""
+        """Return whether the operator's chart puts Node Feature Discovery into Kubernetes."""
         return self.mode is GpuOperatorMode.INSTALL and self.node_feature_discovery
 
     @rule

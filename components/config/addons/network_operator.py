@@ -12,7 +12,7 @@ from components.config.values.quantities import WholeNumber
 
 
 class NetworkOperatorMode(StrEnum):
-    """Whether the program installs the network operator or finds it there."""
+    """Source of the network operator: the program installs it, or it exists already; or there is none."""
 
     INSTALL = "install"
     EXISTING = "existing"
@@ -127,7 +127,7 @@ class NetworkOperator(Model):
 
     @property
     def is_on(self) -> bool:
-        """Whether it runs, whoever installed it."""
+        """Return whether the network operator runs, installed by the program or not."""
         return self.mode is not NetworkOperatorMode.OFF
 
     @property
@@ -137,7 +137,7 @@ class NetworkOperator(Model):
 
     @property
     def brings_feature_discovery(self) -> bool:
-        """Whether its chart puts Node Feature Discovery into Kubernetes."""
+        """Return whether the operator's chart puts Node Feature Discovery into Kubernetes."""
         return self.mode is NetworkOperatorMode.INSTALL and self.node_feature_discovery
 
     @rule

@@ -1,7 +1,7 @@
 """The dev cluster with its jail on NFS 4.2: a kubelet mounts what `jail.storage.nfs` declares, the Job fills it.
 
-`make test-vm TESTS=tests/vm/kubelet/test_on_nfs.py` runs it. Pods of one kubelet share what its kernel remembers of an
-export, so what nodes see of each other is shown elsewhere (tests/vm/test_nfs_cluster.py).
+`make test-vm TESTS=tests/vm/kubelet/test_on_nfs.py` runs it. Pods of one kubelet share its kernel's caches of an
+export. So tests/vm/test_nfs_cluster.py shows what nodes see of each other.
 """
 
 from __future__ import annotations
