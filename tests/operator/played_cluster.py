@@ -6,7 +6,8 @@ import dataclasses
 import datetime
 import functools
 
-from slurm_operator.decide import records, scale
+from slurm_operator.decide import records
+from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.state import (
     Facts,
     Jobs,
@@ -341,7 +342,11 @@ class PlayedCluster:
 
     # How the operator sees them.
 
-    def state(self) -> scale.NodeSetState:
+    def members(self) -> list[str]:
+        """Nodes that are there and wanted."""
+        return [f"cpu-{ordinal}" for ordinal in range(min(self.wanted, self.size))]
+
+    def state(self) -> NodeSetState:
         pods = {
             name: Pod(
                 *(name, "worker", self._is_ready(name)),
@@ -355,7 +360,7 @@ class PlayedCluster:
             )
             for name, pod in self.pods.items()
         }
-        return scale.NodeSetState(
+        return NodeSetState(
             *("cpu", self.wanted, self.size, str(self.set_version), pods, self.now),
             revision=str(self.revision),
             update=self.update,

@@ -36,7 +36,8 @@ def judge(
     assert state
     seen: Nodes | Unknown = nodes if isinstance(nodes, Unknown) else {each.name: each for each in nodes}
     workload = workloads.get("cpu")
-    return deletion.judge(node_set, state, workload, seen, jobs or [], cluster_stays=cluster_stays)
+    state = state.seen(seen, jobs=jobs if isinstance(jobs, Unknown) else tuple(jobs or ()))
+    return deletion.judge(node_set, state, workload, cluster_stays=cluster_stays)
 
 
 @pytest.mark.parametrize(

@@ -45,18 +45,18 @@ def updating(name: str) -> SlurmNode:
 def test_nothing_is_asked_for_an_update_that_waits(paused: bool, hold: str, needed: bool) -> None:
     old = dataclasses.replace(pod("cpu-0"), revision="old")
     state = dataclasses.replace(sized(1, 1, [old]), revision="new", update=UpdatePolicy(paused=paused))
-    assert evidence.is_needed(state, {"cpu-0": updating("cpu-0")}, hold) is needed
+    assert evidence.is_needed(dataclasses.replace(state.seen({"cpu-0": updating("cpu-0")}), hold=hold)) is needed
 
 
 @pytest.mark.parametrize(("flags", "needed"), [((), True), (("RESERVED",), False), (("MIXED",), False)])
 def test_nothing_is_asked_for_a_record_that_slurm_would_keep(flags: tuple[str, ...], needed: bool) -> None:
     left = leaving("cpu-0")
     left = dataclasses.replace(left, states=left.states | {*flags})
-    assert evidence.is_needed(sized(0, 0), {"cpu-0": left}) is needed
+    assert evidence.is_needed(sized(0, 0).seen({"cpu-0": left})) is needed
 
 
 def test_a_record_that_a_reservation_keeps_is_told() -> None:
     left = leaving("cpu-0")
     kept = {"cpu-0": dataclasses.replace(left, states=left.states | {"RESERVED"})}
-    _, found = status.node_set(NodeSet("cpu", "test", "cpu", 0), sized(0, 0), kept)
+    _, found = status.node_set(NodeSet("cpu", "test", "cpu", 0), sized(0, 0).seen(kept))
     assert [each.reason for each in found.moving] == ["NodesKept"]

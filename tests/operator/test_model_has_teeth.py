@@ -11,9 +11,10 @@ import hypothesis
 import pytest
 from hypothesis import stateful
 from slurm_operator import actions, drains, execute
-from slurm_operator.decide import k8s_nodes, reboot, records, remediate, scale, update, window
+from slurm_operator.decide import k8s_nodes, reboot, records, remediate, update, window, workers
 from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.state import Evidence, Named, Nodes, SlurmNode
+from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.state import Named, SlurmNode
 
 from contract import names, reasons
 from tests.operator.played_cluster import ADMINISTRATOR, OUR_REASONS
@@ -26,22 +27,21 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def updates_ignore_their_budget(patch: pytest.MonkeyPatch) -> None:
-    def generous(state: scale.NodeSetState, *rest: Any) -> list[actions.Action]:
-        return REAL_UPDATES(
-            dataclasses.replace(state, update=dataclasses.replace(state.update, max_unavailable=9, percent=None)), *rest
-        )
+    def generous(state: NodeSetState) -> list[actions.Action]:
+        endless = dataclasses.replace(state.update, max_unavailable=9, percent=None)
+        return REAL_UPDATES(dataclasses.replace(state, update=endless))
 
     patch.setattr(update, "moves", generous)
 
 
 def updates_forget_what_came_back_and_does_not_work(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(update, "_is_taken", lambda _, __, node: node is not None and drains.is_updating(node))
+    patch.setattr(update, "_is_taken", lambda _, worker: worker.drain is drains.Owner.UPDATE)
 
 
 def a_bad_machine_takes_an_updates_slot(patch: pytest.MonkeyPatch) -> None:
-    def all_that_are_away(state: scale.NodeSetState, nodes: Nodes) -> frozenset[str]:
+    def all_that_are_away(state: NodeSetState) -> frozenset[str]:
         return frozenset(
-            name for name in state.members() if name not in nodes or not slurm_nodes.is_usable(nodes[name])
+            each.name for each in state.members() if each.node is None or not slurm_nodes.is_usable(each.node)
         )
 
     patch.setattr(update, "holding_slots", all_that_are_away)
@@ -87,14 +87,12 @@ def records_of_nodes_do_not_count(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_pod_goes_without_its_drain(patch: pytest.MonkeyPatch) -> None:
-    def idle(state: scale.NodeSetState, nodes: Nodes, evidence: Evidence | None) -> frozenset[str]:
-        busy = slurm_nodes.busy_nodes(evidence.jobs) if evidence else frozenset()
-        return frozenset({*state.pods, *state.leaving()} - busy) if evidence else frozenset()
+    def is_free(state: NodeSetState, worker: workers.Worker, busy: frozenset[str]) -> bool:
+        is_there = worker.pod is not None or worker.place is workers.Place.LEAVES
+        return state.evidence is not None and is_there and worker.name not in busy
 
-    for each in (scale, update, remediate):
-        patch.setattr(each, "safe_to_delete", idle)
-    for leaving in (scale, k8s_nodes):
-        patch.setattr(leaving, "safe_to_remove", idle)
+    patch.setattr(workers, "_is_free", is_free)
+    patch.setattr(workers.Worker, "may_leave", property(lambda worker: worker.is_free))
     # Nor by the last look, right before it goes.
     patch.setattr(slurm_nodes, "may_leave", lambda node: not slurm_nodes.has_work(node))
     patch.setattr(execute, "_may_still_end", lambda node, _: node is None or not slurm_nodes.has_work(node))
@@ -109,7 +107,7 @@ def deadlines_have_always_passed(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_breaker_never_opens(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(scale.NodeSetState, "have_one_cause", lambda *_: False)
+    patch.setattr(NodeSetState, "have_one_cause", lambda *_: False)
 
 
 def nothing_is_drained_before_it_leaves(patch: pytest.MonkeyPatch) -> None:
@@ -125,15 +123,16 @@ def attempts_are_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def another_machine_comes_before_restarts(patch: pytest.MonkeyPatch) -> None:
-    def hasty(state: scale.NodeSetState, node: SlurmNode) -> remediate.RemediationStep:
-        return remediate.RemediationStep.REPLACE if remediate._may_be_replaced(state, node) else REAL_STEP(state, node)
+    def hasty(state: NodeSetState, worker: workers.Worker) -> remediate.RemediationStep:
+        replaced = remediate._may_be_replaced(state, worker)
+        return remediate.RemediationStep.REPLACE if replaced else REAL_STEP(state, worker)
 
     patch.setattr(remediate, "_next_step", hasty)
 
 
 def nodes_are_given_up_silently(patch: pytest.MonkeyPatch) -> None:
-    def silent(*seen: Any) -> remediate.Plan:
-        plan = REAL_PLAN(*seen)
+    def silent(state: NodeSetState) -> remediate.Plan:
+        plan = REAL_PLAN(state)
         return dataclasses.replace(plan, findings=tuple(each for each in plan.findings if each.reason != "GaveUp"))
 
     patch.setattr(remediate, "plan", silent)
@@ -166,7 +165,11 @@ def windows_are_always_open(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_reboot_is_done_again_and_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reboot, "_is_of_before", lambda state, node: not state.pods[node.name].terminating)
+    def again(worker: workers.Worker, node: SlurmNode | None) -> bool:
+        is_there = worker.pod is not None and not worker.pod.terminating
+        return is_there and node is not None and slurm_nodes.may_reboot(node)
+
+    patch.setattr(reboot, "_is_of_before", again)
 
 
 @pytest.mark.parametrize(

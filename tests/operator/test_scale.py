@@ -9,6 +9,7 @@ import pytest
 from slurm_operator.actions import Action, Drain, RequeueJobs, SetReplicas, Undrain
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.decide import scale
+from slurm_operator.decide.workers import UNREGISTERED_PATIENCE, NodeSetState
 from slurm_operator.state import Evidence, Pod, RemovalPolicy, SlurmJob, SlurmNode
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
@@ -31,9 +32,9 @@ def pod(name: str, **changes: object) -> Pod:
     return dataclasses.replace(Pod(name, "worker", ready=True, running=True, created=NOW), **changes)  # type: ignore[arg-type]
 
 
-def state(wanted: int, current: int, pods: list[Pod] | None = None) -> scale.NodeSetState:
+def state(wanted: int, current: int, pods: list[Pod] | None = None) -> NodeSetState:
     there = [pod(f"cpu-{n}") for n in range(current)] if pods is None else pods
-    return scale.NodeSetState("cpu", wanted, current, "7", {each.name: each for each in there}, NOW)
+    return NodeSetState("cpu", wanted, current, "7", {each.name: each for each in there}, NOW)
 
 
 def lowered(wanted: int, current: int) -> SetReplicas:
@@ -41,10 +42,10 @@ def lowered(wanted: int, current: int) -> SetReplicas:
     return SetReplicas("cpu", wanted, current, "7", tuple(f"cpu-{n}" for n in range(current - 1, wanted - 1, -1)))
 
 
-def decide(size: scale.NodeSetState, nodes: list[SlurmNode], jobs: list[SlurmJob] | None = None) -> list[Action]:
+def decide(size: NodeSetState, nodes: list[SlurmNode], jobs: list[SlurmJob] | None = None) -> list[Action]:
     """Decide with evidence that shows the same nodes as the first listing."""
     listing = slurm_nodes.with_jobs({each.name: each for each in nodes}, jobs or [])
-    return scale.moves(size, listing, Evidence({each.name: each for each in nodes}, tuple(jobs or [])))
+    return scale.moves(size.seen(listing, Evidence({each.name: each for each in nodes}, tuple(jobs or []))))
 
 
 def test_scale_out_raises_the_size_at_once() -> None:
@@ -97,7 +98,7 @@ def test_the_deadline_of_a_removal_does_not_count_from_the_drain_for_an_update()
     size = dataclasses.replace(state(0, 1), removal=RemovalPolicy(60))
     updating = overdue("cpu-0", cpus=1, reason="pulumi-slurm:update")
     assert decide(size, [updating], [job(1, "RUNNING", "cpu-0")]) == [Drain("cpu-0")]
-    assert scale.until(size, {"cpu-0": updating}).startswith(", but 60 s after the drain")
+    assert scale.until(size.seen({"cpu-0": updating})).startswith(", but 60 s after the drain")
     theirs = overdue("cpu-0", cpus=1, reason="pulumi-slurm:update", user="root")
     assert decide(size, [theirs], [job(1, "RUNNING", "cpu-0")]) == []
 
@@ -118,7 +119,7 @@ def test_the_deadline_of_a_removal_also_ends_the_wait_for_a_node_that_was_draine
 def test_of_a_node_that_somebody_else_drained_no_end_is_promised(reason: str, user: str) -> None:
     size = dataclasses.replace(state(0, 1), removal=RemovalPolicy(60))
     theirs = overdue("cpu-0", cpus=1, reason=reason, user=user)
-    assert scale.until(size, {"cpu-0": theirs}) == ""
+    assert scale.until(size.seen({"cpu-0": theirs})) == ""
 
 
 def test_a_node_whose_jobs_were_taken_is_given_back_when_it_stays_after_all() -> None:
@@ -161,13 +162,13 @@ def test_a_node_with_allocated_cpus_stays() -> None:
 
 def test_nothing_is_removed_without_evidence() -> None:
     nodes = {"cpu-0": leaving("cpu-0"), "cpu-7": leaving("cpu-7")}
-    assert scale.needs_evidence(state(0, 1), nodes)
-    assert scale.moves(state(0, 1), nodes, None) == []
+    assert scale.needs_evidence(state(0, 1).seen(nodes))
+    assert scale.moves(state(0, 1).seen(nodes)) == []
 
 
 def test_nothing_is_removed_if_the_drain_was_not_there_before_the_evidence() -> None:
     before, after = {"cpu-0": node("cpu-0")}, {"cpu-0": leaving("cpu-0")}
-    assert scale.moves(state(0, 1), before, Evidence(after, ())) == [Drain("cpu-0")]
+    assert scale.moves(state(0, 1).seen(before, Evidence(after, ()))) == [Drain("cpu-0")]
 
 
 def test_a_drain_by_somebody_else_is_kept_and_its_idle_node_may_go() -> None:
@@ -220,25 +221,25 @@ def test_a_pod_that_never_started_is_removed_without_a_record() -> None:
 def test_a_pod_that_may_be_about_to_register_stays_for_a_while() -> None:
     starting = pod("cpu-0", ready=False)
     assert decide(state(0, 1, [starting]), []) == []
-    old = dataclasses.replace(starting, created=NOW - scale.UNREGISTERED_PATIENCE)
+    old = dataclasses.replace(starting, created=NOW - UNREGISTERED_PATIENCE)
     assert decide(state(0, 1, [old]), []) == [lowered(0, 1)]
     unlisted = Evidence({}, (), complete=False)
-    assert scale.moves(state(0, 1, [old]), {}, unlisted) == [], "only a job itself tells that it is there"
+    assert scale.moves(state(0, 1, [old]).seen({}, unlisted)) == [], "only a job itself tells that it is there"
     pending = dataclasses.replace(old, running=False)
-    assert scale.moves(state(0, 1, [pending]), {}, unlisted) == [lowered(0, 1)]
+    assert scale.moves(state(0, 1, [pending]).seen({}, unlisted)) == [lowered(0, 1)]
 
 
 def test_half_a_listing_removes_nothing() -> None:
     assert decide(state(0, 2), []) == [], "ready pods must have records"
     full = {"cpu-0": leaving("cpu-0"), "cpu-1": leaving("cpu-1")}
     half = Evidence({"cpu-0": leaving("cpu-0")}, ())
-    assert scale.moves(state(0, 2), full, half) == []
+    assert scale.moves(state(0, 2).seen(full, half)) == []
 
 
 def test_the_listings_of_jobs_are_spared_while_the_first_node_to_go_is_at_work() -> None:
     nodes = {"cpu-0": leaving("cpu-0"), "cpu-1": leaving("cpu-1", "MIXED", cpus=1)}
-    assert not scale.needs_evidence(state(0, 2), nodes)
-    assert not scale.needs_evidence(state(2, 2), nodes)
+    assert not scale.needs_evidence(state(0, 2).seen(nodes))
+    assert not scale.needs_evidence(state(2, 2).seen(nodes))
 
 
 @pytest.mark.parametrize(
@@ -252,7 +253,7 @@ def test_the_listings_of_jobs_are_spared_while_the_first_node_to_go_is_at_work()
     ],
 )
 def test_without_sight_of_slurm_a_set_only_grows_or_ends_when_none_of_its_pods_runs(
-    size: scale.NodeSetState, expected: list[Action]
+    size: NodeSetState, expected: list[Action]
 ) -> None:
     assert scale.actions_unseen(size) == expected
 
@@ -271,6 +272,6 @@ def test_a_node_that_may_lift_its_own_drain_goes_only_after_ours_was_seen(reason
     assert decide(state(0, 1), [own]) == [Drain("cpu-0")]
     ours = leaving("cpu-0")
     for before, after in ((own, ours), (ours, own)):
-        moves = scale.moves(state(0, 1), {"cpu-0": before}, Evidence({"cpu-0": after}, ()))
+        moves = scale.moves(state(0, 1).seen({"cpu-0": before}, Evidence({"cpu-0": after}, ())))
         assert not [move for move in moves if isinstance(move, SetReplicas)]
     assert decide(state(0, 1), [ours]) == [lowered(0, 1)]

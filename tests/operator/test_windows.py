@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from slurm_operator import observe
 from slurm_operator.actions import Action, ChangeReservation, DeletePod, Drain, EndReservation, Purpose, Reserve
-from slurm_operator.decide import evidence, records, scale, status, update, window
+from slurm_operator.decide import evidence, records, status, update, window
 from slurm_operator.decide.node_set import decide
+from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.reasons import Reason
 from slurm_operator.state import Evidence, NodeSet, Reservation, SlurmNode, Window
 
@@ -34,7 +35,7 @@ def of_nodes(*nodes: str, starts: datetime.datetime = SUNDAY, **changes: Any) ->
     return dataclasses.replace(found, **changes)
 
 
-def at(now: datetime.datetime, *seen: Reservation, **policy: Any) -> scale.NodeSetState:
+def at(now: datetime.datetime, *seen: Reservation, **policy: Any) -> NodeSetState:
     """Two nodes of an older template at a time."""
     old = state([pod("cpu-0"), pod("cpu-1")], window=WEEKLY, **policy)
     return dataclasses.replace(old, now=now, reservations=seen)
@@ -43,9 +44,9 @@ def at(now: datetime.datetime, *seen: Reservation, **policy: Any) -> scale.NodeS
 BOTH = [node("cpu-0"), node("cpu-1")]
 
 
-def decided(size: scale.NodeSetState, nodes: list[SlurmNode]) -> list[Action]:
+def decided(size: NodeSetState, nodes: list[SlurmNode]) -> list[Action]:
     listing = {each.name: each for each in nodes}
-    return decide(size, listing, Evidence(listing, (), records.named((), size.reservations or ()))).moves
+    return decide(size.seen(listing, Evidence(listing, (), records.named((), size.reservations or ())))).moves
 
 
 @pytest.mark.parametrize(
@@ -119,14 +120,14 @@ def test_nobody_lists_jobs_for_an_update_that_waits_for_its_window() -> None:
     large = [sized(node("cpu-0"), LARGE), sized(node("cpu-1"), LARGE)]
     listing = {each.name: each for each in large}
     size = dataclasses.replace(at(BEFORE), facts=SMALL)
-    assert not update.needs_evidence(size, listing)
-    assert update.needs_evidence(dataclasses.replace(size, now=INSIDE), listing)
-    assert not evidence.is_needed(size, listing, records_due=False)
+    assert not update.needs_evidence(size.seen(listing))
+    assert update.needs_evidence(dataclasses.replace(size, now=INSIDE).seen(listing))
+    assert not evidence.is_needed(size.seen(listing), records_due=False)
 
 
-def reservations(size: scale.NodeSetState, nodes: list[SlurmNode] = BOTH) -> list[Action]:
+def reservations(size: NodeSetState, nodes: list[SlurmNode] = BOTH) -> list[Action]:
     listing = {each.name: each for each in nodes}
-    return window.moves(size, update.waiting_for_window(size, listing))
+    return window.moves(size, update.waiting_for_window(size.seen(listing)))
 
 
 def test_nodes_that_wait_are_reserved_for_the_next_opening() -> None:
@@ -216,8 +217,8 @@ def test_our_own_reservation_keeps_no_update_from_its_node() -> None:
     assert (named.by_any, named.awaited) == (frozenset({"cpu-0", "cpu-1"}), frozenset({"cpu-1"}))
 
 
-def told_of(size: scale.NodeSetState, *nodes: SlurmNode) -> dict[Reason, str]:
-    _, found = status.node_set(NodeSet("cpu", "c", "cpu", 2), size, {each.name: each for each in nodes})
+def told_of(size: NodeSetState, *nodes: SlurmNode) -> dict[Reason, str]:
+    _, found = status.node_set(NodeSet("cpu", "c", "cpu", 2), size.seen({each.name: each for each in nodes}))
     return {each.reason: each.message for each in found.moving}
 
 
@@ -233,6 +234,6 @@ def test_who_waits_for_a_window_is_told_until_when() -> None:
 
 def test_a_window_that_is_past_asks_for_another() -> None:
     size = dataclasses.replace(at(SUNDAY + 5 * HOUR), update=dataclasses.replace(at(BEFORE).update, window=ONCE))
-    _, found = status.node_set(NodeSet("cpu", "c", "cpu", 2), size, {each.name: each for each in BOTH})
+    _, found = status.node_set(NodeSet("cpu", "c", "cpu", 2), size.seen({each.name: each for each in BOTH}))
     assert [each.reason for each in found.wrong] == [Reason.UPDATE_WINDOW_PAST]
     assert reservations(size) == []

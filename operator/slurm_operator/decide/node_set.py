@@ -6,7 +6,8 @@ import dataclasses
 
 from slurm_operator.actions import Action
 from slurm_operator.decide import k8s_nodes, reboot, records, remediate, scale, update, window
-from slurm_operator.state import Evidence, Nodes, Unknown
+from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.state import Unknown
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,36 +22,20 @@ class Decision:
     plan: remediate.Plan | None = None
 
 
-def decide(
-    state: scale.NodeSetState,
-    nodes: Nodes | Unknown,
-    evidence: Evidence | None,
-    hold: str = "",
-    *,
-    repairs_held: bool = True,
-) -> Decision:
-    """What to do about one node set now.
-
-    Args:
-        state: the sizes, pods, machines and policies of the node set.
-        nodes: the listing with which this pass began.
-        evidence: full listings made after `nodes`; None if none were made.
-        hold: why no pod may be restarted for an update; empty if it may.
-        repairs_held: whether that holds up repairs, too; else pods of the current template are repaired.
-    """
-    if isinstance(nodes, Unknown):
+def decide(state: NodeSetState) -> Decision:
+    """What to do about one node set now."""
+    if isinstance(state.nodes, Unknown):
         return Decision([*scale.actions_unseen(state)], state.updating)
-    repairable = state if repairs_held else update.without_outdated(state)
-    plan = remediate.plan(repairable, nodes, evidence, hold if repairs_held else "")
-    moved = update.moves(state, nodes, evidence, hold)
+    repairable = state if state.repairs_held else dataclasses.replace(update.without_outdated(state), hold="")
+    plan, moved = remediate.plan(repairable), update.moves(state)
     found: list[Action] = [
-        *scale.moves(state, nodes, evidence),
+        *scale.moves(state),
         *moved,
-        *window.moves(state, update.waiting_for_window(state, nodes)),
-        *k8s_nodes.moves(state, nodes, evidence),
-        *records.moves(state, evidence),
+        *window.moves(state, update.waiting_for_window(state)),
+        *k8s_nodes.moves(state),
+        *records.moves(state),
         *plan.moves,
-        *reboot.moves(repairable, nodes, evidence, hold if repairs_held else ""),
+        *reboot.moves(repairable),
     ]
     moves = k8s_nodes.without_early_undrains(state, found)
-    return Decision(moves, update.taken(state, nodes) | update.begun(state, moved), plan)
+    return Decision(moves, update.taken(state) | update.begun(state, moved), plan)

@@ -6,7 +6,7 @@ import datetime
 import re
 from collections.abc import Iterable, Mapping
 
-from slurm_operator.decide import scale
+from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.findings import Finding, Findings, Severity
 from slurm_operator.reasons import Reason
 from slurm_operator.state import K8sNodes, Kubernetes, NodeSet, Pod, Workload
@@ -43,16 +43,19 @@ def state(
     pods: Mapping[str, Pod],
     now: datetime.datetime,
     k8s_nodes: K8sNodes | None = None,
-) -> scale.NodeSetState | None:
-    """The sizes of a node set; None if it has no StatefulSet and should have one."""
+    hold: str = "",
+    *,
+    repairs_held: bool = True,
+) -> NodeSetState | None:
+    """A node set as Kubernetes has it; None if it has no StatefulSet and should have one."""
     member = re.compile(re.escape(node_set.stateful_set) + r"-\d+")
     members = {name: pod for name, pod in pods.items() if member.fullmatch(name)}
     workload = workloads.get(node_set.stateful_set)
     if workload is None:
-        gone = scale.NodeSetState(node_set.stateful_set, 0, 0, "", members, now, ending=True)
+        gone = NodeSetState(node_set.stateful_set, 0, 0, "", members, now, ending=True)
         return gone if node_set.deleting else None
     wanted = workload.replicas if node_set.replicas is None else node_set.replicas
-    return scale.NodeSetState(
+    return NodeSetState(
         *(workload.name, wanted, workload.replicas, workload.resource_version, members, now),
         revision=workload.revision,
         removal=node_set.removal,
@@ -64,4 +67,6 @@ def state(
         k8s_nodes=k8s_nodes,
         ending=node_set.deleting,
         facts=workload.facts,
+        hold=hold,
+        repairs_held=repairs_held,
     )

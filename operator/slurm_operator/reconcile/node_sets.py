@@ -17,24 +17,15 @@ from slurm_operator.clients.kubernetes import KubernetesApi, Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurm_error import SlurmError
 from slurm_operator.clients.slurmrestd import SlurmRest
-from slurm_operator.decide import (
-    deletion,
-    evidence,
-    k8s_nodes,
-    records,
-    remediate,
-    scale,
-    serving,
-    status,
-    update,
-    window,
-)
+from slurm_operator.decide import deletion, evidence, k8s_nodes, records, remediate, serving, status, update, window
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.decide.node_set import Decision, decide
+from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.findings import Finding, Findings, Severity
 from slurm_operator.reasons import Reason
 from slurm_operator.reconcile.reservations import Reservations
 from slurm_operator.state import (
+    NOT_ASKED,
     Evidence,
     Jobs,
     K8sNodes,
@@ -58,7 +49,6 @@ RECORDS_SECONDS = 10.0
 """Between looks whether a record may go that a job names, perhaps for days."""
 WORDS_SECONDS = 20.0
 """Between looks at the jobs that nodes wait for, when they are for words alone."""
-_NOT_ASKED = Unknown("NotAsked", "jobs were not listed")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,7 +56,7 @@ class Slurm:
     """What one pass knows of Slurm; `jobs` are those that may have processes."""
 
     nodes: Nodes | Unknown
-    jobs: tuple[SlurmJob, ...] | Unknown = _NOT_ASKED
+    jobs: tuple[SlurmJob, ...] | Unknown = NOT_ASKED
     evidence: Evidence | None = None
 
 
@@ -75,10 +65,9 @@ class Served:
     """What a pass has seen and done about node sets; `waits` says what those wait for that are being deleted."""
 
     slurm: Slurm
-    by_set: Mapping[str, scale.NodeSetState | None]
+    by_set: Mapping[str, NodeSetState | None]
     waits: Mapping[str, Finding]
     problems: list[Finding]
-    hold: str = ""
     decisions: Mapping[str, Decision] = dataclasses.field(default_factory=dict)
 
 
@@ -97,7 +86,7 @@ class NodeSets:
         self._looked = -math.inf
         self._counted = -math.inf
         self._partitions: frozenset[str] = frozenset()
-        self._named: tuple[float, tuple[SlurmJob, ...] | Unknown] = (-math.inf, _NOT_ASKED)
+        self._named: tuple[float, tuple[SlurmJob, ...] | Unknown] = (-math.inf, NOT_ASKED)
 
     async def serve(
         self,
@@ -129,11 +118,13 @@ class NodeSets:
         """
         found = list(node_sets)
         now = datetime.datetime.now(datetime.UTC)
-        by_set = {each.name: serving.state(each, workloads, pods, now, known_k8s_nodes) for each in found}
+        there = (workloads, pods, now, known_k8s_nodes, hold)
+        by_set = {each.name: serving.state(each, *there, repairs_held=repairs_held) for each in found}
         if cluster_stays:
             by_set = await self.reservations.look(rest, by_set)
         shown = [state for state in by_set.values() if state]
-        slurm = await self._look(rest, shown, running, hold, jobs_told=any(each.deleting for each in found))
+        slurm = await self._look(rest, shown, running, jobs_told=any(each.deleting for each in found))
+        by_set = {name: state and state.seen(slurm.nodes, slurm.evidence, slurm.jobs) for name, state in by_set.items()}
         problems: list[Finding] = []
         waits: dict[str, Finding] = {}
         decisions: dict[str, Decision] = {}
@@ -148,12 +139,12 @@ class NodeSets:
             if each.replicas is None and not problems:
                 sizing = execute.write_size(self._api, self._lease, body, state.current)
                 problems += await execute.attempt(self._api, body, "WriteSize", sizing)
-            decided = decide(state, slurm.nodes, slurm.evidence, hold, repairs_held=repairs_held)
+            decided = decide(state)
             decisions[each.name] = decided
             problems += await self._move(rest, body, decided.moves, slurm.jobs, ends)
             if each.deleting and each.finalizer_url is not None:
                 workload = workloads.get(each.stateful_set)
-                judged = deletion.judge(each, state, workload, slurm.nodes, slurm.jobs, cluster_stays=cluster_stays)
+                judged = deletion.judge(each, state, workload, cluster_stays=cluster_stays)
                 waiting = (
                     await self.remove_finalizer(body, judged)
                     if isinstance(judged, deletion.RemoveFinalizer)
@@ -163,7 +154,7 @@ class NodeSets:
                     waits[each.name] = waiting[0]
         if cluster_stays and not isinstance(slurm.nodes, Unknown):
             await self._count_pending(rest, found)
-        return Served(slurm, by_set, waits, problems, hold, decisions)
+        return Served(slurm, by_set, waits, problems, decisions)
 
     async def remove_finalizer(self, body: Object, decided: deletion.RemoveFinalizer) -> list[Finding]:
         """Let a NodeSet go; returned is why it could not be."""
@@ -187,16 +178,18 @@ class NodeSets:
         nodes, waiting = served.slurm.nodes, served.waits.get(node_set.name)
         counts, found = status.Counts(node_set.replicas or 0), refused
         state = None if found else served.by_set[node_set.name]
-        if found is None:
-            counts, found = status.node_set(node_set, state, nodes, served.hold, served.slurm.jobs)
+        if state:
+            counts, found = status.node_set(node_set, state)
+        elif found is None:
+            counts, found = status.without_stateful_set(node_set, is_seen=not isinstance(nodes, Unknown))
         decided = served.decisions.get(node_set.name, Decision([], node_set.updating))
         plan = decided.plan or remediate.Plan(restarts=node_set.restarts)
         held = [*plan.findings]
         found += [waiting] if waiting else []
         if state and not isinstance(nodes, Unknown):
-            held = [*k8s_nodes.held(state, nodes), *held]
-            found += window.findings(state, update.waiting_for_window(state, nodes))
-            found += [*k8s_nodes.findings(state, nodes, served.slurm.jobs), *records.findings(state, nodes)]
+            held = [*k8s_nodes.held(state), *held]
+            found += window.findings(state, update.waiting_for_window(state))
+            found += [*k8s_nodes.findings(state), *records.findings(state)]
         found[:0] = held  # What is asked of somebody comes before what he may know.
         own = Findings([*([dataclasses.replace(waiting, severity=Severity.BLOCKING)] if waiting else []), *found])
         if isinstance(nodes, Unknown):
@@ -246,9 +239,8 @@ class NodeSets:
     async def _look(
         self,
         rest: SlurmRest,
-        by_set: list[scale.NodeSetState],
+        sets: Iterable[NodeSetState],
         running: Running | Unknown,
-        hold: str,
         *,
         jobs_told: bool,
     ) -> Slurm:
@@ -258,8 +250,9 @@ class NodeSets:
         except SlurmError as error:
             return Slurm(Unknown(error.reason, str(error)))
         due = self._clock() >= self._looked + RECORDS_SECONDS
-        if not any(evidence.is_needed(state, nodes, hold, records_due=due) for state in by_set):
-            return Slurm(nodes, await self._for_words(rest, by_set, nodes, at_once=jobs_told))
+        seen = [state.seen(nodes) for state in sets]
+        if not any(evidence.is_needed(state, records_due=due) for state in seen):
+            return Slurm(nodes, await self._for_words(rest, seen, at_once=jobs_told))
         try:
             full = await rest.nodes(full=True)
         except SlurmError as error:
@@ -267,7 +260,7 @@ class NodeSets:
             return Slurm(nodes, Unknown(error.reason, str(error)))
         # Jobs after nodes: none can slip between them.
         jobs = await self._listing.with_processes(rest)
-        names_needed = any(records.needs_names(state, nodes) for state in by_set)
+        names_needed = any(map(records.needs_names, seen))
         named = await self._listing.named(rest) if names_needed else None
         self._looked = self._clock()
         memory = isinstance(running, Running) and running.counts_memory
@@ -275,15 +268,15 @@ class NodeSets:
         return Slurm(nodes if built is None else evidence.seen_with(nodes, built), _known(jobs), built)
 
     async def _for_words(
-        self, rest: SlurmRest, by_set: list[scale.NodeSetState], nodes: Nodes, *, at_once: bool
+        self, rest: SlurmRest, sets: Iterable[NodeSetState], *, at_once: bool
     ) -> tuple[SlurmJob, ...] | Unknown:
         """The jobs that nodes wait for, to be named; not looked at in each pass, unless that is wanted."""
-        own = {name for state in by_set for name in state.pods if name in nodes}
-        waits = any(slurm_nodes.is_draining(nodes[name]) for name in own)
+        own = [each.node for state in sets for each in state.with_pods() if each.node]
+        waits = any(map(slurm_nodes.is_draining, own))
         due = self._clock() >= self._named[0] + WORDS_SECONDS
         if at_once or (waits and due):
             self._named = (self._clock(), _known(await self._listing.with_processes(rest)))
-        return self._named[1] if at_once or waits else _NOT_ASKED
+        return self._named[1] if at_once or waits else NOT_ASKED
 
     async def _count_pending(self, rest: SlurmRest, node_sets: Iterable[NodeSet]) -> None:
         """Tell autoscalers how many nodes waiting jobs ask for; nobody else needs to know."""

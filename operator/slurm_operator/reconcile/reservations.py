@@ -13,7 +13,7 @@ from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurm_error import SlurmError
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide import update, window
-from slurm_operator.decide.scale import NodeSetState
+from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.findings import Finding
 from slurm_operator.state import NodeSet, Reservation
 
