@@ -11,7 +11,7 @@ import hypothesis
 import pytest
 from hypothesis import stateful
 from slurm_operator import actions, drains, execute
-from slurm_operator.decide import k8s_nodes, reboot, records, remediate, update, window, workers
+from slurm_operator.decide import k8s_nodes, preconditions, reboot, records, remediate, update, window, workers
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.state import Named, SlurmNode
@@ -95,7 +95,7 @@ def a_pod_goes_without_its_drain(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(workers.Worker, "may_leave", property(lambda worker: worker.is_free))
     # Nor by the last look, right before it goes.
     patch.setattr(slurm_nodes, "may_leave", lambda node: not slurm_nodes.has_work(node))
-    patch.setattr(execute, "_may_still_end", lambda node, _: node is None or not slurm_nodes.has_work(node))
+    patch.setattr(preconditions, "pod_may_end", lambda _, node: node is None or not slurm_nodes.has_work(node))
 
 
 def a_node_serves_while_its_pod_may_be_evicted(patch: pytest.MonkeyPatch) -> None:
