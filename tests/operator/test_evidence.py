@@ -6,9 +6,10 @@ import dataclasses
 
 import pytest
 from slurm_operator.decide import evidence, status
-from slurm_operator.state import EVERY_NODE, Evidence, Jobs, NodeSet, SlurmNode, TooDeep, Unknown, UpdatePolicy
+from slurm_operator.state import EVERY_NODE, Evidence, Jobs, SlurmNode, TooDeep, Unknown, UpdatePolicy
 
 from contract import reasons
+from tests.operator.sets import changed
 from tests.operator.test_scale import job, leaving, pod
 from tests.operator.test_scale import state as sized
 
@@ -44,7 +45,7 @@ def updating(name: str) -> SlurmNode:
 )
 def test_nothing_is_asked_for_an_update_that_waits(paused: bool, hold: str, needed: bool) -> None:
     old = dataclasses.replace(pod("cpu-0"), revision="old")
-    state = dataclasses.replace(sized(1, 1, [old]), revision="new", update=UpdatePolicy(paused=paused))
+    state = changed(sized(1, 1, [old]), revision="new", update=UpdatePolicy(paused=paused))
     assert evidence.is_needed(dataclasses.replace(state.seen({"cpu-0": updating("cpu-0")}), hold=hold)) is needed
 
 
@@ -58,5 +59,5 @@ def test_nothing_is_asked_for_a_record_that_slurm_would_keep(flags: tuple[str, .
 def test_a_record_that_a_reservation_keeps_is_told() -> None:
     left = leaving("cpu-0")
     kept = {"cpu-0": dataclasses.replace(left, states=left.states | {"RESERVED"})}
-    _, found = status.node_set(NodeSet("cpu", "test", "cpu", 0), sized(0, 0).seen(kept))
+    _, found = status.node_set(sized(0, 0).seen(kept))
     assert [each.reason for each in found.moving] == ["NodesKept"]

@@ -15,6 +15,7 @@ from slurm_operator.findings import Severity
 from slurm_operator.state import Evidence, K8sNode, Pod, Restart, SlurmJob, SlurmNode, Taint, Toleration
 
 from contract.policies import ReactionPolicy
+from tests.operator.sets import changed, node_set
 from tests.operator.test_scale import NOW, job, node, pod
 
 LONG_AGO = NOW - datetime.timedelta(hours=10)
@@ -37,7 +38,7 @@ def state(k8s_node: K8sNode | None = CORDONED, /, size: int = 3, known: bool = T
     pods["cpu-1"] = dataclasses.replace(pods["cpu-1"], **changes)  # type: ignore[arg-type]
     there = {f"k8s-{n}": WELL for n in range(size)} | {"k8s-1": k8s_node}
     found = {name: each for name, each in there.items() if each is not None}
-    return NodeSetState("cpu", size, size, "9", pods, NOW, "now", k8s_nodes=found if known else None)
+    return node_set(size, size, pods.values(), NOW, revision="now", k8s_nodes=found if known else None)
 
 
 def drained(cpus: int = 0, **of: str) -> SlurmNode:
@@ -130,7 +131,7 @@ def test_our_drain_goes_when_the_machine_is_well_again(size: NodeSetState, seen:
 def test_a_node_that_is_unfit_when_its_machine_is_well_again_may_say_so_and_takes_no_job() -> None:
     mine = dataclasses.replace(drained(), started=NOW)
     assert decide(state(WELL, ready=False), mine) == [Drain("cpu-1", "pulumi-slurm:new")]
-    leaving = dataclasses.replace(state(WELL, ready=False), wanted=1)
+    leaving = changed(state(WELL, ready=False), replicas=1)
     assert decide(leaving, mine) == []
     for size in (state(CORDONED, ready=False), state(AWAY, ready=False), state(WELL, ready=False, evictable=True)):
         assert k8s_nodes.without_early_undrains(size, [Drain("cpu-1", "pulumi-slurm:new")]) == []
@@ -222,7 +223,7 @@ def test_a_drain_that_would_be_lifted_becomes_the_machines_so_that_the_node_may_
 
 
 def test_a_drain_of_ours_that_still_has_its_cause_stays_whatever_the_machine() -> None:
-    leaving, outdated = dataclasses.replace(state(), wanted=1), dataclasses.replace(state(), revision="cpu-new")
+    leaving, outdated = changed(state(), replicas=1), changed(state(), revision="cpu-new")
     for size, reason in ((leaving, "pulumi-slurm:scale-in"), (outdated, "pulumi-slurm:update")):
         found = decide(size, drained(1, reason=reason, reason_user="slurm"), job(1, "RUNNING", "cpu-1"))
         assert Drain("cpu-1", "pulumi-slurm:node k8s-1 is cordoned") not in found
@@ -259,7 +260,7 @@ def test_machines_that_go_away_together_open_the_breaker_and_nothing_is_drained(
     (told,) = k8s_nodes.held(both.seen({}))
     assert told.reason == "BreakerOpen"
     assert "2 of 3" in told.message
-    generous = dataclasses.replace(both, reactions=ReactionPolicy(breaker_percent=70))
+    generous = changed(both, reactions=ReactionPolicy(breaker_percent=70))
     assert len(decide(generous, node("cpu-1"))) == 2
 
 
@@ -272,10 +273,10 @@ def test_a_machine_that_went_away_while_cordoned_counts_for_the_breaker_too() ->
 
 def test_a_dry_run_only_tells_of_a_machine_that_is_away_and_obeys_a_cordon() -> None:
     policy = ReactionPolicy(dry_run=True)
-    assert decide(dataclasses.replace(state(AWAY), reactions=policy), node("cpu-1")) == []
-    (told,) = k8s_nodes.held(dataclasses.replace(state(AWAY), reactions=policy).seen({"cpu-1": node("cpu-1")}))
+    assert decide(changed(state(AWAY), reactions=policy), node("cpu-1")) == []
+    (told,) = k8s_nodes.held(changed(state(AWAY), reactions=policy).seen({"cpu-1": node("cpu-1")}))
     assert told.reason == "WouldDrain"
-    assert decide(dataclasses.replace(state(), reactions=policy), node("cpu-1")) == drain("k8s-1 is cordoned")
+    assert decide(changed(state(), reactions=policy), node("cpu-1")) == drain("k8s-1 is cordoned")
 
 
 @pytest.mark.parametrize("reason", ["update", "scale-in", "node k8s-1 is not ready"])
@@ -323,5 +324,5 @@ def test_a_pod_may_be_evicted_only_under_a_drain_that_its_node_does_not_lift_its
     assert decide(state(), drained()) == [SetEvictable("cpu-1", "7", evictable=True)]
     lifted = state(evictable=True)
     assert SetEvictable("cpu-1", "7", evictable=False) in decide(lifted, unfit)
-    noted = dataclasses.replace(state(), restarts=(Restart("cpu-1", NOW),))
+    noted = changed(state(), restarts=(Restart("cpu-1", NOW),))
     assert decide(noted, unfit) == [], "its repair goes by this drain"

@@ -405,7 +405,7 @@ class Model(stateful.RuleBasedStateMachine):
             out = [name for name in self.taken if self.cluster.is_well_but_for_us(name)]
             # One that comes back from its repair, say, and does not work is out already: its drain takes nothing away.
             takes_one = decided.node in worked or decided.node not in taken
-            too_many = len(out) > state.update.room(state.wanted) and takes_one
+            too_many = len(out) > state.node_set.update.room(state.wanted) and takes_one
             assert not too_many, f"too many at once: {out}"
 
     def no_record_promises_more_than_a_deep_queue_lets_go(self, name: str) -> None:

@@ -18,6 +18,7 @@ from slurm_operator.state import Named, SlurmNode
 
 from contract import names, reasons
 from tests.operator.played_cluster import ADMINISTRATOR, OUR_REASONS
+from tests.operator.sets import changed
 from tests.operator.test_model import Model
 
 REAL_MOVE, REAL_UPDATES = execute.move, update.moves
@@ -28,8 +29,8 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 def updates_ignore_their_budget(patch: pytest.MonkeyPatch) -> None:
     def generous(state: NodeSetState) -> list[actions.Action]:
-        endless = dataclasses.replace(state.update, max_unavailable=9, percent=None)
-        return REAL_UPDATES(dataclasses.replace(state, update=endless))
+        endless = dataclasses.replace(state.node_set.update, max_unavailable=9, percent=None)
+        return REAL_UPDATES(changed(state, update=endless))
 
     patch.setattr(update, "moves", generous)
 

@@ -12,8 +12,9 @@ from slurm_operator.decide import evidence, reboot, status, update
 from slurm_operator.decide.node_set import decide
 from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.reasons import Reason
-from slurm_operator.state import Evidence, K8sNode, NodeSet, SlurmJob, SlurmNode
+from slurm_operator.state import Evidence, K8sNode, SlurmJob, SlurmNode
 
+from tests.operator.sets import changed
 from tests.operator.test_scale import NOW, job, node
 from tests.operator.test_updates import NEW, pod, state
 
@@ -87,18 +88,16 @@ def test_nobody_takes_a_reboot_for_a_persons_word() -> None:
 
 
 def test_a_reboot_is_told_and_blocks_nothing() -> None:
-    _, found = status.node_set(NodeSet("cpu", "c", "cpu", 1), there().seen({"cpu-0": rebooted()}))
+    _, found = status.node_set(there().seen({"cpu-0": rebooted()}))
     assert [(each.reason, each.message) for each in found] == [
         (Reason.NODES_REBOOT, "cpu-0 starts anew, as scontrol reboot asked")
     ]
-    _, found = status.node_set(
-        NodeSet("cpu", "c", "cpu", 1), there().seen({"cpu-0": node("cpu-0", "IDLE", "REBOOT_REQUESTED")})
-    )
+    _, found = status.node_set(there().seen({"cpu-0": node("cpu-0", "IDLE", "REBOOT_REQUESTED")}))
     assert [*found] == [], "it takes jobs until it is idle"
 
 
 def test_a_node_that_an_update_took_keeps_its_slot_while_it_is_rebooted() -> None:
-    two = dataclasses.replace(state([pod("cpu-0", NEW, ready=False), pod("cpu-1")]), updating=frozenset({"cpu-0"}))
+    two = changed(state([pod("cpu-0", NEW, ready=False), pod("cpu-1")]), updating=frozenset({"cpu-0"}))
     assert update.holding_slots(two.seen({"cpu-0": rebooted(), "cpu-1": node("cpu-1")})) == {"cpu-0"}
     person = rebooted("DOWN", "DRAIN", reason="bad fan", reason_user="alice")
     assert update.holding_slots(two.seen({"cpu-0": person, "cpu-1": node("cpu-1")})) == frozenset()

@@ -10,6 +10,7 @@ from slurm_operator.decide import records, update
 from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.state import Evidence, Facts, Reservation, SlurmJob, SlurmNode
 
+from tests.operator.sets import changed
 from tests.operator.test_scale import NOW, job, leaving, node, state
 from tests.operator.test_updates import NEW, REASON, pod, restarted, updating
 from tests.operator.test_updates import state as template
@@ -45,7 +46,7 @@ def restarts(size: NodeSetState, record: SlurmNode, *jobs: SlurmJob, reserved: s
 
 
 def declares(facts: Facts | None, revision: str = "cpu-old", **changes: object) -> NodeSetState:
-    return dataclasses.replace(template([pod("cpu-0", revision, **changes)]), facts=facts)
+    return changed(template([pod("cpu-0", revision, **changes)]), facts=facts)
 
 
 def test_a_removed_nodes_record_goes_when_nothing_names_it() -> None:
@@ -148,6 +149,6 @@ def test_slurms_own_names_for_the_kind_of_a_gpu_are_no_other_size() -> None:
 
 
 def test_while_updates_are_paused_no_record_is_exchanged() -> None:
-    paused = dataclasses.replace(declares(LARGE, NEW), update=dataclasses.replace(declares(LARGE).update, paused=True))
+    paused = changed(declares(LARGE, NEW), update=dataclasses.replace(declares(LARGE).node_set.update, paused=True))
     assert restarts(paused, sized(node("cpu-0"), SMALL)) == []
     assert restarts(paused, sized(updating("cpu-0"), SMALL)) == [Undrain("cpu-0")]

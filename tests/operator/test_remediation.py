@@ -19,6 +19,7 @@ from slurm_operator.state import Evidence, K8sNode, Pod, Restart, SlurmJob, Slur
 
 from contract import reasons
 from contract.policies import ReactionPolicy
+from tests.operator.sets import changed, node_set
 from tests.operator.test_scale import NOW, job, node
 
 UNFIT = "pulumi-slurm:health gpus: 3 of 4 GPUs answer"
@@ -51,9 +52,8 @@ def state(
 ) -> NodeSetState:
     pods = {f"cpu-{n}": Pod(f"cpu-{n}", "worker", True, True, created=LONG_AGO, uid="7") for n in range(size)}
     wanted = ReactionPolicy(**{"restart": True, **policy})  # type: ignore[arg-type]
-    return NodeSetState(
-        *("cpu", size, size, "9", pods, NOW), reactions=wanted, restarts=restarts, approved=frozenset(approved)
-    )
+    more = {"restarts": restarts, "approved": frozenset(approved)}
+    return changed(node_set(size, size, pods.values(), NOW), reactions=wanted, **more)
 
 
 def decide(size: NodeSetState, *nodes: SlurmNode, jobs: tuple[SlurmJob, ...] = (), hold: str = "") -> remediate.Plan:
@@ -201,7 +201,7 @@ def test_a_noted_restart_waits_for_what_its_node_works_on() -> None:
 
 
 @pytest.mark.parametrize(
-    "changed",
+    "becomes",
     [
         unfit("cpu-1", "a fan is broken"),
         unfit("cpu-1", "pulumi-slurm:update"),
@@ -210,12 +210,12 @@ def test_a_noted_restart_waits_for_what_its_node_works_on() -> None:
     ],
     ids=["an administrator took over", "an update did", "it recovered", "it recovered and failed again"],
 )
-def test_a_noted_restart_is_void_when_the_drain_that_it_is_for_is_gone(changed: SlurmNode) -> None:
+def test_a_noted_restart_is_void_when_the_drain_that_it_is_for_is_gone(becomes: SlurmNode) -> None:
     noted = state(restarts=(Restart("cpu-1", NOW - minutes(5)),))
-    assert decide(noted, changed) == remediate.Plan(), "and the next one has its patience and budgets again"
-    assert decide(noted, changed, hold="pulumi up is under way") == remediate.Plan()
-    off = dataclasses.replace(noted, reactions=ReactionPolicy())
-    assert decide(off, changed) == remediate.Plan()
+    assert decide(noted, becomes) == remediate.Plan(), "and the next one has its patience and budgets again"
+    assert decide(noted, becomes, hold="pulumi up is under way") == remediate.Plan()
+    off = changed(noted, reactions=ReactionPolicy())
+    assert decide(off, becomes) == remediate.Plan()
 
 
 def test_a_note_outlives_half_a_listing_and_counts_once_its_pod_ends() -> None:
@@ -375,9 +375,9 @@ def test_a_pod_leaves_a_machine_at_fault_which_is_noted_first(k8s_node: K8sNode,
 )
 def test_what_is_not_replaced(size: NodeSetState, seen: SlurmNode) -> None:
     assert decide(size, seen) == remediate.Plan()
-    noted = dataclasses.replace(size, restarts=NOTE)
+    noted = changed(size, restarts=NOTE)
     jobs = (job(1, "RUNNING", "cpu-1"),)
-    found = decide(dataclasses.replace(noted, reactions=placed(AWAY).reactions), seen, jobs=jobs).moves
+    found = decide(changed(noted, reactions=placed(AWAY).node_set.reactions), seen, jobs=jobs).moves
     assert not [each for each in found if isinstance(each, DeletePod)]
 
 
@@ -508,9 +508,8 @@ class Repairs(RuleBasedStateMachine):
         pods = {
             name: Pod(name, "worker", True, True, created=created, uid="7") for name, created in self.created.items()
         }
-        size = NodeSetState(
-            *("cpu", self.SIZE, self.SIZE, "9", pods, self.now), reactions=self.POLICY, restarts=self.restarts
-        )
+        size = node_set(self.SIZE, self.SIZE, pods.values(), self.now)
+        size = changed(size, reactions=self.POLICY, restarts=self.restarts)
         nodes = {name: self.record(name) for name in pods}
         jobs = tuple(job(number, "RUNNING", name) for number, name in enumerate(sorted(self.busy), 1))
         plan = remediate.plan(size.seen(nodes, Evidence(nodes, jobs)))

@@ -12,6 +12,8 @@ from slurm_operator.decide import scale
 from slurm_operator.decide.workers import UNREGISTERED_PATIENCE, NodeSetState
 from slurm_operator.state import Evidence, Pod, RemovalPolicy, SlurmJob, SlurmNode
 
+from tests.operator.sets import changed, node_set
+
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 OURS = {"reason": "pulumi-slurm:scale-in", "reason_user": "slurm"}
 
@@ -34,7 +36,7 @@ def pod(name: str, **changes: object) -> Pod:
 
 def state(wanted: int, current: int, pods: list[Pod] | None = None) -> NodeSetState:
     there = [pod(f"cpu-{n}") for n in range(current)] if pods is None else pods
-    return NodeSetState("cpu", wanted, current, "7", {each.name: each for each in there}, NOW)
+    return node_set(wanted, current, there, NOW)
 
 
 def lowered(wanted: int, current: int) -> SetReplicas:
@@ -74,7 +76,7 @@ def overdue(name: str, *states: str, cpus: int = 0, reason: str = OURS["reason"]
 def test_jobs_of_nodes_that_go_are_taken_only_after_the_users_deadline(
     deadline: int | None, taken: list[Action]
 ) -> None:
-    size = dataclasses.replace(state(0, 1), removal=RemovalPolicy(deadline))
+    size = changed(state(0, 1), removal=RemovalPolicy(deadline))
     assert decide(size, [overdue("cpu-0", cpus=1)], [job(1, "RUNNING", "cpu-0")]) == taken
     suspended = [overdue("cpu-0", "IDLE")], [job(1, "SUSPENDED", "cpu-0")]
     assert decide(size, *suspended) == taken, "a suspended job shows in the listing of jobs alone"
@@ -90,12 +92,12 @@ def test_jobs_of_nodes_that_go_are_taken_only_after_the_users_deadline(
     ids=["an administrator's drain", "our words in another's mouth", "done already"],
 )
 def test_no_deadline_takes_jobs_under_a_drain_that_is_not_ours_or_twice(theirs: SlurmNode) -> None:
-    size = dataclasses.replace(state(0, 1), removal=RemovalPolicy(0))
+    size = changed(state(0, 1), removal=RemovalPolicy(0))
     assert decide(size, [theirs], [job(1, "RUNNING", "cpu-0")]) == []
 
 
 def test_the_deadline_of_a_removal_does_not_count_from_the_drain_for_an_update() -> None:
-    size = dataclasses.replace(state(0, 1), removal=RemovalPolicy(60))
+    size = changed(state(0, 1), removal=RemovalPolicy(60))
     updating = overdue("cpu-0", cpus=1, reason="pulumi-slurm:update")
     assert decide(size, [updating], [job(1, "RUNNING", "cpu-0")]) == [Drain("cpu-0")]
     assert scale.until(size.seen({"cpu-0": updating})).startswith(", but 60 s after the drain")
@@ -110,14 +112,14 @@ def test_the_deadline_of_a_removal_does_not_count_from_the_drain_for_an_update()
 def test_the_deadline_of_a_removal_also_ends_the_wait_for_a_node_that_was_drained_for_its_machine_or_as_unfit(
     reason: str, user: str
 ) -> None:
-    size = dataclasses.replace(state(0, 1), removal=RemovalPolicy(60))
+    size = changed(state(0, 1), removal=RemovalPolicy(60))
     before = overdue("cpu-0", cpus=1, reason=f"pulumi-slurm:{reason}", user=user)
     assert decide(size, [before], [job(1, "RUNNING", "cpu-0")]) == [Drain("cpu-0")], "from there on it counts"
 
 
 @pytest.mark.parametrize(("reason", "user"), [("bad disk", "root"), ("pulumi-slurm:scale-in", "root")])
 def test_of_a_node_that_somebody_else_drained_no_end_is_promised(reason: str, user: str) -> None:
-    size = dataclasses.replace(state(0, 1), removal=RemovalPolicy(60))
+    size = changed(state(0, 1), removal=RemovalPolicy(60))
     theirs = overdue("cpu-0", cpus=1, reason=reason, user=user)
     assert scale.until(size.seen({"cpu-0": theirs})) == ""
 

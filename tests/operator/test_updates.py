@@ -26,6 +26,7 @@ from slurm_operator.state import (
     UpdatePolicy,
 )
 
+from tests.operator.sets import changed, node_set
 from tests.operator.test_scale import NOW, job, node
 from tests.operator.test_status import world
 
@@ -45,11 +46,8 @@ def updating(name: str, *states: str, cpus: int = 0, **more: Any) -> SlurmNode:
 
 def state(pods: list[Pod], wanted: int | None = None, current: int | None = None, **policy: object) -> NodeSetState:
     size = len(pods) if current is None else current
-    return NodeSetState(
-        *("cpu", size if wanted is None else wanted, size, "9", {each.name: each for each in pods}, NOW),
-        revision=NEW,
-        update=UpdatePolicy(**policy),  # type: ignore[arg-type]
-    )
+    there = node_set(size if wanted is None else wanted, size, pods, NOW)
+    return changed(there, revision=NEW, update=UpdatePolicy(**policy))  # type: ignore[arg-type]
 
 
 def decide(
@@ -61,7 +59,7 @@ def decide(
 
 def remembering(size: NodeSetState, *names: str) -> NodeSetState:
     """The same set when an update was seen to take those nodes, which did not work since."""
-    return dataclasses.replace(size, updating=frozenset(names))
+    return changed(size, updating=frozenset(names))
 
 
 def restarted(name: str) -> DeletePod:
@@ -82,13 +80,13 @@ def test_a_set_of_the_newest_template_is_left_alone() -> None:
 
 
 def test_a_repair_that_was_noted_takes_no_room_and_brings_the_template() -> None:
-    noted = dataclasses.replace(state([pod("cpu-0"), pod("cpu-1")]), restarts=(Restart("cpu-1", NOW),))
+    noted = changed(state([pod("cpu-0"), pod("cpu-1")]), restarts=(Restart("cpu-1", NOW),))
     unfit = node("cpu-1", "IDLE", "DRAIN", reason="pulumi-slurm:health gpus: 3 of 4", reason_user="root")
     assert decide(noted, [node("cpu-0"), unfit]) == [Drain("cpu-0", REASON)]
 
 
 def test_as_long_as_the_newest_template_is_unknown_nothing_moves() -> None:
-    unknown = dataclasses.replace(three(), revision="")
+    unknown = changed(three(), revision="")
     assert decide(unknown, ALL_IDLE) == []
     assert decide(unknown, [updating("cpu-0", "MIXED", cpus=1), *ALL_IDLE[1:]]) == [], "its drain stays"
 
@@ -194,7 +192,7 @@ def test_whom_an_update_passes_by_is_told() -> None:
     said = "cpu-1 (Pending: Unschedulable: 0/9 nodes are available), cpu-2 (k8s-2 is lost)"
     told = under_way(Reason.UPDATE_PASSES_BY, f"node set cpu: the update passes by {said} and goes on with the others")
     assert judge(size, [node("cpu-0"), node("cpu-2", "DOWN")])[1].moving[1] == told
-    paused = dataclasses.replace(size, update=UpdatePolicy(paused=True))
+    paused = changed(size, update=UpdatePolicy(paused=True))
     assert told not in judge(paused, [node("cpu-0"), node("cpu-2", "DOWN")])[1].moving
 
 
@@ -279,10 +277,10 @@ def test_a_broken_template_that_is_repaired_replaces_the_pods_that_registered_an
     broken = state([pod("cpu-0", NEW), pod("cpu-1", "cpu-broken", ready=False)])
     assert decide(broken, seen) == [Drain("cpu-1", REASON)], "the path of every update from there on"
     assert decide(broken, seen, hold="pulumi up is under way") == []
-    assert decide(dataclasses.replace(broken, update=UpdatePolicy(paused=True)), seen) == []
+    assert decide(changed(broken, update=UpdatePolicy(paused=True)), seen) == []
     assert decide(broken, [node("cpu-0"), by_itself("cpu-1", reason, "MIXED", cpus=1)]) == []
     assert decide(broken, [updating("cpu-0", "MIXED", cpus=1), seen[1]])[1:] == [], "there is no room"
-    noted = dataclasses.replace(broken, restarts=(Restart("cpu-1", NOW),))
+    noted = changed(broken, restarts=(Restart("cpu-1", NOW),))
     assert decide(noted, seen) == [], "its repair brings the template, too"
 
 
@@ -389,7 +387,7 @@ def test_a_suspended_job_counts_as_work_where_jobs_were_listed() -> None:
     size = state([pod("cpu-0")], deadline_seconds=60)
     assert update.moves(size.seen(seen, Evidence({"cpu-0": drained}, tuple(suspended)))) == [RequeueJobs("cpu-0")]
     assert judge(size, [*seen.values()])[1].moving[0].reason == "UpdateWaitsForJobs"
-    leaving = dataclasses.replace(size, wanted=0, removal=RemovalPolicy(deadline_seconds=7200))
+    leaving = changed(size, replicas=0, removal=RemovalPolicy(deadline_seconds=7200))
     gone = [dataclasses.replace(seen["cpu-0"], reason="pulumi-slurm:scale-in")]
     told = judge(leaving, gone)[1].moving[1].message
     assert "cpu-0 leaves when its jobs have ended, but at 2026-01-01 01:00:00" in told
@@ -408,9 +406,7 @@ def test_nodes_that_leave_are_not_updated() -> None:
 
 
 def judge(size: NodeSetState, nodes: list[SlurmNode], hold: str = "") -> tuple[status.Counts, Findings]:
-    return status.node_set(
-        world(3).node_sets[0], dataclasses.replace(size.seen({each.name: each for each in nodes}), hold=hold)
-    )
+    return status.node_set(dataclasses.replace(size.seen({each.name: each for each in nodes}), hold=hold))
 
 
 def test_an_update_within_its_budget_blocks_nothing_and_says_how_far_it_is() -> None:

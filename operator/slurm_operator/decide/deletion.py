@@ -11,7 +11,7 @@ from slurm_operator.decide import records, scale
 from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.findings import Finding, shown, under_way
 from slurm_operator.reasons import Reason
-from slurm_operator.state import NodeSet, SlurmJob, Unknown, Workload
+from slurm_operator.state import SlurmJob, Unknown, Workload
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -22,17 +22,14 @@ class RemoveFinalizer:
     why: str
 
 
-def judge(
-    node_set: NodeSet, state: NodeSetState, workload: Workload | None, *, cluster_stays: bool
-) -> RemoveFinalizer | Finding:
+def judge(state: NodeSetState, *, cluster_stays: bool) -> RemoveFinalizer | Finding:
     """Whether a NodeSet that is being deleted may go now, else what it waits for.
 
     Args:
-        node_set: the NodeSet, which carries our finalizer.
-        state: what there is of it; wanted is 0.
-        workload: its StatefulSet.
+        state: what there is of it.
         cluster_stays: whether the SlurmCluster stays, so that records of nodes that are gone would be in its way.
     """
+    node_set, workload = state.node_set, state.workload
     if node_set.forced:
         return RemoveFinalizer(workload, "forced, its jobs are killed")
     title = f"node set {node_set.name} is being deleted"

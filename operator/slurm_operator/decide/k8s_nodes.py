@@ -182,7 +182,7 @@ def _breaker(state: NodeSetState) -> str:
 def _is_due(state: NodeSetState, worker: Worker) -> bool:
     """Whether a machine had its time to come back."""
     since = _away_since(worker)
-    return since is not None and (state.now - since).total_seconds() >= state.reactions.after_seconds
+    return since is not None and (state.now - since).total_seconds() >= state.node_set.reactions.after_seconds
 
 
 def _away_since(worker: Worker) -> datetime.datetime | None:
@@ -192,7 +192,7 @@ def _away_since(worker: Worker) -> datetime.datetime | None:
 
 def _is_only_told(state: NodeSetState, name: str) -> bool:
     """Whether a dry run keeps the operator from what it would do about a machine that is not ready."""
-    return state.reactions.dry_run and case(state.workers[name])[0] is Case.AWAY
+    return state.node_set.reactions.dry_run and case(state.workers[name])[0] is Case.AWAY
 
 
 def _is_leaving(worker: Worker) -> bool:

@@ -25,7 +25,7 @@ class Decision:
 def decide(state: NodeSetState) -> Decision:
     """What to do about one node set now."""
     if isinstance(state.nodes, Unknown):
-        return Decision([*scale.actions_unseen(state)], state.updating)
+        return Decision([*scale.actions_unseen(state)], state.node_set.updating)
     repairable = state if state.repairs_held else dataclasses.replace(update.without_outdated(state), hold="")
     plan, moved = remediate.plan(repairable), update.moves(state)
     found: list[Action] = [

@@ -100,7 +100,7 @@ def _left_over(state: NodeSetState, records: Iterable[SlurmNode | None]) -> list
     """Records of no more use; one that serves came from elsewhere, and a person's word is kept."""
     there = [each for each in records if each and "EXTERNAL" not in each.states]
     out = [each for each in there if drains.is_drained(each) or "DOWN" in each.states]
-    return [each for each in out if state.ending or not drains.is_anothers(each)]
+    return [each for each in out if state.node_set.deleting or not drains.is_anothers(each)]
 
 
 def _counts(facts: Facts) -> dict[str, int]:

@@ -69,21 +69,21 @@ def needs_evidence(state: NodeSetState) -> bool:
 
 def plan(state: NodeSetState) -> Plan:
     """What to do about the unfit nodes of a set now."""
-    kept = [each for each in state.restarts if each.at > state.now - REMEMBERED and not _is_moot(state, each)]
-    state = dataclasses.replace(state, restarts=tuple(kept[-MOST_REMEMBERED:]))
-    policy, members = state.reactions, state.members()
+    kept = [each for each in state.node_set.restarts if each.at > state.now - REMEMBERED and not _is_moot(state, each)]
+    state = state.with_restarts(kept[-MOST_REMEMBERED:])
+    policy, members = state.node_set.reactions, state.members()
     if not (policy.restart or policy.replace) or state.hold:
-        return Plan(restarts=state.restarts)
+        return Plan(restarts=state.node_set.restarts)
     unfit = [each for each in members if _is_unfit(state, each, each.node)]
     failed = {each.name for each in (*unfit, *_taken(state))}
     if unfit and state.have_one_cause(len(failed), len(members)):
-        return Plan(restarts=state.restarts, findings=(_open_breaker(state, len(failed), unfit[0]),))
+        return Plan(restarts=state.node_set.restarts, findings=(_open_breaker(state, len(failed), unfit[0]),))
     due = [each for each in unfit if _is_due(state, each) and not each.repair]
     steps = {each.name: _next_step(state, each) for each in due}
     findings = [_given_up(state, each) for each in due if steps[each.name] is RemediationStep.GIVE_UP]
     ready = [each for each in due if steps[each.name] is not RemediationStep.GIVE_UP]
     if policy.approval:
-        waiting = [each for each in ready if approval(each) not in state.approved]
+        waiting = [each for each in ready if approval(each) not in state.node_set.approved]
         findings += [_awaits(state, each, steps[each.name]) for each in waiting]
         ready = [each for each in ready if each not in waiting]
     room = _room(state)
@@ -92,14 +92,14 @@ def plan(state: NodeSetState) -> Plan:
         findings += [_would(each, steps[each.name]) for each in chosen]
         chosen, later = [], []
     noted = (Restart(each.name, state.now, replace=steps[each.name] is RemediationStep.REPLACE) for each in chosen)
-    after = dataclasses.replace(state, restarts=(*state.restarts, *noted))
+    after = state.with_restarts((*state.node_set.restarts, *noted))
     findings += [_waits(after, later)] if later else []
-    return Plan((*_drains(state), *_deletions(state)), after.restarts, tuple(findings))
+    return Plan((*_drains(state), *_deletions(state)), after.node_set.restarts, tuple(findings))
 
 
 def _is_moot(state: NodeSetState, noted: Restart) -> bool:
     """Whether a repair that did not begin is no longer wanted, or its drain is gone. Half a listing shows neither."""
-    worker, policy = state.workers.get(noted.node), state.reactions
+    worker, policy = state.workers.get(noted.node), state.node_set.reactions
     if worker is None or worker.node is None or worker.repair != noted or _ends(worker):
         return False
     # The operator's drain is for this note, and comes after it.
@@ -113,7 +113,7 @@ def _is_unfit(state: NodeSetState, worker: Worker, node: SlurmNode | None) -> bo
     """Whether a node is on the ladder: by its own word, or by its machine's, if that may be left."""
     if node is None or not drains.is_for_k8s_node(node):
         return node is not None and drains.owner(node) in (Owner.UNFIT, Owner.REPAIR)
-    if not state.reactions.replace or worker.pod is None:
+    if not state.node_set.reactions.replace or worker.pod is None:
         return False
     stands = k8s_nodes.case(worker)[0]
     # Our own cordon comes before the deletion of the pod.
@@ -127,7 +127,7 @@ def _ends(worker: Worker) -> bool:
 
 def _next_step(state: NodeSetState, worker: Worker) -> RemediationStep:
     """What is to be tried next for a node, after its repairs of the last day."""
-    policy, own = state.reactions, _tried(state, worker)
+    policy, own = state.node_set.reactions, _tried(state, worker)
     if policy.restart and worker.drain is not Owner.K8S_NODE and not any(own) and len(own) < policy.attempts:
         return RemediationStep.RESTART
     return RemediationStep.REPLACE if _may_be_replaced(state, worker) and not any(own) else RemediationStep.GIVE_UP
@@ -135,13 +135,13 @@ def _next_step(state: NodeSetState, worker: Worker) -> RemediationStep:
 
 def _tried(state: NodeSetState, worker: Worker) -> list[bool]:
     """The repairs of a node within the last day: false for a restart, true for a replacement."""
-    return [each.replace for each in state.restarts if each.node == worker.name]
+    return [each.replace for each in state.node_set.restarts if each.node == worker.name]
 
 
 def _may_be_replaced(state: NodeSetState, worker: Worker) -> bool:
     """Whether another machine would help, and the one that the pod is on is known."""
     at_fault = worker.drain is Owner.K8S_NODE or (worker.node is not None and drains.is_at_fault(worker.node))
-    return state.reactions.replace and at_fault and worker.k8s_node is not None
+    return state.node_set.reactions.replace and at_fault and worker.k8s_node is not None
 
 
 def _drains(state: NodeSetState) -> list[Drain]:
@@ -180,29 +180,29 @@ def _is_due(state: NodeSetState, worker: Worker) -> bool:
         return False
     # A new pod under the old drain has its time, too.
     since = max(node.reason_set or pod.created, pod.created)
-    return (state.now - since).total_seconds() >= state.reactions.after_seconds
+    return (state.now - since).total_seconds() >= state.node_set.reactions.after_seconds
 
 
 def _room(state: NodeSetState) -> int:
     """How many more repairs the budgets allow now."""
-    at_once = state.reactions.at_once - len(_taken(state))
-    return max(0, min(at_once, state.reactions.per_hour - len(_within_the_hour(state))))
+    at_once = state.node_set.reactions.at_once - len(_taken(state))
+    return max(0, min(at_once, state.node_set.reactions.per_hour - len(_within_the_hour(state))))
 
 
 def _taken(state: NodeSetState) -> list[Worker]:
     """Nodes that a repair has taken and that do not work yet; one that it did not mend counts for a while."""
-    lately = {each.node for each in state.restarts if each.at > state.now - SETTLING}
+    lately = {each.node for each in state.node_set.restarts if each.at > state.now - SETTLING}
     there = [each for each in state.members() if each.name in lately]
     return [each for each in there if each.standing is not slurm_nodes.Standing.USABLE]
 
 
 def _within_the_hour(state: NodeSetState) -> list[datetime.datetime]:
-    return sorted(each.at for each in state.restarts if each.at > state.now - _HOUR)
+    return sorted(each.at for each in state.node_set.restarts if each.at > state.now - _HOUR)
 
 
 def _waits(state: NodeSetState, later: Sequence[Worker]) -> Finding:
     """Which budget keeps unfit nodes from their repair, and until when."""
-    policy, lately = state.reactions, _within_the_hour(state)
+    policy, lately = state.node_set.reactions, _within_the_hour(state)
     kept = f"unfit and not repaired yet: {_listed(later)}; node set {state.stateful_set} has"
     if len(lately) >= policy.per_hour:
         when = f"the next repair may be at {lately[-policy.per_hour] + _HOUR:%H:%M:%S} UTC"

@@ -34,23 +34,22 @@ def moves(state: NodeSetState) -> list[Action]:
     own = [each.node for each in state.workers.values() if each.node and (each.pod or each.place in _THERE)]
     leaving = state.leaving()
     records = [each.node for each in leaving if each.node]
-    limit = (state.removal.deadline_seconds, state.now, reasons.SCALE_IN)
+    limit = (state.node_set.removal.deadline_seconds, state.now, reasons.SCALE_IN)
     found: list[Action] = [give_back(each) for each in to_give_back(state)]
     found += [DrainDown(node.name) for node in own if drains.may_return_by_itself(node)]
     if state.wanted > state.current:
-        found.append(SetReplicas(state.stateful_set, state.wanted, state.current, state.resource_version))
+        found += _resized(state, state.wanted)
     # A drain of ours, or the node's own, is made one for the removal, whose deadline counts from there.
     found += [Drain(node.name) for node in records if drains.may_be_drained(node, reasons.SCALE_IN)]
     found += [RequeueJobs(node.name, limit[0] or 0) for node in records if slurm_nodes.is_overdue(node, *limit)]
     if gone := tuple(each.name for each in itertools.takewhile(lambda each: each.may_leave, leaving)):
-        size = state.current - len(gone)
-        found.append(SetReplicas(state.stateful_set, size, state.current, state.resource_version, gone))
+        found += _resized(state, state.current - len(gone), gone)
     return found
 
 
 def until(state: NodeSetState) -> str:
     """When the policy takes jobs from nodes that leave, as the end of a sentence; empty if it never does."""
-    seconds = state.removal.deadline_seconds
+    seconds = state.node_set.removal.deadline_seconds
     if seconds is None or isinstance(state.nodes, Unknown):
         return ""
     there = [each.node for each in state.leaving() if each.node and each.has_work]
@@ -64,12 +63,16 @@ def until(state: NodeSetState) -> str:
     return f", but {when} they are requeued, or ended if they may not be"
 
 
-def actions_unseen(state: NodeSetState) -> list[Action]:
+def actions_unseen(state: NodeSetState) -> list[SetReplicas]:
     """What to do while Slurm cannot be seen: more pods need nothing of it, and a set of which no pod runs is idle."""
     nothing_runs = state.wanted == 0 and not any(pod.running for pod in state.pods.values())
-    if state.wanted > state.current or (state.current and nothing_runs):
-        return [SetReplicas(state.stateful_set, state.wanted, state.current, state.resource_version)]
-    return []
+    return _resized(state, state.wanted) if state.wanted > state.current or (state.current and nothing_runs) else []
+
+
+def _resized(state: NodeSetState, size: int, gone: tuple[str, ...] = ()) -> list[SetReplicas]:
+    """Set the size of the StatefulSet, if there is one."""
+    found = state.workload
+    return [SetReplicas(found.name, size, found.replicas, found.resource_version, gone)] if found else []
 
 
 def to_give_back(state: NodeSetState) -> list[Worker]:
@@ -89,7 +92,7 @@ def _is_repaired(state: NodeSetState, worker: Worker) -> bool:
     """Whether a drain for a repair has no more cause: the pod is new, or nobody repairs the node any more."""
     if worker.repair or worker.node is None:
         return False
-    made_anew = any(each.node == worker.name for each in state.restarts)
+    made_anew = any(each.node == worker.name for each in state.node_set.restarts)
     return made_anew or (worker.node.reason_set or state.now) <= state.now - READINESS_PATIENCE
 
 

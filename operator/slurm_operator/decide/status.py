@@ -60,16 +60,11 @@ _KNOWN = [field.name for field in dataclasses.fields(Counts) if field.name != "w
 _NONE_AT_ALL = dict.fromkeys(_KNOWN, 0)
 
 
-def without_stateful_set(wanted: NodeSet, *, is_seen: bool) -> tuple[Counts, Findings]:
-    """Judge a node set that has no StatefulSet; `is_seen`: Slurm's nodes are known."""
-    there = f"there is no StatefulSet {wanted.stateful_set}; declare it or correct spec.statefulSet"
-    message, severity = f"node set {wanted.name}: {there}", Severity.BLOCKING | Severity.WRONG
-    counts = Counts(wanted.replicas or 0, **_NONE_AT_ALL if is_seen else {})
-    return counts, Findings([Finding(Reason.STATEFUL_SET_MISSING, message, severity)])
-
-
-def node_set(wanted: NodeSet, state: NodeSetState) -> tuple[Counts, Findings]:
+def node_set(state: NodeSetState) -> tuple[Counts, Findings]:
     """Judge one node set."""
+    if state.is_missing:
+        return _without_stateful_set(state)
+    wanted = state.node_set
     found = Findings()
     if state.current != state.wanted and not wanted.deleting:
         verb = "growing" if state.wanted > state.current else "shrinking"
@@ -88,9 +83,9 @@ def node_set(wanted: NodeSet, state: NodeSetState) -> tuple[Counts, Findings]:
         keeps = f"drained and without jobs, but kept by Slurm: {shown(kept, _SHOWN)}; see scontrol show reservation"
         found.append(under_way(Reason.NODES_KEPT, keeps))
     if update.outdated(state) and not wanted.deleting:
-        found += [_updating(wanted, state), *update.findings(state)]
+        found += [_updating(state), *update.findings(state)]
     found += reboot.findings(state)
-    found += _not_ready(wanted, state)
+    found += _not_ready(state)
     standing = {kind: [each.node for each in members if each.node and each.standing is kind] for kind in Standing}
     down, drained, usable = (standing[kind] for kind in (Standing.DOWN, Standing.DRAINED, Standing.USABLE))
     if down:
@@ -114,16 +109,25 @@ def node_set(wanted: NodeSet, state: NodeSetState) -> tuple[Counts, Findings]:
     return counts, found
 
 
-def _not_ready(wanted: NodeSet, state: NodeSetState) -> list[Finding]:
+def _without_stateful_set(state: NodeSetState) -> tuple[Counts, Findings]:
+    wanted = state.node_set
+    there = f"there is no StatefulSet {wanted.stateful_set}; declare it or correct spec.statefulSet"
+    message, severity = f"node set {wanted.name}: {there}", Severity.BLOCKING | Severity.WRONG
+    counts = Counts(state.wanted, **{} if isinstance(state.nodes, Unknown) else _NONE_AT_ALL)
+    return counts, Findings([Finding(Reason.STATEFUL_SET_MISSING, message, severity)])
+
+
+def _not_ready(state: NodeSetState) -> list[Finding]:
     """Nodes that wait to be registered and usable; those that an update or a reboot keeps out are told apart."""
     there = [each for each in state.expected() if each.standing is Standing.WAITING and not _leaves_for_update(each)]
     waiting = [each for each in there if each.node is None or not slurm_nodes.is_rebooting(each.node)]
     if not waiting:
         return []
-    message = f"node set {wanted.name}: {shown([each.name for each in waiting], _SHOWN)} not yet registered and usable"
+    listed = shown([each.name for each in waiting], _SHOWN)
+    message = f"node set {state.node_set.name}: {listed} not yet registered and usable"
     message += _why(each.pod for each in waiting if each.pod)
     starting = under_way(Reason.NODES_STARTING, message)
-    if update.outdated(state) and len(waiting) <= state.update.room(state.wanted):
+    if update.outdated(state) and len(waiting) <= state.node_set.update.room(state.wanted):
         return [starting]
     return [Finding(Reason.NODES_NOT_READY, message, Severity.BLOCKING), starting]
 
@@ -133,9 +137,10 @@ def _leaves_for_update(worker: Worker) -> bool:
     return worker.drain is Owner.UPDATE and (worker.pod is None or worker.pod.ready or worker.is_outdated)
 
 
-def _updating(wanted: NodeSet, state: NodeSetState) -> Finding:
-    message = f"node set {wanted.name}: {update.updated(state)} of {state.wanted} nodes have the current template"
-    if state.update.paused:
+def _updating(state: NodeSetState) -> Finding:
+    moved = f"{update.updated(state)} of {state.wanted} nodes have the current template"
+    message = f"node set {state.node_set.name}: {moved}"
+    if state.node_set.update.paused:
         kept = shown([each.name for each in update.outdated(state)], _SHOWN)
         return under_way(Reason.UPDATE_PAUSED, f"{message}; update.paused keeps {kept} as they are")
     if state.hold:

@@ -69,7 +69,7 @@ def moves(state: NodeSetState) -> list[Action]:
     if state.hold:
         return found
     old = [*_to_move(state), *_misread(state)]
-    limit = (state.update.deadline_seconds, state.now, reasons.UPDATE)
+    limit = (state.node_set.update.deadline_seconds, state.now, reasons.UPDATE)
     found += [
         RequeueJobs(each.name, limit[0] or 0) for each in old if each.node and slurm_nodes.is_overdue(each.node, *limit)
     ]
@@ -88,7 +88,7 @@ def _to_begin(state: NodeSetState, old: Iterable[Worker]) -> list[str]:
     # Neither costs a slot: the one has it, the other was out of service before.
     free_of_charge = [each.name for each in waiting if each.name in holding or not _is_scheduled(each)]
     charged = [each.name for each in waiting if each.name not in free_of_charge]
-    room = max(0, state.update.room(state.wanted) - len(holding))
+    room = max(0, state.node_set.update.room(state.wanted) - len(holding))
     return [*free_of_charge, *charged[:room]]
 
 
@@ -138,7 +138,7 @@ def holding_slots(state: NodeSetState) -> frozenset[str]:
 
 def findings(state: NodeSetState) -> list[Finding]:
     """Nodes that an update passes by, since they have no machine or a lost one."""
-    if state.update.paused or not outdated(state):
+    if state.node_set.update.paused or not outdated(state):
         return []
     holding = holding_slots(state)
     there = [(each, each.pod) for each in state.members() if each.pod and each.name not in holding]
@@ -151,7 +151,7 @@ def findings(state: NodeSetState) -> list[Finding]:
 
 def waits_for_window(state: NodeSetState) -> Finding | None:
     """What is said while nodes wait for the window; None if none does."""
-    waiting, policy = waiting_for_window(state), state.update
+    waiting, policy = waiting_for_window(state), state.node_set.update
     if not waiting or policy.window is None or window.is_open(policy, state.now):
         return None
     title, found = window.words(policy.window), window.opening(policy.window, state.now)
@@ -169,7 +169,7 @@ def not_up(state: NodeSetState) -> list[str]:
 
 
 def _is_taken(state: NodeSetState, worker: Worker) -> bool:
-    node, before = worker.node, worker.name in state.updating
+    node, before = worker.node, worker.name in state.node_set.updating
     if node is None:
         # Half a listing, or its record went with the old pod.
         return before or (worker.pod is not None and worker.pod.ready)
@@ -184,7 +184,7 @@ def _is_taken(state: NodeSetState, worker: Worker) -> bool:
 
 def to_give_back(state: NodeSetState) -> list[Worker]:
     """Nodes that need no update any more, or none for now; nobody knows while the newest template is unknown."""
-    if not (state.revision or state.update.paused):
+    if not (state.revision or state.node_set.update.paused):
         return []
     # Whether one may get another record shows in full listings alone.
     leave = {each.name for each in _to_move(state)} - {each.name for each in _awaited_and_too_large(state)}
@@ -205,7 +205,7 @@ def _there(state: NodeSetState) -> list[Worker]:
 
 
 def _to_move(state: NodeSetState) -> list[Worker]:
-    return [] if state.update.paused else [each for each in reversed(_there(state)) if each.is_outdated]
+    return [] if state.node_set.update.paused else [each for each in reversed(_there(state)) if each.is_outdated]
 
 
 def _is_scheduled(worker: Worker) -> bool:
@@ -228,7 +228,7 @@ def _may_begin(worker: Worker) -> bool:
 
 def _may_begin_now(state: NodeSetState, worker: Worker) -> bool:
     """Whether the window lets an update begin; a node that never served loses nothing, and others may wait for it."""
-    return worker.drain is Owner.NEW or not _is_scheduled(worker) or window.is_open(state.update, state.now)
+    return worker.drain is Owner.NEW or not _is_scheduled(worker) or window.is_open(state.node_set.update, state.now)
 
 
 def _turn(state: NodeSetState, worker: Worker) -> int:
@@ -250,7 +250,7 @@ def _awaited_and_too_large(state: NodeSetState) -> list[Worker]:
 
 def _misread(state: NodeSetState) -> list[Worker]:
     """Nodes of the newest template that get a record of their size, since nothing names them."""
-    return [] if state.update.paused else [each for each in _with_misread_records(state) if not each.is_named]
+    return [] if state.node_set.update.paused else [each for each in _with_misread_records(state) if not each.is_named]
 
 
 def _with_misread_records(state: NodeSetState) -> list[Worker]:

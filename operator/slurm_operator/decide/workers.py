@@ -9,7 +9,6 @@ import functools
 import re
 from collections.abc import Iterable, Mapping
 
-from contract.policies import ReactionPolicy
 from slurm_operator import drains
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.drains import Owner
@@ -20,14 +19,14 @@ from slurm_operator.state import (
     K8sNode,
     K8sNodes,
     Nodes,
+    NodeSet,
     Pod,
-    RemovalPolicy,
     Reservation,
     Restart,
     SlurmJob,
     SlurmNode,
     Unknown,
-    UpdatePolicy,
+    Workload,
 )
 
 K8S_NODE_PATIENCE = datetime.timedelta(minutes=1)
@@ -136,12 +135,11 @@ class Worker:
 
 @dataclasses.dataclass(frozen=True)
 class NodeSetState:
-    """A node set's wanted size, its StatefulSet's size and newest template, and what there is of its nodes.
-
-    `ending`: the set is being deleted. `facts`: the size that its newest template declares for a node. `updating`:
-    nodes that an update was seen to have taken and that did not work since.
+    """A node set with what there is of it in Kubernetes and in Slurm.
 
     Attributes:
+        node_set: its resource; of one that is being deleted no node is wanted.
+        workload: its StatefulSet, if there is one.
         k8s_nodes: those of its pods that exist; None if nobody knows.
         reservations: all of Slurm's; None if they were not looked at.
         nodes: the listing with which the pass began.
@@ -151,28 +149,47 @@ class NodeSetState:
         repairs_held: whether that holds up repairs, too; else pods of the current template are repaired.
     """
 
-    stateful_set: str
-    wanted: int
-    current: int
-    resource_version: str
+    node_set: NodeSet
+    workload: Workload | None
     pods: Mapping[str, Pod]
     now: datetime.datetime
-    revision: str = ""
-    removal: RemovalPolicy = dataclasses.field(default_factory=RemovalPolicy)
-    update: UpdatePolicy = dataclasses.field(default_factory=UpdatePolicy)
-    reactions: ReactionPolicy = dataclasses.field(default_factory=ReactionPolicy)
-    restarts: tuple[Restart, ...] = ()
-    updating: frozenset[str] = frozenset()
-    approved: frozenset[str] = frozenset()
     k8s_nodes: K8sNodes | None = None
-    ending: bool = False
-    facts: Facts | None = None
+    hold: str = ""
+    repairs_held: bool = True
     reservations: tuple[Reservation, ...] | None = None
     nodes: Nodes | Unknown = NOT_ASKED
     jobs: tuple[SlurmJob, ...] | Unknown = NOT_ASKED
     evidence: Evidence | None = None
-    hold: str = ""
-    repairs_held: bool = True
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether it has no StatefulSet and should have one."""
+        return self.workload is None and not self.node_set.deleting
+
+    @property
+    def stateful_set(self) -> str:
+        """Its StatefulSet's name, with which names of nodes begin."""
+        return self.node_set.stateful_set
+
+    @property
+    def current(self) -> int:
+        """The StatefulSet's size."""
+        return self.workload.replicas if self.workload else 0
+
+    @property
+    def wanted(self) -> int:
+        """The wanted size, which stays where nobody has said one."""
+        return self.current if self.node_set.replicas is None else self.node_set.replicas
+
+    @property
+    def revision(self) -> str:
+        """The StatefulSet's newest template; empty while it is unknown."""
+        return self.workload.revision if self.workload else ""
+
+    @property
+    def facts(self) -> Facts | None:
+        """The size that the newest template declares for a node."""
+        return self.workload.facts if self.workload else None
 
     def seen(
         self, nodes: Nodes | Unknown, evidence: Evidence | None = None, jobs: tuple[SlurmJob, ...] | Unknown = NOT_ASKED
@@ -201,9 +218,13 @@ class NodeSetState:
         """Nodes that have a pod, wanted or not."""
         return [each for each in self.workers.values() if each.pod]
 
+    def with_restarts(self, restarts: Iterable[Restart]) -> NodeSetState:
+        """The same with other repairs to remember."""
+        return dataclasses.replace(self, node_set=dataclasses.replace(self.node_set, restarts=tuple(restarts)))
+
     def have_one_cause(self, failed: int, of: int) -> bool:
         """Whether so many fail together that the policy's breaker opens: what they share is to be looked for."""
-        return failed > 1 and failed * 100 > self.reactions.breaker_percent * of
+        return failed > 1 and failed * 100 > self.node_set.reactions.breaker_percent * of
 
 
 def is_record_of(node: SlurmNode, pod: Pod) -> bool:
@@ -218,7 +239,7 @@ def _join(state: NodeSetState) -> list[Worker]:
     busy = slurm_nodes.busy_nodes(evidence.jobs) if evidence else frozenset()
     full = slurm_nodes.marked(evidence.nodes, busy) if evidence else {}
     ordinals = _ordinals(state, {*state.pods, *nodes, *full})
-    repairs = {each.node: each for each in state.restarts}
+    repairs = {each.node: each for each in state.node_set.restarts}
     named = evidence.named if evidence else None
     found = []
     for name in sorted(ordinals, key=lambda name: (ordinals[name], name)):
@@ -263,7 +284,7 @@ def _is_lost(state: NodeSetState, pod: Pod, k8s_node: K8sNode | None) -> bool:
         return False
     if k8s_node is None:
         return (pod.created or state.now) < state.now - K8S_NODE_PATIENCE
-    patience = datetime.timedelta(seconds=state.reactions.after_seconds)
+    patience = datetime.timedelta(seconds=state.node_set.reactions.after_seconds)
     return k8s_node.away_since is not None and state.now - k8s_node.away_since >= patience
 
 

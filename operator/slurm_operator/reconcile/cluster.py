@@ -90,7 +90,7 @@ class Reconciler:
         rest = await self._client(seen.cluster.rest_url)
         moved = await self._move_controller(rest, body, seen)
         running = await configuration.running(rest)
-        mine = [each for each in seen.node_sets if serving.refusal(seen, each) is None]
+        mine = [each for each in seen.node_sets if not serving.refusal(seen, each)]
         healing = self._drift.condition
         died = healing.message if healing and healing.reason in (Reason.UPDATE_FAILED, Reason.LEDGER_MISSING) else ""
         served = await self._node_sets.serve(
@@ -164,8 +164,9 @@ class Reconciler:
                 *(rest, group, bodies, workloads, pods), running=await configuration.running(rest), cluster_stays=False
             )
             for each in group:
+                workload = workloads.get(each.stateful_set)
                 if each.name in done.waits:
-                    await self._node_sets.say(bodies[each.name], each, workloads.get(each.stateful_set), done, None)
+                    await self._node_sets.say(bodies[each.name], each, workload, done, Findings())
 
     async def _say_that_no_cluster_is_there(self, set_bodies: Mapping[str, Object]) -> None:
         """Take back what was said of node sets whose cluster went: nobody looks at their nodes any more."""
@@ -194,7 +195,7 @@ class Reconciler:
             refused = serving.refusal(seen, each)
             workload = seen.workloads.get(each.stateful_set)
             counts, found = await self._node_sets.say(set_bodies[each.name], each, workload, served, refused)
-            all_counts += [counts] if refused is None else []
+            all_counts += [] if refused else [counts]
             if each.cluster == seen.cluster.name:
                 all_sets += found
         counts = status.total(all_counts)

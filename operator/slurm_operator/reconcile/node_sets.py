@@ -65,7 +65,7 @@ class Served:
     """What a pass has seen and done about node sets; `waits` says what those wait for that are being deleted."""
 
     slurm: Slurm
-    by_set: Mapping[str, NodeSetState | None]
+    by_set: Mapping[str, NodeSetState]
     waits: Mapping[str, Finding]
     problems: list[Finding]
     decisions: Mapping[str, Decision] = dataclasses.field(default_factory=dict)
@@ -118,23 +118,29 @@ class NodeSets:
         """
         found = list(node_sets)
         now = datetime.datetime.now(datetime.UTC)
-        there = (workloads, pods, now, known_k8s_nodes, hold)
-        by_set = {each.name: serving.state(each, *there, repairs_held=repairs_held) for each in found}
+        sets = [
+            NodeSetState(
+                *(each, workloads.get(each.stateful_set), serving.pods_of(each, pods), now),
+                k8s_nodes=known_k8s_nodes if each.stateful_set in workloads else None,
+                hold=hold,
+                repairs_held=repairs_held,
+            )
+            for each in found
+        ]
         if cluster_stays:
-            by_set = await self.reservations.look(rest, by_set)
-        shown = [state for state in by_set.values() if state]
-        slurm = await self._look(rest, shown, running, jobs_told=any(each.deleting for each in found))
-        by_set = {name: state and state.seen(slurm.nodes, slurm.evidence, slurm.jobs) for name, state in by_set.items()}
+            sets = await self.reservations.look(rest, sets)
+        slurm = await self._look(rest, sets, running, jobs_told=any(each.deleting for each in found))
+        sets = [state.seen(slurm.nodes, slurm.evidence, slurm.jobs) for state in sets]
         problems: list[Finding] = []
         waits: dict[str, Finding] = {}
         decisions: dict[str, Decision] = {}
         ends = self._clock() + ACTIONS_SECONDS
-        for each in found:
-            body, state = bodies[each.name], by_set[each.name]
+        for state in sets:
+            each, body = state.node_set, bodies[state.node_set.name]
             if not each.deleting and each.finalizer_url != rest.url:
                 adding = execute.add_finalizer(self._api, self._lease, body, rest.url)
                 problems += await execute.attempt(self._api, body, "Guard", adding)
-            if state is None:
+            if state.is_missing:
                 continue
             if each.replicas is None and not problems:
                 sizing = execute.write_size(self._api, self._lease, body, state.current)
@@ -143,8 +149,7 @@ class NodeSets:
             decisions[each.name] = decided
             problems += await self._move(rest, body, decided.moves, slurm.jobs, ends)
             if each.deleting and each.finalizer_url is not None:
-                workload = workloads.get(each.stateful_set)
-                judged = deletion.judge(each, state, workload, cluster_stays=cluster_stays)
+                judged = deletion.judge(state, cluster_stays=cluster_stays)
                 waiting = (
                     await self.remove_finalizer(body, judged)
                     if isinstance(judged, deletion.RemoveFinalizer)
@@ -154,7 +159,7 @@ class NodeSets:
                     waits[each.name] = waiting[0]
         if cluster_stays and not isinstance(slurm.nodes, Unknown):
             await self._count_pending(rest, found)
-        return Served(slurm, by_set, waits, problems, decisions)
+        return Served(slurm, {state.node_set.name: state for state in sets}, waits, problems, decisions)
 
     async def remove_finalizer(self, body: Object, decided: deletion.RemoveFinalizer) -> list[Finding]:
         """Let a NodeSet go; returned is why it could not be."""
@@ -172,16 +177,21 @@ class NodeSets:
         node_set: NodeSet,
         workload: Workload | None,
         served: Served,
-        refused: Findings | None,
+        refused: Findings,
     ) -> tuple[status.Counts, Findings]:
-        """Write a NodeSet's status, and return what of it concerns the whole cluster."""
+        """Write a NodeSet's status, and return what of it concerns the whole cluster.
+
+        Args:
+            body: its resource.
+            node_set: what that declares.
+            workload: its StatefulSet.
+            served: what this pass has seen and done.
+            refused: why it is not served; empty if it is.
+        """
         nodes, waiting = served.slurm.nodes, served.waits.get(node_set.name)
-        counts, found = status.Counts(node_set.replicas or 0), refused
-        state = None if found else served.by_set[node_set.name]
-        if state:
-            counts, found = status.node_set(node_set, state)
-        elif found is None:
-            counts, found = status.without_stateful_set(node_set, is_seen=not isinstance(nodes, Unknown))
+        state = served.by_set.get(node_set.name)
+        counts, found = status.node_set(state) if state else (status.Counts(node_set.replicas or 0), refused)
+        state = None if state is None or state.is_missing else state
         decided = served.decisions.get(node_set.name, Decision([], node_set.updating))
         plan = decided.plan or remediate.Plan(restarts=node_set.restarts)
         held = [*plan.findings]
@@ -250,7 +260,7 @@ class NodeSets:
         except SlurmError as error:
             return Slurm(Unknown(error.reason, str(error)))
         due = self._clock() >= self._looked + RECORDS_SECONDS
-        seen = [state.seen(nodes) for state in sets]
+        seen = [state.seen(nodes) for state in sets if not state.is_missing]
         if not any(evidence.is_needed(state, records_due=due) for state in seen):
             return Slurm(nodes, await self._for_words(rest, seen, at_once=jobs_told))
         try:

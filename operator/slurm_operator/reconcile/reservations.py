@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from slurm_operator import execute
 from slurm_operator.clients.kubernetes import KubernetesApi, Object
@@ -34,9 +34,9 @@ class Reservations:
         self._seen_at = -math.inf
         self._has_ours = False
 
-    async def look(self, rest: SlurmRest, by_set: Mapping[str, NodeSetState | None]) -> dict[str, NodeSetState | None]:
+    async def look(self, rest: SlurmRest, sets: list[NodeSetState]) -> list[NodeSetState]:
         """The node sets with all reservations, which are looked at while nodes wait, or one of ours is there."""
-        waiting = any(state and state.update.window and update.outdated(state) for state in by_set.values())
+        waiting = any(state.node_set.update.window and update.outdated(state) for state in sets)
         self._seen, due = None, self._clock() >= self._seen_at + SECONDS
         if waiting or due or self._has_ours:
             try:
@@ -45,7 +45,7 @@ class Reservations:
                 log.warning("no listing of reservations: %s", error)
             else:
                 self._seen_at, self._has_ours = self._clock(), any(map(window.is_ours, self._seen))
-        return {name: state and dataclasses.replace(state, reservations=self._seen) for name, state in by_set.items()}
+        return [dataclasses.replace(state, reservations=self._seen) for state in sets]
 
     async def end_left_over(self, rest: SlurmRest, body: Object, node_sets: Iterable[NodeSet]) -> list[Finding]:
         """Delete our reservations of node sets that are gone; returned is what failed.
