@@ -259,7 +259,7 @@ async def _forget(rest: SlurmRest, lease: Lease, name: str, before: SlurmNode | 
     now = await rest.node(name)
     if before is None or now is None or now.started != before.started:
         return
-    if drains.is_updating(now) and slurm_nodes.looks_idle(now):
+    if drains.owner(now) is Owner.UPDATE and slurm_nodes.looks_idle(now):
         lease.check()
         await rest.delete_node(name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from slurm_operator import execute, report
 from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
 from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.decide import serving
 from slurm_operator.findings import Finding, lasting
 from slurm_operator.reasons import Reason
 from slurm_operator.reconcile import cluster
@@ -107,7 +109,8 @@ def served(api: KubernetesApi, rest: SlowRest, sizes: Mapping[str, tuple[int, in
     passing = NodeSets(api, LeaseFor(999), JobListing(), rest.clock)
     bodies: dict[str, Any] = {name: {} for name in sizes}
     running = Unknown("NotAsked", "")
-    return asyncio.run(passing.serve(rest, sets, bodies, workloads, pods, running=running, cluster_stays=True))
+    states = serving.states(sets, workloads, pods, datetime.datetime.now(datetime.UTC))
+    return asyncio.run(passing.serve(rest, states, bodies, running=running, cluster_stays=True))
 
 
 def test_a_conflict_over_one_node_set_holds_up_no_other() -> None:

@@ -89,7 +89,7 @@ def records_of_nodes_do_not_count(patch: pytest.MonkeyPatch) -> None:
 
 def a_pod_goes_without_its_drain(patch: pytest.MonkeyPatch) -> None:
     def is_free(state: NodeSetState, worker: workers.Worker, busy: frozenset[str]) -> bool:
-        is_there = worker.pod is not None or worker.place is workers.Place.LEAVES
+        is_there = worker.pod is not None or worker.leaves
         return state.evidence is not None and is_there and worker.name not in busy
 
     patch.setattr(workers, "_is_free", is_free)

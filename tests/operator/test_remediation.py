@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from slurm_operator import drains
 from slurm_operator.actions import Action, DeletePod, Drain, Purpose, Undrain
 from slurm_operator.decide import remediate, scale
-from slurm_operator.decide.workers import NodeSetState, Place, Worker
+from slurm_operator.decide.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.state import Evidence, K8sNode, Pod, Restart, SlurmJob, SlurmNode, Taint
 
@@ -309,7 +309,7 @@ def test_a_noted_repair_that_the_policy_no_longer_has_makes_room_for_what_it_has
 def test_an_approval_is_for_one_failure_of_one_node() -> None:
     asked = decide(state(approval=True), unfit("cpu-1"))
     assert told(asked) == ["AwaitsApproval"]
-    word = remediate.approval(Worker("cpu-1", Place.STAYS, node=unfit("cpu-1")))
+    word = remediate.approval(Worker("cpu-1", True, True, node=unfit("cpu-1")))
     assert f"pulumi-slurm.dev/approve={word}" in asked.findings[0].message
     assert asked.restarts == ()
     assert decide(state(approval=True, approved=(word,)), unfit("cpu-1")).restarts == (Restart("cpu-1", NOW),)
@@ -354,7 +354,7 @@ def test_a_pod_leaves_a_machine_at_fault_which_is_noted_first(k8s_node: K8sNode,
     first = decide(placed(k8s_node), seen)
     assert first == remediate.Plan(restarts=NOTE)
     second = decide(placed(k8s_node, NOTE), seen)
-    if drains.is_unfit(seen):
+    if drains.owner(seen) is Owner.UNFIT:
         assert second == remediate.Plan(moves=(Drain("cpu-1", REPAIR),), restarts=NOTE)
         second = decide(placed(k8s_node, NOTE), repaired("cpu-1"))
     assert second == remediate.Plan(moves=(replaced(seen.reason, cordon=cordon),), restarts=NOTE)

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 from slurm_operator.actions import Action
 from slurm_operator.decide import k8s_nodes, reboot, records, remediate, scale, update, window
 from slurm_operator.decide.workers import NodeSetState
-from slurm_operator.state import Unknown
+from slurm_operator.state import NodeSet, Unknown
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do, in that order, and the repairs that are part of it; None as long as Slurm can't be seen.
+    """What to do, in that order, and the repairs that are part of it.
 
     `updating` is to be remembered of the update: the nodes that it has taken and that have not worked since.
     """
 
     moves: list[Action]
     updating: frozenset[str]
-    plan: remediate.Plan | None = None
+    plan: remediate.Plan
+
+
+def unchanged(node_set: NodeSet, moves: Iterable[Action] = ()) -> Decision:
+    """What to do as long as Slurm can't be seen: all that was to be remembered still is."""
+    return Decision([*moves], node_set.updating, remediate.Plan(restarts=node_set.restarts))
 
 
 def decide(state: NodeSetState) -> Decision:
     """What to do about one node set now."""
     if isinstance(state.nodes, Unknown):
-        return Decision([*scale.actions_unseen(state)], state.node_set.updating)
+        return unchanged(state.node_set, scale.actions_unseen(state))
     repairable = state if state.repairs_held else dataclasses.replace(update.without_outdated(state), hold="")
     plan, moved = remediate.plan(repairable), update.moves(state)
     found: list[Action] = [

@@ -8,6 +8,7 @@ from contract import reasons
 from slurm_operator import actions, drains
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.decide import window
+from slurm_operator.drains import Owner
 from slurm_operator.state import Reservation, SlurmNode
 
 
@@ -42,6 +43,6 @@ def pod_may_end(decided: actions.DeletePod, now: SlurmNode | None) -> bool:
         return is_for_update  # A pod that never registered is made anew; a repair is for a record that was there.
     if decided.purpose is actions.Purpose.REBOOT:
         return slurm_nodes.may_reboot(now)
-    ours = drains.is_updating(now) if is_for_update else drains.is_held_for_repair(now)
+    ours = drains.owner(now) is Owner.UPDATE if is_for_update else drains.is_held_for_repair(now)
     same = is_for_update or drains.fault(now) == decided.why
     return ours and same and slurm_nodes.may_restart(now)

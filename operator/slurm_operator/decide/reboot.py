@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from slurm_operator.actions import DeletePod, Purpose
 from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide.workers import NodeSetState, Place, Worker
+from slurm_operator.decide.workers import NodeSetState, Worker
 from slurm_operator.findings import Finding, shown, under_way
 from slurm_operator.reasons import Reason
 from slurm_operator.state import SlurmNode
@@ -39,7 +39,7 @@ def findings(state: NodeSetState) -> list[Finding]:
 
 
 def _there(state: NodeSetState) -> list[Worker]:
-    return [each for each in state.workers.values() if each.place in (Place.STAYS, Place.LEAVES)]
+    return [each for each in state.workers.values() if each.is_there]
 
 
 def _is_of_before(worker: Worker, node: SlurmNode | None) -> bool:

@@ -14,7 +14,8 @@ from slurm_operator import drains
 from slurm_operator.actions import Action, DeleteRecord, Drain
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.decide import window
-from slurm_operator.decide.workers import NodeSetState, Place, Worker
+from slurm_operator.decide.workers import NodeSetState, Worker
+from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, shown, under_way
 from slurm_operator.reasons import Reason
 from slurm_operator.state import EVERY_NODE, Facts, Named, Reservation, SlurmJob, SlurmNode
@@ -51,9 +52,9 @@ def is_too_large(state: NodeSetState, node: SlurmNode | None) -> bool:
 
 def is_misread(state: NodeSetState, node: SlurmNode | None) -> bool:
     """Whether a slurmd of the set's template has a record of another size; names of kinds may be Slurm's own."""
-    if state.facts is None or node is None or node.facts is None or drains.is_new(node):
+    if state.facts is None or node is None or node.facts is None:
         return False
-    return _counts(state.facts) != _counts(node.facts)
+    return drains.owner(node) is not Owner.NEW and _counts(state.facts) != _counts(node.facts)
 
 
 def orphans(state: NodeSetState) -> list[SlurmNode]:
@@ -93,7 +94,7 @@ def findings(state: NodeSetState) -> list[Finding]:
 
 
 def _gone(state: NodeSetState) -> list[Worker]:
-    return [each for each in state.workers.values() if each.pod is None and each.place is Place.ABOVE]
+    return [each for each in state.workers.values() if not (each.pod or each.is_there or each.is_wanted)]
 
 
 def _left_over(state: NodeSetState, records: Iterable[SlurmNode | None]) -> list[SlurmNode]:

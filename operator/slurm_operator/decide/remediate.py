@@ -111,8 +111,9 @@ def _is_moot(state: NodeSetState, noted: Restart) -> bool:
 
 def _is_unfit(state: NodeSetState, worker: Worker, node: SlurmNode | None) -> bool:
     """Whether a node is on the ladder: by its own word, or by its machine's, if that may be left."""
-    if node is None or not drains.is_for_k8s_node(node):
-        return node is not None and drains.owner(node) in (Owner.UNFIT, Owner.REPAIR)
+    whose = drains.owner(node) if node else None
+    if whose is not Owner.K8S_NODE:
+        return whose in (Owner.UNFIT, Owner.REPAIR)
     if not state.node_set.reactions.replace or worker.pod is None:
         return False
     stands = k8s_nodes.case(worker)[0]

@@ -14,11 +14,10 @@ from contract import reasons
 from slurm_operator import drains
 from slurm_operator.actions import Action, Drain, DrainDown, RequeueJobs, SetReplicas, Undrain
 from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide.workers import NodeSetState, Place, Worker
+from slurm_operator.decide.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.state import Unknown
 
-_THERE = (Place.STAYS, Place.LEAVES)
 READINESS_PATIENCE = datetime.timedelta(minutes=1)
 """A pod that has just found itself unfit is Ready to Kubernetes for a moment more."""
 
@@ -31,7 +30,7 @@ def needs_evidence(state: NodeSetState) -> bool:
 
 def moves(state: NodeSetState) -> list[Action]:
     """What to do about the size of a node set now."""
-    own = [each.node for each in state.workers.values() if each.node and (each.pod or each.place in _THERE)]
+    own = [each.node for each in state.workers.values() if each.node and (each.pod or each.is_there)]
     leaving = state.leaving()
     records = [each.node for each in leaving if each.node]
     limit = (state.node_set.removal.deadline_seconds, state.now, reasons.SCALE_IN)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Iterable, Mapping
 
+from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.findings import Finding, Findings, Severity
 from slurm_operator.reasons import Reason
-from slurm_operator.state import Kubernetes, NodeSet, Pod
+from slurm_operator.state import K8sNodes, Kubernetes, NodeSet, Pod, Workload
 
 
 def refusal(seen: Kubernetes, node_set: NodeSet) -> Findings:
@@ -35,7 +37,17 @@ def is_shared(node_sets: Iterable[NodeSet], node_set: NodeSet) -> bool:
     return any(each.stateful_set == node_set.stateful_set for each in staying)
 
 
-def pods_of(node_set: NodeSet, pods: Mapping[str, Pod]) -> dict[str, Pod]:
-    """The pods of a node set."""
-    member = re.compile(re.escape(node_set.stateful_set) + r"-\d+")
-    return {name: pod for name, pod in pods.items() if member.fullmatch(name)}
+def states(
+    node_sets: Iterable[NodeSet],
+    workloads: Mapping[str, Workload],
+    pods: Mapping[str, Pod],
+    now: datetime.datetime,
+    k8s_nodes: K8sNodes | None = None,
+) -> list[NodeSetState]:
+    """Node sets as Kubernetes has them; one that has no StatefulSet leaves its Kubernetes nodes alone."""
+    found = []
+    for each in node_sets:
+        member, workload = re.compile(re.escape(each.stateful_set) + r"-\d+"), workloads.get(each.stateful_set)
+        own = {name: pod for name, pod in pods.items() if member.fullmatch(name)}
+        found.append(NodeSetState(each, workload, own, now, k8s_nodes if workload else None))
+    return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import enum
 import functools
 import re
 from collections.abc import Iterable, Mapping
@@ -35,15 +34,6 @@ UNREGISTERED_PATIENCE = datetime.timedelta(minutes=5)
 """A running pod that never registers may be removed after this; younger, it may be about to take its first job."""
 
 
-class Place(enum.Enum):
-    """Where a node is between its StatefulSet's size and the wanted one."""
-
-    STAYS = "there and wanted"
-    LEAVES = "there, and no longer wanted"
-    COMES = "wanted, and not there yet"
-    ABOVE = "above both"
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Worker:
     """One node: its pod, the Kubernetes node of that, and Slurm's record of it; None where there is no such thing.
@@ -52,6 +42,8 @@ class Worker:
     that were listed after it. `repair` was noted and is not done.
 
     Attributes:
+        is_there: its StatefulSet has a pod for it.
+        is_wanted: the node set has.
         is_lost: its Kubernetes node was deleted, or is not ready and had its time to come back.
         is_outdated: its pod is of another template than its set's newest.
         is_free: its pod may be made anew. It is drained and idle, or registered nowhere and to stay so.
@@ -60,7 +52,8 @@ class Worker:
     """
 
     name: str
-    place: Place
+    is_there: bool
+    is_wanted: bool
     pod: Pod | None = None
     node: SlurmNode | None = None
     full: SlurmNode | None = None
@@ -75,7 +68,12 @@ class Worker:
     @property
     def stays(self) -> bool:
         """Whether it is there and wanted."""
-        return self.place is Place.STAYS
+        return self.is_there and self.is_wanted
+
+    @property
+    def leaves(self) -> bool:
+        """Whether it is there and no longer wanted."""
+        return self.is_there and not self.is_wanted
 
     @property
     def is_up(self) -> bool:
@@ -208,11 +206,11 @@ class NodeSetState:
 
     def leaving(self) -> list[Worker]:
         """Nodes that are there and no longer wanted, highest first."""
-        return [each for each in reversed(self.workers.values()) if each.place is Place.LEAVES]
+        return [each for each in reversed(self.workers.values()) if each.leaves]
 
     def expected(self) -> list[Worker]:
         """Nodes that are wanted, there or not."""
-        return [each for each in self.workers.values() if each.place in (Place.STAYS, Place.COMES)]
+        return [each for each in self.workers.values() if each.is_wanted]
 
     def with_pods(self) -> list[Worker]:
         """Nodes that have a pod, wanted or not."""
@@ -243,11 +241,10 @@ def _join(state: NodeSetState) -> list[Worker]:
     named = evidence.named if evidence else None
     found = []
     for name in sorted(ordinals, key=lambda name: (ordinals[name], name)):
-        pod, node = state.pods.get(name), nodes.get(name)
-        place = _place(state, ordinals[name])
+        pod, node, ordinal = state.pods.get(name), nodes.get(name), ordinals[name]
         k8s_node = (state.k8s_nodes or {}).get(pod.k8s_node) if pod else None
         worker = Worker(
-            *(name, place, pod, node, full.get(name), k8s_node),
+            *(name, ordinal < state.current, ordinal < state.wanted, pod, node, full.get(name), k8s_node),
             repair=_repair(pod, repairs.get(name)),
             is_lost=pod is not None and _is_lost(state, pod, k8s_node),
             is_outdated=pod is not None and state.revision not in ("", pod.revision),
@@ -264,12 +261,6 @@ def _ordinals(state: NodeSetState, seen: Iterable[str]) -> dict[str, int]:
     matches = [name.fullmatch(each) for each in seen]
     found = {match.group(): int(match.group(1)) for match in matches if match}
     return found | {f"{state.stateful_set}-{ordinal}": ordinal for ordinal in range(max(state.wanted, state.current))}
-
-
-def _place(state: NodeSetState, ordinal: int) -> Place:
-    if ordinal < state.current:
-        return Place.STAYS if ordinal < state.wanted else Place.LEAVES
-    return Place.COMES if ordinal < state.wanted else Place.ABOVE
 
 
 def _repair(pod: Pod | None, noted: Restart | None) -> Restart | None:
@@ -291,7 +282,7 @@ def _is_lost(state: NodeSetState, pod: Pod, k8s_node: K8sNode | None) -> bool:
 def _is_free(state: NodeSetState, worker: Worker, busy: frozenset[str]) -> bool:
     """Whether its pod may be made anew: it is drained and idle, or registered nowhere and to stay so; none unseen."""
     pod, evidence = worker.pod, state.evidence
-    if evidence is None or not (pod or worker.place is Place.LEAVES):
+    if evidence is None or not (pod or worker.leaves):
         return False
     if worker.full:
         return worker.node is not None and drains.is_drained(worker.node) and slurm_nodes.may_restart(worker.full)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from slurm_operator import execute
 from slurm_operator.clients.kubernetes import KubernetesApi, Object
@@ -34,7 +34,7 @@ class Reservations:
         self._seen_at = -math.inf
         self._has_ours = False
 
-    async def look(self, rest: SlurmRest, sets: list[NodeSetState]) -> list[NodeSetState]:
+    async def look(self, rest: SlurmRest, sets: Sequence[NodeSetState]) -> list[NodeSetState]:
         """The node sets with all reservations, which are looked at while nodes wait, or one of ours is there."""
         waiting = any(state.node_set.update.window and update.outdated(state) for state in sets)
         self._seen, due = None, self._clock() >= self._seen_at + SECONDS
