@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from slurm_operator import observe
 from slurm_operator.actions import Action, Comment, Drain, SetEvictable, Undrain
-from slurm_operator.decide import k8s_nodes, scale, update
+from slurm_operator.decide import k8s_nodes, undrain
 from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.findings import Severity
 from slurm_operator.state import Evidence, K8sNode, Pod, Restart, SlurmJob, SlurmNode, Taint, Toleration
@@ -53,7 +53,8 @@ def decide(size: NodeSetState, seen: SlurmNode | None, *jobs: SlurmJob) -> list[
 
 
 def moves(size: NodeSetState, listing: dict[str, SlurmNode], jobs: tuple[SlurmJob, ...] = ()) -> list[Action]:
-    return k8s_nodes.moves(size.seen(listing, Evidence(listing, jobs)))
+    seen = size.seen(listing, Evidence(listing, jobs))
+    return [*undrain.moves(seen), *k8s_nodes.moves(seen)]
 
 
 def drain(words: str) -> list[object]:
@@ -134,7 +135,8 @@ def test_a_node_that_is_unfit_when_its_machine_is_well_again_may_say_so_and_take
     leaving = changed(state(WELL, ready=False), replicas=1)
     assert decide(leaving, mine) == []
     for size in (state(CORDONED, ready=False), state(AWAY, ready=False), state(WELL, ready=False, evictable=True)):
-        assert k8s_nodes.without_early_undrains(size, [Drain("cpu-1", "pulumi-slurm:new")]) == []
+        leaves_no_more = dataclasses.replace(mine, reason="pulumi-slurm:scale-in")
+        assert undrain.moves(size.seen({"cpu-1": leaves_no_more})) == []
     as_new = {"cpu-1": dataclasses.replace(mine, reason="pulumi-slurm:new")}
     assert k8s_nodes.moves(state(AWAY, ready=False).seen(as_new))[1:] == drain("k8s-1 is not ready")
     assert k8s_nodes.moves(state(WELL, ready=False).seen(as_new)) == []
@@ -198,9 +200,8 @@ def test_a_pod_that_stays_after_all_is_protected_again(size: NodeSetState, seen:
 @pytest.mark.parametrize("reason", ["scale-in", "update", "new"])
 def test_a_node_is_given_back_only_where_its_pod_stays(size: NodeSetState, give_back: bool, reason: str) -> None:
     listing = {"cpu-1": drained(reason=f"pulumi-slurm:{reason}", reason_user="slurm")}
-    wanted: list[Action] = [*scale.moves(size.seen(listing)), *update.moves(size.seen(listing))]
-    assert wanted == [Undrain("cpu-1")]
-    assert k8s_nodes.without_early_undrains(size, wanted) == wanted * give_back
+    assert [each.name for each in undrain.without_cause(size.seen(listing))] == ["cpu-1"]
+    assert undrain.moves(size.seen(listing)) == [Undrain("cpu-1")] * give_back
 
 
 @pytest.mark.parametrize(
@@ -218,7 +219,7 @@ def test_a_drain_that_would_be_lifted_becomes_the_machines_so_that_the_node_may_
     size: NodeSetState, becomes: list[object], reason: str
 ) -> None:
     mine = drained(reason=f"pulumi-slurm:{reason}", reason_user="slurm")
-    kept = [each for each in decide(size, mine) if not isinstance(each, SetEvictable)]
+    kept = [each for each in decide(size, mine) if not isinstance(each, SetEvictable | Undrain)]
     assert kept == becomes
 
 

@@ -11,8 +11,8 @@ import hypothesis
 import pytest
 from hypothesis import stateful
 from slurm_operator import actions, drains, execute
-from slurm_operator.decide import k8s_nodes, preconditions, reboot, records, remediate, update, window, workers
 from slurm_operator.decide import nodes as slurm_nodes
+from slurm_operator.decide import preconditions, reboot, records, remediate, undrain, update, window, workers
 from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.state import Named, SlurmNode
 
@@ -100,7 +100,7 @@ def a_pod_goes_without_its_drain(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_node_serves_while_its_pod_may_be_evicted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(k8s_nodes, "without_early_undrains", lambda _, moves: [*moves])
+    patch.setattr(undrain, "_may_serve", lambda _: True)
 
 
 def deadlines_have_always_passed(patch: pytest.MonkeyPatch) -> None:

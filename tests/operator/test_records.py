@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 from slurm_operator.actions import Action, DeleteRecord, Drain, Undrain
-from slurm_operator.decide import records, update
+from slurm_operator.decide import records, undrain, update
 from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.state import Evidence, Facts, Reservation, SlurmJob, SlurmNode
 
@@ -42,7 +42,8 @@ def forget(size: NodeSetState, nodes: list[SlurmNode], *jobs: SlurmJob, reserved
 
 def restarts(size: NodeSetState, record: SlurmNode, *jobs: SlurmJob, reserved: str = "") -> list[Action]:
     listing = {record.name: record}
-    return update.moves(size.seen(listing, seen(listing, jobs, reserved)))
+    there = size.seen(listing, seen(listing, jobs, reserved))
+    return [*undrain.moves(there), *update.moves(there)]
 
 
 def declares(facts: Facts | None, revision: str = "cpu-old", **changes: object) -> NodeSetState:
@@ -139,7 +140,7 @@ def test_a_node_that_slurm_refused_under_a_record_of_a_larger_one_is_repaired() 
 
 def test_a_record_that_its_own_slurmd_just_made_is_not_made_again() -> None:
     fresh = sized(node("cpu-0", "IDLE", "DRAIN", reason="pulumi-slurm:new", reason_user="root"), LARGE)
-    assert restarts(declares(SMALL, NEW), fresh) == []
+    assert restarts(declares(SMALL, NEW), fresh) == [Undrain("cpu-0")]
 
 
 def test_slurms_own_names_for_the_kind_of_a_gpu_are_no_other_size() -> None:

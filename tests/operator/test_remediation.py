@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from slurm_operator import drains
 from slurm_operator.actions import Action, DeletePod, Drain, Purpose, Undrain
-from slurm_operator.decide import remediate, scale
+from slurm_operator.decide import remediate, undrain
 from slurm_operator.decide.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.state import Evidence, K8sNode, Pod, Restart, SlurmJob, SlurmNode, Taint
@@ -129,8 +129,8 @@ def test_the_words_of_a_repair_in_another_name_are_no_drain_of_the_operators(use
 
 
 def back(size: NodeSetState, seen: SlurmNode) -> list[Action]:
-    """What is done to end a drain; without listings nothing else is."""
-    return scale.moves(size.seen({seen.name: seen}))
+    """What is done to end a drain."""
+    return [*undrain.moves(size.seen({seen.name: seen}))]
 
 
 def test_a_repaired_node_serves_when_its_new_pod_is_ready_and_else_says_what_it_lacks() -> None:

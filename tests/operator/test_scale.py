@@ -8,7 +8,7 @@ import datetime
 import pytest
 from slurm_operator.actions import Action, Drain, RequeueJobs, SetReplicas, Undrain
 from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide import scale
+from slurm_operator.decide import scale, undrain
 from slurm_operator.decide.workers import UNREGISTERED_PATIENCE, NodeSetState
 from slurm_operator.state import Evidence, Pod, RemovalPolicy, SlurmJob, SlurmNode
 
@@ -47,7 +47,8 @@ def lowered(wanted: int, current: int) -> SetReplicas:
 def decide(size: NodeSetState, nodes: list[SlurmNode], jobs: list[SlurmJob] | None = None) -> list[Action]:
     """Decide with evidence that shows the same nodes as the first listing."""
     listing = slurm_nodes.with_jobs({each.name: each for each in nodes}, jobs or [])
-    return scale.moves(size.seen(listing, Evidence({each.name: each for each in nodes}, tuple(jobs or []))))
+    seen = size.seen(listing, Evidence({each.name: each for each in nodes}, tuple(jobs or [])))
+    return [*undrain.moves(seen), *scale.moves(seen)]
 
 
 def test_scale_out_raises_the_size_at_once() -> None:

@@ -7,55 +7,21 @@ be emptied and its Slurm node is drained and strictly idle. So `kubectl drain` e
 from __future__ import annotations
 
 import datetime
-import enum
-from collections.abc import Iterable
 
 from contract import reasons
 from slurm_operator import drains
-from slurm_operator.actions import Action, Comment, Drain, SetEvictable, Undrain
+from slurm_operator.actions import Action, Comment, Drain, SetEvictable
 from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide import scale, update, waits
+from slurm_operator.decide import undrain, waits
+from slurm_operator.decide.k8s_case import Case, case_of, fence_command
 from slurm_operator.decide.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, under_way
 from slurm_operator.reasons import Reason
-from slurm_operator.state import Pod, Taint
-
-_LIFECYCLE = "node.kubernetes.io/"
-"""Kubernetes' own taints begin so; but for one they repeat what the node's fields tell."""
-FENCED = "node.kubernetes.io/out-of-service"
-
-
-class Case(enum.Enum):
-    """How a pod stands with its machine."""
-
-    WELL = "well"
-    UNKNOWN = "unknown"
-    ENDING = "ending"
-    CORDONED = "cordoned"
-    TAINTED = "tainted"
-    AWAY = "away"
-    GONE = "gone"
-
+from slurm_operator.state import Pod
 
 _KNOWN = (Case.WELL, Case.CORDONED, Case.TAINTED)
 _LEAVING = (Case.CORDONED, Case.TAINTED, Case.AWAY, Case.GONE)
-
-
-def case(worker: Worker) -> tuple[Case, str]:
-    """How a pod stands with its machine, and that in words."""
-    pod, k8s_node = worker.pod, worker.k8s_node
-    if pod is None or pod.terminating:
-        return Case.ENDING, f"pod {worker.name} is ending"
-    if not pod.k8s_node:
-        return Case.WELL, ""
-    if k8s_node is None:
-        return (Case.GONE, f"{pod.k8s_node} is gone") if worker.is_lost else (Case.UNKNOWN, "")
-    if k8s_node.cordoned:
-        return Case.CORDONED, f"{pod.k8s_node} is cordoned"
-    if hostile := [taint.key for taint in k8s_node.taints if _empties(taint) and not _is_tolerated(taint, pod)]:
-        return Case.TAINTED, f"{pod.k8s_node} is tainted {hostile[0]}"
-    return (Case.AWAY, f"{pod.k8s_node} is not ready") if k8s_node.away_since else (Case.WELL, "")
 
 
 def needs_evidence(state: NodeSetState) -> bool:
@@ -69,11 +35,7 @@ def moves(state: NodeSetState) -> list[Action]:
     said: list[Comment | Drain] = [*_comments(state), *_drains(state)]
     found: list[Action] = [each for each in said if not _is_only_told(state, each.node)]
     for each in state.with_pods():
-        stands = case(each)[0]
-        # One that leaves may be idle, and on its way already: it must not serve again.
-        is_back = each.stays and stands is Case.WELL and each.drain is Owner.K8S_NODE
-        if is_back and each.has_registered:
-            found.append(scale.give_back(each))
+        stands = case_of(each)[0]
         if each.is_evictable:
             if stands is Case.WELL or (each.node and not slurm_nodes.may_leave(each.node)):
                 found.append(SetEvictable(each.name, each.uid, evictable=False))
@@ -82,33 +44,21 @@ def moves(state: NodeSetState) -> list[Action]:
     return found
 
 
-def without_early_undrains(state: NodeSetState, moves: Iterable[Action]) -> list[Action]:
-    """Leave the drains of nodes that may be evicted, or whose machine is to be emptied: jobs would come in between."""
-    return [
-        move
-        for move in moves
-        if not (isinstance(move, Undrain) or (isinstance(move, Drain) and move.reason == reasons.NEW))
-        or _may_serve(state.workers[move.node])
-    ]
-
-
 def findings(state: NodeSetState) -> list[Finding]:
     """Machines that wait for jobs, which are named as far as they are known."""
-    leaving = [each for each in state.with_pods() if each.has_work and _is_leaving(each)]
-    return [
-        under_way(
-            Reason.WAITING_FOR_JOBS,
-            f"{case(each)[1]}: {each.name} may leave when its jobs have ended{waits.for_jobs([each.name], state.jobs)}",
-        )
-        for each in leaving
-    ]
+    found = []
+    for each in state.with_pods():
+        if each.has_work and _is_leaving(each):
+            ends = f"{each.name} may leave when its jobs have ended{waits.for_jobs([each.name], state.jobs)}"
+            found.append(under_way(Reason.WAITING_FOR_JOBS, f"{case_of(each)[1]}: {ends}"))
+    return found
 
 
 def _comments(state: NodeSetState) -> list[Comment]:
     """Notes on nodes whose machines are away, before they are drained for it."""
     found, breaker = [], _breaker(state)
     for each in state.with_pods():
-        stands, words = case(each)
+        stands, words = case_of(each)
         if each.node is None:
             continue
         if stands is Case.AWAY and not each.node.comment and not breaker:
@@ -122,10 +72,10 @@ def _drains(state: NodeSetState) -> list[Drain]:
     """Drains of nodes that should get no new jobs."""
     open_breaker = _breaker(state)
     # A drain of ours without a cause would hide the one for the Kubernetes node, and with it a repair.
-    back = {each.name for each in (*scale.to_give_back(state), *update.to_give_back(state))}
+    back = {each.name for each in undrain.without_cause(state)}
     found = []
     for each in state.with_pods():
-        stands, words = case(each)
+        stands, words = case_of(each)
         if each.node is None or stands in (Case.WELL, Case.UNKNOWN):
             continue
         replaceable = each.name in back or each.drain is Owner.NEW or _may_return_meanwhile(each)
@@ -141,7 +91,7 @@ def _drains(state: NodeSetState) -> list[Drain]:
 
 def _may_return_meanwhile(worker: Worker) -> bool:
     """Whether an unfit node might lift its own drain while its machine is emptied; a repair goes by that drain."""
-    emptied = case(worker)[0] in (Case.CORDONED, Case.TAINTED)
+    emptied = case_of(worker)[0] in (Case.CORDONED, Case.TAINTED)
     return emptied and worker.drain is Owner.UNFIT and not worker.repair
 
 
@@ -153,14 +103,6 @@ def held(state: NodeSetState) -> list[Finding]:
     would = [each for each in _drains(state) if _is_only_told(state, each.node)]
     told = [Finding(Reason.WOULD_DRAIN, f"would drain {each.node}: {each.reason}") for each in would]
     return [*map(_awaits_fencing, ending), *told]
-
-
-def fence_command(k8s_node: str) -> str:
-    """What tells Kubernetes that a machine is off, so that its pods and volumes may go elsewhere.
-
-    Source: Kubernetes' documentation, "Non-graceful node shutdown handling".
-    """
-    return f"kubectl taint node {k8s_node} {FENCED}=nodeshutdown:NoExecute"
 
 
 def _awaits_fencing(pod: Pod) -> Finding:
@@ -192,27 +134,8 @@ def _away_since(worker: Worker) -> datetime.datetime | None:
 
 def _is_only_told(state: NodeSetState, name: str) -> bool:
     """Whether a dry run keeps the operator from what it would do about a machine that is not ready."""
-    return state.node_set.reactions.dry_run and case(state.workers[name])[0] is Case.AWAY
+    return state.node_set.reactions.dry_run and case_of(state.workers[name])[0] is Case.AWAY
 
 
 def _is_leaving(worker: Worker) -> bool:
-    return case(worker)[0] in _LEAVING
-
-
-def _may_serve(worker: Worker) -> bool:
-    return not worker.is_evictable and case(worker)[0] in (Case.WELL, Case.UNKNOWN)
-
-
-def _empties(taint: Taint) -> bool:
-    """Whether a taint says that a machine is to be emptied, and not how Kubernetes sees it."""
-    return taint.effect != "PreferNoSchedule" and (taint.key == FENCED or not taint.key.startswith(_LIFECYCLE))
-
-
-def _is_tolerated(taint: Taint, pod: Pod) -> bool:
-    """As Kubernetes decides (concepts/scheduling-eviction/taint-and-toleration)."""
-    return any(
-        each.key in ("", taint.key)
-        and each.effect in ("", taint.effect)
-        and (each.any_value or each.value == taint.value)
-        for each in pod.tolerations
-    )
+    return case_of(worker)[0] in _LEAVING

@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from contract import names
 from slurm_operator import drains
 from slurm_operator.actions import DeletePod, Drain, Purpose
-from slurm_operator.decide import k8s_nodes
 from slurm_operator.decide import nodes as slurm_nodes
+from slurm_operator.decide.k8s_case import Case, case_of
 from slurm_operator.decide.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding
@@ -116,10 +116,10 @@ def _is_unfit(state: NodeSetState, worker: Worker, node: SlurmNode | None) -> bo
         return whose in (Owner.UNFIT, Owner.REPAIR)
     if not state.node_set.reactions.replace or worker.pod is None:
         return False
-    stands = k8s_nodes.case(worker)[0]
+    stands = case_of(worker)[0]
     # Our own cordon comes before the deletion of the pod.
-    begun = worker.repair is not None and stands is k8s_nodes.Case.CORDONED
-    return begun or stands in (k8s_nodes.Case.AWAY, k8s_nodes.Case.TAINTED)
+    begun = worker.repair is not None and stands is Case.CORDONED
+    return begun or stands in (Case.AWAY, Case.TAINTED)
 
 
 def _ends(worker: Worker) -> bool:
@@ -165,7 +165,7 @@ def _deletions(state: NodeSetState) -> list[DeletePod]:
 def _deletion(worker: Worker) -> DeletePod:
     elsewhere = worker.repair is not None and worker.repair.replace
     # Who tainted the machine takes that back himself; a cordon of ours would stay.
-    cordon = elsewhere and k8s_nodes.case(worker)[0] is not k8s_nodes.Case.TAINTED
+    cordon = elsewhere and case_of(worker)[0] is not Case.TAINTED
     purpose = Purpose.ELSEWHERE if elsewhere else Purpose.ANEW
     machine = worker.pod.k8s_node if worker.pod and cordon else ""
     return DeletePod(worker.name, worker.uid, purpose, worker.fault, machine)

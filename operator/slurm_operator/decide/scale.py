@@ -7,19 +7,15 @@ restarted operator decides the same from what it sees.
 
 from __future__ import annotations
 
-import datetime
 import itertools
 
 from contract import reasons
 from slurm_operator import drains
-from slurm_operator.actions import Action, Drain, DrainDown, RequeueJobs, SetReplicas, Undrain
+from slurm_operator.actions import Action, Drain, DrainDown, RequeueJobs, SetReplicas
 from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide.workers import NodeSetState, Worker
+from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.drains import Owner
 from slurm_operator.state import Unknown
-
-READINESS_PATIENCE = datetime.timedelta(minutes=1)
-"""A pod that has just found itself unfit is Ready to Kubernetes for a moment more."""
 
 
 def needs_evidence(state: NodeSetState) -> bool:
@@ -34,8 +30,7 @@ def moves(state: NodeSetState) -> list[Action]:
     leaving = state.leaving()
     records = [each.node for each in leaving if each.node]
     limit = (state.node_set.removal.deadline_seconds, state.now, reasons.SCALE_IN)
-    found: list[Action] = [give_back(each) for each in to_give_back(state)]
-    found += [DrainDown(node.name) for node in own if drains.may_return_by_itself(node)]
+    found: list[Action] = [DrainDown(node.name) for node in own if drains.may_return_by_itself(node)]
     if state.wanted > state.current:
         found += _resized(state, state.wanted)
     # A drain of ours, or the node's own, is made one for the removal, whose deadline counts from there.
@@ -72,29 +67,3 @@ def _resized(state: NodeSetState, size: int, gone: tuple[str, ...] = ()) -> list
     """Set the size of the StatefulSet, if there is one."""
     found = state.workload
     return [SetReplicas(found.name, size, found.replicas, found.resource_version, gone)] if found else []
-
-
-def to_give_back(state: NodeSetState) -> list[Worker]:
-    """Nodes that stay after all, and new ones that work; a pod that ends must not serve while it is removed."""
-    there = [each for each in state.members() if each.pod and not each.pod.terminating]
-    return [each for each in there if _may_be_given_back(state, each)]
-
-
-def _may_be_given_back(state: NodeSetState, worker: Worker) -> bool:
-    if worker.drain is Owner.NEW:
-        return worker.is_up  # A trial of its jail went well.
-    repaired = worker.drain is Owner.REPAIR and _is_repaired(state, worker)
-    return (repaired or worker.drain is Owner.SCALE_IN) and worker.has_registered
-
-
-def _is_repaired(state: NodeSetState, worker: Worker) -> bool:
-    """Whether a drain for a repair has no more cause: the pod is new, or nobody repairs the node any more."""
-    if worker.repair or worker.node is None:
-        return False
-    made_anew = any(each.node == worker.name for each in state.node_set.restarts)
-    return made_anew or (worker.node.reason_set or state.now) <= state.now - READINESS_PATIENCE
-
-
-def give_back(worker: Worker) -> Undrain | Drain:
-    """End a drain of ours; a node that is not seen to work is as a new one, which replaces that by what it lacks."""
-    return Undrain(worker.name) if worker.is_up else Drain(worker.name, reasons.NEW)

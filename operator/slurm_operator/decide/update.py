@@ -19,7 +19,6 @@ from slurm_operator import drains
 from slurm_operator.actions import Action, DeletePod, Drain, Purpose, RequeueJobs
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.decide import records, window
-from slurm_operator.decide.scale import give_back
 from slurm_operator.decide.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, Severity, shown, under_way
@@ -65,12 +64,11 @@ def needs_evidence(state: NodeSetState) -> bool:
 
 def moves(state: NodeSetState) -> list[Action]:
     """What to do about the updates of a node set now."""
-    found: list[Action] = [give_back(each) for each in to_give_back(state)]
     if state.hold:
-        return found
+        return []
     old = [*_to_move(state), *_misread(state)]
     limit = (state.node_set.update.deadline_seconds, state.now, reasons.UPDATE)
-    found += [
+    found: list[Action] = [
         RequeueJobs(each.name, limit[0] or 0) for each in old if each.node and slurm_nodes.is_overdue(each.node, *limit)
     ]
     found += [Drain(name, reasons.UPDATE) for name in _to_begin(state, old)]
@@ -182,16 +180,18 @@ def _is_taken(state: NodeSetState, worker: Worker) -> bool:
     return worker.standing is not slurm_nodes.Standing.USABLE
 
 
-def to_give_back(state: NodeSetState) -> list[Worker]:
-    """Nodes that need no update any more, or none for now; nobody knows while the newest template is unknown."""
-    if not (state.revision or state.node_set.update.paused):
-        return []
-    # Whether one may get another record shows in full listings alone.
-    leave = {each.name for each in _to_move(state)} - {each.name for each in _awaited_and_too_large(state)}
-    # In a deep queue nobody tells: such a node serves with its old record.
-    leave |= {each.name for each in (_misread(state) if state.evidence else _with_misread_records(state))}
-    there = [each for each in _there(state) if each.name not in leave and each.drain is Owner.UPDATE]
-    return [each for each in there if each.has_registered]
+def keeps(state: NodeSetState, worker: Worker) -> bool:
+    """Whether a node that an update drained still needs that; nobody knows while the newest template is unknown."""
+    policy = state.node_set.update
+    if not (state.revision or policy.paused):
+        return True
+    if worker.is_outdated:
+        # Whether it can't move yet shows in full listings alone: its record would have to go, and somebody waits.
+        is_held_up = worker.is_awaited and records.is_too_large(state, worker.node)
+        return not policy.paused and not (state.evidence and is_held_up)
+    # Whether it may get another record shows there, too. In a deep queue nobody tells: it serves with its old one.
+    gets_another = not (policy.paused or worker.is_named) if state.evidence else bool(state.revision)
+    return gets_another and records.is_misread(state, worker.node)
 
 
 def waiting_for_jobs(state: NodeSetState) -> list[str]:
@@ -242,17 +242,8 @@ def _turn(state: NodeSetState, worker: Worker) -> int:
     return 0 if worker.drain or maintained else 1 + worker.has_work
 
 
-def _awaited_and_too_large(state: NodeSetState) -> list[Worker]:
-    """Nodes that can't move yet: their records would have to go, and somebody waits for them, or nobody can tell."""
-    there = _to_move(state) if state.evidence else []
-    return [each for each in there if each.is_awaited and records.is_too_large(state, each.node)]
-
-
 def _misread(state: NodeSetState) -> list[Worker]:
     """Nodes of the newest template that get a record of their size, since nothing names them."""
-    return [] if state.node_set.update.paused else [each for each in _with_misread_records(state) if not each.is_named]
-
-
-def _with_misread_records(state: NodeSetState) -> list[Worker]:
     current = [each for each in reversed(_there(state)) if state.revision and not each.is_outdated]
-    return [each for each in current if records.is_misread(state, each.node)]
+    there = [each for each in current if records.is_misread(state, each.node)]
+    return [] if state.node_set.update.paused else [each for each in there if not each.is_named]
