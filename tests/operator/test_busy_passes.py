@@ -89,7 +89,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     async def none(*_: object) -> Jobs:
         return Jobs(())
 
-    monkeypatch.setattr(report, "event", event)
+    monkeypatch.setattr(report.Reporter, "event", event)
 
     async def nobody_knows(*_: object) -> None: ...
 
@@ -106,7 +106,7 @@ def served(api: KubernetesApi, rest: SlowRest, sizes: Mapping[str, tuple[int, in
         for name, (_, size) in sizes.items()
         for n in range(size)
     }
-    passing = NodeSets(api, LeaseFor(999), JobListing(), rest.clock)
+    passing = NodeSets(execute.Executor(api, LeaseFor(999)), JobListing(), rest.clock)
     bodies: dict[str, Any] = {name: {} for name in sizes}
     running = Unknown("NotAsked", "")
     states = serving.states(sets, workloads, pods, datetime.datetime.now(datetime.UTC))

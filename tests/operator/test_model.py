@@ -397,7 +397,7 @@ class Model(stateful.RuleBasedStateMachine):
         if isinstance(decided, DeletePod) and decided.purpose is Purpose.UPDATE:
             self.no_record_promises_more_than_a_deep_queue_lets_go(decided.pod)
         worked, taken = self.cluster.working(), self.taken | self.cluster.updating
-        done = finished(execute.move(self.api, self.rest, ours, decided))
+        done = finished(execute.Executor(self.api, ours).move(self.rest, decided))
         if done and isinstance(decided, Drain) and decided.reason == reasons.UPDATE:
             pod = self.cluster.pods.get(decided.node)
             self.taken |= {decided.node} if pod and pod.k8s_node else set()

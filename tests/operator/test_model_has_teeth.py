@@ -21,7 +21,7 @@ from tests.operator.played_cluster import ADMINISTRATOR, OUR_REASONS
 from tests.operator.sets import changed
 from tests.operator.test_model import Model
 
-REAL_MOVE, REAL_UPDATES = execute.move, update.moves
+REAL_MOVE, REAL_UPDATES = execute.Executor.move, update.moves
 REAL_PLAN, REAL_STEP = remediate.plan, remediate._next_step
 REAL_WORK = slurm_nodes.has_work
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -66,13 +66,13 @@ def nobody_looks_at_who_drained(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_drain_is_lifted_without_another_look(patch: pytest.MonkeyPatch) -> None:
-    async def hasty(api: Any, rest: Any, lease: Any, decided: actions.Action) -> str:
+    async def hasty(executor: execute.Executor, rest: Any, decided: actions.Action) -> str:
         if not isinstance(decided, actions.Undrain):
-            return await REAL_MOVE(api, rest, lease, decided)
+            return await REAL_MOVE(executor, rest, decided)
         await rest.undrain(decided.node)
         return "undrained"
 
-    patch.setattr(execute, "move", hasty)
+    patch.setattr(execute.Executor, "move", hasty)
 
 
 def suspended_jobs_are_not_waited_for_in_a_deep_queue(patch: pytest.MonkeyPatch) -> None:

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from contract import names, paths
-from slurm_operator import configure, execute, observe, report
+from slurm_operator import execute, observe, report
 from slurm_operator.clients.informer import Informer, Watch
 from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.kubernetes import KubernetesApi, Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.clients.watched_reads import Reads
+from slurm_operator.configure import Configurer
 from slurm_operator.decide import accounting, config, daemons, deletion, lost_daemons, serving, status
 from slurm_operator.decide.node_set import unchanged
 from slurm_operator.decide.requeue import Outcome
@@ -46,7 +47,6 @@ class Reconciler:
         image: str = "",
         reads: Reads | None = None,
     ) -> None:
-        self._api = api
         self._reads = reads or api
         self._drift = drift_reconciler
         self._lease = lease
@@ -55,10 +55,12 @@ class Reconciler:
         self._authority_file = authority_file
         self._rest: SlurmRest | None = None
         self._jobs = JobListing()
-        self._node_sets = node_sets.NodeSets(api, lease, self._jobs)
-        self._configuration = configuration.Configuration(api, lease)
-        self._pod_conditions = pod_conditions.PodConditions(api, lease)
-        self._administrators = administrators.Administrators(api, lease)
+        self._executor = execute.Executor(api, lease)
+        self._configurer = Configurer(api, lease)
+        self._node_sets = node_sets.NodeSets(self._executor, self._jobs)
+        self._configuration = configuration.Configuration(self._executor, self._configurer)
+        self._pod_conditions = pod_conditions.PodConditions(self._executor.report)
+        self._administrators = administrators.Administrators(self._executor, lease)
         self._informer = Informer(api, wake, observe.k8s_node_shape)
         self._conflicts: dict[str, int] = {}
 
@@ -122,7 +124,7 @@ class Reconciler:
 
     async def _move_controller(self, rest: SlurmRest, body: Object, seen: Kubernetes) -> list[Finding]:
         decided = daemons.controller(seen)
-        return await execute.carry_out(self._api, rest, self._lease, body, decided) if decided else []
+        return await self._executor.carry_out(rest, body, decided) if decided else []
 
     def _k8s_nodes(self, pods: Mapping[str, Pod]) -> dict[str, K8sNode] | None:
         """The Kubernetes nodes of pods that there are; None while the watch does not tell."""
@@ -169,7 +171,7 @@ class Reconciler:
             missing = serving.without_cluster(observe.node_set(body))
             status_now = body["status"]
             fields = {key: status_now.get(key) for key in ("replicas", "selector", "updating", "restarts")}
-            await report.write_status(self._api, self._lease, body, missing.conditions(""), fields, all_of_them=True)
+            await self._executor.report.write_status(body, missing.conditions(""), fields, all_of_them=True)
 
     async def _say(
         self,
@@ -207,7 +209,7 @@ class Reconciler:
             "configuration": {key: value for key, value in configuration.items() if value} or None,
             "administrators": dict(appointed) or None,
         }
-        await report.write_status(self._api, self._lease, body, conditions, fields)
+        await self._executor.report.write_status(body, conditions, fields)
         told = {each.type: each.status for each in conditions}
         if told["Available"] == "Unknown":
             return Outcome.BLIND
@@ -217,13 +219,13 @@ class Reconciler:
         """Without active configuration slurmctld cannot start, and Pulumi may wait for it before it writes the CR."""
         wanted = await observe.files(self._reads, names.CONFIG_WANTED)
         if wanted is not None and await observe.files(self._reads, names.CONFIG_ACTIVE) is None:
-            copying = configure.copy(self._api, self._lease, names.CONFIG_WANTED, names.CONFIG_ACTIVE, wanted)
+            copying = self._configurer.copy(names.CONFIG_WANTED, names.CONFIG_ACTIVE, wanted)
             log.info("PromoteConfiguration: %s", await copying)
 
     async def _refuse(self, body: Object, served: str) -> None:
         message = f"this namespace is served for SlurmCluster {served}; use a namespace for each Slurm cluster"
         found = Findings([Finding(Reason.ANOTHER_CLUSTER_IN_NAMESPACE, message, Severity.BLOCKING | Severity.WRONG)])
-        await report.write_status(self._api, self._lease, body, found.conditions(""), {})
+        await self._executor.report.write_status(body, found.conditions(""), {})
 
     async def _client(self, url: str) -> SlurmRest:
         authority = _authority(self._authority_file) if url.startswith("https:") else None

@@ -11,12 +11,12 @@ from contract import names
 from slurm_operator import execute, metrics, report
 from slurm_operator.actions import RequeueJobs, SetReplicas
 from slurm_operator.clients.job_listing import JobListing
-from slurm_operator.clients.kubernetes import KubernetesApi, Object
-from slurm_operator.clients.lease import Lease
+from slurm_operator.clients.kubernetes import Object
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide import deletion, k8s_nodes, node_set, records, status, update, window
 from slurm_operator.decide.node_set import Decision
 from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.execute import Executor
 from slurm_operator.findings import Finding, Findings, Severity
 from slurm_operator.reasons import Reason
 from slurm_operator.reconcile.reservations import Reservations
@@ -51,15 +51,12 @@ class Served:
 class NodeSets:
     """The node sets of one namespace."""
 
-    def __init__(
-        self, api: KubernetesApi, lease: Lease, listing: JobListing, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._api = api
+    def __init__(self, executor: Executor, listing: JobListing, clock: Callable[[], float] = time.monotonic) -> None:
+        self._executor = executor
         self._clock = clock
-        self._lease = lease
         self._listing = listing
         self._slurm = SlurmLook(listing, clock)
-        self.reservations = Reservations(api, lease, clock)
+        self.reservations = Reservations(executor, clock)
         self._told: dict[str, dict[tuple[Reason, str], Finding]] = {}
 
     async def serve(
@@ -107,13 +104,13 @@ class NodeSets:
     ) -> ServedSet:
         wanted = state.node_set
         if not wanted.deleting and wanted.finalizer_url != rest.url:
-            adding = execute.add_finalizer(self._api, self._lease, body, rest.url)
-            problems += await execute.attempt(self._api, body, "Guard", adding)
+            adding = self._executor.add_finalizer(body, rest.url)
+            problems += await self._executor.attempt(body, "Guard", adding)
         if state.is_missing:
             return ServedSet(state, node_set.unchanged(wanted))
         if wanted.replicas is None and not problems:
-            sizing = execute.write_size(self._api, self._lease, body, state.current)
-            problems += await execute.attempt(self._api, body, "WriteSize", sizing)
+            sizing = self._executor.write_size(body, state.current)
+            problems += await self._executor.attempt(body, "WriteSize", sizing)
         decision = node_set.decide(state)
         problems += await self._move(rest, body, state, decision, ends)
         if not wanted.deleting or wanted.finalizer_url is None:
@@ -126,8 +123,8 @@ class NodeSets:
 
     async def remove_finalizer(self, body: Object, decided: deletion.RemoveFinalizer) -> list[Finding]:
         """Let a NodeSet go; returned is why it could not be."""
-        removing = execute.remove_finalizer(self._api, self._lease, body, decided)
-        failed = await execute.attempt(self._api, body, "Release", removing)
+        removing = self._executor.remove_finalizer(body, decided)
+        failed = await self._executor.attempt(body, "Release", removing)
         if not failed:
             self._told.pop(body["metadata"]["name"], None)
             metrics.REPAIRS_HELD.clear()  # Those of the others come again with the next pass.
@@ -168,7 +165,7 @@ class NodeSets:
         }
         ready = f"{counts.ready} of {counts.wanted} nodes take jobs"
         conditions = (*own.conditions(ready), status.scaled_outside(wanted))
-        await report.write_status(self._api, self._lease, body, conditions, fields)
+        await self._executor.report.write_status(body, conditions, fields)
         if counts.allocated is not None:
             metrics.ALLOCATED_NODES.labels(wanted.name).set(counts.allocated)
         await self._tell(body, [waiting] if waiting else [], held)
@@ -191,7 +188,7 @@ class NodeSets:
 
     async def _tell_one(self, body: Object, what: Finding, message: str, *, warning: bool) -> None:
         subject = f"{what.reason}.{what.node}".rstrip(".")
-        await report.standing_event(self._api, self._lease, body, subject, what.reason, message, warning=warning)
+        await self._executor.report.standing_event(body, subject, what.reason, message, warning=warning)
 
     async def _move(
         self, rest: SlurmRest, body: Object, state: NodeSetState, decision: Decision, ends: float
@@ -205,7 +202,7 @@ class NodeSets:
             # Refusals cost little and may last: they take no other move's place.
             if done - len(problems) >= ACTIONS_PER_PASS or self._clock() >= ends:
                 break
-            failed = await execute.carry_out(self._api, rest, self._lease, body, decided, jobs)
+            failed = await self._executor.carry_out(rest, body, decided, jobs)
             problems += failed
             if any(each.reason != execute.REFUSED for each in failed):
                 break  # Nobody answers, which costs a deadline each, or this set is not as it was seen.

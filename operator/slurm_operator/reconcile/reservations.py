@@ -7,13 +7,12 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from slurm_operator import execute
-from slurm_operator.clients.kubernetes import KubernetesApi, Object
-from slurm_operator.clients.lease import Lease
+from slurm_operator.clients.kubernetes import Object
 from slurm_operator.clients.slurm_error import SlurmError
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide import update, window
 from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.execute import Executor
 from slurm_operator.findings import Finding
 from slurm_operator.state import NodeSet, Reservation
 
@@ -26,9 +25,8 @@ SECONDS = 60.0
 class Reservations:
     """Looks at reservations when a decision hangs on them, and deletes those of node sets that are gone."""
 
-    def __init__(self, api: KubernetesApi, lease: Lease, clock: Callable[[], float]) -> None:
-        self._api = api
-        self._lease = lease
+    def __init__(self, executor: Executor, clock: Callable[[], float]) -> None:
+        self._executor = executor
         self._clock = clock
         self._seen: tuple[Reservation, ...] | None = None
         self._seen_at = -math.inf
@@ -57,5 +55,5 @@ class Reservations:
         """
         problems: list[Finding] = []
         for decided in window.left_over(self._seen or (), (each.name for each in node_sets)):
-            problems += await execute.carry_out(self._api, rest, self._lease, body, decided)
+            problems += await self._executor.carry_out(rest, body, decided)
         return problems
