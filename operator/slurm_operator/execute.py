@@ -210,7 +210,7 @@ class Executor:
         return f"let {name} be evicted: it is drained and idle, and its machine is to be emptied"
 
     async def _delete_pod(self, rest: SlurmRest, decided: actions.DeletePod) -> str:
-        """Delete a pod if its node is as idle as it was, and before that cordon its machine if that is to be left."""
+        """Delete a pod if its node is as idle as it was. A machine that is to be left is cordoned first."""
         name, is_worker = decided.pod, decided.purpose is not actions.Purpose.CONTROLLER
         before = await rest.node(name) if is_worker else None
         if is_worker and not preconditions.pod_may_end(decided, before):

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 from slurm_operator.decide import evidence, status
+from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.state import EVERY_NODE, Evidence, Jobs, SlurmNode, TooDeep, Unknown, UpdatePolicy
 
 from contract import reasons
@@ -32,7 +33,7 @@ def test_a_listing_that_fails_is_no_evidence() -> None:
 
 def test_a_job_of_unreadable_nodes_is_seen_on_each() -> None:
     lost = dataclasses.replace(job(7, "SUSPENDED", "cpu-0"), nodes=EVERY_NODE)
-    seen = evidence.seen_with(NODES, Evidence(NODES, (lost,)))
+    seen = slurm_nodes.with_jobs(NODES, (lost,))
     assert seen["cpu-0"].busy
 
 

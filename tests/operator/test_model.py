@@ -26,6 +26,7 @@ from slurm_operator.actions import Action, DeletePod, Drain, Purpose
 from slurm_operator.clients import lease
 from slurm_operator.clients.kubernetes import KubernetesError
 from slurm_operator.decide import evidence, remediate
+from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.decide.node_set import decide
 from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.findings import Finding
@@ -360,7 +361,7 @@ class Model(stateful.RuleBasedStateMachine):
             full = cluster.listing(lost_later or set())
             found = evidence.build(full, cluster.job_listing(), counts_memory=True, named=cluster.named())
             assert found
-            listing = {**evidence.seen_with(listing, found)}
+            listing = {**slurm_nodes.with_jobs(listing, found.jobs)}
         decision = decide(state.seen(listing, found))
         plan = decision.plan
         assert plan

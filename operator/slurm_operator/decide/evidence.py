@@ -23,7 +23,6 @@ says whether a node without a record has work. Without that list a running pod o
 from __future__ import annotations
 
 from slurm_operator.decide import k8s_nodes, reboot, records, remediate, scale, update
-from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.state import Evidence, Jobs, Named, Nodes, TooDeep, Unknown
 
@@ -49,8 +48,3 @@ def build(nodes: Nodes, jobs: Jobs | Unknown, *, counts_memory: bool, named: Nam
     if not known.complete and not counts_memory:
         return None
     return Evidence(nodes, known.jobs, named, known.complete)
-
-
-def seen_with(nodes: Nodes, evidence: Evidence) -> Nodes:
-    """The pass's own listing, with nodes that those jobs name marked as busy."""
-    return slurm_nodes.with_jobs(nodes, evidence.jobs)

@@ -30,14 +30,14 @@ def hold(decided: actions.NodeAction, now: SlurmNode) -> bool:
 
 
 def reservation_holds(decided: actions.ReservationAction, there: Iterable[Reservation]) -> bool:
-    """Whether nobody has a reservation of the name of a new one, or the one that is to be changed is ours."""
+    """Whether the name of a new reservation is free, or the reservation that is to be changed is ours."""
     if isinstance(decided, actions.Reserve):
         return all(each.name.lower() != decided.name for each in there)
     return any(each.name == decided.name and window.is_ours(each) for each in there)
 
 
 def pod_may_end(decided: actions.DeletePod, now: SlurmNode | None) -> bool:
-    """Whether a node is as idle as it was, under the drain on whose ground its pod was to be deleted."""
+    """Whether a node is as idle as it was, under the drain for which its pod was to be deleted."""
     is_for_update = decided.purpose is actions.Purpose.UPDATE
     if now is None:
         return is_for_update  # A pod that never registered is made anew; a repair is for a record that was there.

@@ -43,7 +43,7 @@ def _there(state: NodeSetState) -> list[Worker]:
 
 
 def _is_of_before(worker: Worker, node: SlurmNode | None) -> bool:
-    """Whether a node is rebooted and idle, its pod had registered and was there before, and its machine can end it."""
+    """Whether a node was rebooted and is idle. Its pod had registered before, and its machine can end it."""
     pod = worker.pod
     if node is None or not slurm_nodes.may_reboot(node):
         return False

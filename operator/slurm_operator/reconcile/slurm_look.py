@@ -73,7 +73,7 @@ class SlurmLook:
         self._looked = self._clock()
         memory = isinstance(running, Running) and running.counts_memory
         built = evidence.build(full, jobs, counts_memory=memory, named=named)
-        return Slurm(nodes if built is None else evidence.seen_with(nodes, built), known(jobs), built)
+        return Slurm(nodes if built is None else slurm_nodes.with_jobs(nodes, built.jobs), known(jobs), built)
 
     async def _for_words(
         self, rest: SlurmRest, sets: Iterable[NodeSetState], *, at_once: bool
