@@ -217,8 +217,11 @@ class NodeSetState:
         return [each for each in self.workers.values() if each.pod]
 
     def with_restarts(self, restarts: Iterable[Restart]) -> NodeSetState:
-        """The same with other repairs to remember."""
-        return dataclasses.replace(self, node_set=dataclasses.replace(self.node_set, restarts=tuple(restarts)))
+        """The same with those repairs to remember."""
+        noted = tuple(restarts)
+        if noted == self.node_set.restarts:
+            return self  # So that nodes are not joined again.
+        return dataclasses.replace(self, node_set=dataclasses.replace(self.node_set, restarts=noted))
 
     def have_one_cause(self, failed: int, of: int) -> bool:
         """Whether so many fail together that the policy's breaker opens: what they share is to be looked for."""

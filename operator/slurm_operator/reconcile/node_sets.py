@@ -86,13 +86,12 @@ class NodeSets:
         ends = self._clock() + ACTIONS_SECONDS
         for each in sets:
             state, name = each.seen(slurm.nodes, slurm.evidence, slurm.jobs), each.node_set.name
-            done = await self._serve_one(rest, state, bodies[name], problems, ends, cluster_stays=cluster_stays)
-            served[name] = done
+            served[name] = await self._act(rest, state, bodies[name], problems, ends, cluster_stays=cluster_stays)
         if cluster_stays and not isinstance(slurm.nodes, Unknown):
             await self._slurm.count_pending(rest, (each.node_set for each in sets))
         return Served(slurm.nodes, served, problems)
 
-    async def _serve_one(
+    async def _act(
         self,
         rest: SlurmRest,
         state: NodeSetState,
@@ -102,6 +101,7 @@ class NodeSets:
         *,
         cluster_stays: bool,
     ) -> ServedSet:
+        """Decide about one node set and act until `ends`, by our clock; what fails is added to `problems`."""
         wanted = state.node_set
         if not wanted.deleting and wanted.finalizer_url != rest.url:
             adding = self._executor.add_finalizer(body, rest.url)
