@@ -27,7 +27,7 @@ KUBELET_SECONDS = 7200.0
 INTERRUPT_GRACE_SECONDS = 90.0
 """Time for fixtures to clean up after their tests' deadline, and for pytest to write its report."""
 START_SECONDS = 30.0
-"""What a guest takes before its tests begin, at most."""
+"""Most seconds that a guest takes before its tests begin."""
 PASSED_ON = ("PULUMI_SLURM_SEED", "PULUMI_SLURM_WHOLE", "PULUMI_SLURM_PART")
 """Environment variables that are passed on to tests in the guest."""
 

@@ -46,7 +46,7 @@ class OnDevCluster:
 
     @property
     def become(self) -> Mapping[Who, str]:
-        """Who there is besides the user → words before a command that he starts."""
+        """Return, for each person besides the user, the words before a command that he starts."""
         return {
             Who.ROOT: SUDO,
             Who.OTHER: f"{SUDO} -u {self.other}",

@@ -7,7 +7,7 @@ import shlex
 from tests.image.small_cluster import SmallCluster
 
 NUMBER = "31337"
-"""What jobs write there; a pod that had it as its limit of processes would run on."""
+"""Jobs write this number to a limit. With it as its limit of processes a pod would run on."""
 SAYS = f"echo {NUMBER}; echo {NUMBER} >&2"
 WAYS = {
     "output": f"timeout 50 sbatch -Q --wait -o {{file}} -e own --wrap '{SAYS}'",
@@ -43,6 +43,6 @@ def ways_in(cluster: SmallCluster, path: str, user: int) -> list[str]:
 
 
 def leads_to(cluster: SmallCluster, name: str, path: str, user: int) -> bool:
-    """Whether a file was written or read by a way."""
+    """Return whether a job of the user wrote or read the file by the named way."""
     done = cluster.jail(f"rm -f own; {WAYS[name].format(file=path)}", user=user, seconds=70)
     return READ in done.stdout or cluster.jail(f"cat {path}", user=user).stdout.strip().endswith(NUMBER)

@@ -56,17 +56,17 @@ def test_every_request_that_slurmstepd_takes_is_classified(image: Path) -> None:
 
 
 def in_the_job(cluster: SmallCluster, job: str, command: str) -> str:
-    """What a command prints in a step of the job, as alice."""
+    """Return the output of a command that alice runs in a step of the job."""
     return cluster.jail(f"srun -Q --jobid={job} -n1 --overlap --mem=0 {command}", user=ALICE).stdout
 
 
 def in_another_job(cluster: SmallCluster, _: str, command: str) -> str:
-    """What it prints in a job of its own."""
+    """Return the output of a command that alice runs in a job of its own."""
     return cluster.jail(f"srun -Q -n1 --mem=50 {command}", user=ALICE).stdout
 
 
 def on_a_login_node(cluster: SmallCluster, _: str, command: str) -> str:
-    """What it prints over SSH."""
+    """Return the output of a command that runs over SSH."""
     return cluster.ssh(command).stdout
 
 

@@ -190,11 +190,11 @@ class Pods:
         self.held = {"cpu-0": f"{LIMITS[0]} max\n", "cpu-1": ""}
 
     def at_login(self, _: str) -> subprocess.CompletedProcess[str]:
-        """Whose id it is."""
+        """Return the user's id, as `id` prints it."""
         return subprocess.CompletedProcess([], 0, "1000\n", "")
 
     def in_pod(self, pod: str, _: str) -> str:
-        """What a pod's files hold."""
+        """Return the content of a pod's limits."""
         return self.held[pod]
 
 

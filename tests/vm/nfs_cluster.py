@@ -58,7 +58,7 @@ class NfsCluster(RestingCluster):
         return self.pod("python3 -m slurm_node ready-login", name=LOGIN).stderr
 
     def is_locked_out(self, node: str) -> bool:
-        """Whether a node is refused the lock of the account files."""
+        """Return whether a node is refused the lock of the account files."""
         done = self.jail(LOCK.format("F_SETLK", 0), name=node)
         assert done.returncode == 0 or "refused" in done.stderr, done
         return done.returncode != 0

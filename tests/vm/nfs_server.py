@@ -32,7 +32,7 @@ MEMORY = "/dev/shm"
 
 
 class Disk(Enum):
-    """What the export lies on: a disk image, or memory, which forgets all but takes each write at once."""
+    """The export's file system: on a disk image, or in memory, which forgets all but takes each write at once."""
 
     EXT4 = "ext4"
     TMPFS = "tmpfs"

@@ -10,7 +10,7 @@ from tests.image.small_cluster import ALICE, WORKER, SmallCluster
 
 IDLE = "IDLE+DYNAMIC_NORM"
 KILL_WAIT = {"KillWait": "5"}
-"""Slurm's own 30 s between a job's SIGTERM and its SIGKILL would be waited for by each test of a stubborn job."""
+"""Each test of a job that ignores SIGTERM waits this long for SIGKILL. Slurm's default is 30 s."""
 
 
 class RestingCluster(SmallCluster):

@@ -90,7 +90,7 @@ def bound(text: bytes, custom: bytes) -> bytes:
 
 
 def token(digest: bytes) -> bytes:
-    """What the sack gives this process with a hash in it."""
+    """Return the token that Slurm's socket (sackd's or slurmd's) gives this process for a hash."""
     text = struct.pack("!III", SACK_CREATE, ANY_READER, len(digest)) + digest
     with socket.socket(socket.AF_UNIX) as sack:
         sack.settimeout(5)

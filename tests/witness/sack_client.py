@@ -16,7 +16,7 @@ ZEROS = bytes(64)
 
 
 def ask(kind: int, body: bytes) -> bytes:
-    """What the socket answers; nothing if it closes, or is closed to us."""
+    """Return the socket's answer: nothing if it closes, or refuses this process."""
     text = struct.pack("!I", kind) + body
     with socket.socket(socket.AF_UNIX) as sack:
         sack.settimeout(5)

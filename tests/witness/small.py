@@ -35,7 +35,7 @@ class OnSmallCluster:
 
     @property
     def become(self) -> Mapping[Who, str]:
-        """Who there is besides the user → words before a command that he starts."""
+        """Return, for each person besides the user, the words before a command that he starts."""
         return {Who.ROOT: SUDO, Who.OTHER: f"{SUDO} -u bob"}
 
     def add_people(self) -> None:

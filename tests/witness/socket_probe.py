@@ -21,7 +21,7 @@ def listed() -> set[str]:
 
 
 def answers(path: str) -> bool:
-    """Whether slurmstepd answers there to its greeting."""
+    """Return whether slurmstepd answers there to a greeting."""
     with socket.socket(socket.AF_UNIX) as step:
         try:
             step.settimeout(5)

@@ -1,4 +1,4 @@
-"""What slurmstepd takes at its steps' sockets, which lie in slurmd's spool: a new Slurm brings a failing test.
+"""Requests that slurmstepd takes at its steps' sockets, in slurmd's spool: if a new Slurm takes others, a test fails.
 
 Nobody in a jail reaches such a socket (tests/image/test_step_sockets.py). The table says what he would reach.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 class Asks(enum.Enum):
-    """Whom Slurm itself lets ask; everybody may connect."""
+    """The users from whom Slurm itself takes a request; everybody may connect."""
 
     SLURM = "root and SlurmUser"
     OWNER = "the step's user, too"
@@ -65,7 +65,7 @@ RELAYED: Mapping[int, str] = {
     7003: "SRUN_NODE_FAIL",
     7004: "SRUN_JOB_COMPLETE",
 }
-"""What slurmd alone relays to a step manager, which slurmctld refuses (--stepmgr)."""
+"""Requests that slurmd alone relays to a step manager. slurmctld refuses step managers (--stepmgr)."""
 ROW = struct.Struct("<H??4xQ")
 """slurmstepd_rpc_t of Slurm's src/slurmd/slurmstepd/req.c: type, of slurmd alone, of the owner, and the function."""
 

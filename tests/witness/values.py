@@ -50,7 +50,7 @@ LIMITS = (
 """Limits of a worker's control groups: of the pod on version 1, and of all jobs on version 2. The witness's walk makes
 them the user's, so that no mode of theirs refuses him (limits.py)."""
 LIMIT = "31337"
-"""What lines write to one: few enough to see, and enough for a pod that then runs on."""
+"""The limit that lines write: low enough to stand out, and high enough for a pod to run on."""
 RELATIVE = ("--chdir=/proc/1/root/run", "--chdir=/proc/self/root/run/slurm-node", f"--chdir={LINK}/run")
 """Folders from which relative names lead on."""
 

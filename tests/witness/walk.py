@@ -23,7 +23,7 @@ SEED = int(os.environ.get("PULUMI_SLURM_SEED") or random.randrange(10**6))
 WHOLE = os.environ.get("PULUMI_SLURM_WHOLE") == "1"
 WHOLE_PAIRS = 400
 PART = os.environ.get("PULUMI_SLURM_PART") or "1/1"
-"""Which lines run, as ``NUMBER/OF``: all parts with one seed are the whole, each as a walk of its own."""
+"""The part of the lines that runs, as ``NUMBER/OF``. Each part is a walk of its own; a seed's parts are the whole."""
 KILL_SECONDS = 60
 """So long Slurm waits after a job's SIGTERM (KillWait), and some."""
 SECONDS_EACH = 40
@@ -65,7 +65,7 @@ class Walk:
 
     @functools.cached_property
     def limits(self) -> Limits:
-        """What the control groups of workers limit."""
+        """Return the limits of the workers' control groups."""
         return Limits(self.cluster)
 
     def set_up(self) -> None:
@@ -170,7 +170,9 @@ class Walk:
         return found
 
     def verdict(self, ran: Sequence[runs.Run] = ()) -> list[str]:
-        """What processes had that no process of a user may have; one of them at least must work as a baseline.
+        """Return a line for each thing that a process had and no process of a user may have.
+
+        Each baseline that is missing has a line, too.
 
         Args:
             ran: the lines; one of them may have start-up files read.

@@ -18,7 +18,7 @@ Kubectl = Callable[..., str]
 
 
 def sentence(pod: Mapping[str, Any], events: Sequence[Mapping[str, Any]], log: str) -> str:
-    """What a pod does, in a line."""
+    """Return a line that says what a pod does."""
     name = pod["metadata"]["name"]
     of_pod = [event for event in events if event["involvedObject"].get("name") == name]
     newest = max(of_pod, key=_when, default=None)
@@ -37,7 +37,7 @@ def _when(event: Mapping[str, Any]) -> str:
 
 
 def look(kubectl: Kubectl) -> str:
-    """What the populate Job's pods do now, a line each."""
+    """Return a line for each pod of the populate Job, which says what it does now."""
     try:
         pods, events = (_items(kubectl(*words)) for words in (("get", "pods", "-l", JAIL), ("get", "events")))
     except ValueError as unreadable:

@@ -33,11 +33,11 @@ from tests.vm.nfs_server import ADDRESS, MEMORY, NETWORK, Disk, NfsServer
 MACHINE = str(NETWORK[9])
 """Of the machine itself, behind whose address the node stands."""
 HELPER = Path("/sbin/mount.nfs")
-"""What mount(8), and so kubelet, calls."""
+"""The program that mount(8), and so kubelet, calls for NFS."""
 DISK = Disk.TMPFS
 """EXT4 in memory, as of tests/vm/test_nfs_cluster.py, would take each file's pages twice."""
 NODES_OWN = (IPv4Network(node_plan.POD_NETWORK), IPv4Network(SERVICE_NETWORK), links.POOL)
-"""What kubelet mounts from such an address it asks of the node itself."""
+"""Networks that the node takes for its own: kubelet asks the node itself for an export at such an address."""
 CONFIG: dict[str, dict[str, Any]] = {
     # Shorter than pytest's own limit, so that Pulumi says what it waited for.
     "timeouts": {"populate": "8m", "available": "12m"},

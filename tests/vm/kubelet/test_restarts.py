@@ -1,4 +1,7 @@
-"""What ends under a job in a pod of a real kubelet: slurmd, the pod itself, and the node by `scontrol reboot`."""
+"""A killed slurmd ends no job in a pod of a real kubelet.
+
+A job whose pod ends is queued again, and `scontrol reboot` waits for the job.
+"""
 
 from __future__ import annotations
 
