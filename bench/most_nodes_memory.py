@@ -116,7 +116,8 @@ def _pod(name: str, labels: Object) -> Object:
         "restartCount": 0,
         "lastState": {},
     }
-    fields = {f"f:{key}": {f'k:{{"name":"{each}"}}': {".": {}, "f:name": {}} for each in _VOLUMES} for key in of_both}
+    merged: Object = {f'k:{{"name":"{each}"}}': {".": {}, "f:name": {}} for each in _VOLUMES}
+    fields = {f"f:{key}": merged for key in of_both}
     taints = ("not-ready", "unreachable")
     times = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
     return {

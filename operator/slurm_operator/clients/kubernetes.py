@@ -95,9 +95,9 @@ class KubernetesApi:
 
     async def list(self, api: str, plural: str, selector: str = "") -> list[Object]:
         """List objects, by labels if a selector is given."""
-        return await self.list_as(whole, api, plural, selector)
+        return [*await self.list_as(whole, api, plural, selector)]
 
-    async def list_as(self, read: Callable[[Object], _T], api: str, plural: str, selector: str = "") -> list[_T]:
+    async def list_as(self, read: Callable[[Object], _T], api: str, plural: str, selector: str = "") -> Sequence[_T]:
         """List what is read of objects, by labels if a selector is given."""
         pages = self.pages(api, plural, {"labelSelector": selector})
         return [read(item) async for _, items in pages for item in items]

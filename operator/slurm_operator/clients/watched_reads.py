@@ -8,7 +8,7 @@ Two watches may tell in another order than things happened. `get_latest` is for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from contract import names
@@ -33,7 +33,7 @@ class Reads(Protocol):
     async def list(self, api: str, plural: str, selector: str = "") -> list[Object]:
         """List objects, by labels if a selector is given."""
 
-    async def list_as(self, read: Callable[[Object], _T], api: str, plural: str, selector: str = "") -> list[_T]:
+    async def list_as(self, read: Callable[[Object], _T], api: str, plural: str, selector: str = "") -> Sequence[_T]:
         """List what is read of objects, by labels if a selector is given."""
 
     async def get(self, api: str, plural: str, name: str) -> Object | None:
@@ -73,9 +73,9 @@ class WatchedReads:
 
     async def list(self, api: str, plural: str, selector: str = "") -> list[Object]:
         """List objects by name, by labels (`key=value,…`) if a selector is given."""
-        return await self.list_as(whole, api, plural, selector)
+        return [*await self.list_as(whole, api, plural, selector)]
 
-    async def list_as(self, read: Callable[[Object], _T], api: str, plural: str, selector: str = "") -> list[_T]:
+    async def list_as(self, read: Callable[[Object], _T], api: str, plural: str, selector: str = "") -> Sequence[_T]:
         """List what is read of objects, by name; nothing else of them is kept."""
         shown = self._shown(Watch(api, _KINDS[plural], selector=selector, read=read))
         if shown is None:
