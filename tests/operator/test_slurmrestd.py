@@ -7,7 +7,7 @@ import copy
 import datetime
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -259,6 +259,21 @@ def test_an_unchanged_listing_is_not_sent_again_and_a_change_in_the_same_second_
         assert fake.slurm.not_modified == before + 1, "a full listing never asks for changes only"
 
     ask(fake, key_file, work)
+
+
+def test_two_listings_share_the_records_that_say_the_same(fake: FakeSlurmrestd, key_file: Path) -> None:
+    """Of thousands of nodes each pass would hold two or three records else."""
+
+    async def work(rest: slurmrestd.SlurmRest) -> tuple[Mapping[str, SlurmNode], Mapping[str, SlurmNode]]:
+        before = await rest.nodes(full=True)
+        fake.slurm.drain("cpu-0", "bad-fan", "alice")
+        return before, await rest.nodes(full=True)
+
+    before, after = ask(fake, key_file, work)
+    assert before["cpu-1"] is after["cpu-1"]
+    assert before["cpu-0"].reason == ""
+    assert after["cpu-0"].reason == "bad-fan"
+    assert before["cpu-0"].states is before["cpu-1"].states, "few combinations of states are shared by many nodes"
 
 
 def test_a_drain_of_ours_stays_ours_when_its_node_falls_silent(fake: FakeSlurmrestd, key_file: Path) -> None:

@@ -28,7 +28,7 @@ from slurm_operator.state import K8sNode, Kubernetes, Nodes, NodeSet, Pod, Unkno
 
 log = logging.getLogger(__name__)
 
-_K8S_NODES = Watch("v1", "Node")
+_K8S_NODES = Watch("v1", "Node", read=observe.k8s_node)
 CONFLICTS_TOLD = 5
 """Passes in a row in which one change met a conflict, until it is told."""
 
@@ -61,7 +61,7 @@ class Reconciler:
         self._configuration = configuration.Configuration(self._executor, self._configurer)
         self._pod_conditions = pod_conditions.PodConditions(self._executor.report)
         self._administrators = administrators.Administrators(self._executor, lease)
-        self._informer = Informer(api, wake, observe.k8s_node_shape)
+        self._informer = Informer(api, wake)
         self._conflicts: dict[str, int] = {}
 
     async def close(self) -> None:
@@ -133,7 +133,7 @@ class Reconciler:
         found = self._informer.snapshot(asked)
         if len(found) < len(asked):
             return None
-        return {name: observe.k8s_node(shape) for (_, name), shape in found.items() if shape}
+        return {name: each for (_, name), each in found.items() if each}
 
     def _lost_daemons(self, seen: Kubernetes, *, blind: bool) -> list[Finding]:
         daemons_pods = {name: pod for name, pod in seen.pods.items() if pod.component != "worker"}

@@ -179,8 +179,8 @@ class DriftReconciler:
         api, kinds, name = declared["apiVersion"], plural(declared["kind"]), declared["metadata"]["name"]
         sized = drift.sized_by_operator(declared)
         if before is None and sized:
-            pods = await self._api.list("v1", "pods", _selector(declared))
-            size = drift.size_of(name, (pod["metadata"]["name"] for pod in pods))
+            pods = await self._api.list_as(observe.pod, "v1", "pods", _selector(declared))
+            size = drift.size_of(name, (pod.name for pod in pods))
             # Made as the operator's own, since Pulumi's fields are applied without a size: it would fall to 1 then.
             made = {**declared, "spec": {**declared["spec"], "replicas": size}}
             self._lease.check()
