@@ -242,7 +242,7 @@ def cluster_resource(config: Config) -> dict[str, Any]:
     }
     if config.accounting.is_on:
         spec["accounting"] = names.ACCOUNTING
-    if levels := {user.name: user.admin_level for user in config.login.users if user.admin_level}:
+    if levels := {user.name: user.admin_level.value for user in config.login.users if user.admin_level}:
         spec["administrators"] = levels
     return declared(config, names.API_VERSION, "SlurmCluster", config.cluster.name, "cluster", {"spec": spec})
 
