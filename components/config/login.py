@@ -40,7 +40,7 @@ class LoginService(Model):
 
 
 class AdminLevel(StrEnum):
-    """What an administrator may do in Slurm; the values are slurmdbd's."""
+    """An administrator's rights in Slurm; the values are slurmdbd's."""
 
     ADMINISTRATOR = "Administrator"
     OPERATOR = "Operator"

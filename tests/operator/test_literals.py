@@ -1,4 +1,4 @@
-"""What resources and templates say is what the program declares and the operator reads."""
+"""Resources and templates: the operator reads in them the values that the program declares."""
 
 from __future__ import annotations
 

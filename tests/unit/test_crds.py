@@ -26,10 +26,9 @@ def test_the_files_are_current() -> None:
 
 
 def test_a_policy_has_the_keys_types_defaults_and_limits_of_the_configuration() -> None:
-    made = schema.policy(Trial, "A trial.", {"untilSeconds": {"maximum": 60}})
+    made = schema.policy(Trial, {"untilSeconds": {"maximum": 60}})
     assert made == {
         "type": "object",
-        "description": "A trial.",
         "required": ["nodes"],
         "properties": {
             "afterSeconds": {
@@ -55,4 +54,4 @@ def test_a_policy_has_the_keys_types_defaults_and_limits_of_the_configuration() 
 def test_a_policy_is_written_under_the_keys_of_its_schema(given: dict[str, Any], said: dict[str, Any]) -> None:
     policy = Trial.model_validate(given).policy
     assert policy == said
-    assert policy.keys() <= schema.policy(Trial, "A trial.", {})["properties"].keys()
+    assert policy.keys() <= schema.policy(Trial, {})["properties"].keys()

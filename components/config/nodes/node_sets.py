@@ -173,7 +173,11 @@ class Update(Policy):
     paused: bool = setting(
         "Whether nodes keep what they run now. Nodes that are drained already work again.", default=False
     )
-    window: Window | None = setting("When updates begin; left out: at any time.", default=None)
+    window: Window | None = setting(
+        "When updates begin; left out: at any time. While nodes wait for it, a reservation in Slurm keeps them free of "
+        "jobs that would run into it.",
+        default=None,
+    )
 
 
 class Removal(Policy):

@@ -58,7 +58,7 @@ def duration_seconds(duration: str) -> int:
 
 
 def is_duration(field: FieldInfo) -> bool:
-    """Whether the type of a field is Duration, or Duration and None."""
+    """Return whether the type of a field is Duration, or Duration and None."""
     alternatives = (part for part in get_args(field.annotation) if get_origin(part) is Annotated)
     return _IN_TIME_UNITS in (*field.metadata, *(check for part in alternatives for check in get_args(part)))
 

@@ -1,4 +1,4 @@
-"""What the two CRDs have in common: their frame, the counts of nodes, and conditions."""
+"""Parts that both CRDs share: their frame, the counts of nodes, and conditions."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -9,7 +9,7 @@ from components.control.crds.schema import INT64, TIME, Schema, checked, describ
 from components.kubernetes.manifest import plural
 from contract import names
 
-_EDITION: Final = "6"
+_EDITION: Final = "7"
 _LABEL: Final = "must be a DNS label (lower case letters, digits, '-')"
 
 OBSERVED_GENERATION: Final[Schema] = {"description": "Generation of the spec that this status speaks of.", **INT64}
@@ -70,10 +70,7 @@ def column(name: str, kind: str, path: str, description: str = "") -> Schema:
 def count_columns(path: str) -> list[Schema]:
     """Columns of the counts, which are below that path."""
     shown = {key: words for key, words in COUNTS.items() if key != "drainedByPeople"}
-    return [
-        column(key.title(), "integer", f"{path}.{key}", words if key not in ("idle", "allocated") else "")
-        for key, words in shown.items()
-    ]
+    return [column(key.title(), "integer", f"{path}.{key}", words) for key, words in shown.items()]
 
 
 def definition(

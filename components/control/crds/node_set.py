@@ -10,7 +10,7 @@ from components.control.crds import definition
 from components.control.crds.schema import INT32, TIME, Schema, checked, described, limits, policy, section, text
 from contract import names, policies
 
-_TEN_YEARS: Final = {"maximum": 10 * 365 * 24 * 3600}
+_TEN_YEARS: Final[Schema] = {"maximum": 10 * 365 * 24 * 3600}
 _LARGEST: Final = node_sets.LARGEST_SET
 _NODE: Final = text(64)
 
@@ -24,54 +24,23 @@ def _window() -> Schema:
         "!self.endsWith('Z') || string(timestamp(self.replace('Z', ':00Z'))) == self.replace('Z', ':00Z')",
         "must be a date of the calendar",
     )
+    start: Schema = {
+        "maxLength": len("2026-12-05T03:00Z"),
+        "pattern": f"^({policies.WINDOW_START})$",
+        "x-kubernetes-validations": [in_the_calendar],
+    }
+    seconds = {"minimum": policies.LEAST_WINDOW_SECONDS, **_TEN_YEARS}
     return policy(
         node_sets.Window,
-        "When updates begin; what has begun goes on to its end. Absent means at any time. While nodes wait for it, a "
-        "reservation in Slurm keeps them free of jobs that would run into it.",
-        {
-            "start": {
-                "description": "Each week, such as 'Sun 03:00', or once, such as '2026-12-05T03:00Z'. Both are UTC.",
-                "maxLength": len("2026-12-05T03:00Z"),
-                "pattern": f"^({policies.WINDOW_START})$",
-                "x-kubernetes-validations": [in_the_calendar],
-            },
-            "durationSeconds": {
-                "description": "How long it is open.",
-                "minimum": policies.LEAST_WINDOW_SECONDS,
-                **_TEN_YEARS,
-            },
-        },
+        {"start": start, "durationSeconds": seconds},
         [{**a_week_at_most, "fieldPath": ".durationSeconds"}],
     )
 
 
 def _update() -> Schema:
-    return policy(
-        node_sets.Update,
-        "How nodes move to a changed pod template. Without it one at a time, when its jobs have ended.",
-        {
-            "maxUnavailable": {
-                "description": (
-                    "How many nodes an update may take out of service at once, or their percentage of the wanted ones, "
-                    "rounded up. Nodes that health checks, machines or people hold do not count."
-                ),
-                "minimum": 1,
-                "maximum": _LARGEST,
-                "pattern": f"^{PERCENTAGE}$",
-            },
-            "deadlineSeconds": {
-                "description": (
-                    "After so long drained, a node's jobs are taken from it and requeued if they may be. Absent means "
-                    "that an update waits for jobs however long they run."
-                ),
-                **_TEN_YEARS,
-            },
-            "paused": {
-                "description": "Whether nodes keep the template that they have; drained ones are given back.",
-            },
-            "window": _window(),
-        },
-    )
+    nodes: Schema = {"minimum": 1, "maximum": _LARGEST, "pattern": f"^{PERCENTAGE}$"}
+    more = {"maxUnavailable": nodes, "deadlineSeconds": _TEN_YEARS, "window": _window()}
+    return policy(node_sets.Update, more)
 
 
 def _removal() -> Schema:
@@ -80,77 +49,33 @@ def _removal() -> Schema:
         f"(has(self.jobs) && self.jobs == '{deadline}') == has(self.deadlineSeconds)",
         f"deadlineSeconds belongs to jobs {deadline}, and only to it",
     )
-    return policy(
-        node_sets.Removal,
-        "What becomes of jobs on nodes that go, since the set gets smaller or is deleted. Without it they are waited "
-        "for.",
-        {
-            "jobs": {
-                "description": (
-                    "wait: until they have ended. deadline: they are taken from nodes drained for deadlineSeconds, and "
-                    "requeued if they may be. force: at once, and a deletion does not ask Slurm."
-                )
-            },
-            "deadlineSeconds": {"description": "Counts from a node's drain.", **_TEN_YEARS},
-        },
-        [both_or_none],
-    )
-
-
-def _reactions() -> Schema:
-    return policy(
-        Reactions,
-        "What is done about nodes that find themselves unfit (docs/health.md). Without it nothing.",
-        {
-            key: {"description": words}
-            for key, words in {
-                "restart": "Whether an idle unfit node's pod is started anew",
-                "replace": "Whether a pod leaves a machine at fault, whose Kubernetes node is cordoned and tainted",
-                "afterSeconds": "Time to recover by itself",
-                "attempts": "Restarts of a node within a day",
-                "atOnce": "Nodes repaired at once",
-                "perHour": "Restarts within an hour",
-                "breakerPercent": (
-                    "When more nodes of the set than this, and more than one, are unfit, nothing is restarted."
-                ),
-                "dryRun": "Whether it is only said what would be done",
-                "approval": "Whether each restart waits for an annotation",
-            }.items()
-        },
-    )
+    return policy(node_sets.Removal, {"deadlineSeconds": _TEN_YEARS}, [both_or_none])
 
 
 def _spec() -> Schema:
-    replicas = (
-        "How many nodes are wanted. Fewer than now drains the highest ordinals and waits for their jobs. Absent means "
-        "as many as there are, so that dropping the field never removes a node."
-    )
+    fields = node_sets.NodeSet.model_fields
     cluster = "SlurmCluster of this namespace that the nodes belong to."
     stateful_set = "StatefulSet of the worker pods; pod N-0 is Slurm's node N-0."
+    replicas = (
+        "Wanted number of nodes. A smaller number drains the highest ordinals and waits for their jobs. Absent means "
+        "as many as there are, so that dropping the field never removes a node."
+    )
+    sections = {"removal": _removal(), "update": _update(), "reactions": policy(Reactions, {})}
     return section(
         "",
         {
             "cluster": definition.label(cluster, SET_NAME, LONGEST_SET_NAME, definition.IMMUTABLE),
             "statefulSet": definition.label(stateful_set, SET_NAME, LONGEST_SET_NAME, definition.IMMUTABLE),
-            "replicas": {
-                "description": replicas,
-                **INT32,
-                **limits(node_sets.NodeSet.model_fields["replicas"]),
-            },
-            "removal": _removal(),
-            "update": _update(),
-            "reactions": _reactions(),
+            "replicas": {"description": replicas, **INT32, **limits(fields["replicas"])},
+            **{key: {"description": fields[key].description, **schema} for key, schema in sections.items()},
         },
         ["cluster", "statefulSet"],
     )
 
 
 def _status() -> Schema:
-    restart = {
-        "node": _NODE,
-        "at": TIME,
-        "replace": described("boolean", "Whether the pod was to leave its machine"),
-    }
+    moved = described("boolean", "Whether the pod was to leave its Kubernetes node")
+    restart = {"node": _NODE, "at": TIME, "replace": moved}
     return section(
         definition.STATUS,
         {

@@ -39,7 +39,7 @@ def text(length: int) -> Schema:
 
 
 def checked(rule: str, message: str) -> Schema:
-    """A rule in CEL, and what the API server says when a value breaks it."""
+    """A rule in CEL, and the words of the API server when a value breaks it."""
     return {"rule": rule, "message": message}
 
 
@@ -61,18 +61,17 @@ def section(
     return {"type": "object", **{key: value for key, value in more.items() if value}, "properties": dict(properties)}
 
 
-def policy(model: type[Policy], description: str, more: Mapping[str, Schema], rules: Iterable[Schema] = ()) -> Schema:
+def policy(model: type[Policy], more: Mapping[str, Schema], rules: Iterable[Schema] = ()) -> Schema:
     """A policy of the configuration, with its keys, types, defaults, limits and descriptions.
 
     Args:
         model: The policy.
-        description: What it decides.
-        more: Key → what the configuration's model does not tell, such as the schema of a policy inside.
+        more: Key → keywords that the model lacks, such as the schema of a policy inside.
         rules: Rules between its keys.
     """
     fields = model.resource_fields()
     properties = {field.key: {**_setting(field), **more.get(field.key, {})} for field in fields}
-    return section(description, properties, [field.key for field in fields if field.info.is_required()], rules)
+    return section("", properties, [field.key for field in fields if field.info.is_required()], rules)
 
 
 def limits(info: FieldInfo) -> Schema:

@@ -91,10 +91,11 @@ def _status() -> Schema:
         "wanted": described("integer", "Sum of the node sets' replicas"),
         "ready": described("integer", "Registered and usable now"),
         **definition.COUNTED,
-        "updated": described("integer", "With the current pod template"),
     }
     latest = "The last revision whose ledger was complete; conditions of an older one are of no use."
-    appointed = "Whom the operator gave an AdminLevel, and takes it from when the spec does not name them."
+    appointed = (
+        "People to whom the operator gave an AdminLevel. It takes the level back when the spec stops naming them."
+    )
     return section(
         definition.STATUS,
         {
