@@ -8,7 +8,7 @@ import pulumi_kubernetes as kubernetes
 from components import waits
 from components.addons import certificates, gpu_operator, ldap, monitoring, network_operator
 from components.config import Config
-from components.config.addons.network_operator import NetworkOperatorMode
+from components.config.addons.mode import AddonMode
 from components.config.login import ServiceType
 from components.config.nodes.node_sets import NodeSet as NodeSetConfig
 from components.config.values.quantities import duration_seconds
@@ -193,7 +193,7 @@ def _device_operators(
     config: Config, depends_on: list[pulumi.Resource], opts: pulumi.ResourceOptions
 ) -> list[pulumi.Resource]:
     """Other makers' operators that node sets need."""
-    if config.network_operator.mode is NetworkOperatorMode.OFF:
+    if config.network_operator.mode is AddonMode.OFF:
         return []
     return [network_operator.NetworkOperator("network-operator", config, depends_on, opts)]
 

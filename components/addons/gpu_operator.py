@@ -7,7 +7,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components.config import Config
-from components.config.addons.gpu_operator import GpuOperatorMode, Provider
+from components.config.addons.mode import AddonMode, Provider
 from components.config.nodes.node_sets import NO_RUNTIME_CLASS
 from components.kubernetes.component import Component
 
@@ -22,7 +22,7 @@ GPU nodes become ready when Kubernetes can place their pods."""
 
 def is_installed(config: Config) -> bool:
     """Whether this program installs the chart."""
-    return config.gpu_operator.mode is GpuOperatorMode.INSTALL
+    return config.gpu_operator.mode is AddonMode.INSTALL
 
 
 def values(config: Config) -> dict[str, Any]:

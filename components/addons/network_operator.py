@@ -13,12 +13,11 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components.config import Config
+from components.config.addons.mode import AddonMode, Provider
 from components.config.addons.network_operator import (
     DevicePool,
-    DriverSource,
     LinkType,
     NetworkKind,
-    NetworkOperatorMode,
     RdmaMode,
     SecondaryNetwork,
 )
@@ -80,7 +79,7 @@ def policy(config: Config) -> dict[str, Any] | None:
     """The NicClusterPolicy: which parts the operator deploys; None where the stack tells it nothing."""
     operator = config.network_operator
     spec: dict[str, Any] = {}
-    if operator.driver is DriverSource.OPERATOR and operator.pools:
+    if operator.driver is Provider.OPERATOR and operator.pools:
         spec["ofedDriver"] = {"image": "doca-driver", "repository": _IMAGES, "version": operator.driver_version}
     if operator.rdma is RdmaMode.SHARED and operator.pools:
         spec["rdmaSharedDevicePlugin"] = _shared_plugin(config)
@@ -156,7 +155,7 @@ def _network(config: Config, network: SecondaryNetwork) -> dict[str, Any]:
 def custom_resources(config: Config) -> list[dict[str, Any]]:
     """The operator's custom resources: its policy, virtual functions, addresses and secondary networks."""
     operator = config.network_operator
-    if operator.mode is NetworkOperatorMode.OFF:
+    if operator.mode is AddonMode.OFF:
         return []
     told = policy(config)
     pools = operator.pools if operator.rdma is RdmaMode.SRIOV else []
@@ -187,7 +186,7 @@ class NetworkOperator(Component):
     ) -> None:
         super().__init__(name, opts)
         before: list[pulumi.Resource] = list(depends_on)
-        if config.network_operator.mode is NetworkOperatorMode.INSTALL:
+        if config.network_operator.mode is AddonMode.INSTALL:
             before.append(self._chart(config))
         for body in custom_resources(config):
             kubernetes.apiextensions.CustomResource(
