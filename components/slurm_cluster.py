@@ -15,7 +15,7 @@ from components.config.values.quantities import duration_seconds
 from components.control import credentials, network_policies, operator, ownership
 from components.control.ledger import LedgerSecrets
 from components.jail import jail_population, jail_storage
-from components.kubernetes.component import Component, Part
+from components.kubernetes.component import Component, Part, custom_resource
 from components.kubernetes.manifest import Manifest, declared
 from components.slurm import accounting, config_dry_run, configuration, controller, database, login, node_set, rest_api
 from contract import names
@@ -257,19 +257,8 @@ def _custom_resources(
     for node_set_config in config.node_sets:
         body = node_set_resource(config, node_set_config)
         options = pulumi.ResourceOptions(parent=parent, depends_on=depends_on, custom_timeouts=timeouts)
-        sets.append(_custom_resource(f"{node_set_config.name}-nodes", body, options))
+        sets.append(custom_resource(f"{node_set_config.name}-nodes", body, options))
     body = cluster_resource(config)
     body["spec"]["revision"] = revision
     options = pulumi.ResourceOptions(parent=parent, depends_on=[*depends_on, *sets], custom_timeouts=timeouts)
-    return _custom_resource("cluster", body, options)
-
-
-def _custom_resource(name: str, body: dict[str, Any], opts: pulumi.ResourceOptions) -> pulumi.CustomResource:
-    return kubernetes.apiextensions.CustomResource(
-        name,
-        api_version=body["apiVersion"],
-        kind=body["kind"],
-        metadata=body["metadata"],
-        spec=body["spec"],
-        opts=opts,
-    )
+    return custom_resource("cluster", body, options)

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 
+from components.addons import nvidia_chart
 from components.config import Config
 from components.config.addons.mode import AddonMode, Provider
 from components.config.addons.network_operator import (
@@ -22,11 +22,10 @@ from components.config.addons.network_operator import (
     SecondaryNetwork,
 )
 from components.config.values.quantities import duration_seconds
-from components.kubernetes.component import Component
+from components.kubernetes.component import Component, custom_resource
 from components.kubernetes.manifest import declared
 
 CHART: Final = "network-operator"
-REPOSITORY: Final = "https://helm.ngc.nvidia.com/nvidia"
 _IMAGES: Final = "nvcr.io/nvidia/mellanox"
 _POLICY: Final = "nic-cluster-policy"
 """The operator reads only the NicClusterPolicy of this name."""
@@ -187,29 +186,9 @@ class NetworkOperator(Component):
         super().__init__(name, opts)
         before: list[pulumi.Resource] = list(depends_on)
         if config.network_operator.mode is AddonMode.INSTALL:
-            before.append(self._chart(config))
+            seconds, child = duration_seconds(config.timeouts.available), pulumi.ResourceOptions(parent=self)
+            before.append(nvidia_chart.release(CHART, config.network_operator, values(config), seconds, child))
         for body in custom_resources(config):
-            kubernetes.apiextensions.CustomResource(
-                f"{body['kind'].lower()}-{body['metadata']['name']}",
-                api_version=body["apiVersion"],
-                kind=body["kind"],
-                metadata=body["metadata"],
-                spec=body["spec"],
-                opts=pulumi.ResourceOptions(parent=self, depends_on=before),
-            )
+            name = f"{body['kind'].lower()}-{body['metadata']['name']}"
+            custom_resource(name, body, pulumi.ResourceOptions(parent=self, depends_on=before))
         self.register_outputs({"mode": str(config.network_operator.mode)})
-
-    def _chart(self, config: Config) -> pulumi.Resource:
-        operator = config.network_operator
-        return kubernetes.helm.v3.Release(
-            CHART,
-            name=CHART,
-            chart=CHART,
-            version=operator.version,
-            namespace=operator.namespace,
-            create_namespace=True,
-            repository_opts={"repo": REPOSITORY},
-            values=values(config),
-            timeout=duration_seconds(config.timeouts.available),
-            opts=pulumi.ResourceOptions(parent=self),
-        )
