@@ -5,17 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from slurm_operator import observe
+from slurm_operator import observe, state
 from slurm_operator.state import Facts
 
 from components.config import parse
 from components.config.nodes.node_sets import Removal, Update
+from components.config.nodes.policy import Policy
 from components.config.nodes.reactions import Reactions
 from components.slurm import node_set
 from contract import reasons
 from tests.unit.samples import SMALL, changed
 
 REPOSITORY = Path(__file__).parents[2]
+POLICIES: dict[str, type[Policy]] = {"removal": Removal, "update": Update, "reactions": Reactions}
+OTHER = {"jobs": "force", "window": {"start": "Sun 03:00", "durationSeconds": 3600}}
+"""Values that are no default, where a number is none at all."""
 
 
 def test_reasons_stay_what_earlier_releases_wrote() -> None:
@@ -29,12 +33,25 @@ def test_reasons_stay_what_earlier_releases_wrote() -> None:
     assert reasons.UNFIT == ("pulumi-slurm:jail", "pulumi-slurm:health ")
 
 
+def observed(**policies: Any) -> state.NodeSet:
+    """Return the operator's reading of a NodeSet with these policies."""
+    return observe.node_set({"metadata": {"name": "cpu"}, "spec": {"cluster": "c", "statefulSet": "cpu", **policies}})
+
+
 def test_a_policy_that_is_left_out_is_the_programs_default() -> None:
     """An operator of today also serves resources that an older program wrote."""
-    said = {"removal": Removal().policy, "update": Update().policy, "reactions": Reactions().policy}
-    spec = {"cluster": "test", "statefulSet": "cpu"}
-    body: dict[str, Any] = {"metadata": {"name": "cpu"}, "spec": spec}
-    assert observe.node_set({**body, "spec": {**spec, **said}}) == observe.node_set(body)
+    defaults = {key: model().policy for key, model in POLICIES.items()}
+    assert observed(**defaults) == observed()
+
+
+def test_the_operator_reads_every_key_of_a_policy() -> None:
+    unread = [
+        f"{section}.{field.key}"
+        for section, model in POLICIES.items()
+        for field in model.resource_fields()
+        if observed(**{section: {field.key: OTHER.get(field.key, 7)}}) == observed()
+    ]
+    assert unread == []
 
 
 def test_the_size_of_nodes_is_read_from_the_programs_template() -> None:
