@@ -23,7 +23,7 @@ DEEPEST = 100_000
 NODES = 10
 LISTINGS = 5
 OPTIONS = "MaxJobCount=200000\nMinJobAge=3600\nSlurmdTimeout=65533\n"
-"""How long nodes without a slurmd stay idle."""
+"""Seconds for which nodes without a slurmd stay idle (SlurmdTimeout)."""
 PLOT = CHECKOUT / "docs" / "benchmarks-queues.svg"
 VALUES = CHECKOUT / "docs" / "benchmarks.json"
 BOUNDS = {

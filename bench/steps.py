@@ -88,7 +88,7 @@ $job --wait -d afterany:$previous --wrap true > /dev/null
 
 
 def measure(cluster: Cluster) -> list[Measurement]:
-    """Medians of 500 single steps each way, of 8 rounds of 64 steps at once, and of 500 batch jobs."""
+    """Measure medians of 500 single steps each way, 8 rounds of 64 steps at once, and 500 batch jobs."""
     with without_plugin(cluster):
         one = _ratio(cluster, "srun true with the plugin ÷ without", 1, REPETITIONS)
         many = _ratio(cluster, f"{AT_ONCE} steps at once with the plugin ÷ without", AT_ONCE, ROUNDS)
@@ -128,7 +128,7 @@ def _ratio(cluster: Cluster, name: str, at_once: int, repetitions: int) -> Measu
 
 
 def _batch_ratio(cluster: Cluster) -> Measurement:
-    """One job at a time, in random order. Each waits until nothing is left of the one before it."""
+    """Measure batch jobs one at a time, in random order. Each waits until nothing is left of the one before it."""
     order = [node for _ in range(BATCH_JOBS) for node in random.sample([WITH, WITHOUT], 2)]
     began = time.monotonic()
     submit = CHAIN.format(nodes=" ".join(order))

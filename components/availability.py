@@ -52,7 +52,7 @@ class ClusterState:
 
 
 def judge(wanted: Wanted, state: ClusterState) -> Verdict:
-    """Whether jobs can run as declared."""
+    """Return whether jobs can run as declared."""
     faults = {**_images(state.pods), **full_quotas(state.sets, state.events)}
     if state.cluster is None:
         return Verdict(False, "there is no SlurmCluster", faults=faults)
@@ -74,7 +74,7 @@ def judge(wanted: Wanted, state: ClusterState) -> Verdict:
 
 
 def _images(pods: Iterable[Object]) -> Mapping[str, str]:
-    """The pods whose image cannot be pulled, in kubelet's words. Pulumi waits for the jail's Job by itself."""
+    """Return the pods whose image cannot be pulled, in kubelet's words. Pulumi waits for the jail's Job by itself."""
     missing = {}
     for pod in pods:
         metadata, status = pod["metadata"], pod.get("status") or {}

@@ -22,7 +22,7 @@ _TOLD: Final = {"Available": "False Unknown", "Degraded": "True", "Progressing":
 
 
 def judge(node_set: Object | None, stateful_set: Object | None, events: Iterable[Object]) -> Verdict:
-    """Whether the wanted nodes take jobs, but for those that people took out of service.
+    """Return whether the wanted nodes take jobs, except those that people took out of service.
 
     Args:
         node_set: The NodeSet.
@@ -44,14 +44,14 @@ def judge(node_set: Object | None, stateful_set: Object | None, events: Iterable
 
 
 def _words(status: Object) -> str:
-    """Which nodes are missing and why, as the operator says it."""
+    """Return the operator's own messages about missing nodes."""
     found = {condition["type"]: condition for condition in status.get("conditions") or []}
     telling = (found[kind] for kind, when in _TOLD.items() if kind in found and found[kind]["status"] in when.split())
     return "; ".join(dict.fromkeys(condition["message"] for condition in telling)) or "nothing is told yet"
 
 
 def read(connection: httpx.Client, namespace: str, node_set: str) -> Verdict:
-    """Judge what Kubernetes has.
+    """Judge the NodeSet that Kubernetes has now.
 
     Raises:
         UnreachableError: It refuses.
@@ -93,7 +93,7 @@ class _NodesReadyProvider(WaitProvider):
 
 
 class NodesReady(dynamic.Resource, module="pulumi-slurm", name="NodesReady"):
-    """That the nodes of a set take jobs.
+    """A resource that exists once the nodes of a set take jobs.
 
     Args:
         name: Name of the resource in the stack.

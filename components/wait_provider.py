@@ -60,7 +60,7 @@ class Patience:
 
 
 def full_quotas(sets: Iterable[Object], events: Iterable[Object]) -> Mapping[str, str]:
-    """The sets that lack pods because a quota forbids them, in the API server's words."""
+    """Return the sets that lack pods because a quota forbids them, in the API server's words."""
     lacking = {
         pod_set["metadata"]["uid"]
         for pod_set in sets
@@ -75,7 +75,7 @@ def full_quotas(sets: Iterable[Object], events: Iterable[Object]) -> Mapping[str
 
 
 def refused_pods(connection: httpx.Client, namespace: str) -> list[Object]:
-    """Warnings about pods that Kubernetes refused to make.
+    """Return warnings about pods that Kubernetes refused to make.
 
     Raises:
         UnreachableError: It refuses to tell.

@@ -18,12 +18,12 @@ GPU nodes become ready when Kubernetes can place their pods."""
 
 
 def is_installed(config: Config) -> bool:
-    """Whether this program installs the chart."""
+    """Return whether this program installs the chart."""
     return config.gpu_operator.mode is AddonMode.INSTALL
 
 
 def values(config: Config) -> dict[str, Any]:
-    """The chart's values, under their names in deployments/gpu-operator/values.yaml of the chart's source.
+    """Return the chart's values, under their names in deployments/gpu-operator/values.yaml of the chart's source.
 
     Args:
         config: The configuration: `gpuOperator`, and the runtime class and tolerations of `nodeSets`.
@@ -46,13 +46,13 @@ def values(config: Config) -> dict[str, Any]:
 
 
 def _runtime_class(config: Config) -> str:
-    """The RuntimeClass that the node sets name. The operator makes it."""
+    """Return the RuntimeClass that the node sets name. The operator makes it."""
     named = {node_set.gpus.runtime_class for node_set in config.node_sets if node_set.gpus} - {NO_RUNTIME_CLASS}
     return min(named, default="nvidia")
 
 
 def _tolerations(config: Config) -> list[dict[str, Any]]:
-    """Tolerations of all GPU node sets, for the operator's pods: a node without its driver has no GPUs."""
+    """Return the tolerations of all GPU node sets, for the operator's pods: a node without its driver has no GPUs."""
     default = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
     ours = [
         toleration.model_dump(by_alias=True, exclude_none=True)

@@ -39,7 +39,7 @@ _POLICY_PRIORITY: Final = 90
 
 
 def values(config: Config) -> dict[str, Any]:
-    """Values of the Helm chart."""
+    """Return the values of the Helm chart."""
     operator = config.network_operator
     return {
         "nfd": {"enabled": operator.node_feature_discovery},
@@ -75,7 +75,7 @@ def _shared_plugin(config: Config) -> dict[str, Any]:
 
 
 def policy(config: Config) -> dict[str, Any] | None:
-    """The NicClusterPolicy: which parts the operator deploys; None where the stack tells it nothing."""
+    """Return the NicClusterPolicy: which parts the operator deploys; None where the stack tells it nothing."""
     operator = config.network_operator
     spec: dict[str, Any] = {}
     if operator.driver is Provider.OPERATOR and operator.pools:
@@ -132,7 +132,7 @@ def _addresses(config: Config, network: SecondaryNetwork) -> dict[str, Any]:
 
 
 def _network(config: Config, network: SecondaryNetwork) -> dict[str, Any]:
-    """The network itself; the operator makes its NetworkAttachmentDefinition in the cluster's namespace."""
+    """Return the network itself; the operator makes its NetworkAttachmentDefinition in the cluster's namespace."""
     spec: dict[str, Any] = {
         "networkNamespace": config.cluster.namespace,
         "ipam": json.dumps({"type": "nv-ipam", "poolName": network.name}),
@@ -152,7 +152,7 @@ def _network(config: Config, network: SecondaryNetwork) -> dict[str, Any]:
 
 
 def custom_resources(config: Config) -> list[dict[str, Any]]:
-    """The operator's custom resources: its policy, virtual functions, addresses and secondary networks."""
+    """Return the operator's custom resources: its policy, virtual functions, addresses and secondary networks."""
     operator = config.network_operator
     if operator.mode is AddonMode.OFF:
         return []

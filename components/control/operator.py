@@ -138,7 +138,7 @@ def _rbac(config: Config, others: Iterable[Manifest]) -> list[Manifest]:
 
 
 def _policy(config: Config, others: Iterable[Manifest]) -> list[Manifest]:
-    """What the rights come to; its name is the namespace's own, since it lives outside of any."""
+    """Return the operator's admission policy. Its name contains the namespace, since policies are cluster-wide."""
     name = f"{names.OPERATOR}-{config.cluster.namespace}"
     metadata = declared(config, "", "", name, "operator", {}, namespaced=False)["metadata"]
     objects = [*others, *_rbac(config, others), _deployment(config)]

@@ -129,7 +129,7 @@ class Part(Component):
         outputs: Callable[[Config], dict[str, Any]] = lambda _: {},
         claims: Callable[[Config], Claims] = lambda _: (),
     ) -> None:
-        """Takes the module's functions.
+        """Keep the module's functions, which declare a component from the config.
 
         Args:
             manifests: The objects to declare.
@@ -172,7 +172,7 @@ def custom_resource(name: str, body: Mapping[str, Any], opts: pulumi.ResourceOpt
 
 
 def _argument(key: str) -> str:
-    """A top-level field as the SDK's argument: camelCase to snake_case."""
+    """Return a top-level field as the SDK's argument: camelCase to snake_case."""
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)
 
 

@@ -25,7 +25,7 @@ _EVER_TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/un
 
 
 def environment(variables: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Environment variables with JSON values. Equal values give equal text."""
+    """Return environment variables with JSON values. Equal values give equal text."""
     return [
         {"name": name, "value": json.dumps(value, sort_keys=True, separators=(",", ":"))}
         for name, value in variables.items()
@@ -33,7 +33,7 @@ def environment(variables: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def slurm_container(config: Config, role: str, **more: Any) -> dict[str, Any]:
-    """A container of the slurm image.
+    """Return a container of the slurm image.
 
     Args:
         config: The configuration.
@@ -51,7 +51,7 @@ def slurm_container(config: Config, role: str, **more: Any) -> dict[str, Any]:
 
 
 def ready_probe(role: str) -> dict[str, Any]:
-    """A readiness probe that asks the image's entry."""
+    """Return a readiness probe that asks the image's entry."""
     return {
         "exec": {"command": [*ENTRY, f"ready-{role}"]},
         "periodSeconds": 5,
@@ -61,18 +61,18 @@ def ready_probe(role: str) -> dict[str, Any]:
 
 
 def resources(pod: PodResources) -> dict[str, Any]:
-    """Requests and limits. CPU has no limit: a throttled daemon slows the whole cluster down."""
+    """Return requests and limits. CPU has no limit: a throttled daemon slows the whole cluster down."""
     return {"requests": {"cpu": pod.cpu, "memory": pod.memory}, "limits": {"memory": pod.memory}}
 
 
 def jail_volume(config: Config) -> dict[str, Any]:
-    """The volume of the jail in a pod."""
+    """Return the volume of the jail in a pod."""
     claim = config.jail.storage.existing_claim or names.JAIL
     return {"name": "jail", "persistentVolumeClaim": {"claimName": claim}}
 
 
 def run_volume() -> dict[str, Any]:
-    """/run of a pod, in memory."""
+    """Return the volume for /run of a pod, in memory."""
     return {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": RUN_SIZE}}
 
 
@@ -85,7 +85,7 @@ def scratch_volumes() -> list[dict[str, Any]]:
 
 
 def jail_variable(config: Config, submounts: Submounts | None = None, image: str | None = None) -> dict[str, Any]:
-    """Value of SLURM_JAIL: the root in use, of `jail.image` or of another image, and the paths that lie over it."""
+    """Return the value of SLURM_JAIL: the root of `jail.image` or of another image, and the paths that lie over it."""
     return {
         JailKey.REVISION: image_revision(image or config.jail.image),
         JailKey.PERSISTENT: config.jail.persistent,
@@ -95,12 +95,12 @@ def jail_variable(config: Config, submounts: Submounts | None = None, image: str
 
 
 def ever_tolerated() -> list[dict[str, Any]]:
-    """Tolerations without a time limit: by default Kubernetes deletes a worker 300 s after its kubelet's outage."""
+    """Return tolerations without a time limit: by default Kubernetes deletes workers 300 s after a kubelet's outage."""
     return [{"key": key, "operator": "Exists", "effect": "NoExecute"} for key in _EVER_TOLERATED]
 
 
 def short_names(config: Config, *services: str) -> dict[str, Any]:
-    """Lets short names of pods resolve, in jobs too: h100-0 is h100-0.slurm-workers.<namespace>.svc.<domain>."""
+    """Return dnsConfig for short names of pods, in jobs too: h100-0 for h100-0.slurm-workers.<namespace>.svc.…."""
     suffix = f"{config.cluster.namespace}.svc.{config.cluster.cluster_domain}"
     return {"searches": [f"{service}.{suffix}" for service in services]}
 
@@ -108,7 +108,7 @@ def short_names(config: Config, *services: str) -> dict[str, Any]:
 def slurm_pod_spec(
     config: Config, containers: Iterable[Mapping[str, Any]], volumes: Iterable[Mapping[str, Any]], **more: Any
 ) -> dict[str, Any]:
-    """The spec of a pod of Slurm.
+    """Return the spec of a pod of Slurm.
 
     Args:
         config: The configuration.
@@ -131,7 +131,7 @@ def slurm_pod_spec(
 
 
 def pod_template(config: Config, component: str, spec: Mapping[str, Any], **more_labels: str) -> dict[str, Any]:
-    """A pod template of a component."""
+    """Return a pod template of a component."""
     return {"metadata": {"labels": labels(config, component, **more_labels)}, "spec": dict(spec)}
 
 
@@ -160,7 +160,7 @@ def stateful_set(
 
 
 def headless_service(config: Config, name: str, component: str, port_name: str, port: int) -> Manifest:
-    """A headless Service that gives every pod of a component a DNS name, also before it is ready."""
+    """Return a headless Service that gives every pod of a component a DNS name, also before it is ready."""
     spec = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
@@ -172,7 +172,7 @@ def headless_service(config: Config, name: str, component: str, port_name: str, 
 
 
 def standing_service(config: Config, name: str, component: str, port_name: str, port: int) -> Manifest:
-    """A Service with an address of its own. Its name resolves while no pod exists, and connections are refused at once.
+    """Return a Service with an address. Its name resolves while no pod exists, and connections are refused at once.
 
     A headless Service has no DNS record then, and slurmctld waits half a minute for each lookup, or ends.
     """

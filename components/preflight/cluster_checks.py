@@ -20,7 +20,7 @@ _STORAGE_CLASSES: Final = "/apis/storage.k8s.io/v1/storageclasses"
 
 
 def node(item: Mapping[str, Any]) -> KubernetesNode:
-    """A node as the API gives it."""
+    """Return a node as the API gives it."""
     allocatable = item.get("status", {}).get("allocatable") or {}
     return KubernetesNode(
         item["metadata"]["name"],
@@ -51,7 +51,7 @@ def _ask(config: Config) -> ClusterState:
 
 
 def _storage_classes(connection: httpx.Client) -> list[Mapping[str, Any]]:
-    """All storage classes; none if listing them is forbidden, since they are only used for advice."""
+    """Return all storage classes; none if listing them is forbidden, since they are only used for advice."""
     try:
         return kubernetes_reader.items(connection, _STORAGE_CLASSES)
     except UnreachableError:

@@ -23,7 +23,7 @@ def _of_set(index: int, node_set: NodeSet, rdma: RdmaResource, state: ClusterSta
 
 
 def problems(config: Config, state: ClusterState) -> list[Problem]:
-    """Violations by node sets that ask for RDMA resources which these nodes do not offer.
+    """Return the violations by node sets that ask for RDMA resources which these nodes do not offer.
 
     Pools that this stack declares are skipped: nodes offer them only after the update.
 

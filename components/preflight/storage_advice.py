@@ -8,7 +8,7 @@ from components.config import Config
 from components.config.storage import LookupCache
 
 SEEN_WITHIN_SECONDS: Final = 5
-"""How soon all nodes should see a program, user or file that one node makes."""
+"""Delay after which all nodes should see a program, user or file that one node makes."""
 _ADVISED_SECONDS: Final = 3
 _NFS: Final = frozenset({"efs.csi.aws.com", "filestore.csi.storage.gke.io", "fsx.openzfs.csi.aws.com"})
 """Provisioners that only make NFS volumes, with names that do not tell it."""
@@ -27,13 +27,13 @@ class StorageClass:
 
     @property
     def is_nfs(self) -> bool:
-        """Whether its volumes are NFS mounts. Some provisioners make other kinds too."""
+        """Return whether the class makes NFS volumes. Some provisioners make other kinds too."""
         kind = f"{self.parameters.get('protocol', '')} {self.parameters.get('backendType', '')}".lower()
         return "nfs" in self.provisioner or self.provisioner in _NFS or "nfs" in kind or "-nas" in kind
 
 
 def storage_class(item: Mapping[str, Any]) -> StorageClass:
-    """A storage class as the API gives it."""
+    """Return a storage class as the API gives it."""
     metadata = item["metadata"]
     return StorageClass(
         metadata["name"],
@@ -45,13 +45,13 @@ def storage_class(item: Mapping[str, Any]) -> StorageClass:
 
 
 def by_class(config: Config) -> bool:
-    """Whether a storage class makes the jail's volume."""
+    """Return whether a storage class makes the jail's volume."""
     storage = config.jail.storage
     return storage.existing_claim is None and storage.host_path is None and storage.nfs is None
 
 
 def advice(config: Config, classes: Sequence[StorageClass]) -> str | None:
-    """Advice on the storage class of the jail's volume, one sentence; None if it needs no change."""
+    """Return advice on the storage class of the jail's volume, one sentence; None if it needs no change."""
     name = config.jail.storage.class_name
     chosen = next(
         (

@@ -78,7 +78,7 @@ def _stateful_set(config: Config) -> Manifest:
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """The file, the Service and the StatefulSet of slurmdbd."""
+    """Return the file, the Service and the StatefulSet of slurmdbd."""
     if not config.accounting.is_on:
         return []
     return [

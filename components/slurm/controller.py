@@ -27,7 +27,7 @@ _GRACE_SECONDS = 120
 
 
 def keys_secret(config: Config) -> str:
-    """The Secret with slurm.key and jwt.key."""
+    """Return the Secret with slurm.key and jwt.key."""
     return config.credentials.existing_secret or names.KEYS
 
 
@@ -93,7 +93,7 @@ def _stateful_set(config: Config) -> Manifest:
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """The Service, the state volume and the StatefulSet of slurmctld."""
+    """Return the Service, the state volume and the StatefulSet of slurmctld."""
     return [
         headless_service(config, names.CONTROLLER, "controller", "slurmctld", names.SLURMCTLD_PORT),
         _state_claim(config),

@@ -47,7 +47,7 @@ def _tls_volume() -> dict[str, Any]:
 
 
 def authority_volume(config: Config) -> dict[str, Any] | None:
-    """A volume for clients, with the CA that signed the database's certificate; None where the CA is unknown."""
+    """Return a volume for clients, with the CA that signed the database's certificate; None where the CA is unknown."""
     external = config.accounting.external
     if external is not None and external.ca_secret is not None:
         secret, key = external.ca_secret.name, external.ca_secret.key
@@ -61,7 +61,7 @@ def authority_volume(config: Config) -> dict[str, Any] | None:
 
 
 def buffer_pool_bytes(memory: int) -> int:
-    """Size of InnoDB's cache: three quarters of the pod's memory without the server's own part.
+    """Return the size of InnoDB's cache: three quarters of the pod's memory without the server's own part.
 
     Args:
         memory: Memory limit of the pod in bytes.
@@ -71,7 +71,7 @@ def buffer_pool_bytes(memory: int) -> int:
 
 
 def password_volume(config: Config) -> dict[str, Any]:
-    """A volume with the file `password`, from the Secret that has it."""
+    """Return a volume with the file `password`, from the Secret that has it."""
     existing = config.accounting.password_secret
     if existing is not None:
         secret, key = existing.name, existing.key
@@ -157,7 +157,7 @@ def _stateful_set(config: Config) -> Manifest:
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """The Service, the volume and the StatefulSet of the database."""
+    """Return the Service, the volume and the StatefulSet of the database."""
     if not config.accounting.has_own_database:
         return []
     return [

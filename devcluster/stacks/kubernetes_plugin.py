@@ -1,4 +1,4 @@
-"""Which Kubernetes plugin Pulumi gets: the stand-in, or an installed one that the environment names."""
+"""Chooses Pulumi's Kubernetes plugin: the stand-in, or an installed one that the environment names."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Plugin:
 
 
 def chosen(environment: Mapping[str, str]) -> Plugin:
-    """The plugin that the environment names, else the stand-in.
+    """Return the plugin that the environment names, else the stand-in.
 
     Raises:
         NoPlugin: It names something else.
@@ -62,7 +62,7 @@ def chosen(environment: Mapping[str, str]) -> Plugin:
 
 
 def _introduced(named: str, file: Path, remedy: str) -> tuple[str, str]:
-    """The name and the version that a plugin gives of itself."""
+    """Return the name and the version that a plugin reports of itself."""
     try:
         with _started(file) as port:
             options = [("grpc.max_receive_message_length", -1)]

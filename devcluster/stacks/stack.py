@@ -56,11 +56,11 @@ class Stack:
         return self.folder / "project" / f"Pulumi.{self.name}.yaml"
 
     def environment(self) -> dict[str, str]:
-        """Environment in which Pulumi's engine runs for this stack."""
+        """Return the environment in which Pulumi's engine runs for this stack."""
         return {**os.environ, **self.variables()}
 
     def variables(self) -> dict[str, str]:
-        """Variables that environment() adds to the process's own."""
+        """Return the variables that environment() adds to the process's own."""
         path = [str(VENV / "bin"), str(self.binaries), os.environ.get("PATH", "")]
         if self.uses_stand_in():
             path.insert(0, str(STAND_IN))
@@ -80,11 +80,11 @@ class Stack:
         }
 
     def uses_stand_in(self) -> bool:
-        """Whether the stand-in provider takes the official plugin's place (decided once, by _choose_provider)."""
+        """Return whether the stand-in provider replaces the official plugin (decided once, by _choose_provider)."""
         return self._recorded_provider() == "stand-in"
 
     def provider(self) -> str:
-        """Name of the Kubernetes provider in use, for `status`."""
+        """Return the name of the Kubernetes provider in use, for `status`."""
         if self.uses_stand_in():
             return f"the stand-in of this checkout (in place of the official {KUBERNETES_PLUGIN_VERSION})"
         recorded = self._recorded_provider()
@@ -203,7 +203,7 @@ class Stack:
                 )
 
     def arguments(self, arguments: Sequence[str]) -> list[str]:
-        """`arguments` of a pulumi command line with this instance's config file where the command takes one."""
+        """Return `arguments` of a pulumi command line with this instance's config file where the command takes one."""
         command = next((word for word in arguments if not word.startswith("-")), "")
         if command not in COMMANDS_WITH_CONFIG_FILE or any(word.startswith("--config-file") for word in arguments):
             return list(arguments)
@@ -228,7 +228,7 @@ class Stack:
         return done.stdout or ""
 
     def outputs(self) -> dict[str, Any]:
-        """The stack's outputs; secrets are left out."""
+        """Return the stack's outputs; secrets are left out."""
         shown: dict[str, Any] = json.loads(self.run("stack", "output", "--json", capture=True))
         return shown
 
@@ -238,7 +238,7 @@ class Stack:
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with the mappings of `over` merged into it, key by key."""
+    """Return `base` with the mappings of `over` merged into it, key by key."""
     merged = dict(base)
     for key, value in over.items():
         below = merged.get(key)

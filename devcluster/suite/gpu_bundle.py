@@ -28,7 +28,7 @@ def write(bundle: Path) -> None:
 
 
 def unpack_prefix(folder: Path) -> Path:
-    """The slurm image's /opt/slurm below a folder."""
+    """Return the slurm image's /opt/slurm below a folder."""
     archive = folder / "prefix.tar"
     with tarfile.open(archive, "w") as packed:
         _copy_prefix(packed)

@@ -57,7 +57,7 @@ def _make(module: str, *names: str) -> None:
 
 
 def command(paths: Sequence[str], report: Path, options: Sequence[str] = ()) -> list[str]:
-    """The pytest run of some of the tests; an interrupt ends it, which a shell's background job would ignore."""
+    """Return the command line of a pytest run that an interrupt ends; a shell's background job would ignore one."""
     quiet = ["-q", "-rfE", "--color=no", "-p", "no:terminalprogress", "-p", "no:cacheprovider"]
     reported = [f"--junit-xml={report}", "-o", "junit_family=xunit1"]
     heeding = ["env", "--default-signal=INT"]
@@ -69,7 +69,7 @@ def _only_named(paths: Sequence[str]) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Environment of programs in a guest. The caches have the machine's paths, read-only."""
+    """Return the environment of programs in a guest. The caches have the machine's paths, read-only."""
     return {
         "PULUMI_SLURM_CACHE": str(cache_folder()),
         "PULUMI_SLURM_NFS_TOOLS": str(nfs_tools.folder() or ""),

@@ -1,4 +1,4 @@
-"""Where tests of cgroup v2 and NFS run: on this machine's kernel if it can do what they need, else in a guest."""
+"""Tests of cgroup v2 and NFS run on this machine's kernel if it has all features, else in a guest."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_control_groups_that_do_not_serve_are_told(tmp_path: Path, files: dict[s
 
 
 def test_the_kernel_itself_is_asked_for_a_file_system() -> None:
-    """What it has loaded it has; a module that is on disk it loads, which no machine of these tests has."""
+    """The kernel has what is loaded. It would load a module from disk, which no machine of these tests has."""
     known = {line.split()[-1] for line in Path("/proc/filesystems").read_text().splitlines()}
     assert {name for name in ("tmpfs", "proc", "nosuch") if own_kernel.has_file_system(name)} == {"tmpfs", "proc"}
     assert known & set(own_kernel.FILE_SYSTEMS) <= {
@@ -88,7 +88,7 @@ def test_a_question_that_fails_or_hangs_counts_as_no(monkeypatch: pytest.MonkeyP
 
 
 def test_a_device_program_is_refused_to_who_may_not_load_one() -> None:
-    """The same question, asked of a kernel that says no."""
+    """The same question to a kernel that refuses."""
     child = os.fork()
     if child == 0:
         os.setuid(65534)

@@ -46,7 +46,7 @@ class OnDevCluster:
 
     @property
     def become(self) -> Mapping[Who, str]:
-        """Who there is besides the user → words before a command that he starts."""
+        """Return who there is besides the user → words before a command that he starts."""
         sudo = "/usr/bin/sudo -n -E"
         return {
             Who.ROOT: sudo,
@@ -55,7 +55,7 @@ class OnDevCluster:
         }
 
     def key(self) -> bytes:
-        """What slurm.key holds."""
+        """Return what slurm.key holds."""
         return base64.b64decode(self.slurm.on_pod(self.controller, "base64 /run/secrets/slurm/slurm.key").ok())
 
     def spaces(self, pod: str) -> tuple[str, str, str]:
@@ -65,7 +65,7 @@ class OnDevCluster:
         return pid, ipc, user
 
     def in_pod(self, pod: str, script: str) -> str:
-        """What a shell script in a pod's own root prints."""
+        """Return what a shell script in a pod's own root prints."""
         return self.slurm.on_pod(pod, script).stdout
 
     def at_login(self, script: str, seconds: int = 60) -> Done:

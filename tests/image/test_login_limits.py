@@ -1,4 +1,4 @@
-"""What a user may use of a login node, and of a worker before his job exists, in groups of this machine's kernel.
+"""A user's limits on a login node, and on a worker outside of jobs, in this machine's own cgroups.
 
 Effects of the limits of memory and processes: tests/e2e/test_a_users.py.
 """

@@ -1,4 +1,4 @@
-"""slurmstepd starts nothing outside of the job once its tasks run, and still does all that its job needs of it."""
+"""slurmstepd starts nothing outside of the job once its tasks run, and still serves its job completely."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ for each in $(pgrep -f '^slurmstepd: '); do
     grep -hE '^(Seccomp|NoNewPrivs|CapPrm):' /proc/$each/task/*/status
 done
 """
-# What a root with all of slurmstepd's rights finds by the paths of secrets, in the view of each of its threads.
+# Lists what the paths of secrets show to root with slurmstepd's rights, in the mounts of each of its threads.
 SIGHT = """
 for each in $(pgrep -f '^slurmstepd: '); do
     for root in /proc/$each/task/*/root; do

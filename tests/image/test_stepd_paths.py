@@ -10,7 +10,7 @@ BATCH = "rm -rf out err; timeout 50 sbatch -Q --wait {} --wrap 'cat; echo ran; p
 
 
 def batch(cluster: SmallCluster, options: str) -> str:
-    """What a batch job of alice's wrote, to `out` and `err` in her home."""
+    """Return what a batch job of alice's wrote, to `out` and `err` in her home."""
     return cluster.jail(BATCH.format(options), user=ALICE, seconds=70).stdout
 
 

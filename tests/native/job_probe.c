@@ -1,7 +1,7 @@
-/* A job without Slurm: keeps its namespaces as the extern step does, joins them as slurmstepd does, and runs a shell
- * line as its task. Each further argument is one more step, the word "ordinary" before it runs it as an ordinary user;
- * the word "census" tells what this process and job_init hold. After the word "early", which comes first, the first
- * step comes before the namespaces are made.
+/* A job without Slurm. It keeps namespaces as the extern step does, and joins them as slurmstepd does. It runs a shell
+ * line as its task. Each further argument is one more step. The word "ordinary" before a step runs it as an ordinary
+ * user. The word "census" tells what this process and job_init hold. With the word "early", which comes first, the
+ * first step comes before the namespaces are made.
  * Usage: job_probe ROOT [early] LINE... */
 #include "confine.h"
 #include "job.h"

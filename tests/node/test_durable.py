@@ -1,4 +1,4 @@
-"""What must survive a crash reaches the disk in an order in which no moment loses it."""
+"""Files that must survive a crash reach the disk in a safe order: no moment loses them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Steps = list[tuple[str, str]]
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
-    """What was synchronized and renamed, in order, by the last part of its name."""
+    """Return what was synchronized and renamed, in order, by the last part of its name."""
     seen: Steps = []
 
     def noted(call: str, original: Callable[..., object]) -> Callable[..., object]:

@@ -1,4 +1,4 @@
-"""What C, Python and the image's files name must be the same."""
+"""C, Python and the image's files use the same names."""
 
 import re
 from pathlib import Path

@@ -170,7 +170,7 @@ def test_an_older_program_takes_nothing_from_a_crd_and_is_told_so(admin: Admin) 
         admin.call("PATCH", path, dict(each.body), headers=apply, params={"fieldManager": "pulumi-slurm"})
 
     def answer(crd: str, edition: str | None) -> str:
-        """What a program of that edition is told; None is one that does not know of editions."""
+        """Return what a program of that edition is told; None is one that does not know of editions."""
         path, change = f"{CRDS}/{crd}", {"metadata": {"annotations": {crd_policy.EDITION: edition}}}
         try:
             admin.call("PATCH", path, change, headers=STRATEGIC, params={"dryRun": "All"})

@@ -14,7 +14,8 @@ from slurm_operator.clients import lease, slurmrestd
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
 
 from contract import names, reasons
-from tests.operator.fake_slurmrestd import FakeSlurm, FakeSlurmrestd
+from tests.operator.fake_slurm import FakeSlurm
+from tests.operator.fake_slurmrestd import FakeSlurmrestd
 from tests.operator.played_clients import LeaseFor
 from tests.operator.world import KEY
 

@@ -48,7 +48,7 @@ def listing(version: int, *items: Body) -> Body:
 
 
 class Watched:
-    """A mirror that follows the one kind."""
+    """An informer that follows the one kind."""
 
     def __init__(self, api: PlayedApi) -> None:
         self.api, self.woken = api, asyncio.Event()
@@ -56,7 +56,7 @@ class Watched:
         self.informer.follow([WATCH])
 
     def text(self) -> str | None:
-        """What the object says, empty if it is gone, None if it is left out."""
+        """Return what the object says, empty if it is gone, None if it is left out."""
         shown = self.informer.snapshot([KEY])
         return None if KEY not in shown else (shown[KEY] or {"data": {"x": ""}})["data"]["x"]
 

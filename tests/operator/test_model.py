@@ -1,12 +1,20 @@
-"""A random walk through all that moves nodes: edits of number and template, sick, cordoned, tainted and lost machines.
+"""A random walk through everything that changes nodes, with the operator's own decisions and actions.
 
-Jobs come and go, administrators drain, listings are half, passes die between two actions, pods take their time, and the
-clock runs. Whatever happens: no job is killed without a deadline, no drain of somebody else is changed, budgets are
-kept, no node serves while it is removed, no machine is cordoned by us but for a repair that was noted; and when faults
-and jobs end, every set has its size and its newest template, and Slurm no ghost.
+Users edit numbers and templates, and jobs come and go. Administrators drain nodes. Kubernetes nodes fail, are cordoned
+or tainted, or vanish. Listings are incomplete, reconciles die between two actions, pods start late, and the clock runs.
 
-Decisions and actions are the operator's own; played are the cluster (played_cluster.py) and its two servers, which
-fail what must never be done at the moment when it is done (played_clients.py).
+These promises hold all the time:
+
+* No job is killed before its deadline.
+* No drain of another author changes.
+* Budgets are kept.
+* No node takes jobs while it is removed.
+* The operator cordons a Kubernetes node only for a repair that it recorded.
+
+After the last fault and the last job every set has its size and its newest template. Slurm has no orphaned record.
+
+The cluster is played (played_cluster.py), and so are its two servers, which refuse forbidden calls at once
+(played_clients.py).
 """
 
 from __future__ import annotations
@@ -64,11 +72,11 @@ REACTIONS = ReactionPolicy(restart=True, after_seconds=60, attempts=2, at_once=1
 
 
 class Model(stateful.RuleBasedStateMachine):
-    """What happens to one node set, and the operator's passes over it."""
+    """The history of one node set, and the operator's reconciles of it."""
 
     steps: ClassVar[int] = 0
     repairs: ClassVar[dict[bool, int]] = {}
-    """How many were done: restarts (false), replacements (true)."""
+    """Numbers of repairs: restarts (false), replacements (true)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -485,7 +493,7 @@ class Model(stateful.RuleBasedStateMachine):
             self.all_settles()
             wanted = {f"cpu-{ordinal}" for ordinal in range(cluster.wanted)}
             assert (cluster.size, set(cluster.pods)) == (cluster.wanted, wanted), "records alone wait for the queue"
-            # A repair may have brought a pod that is smaller than its record, which goes when the queue can be listed.
+            # A repair may have brought a pod that is smaller than its record. The record goes once the queue is listed.
             smaller = {name for name, record in cluster.records.items() if record.refused}
             held = [name for name in wanted - cluster.foreign.keys() - smaller if cluster.records[name].is_held]
             assert not held, f"held in a deep queue: {held}"

@@ -213,5 +213,5 @@ def test_the_model_finds(spoil: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     spoil(monkeypatch)
     with pytest.raises(AssertionError):
-        # hypothesis declares no types for this function, which is the one way to run a model with settings of its own.
+        # hypothesis declares no types for this function. No other one runs a model with settings of its own.
         stateful.run_state_machine_as_test(Model, settings=settings)  # type: ignore[no-untyped-call]

@@ -17,8 +17,7 @@ from slurm_operator.state import Pod, PodCondition, SlurmNode
 
 from contract import names
 from tests.operator.played_clients import LeaseFor
-from tests.operator.test_running import passes
-from tests.operator.world import World, until
+from tests.operator.world import World, passes, until
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 

@@ -130,7 +130,7 @@ def test_the_words_of_a_repair_in_another_name_are_no_drain_of_the_operators(use
 
 
 def back(size: scale.NodeSetState, seen: SlurmNode) -> list[Action]:
-    """What is done to end a drain; without listings nothing else is."""
+    """Return what is done to end a drain; without listings nothing else is."""
     return scale.moves(size, {seen.name: seen}, None)
 
 
@@ -323,7 +323,7 @@ TAINTED = K8sNode(taints=(Taint("maintenance", "NoSchedule"),))
 
 
 def placed(k8s_node: K8sNode | None, restarts: tuple[Restart, ...] = (), **policy: Any) -> scale.NodeSetState:
-    """A set that may replace nodes, each pod on a machine of its own, of which that of cpu-1 is given."""
+    """A set that may replace nodes. Each pod has its own Kubernetes node; that of cpu-1 is given."""
     size = state(4, restarts, **{"replace": True, "restart": False, **policy})
     pods = {name: dataclasses.replace(pod, k8s_node=f"k8s-{name}") for name, pod in size.pods.items()}
     k8s_nodes = {f"k8s-{name}": K8sNode() for name in pods} | ({"k8s-cpu-1": k8s_node} if k8s_node else {})

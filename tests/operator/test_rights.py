@@ -1,4 +1,4 @@
-"""What the operator's ServiceAccount may write of declared objects, tried on a real API server."""
+"""Rights of the operator's ServiceAccount to write declared objects, at a real API server."""
 
 from __future__ import annotations
 

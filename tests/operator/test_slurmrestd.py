@@ -22,7 +22,8 @@ from slurm_operator.decide import nodes
 from slurm_operator.state import Facts, Reservation, Running, SlurmNode
 
 from contract import names, reasons
-from tests.operator.fake_slurmrestd import API, FakeSlurmrestd, Fault, raises, running
+from tests.operator.fake_slurm import Fault
+from tests.operator.fake_slurmrestd import API, FakeSlurmrestd, raises, running
 
 RECORDED = Path(__file__).parent / "recorded"
 DOCUMENT = json.loads((RECORDED / "openapi-v0.0.45.json").read_text())
@@ -129,7 +130,7 @@ def test_the_fake_answers_as_the_document_says(
     fake: FakeSlurmrestd, method: str, path: str, body: dict[str, Any] | None
 ) -> None:
     fake.slurm.partitions = {"main": "UP"}
-    fake.slurm.reserve("later", "cpu-[0-1]")
+    fake.slurm.reservations.reserve("later", "cpu-[0-1]")
     if method == "DELETE" and path.endswith("0"):
         fake.slurm.run_job("cpu-0")
     now = int(time.time())
@@ -225,7 +226,7 @@ def test_what_keeps_a_record_is_read_and_its_size(fake: FakeSlurmrestd, key_file
     fake.slurm.run_job("", state="PENDING", names="cpu-[0-1]")
     fake.slurm.jobs[1]["excluded_nodes"] = "cpu-7"
     for name, listed in {"later": "cpu-[2-3]", "now": "cpu-3", "of licenses": ""}.items():
-        fake.slurm.reserve(name, listed)
+        fake.slurm.reservations.reserve(name, listed)
     fake.slurm.nodes["cpu-0"].update(cpus=8, real_memory=2000, gres="gpu:h100:8(S:0-1),shard:h100:16(S:0)")
     fake.slurm.nodes["cpu-1"].update(cpus=8, real_memory=2000, gres="(null)")
 

@@ -24,7 +24,7 @@ _IMAGE = "localhost/pulumi-slurm/{}:0123456789abcdef"
 
 
 def raw_stack(name: str) -> dict[str, Any]:
-    """What a stack file says, with the facts that devcluster adds."""
+    """Return what a stack file says, with the facts that devcluster adds."""
     content = yaml.safe_load((CHECKOUT / f"Pulumi.{name}.yaml").read_text())["config"]
     raw: dict[str, Any] = {key.removeprefix("pulumi-slurm:"): value for key, value in content.items()}
     raw.setdefault("login", {})

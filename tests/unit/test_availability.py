@@ -1,4 +1,4 @@
-"""What an update waits for, and which faults end it."""
+"""An update waits until jobs can run, and ends at faults that last."""
 
 from __future__ import annotations
 

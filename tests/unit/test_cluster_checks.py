@@ -1,4 +1,4 @@
-"""What is looked up in Kubernetes before anything is planned, and what happens when it cannot be asked."""
+"""Checks that ask Kubernetes before the plan, and warnings where it cannot be asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the program says to pods and resources is what their programs and schemas take."""
+"""Pods' programs and resources' schemas take what the program tells them."""
 
 from __future__ import annotations
 

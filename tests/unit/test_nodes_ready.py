@@ -1,4 +1,4 @@
-"""What `waitForNodes` waits for, and in whose words it fails."""
+"""`waitForNodes` waits until nodes take jobs, and fails with the operator's or Kubernetes' words."""
 
 from __future__ import annotations
 

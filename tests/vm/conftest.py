@@ -48,7 +48,7 @@ def groups() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def cluster(image: Path, groups: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[V2Cluster]:
-    """A worker with two fake GPUs and a login node, each in a group and a cgroup namespace as a runtime makes them."""
+    """A worker with two fake GPUs and a login node, each in its own cgroup and cgroup namespace."""
     folder = tmp_path_factory.mktemp("v2")
     root = roots.make("mpich", folder / "root")
     with V2Cluster(image, root, folder, make(groups / "first"), NODE_SET, FAKE_GPUS) as started:

@@ -19,7 +19,7 @@ ASK = "/opt/slurm/bin/sinfo -h -n {} -o '%T %E'"
 
 
 def options(version: str, *more: str) -> str:
-    """What the program mounts an export with."""
+    """Return the options with which the program mounts an export."""
     shared = {"server": ADDRESS, "path": "/x", "version": version, "mountOptions": []}
     return ",".join([*Nfs.model_validate(shared).options, *more])
 
@@ -48,11 +48,11 @@ class NfsCluster(RestingCluster):
         return self.pod(ASK.format(node)).stdout
 
     def login_says(self) -> str:
-        """Why the login node is not ready; empty when it is."""
+        """Return why the login node is not ready; empty when it is."""
         return self.pod("python3 -m slurm_node ready-login", name=LOGIN).stderr
 
     def seconds_until(self, script: str, node: str, user: int = 0) -> float:
-        """How long a node's shell, which failed at a script, goes on failing."""
+        """Return how long a node's shell, which failed at a script, goes on failing."""
         return wait(script, lambda: self.jail(script, name=node, user=user).returncode == 0, 90)
 
     def submit(self, script: str) -> str:

@@ -1,4 +1,4 @@
-"""The kernel's NFS server over a disk of its own, and nodes that mount it, each with a network and a name of its own.
+"""The kernel's NFS server over a disk, and nodes that mount it, each with its own network and name.
 
 Whatever it starts and mounts it ends as a context. The machine's own NFS, if it has one, is in another network.
 """

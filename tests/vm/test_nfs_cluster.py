@@ -1,6 +1,6 @@
-"""A small cluster whose nodes have a mount each of a real NFS server, with the options that the program declares.
+"""A small cluster whose nodes each mount a real NFS server, with the options that the program declares.
 
-What happens to the server happens under running jobs. One cluster for each version of NFS.
+The server fails under running jobs. There is one cluster for each version of NFS.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def test_users_made_at_the_same_moment_on_two_nodes_are_all_there_with_ids_of_th
 
 
 def locked(cluster: NfsCluster, node: str) -> bool:
-    """Whether a node is refused the lock of the account files."""
+    """Return whether a node is refused the lock of the account files."""
     done = cluster.jail(LOCK.format("F_SETLK", 0), name=node)
     assert done.returncode == 0 or "refused" in done.stderr, done
     return done.returncode != 0
@@ -176,7 +176,7 @@ def test_a_lock_of_one_node_binds_the_other_and_in_version_4_outlives_a_restart_
     cluster: NfsCluster, server: NfsServer, version: str, held_lock: threading.Thread
 ) -> None:
     server.restart()
-    # A node that asks for nothing learns of the restart by its next renewal, which a busy guest may send too late.
+    # An idle client learns of the restart when it renews its lease, which a busy guest may do too late.
     assert cluster.jail("touch /etc/after-a-restart", name=WORKER, seconds=90).returncode == 0
     # One lockd serves all networks of this kernel, so servers and clients of version 3 are not told apart here.
     assert version == "3" or locked(cluster, SECOND)

@@ -1,4 +1,4 @@
-"""What a job may use on cgroup v2, what its user reads of it, and what root in a job cannot lift."""
+"""Limits of a job on cgroup v2: its user reads them, and root in a job cannot lift them."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_job_opens_the_gpus_that_it_was_given_and_no_other(cluster: V2Cluster,
 
 @dataclass(frozen=True)
 class Tries:
-    """What root in a job lifted, and what the pod's root lifts for the same job while it runs."""
+    """Limits that root in a job lifted, and those that the pod's root lifted for the same job."""
 
     job: v2_lifts.Told
     pod: v2_lifts.Told

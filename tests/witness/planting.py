@@ -32,7 +32,7 @@ IN_IMAGE = (
     "usr/bin/dash", "usr/bin/sh", "usr/bin/cat", "usr/bin/env", "usr/lib/*/libc.so.6", "usr/lib*/ld-linux*",
     "usr/lib/*/ld-linux*",
 )  # fmt: skip
-"""What of the jail's root an image needs, so that a shell and the witness run in it."""
+"""Files of the jail's root that an image needs, so that a shell and the witness run in it."""
 
 
 def build(folder: Path) -> None:

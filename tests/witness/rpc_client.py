@@ -88,7 +88,7 @@ def bound(text: bytes, custom: bytes) -> bytes:
 
 
 def token(kind: int, body: bytes) -> bytes:
-    """What the sack gives this process for a message."""
+    """Return what the sack gives this process for a message."""
     digest = bytes([K12]) + bound(body, struct.pack("!H", kind))
     text = struct.pack("!III", SACK_CREATE, ANY_READER, len(digest)) + digest
     with socket.socket(socket.AF_UNIX) as sack:
@@ -115,7 +115,7 @@ def credential(kind: int, how: str, body: bytes) -> bytes:
 
 
 def answer(kind: int, own: bytes, body: bytes, daemon: socket.socket) -> str:
-    """What a daemon said: a return code, the type of a message, or that it closed."""
+    """Return what a daemon said: a return code, the type of a message, or that it closed."""
     auth = struct.pack("!II", AUTH_SLURM, len(own)) + own if own else b""
     message = struct.pack("!HHHIHHH", VERSION, 0 if own else NO_AUTH_CRED, kind, len(body), 0, 0, 0) + auth + body
     try:

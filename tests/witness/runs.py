@@ -20,7 +20,7 @@ BATCH = f"{FOLDER}/batch"
 
 
 class Who(enum.Enum):
-    """Who starts a line; a value is the program in FOLDER that becomes him, if it is not the user himself."""
+    """The user who starts a line; a value is the program in FOLDER that becomes another user."""
 
     USER = ""
     STEP_ROOT = "root-in-the-step"
@@ -67,7 +67,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a draw is made from.
+    """The choices of a draw.
 
     Args:
         options: program → its installed options that share srun's table.
@@ -161,7 +161,7 @@ def _line(program: str, names: set[str], words: str, before: str, does: str, lab
 
 
 def draw(seed: int, plan: Plan) -> list[Run]:
-    """What is tried: of each option of each program what works, some other values, and pairs of srun's options.
+    """Return what is tried: of each option of each program what works, some other values, and pairs of srun's options.
 
     Args:
         seed: decides order, values, forms, places, people and pairs.
@@ -188,7 +188,7 @@ def draw(seed: int, plan: Plan) -> list[Run]:
 
 
 def people(plan: Plan) -> list[Who]:
-    """Who a line may be started by besides the user, but for root, to whom Slurm's own commands say no at once."""
+    """Return who else may start a line besides the user. Slurm's own commands refuse root at once."""
     return [who for who in plan.people if who is not Who.ROOT]
 
 

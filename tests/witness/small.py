@@ -36,7 +36,7 @@ class OnSmallCluster:
 
     @property
     def become(self) -> Mapping[Who, str]:
-        """Who there is besides the user → words before a command that he starts."""
+        """Return who there is besides the user → words before a command that he starts."""
         return {Who.ROOT: f"{SETID} as", Who.OTHER: f"{SETID} to {BOB}"}
 
     def add_people(self) -> None:
@@ -51,7 +51,7 @@ class OnSmallCluster:
         return bool(self.in_pod(pod, f"getent passwd {BOB}"))
 
     def key(self) -> bytes:
-        """What slurm.key holds."""
+        """Return what slurm.key holds."""
         return self.small.key
 
     def spaces(self, pod: str) -> tuple[str, str, str]:
@@ -61,7 +61,7 @@ class OnSmallCluster:
         return pid, ipc, user
 
     def in_pod(self, pod: str, script: str) -> str:
-        """What a shell script in a pod's own root prints."""
+        """Return what a shell script in a pod's own root prints."""
         return self.small.pod(script, name=pod).stdout
 
     def at_login(self, script: str, seconds: int = 60) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""What each option of a job is given: values that lead where no process of a user's may get, and one that works."""
+"""Values for each option of a job: those that lead where no process of a user may get, and one that works."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BUNDLE = f"{FOLDER}/bundle"
 LISTS = f"{FOLDER}/lists"
 """Files that options read: a list of nodes, a crontab, variables."""
 PREFIX = "witness-wrote-"
-"""How the name of every file begins that a line asks somebody to write."""
+"""Prefix of every file that a line asks somebody to write."""
 
 READ = (
     "/proc/1/root/run/slurm-node/slurm.key",
@@ -81,7 +81,7 @@ TERMINAL = {"pty"}
 STREAMS = {"input": "cat", "output": "echo {name}", "error": "sh -c 'echo {name} >&2'"}
 """Options of what a task reads and writes, and what the witness becomes then."""
 ALSO = {"no-allocate": ("--nodelist=cpu-0",)}
-"""What an option asks for besides."""
+"""Further options that an option needs."""
 ENVIRONMENT = {"x11": ("DISPLAY=localhost:10.0",)}
 """Variables without which an option does nothing."""
 BROKEN_FOLDERS = ("/proc/1/root", "/proc/1/cwd", "/proc/self/fd", "/mnt/jail", LINK)

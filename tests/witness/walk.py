@@ -58,7 +58,7 @@ class Walk:
         assert self.cluster.in_pod(self.cluster.controller, shared) == "done\n"
 
     def plan(self, values_each: int | None, pairs: int) -> runs.Plan:
-        """What there is to draw from.
+        """Return what there is to draw from.
 
         Args:
             values_each: as for Plan.
@@ -127,7 +127,7 @@ class Walk:
         return judge.Roots(jail, container)
 
     def lines(self) -> list[judge.Line]:
-        """What the witnesses told."""
+        """Return what the witnesses told."""
         return judge.read((self.folder / "lines").read_text(errors="replace"))
 
     def said(self) -> dict[str, str]:
@@ -139,7 +139,7 @@ class Walk:
         return found
 
     def verdict(self) -> list[str]:
-        """What processes had that no process of a user may have; one of them at least must work as a baseline."""
+        """Return what processes had that no process of a user may have; at least one must work as a baseline."""
         lines = self.lines()
         seen = {(line.one("label"), line.one("as")) for line in lines}
         wanted = {(f"{self.seed}-{label}", "root" if "root" in label else "program") for label in runs.BASELINES}
@@ -212,4 +212,4 @@ PROMISES: Mapping[str, Callable[[Walked], list[str]]] = {
     "no file is written outside of the jail": lambda walked: walked.walk.written(),
     "no process lives longer than its job": lambda walked: walked.walk.alive_after(KILL_SECONDS),
 }
-"""What a walk must show → what is against it."""
+"""Promise that a walk must show → violations."""

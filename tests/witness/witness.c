@@ -1,4 +1,4 @@
-/* Tells what the process that it finds itself in could do, as one line of words NAME=VALUE in a file of everybody's.
+/* Tells what its own process could do, as one line of words NAME=VALUE in a file that everybody may write.
  * Spaces and tabs of a value are written as '?'.
  *
  * A library (-DLIBRARY) tells when it is loaded. A program tells, and leaves a process behind; after "then" it becomes

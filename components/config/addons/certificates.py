@@ -48,7 +48,7 @@ class Certificates(Model):
 
     @property
     def is_on(self) -> bool:
-        """Whether cert-manager issues certificates for this cluster."""
+        """Return whether cert-manager issues certificates for this cluster."""
         return self.mode is not AddonMode.OFF
 
     @rule

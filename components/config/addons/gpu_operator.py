@@ -61,7 +61,7 @@ class GpuOperator(Model):
 
     @property
     def brings_feature_discovery(self) -> bool:
-        """Whether its chart puts Node Feature Discovery into Kubernetes."""
+        """Return whether the operator's chart puts Node Feature Discovery into Kubernetes."""
         return self.mode is AddonMode.INSTALL and self.node_feature_discovery
 
     @rule

@@ -113,7 +113,7 @@ class NetworkOperator(Model):
 
     @property
     def is_on(self) -> bool:
-        """Whether it runs, whoever installed it."""
+        """Return whether the network operator runs, installed by the program or not."""
         return self.mode is not AddonMode.OFF
 
     @property
@@ -123,7 +123,7 @@ class NetworkOperator(Model):
 
     @property
     def brings_feature_discovery(self) -> bool:
-        """Whether its chart puts Node Feature Discovery into Kubernetes."""
+        """Return whether the operator's chart puts Node Feature Discovery into Kubernetes."""
         return self.mode is AddonMode.INSTALL and self.node_feature_discovery
 
     @rule

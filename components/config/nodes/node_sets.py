@@ -114,12 +114,12 @@ class NodeResources(Model):
 
     @property
     def shares_cpus(self) -> bool:
-        """Whether Kubernetes keeps fewer CPUs for the pod than Slurm schedules."""
+        """Return whether Kubernetes keeps fewer CPUs for the pod than Slurm schedules."""
         return self.cpu_request is not None and cpu_millis(self.cpu_request) < self.cpu * 1000
 
 
 class JobsOfRemoved(StrEnum):
-    """What happens to jobs on nodes that are removed."""
+    """Treatment of jobs on nodes that are removed."""
 
     WAIT = "wait"
     DEADLINE = "deadline"
@@ -127,7 +127,7 @@ class JobsOfRemoved(StrEnum):
 
 
 class Window(Policy):
-    """When updates of a set's nodes begin; what has begun goes on to its end."""
+    """A time span in which updates of a set's nodes may begin; a node whose update began finishes it."""
 
     start: WindowStart = setting(
         "When it opens: each week, such as `Sun 03:00`, or once, such as `2026-12-05T03:00Z`. Both are UTC."
@@ -145,11 +145,11 @@ class Window(Policy):
 
     @property
     def once(self) -> datetime.datetime | None:
-        """When it opens, if it opens once."""
+        """Return the moment at which the window opens; None for a weekly window."""
         return datetime.datetime.fromisoformat(self.start) if self.start.endswith("Z") else None
 
     def is_past(self, now: datetime.datetime) -> bool:
-        """Whether it never opens again."""
+        """Return whether the window never opens again."""
         seconds = datetime.timedelta(seconds=duration_seconds(self.duration))
         return self.once is not None and self.once + seconds <= now
 

@@ -133,7 +133,7 @@ class KubeletCluster:
         return lines
 
     def left(self) -> dict[str, list[str]]:
-        """What jobs have left on the workers: groups and processes."""
+        """Return what jobs have left on the workers: groups and processes."""
         left = {
             name: [*sorted(self.slurm_groups(name) - rest_of(name)), *self.processes(name=name)]
             for name in (WORKER, SECOND)
@@ -141,7 +141,7 @@ class KubeletCluster:
         return {name: remains for name, remains in left.items() if remains}
 
     def is_at_rest(self) -> bool:
-        """Whether no job is left, and all nodes are idle.
+        """Return whether no job is left, and all nodes are idle.
 
         Raises:
             LookupError: something of a job is left; `wait` shows what.

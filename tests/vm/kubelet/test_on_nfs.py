@@ -1,7 +1,7 @@
 """The dev cluster with its jail on NFS 4.2: a kubelet mounts what `jail.storage.nfs` declares, the Job fills it.
 
-`make test-vm TESTS=tests/vm/kubelet/test_on_nfs.py` runs it. Pods of one kubelet share what its kernel remembers of an
-export, so what nodes see of each other is shown elsewhere (tests/vm/test_nfs_cluster.py).
+`make test-vm TESTS=tests/vm/kubelet/test_on_nfs.py` runs it. Pods of one kubelet share its kernel's caches of an
+export. So tests/vm/test_nfs_cluster.py shows what nodes see of each other.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tests.vm.nfs_server import ADDRESS, NfsServer, environment, program
 
 pytestmark = pytest.mark.timeout(3600)
 MACHINE = "10.88.0.9"
-"""Of the machine itself, behind whose address the node stands."""
+"""Address of the machine itself; the node is behind it."""
 HELPER = Path("/sbin/mount.nfs")
-"""What mount(8), and so kubelet, calls."""
+"""Program that mount(8), and so kubelet, calls."""
 CONFIG: dict[str, Any] = {
     "jail": {"storage": {"nfs": {"server": ADDRESS, "path": "/"}}},
     "timeouts": {"populate": "40m", "available": "45m"},

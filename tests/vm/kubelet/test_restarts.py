@@ -1,4 +1,4 @@
-"""What ends under a job in a pod of a real kubelet: slurmd, and the pod itself."""
+"""slurmd, and then the pod itself, end under a job in a pod of a real kubelet."""
 
 from __future__ import annotations
 
