@@ -14,7 +14,7 @@ from devcluster.apiserver.control_plane import ApiServer
 from devcluster.node import toolchain
 from tests.image.unpacked import unpack_image
 from tests.operator import fake_dry_run
-from tests.operator.fake_slurmrestd import FakeSlurm
+from tests.operator.fake_slurm import FakeSlurm
 from tests.operator.fake_workloads import FakeWorkloads
 from tests.operator.world import KEY, STRATEGIC, Admin, World
 
