@@ -19,7 +19,7 @@ from devcluster.cli.up import Cluster
 
 REPETITIONS = 500
 AT_ONCE = 64
-ROUNDS = 8
+ROUNDS = 20
 BATCH_JOBS = 500
 WITH, WITHOUT = "cpu-0", "cpu-1"
 _TIMES = re.compile(
@@ -88,7 +88,7 @@ $job --wait -d afterany:$previous --wrap true > /dev/null
 
 
 def measure(cluster: Cluster) -> list[Measurement]:
-    """Measure medians of 500 single steps each way, 8 rounds of 64 steps at once, and 500 batch jobs."""
+    """Medians of 500 single steps each way, of 20 rounds of 64 steps at once, and of 500 batch jobs."""
     with without_plugin(cluster):
         one = _ratio(cluster, "srun true with the plugin ÷ without", 1, REPETITIONS)
         many = _ratio(cluster, f"{AT_ONCE} steps at once with the plugin ÷ without", AT_ONCE, ROUNDS)
@@ -98,15 +98,21 @@ def measure(cluster: Cluster) -> list[Measurement]:
 
 @contextmanager
 def without_plugin(cluster: Cluster) -> Iterator[None]:
-    """Context in which one node has no plugin. At its end a new pod replaces the node's."""
+    """Context in which one node has no plugin. Both nodes' pods are new: an old one's connections may be slower."""
     kubectl = in_slurm(cluster)
+    _renew(kubectl, WITH, WITHOUT)
     run([*kubectl, "exec", WITHOUT, "--", "sh", "-c", WITHOUT_PLUGIN], deadline_seconds=30)
     try:
         yield
     finally:
-        run([*kubectl, "delete", "pod", WITHOUT], deadline_seconds=180)
+        _renew(kubectl, WITHOUT)
+
+
+def _renew(kubectl: list[str], *nodes: str) -> None:
+    run([*kubectl, "delete", "pod", *nodes], deadline_seconds=180)
+    for node in nodes:
         for state in ("create", "condition=Ready"):
-            run([*kubectl, "wait", f"--for={state}", f"pod/{WITHOUT}", "--timeout=120s"], deadline_seconds=150)
+            run([*kubectl, "wait", f"--for={state}", f"pod/{node}", "--timeout=120s"], deadline_seconds=150)
 
 
 def in_slurm(cluster: Cluster) -> list[str]:

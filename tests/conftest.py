@@ -10,12 +10,19 @@ import hypothesis
 import pytest
 
 from devcluster.apiserver.control_plane import ApiServer
+from devcluster.suite import order
 
 # How long an example takes says how busy the machine is, and nothing about what is tested.
 hypothesis.settings.register_profile(
     "busy machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("busy machine")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Brings files into the order of the suite; the tests of a file keep theirs."""
+    seconds, root = order.measured(), config.rootpath
+    items.sort(key=lambda item: order.rank(item.path.relative_to(root).as_posix(), seconds))
 
 
 @pytest.fixture(scope="session")

@@ -56,6 +56,8 @@ class Credentials:
     server: KeyPair
     kubelet_client: KeyPair
     service_accounts: KeyPair
+    front_authority: Path
+    front_proxy: KeyPair
 
 
 def etcd_command(binary: Path, data: Path, ports: Ports) -> list[str]:
@@ -96,10 +98,11 @@ def api_server_command(binary: Path, credentials: Credentials, ports: Ports, *, 
         f"--advertise-address={advertise}",
         f"--service-cluster-ip-range={SERVICE_NETWORK}",
         f"--client-ca-file={credentials.authority}",
-        # No client has a certificate of that name, since this server has no aggregated API. Without these lines the
-        # controller manager and the scheduler report an error for ever.
-        f"--requestheader-client-ca-file={credentials.authority}",
-        "--requestheader-allowed-names=devcluster-front-proxy",
+        # As kubeadm does: aggregated APIs know this server by a client certificate of an authority of its own.
+        f"--requestheader-client-ca-file={credentials.front_authority}",
+        f"--requestheader-allowed-names={FRONT_PROXY.user}",
+        f"--proxy-client-cert-file={credentials.front_proxy.certificate}",
+        f"--proxy-client-key-file={credentials.front_proxy.key}",
         "--requestheader-username-headers=X-Remote-User",
         "--requestheader-group-headers=X-Remote-Group",
         "--requestheader-extra-headers-prefix=X-Remote-Extra-",
@@ -124,6 +127,7 @@ def api_server_command(binary: Path, credentials: Credentials, ports: Ports, *, 
 
 def credentials(authority: Authority, addresses: tuple[str, ...]) -> Credentials:
     """Issue kube-apiserver's certificates and keys, valid for these addresses of the server."""
+    front = Authority(authority.certificate.parent / "front-proxy")
     return Credentials(
         authority=authority.certificate,
         server=authority.issue(
@@ -131,10 +135,13 @@ def credentials(authority: Authority, addresses: tuple[str, ...]) -> Credentials
         ),
         kubelet_client=authority.issue("admin", ADMIN),
         service_accounts=authority.service_account_keys(),
+        front_authority=front.certificate,
+        front_proxy=front.issue("front-proxy-client", FRONT_PROXY),
     )
 
 
 ADMIN = Subject("admin", groups=("system:masters",))
+FRONT_PROXY = Subject("front-proxy-client")
 
 
 def wait_ready(url: str, authority: Authority, deadline: float, lives: Callable[[], bool] = lambda: True) -> None:

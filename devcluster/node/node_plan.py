@@ -168,6 +168,8 @@ def _controller_manager(facts: NodeFacts, credentials: Credentials) -> tuple[str
         "--allocate-node-cidrs=false",
         f"--cluster-signing-cert-file={credentials.authority}",
         f"--cluster-signing-key-file={credentials.authority.with_name('ca.key')}",
+        # Of 15 s; a test of an autoscaler waits for several looks.
+        "--horizontal-pod-autoscaler-sync-period=5s",
     )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import os
 import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from devcluster.images import images
 from devcluster.machine.bootstrap import CHECKOUT, cache_folder
 from devcluster.machine.progress import say
 from devcluster.node import node_cli, toolchain
+from devcluster.suite import order
 from devcluster.suite.lanes import INTERRUPTED, Programs, side_by_side
 from devcluster.suite.tally import Tally, Test, Watch
 from devcluster.vm import kernel, own_kernel
@@ -26,10 +27,12 @@ from devcluster.vm import tests as vm_tests
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A part of the tests; `minutes` is what it may take on a cold machine with 2 cores, printed beside what it took.
+    """A part of the tests; `minutes` is its budget, printed beside what it took.
+
+    The budget is for two cores, beside the other lanes, with toolchain, images and guest in the cache.
 
     `workers` run side by side, each with an API server, a cluster and an instance of its own.
-    `by_file`: a worker takes whole files, in their order, since the tests of one share what is dear to make.
+    `by_file`: a worker takes whole files, the longest first, since the tests of one share what is dear to make.
     `in_guest`: on a kernel with cgroup v2 and NFS (devcluster/vm).
     `without`: files of its folders that another phase has.
     `retries`: how often files with failed tests are run again, in a run of their own (docs/adr/0008).
@@ -49,33 +52,30 @@ class Phase:
     is_patient: bool = False
 
 
-THE_GUEST_ITSELF = Phase("the guest itself", 3, ("tests/devcluster/test_guest.py",), retries=1)
-"""Phase that needs the guest's kernel, which is built after everything else has run."""
+A_JOBS_LIFE_ON_V2 = Phase("cgroup v2", 6, ("tests/vm/test_v2_jobs.py",), retries=1, in_guest=True)
+"""The part of tests/vm that `make test` has too."""
+THE_GUEST_ITSELF = Phase("the guest itself", 1, ("tests/devcluster/test_guest.py",), retries=1)
+"""Phase that needs the guest's kernel."""
+E2E = Phase("e2e", 22, ("tests/e2e",), 2, True, retries=2, has_instances=True)
+"""Two clusters. Its tests wait for Slurm's and Kubernetes' own intervals most of the time."""
+UNIT_AND_NATIVE = Phase(
+    "unit and native", 7, ("tests/unit", "tests/node", "tests/health", "tests/native"), 2, True, retries=1,
+    is_patient=True,
+)  # fmt: skip
+DEV_CLUSTER = Phase("dev cluster", 8, ("tests/devcluster",), without=THE_GUEST_ITSELF.folders, retries=1)
 LANES = (
+    # These mostly wait: for pulumi's start, for readiness, for deadlines.
     (
         Phase(
-            "unit and native", 6, ("tests/unit", "tests/node", "tests/health", "tests/native"), 2, True, retries=1,
-            is_patient=True,
-        ),
-        # These mostly wait: for pulumi's start, for readiness, for deadlines.
-        Phase(
-            "operator", 18, ("tests/operator", "tests/provider", "tests/upgrade", "tests/manifests"), 3, retries=1,
+            "operator", 10, ("tests/operator", "tests/provider", "tests/upgrade", "tests/manifests"), 3, retries=1,
             is_patient=True,
         ),
     ),
     # Computes an eighth of its time, for one worker.
-    (Phase("image", 18, ("tests/image",), 3, True, retries=1),),
+    (Phase("image", 10, ("tests/image",), 3, True, retries=1),),
 )  # fmt: skip
-"""Lanes run in parallel, and the phases of each in sequence (docs/adr/0030)."""
-WITH_CLUSTERS = (
-    # Two clusters: tests wait for Slurm's and Kubernetes' own intervals most of the time.
-    Phase("e2e", 20, ("tests/e2e",), 2, True, retries=2, has_instances=True),
-    Phase("dev cluster", 8, ("tests/devcluster",), without=THE_GUEST_ITSELF.folders, retries=1),
-)
-"""Phases after the lanes, in sequence: in parallel, a cluster's start exceeded its tests' deadlines."""
-PHASES = (*(phase for lane in LANES for phase in lane), *WITH_CLUSTERS)
-A_JOBS_LIFE_ON_V2 = Phase("cgroup v2", 6, ("tests/vm/test_v2_jobs.py",), retries=1, in_guest=True)
-"""The part of tests/vm that `make test` has too."""
+"""Lanes before those with clusters, side by side, and the phases of each in sequence (docs/adr/0030)."""
+PHASES = (*(phase for lane in LANES for phase in lane), E2E, UNIT_AND_NATIVE, DEV_CLUSTER)
 ALL_IN_GUEST = Phase("cgroup v2 and NFS", 20, (vm_tests.FOLDER,), in_guest=True)
 Result = TypeVar("Result")
 BUILD_BUDGET_MINUTES = {"toolchain": 15, "images": 12, "guest": 15}
@@ -83,10 +83,12 @@ WITHOUT_KERNEL_MINUTES = 55.0
 """After so many minutes of tests there is no time left to build the guest's kernel: CI ends a run after 90."""
 PYTEST_FAILED = 1
 PYTEST_NO_TESTS = 5
-ALL_MINUTES = 35
-"""Budget of all tests on two cores, with toolchain, images and guest in the cache."""
+ALL_MINUTES = 33
+"""Budget of all tests. With `make check` and the Python packages it makes 35 minutes of CI."""
 PATIENCE = 5
 """Niceness of patient phases, a third of the weight: each instance's group counts as one process beside theirs."""
+REPORTS = "build/tests"
+"""Where the JUnit reports of a run and each file's seconds stay."""
 _PROGRAMS = Programs()
 
 
@@ -99,17 +101,21 @@ def run(paths: list[str]) -> int:
     """Run the tests and return 0 only if all passed. `paths` narrows them down."""
     tally = Tally()
     status = 0
+    if not paths:
+        shutil.rmtree(CHECKOUT / REPORTS, ignore_errors=True)
     _end_leftovers()
     clean_up_when_killed()
     try:
         binaries = _timed(tally, "toolchain", toolchain.build)
         _timed(tally, "images", lambda: images.build_all(cache_folder()))
         if paths:
-            status |= _phase(tally, Phase("tests", 60, tuple(paths)), binaries)
+            status |= _phase(tally, _chosen(paths), binaries)
         else:
             watch = Watch()
             status |= _everything(tally, binaries)
             tally.parts["all tests"] = watch.spent(ALL_MINUTES)
+        tally.write_seconds(CHECKOUT / REPORTS / order.MEASURED.name)
+        say(f"seconds of each file: {REPORTS}/{order.MEASURED.name}; a copy in tests/ renews their order")
     except KeyboardInterrupt:
         say("interrupted: ending what the tests started")
         _PROGRAMS.end()
@@ -120,6 +126,11 @@ def run(paths: list[str]) -> int:
     return status
 
 
+def _chosen(paths: list[str]) -> Phase:
+    """The phase of these folders, or one for whatever else they are."""
+    return next((phase for phase in PHASES if [*phase.folders] == paths), Phase("tests", 60, tuple(paths)))
+
+
 def clean_up_when_killed() -> None:
     """Makes SIGHUP and SIGTERM clean up like Ctrl-C."""
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -127,7 +138,7 @@ def clean_up_when_killed() -> None:
 
 
 def _everything(tally: Tally, binaries: Path) -> int:
-    """Run all phases: the lanes side by side, then what starts clusters, then what needs the guest."""
+    """Run all phases: lanes without clusters side by side, then those with clusters and the guest."""
 
     def one_by_one(phases: Sequence[Phase]) -> int:
         status = 0
@@ -137,8 +148,17 @@ def _everything(tally: Tally, binaries: Path) -> int:
 
     *lanes, here = (functools.partial(one_by_one, phases) for phases in LANES)
     status = side_by_side(lanes, here, _PROGRAMS)
-    status |= one_by_one(WITH_CLUSTERS)
-    return status | _with_a_guest(tally, binaries)
+    # A kernel is not built beside clusters: that takes both cores for ten minutes.
+    is_ready = kernel.is_built() or not own_kernel.lacking()
+
+    def beside_e2e() -> int:
+        # The patient phase comes first: two clusters start meanwhile.
+        status = one_by_one([UNIT_AND_NATIVE])
+        status |= _with_a_guest(tally, binaries) if is_ready else 0
+        return status | one_by_one([DEV_CLUSTER])
+
+    status |= side_by_side([functools.partial(one_by_one, [E2E])], beside_e2e, _PROGRAMS)
+    return status if is_ready else status | _with_a_guest(tally, binaries)
 
 
 def _with_a_guest(tally: Tally, binaries: Path) -> int:
@@ -216,26 +236,33 @@ def _pytest(
     tally: Tally, phase: Phase, paths: list[str], binaries: Path, junit: Path | None = None
 ) -> tuple[int, set[Test]]:
     """Run tests; returned are pytest's exit status and what failed."""
-    with tempfile.TemporaryDirectory() as scratch:
-        report = Path(scratch) / "report.xml"
-        if phase.in_guest:
-            status = vm_tests.run(paths, report)
-            if junit and report.exists():
-                shutil.copy(report, junit)
-            return status, tally.add_report(report) if report.exists() else set()
-        left_out = [f"--ignore={path}" for path in phase.without]
-        environment = {**os.environ, "PULUMI_SLURM_BINARIES": str(binaries)}
-        how = ["--dist", "loadfile", "--no-loadscope-reorder"] if phase.by_file else ["--dist", "worksteal"]
-        workers = ["-n", str(phase.workers), *how] if phase.workers > 1 else []
-        # Only the first of the two forms of a report names files.
-        reported = [f"--junit-xml={report}", "-o", "junit_family=xunit1"]
-        patience = ["nice", "-n", str(PATIENCE)] if phase.is_patient else []
-        status = _PROGRAMS.run(
-            [*patience, sys.executable, "-m", "pytest", "-q", "-rfE", *reported, *workers, *left_out, *paths],
-            CHECKOUT,
-            environment,
-        )
+    report = _new_report(phase)
+    if phase.in_guest:
+        status = vm_tests.run(paths, report)
+        if junit and report.exists():
+            shutil.copy(report, junit)
         return status, tally.add_report(report) if report.exists() else set()
+    left_out = [f"--ignore={path}" for path in phase.without]
+    environment = {**os.environ, "PULUMI_SLURM_BINARIES": str(binaries)}
+    how = ["--dist", "loadfile", "--no-loadscope-reorder"] if phase.by_file else ["--dist", "worksteal"]
+    workers = ["-n", str(phase.workers), *how] if phase.workers > 1 else []
+    # Only the first of the two forms of a report names files.
+    reported = [f"--junit-xml={report}", "-o", "junit_family=xunit1"]
+    patience = ["nice", "-n", str(PATIENCE)] if phase.is_patient else []
+    status = _PROGRAMS.run(
+        [*patience, sys.executable, "-m", "pytest", "-q", "-rfE", *reported, *workers, *left_out, *paths],
+        CHECKOUT,
+        environment,
+    )
+    return status, tally.add_report(report) if report.exists() else set()
+
+
+def _new_report(phase: Phase) -> Path:
+    """Path of a JUnit report that is not there yet: a phase's second run has one of its own."""
+    folder = CHECKOUT / REPORTS
+    folder.mkdir(parents=True, exist_ok=True)
+    names = (f"{phase.name.replace(' ', '-')}-{number}.xml" for number in itertools.count(1))
+    return next(folder / name for name in names if not (folder / name).exists())
 
 
 def _end_leftovers() -> None:

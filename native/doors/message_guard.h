@@ -2,11 +2,12 @@
 #ifndef PULUMI_SLURM_MESSAGE_GUARD_H
 #define PULUMI_SLURM_MESSAGE_GUARD_H
 
+#include "slurm_ids.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#define SLURM_ID 64030
 #define NOBODY ((uid_t) - 1)
 #define REFUSED (-1)      /* SLURM_ERROR */
 #define PERSIST_INIT 6500 /* REQUEST_PERSIST_INIT */

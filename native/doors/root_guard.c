@@ -1,6 +1,8 @@
-/* The image's build links this library to Slurm's commands (images/slurm/build_prefix.py). Slurm does not answer root
- * of the jail (sack_door.c): the library tells root what to do instead. Slurm would only say that a socket was closed.
- * In the pod's own root, where root is Slurm's administrator, there is no door. */
+/* The image's build links this library to Slurm's commands (images/slurm/build_prefix.py). Slurm answers neither root
+ * of the jail nor Slurm's own ids (sack_door.c): the library tells them what to do instead. Slurm would only say that a
+ * socket was closed. In the pod's own root, where root is Slurm's administrator, there is no door. */
+#include "slurm_ids.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +15,13 @@
 static const char *const harmless[] = {"--help", "--usage", "--version", "-V", NULL};
 
 /* The loader passes main's arguments to a library's constructor. */
+static const char *refused(uid_t uid) {
+    return uid == 0 ? "root" : uid == SLURM_ID ? "SlurmUser" : uid == SLURMREST_ID ? "slurmrestd's user" : NULL;
+}
+
 __attribute__((constructor)) static void stand_guard(int argc, char *argv[]) {
-    if (getuid() != 0 || access(ROOT_GUARD_DOOR, F_OK))
+    const char *who = refused(getuid());
+    if (!who || access(ROOT_GUARD_DOOR, F_OK))
         return;
     for (int i = 1; i < argc; i++)
         for (size_t j = 0; harmless[j]; j++)
@@ -23,8 +30,8 @@ __attribute__((constructor)) static void stand_guard(int argc, char *argv[]) {
     const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
     const char *name = argc < 1 ? "slurm" : slash ? slash + 1 : argv[0];
     fprintf(stderr,
-            "%s: root of the jail is nobody to Slurm: run %s as yourself, without sudo, and programs of root by sudo "
+            "%s: %s of the jail is nobody to Slurm: run %s as yourself, without sudo, and programs of root by sudo "
             "inside of a job. Administrators are named: slurm-user add NAME --admin\n",
-            name, name);
+            name, who, name);
     _exit(EXIT_FAILURE);
 }

@@ -6,6 +6,8 @@
  * SlurmUser as its own. Root in the jail has both ids. So the door refuses a connection from either id, or from
  * slurmrestd's. For any other id a child becomes that user for good, and passes the connection on: the real socket then
  * sees the same id as its peer. */
+#include "slurm_ids.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -16,29 +18,42 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-#define SLURM_ID 64030
-#define SLURMREST_ID 64031
 #ifndef DOOR_SECONDS
 #define DOOR_SECONDS 20
 #endif
-/* Limits of connections at once, in all and per user: one user cannot shut out the others. */
+/* Limits of connections that are served at once, in all and per user: one user cannot shut out the others. More of them
+ * wait, as a user's hundred `srun` do at once. */
 #define ALL 256
 #define OF_ONE 64
-#define BACKLOG 128
+#define ALL_WAITING 2048
+#define WAITING_OF_ONE 512
+#define BACKLOG 512
+#define LOOK_MILLISECONDS 1000
 
 struct guest {
     pid_t child;
     uid_t uid;
 };
 
+struct waiting {
+    int peer;
+    struct ucred who;
+    time_t until;
+};
+
 static struct guest guests[ALL];
+static struct waiting queue[ALL_WAITING];
+static size_t waits;
 
 static _Noreturn void fail(const char *what) {
     fprintf(stderr, "sack_door: %s: %s\n", what, strerror(errno));
@@ -118,6 +133,10 @@ static _Noreturn void serve(int peer, const struct ucred *who, const char *path)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     alarm(DOOR_SECONDS);
+    /* Others' connections, too: whoever is sent away would else wait for this child. */
+    if ((peer > STDERR_FILENO + 1 && syscall(SYS_close_range, STDERR_FILENO + 1, peer - 1, 0)) ||
+        syscall(SYS_close_range, peer + 1, ~0U, 0))
+        _exit(EXIT_FAILURE);
     if (setgroups(0, NULL) || setresgid(who->gid, who->gid, who->gid) || setresuid(who->uid, who->uid, who->uid) ||
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) ||
         prctl(PR_SET_PDEATHSIG, SIGKILL))
@@ -141,28 +160,56 @@ static struct guest *place_for(uid_t uid) {
     return of_user < OF_ONE ? place : NULL;
 }
 
-static bool is_full(void) {
-    for (size_t i = 0; i < ALL; i++)
-        if (!guests[i].child)
-            return false;
-    return true;
+static time_t now(void) {
+    struct timespec time = {0};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec;
+}
+
+/* Whether the connection has a child now. */
+static bool is_served(int peer, const struct ucred *who, const char *real) {
+    struct guest *place = place_for(who->uid);
+    if (!place)
+        return false;
+    pid_t child = fork();
+    if (child == 0)
+        serve(peer, who, real);
+    if (child > 0)
+        *place = (struct guest){.child = child, .uid = who->uid};
+    return child > 0;
+}
+
+static bool may_wait(uid_t uid) {
+    size_t of_user = 0;
+    for (size_t i = 0; i < waits; i++)
+        of_user += queue[i].who.uid == uid;
+    return waits < ALL_WAITING && of_user < WAITING_OF_ONE;
 }
 
 static void let_in(int peer, const char *real) {
     struct ucred who;
     socklen_t size = sizeof(who);
-    if (getsockopt(peer, SOL_SOCKET, SO_PEERCRED, &who, &size) || is_refused(who.uid))
-        return;
-    struct guest *place = place_for(who.uid);
-    if (!place) {
-        fprintf(stderr, "sack_door: user %u has %d connections open: refusing one more\n", (unsigned)who.uid, OF_ONE);
-        return;
+    if (getsockopt(peer, SOL_SOCKET, SO_PEERCRED, &who, &size) || is_refused(who.uid) || is_served(peer, &who, real)) {
+        close(peer);
+    } else if (may_wait(who.uid)) {
+        queue[waits++] = (struct waiting){.peer = peer, .who = who, .until = now() + DOOR_SECONDS};
+    } else {
+        fprintf(stderr, "sack_door: %d connections of user %u wait: refusing one more\n", WAITING_OF_ONE,
+                (unsigned)who.uid);
+        close(peer);
     }
-    pid_t child = fork();
-    if (child == 0)
-        serve(peer, &who, real);
-    if (child > 0)
-        *place = (struct guest){.child = child, .uid = who.uid};
+}
+
+/* Serves whoever waits and has a place now, in the order of their coming. Sends away who waited for too long. */
+static void let_waiting_in(const char *real) {
+    size_t kept = 0;
+    for (size_t i = 0; i < waits; i++) {
+        if (now() > queue[i].until || is_served(queue[i].peer, &queue[i].who, real))
+            close(queue[i].peer);
+        else
+            queue[kept++] = queue[i];
+    }
+    waits = kept;
 }
 
 static void reap(void) {
@@ -189,19 +236,24 @@ int main(int argc, char *argv[]) {
         fprintf(stderr, "usage: sack_door LISTEN REAL\n");
         return EXIT_FAILURE;
     }
+    struct rlimit files;
+    if (!getrlimit(RLIMIT_NOFILE, &files)) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
     int ends = watch_children(), door = listen_at(argv[1]);
     for (;;) {
-        /* With all places taken, a new connection waits in the socket's queue. */
-        struct pollfd both[] = {{.fd = ends, .events = POLLIN}, {.fd = is_full() ? -1 : door, .events = POLLIN}};
-        if (poll(both, 2, -1) < 0 && errno != EINTR)
+        /* With all places taken in the queue as well, a new connection waits in the socket's. */
+        struct pollfd both[] = {{.fd = ends, .events = POLLIN},
+                                {.fd = waits == ALL_WAITING ? -1 : door, .events = POLLIN}};
+        if (poll(both, 2, waits ? LOOK_MILLISECONDS : -1) < 0 && errno != EINTR)
             fail("poll");
         while (read(ends, &ended, sizeof(ended)) > 0)
             ;
         reap();
+        let_waiting_in(argv[2]);
         int peer = both[1].revents & POLLIN ? accept4(door, NULL, NULL, SOCK_CLOEXEC) : -1;
-        if (peer >= 0) {
+        if (peer >= 0)
             let_in(peer, argv[2]);
-            close(peer);
-        }
     }
 }

@@ -142,6 +142,9 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return kernels
 
 
+GUESTS = (testing.A_JOBS_LIFE_ON_V2, testing.THE_GUEST_ITSELF)
+
+
 def after(minutes: float) -> testing.Tally:
     return testing.Tally(began=time.monotonic() - minutes * 60)
 
@@ -164,6 +167,22 @@ def test_with_time_make_test_builds_the_kernel_before_the_tests_that_need_it(
     assert phases == [testing.A_JOBS_LIFE_ON_V2.name, testing.THE_GUEST_ITSELF.name]
 
 
+def test_with_a_kernel_in_the_cache_its_tests_run_beside_e2e(
+    phases: list[str], built: list[int], tmp_path: Path
+) -> None:
+    built.append(1)
+    assert testing._everything(after(0), tmp_path) == 0
+    assert sorted(phases) == sorted(phase.name for phase in (*testing.PHASES, *GUESTS))
+    assert phases.index(testing.A_JOBS_LIFE_ON_V2.name) < phases.index(testing.DEV_CLUSTER.name)
+
+
+def test_a_kernel_is_built_when_no_cluster_needs_the_cores(phases: list[str], built: list[int], tmp_path: Path) -> None:
+    assert testing._everything(after(0), tmp_path) == 0
+    assert built
+    assert phases[-2:] == [phase.name for phase in GUESTS]
+    assert sorted(phases) == sorted(phase.name for phase in (*testing.PHASES, *GUESTS))
+
+
 def test_a_machine_that_needs_no_guest_says_that_the_guests_own_tests_are_left_out(
     phases: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -173,6 +192,11 @@ def test_a_machine_that_needs_no_guest_says_that_the_guests_own_tests_are_left_o
     assert testing._with_a_guest(after(testing.WITHOUT_KERNEL_MINUTES + 1), tmp_path) == 0
     assert phases == [testing.A_JOBS_LIFE_ON_V2.name]
     assert "left out, since this machine needs no guest: tests/devcluster/test_guest.py" in capsys.readouterr().err
+
+
+def test_a_phases_folders_run_as_in_the_whole_and_other_paths_one_by_one() -> None:
+    assert testing._chosen(["tests/e2e"]) is testing.E2E
+    assert testing._chosen(["tests/e2e/test_i_doors.py"]).workers == 1
 
 
 def test_a_file_of_another_phase_is_run_there_alone(checkout: Path) -> None:

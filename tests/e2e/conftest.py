@@ -23,12 +23,16 @@ from devcluster.suite import testing
 from tests.e2e import traces
 
 NAMESPACE = "slurm"
+SECONDS = 600
+"""Deadline of a test without one of its own. A worker's first test waits for its cluster, on cores that others use."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/e2e/" in str(item.path):
             item.add_marker(pytest.mark.e2e)
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(SECONDS))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from typing import Any
 
 from devcluster.fakes import cert_manager
 
-PAUSE_SECONDS = 0.5
+PAUSE_SECONDS = 1.5
+"""Between two looks of which the former found nothing to do: each starts kubectl, on cores that others need."""
 
 
 class Played:
@@ -32,27 +33,32 @@ class Played:
     def renew(self, certificate: str) -> None:
         """Issue a Certificate anew, as when its end comes near."""
         wanted = self.slurm.get("certificate", certificate)
-        for each in cert_manager.issue(self._listed("issuers"), [{**wanted, "status": {}}], self.secret):
+        issuers = self.slurm.get("issuers")["items"]
+        for each in cert_manager.issue(issuers, [{**wanted, "status": {}}], self.secret):
             if each["kind"] == "Secret":
                 self.put(each)
 
-    def _listed(self, kind: str) -> list[dict[str, Any]]:
-        return self.slurm.get(kind)["items"]
-
     def _run(self) -> None:
-        while not self._end.wait(PAUSE_SECONDS):
+        pause = 0.0
+        while not self._end.wait(pause):
+            pause = PAUSE_SECONDS
             try:
-                self._answer()
+                pause = 0.0 if self._answer() else pause
             except Exception as error:  # the test looks at it
                 self.trouble = error
 
-    def _answer(self) -> None:
-        for each in cert_manager.issue(self._listed("issuers"), self._listed("certificates"), self.secret):
+    def _answer(self) -> bool:
+        """Whether there was something to do."""
+        found = self.slurm.get("issuers,certificates")["items"]
+        by_kind = {kind: [each for each in found if each["kind"] == kind] for kind in ("Issuer", "Certificate")}
+        answers = cert_manager.issue(by_kind["Issuer"], by_kind["Certificate"], self.secret)
+        for each in answers:
             if each["kind"] == "Secret":
                 self.put(each)
                 continue
             name, status = f"{each['kind']}/{each['metadata']['name']}", json.dumps({"status": each["status"]})
             self.slurm.kubectl("patch", name, "--subresource=status", "--type=merge", "-p", status).ok()
+        return bool(answers)
 
     @contextlib.contextmanager
     def playing(self) -> Iterator[Played]:

@@ -59,6 +59,7 @@ def by_annotations(slurm: Any) -> list[dict[str, Any]]:
             for each in slices
             if each["metadata"]["labels"]["kubernetes.io/service-name"] == name
             for endpoint in each["endpoints"] or []
+            if not endpoint["conditions"].get("terminating")
             for address in endpoint["addresses"]
         ]
         port = told[f"{prefix}port"]
@@ -70,7 +71,8 @@ def by_pod_monitor(slurm: Any, monitor: Mapping[str, Any]) -> list[dict[str, Any
     """A job for each endpoint of a PodMonitor, as the Prometheus operator makes them."""
     spec = monitor["spec"]
     wanted = spec["selector"]["matchLabels"].items()
-    pods = [pod for pod in slurm.get("pods")["items"] if wanted <= pod["metadata"]["labels"].items()]
+    staying = [pod for pod in slurm.get("pods")["items"] if "deletionTimestamp" not in pod["metadata"]]
+    pods = [pod for pod in staying if wanted <= pod["metadata"]["labels"].items()]
     jobs = []
     for number, endpoint in enumerate(spec["podMetricsEndpoints"]):
         (port,) = {

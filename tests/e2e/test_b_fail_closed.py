@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 from collections.abc import Iterator
-
-import pytest
-
-PLUGIN = "/opt/slurm/lib/slurm-wlm/spank_jail.so"
 
 
 @contextlib.contextmanager
@@ -43,17 +40,9 @@ def _write(slurm, data: dict[str, str], changed: str) -> None:
     slurm.wait("slurmctld", lambda: slurm.on_pod("slurm-controller-0", "scontrol reconfigure").status == 0, 90)
 
 
-@pytest.mark.parametrize(
-    ("file", "old", "new"),
-    [
-        ("plugstack.conf", "required", "optional"),
-        ("plugstack.conf", PLUGIN, "/opt/slurm/lib/slurm-wlm/no_such_plugin.so"),
-        ("slurm.conf", "ClusterName=", "PlugStackConfig=plugstack.conf\nClusterName="),
-    ],
-    ids=["optional", "plugin missing", "relative PlugStackConfig"],
-)
-def test_a_worker_that_would_not_load_the_plugin_is_never_ready_and_runs_nothing(slurm, file, old, new):
-    with active_configuration(slurm, file, old, new):
+def test_a_worker_that_would_not_load_the_plugin_is_never_ready_and_runs_nothing(slurm):
+    """One kind of such a configuration; tests/node/test_configless_cache.py has the others."""
+    with active_configuration(slurm, "plugstack.conf", "required", "optional"):
         slurm.kubectl("delete", "pod", "cpu-1").ok()
         ran = slurm.sh("srun --immediate=15 -w cpu-1 -n1 ls /run/secrets; true", seconds=40)
         assert "slurm" not in ran.stdout.split()
@@ -71,20 +60,39 @@ def test_a_worker_that_would_not_load_the_plugin_is_never_ready_and_runs_nothing
         assert logs
 
 
+SLURMD = "cat /run/slurmd.pid 2>/dev/null || pidof slurmd"
+WAITS = "until test -e ~/goes-on; do sleep 0.2; done"
+
+
+def running(slurm, options: str, script: str) -> str:
+    """The number of a job that runs, and waits in its script for the file goes-on."""
+    slurm.sh("rm -f ~/goes-on ~/survivor.out ~/restart.out").ok()
+    job = slurm.sh(f"sbatch --parsable {options} --wrap {shlex.quote(script)}").ok()
+    slurm.wait("job running", lambda: slurm.sh(f"squeue -h -j {job} -o %T").stdout.strip() == "RUNNING", 30)
+    return job
+
+
 def test_kill_9_of_slurmd_ends_no_job(slurm):
-    batch = slurm.sh("sbatch --parsable -N2 -o ~/survivor.out --wrap 'srun -N2 sleep 20; echo survived'").ok()
-    slurm.wait("job running", lambda: slurm.sh(f"squeue -h -j {batch} -o %T").stdout.strip() == "RUNNING", 30)
-    for pod in ("cpu-0", "cpu-1"):
-        slurm.on_pod(pod, "kill -9 $(cat /run/slurmd.pid 2>/dev/null || pidof slurmd)").ok()
+    slurm.sh("rm -f ~/began-on-*").ok()
+    task = f"touch ~/began-on-$(hostname); {WAITS}"
+    batch = running(slurm, "-N2 -o ~/survivor.out", f"srun -N2 sh -c {shlex.quote(task)}; echo survived")
+    slurm.wait("both tasks", lambda: slurm.sh("ls ~/began-on-cpu-0 ~/began-on-cpu-1").status == 0, 30)
+    before = {pod: slurm.on_pod(pod, SLURMD).ok() for pod in ("cpu-0", "cpu-1")}
+    for pod in before:
+        slurm.on_pod(pod, f"kill -9 $({SLURMD})").ok()
+    for pod, process in before.items():
+        slurm.wait("another slurmd", lambda pod=pod, process=process: slurm.on_pod(pod, SLURMD).ok() != process, 60)
+    slurm.sh("touch ~/goes-on").ok()
     slurm.wait("job done", lambda: not slurm.sh(f"squeue -h -j {batch} -o %T").stdout.strip(), 90)
     assert slurm.sh("cat ~/survivor.out").ok() == "survived"
     assert slurm.sh("srun -N2 echo new step").ok() == "new step\nnew step"
 
 
 def test_a_restart_of_the_controller_loses_no_job(slurm):
-    batch = slurm.sh("sbatch --parsable -N1 -o ~/restart.out --wrap 'sleep 15; echo still here'").ok()
-    slurm.wait("job running", lambda: slurm.sh(f"squeue -h -j {batch} -o %T").stdout.strip() == "RUNNING", 30)
+    running(slurm, "-N1 -o ~/restart.out", f"{WAITS}; echo still here")
     slurm.kubectl("delete", "pod", "slurm-controller-0").ok()
+    slurm.wait("slurmctld is back", lambda: slurm.sh("scontrol ping").stdout.count("UP") == 1, 120)
+    slurm.sh("touch ~/goes-on").ok()
     slurm.wait("job done", lambda: "still here" in slurm.sh("cat ~/restart.out").stdout, 120)
 
 
@@ -106,20 +114,10 @@ def test_workers_can_talk_to_each_other_but_not_to_the_rest_api(slurm):
     slurm.wait("the operator restored them", lambda: slurm.sh(to_rest).status != 0, 120)
 
 
-@pytest.mark.parametrize(
-    ("spoil", "mend", "sentence"),
-    [
-        # The node writes a marker that is gone again, if nothing is in the way of the new one.
-        (
-            "mkdir /run/jail/run/.jail-ready.new && rm /run/jail/run/.jail-ready",
-            "rmdir /run/jail/run/.jail-ready.new",
-            ".jail-ready is missing",
-        ),
-        ("mount -o remount,bind,ro /run/jail", "mount -o remount,bind,rw /run/jail", "is read-only"),
-    ],
-    ids=["half built", "read-only"],
-)
-def test_a_node_whose_jail_breaks_says_why_is_drained_and_recovers_by_itself(slurm, spoil, mend, sentence):
+def test_a_node_whose_jail_breaks_says_why_is_drained_and_recovers_by_itself(slurm):
+    """One kind of break; tests/image/test_fail_closed.py has the others."""
+    spoil, mend = (f"mount -o remount,bind,{how} /run/jail" for how in ("ro", "rw"))
+    sentence = "is read-only"
     script = "touch ~/waits; until [ -e ~/goes-on ]; do sleep 0.2; done; srun -n1 --overlap cat /etc/hostname"
     slurm.sh("rm -f ~/waits ~/goes-on ~/late-step.*").ok()
     slurm.sh(f"sbatch --quiet -w cpu-1 -o ~/late-step.out -e ~/late-step.err --wrap {script!r}").ok()
@@ -139,20 +137,3 @@ def test_a_node_whose_jail_breaks_says_why_is_drained_and_recovers_by_itself(slu
     assert slurm.sh("srun -w cpu-1 -n1 echo works again").ok() == "works again"
     assert "this node can't run your job inside the jail" in said
     assert sentence in said
-
-
-def test_a_job_for_which_no_namespaces_are_to_be_had_runs_nothing(slurm):
-    job_init = "/opt/slurm/libexec/job_init"
-    slurm.on_pod("cpu-1", f"mount --bind /dev/null {job_init}").ok()
-    try:
-        ran = slurm.sh("srun --immediate=10 -w cpu-1 -n1 echo ran outside", seconds=40)
-        reason = slurm.wait("a drain", lambda: slurm.sh("sinfo -h -n cpu-1 -o %E | grep pulumi-slurm:jail").stdout, 60)
-    finally:
-        slurm.on_pod("cpu-1", f"umount {job_init}").ok()
-    assert ran.status != 0
-    assert "ran outside" not in ran.stdout
-    assert f"{job_init}: Permission denied" in reason
-    # The node may have been drained before the job came.
-    assert f"{job_init}: Permission denied" in ran.stderr or "allocate resources" in ran.stderr, ran.stderr
-    slurm.wait("the drain is lifted", slurm.all_idle, 120)
-    assert slurm.sh("srun -w cpu-1 -n1 echo works again").ok() == "works again"

@@ -64,7 +64,7 @@ def test_a_jail_image_without_a_shell_fails_with_a_sentence(second, slurm):
     tag += [dns["spec"]["template"]["spec"]["containers"][0]["image"], shell_less]
     subprocess.run(node_cli.enter_command(slurm.cluster.instance, tag), check=True, timeout=30)
     with pytest.raises(StepFailed) as failed:
-        second.up(jail={**second.facts["jail"], "image": shell_less}, timeouts={"populate": "2m", "available": "20s"})
+        second.up(jail={**second.facts["jail"], "image": shell_less}, timeouts={"populate": "30s", "available": "20s"})
     assert "/bin/sh" in str(failed.value)
 
 

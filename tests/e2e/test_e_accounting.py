@@ -190,6 +190,15 @@ def test_no_password_is_in_a_config_map_a_log_or_a_command_line(slurm):
     assert listed == "slurm 600"
 
 
+def until_it_knows(command: str) -> str:
+    """A script that runs a slurmdbd until it says whether it has its database, 12 s at most, and shows what it said."""
+    words, said = "mysql_real_connect failed|slurmdbd version .* started", "/tmp/said"
+    return f"""exec 3<&0; timeout 12 {command} <&3 >{said} 2>&1 & started=$!
+        for _ in $(seq 60); do
+            if grep -qsE '{words}' {said} || ! kill -0 $started 2>/dev/null; then break; fi; sleep 0.2
+        done; kill $started 2>/dev/null; wait $started; cat {said}; rm {said}"""
+
+
 @pytest.mark.parametrize("golden", sorted(GOLDEN.iterdir()), ids=lambda file: file.stem)
 def test_a_real_slurmdbd_takes_the_rendered_file(slurm, golden):
     """It reads every key; then it has no password, or finds no such database."""
@@ -200,8 +209,9 @@ def test_a_real_slurmdbd_takes_the_rendered_file(slurm, golden):
     )
     write = f"mkdir -p {scratch}; umask 077; cat > {scratch}/slurmdbd.conf; cp /run/slurmdbd/*.key {scratch}"
     slurm.kubectl("exec", "-i", "slurm-accounting-0", "--", "sh", "-c", write, text=text).ok()
-    start = f"SLURM_CONF={scratch}/slurm.conf SLURM_SACK_KEY={scratch}/slurm.key timeout 8 slurmdbd -D"
-    said = slurm.on_pod("slurm-accounting-0", f"RUNTIME_DIRECTORY={scratch} {start}; rm -rf {scratch}").text
+    variables = f"RUNTIME_DIRECTORY={scratch} SLURM_CONF={scratch}/slurm.conf SLURM_SACK_KEY={scratch}/slurm.key"
+    start = until_it_knows(f"env {variables} slurmdbd -D")
+    said = slurm.on_pod("slurm-accounting-0", f"{start}; rm -rf {scratch}").text
     assert "mysql_real_connect failed" in said
     assert "unrecognized key" not in said
     assert "fatal" not in said
@@ -238,7 +248,7 @@ try:
 except NodeError as error:
     sys.exit(f"slurm-node: error: {{error}}")
 """
-        run = "cd /tmp; timeout 12 python3 -; rm -rf /tmp/other"
+        run = f"cd /tmp; {until_it_knows('python3 -')}; rm -rf /tmp/other"
         return slurm.kubectl("exec", "-i", "slurm-accounting-0", "--", "sh", "-c", run, text=program).text
 
     yield start

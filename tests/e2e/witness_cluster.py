@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.e2e.conftest import Done, Slurm
-from tests.witness.runs import Who
+from tests.witness.runs import SUDO, Who
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,11 @@ class OnDevCluster:
 
     @property
     def become(self) -> Mapping[Who, str]:
-        """Return who there is besides the user → words before a command that he starts."""
-        sudo = "/usr/bin/sudo -n -E"
+        """Who there is besides the user → words before a command that he starts."""
         return {
-            Who.ROOT: sudo,
-            Who.OTHER: f"{sudo} -u {self.other}",
-            Who.ADMINISTRATOR: f"{sudo} -u {self.administrator}",
+            Who.ROOT: SUDO,
+            Who.OTHER: f"{SUDO} -u {self.other}",
+            Who.ADMINISTRATOR: f"{SUDO} -u {self.administrator}",
         }
 
     def key(self) -> bytes:

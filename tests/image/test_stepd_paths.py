@@ -1,4 +1,7 @@
-"""slurmstepd opens -i, -o, -e and --chdir as the job would: nothing of the node, all that is the user's."""
+"""slurmstepd opens -i, -o, -e and --chdir as the job would: nothing of the node, all that is the user's.
+
+Control groups: test_login_limits.py and tests/vm/test_v2_limits.py, whose clusters have some.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,7 @@ def batch(cluster: SmallCluster, options: str) -> str:
         "/proc/self/root/etc/passwd",
         "/proc/self/task/../cwd/mine",
         "/dev/stdin",
-        "/sys/fs/cgroup/cgroup.procs",
-        "/sys/kernel/uevent_helper",
+        "/sys/kernel/rcu_expedited",
         "link",
         "linked/self/maps",
     ],
@@ -71,3 +73,17 @@ def test_what_is_the_users_is_opened(cluster: SmallCluster) -> None:
 def test_a_folder_of_somebody_else_is_still_his(cluster: SmallCluster) -> None:
     assert "ran" not in batch(cluster, "-o /root/out -e err")
     assert cluster.jail("ls /root/out").returncode != 0
+
+
+# A pipe that somebody holds open: with its end slurmstepd may end as well, see docs/limits.md.
+OWN_INPUTS = """
+rm -f open; mkfifo open; exec 3<>open; echo zero > of.0; echo one > of.1
+for round in 1 2 3 4 5 6; do
+    timeout 20 srun -Q -n2 --overcommit -l -i of.%t cat <&3 | sort | tr '\\n' ' '
+done
+"""
+
+
+def test_each_task_reads_the_file_of_its_own_number_each_time(cluster: SmallCluster) -> None:
+    done = cluster.jail(OWN_INPUTS, user=ALICE, seconds=150)
+    assert done.stdout == "0: zero 1: one " * 6, done.stderr

@@ -1,8 +1,8 @@
-/* A job without Slurm. It keeps namespaces as the extern step does, and joins them as slurmstepd does. It runs a shell
- * line as its task. Each further argument is one more step. The word "ordinary" before a step runs it as an ordinary
- * user. The word "census" tells what this process and job_init hold. With the word "early", which comes first, the
- * first step comes before the namespaces are made.
- * Usage: job_probe ROOT [early] LINE... */
+/* A job without Slurm: keeps its namespaces as the extern step does, joins them as slurmstepd does, and runs a shell
+ * line as its task. Each further argument is one more step, the word "ordinary" before it runs it as an ordinary user;
+ * the word "census" tells what this process and job_init hold. The word "scarce" tells what a step holds after it
+ * failed to join, since it may open too few descriptors. After the word "early", which comes first, the first step
+ * comes before the namespaces are made. Usage: job_probe ROOT [early] LINE... */
 #include "confine.h"
 #include "job.h"
 
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -90,6 +91,26 @@ static void census(pid_t init) {
     printf("descriptors %d, job_init's %d; mounts %d\n", entries("/proc/self/fd"), entries(descriptors), lines(mounts));
 }
 
+/* The lock's file and two namespaces still open; the third does not. */
+static _Noreturn void scarce(const char *root) {
+    struct jail jail;
+    struct job job;
+    int next = dup(STDIN_FILENO), before = entries("/proc/self/fd") - 1, refused = 0;
+    struct rlimit few = {.rlim_cur = (rlim_t)next + 3, .rlim_max = RLIM_INFINITY}, many;
+    close(next);
+    getrlimit(RLIMIT_NOFILE, &many);
+    few.rlim_max = many.rlim_max;
+    jail_init(&jail, root);
+    job_prepare(&job, JOB);
+    setrlimit(RLIMIT_NOFILE, &few);
+    for (int i = 0; i < 20; i++)
+        refused += job_join(&jail, &job, DEADLINE_SECONDS) != 0;
+    setrlimit(RLIMIT_NOFILE, &many);
+    printf("refused %d times: %d descriptors more; %s\n", refused, entries("/proc/self/fd") - before, jail.why);
+    fflush(stdout);
+    _exit(EXIT_SUCCESS);
+}
+
 int main(int argc, char *argv[]) {
     struct jail jail;
     struct job job;
@@ -112,6 +133,8 @@ int main(int argc, char *argv[]) {
         }
         fflush(stdout);
         pid_t child = fork();
+        if (child == 0 && !strcmp(argv[i], "scarce"))
+            scarce(argv[1]);
         if (child == 0)
             step(argv[1], user, argv[i]);
         printf("-> %d\n", outcome_of(child));

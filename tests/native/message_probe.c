@@ -1,12 +1,14 @@
 /* Stands for libslurmfull (-DLIBRARY) and for a program of Slurm that receives messages: TYPE UID WHAT-READING-DOES
  * HOW. It calls as Slurm does, and says whether the body was read. A launch's body is "launch:HEX:NODES": what stands
  * before its credential, and the list behind its options; of slurmdbd TYPE is a list of a connection's messages. */
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 /* Its first fields are those of Slurm's buf_t. */
 struct message {
@@ -22,6 +24,7 @@ struct header {
     uint16_t version, flags, type;
 };
 
+void hold_a_lock(void);
 int slurm_unpack_msg_and_forward(void *message, void *origin, int file, void *buffer);
 int slurm_unpack_received_msg(void *message, int file, void *buffer);
 int slurm_receive_msg(void *connection, void *message, int timeout);
@@ -46,6 +49,25 @@ const char *slurmdbd_msg_type_2_str(unsigned type, int exact);
 const char *rpc_num2string(unsigned type);
 
 #ifdef LIBRARY
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Stands for another thread in a library of slurmd's; it goes on while a first child waits for nothing. */
+static void *hold(void *is_held) {
+    pthread_mutex_lock(&lock);
+    pthread_barrier_wait(is_held);
+    usleep(100000);
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+void hold_a_lock(void) {
+    pthread_t holder;
+    static pthread_barrier_t is_held;
+    pthread_barrier_init(&is_held, NULL, 2);
+    if (!pthread_create(&holder, NULL, hold, &is_held))
+        pthread_barrier_wait(&is_held);
+}
+
 int slurm_unpack_received_msg(void *message, int file, void *buffer) {
     struct message *received = message;
     struct header header;
@@ -93,6 +115,8 @@ int unpack_msg(void *message, void *buffer) {
         abort();
     while (!strcmp(reading, "hangs"))
         ;
+    pthread_mutex_lock(&lock);
+    pthread_mutex_unlock(&lock);
     if (!strncmp(reading, "launch:", strlen("launch:"))) {
         /* Where the options end. */
         const char *hex = reading + strlen("launch:");
@@ -228,6 +252,8 @@ int main(int argc, char *argv[]) {
     struct message message = {
         .type = (uint16_t)strtol(argv[1], NULL, 10), .sender = (uid_t)strtol(argv[2], NULL, 10), .reading = argv[3]};
     bool asks = !strcmp(argv[4], "asked");
+    if (!strcmp(argv[4], "locked"))
+        hold_a_lock();
     char key[] = "key";
     if (!strncmp(argv[3], "launch:", strlen("launch:")) && !read_launch(&message))
         return 2;

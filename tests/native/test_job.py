@@ -116,6 +116,12 @@ def test_temporary_files_are_the_jobs_own_and_shared_by_its_steps(trial: Trial) 
     assert not list(trial.jail.glob("tmp/*"))
 
 
+def test_a_step_that_cannot_join_leaves_no_descriptor_open(trial: Trial) -> None:
+    (said,) = trial.run("scarce").lines
+    assert said.startswith("refused 20 times: 0 descriptors more; the job's namespace /proc/"), said
+    assert said.endswith("/ns/pid: Too many open files"), said
+
+
 def test_what_the_node_mounts_again_comes_to_slurmstepd_and_not_to_tasks(trial: Trial) -> None:
     """The node's own /proc, say, has none of a job's masks; slurmstepd needs /etc/hosts."""
     node = """

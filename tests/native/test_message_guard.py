@@ -25,7 +25,7 @@ Ask = Callable[..., str]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("guard")
     probe = HERE / "message_probe.c"
-    shared = ("-shared", "-fPIC")
+    shared = ("-shared", "-fPIC", "-pthread")
     _gcc(*shared, "-DLIBRARY", "-o", f"{folder}/libslurm.so", str(probe))
     _gcc(*shared, "-o", f"{folder}/guard.so", *(str(NATIVE / "doors" / name) for name in SOURCES))
     linked = ("-Wl,--no-as-needed", f"{folder}/guard.so", f"{folder}/libslurm.so")
@@ -160,6 +160,10 @@ def test_a_launch_that_leads_slurmd_past_its_arrays_is_refused(ask: Ask, forged:
 @pytest.mark.parametrize("reading", ["ends", "hangs"])
 def test_a_launch_that_ends_or_hangs_who_reads_it_is_read_by_a_child_alone(ask: Ask, reading: str) -> None:
     assert ask("slurmd", LAUNCH, ALICE, reading) == "refused"
+
+
+def test_a_launch_is_read_although_another_thread_held_a_lock_at_the_fork(ask: Ask) -> None:
+    assert ask("slurmd", LAUNCH, ALICE, launch(1, "a"), "locked") == "read"
 
 
 def test_a_launch_with_a_jobs_record_is_refused(ask: Ask) -> None:

@@ -17,7 +17,8 @@ import pytest
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="becomes other users")
 
 ALICE, BOB, SLURM, SLURMREST = 1000, 1001, 64030, 64031
-OF_ONE = 64
+OF_ONE, WAITING = 64, 512
+"""Connections of one user that the door serves at once, and that wait besides."""
 ASK = """
 import socket, sys
 with socket.socket(socket.AF_UNIX) as door:
@@ -136,7 +137,7 @@ def test_root_of_a_user_namespace_is_the_user_who_made_it(door: Door) -> None:
 
 
 def test_one_who_says_nothing_is_sent_away_and_one_user_does_not_shut_out_the_others(door: Door) -> None:
-    silent = door.connect(ALICE, OF_ONE + 10)
+    silent = door.connect(ALICE, OF_ONE + WAITING + 10)
     assert door.ask(BOB) == through(BOB)
     began = time.monotonic()
     for each in silent:
@@ -147,7 +148,18 @@ def test_one_who_says_nothing_is_sent_away_and_one_user_does_not_shut_out_the_ot
     assert time.monotonic() - began < 20
     assert door.ask(ALICE) == through(ALICE)
     door.log.seek(0)
-    assert f"user {ALICE} has {OF_ONE} connections open: refusing one more" in door.log.read()
+    assert door.log.read().count(f"{WAITING} connections of user {ALICE} wait: refusing one more") == 10
+
+
+def test_more_connections_of_one_user_than_are_served_at_once_all_come_through(door: Door) -> None:
+    many = door.connect(ALICE, 4 * OF_ONE)
+    for each in many:
+        each.settimeout(30)
+        each.sendall(b"who am I")
+        each.shutdown(socket.SHUT_WR)
+    assert {each.recv(100).decode().split()[0] for each in many} == {str(ALICE)}
+    for each in many:
+        each.close()
 
 
 def test_a_new_door_takes_the_place_of_one_that_was_killed(
@@ -170,7 +182,7 @@ def test_a_new_door_takes_the_place_of_one_that_was_killed(
         again.wait()
 
 
-def test_slurms_commands_tell_root_of_the_jail_what_to_do_and_nobody_else(
+def test_slurms_commands_tell_root_and_slurms_ids_in_the_jail_what_to_do_and_nobody_else(
     make: Callable[..., Path], tmp_path: Path
 ) -> None:
     probe = make("root_guard_probe", tmp_path)
@@ -182,6 +194,11 @@ def test_slurms_commands_tell_root_of_the_jail_what_to_do_and_nobody_else(
     refused = subprocess.run([probe, "-n1"], capture_output=True, text=True, check=False)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr.startswith("root_guard_probe: root of the jail is nobody to Slurm: run root_guard_probe as")
+    for uid, name in ((SLURM, "SlurmUser"), (SLURMREST, "slurmrestd's user")):
+        as_slurm = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", probe, "-n1"]
+        refused = subprocess.run(as_slurm, capture_output=True, text=True, check=False)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert refused.stderr.startswith(f"root_guard_probe: {name} of the jail is nobody to Slurm: run ")
     assert subprocess.run([probe, "--version"], capture_output=True, text=True, check=True).stdout == "asked Slurm\n"
     as_alice = ["setpriv", f"--reuid={ALICE}", f"--regid={ALICE}", "--clear-groups", probe]
     assert subprocess.run(as_alice, capture_output=True, text=True, check=True).stdout == "asked Slurm\n"

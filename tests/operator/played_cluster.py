@@ -6,12 +6,14 @@ import dataclasses
 import datetime
 import functools
 
-from slurm_operator.decide import records, scale
+from slurm_operator.decide import records
+from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.state import (
     Facts,
     Jobs,
     K8sNode,
     Named,
+    NodeSet,
     Pod,
     RemovalPolicy,
     Reservation,
@@ -22,6 +24,7 @@ from slurm_operator.state import (
     TooDeep,
     Unknown,
     UpdatePolicy,
+    Workload,
 )
 
 from contract import names, reasons
@@ -341,7 +344,11 @@ class PlayedCluster:
 
     # How the operator sees them.
 
-    def state(self) -> scale.NodeSetState:
+    def members(self) -> list[str]:
+        """Nodes that are there and wanted."""
+        return [f"cpu-{ordinal}" for ordinal in range(min(self.wanted, self.size))]
+
+    def state(self) -> NodeSetState:
         pods = {
             name: Pod(
                 *(name, "worker", self._is_ready(name)),
@@ -355,21 +362,24 @@ class PlayedCluster:
             )
             for name, pod in self.pods.items()
         }
-        return scale.NodeSetState(
-            *("cpu", self.wanted, self.size, str(self.set_version), pods, self.now),
-            revision=str(self.revision),
+        node_set = NodeSet(
+            *("cpu", "c", "cpu", self.wanted),
             update=self.update,
             removal=self.removal,
             reactions=self.reactions,
             restarts=self.restarts,
             updating=self.updating,
-            k8s_nodes={
-                name: _k8s_node(host.cordoned or host.ours, host.away_since, *host.taints())
-                for name, host in self.hosts.items()
-            },
-            facts=Facts(1, self.memory),
-            reservations=self.reservations(),
         )
+        workload = Workload(
+            *("cpu", self.size, self.size, str(self.set_version)),
+            revision=str(self.revision),
+            facts=Facts(1, self.memory),
+        )
+        k8s_nodes = {
+            name: _k8s_node(host.cordoned or host.ours, host.away_since, *host.taints())
+            for name, host in self.hosts.items()
+        }
+        return NodeSetState(node_set, workload, pods, self.now, k8s_nodes, reservations=self.reservations())
 
     def listing(self, lost: set[int]) -> dict[str, SlurmNode]:
         """Slurm's nodes, but for those ordinals."""

@@ -170,6 +170,7 @@ def test_a_set_without_a_number_can_be_scaled_by_an_autoscaler_at_once(
     cluster: World, tmp_path: Path, kubeconfig: Path, port: int
 ) -> None:
     world, path = cluster, cluster.path("nodesets", "cpu", "scale")
+    world.slurm.partitions = {"main": "UP"}
     world.declare(replicas=None)
     with pytest.raises(RuntimeError, match="the spec replicas field"):
         world.admin.call("GET", path)
@@ -192,6 +193,8 @@ def test_a_set_without_a_number_can_be_scaled_by_an_autoscaler_at_once(
         until(lambda: world.size() == 2, "the size that the autoscaler wrote")
         world.apply(custom("NodeSet", "cpu", {"cluster": "test", "statefulSet": "cpu"}))
         assert world.get("nodesets", "cpu")["spec"]["replicas"] == 2, "an up without a number leaves it"
+        idle = 'pulumi_slurm_pending_nodes{partition="main"} 0.0'
+        until(lambda: idle in metrics(port), "a partition in which nothing has waited yet", 60)
         world.slurm.run_job("", state="PENDING")
         told = 'pulumi_slurm_pending_nodes{partition="main"} 1.0'
         until(lambda: told in metrics(port), "what waits", 60)

@@ -174,7 +174,7 @@ def test_what_a_reboot_adds_to_a_reason_hides_nobodys_drain(fake: FakeSlurmrestd
     fake.slurm.drain("cpu-0", f"{reasons.UPDATE} : reboot issued : reboot timed out", names.SLURM_USER)
     fake.slurm.drain("cpu-1", "bad fan : reboot issued", names.SLURM_USER)
     seen = ask(fake, key_file, lambda rest: rest.nodes(full=False))
-    assert drains.is_updating(seen["cpu-0"])
+    assert drains.owner(seen["cpu-0"]) is drains.Owner.UPDATE
     assert (drains.owner(seen["cpu-1"]), seen["cpu-1"].reason) == (drains.Owner.FOREIGN, "bad fan")
 
 
@@ -265,7 +265,7 @@ def test_a_drain_of_ours_stays_ours_when_its_node_falls_silent(fake: FakeSlurmre
     # slurmctld's set_node_reason (src/slurmctld/node_mgr.c, slurm-26-05-3-1) adds it after SlurmdTimeout.
     fake.slurm.drain("cpu-0", f"{reasons.UPDATE} : Not responding", names.SLURM_USER)
     node = ask(fake, key_file, lambda rest: rest.nodes(full=False))["cpu-0"]
-    assert drains.is_updating(node)
+    assert drains.owner(node) is drains.Owner.UPDATE
 
 
 FAULTS: list[tuple[Fault, Trouble]] = [

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from tests.image.small_cluster import ALICE, WORKER, SmallCluster
 
 IDLE = "IDLE+DYNAMIC_NORM"
+KILL_WAIT = {"KillWait": "5"}
+"""Slurm's own 30 s between a job's SIGTERM and its SIGKILL would be waited for by each test of a stubborn job."""
 
 
 class RestingCluster(SmallCluster):

@@ -21,7 +21,7 @@ from slurm_node.roots import inventory, nfs_mounts, old_roots, volume_probe
 
 from components.config.storage import Nfs
 from tests.image.unpacked import unpack_image
-from tests.vm.nfs_server import ADDRESS, NfsServer, wait
+from tests.vm.nfs_server import ADDRESS, MEMORY, NfsServer, wait
 
 NODE = "node-1"
 VERSIONS = ("4.2", "3")
@@ -231,9 +231,8 @@ def test_populate_copies_the_jail_images_own_root_whole(tmp_path: Path, monkeypa
     (tmp_path / "image").mkdir()
     root = unpack_image(tmp_path / "image", "jail")
     stand_for_the_job(root, tmp_path / "slurm", monkeypatch)
-    # In memory: with `sync` the server brings each file to its disk, and a guest's is slow at that.
     with (
-        tempfile.TemporaryDirectory(dir="/dev/shm") as memory,
+        tempfile.TemporaryDirectory(dir=MEMORY) as memory,
         NfsServer(Path(memory) / "nfs", (NODE,), mebibytes=4096) as server,
     ):
         server.export.chmod(0o755)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.image import limit_files
 from tests.image.small_cluster import ALICE, WORKER
 from tests.vm import v2_lifts
 from tests.vm.test_v2_jobs import submit
@@ -173,3 +174,9 @@ def test_all_that_the_tries_need_is_there(tries: Tries) -> None:
 @pytest.mark.parametrize("name", v2_lifts.OF_ROOT_IN_A_JOB)
 def test_root_in_a_job_lifts_nothing_that_the_pods_root_lifts(tries: Tries, name: str) -> None:
     assert (name in tries.job.lifted, name in tries.pod.lifted) == (False, True)
+
+
+@pytest.mark.parametrize("user", [ALICE, 0])
+def test_slurmstepd_opens_no_limit_for_a_job_even_if_it_is_the_users(cluster: V2Cluster, user: int) -> None:
+    with cluster.life_of_a_job():
+        assert limit_files.ways_in(cluster, "/sys/fs/cgroup/system.slice/pids.max", user) == []

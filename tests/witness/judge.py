@@ -14,6 +14,8 @@ FILTER = "2"
 """Seccomp's mode with a filter, in /proc/PID/status."""
 COVERED = ("/run/secrets", "/mnt/jail", "/run/jail", "/run/slurm-node")
 """Mount points of the pod."""
+FIRST = ("job_init", "su")
+"""Process 1 of a job, and of start-up files that slurmd has read before the job exists (native/login/su.c)."""
 SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 SHOWS_POD = "yes"
 OF_THE_POD = {
@@ -109,7 +111,7 @@ def _namespaces(line: Line, nodes: Iterable[Node]) -> Iterable[str]:
 
 def _first_process(line: Line, nodes: Iterable[Node]) -> Iterable[str]:
     logins = {node.pid for node in nodes if node.is_login}
-    if line.one("pid") not in logins and line.one("first") != "job_init":
+    if line.one("pid") not in logins and line.one("first") not in FIRST:
         yield f"process 1 is {line.one('first') or 'not to be seen'}, not the job's"
 
 

@@ -19,6 +19,8 @@ VERSION = 45 << 8
 """Of the wire format; slurmd answers nothing to another."""
 SACK, SACK_CREATE, ANY_READER = "/run/slurm/sack.socket", 64001, 0xFFFFFFFF
 AUTH_SLURM, K12, NO_AUTH_CRED = 103, 2, 1 << 6
+NO_HASH = 1
+"""Kind of the hash of Slurm before K12: the message's type alone."""
 RETURN_CODE = 8001
 RATE, ROUNDS, ALL = 168, 12, (1 << 64) - 1
 Result = TypeVar("Result")
@@ -87,9 +89,8 @@ def bound(text: bytes, custom: bytes) -> bytes:
     return struct.pack("<4Q", *state[:4])
 
 
-def token(kind: int, body: bytes) -> bytes:
-    """Return what the sack gives this process for a message."""
-    digest = bytes([K12]) + bound(body, struct.pack("!H", kind))
+def token(digest: bytes) -> bytes:
+    """What the sack gives this process with a hash in it."""
     text = struct.pack("!III", SACK_CREATE, ANY_READER, len(digest)) + digest
     with socket.socket(socket.AF_UNIX) as sack:
         sack.settimeout(5)
@@ -107,10 +108,15 @@ def of_root(own: bytes) -> bytes:
 
 
 def credential(kind: int, how: str, body: bytes) -> bytes:
-    """The token that goes with a message: the sender's own, a forged one, one of another message, or none."""
+    """The token that goes with a message: the sender's own, a forged one, one that binds nothing, or none."""
     if how == "none":
         return b""
-    own = token(kind + 1 if how == "moved" else kind, body)
+    hashes = {
+        "null hash": b"",
+        "zero hash": bytes([NO_HASH]) + struct.pack("!H", kind),
+        "moved": bytes([K12]) + bound(body, struct.pack("!H", kind + 1)),
+    }
+    own = token(hashes.get(how, bytes([K12]) + bound(body, struct.pack("!H", kind))))
     return of_root(own) if how == "forged" else own
 
 

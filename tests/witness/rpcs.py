@@ -50,6 +50,10 @@ class Token(enum.StrEnum):
     """Says uid 0, under the signature of the sender's own."""
     MOVED = "moved"
     """The sender's own, of another message."""
+    NULL_HASH = "null hash"
+    """The sender's own, without a hash of any message: block_null_hash refuses it."""
+    ZERO_HASH = "zero hash"
+    """The sender's own, of the message's type alone: block_zero_hash refuses it."""
     NONE = "none"
     """The header says that there is none."""
 
@@ -155,8 +159,12 @@ class Sender:
 
 
 IN_JOB, ON_LOGIN = Sender(ALICE, Place.JOB), Sender(ALICE, Place.LOGIN)
-TO_SLURMCTLD = Sender(ALICE, Place.JOB, names.SLURMCTLD_PORT)
 STRANGER, ROOT_OF_POD = Sender(2000, Place.NODE), Sender(0, Place.POD)
+
+
+def to_slurmctld(place: Place) -> Sender:
+    """The user, who reaches slurmctld from a job and from a login node."""
+    return Sender(ALICE, place, names.SLURMCTLD_PORT)
 
 
 class Daemons:

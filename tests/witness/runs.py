@@ -7,7 +7,7 @@ import itertools
 import random
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tests.witness import commands, variables
 from tests.witness.options import OPTIONS, Kind
@@ -17,6 +17,10 @@ OTHER_SETTINGS = f"env SLURM_CONF={FOLDER}/conf/slurm.conf"
 """Before a command: Slurm's configuration without its plugins, so that nothing of ours is asked in the client."""
 BATCH = f"{FOLDER}/batch"
 """sbatch that waits and prints how its job ended."""
+
+
+SUDO = "/usr/bin/sudo -n -E"
+"""Becomes root without a password, and keeps the line's variables."""
 
 
 class Who(enum.Enum):
@@ -197,8 +201,11 @@ def _add_option(made: Draw, program: str, found: Sequence[Choice]) -> None:
     option = found[0].option
     if found[0].works:
         made.add(program, option, found[:1], Who.USER, False)
-    others = [choice for choice in found if not choice.works] or list(found)
+    others = [choice for choice in found if not choice.works] or [replace(each, works=False) for each in found]
     few = others if plan.values_each is None else dice.sample(others, min(len(others), plan.values_each))
+    for choice in others:
+        if choice.always:
+            made.add(program, option, (choice,), Who.USER, False)
     for choice in few:
         whole = [Who.USER, *people(plan)]
         for who in whole if plan.values_each is None else [dice.choice(whole)]:

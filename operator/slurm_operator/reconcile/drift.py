@@ -64,6 +64,7 @@ class DriftReconciler:
         self._api = api
         self._reads = reads or api
         self._lease = lease
+        self._executor = execute.Executor(api, lease)
         self._tell = tell
         self._informer = Informer(api, wake)
         self._ledger: drift.Ledger | None = None
@@ -164,7 +165,7 @@ class DriftReconciler:
                 metrics.HEALS.labels(*key, "edited" if check.before else "deleted").inc()
             return done
 
-        failed = await execute.attempt(self._api, cluster, "Heal", counted())
+        failed = await self._executor.attempt(cluster, "Heal", counted())
         if failed and failed[0].reason == execute.CONFLICT:
             self._failures[key] = drift.conflicted(check, self._failures.get(key), now)
             self._informer.look_again(*key)

@@ -118,6 +118,10 @@ class KubeletCluster:
             (self._workers[name],) = containers(self.slurm, self.slurm.get("pod", name))
         return self._workers[name]
 
+    def forget_workers(self) -> None:
+        """Looks for the workers' containers anew: their pods may be others."""
+        self._workers.clear()
+
     def slurm_groups(self, name: str = WORKER) -> set[str]:
         return below(self.worker(name).group)
 
@@ -175,7 +179,7 @@ class KubeletCluster:
         old = self.worker()
         self.slurm.kubectl("delete", "pod", WORKER, "--grace-period=1", "--wait=false").ok()
         self.wait("the old pod has no group", lambda: not old.group.exists(), 60)
-        self._workers.clear()
+        self.forget_workers()
         self.wait("another is ready", lambda: self.state() == "ready", 90)
         self.wait("the node is idle", lambda: self.slurm.nodes()[WORKER] == "idle", 60)
 

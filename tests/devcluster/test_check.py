@@ -1,0 +1,39 @@
+"""Promises of `make check`: checks run two at a time, each one's words stay together, and any failure fails it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from devcluster.cli import check
+
+WAITS = """
+echo {0} begins; touch {0}
+for look in $(seq 500); do if test -e {1}; then echo {0} ends; exit; fi; sleep 0.02; done; exit 1
+"""
+"""Each waits for the other, ten seconds at most: one after the other the first one would fail."""
+
+
+def test_two_checks_run_at_a_time_and_each_ones_words_stay_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ("a", "types")
+    scripts = {name: WAITS.format(name, other) for name, other in zip(names, reversed(names), strict=True)}
+    monkeypatch.setattr(check, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(check, "commands", lambda: {name: ["sh", "-c", script] for name, script in scripts.items()})
+    assert check.run() == 0
+    assert capsys.readouterr().out.split("\n") == ["a begins", "a ends", "types begins", "types ends", ""]
+
+
+def test_one_failed_check_fails_all_and_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checks = {"good": ["true"], "bad": ["sh", "-c", "echo why >&2; exit 3"], "later": ["true"]}
+    monkeypatch.setattr(check, "commands", lambda: checks)
+    assert check.run() == 1
+    shown = capsys.readouterr()
+    assert shown.out == "why\n"
+    assert "FAILED bad" in shown.err
+    assert "ok     later" in shown.err
+    assert "make check: failed: bad" in shown.err

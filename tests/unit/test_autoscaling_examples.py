@@ -1,0 +1,92 @@
+"""The examples of docs/autoscaling.md agree with each other; what the fake of the adapter shares with the real one."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from tests.e2e import autoscaling_page
+from tests.e2e import fake_external_metrics as fake
+
+NOON = datetime.datetime(2026, 11, 25, 12, tzinfo=datetime.UTC)
+TEXT = """\
+# TYPE pulumi_slurm_pending_nodes gauge
+pulumi_slurm_pending_nodes{partition="main"} 2.0
+pulumi_slurm_pending_nodes{partition="side"} 9.0
+pulumi_slurm_allocated_nodes{node_set="cpu"} 1.0
+"""
+QUERY = autoscaling_page.adapter_rule()["metricsQuery"]
+
+# k8s.io/metrics, pkg/apis/external_metrics/v1beta1/types.go: JSON names; only those without omitempty are required.
+REQUIRED = {"metricName", "metricLabels", "timestamp", "value"}
+OPTIONAL = {"kind", "apiVersion", "window"}
+
+# https://keda.sh/docs/latest/reference/scaledobject-spec/ and https://keda.sh/docs/latest/scalers/prometheus/
+KEDA_SPEC = {
+    "scaleTargetRef", "pollingInterval", "cooldownPeriod", "initialCooldownPeriod", "idleReplicaCount",
+    "minReplicaCount", "maxReplicaCount", "fallback", "advanced", "triggers",
+}  # fmt: skip
+KEDA_PROMETHEUS = {
+    "serverAddress", "query", "threshold", "activationThreshold", "namespace", "customHeaders", "ignoreNullValues",
+    "queryParameters", "unsafeSsl", "timeout", "authModes", "cortexOrgID",
+}  # fmt: skip
+
+
+def test_an_answer_has_the_fields_of_an_external_metric_value_list() -> None:
+    answer = fake.values("wanted", 3.0, NOON)
+
+    assert (answer["kind"], answer["apiVersion"]) == ("ExternalMetricValueList", "external.metrics.k8s.io/v1beta1")
+    assert answer.keys() == {"kind", "apiVersion", "metadata", "items"}
+    (item,) = answer["items"]
+    assert REQUIRED <= item.keys() <= REQUIRED | OPTIONAL
+    assert (item["metricName"], item["timestamp"], item["value"]) == ("wanted", "2026-11-25T12:00:00Z", "3")
+
+
+@pytest.mark.parametrize(("value", "written"), [(0.0, "0"), (20.0, "20"), (0.5, "500m"), (1.25, "1250m")])
+def test_values_are_quantities_of_kubernetes(value: float, written: str) -> None:
+    assert fake.quantity(value) == written
+
+
+def test_discovery_names_the_metric_in_namespaces() -> None:
+    (resource,) = fake.resources("wanted")["resources"]
+    assert (resource["name"], resource["namespaced"], resource["verbs"]) == ("wanted", True, ["get"])
+
+
+def test_the_pages_query_adds_working_nodes_and_those_that_are_waited_for() -> None:
+    assert fake.total(TEXT, fake.terms(QUERY)) == 3
+
+
+def test_a_sum_with_a_series_that_is_absent_has_no_value() -> None:
+    """As in a deep queue: the autoscaler leaves the number as it is."""
+    text = "\n".join(line for line in TEXT.splitlines() if "pending" not in line)
+
+    assert fake.total(text, fake.terms(QUERY)) is None
+    assert fake.values("wanted", None, NOON)["items"] == []
+
+
+def test_what_the_fake_cannot_ask_is_refused() -> None:
+    with pytest.raises(ValueError, match="sums of series alone"):
+        fake.terms("sum(a) - sum(b)")
+
+
+def test_the_autoscaler_asks_for_the_metric_that_the_rule_serves_and_so_does_keda() -> None:
+    spec = autoscaling_page.of_kind("HorizontalPodAutoscaler")["spec"]
+    scaled = autoscaling_page.of_kind("ScaledObject")["spec"]
+
+    (metric,) = spec["metrics"]
+    assert metric["external"]["metric"]["name"] == autoscaling_page.adapter_rule()["name"]["as"]
+    (trigger,) = scaled["triggers"]
+    assert trigger["metadata"]["query"] == QUERY
+    assert trigger["metadata"]["threshold"] == metric["external"]["target"]["averageValue"]
+    assert scaled["scaleTargetRef"] == spec["scaleTargetRef"]
+    assert scaled["advanced"]["horizontalPodAutoscalerConfig"]["behavior"] == spec["behavior"]
+
+
+def test_the_scaled_object_has_only_fields_that_keda_documents_and_values_that_are_strings() -> None:
+    spec = autoscaling_page.of_kind("ScaledObject")["spec"]
+
+    assert spec.keys() <= KEDA_SPEC
+    (trigger,) = spec["triggers"]
+    assert trigger["metadata"].keys() <= KEDA_PROMETHEUS
+    assert all(isinstance(value, str) for value in trigger["metadata"].values())
