@@ -9,7 +9,7 @@ from typing import Any, Final
 import pulumi
 
 from components.config import Config
-from components.config.addons.certificates import CertificatesMode
+from components.config.addons.mode import AddonMode
 from components.config.values.quantities import duration_seconds
 from components.kubernetes.component import Component
 from components.kubernetes.manifest import Manifest, declared
@@ -109,7 +109,7 @@ class Certificates(Component):
     ) -> None:
         super().__init__(name, opts)
         before = list(depends_on)
-        if config.certificates.mode is CertificatesMode.INSTALL:
+        if config.certificates.mode is AddonMode.INSTALL:
             before.append(self._cert_manager(config))
         for manifest in manifests(config):
             # One after the other: an issuer signs only once it has its own certificate.

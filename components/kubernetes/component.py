@@ -153,6 +153,24 @@ class Part(Component):
         self.register_outputs(self._outputs(config))
 
 
+def custom_resource(name: str, body: Mapping[str, Any], opts: pulumi.ResourceOptions) -> pulumi.CustomResource:
+    """A custom resource of that body; the ledger does not hold it.
+
+    Args:
+        name: Its name in the stack.
+        body: The object as Kubernetes takes it.
+        opts: Options of the resource.
+    """
+    return kubernetes.apiextensions.CustomResource(
+        name,
+        api_version=body["apiVersion"],
+        kind=body["kind"],
+        metadata=body["metadata"],
+        spec=body["spec"],
+        opts=opts,
+    )
+
+
 def _argument(key: str) -> str:
     """Return a top-level field as the SDK's argument: camelCase to snake_case."""
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)

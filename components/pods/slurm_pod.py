@@ -7,7 +7,7 @@ from typing import Any, Final
 from components.config import Config
 from components.config.pods import PodResources
 from components.config.values.images import image_revision
-from components.kubernetes.manifest import SKIP_AWAIT, Manifest, declared, labels, selector
+from components.kubernetes.manifest import REPLACEABLE, SKIP_AWAIT, Manifest, declared, labels, selector
 from components.pods.submounts import Submounts
 from contract import names
 from contract.pod_variables import JailKey
@@ -17,6 +17,9 @@ ENTRY: Final = ("/usr/bin/python3", "-m", "slurm_node")
 
 RUN_SIZE: Final = "64Mi"
 """Size of /run, which holds sockets, pid files and mount points in the pod's memory."""
+
+PARALLEL: Final = "Parallel"
+"""With OrderedReady, a pod that never became ready would stay after its cause (a wrong password, say) is gone."""
 
 _EVER_TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
@@ -73,6 +76,14 @@ def run_volume() -> dict[str, Any]:
     return {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": RUN_SIZE}}
 
 
+def scratch_volumes() -> list[dict[str, Any]]:
+    """The run folder of a daemon without jobs, in memory, and its /tmp."""
+    return [
+        {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
+        {"name": "tmp", "emptyDir": {}},
+    ]
+
+
 def jail_variable(config: Config, submounts: Submounts | None = None, image: str | None = None) -> dict[str, Any]:
     """Return the value of SLURM_JAIL: the root of `jail.image` or of another image, and the paths that lie over it."""
     return {
@@ -122,6 +133,30 @@ def slurm_pod_spec(
 def pod_template(config: Config, component: str, spec: Mapping[str, Any], **more_labels: str) -> dict[str, Any]:
     """Return a pod template of a component."""
     return {"metadata": {"labels": labels(config, component, **more_labels)}, "spec": dict(spec)}
+
+
+def stateful_set(
+    config: Config, name: str, component: str, template: Mapping[str, Any], *, service: str, **more: Any
+) -> Manifest:
+    """A StatefulSet whose pods may be deleted with it.
+
+    Args:
+        config: The configuration.
+        name: Its name.
+        component: The component of its pods.
+        template: Their template.
+        service: The Service that gives them their names.
+        more: Further fields of its spec, or other values for those set here.
+    """
+    spec = {
+        "serviceName": service,
+        "replicas": 1,
+        "selector": {"matchLabels": selector(config, component)},
+        "template": dict(template),
+        **more,
+    }
+    body = declared(config, "apps/v1", "StatefulSet", name, component, {"spec": spec}, annotations=REPLACEABLE)
+    return Manifest(body)
 
 
 def headless_service(config: Config, name: str, component: str, port_name: str, port: int) -> Manifest:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from components.config import Config
-from components.config.addons.network_operator import NetworkOperatorMode
+from components.config.addons.mode import AddonMode
 from components.config.checking.problems import Problem
 from components.config.nodes.network import RdmaResource
 from components.config.nodes.node_sets import NodeSet
@@ -32,7 +32,7 @@ def problems(config: Config, state: ClusterState) -> list[Problem]:
         state: What Kubernetes has.
     """
     operator = config.network_operator
-    if operator.mode is not NetworkOperatorMode.EXISTING or operator.pools:
+    if operator.mode is not AddonMode.EXISTING or operator.pools:
         return []
     return [
         problem

@@ -15,10 +15,9 @@ from google.protobuf import empty_pb2  # type: ignore[import-untyped]
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from devcluster import standin
-from devcluster.stacks import stack
 
-VARIABLE = stack.PLUGIN_VARIABLE
-STAND_IN = stack.STAND_IN / "pulumi-resource-kubernetes"
+VARIABLE = standin.VARIABLE
+STAND_IN = standin.FOLDER / "pulumi-resource-kubernetes"
 _ANSWER_SECONDS = 20
 
 

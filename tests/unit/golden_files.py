@@ -1,7 +1,7 @@
 """The files that the stacks of this checkout render, as `tests/unit/golden` keeps them, and how they are made anew.
 
 Usage: .venv/bin/python -m tests.unit.golden_files
-Writes these files and docs/config.md. `git diff` then shows what a change of the program does to Slurm's files.
+Writes these files, operator/crds and docs/config.md. `git diff` then shows what a change of the program does to them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from components.config import Config, parse, reference
+from components.control.crds import files
 from components.slurm import slurm_conf
 
 FOLDER = Path(__file__).parent / "golden"
@@ -51,6 +52,8 @@ def write() -> None:
             old.unlink()
         for file, text in slurm_conf.files(stack(name)).items():
             (folder / file).write_text(text)
+    for file, text in files.files().items():
+        (files.FOLDER / file).write_text(text)
     REFERENCE.write_text(reference.text())
 
 
