@@ -26,6 +26,28 @@ print(rank.value, size.value, total.value, os.path.exists("/of-the-image"), flus
 mpi.MPI_Finalize()
 """
 
+# PMI-2 as MPICH speaks it (its pmi2 wire protocol): a first line, then words with their length in six characters.
+SPAWNER = """#!/usr/bin/python3
+import os, socket
+connection = socket.socket(fileno=os.dup(int(os.environ["PMI_FD"])))
+connection.settimeout(40)
+answers = connection.makefile("rb")
+def say(text):
+    connection.sendall(b"%6d%s" % (len(text), text.encode()))
+    return answers.read(int(answers.read(6))).decode()
+connection.sendall(b"cmd=init pmi_version=2 pmi_subversion=0\\n")
+answers.readline()
+say(f"cmd=fullinit;pmijobid={os.environ['PMI_JOBID']};pmirank=0;threaded=FALSE;")
+status = dict(line.split(":\\t") for line in open("/proc/self/status").read().splitlines() if ":\\t" in line)
+first = open("/proc/1/cmdline").read().partition("\\0")[0]
+print(os.environ["SLURM_JOB_ID"], os.environ["SLURM_STEP_ID"], os.getuid(), first, os.readlink("/proc/self/ns/mnt"),
+      os.readlink("/proc/self/ns/pid"), status["CapBnd"], status["Seccomp"], flush=True)
+if "PMI_SPAWNED" not in os.environ:
+    spawn = "cmd=spawn;ncmds=1;preputcount=0;subcmd=/home/alice/spawner;maxprocs=1;argc=0;infokeycount=0;"
+    print(say(spawn), flush=True)
+say("cmd=finalize;")
+"""
+
 
 @pytest.fixture(scope="module")
 def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
@@ -34,6 +56,8 @@ def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         started.start()
         home = folder / "volume/persistent/home/alice"
         (home / "mpi.py").write_text(PROGRAM)
+        (home / "spawner").write_text(SPAWNER)
+        (home / "spawner").chmod(0o755)
         make_bundle(started.root, home / "bundle")
         yield started
 
@@ -81,3 +105,15 @@ def test_slurmstepd_clears_a_containers_folder_through_no_link(cluster: SmallClu
     cluster.jail("rm -f go", user=ALICE)
     assert cluster.batch(LINKED) == "linked\n"
     assert cluster.jail("ls /srv/kept").stdout == "environment\n"
+
+
+def test_a_program_that_pmi2_spawns_is_born_into_the_job(cluster: SmallCluster) -> None:
+    """The user's own srun starts another for it."""
+    done = cluster.jail("SLURM_OVERLAP=1 timeout 80 srun -Q -n1 --mpi=pmi2 ./spawner", user=ALICE, seconds=90)
+    assert done.returncode == 0, done
+    answers = [line for line in done.stdout.splitlines() if line.startswith("cmd=")]
+    parent, child = sorted(line.split() for line in done.stdout.splitlines() if not line.startswith("cmd="))
+    job, step, *_, seccomp = parent
+    assert answers == [f"cmd=spawn-response;rc=0;jobid={job}.0-1;"]
+    assert (step, seccomp) == ("0", "2")
+    assert child == [job, "1", *parent[2:]], "the same user, process 1, namespaces, rights and filter"
