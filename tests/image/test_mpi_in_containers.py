@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 
 from tests.image import roots
 from tests.image.small_cluster import ALICE, SmallCluster
+from tests.witness import rpcs
 
 # MPICH's own numbers (mpi.h): MPI_COMM_WORLD, MPI_INT, MPI_SUM.
 PROGRAM = """
@@ -46,6 +49,28 @@ if "PMI_SPAWNED" not in os.environ:
     spawn = "cmd=spawn;ncmds=1;preputcount=0;subcmd=/home/alice/spawner;maxprocs=1;argc=0;infokeycount=0;"
     print(say(spawn), flush=True)
 say("cmd=finalize;")
+"""
+
+# What slurmd passes on to a step's slurmstepd, of a user's REQUEST_FORWARD_DATA: a spawn under the token of an id.
+FORWARDED = """
+import os, socket, struct, sys
+sys.path.insert(0, sys.argv[1])
+from rpc_client import AUTH_SLURM, token
+def text(of):
+    return struct.pack("!I", len(of) + 1) + of + b"\\0"
+user = int(sys.argv[2])
+os.seteuid(user)
+signed = token(b"").rstrip(b"\\0")
+os.seteuid(0)
+SPAWN, SEQUENCE, COMMANDS, PUTS, PROCESSES, ARGUMENTS, INFOS = 2, 1, 1, 0, 1, 0, 0
+body = struct.pack("!HI", SPAWN, AUTH_SLURM) + text(signed) + struct.pack("!I", SEQUENCE) + text(b"cpu-0")
+body += struct.pack("!II", COMMANDS, PUTS) + text(b"/home/alice/spawner")
+body += struct.pack("!III", PROCESSES, ARGUMENTS, INFOS)
+with socket.socket(socket.AF_UNIX) as step:
+    step.settimeout(30)
+    step.connect(sys.argv[3])
+    step.sendall(struct.pack("!II", user, len(body)) + body)
+    step.recv(100)
 """
 
 
@@ -117,3 +142,28 @@ def test_a_program_that_pmi2_spawns_is_born_into_the_job(cluster: SmallCluster) 
     assert answers == [f"cmd=spawn-response;rc=0;jobid={job}.0-1;"]
     assert (step, seccomp) == ("0", "2")
     assert child == [job, "1", *parent[2:]], "the same user, process 1, namespaces, rights and filter"
+
+
+@pytest.mark.parametrize(
+    ("user", "refusal"),
+    [
+        (ALICE, f"mpi/pmi2: spawn request apparently from uid {ALICE}"),
+        # No jail gets a token of root's (native/doors/sack_door.c).
+        (0, "mpi/pmi2: failed to exec srun: Operation not permitted"),
+    ],
+    ids=["user", "root"],
+)
+def test_slurmstepd_spawns_nothing_itself(cluster: SmallCluster, user: int, refusal: str) -> None:
+    (cluster.root / "srv").mkdir(exist_ok=True)
+    shutil.copy(rpcs.CLIENT, cluster.root / "srv")
+    step = "rm -f spawned; sbatch --parsable -o spawned --wrap 'SLURM_OVERLAP=1 srun -n1 --mpi=pmi2 sleep 300'"
+    job = cluster.jail(step, user=ALICE).stdout.strip()
+    try:
+        cluster.wait("the step", lambda: cluster.pod("pgrep -u alice -x sleep").stdout, 30)
+        words = shlex.join([FORWARDED, "/run/jail/srv", str(user), f"/var/spool/slurmd/sock.pmi2.{job}.0"])
+        sent = cluster.pod(f"python3 -c {words}")
+        assert sent.returncode == 0, sent
+        cluster.wait("its refusal", lambda: refusal in cluster.jail("cat spawned", user=ALICE).stdout, 30)
+        assert cluster.jail(f"squeue -h --steps -j {job} -o %i | grep -c '[.][1-9]'").stdout == "0\n"
+    finally:
+        cluster.jail(f"scancel {job}", user=ALICE)
