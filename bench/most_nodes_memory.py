@@ -1,7 +1,7 @@
 """The operator's memory with 5,000 nodes, where this process plays the API server and slurmrestd.
 
-Objects are as large as real ones: a pod with its volumes and managed fields, a machine with its images, a node with all
-that slurmrestd tells of it. `bench most-nodes` has the real daemons, and objects with little in them.
+Objects are as large as real ones: pods with volumes and managed fields, machines with images, nodes with all fields of
+slurmrestd. `bench most-nodes` has the real daemons, and objects with little in them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,16 @@ from bench.played_api_server import NAMESPACE, Object, PlayedApiServer
 from contract import names
 from devcluster.apiserver.control_plane import free_ports
 from tests.operator import fake_slurmrestd
-from tests.operator.fake_slurmrestd import FakeSlurm, number
+from tests.operator.fake_slurm import FakeSlurm
 from tests.operator.world import CONF, KEY, WORKLOADS, World, custom, operator, stateful_set
 
 FIRST_PASSES, CHANGES = 3, 6
 """Each change costs a listing of all nodes."""
+
+
+def number(value: int) -> dict[str, object]:
+    """Return a number that is set, as slurmrestd writes it."""
+    return {"set": True, "infinite": False, "number": value}
 
 
 def measure(_: None) -> list[Measurement]:

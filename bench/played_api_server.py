@@ -76,7 +76,7 @@ class PlayedApiServer(ThreadingHTTPServer):
             return {"kind": "List", "metadata": metadata, "items": items[first : first + size]}
 
     def watch(self, plural: str, since: int) -> queue.Queue[Object]:
-        """What changes from a version on."""
+        """Changes from a version on."""
         with self.lock:
             news: queue.Queue[Object] = queue.Queue()
             self.watches[plural].append(news)
@@ -181,7 +181,7 @@ def _parts(path: str) -> tuple[str, str]:
 
 
 def _discovery(path: str) -> Object:
-    """What kopf asks before it watches our resources."""
+    """Answers what kopf asks before it watches our resources."""
     if path == "/api":
         return {"versions": ["v1"]}
     if path == "/apis":

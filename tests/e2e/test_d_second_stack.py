@@ -243,7 +243,7 @@ def test_an_operator_image_that_cannot_be_pulled_ends_up_with_kubernetes_words(s
     words = " ".join(str(failed.value).split())
     told = rf"pod slurm-operator-\S+, container operator: (ErrImagePull|ImagePullBackOff): .{{,200}}{NOT_TO_BE_HAD}"
     assert re.search(told, words), words
-    assert taken < 80, "half of it is FAULT_SECONDS of components/availability.py"
+    assert taken < 80, "half of it is FAULT_SECONDS of components/wait_provider.py"
 
 
 def break_operator(slurm) -> None:

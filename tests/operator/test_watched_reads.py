@@ -58,7 +58,7 @@ def play(api: PlayedApi, story: Callable[[WatchedReads], Coroutine[Any, Any, Non
 
 
 def phase(live: Body) -> tuple[str, str]:
-    """What the tests read of a pod."""
+    """A pod, as far as the tests read it."""
     return live["metadata"]["name"], live["status"]["phase"]
 
 

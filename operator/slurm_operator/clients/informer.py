@@ -179,7 +179,7 @@ class Informer:
                 await asyncio.sleep(_FORBIDDEN_RETRY_SECONDS if forbidden else _RETRY_SECONDS)
 
     async def _watch_once(self, watch: Watch, shown: _Shown | None) -> _Shown:
-        """Watch on from what was shown, or from a new list, until the API server ends the watch after some minutes."""
+        """Watch on from what was shown, or from a new list, until the API server ends the watch."""
         if shown is None:
             shown = self._shown[watch] = await self._list(watch)
             self.broken.pop(watch, None)
