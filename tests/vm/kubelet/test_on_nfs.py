@@ -34,7 +34,7 @@ MACHINE = str(NETWORK[9])
 """Of the machine itself, behind whose address the node stands."""
 HELPER = Path("/sbin/mount.nfs")
 """The program that mount(8), and so kubelet, calls for NFS."""
-DISK = Disk.TMPFS
+DISK = Disk.EXT4
 """EXT4 in memory, as of tests/vm/test_nfs_cluster.py, would take each file's pages twice."""
 NODES_OWN = (IPv4Network(node_plan.POD_NETWORK), IPv4Network(SERVICE_NETWORK), links.POOL)
 """Networks that the node takes for its own: kubelet asks the node itself for an export at such an address."""
