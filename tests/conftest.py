@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Brings files into the order of the suite; the tests of a file keep theirs."""
     seconds, root = order.measured(), config.rootpath
     items.sort(key=lambda item: order.rank(item.path.relative_to(root).as_posix(), seconds))
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Return a folder that every user may reach. Another run of pytest closes pytest's own to all but root."""
+    with tempfile.TemporaryDirectory(prefix="open-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
 
 
 @pytest.fixture(scope="session")

@@ -104,11 +104,12 @@ class Door:
 
 
 @pytest.fixture
-def door(make: Callable[..., Path], tmp_path: Path) -> Iterator[Door]:
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_mode & 0o055 == 0:  # pytest's own
-            folder.chmod(0o755)
-    made = Door(make("sack_door_probe", tmp_path), tmp_path)
+def door(make: Callable[..., Path], open_folder: Path) -> Iterator[Door]:
+    yield from opened(make("sack_door_probe", open_folder), open_folder)
+
+
+def opened(program: Path, folder: Path) -> Iterator[Door]:
+    made = Door(program, folder)
     yield made
     made.process.kill()
     made.process.wait()
@@ -151,8 +152,14 @@ def test_one_who_says_nothing_is_sent_away_and_one_user_does_not_shut_out_the_ot
     assert door.log.read().count(f"{WAITING} connections of user {ALICE} wait: refusing one more") == 10
 
 
-def test_more_connections_of_one_user_than_are_served_at_once_all_come_through(door: Door) -> None:
-    many = door.connect(ALICE, 4 * OF_ONE)
+@pytest.fixture
+def patient_door(make: Callable[..., Path], open_folder: Path) -> Iterator[Door]:
+    """The image's own door: nobody is sent away within 20 s, on a busy machine either."""
+    yield from opened(make("sack_door", open_folder), open_folder)
+
+
+def test_more_connections_of_one_user_than_are_served_at_once_all_come_through(patient_door: Door) -> None:
+    many = patient_door.connect(ALICE, 2 * OF_ONE)
     for each in many:
         each.settimeout(30)
         each.sendall(b"who am I")
@@ -163,13 +170,13 @@ def test_more_connections_of_one_user_than_are_served_at_once_all_come_through(d
 
 
 def test_a_new_door_takes_the_place_of_one_that_was_killed(
-    door: Door, make: Callable[..., Path], tmp_path: Path
+    door: Door, make: Callable[..., Path], open_folder: Path
 ) -> None:
     door.process.kill()
     door.process.wait()
     with pytest.raises(AssertionError):
         door.ask(ALICE)
-    again = subprocess.Popen([tmp_path / "sack_door_probe", door.path, tmp_path / "real.socket"])
+    again = subprocess.Popen([open_folder / "sack_door_probe", door.path, open_folder / "real.socket"])
     try:
         deadline = time.monotonic() + 20
         while True:
@@ -183,14 +190,11 @@ def test_a_new_door_takes_the_place_of_one_that_was_killed(
 
 
 def test_slurms_commands_tell_root_and_slurms_ids_in_the_jail_what_to_do_and_nobody_else(
-    make: Callable[..., Path], tmp_path: Path
+    make: Callable[..., Path], open_folder: Path
 ) -> None:
-    probe = make("root_guard_probe", tmp_path)
+    probe = make("root_guard_probe", open_folder)
     assert subprocess.run([probe], capture_output=True, text=True, check=True).stdout == "asked Slurm\n", "no door"
-    (tmp_path / "door").touch()
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_mode & 0o055 == 0:
-            folder.chmod(0o755)
+    (open_folder / "door").touch()
     refused = subprocess.run([probe, "-n1"], capture_output=True, text=True, check=False)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr.startswith("root_guard_probe: root of the jail is nobody to Slurm: run root_guard_probe as")

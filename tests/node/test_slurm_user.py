@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import shlex
 import subprocess
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -140,10 +138,8 @@ PLAYED = {
 
 
 @pytest.fixture
-def jail() -> Iterator[Jail]:
-    # Not below pytest's own folder, which another run of pytest closes to users while this one goes on.
-    with tempfile.TemporaryDirectory(prefix="slurm-user-") as folder:
-        yield Jail(Path(folder))
+def jail(open_folder: Path) -> Jail:
+    return Jail(open_folder)
 
 
 def is_person(line: str) -> bool:

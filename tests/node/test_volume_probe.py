@@ -26,12 +26,9 @@ HERE = Path("/mnt/jail")
 
 
 @pytest.fixture
-def volume(tmp_path: Path) -> Path:
+def volume(open_folder: Path) -> Path:
     """A volume that any user may reach and write to, as an export for all is."""
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_mode & 0o055 == 0:  # pytest's own, as deep as its workers have it.
-            folder.chmod(0o755)
-    made = tmp_path / "volume"
+    made = open_folder / "volume"
     made.mkdir()
     made.chmod(0o1777)
     return made
