@@ -143,6 +143,11 @@ def has(line: str) -> Callable[[Config], bool]:
     return lambda config: line in conf(config)
 
 
+def partition(pair: str) -> Callable[[Config], bool]:
+    """Whether the first partition's line of slurm.conf has this pair of key and value."""
+    return lambda config: pair in next(line for line in conf(config) if line.startswith("PartitionName=")).split()
+
+
 def dbd(config: Config) -> dict[str, str]:
     """Settings of slurmdbd.conf by key, and those that say where the database is under all their keys."""
     pairs = (line.partition("=") for line in slurmdbd_conf.slurmdbd_conf(config).splitlines())
@@ -354,6 +359,34 @@ EFFECTS: list[tuple[str, Any, Callable[[Config], Any], Any]] = [
         has("PartitionName=main Nodes=ns_cpu Default=NO MaxTime=7-00:00:00 DefMemPerCPU=768 State=UP"),
         True,
     ),
+    ("partitions.0.state", "DRAIN", partition("State=DRAIN"), True),
+    ("partitions.0.hidden", True, partition("Hidden=YES"), True),
+    ("partitions.0.hidden", False, partition("Hidden=NO"), True),
+    ("partitions.0.defaultTime", "1:00:00", partition("DefaultTime=1:00:00"), True),
+    ("partitions.0.minNodes", 2, partition("MinNodes=2"), True),
+    ("partitions.0.maxNodes", 4, partition("MaxNodes=4"), True),
+    ("partitions.0.priorityTier", 0, partition("PriorityTier=0"), True),
+    ("partitions.0.priorityJobFactor", 10, partition("PriorityJobFactor=10"), True),
+    ("partitions.0.qos", "short", partition("QOS=short"), True),
+    ("partitions.0.allowAccounts", ["physics", "bio"], partition("AllowAccounts=physics,bio"), True),
+    ("partitions.0.denyAccounts", ["guests"], partition("DenyAccounts=guests"), True),
+    ("partitions.0.allowQos", ["normal", "short"], partition("AllowQos=normal,short"), True),
+    ("partitions.0.denyQos", ["long"], partition("DenyQos=long"), True),
+    ("partitions.0.overSubscribe", "FORCE:4", partition("OverSubscribe=FORCE:4"), True),
+    ("partitions.0.exclusive", "NODE", partition("Exclusive=NODE"), True),
+    ("partitions.0.preemptMode", "REQUEUE", partition("PreemptMode=REQUEUE"), True),
+    ("partitions.0.graceTime", 90, partition("GraceTime=90"), True),
+    ("partitions.0.defMemPerCpu", "512Mi", partition("DefMemPerCPU=512"), True),
+    ("partitions.0.defMemPerGpu", "1Gi", partition("DefMemPerGPU=1024"), True),
+    ("partitions.0.defMemPerGpu", "1Gi", partition("DefMemPerCPU=768"), False),
+    ("partitions.0.defMemPerNode", "1Gi", partition("DefMemPerNode=1024"), True),
+    ("partitions.0.maxMemPerCpu", "1Gi", partition("MaxMemPerCPU=1024"), True),
+    # Ours gives way, so that Slurm does not give each job more CPUs for its memory.
+    ("partitions.0.maxMemPerCpu", "256Mi", partition("DefMemPerCPU=256"), True),
+    ("partitions.0.maxMemPerNode", "1Gi", partition("MaxMemPerNode=1024"), True),
+    ("partitions.0.defCpuPerGpu", 8, partition("DefCPUPerGPU=8"), True),
+    ("partitions.0.resumeTimeout", 900, partition("ResumeTimeout=900"), True),
+    ("partitions.0.options", {"LLN": "YES", "ReqResv": "YES"}, partition("LLN=YES"), True),
     ("login.replicas", 3, lambda c: body(c, "StatefulSet", "slurm-login")["spec"]["replicas"], 3),
     ("login.service.type", "NodePort", lambda c: service(c)["type"], "NodePort"),
     ("login.service.nodePort", 30022, lambda c: service(c)["ports"][0]["nodePort"], 30022),
@@ -677,6 +710,17 @@ _BASES: dict[str, tuple[str, Any]] = {
 }
 
 
+_BY_TIER = ("slurm.options", {"PreemptType": "preempt/partition_prio"})
+_GPUS = ("nodeSets.0.gpus", {"type": "h100", "perNode": 2})
+_BESIDES: dict[str, tuple[str, Any]] = {
+    "partitions.0.preemptMode": _BY_TIER,
+    "partitions.0.graceTime": _BY_TIER,
+    "partitions.0.defMemPerGpu": _GPUS,
+    "partitions.0.defCpuPerGpu": _GPUS,
+}
+"""Field → what it needs in another section."""
+
+
 def configured(path: str, value: Any) -> tuple[Config, Config]:
     """The configuration without and with a value."""
     base = changed("cluster.namespace", "slurm")
@@ -684,6 +728,9 @@ def configured(path: str, value: Any) -> tuple[Config, Config]:
         if path.startswith(prefix):
             base = changed(parent, default, base)
             break
+    for prefix, (parent, default) in _BESIDES.items():
+        if path.startswith(prefix):
+            base = changed(parent, default, base)
     path = path.replace("tolerations.", "tolerations.0.").replace("users.", "users.0.")
     path = path.replace("spankPlugins.", "spankPlugins.0.")
     return parse(base), parse(changed(path, value, base))
