@@ -25,7 +25,7 @@ def _rows(
         **{key: f"`{at}.{name}`" for key, name in typed.items()},
         **{key: f"this program: {reason}" for key, reason in owned.items()},
         **{key: f"nobody: {reason}" for key, reason in refused.items()},
-        **{key: f"`{at}.options`" for key in allowed},
+        **dict.fromkeys(allowed, f"`{at}.options`"),
     }
     return "".join(f"| {key} | {said[key]} |\n" for key in sorted(said, key=str.lower))
 

@@ -48,7 +48,9 @@ class PreemptMode(StrEnum):
 OverSubscribe = Annotated[
     str,
     BeforeValidator(quoted_text),
-    matching(r"NO|YES(:([2-9]|[1-9]\d{1,3}))?|FORCE(:[1-9]\d{0,3})?", "NO, YES, YES:4 (2 or more jobs), FORCE or FORCE:4"),
+    matching(
+        r"NO|YES(:([2-9]|[1-9]\d{1,3}))?|FORCE(:[1-9]\d{0,3})?", "NO, YES, YES:4 (2 or more jobs), FORCE or FORCE:4"
+    ),
 ]
 OptionName = Annotated[str, AfterValidator(check_partition_option)]
 

@@ -1,7 +1,8 @@
 """The files that the stacks of this checkout render, as `tests/unit/golden` keeps them, and how they are made anew.
 
 Usage: .venv/bin/python -m tests.unit.golden_files
-Writes these files, docs/config.md and docs/slurm-keys.md. `git diff` then shows what a change of the program does to Slurm's files.
+Writes these files, docs/config.md and docs/slurm-keys.md. `git diff` then shows what a change of the program does to
+Slurm's files.
 """
 
 from __future__ import annotations

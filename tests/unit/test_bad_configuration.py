@@ -125,32 +125,65 @@ BAD: list[tuple[str, Any, str]] = [
             ({"preemptMode": "GANG"}, "preemptMode: got 'GANG'; want one of 'OFF'"),
             ({"maxMemPerNode": 1024}, "maxMemPerNode: got 1024; want a Kubernetes quantity such as 64Gi"),
             # Keys that its options do not set.
-            ({"options": {"LNN": "YES"}}, "options.LNN: got 'YES'; want a key of a partition that Slurm 26.05 knows; did"),
-            ({"options": {"lln": "YES"}}, "options.lln: got 'YES'; want LLN, as Slurm writes it"),
+            (
+                {"options": {"LNN": "YES"}},
+                "options.LNN: got 'LNN'; want a key of a partition that Slurm 26.05 knows; did",
+            ),
+            ({"options": {"lln": "YES"}}, "options.lln: got 'lln'; want LLN, as Slurm writes it"),
             ({"options": {"LLN": True}}, "options.LLN: got true; want text in quotes"),
             ({"options": {"LLN": "YES\nSlurmUser=root"}}, "options.LLN: got 'YES\\nSlurmUser=root'; want one value"),
             ({"options": {"LLN": "YES#"}}, "options.LLN: got 'YES#'; want one value without spaces, quotes, `#`"),
-            ({"options": {"maxtime": "1"}}, "options.maxtime: got '1'; want partitions[].maxTime in its place"),
-            ({"options": {"Nodes": "ALL"}}, "options.Nodes: got 'ALL'; want partitions[].nodeSets in its place"),
-            ({"options": {"DisableRootJobs": "NO"}}, "options.DisableRootJobs: got 'NO'; want another key: Disable"),
-            ({"options": {"SuspendTime": "60"}}, "options.SuspendTime: got '60'; want another key: SuspendTime is set"),
-            ({"options": {"AllowGroups": "a"}}, "options.AllowGroups: got 'a'; want no AllowGroups: slurmctld knows no"),
-            ({"options": {"ExclusiveUser": "YES"}}, "options.ExclusiveUser: got 'YES'; want no ExclusiveUser: Slurm"),
+            ({"options": {"maxtime": "1"}}, "options.maxtime: got 'maxtime'; want partitions[].maxTime in its place"),
+            ({"options": {"Nodes": "ALL"}}, "options.Nodes: got 'Nodes'; want partitions[].nodeSets in its place"),
+            (
+                {"options": {"DisableRootJobs": "NO"}},
+                "options.DisableRootJobs: got 'DisableRootJobs'; want another key: Disable",
+            ),
+            (
+                {"options": {"SuspendTime": "60"}},
+                "options.SuspendTime: got 'SuspendTime'; want another key: SuspendTime is set",
+            ),
+            (
+                {"options": {"AllowGroups": "a"}},
+                "options.AllowGroups: got 'AllowGroups'; want no AllowGroups: slurmctld knows no",
+            ),
+            (
+                {"options": {"ExclusiveUser": "YES"}},
+                "options.ExclusiveUser: got 'ExclusiveUser'; want no ExclusiveUser: Slurm",
+            ),
             ({"options": {"Alternate": "b"}}, "options.Alternate: got 'b'; want the name of another partition"),
             # Keys that contradict each other.
-            ({"allowAccounts": ["a"], "denyAccounts": ["b"]}, "denyAccounts: got ['b']; want nothing beside allowAcc"),
-            ({"allowQos": ["a"], "denyQos": ["b"]}, "denyQos: got ['b']; want nothing beside allowQos"),
-            ({"defaultTime": "UNLIMITED", "maxTime": "1-0"}, "defaultTime: got 'UNLIMITED'; want a time of at most max"),
-            ({"defaultTime": "2:00:00", "maxTime": 90}, "defaultTime: got '2:00:00'; want a time of at most maxTime (90)"),
+            ({"allowAccounts": ["a"], "denyAccounts": ["b"]}, 'denyAccounts: got ["b"]; want nothing beside allowAcc'),
+            ({"allowQos": ["a"], "denyQos": ["b"]}, 'denyQos: got ["b"]; want nothing beside allowQos'),
+            (
+                {"defaultTime": "UNLIMITED", "maxTime": "1-0"},
+                "defaultTime: got 'UNLIMITED'; want a time of at most max",
+            ),
+            (
+                {"defaultTime": "2:00:00", "maxTime": 90},
+                "defaultTime: got '2:00:00'; want a time of at most maxTime (90)",
+            ),
             ({"minNodes": 3, "maxNodes": 2}, "minNodes: got 3; want at most maxNodes (2)"),
-            ({"defMemPerCpu": "1Gi", "defMemPerNode": "1Gi"}, "defMemPerNode: got '1Gi'; want nothing beside defMemPer"),
-            ({"maxMemPerCpu": "1Gi", "maxMemPerNode": "1Gi"}, "maxMemPerNode: got '1Gi'; want nothing beside maxMemPer"),
-            ({"defMemPerCpu": "2Gi", "maxMemPerCpu": "1Gi"}, "defMemPerCpu: got '2Gi'; want at most maxMemPerCpu (1Gi)"),
+            (
+                {"defMemPerCpu": "1Gi", "defMemPerNode": "1Gi"},
+                "defMemPerNode: got '1Gi'; want nothing beside defMemPer",
+            ),
+            (
+                {"maxMemPerCpu": "1Gi", "maxMemPerNode": "1Gi"},
+                "maxMemPerNode: got '1Gi'; want nothing beside maxMemPer",
+            ),
+            (
+                {"defMemPerCpu": "2Gi", "maxMemPerCpu": "1Gi"},
+                "defMemPerCpu: got '2Gi'; want at most maxMemPerCpu (1Gi)",
+            ),
             ({"defMemPerNode": "2Gi", "maxMemPerNode": "1Gi"}, "defMemPerNode: got '2Gi'; want at most maxMemPerNode"),
             ({"overSubscribe": "YES", "exclusive": "NODE"}, "overSubscribe: got 'YES'; want nothing, or NO, beside"),
             # Keys that need something in another section.
             ({"defCpuPerGpu": 8}, "defCpuPerGpu: got 8; want nothing, or a node set with GPUs"),
-            ({"graceTime": 60}, "graceTime: got 60; want nothing, or slurm.options.PreemptType: preempt/partition_prio"),
+            (
+                {"graceTime": 60},
+                "graceTime: got 60; want nothing, or slurm.options.PreemptType: preempt/partition_prio",
+            ),
             ({"preemptMode": "OFF"}, "preemptMode: got 'OFF'; want nothing, or slurm.options.PreemptType"),
         )
     ),
@@ -629,9 +662,7 @@ def test_contradictions_of_a_partition_are_told_at_once() -> None:
 def test_suspended_jobs_go_on_only_with_gang() -> None:
     raw = changed("partitions", [{**PARTITION, "preemptMode": "SUSPEND"}])
     by_tier = {"PreemptType": "preempt/partition_prio"}
-    assert problems(changed("slurm.options", by_tier, raw)) == [
-        "pulumi-slurm:partitions[0].preemptMode: got 'SUSPEND'"
-    ]
+    assert problems(changed("slurm.options", by_tier, raw)) == ["pulumi-slurm:partitions[0].preemptMode: got 'SUSPEND'"]
     parse(changed("slurm.options", {**by_tier, "PreemptMode": "SUSPEND,GANG"}, raw))
 
 
