@@ -651,10 +651,10 @@ def test_all_errors_are_told_at_once() -> None:
 def test_contradictions_of_a_partition_are_told_at_once() -> None:
     wrong = {"minNodes": 3, "maxNodes": 2, "defaultTime": "2-0", "maxTime": "1-0", "options": {"QOS": "a"}}
     raw = changed("partitions", [{**PARTITION, **wrong}, {**PARTITION, "name": "b", "qos": "short"}])
-    assert problems(changed("accounting", {"mode": "off"}, raw)) == [
-        "pulumi-slurm:partitions[0].options.QOS: got 'a'",
+    assert sorted(problems(changed("accounting", {"mode": "off"}, raw))) == [
         "pulumi-slurm:partitions[0].defaultTime: got '2-0'",
         "pulumi-slurm:partitions[0].minNodes: got 3",
+        "pulumi-slurm:partitions[0].options.QOS: got 'QOS'",
         "pulumi-slurm:partitions[1].qos: got 'short'",
     ]
 
