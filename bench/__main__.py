@@ -12,6 +12,7 @@ from bench import (
     entering,
     logins,
     many_nodes,
+    most_nodes_memory,
     populate,
     program,
     queues,
@@ -39,6 +40,7 @@ MEASUREMENTS: dict[str, Callable[[Any], list[Measurement]]] = {
     "logins": logins.measure,
     "many-nodes": many_nodes.measure,
     "most-nodes": many_nodes.most,
+    "most-nodes-memory": most_nodes_memory.measure,
     "queues": queues.measure,
     "deepest-queue": queues.deepest,
     "weights": weights.measure,
@@ -48,7 +50,9 @@ MEASUREMENTS: dict[str, Callable[[Any], list[Measurement]]] = {
 
 ONLY_BY_NAME = frozenset({"deepest-queue", "most-nodes"})
 """These take many minutes."""
-WITHOUT_CLUSTER = frozenset({"steps-v2", "entering", "many-nodes", "most-nodes", "queues", "deepest-queue", "weights"})
+WITHOUT_CLUSTER = frozenset(
+    {"steps-v2", "entering", "many-nodes", "most-nodes", "most-nodes-memory", "queues", "deepest-queue", "weights"}
+)
 """These get None in place of the dev cluster, which is started for the others alone: it would take their CPU time."""
 DOCS = CHECKOUT / "docs"
 

@@ -28,7 +28,7 @@ class Span(NamedTuple):
 
 
 def measure(cluster: Cluster) -> list[Measurement]:
-    """Two arrays each way: in random order, then in reverse, so that no side gains by being later."""
+    """Measure two arrays each way: in random order, then in reverse, so that no side gains by being later."""
     first = random.sample([WITH, WITHOUT], 2)
     taken: dict[str, list[Span]] = {WITH: [], WITHOUT: []}
     with without_plugin(cluster):

@@ -39,7 +39,7 @@ exec setpriv --reuid={USER} --regid="$(id -g {USER})" --init-groups salloc -Q -N
 
 
 def measure(cluster: Cluster) -> list[Measurement]:
-    """Medians of 500 steps each way, inside one job, in random order."""
+    """Measure medians of 500 steps each way, inside one job, in random order."""
     order = [socket for _ in range(REPETITIONS) for socket in random.sample([OWN, DOOR], 2)]
     command = [*in_slurm(cluster), "exec", "-i", LOGIN, "--", "sh", "-c", IN_A_JOB, "sh", TIMER]
     taken = json.loads(run(command, deadline_seconds=1200, given=json.dumps(order)))

@@ -61,7 +61,7 @@ print(json.dumps([jobs, steps, logins]))
 
 
 def measure(_cluster: None) -> list[Measurement]:
-    """Medians of 24 jobs with each tree, of 50 steps in each of those, and of 240 logins, measured alternately."""
+    """Measure alternately medians of 24 jobs with each tree, of 50 steps in each job, and of 240 logins."""
     jobs: dict[int, list[float]] = {FEW: [], MANY: []}
     steps: dict[int, list[float]] = {FEW: [], MANY: []}
     logins: dict[int, list[float]] = {FEW: [], MANY: []}

@@ -39,7 +39,7 @@ print(json.dumps(taken))
 
 
 def measure(cluster: Cluster) -> list[Measurement]:
-    """Lower quartile of 100 logins each way.
+    """Measure the lower quartile of 100 logins each way.
 
     By chance a login waits for one delayed acknowledgement of TCP or for none: 43 ms, on both sides alike. A median
     falls on one of the two. The lower quartile is of those that wait for none.

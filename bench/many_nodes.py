@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,15 +16,11 @@ from pathlib import Path
 import httpx
 
 from bench.measurement import Measurement
+from bench.operator_world import cluster, folder_with_image
 from bench.real_slurm import RealSlurm
-from devcluster.apiserver.control_plane import ApiServer, free_ports
+from devcluster.apiserver.control_plane import free_ports
 from devcluster.machine.bootstrap import CHECKOUT
-from devcluster.node import toolchain
-from tests.image.unpacked import unpack_image
-from tests.operator import fake_dry_run
-from tests.operator.fake_slurmrestd import FakeSlurm
-from tests.operator.fake_workloads import FakeWorkloads
-from tests.operator.world import KEY, STRATEGIC, Admin, World, operator, until
+from tests.operator.world import Admin, World, operator, until
 
 SIZES = (10, 100, 1000)
 MOST = 5000
@@ -51,11 +46,8 @@ BOUNDS = {
 
 def measure(_: None) -> list[Measurement]:
     """All sizes, and the plot over them."""
-    with tempfile.TemporaryDirectory() as folder:
-        image = Path(folder) / "image"
-        image.mkdir()
-        unpack_image(image)
-        found = {size: _at(size, Path(folder) / str(size), image) for size in SIZES}
+    with folder_with_image() as (folder, image):
+        found = {size: _at(size, folder / str(size), image) for size in SIZES}
     _plot(found)
     rows = _rows(found)
     # Ratios do not depend on the machine: what nothing changes must not cost more with more nodes.
@@ -67,11 +59,8 @@ def measure(_: None) -> list[Measurement]:
 
 def most(_: None) -> list[Measurement]:
     """The largest size alone, which takes some minutes to make."""
-    with tempfile.TemporaryDirectory() as folder:
-        image = Path(folder) / "image"
-        image.mkdir()
-        unpack_image(image)
-        return _rows({MOST: _at(MOST, Path(folder) / str(MOST), image)})
+    with folder_with_image() as (folder, image):
+        return _rows({MOST: _at(MOST, folder / str(MOST), image)})
 
 
 def _rows(found: dict[int, Values]) -> list[Measurement]:
@@ -86,30 +75,12 @@ Values = dict[str, tuple[float, dict[str, float]]]
 
 
 def _at(size: int, folder: Path, image: Path) -> Values:
-    folder.mkdir()
     port = free_ports(1)[0]
-    with (
-        ApiServer(folder / "api", Path(toolchain.binaries())) as server,
-        RealSlurm(image, folder / "slurm", KEY) as slurm,
-        fake_dry_run.running() as dry_run_url,
-    ):
-        admin = Admin(server.kubeconfig)
-        admin.install_crds()
-        # The simulated kubelet's reports of slurmds are unused: we create slurmctld's nodes.
-        world = World(admin, "bench", FakeSlurm(KEY), slurm.url, dry_run_url)
-        world.declare(replicas=size)
-        world.patch("configmaps", "slurm-config-wanted", {"data": slurm.files})
-        world.patch("statefulsets", "cpu", {"spec": {"replicas": size}})
-        for each in HELD:
-            world.apply(each)
-        world.ledger("r1", HELD)
-        workloads = FakeWorkloads(world)
-        for _ in range(3):
-            workloads._step()
-        give_machines(world, [f"cpu-{ordinal}" for ordinal in range(size)])
+    with cluster(size, folder, image, held=HELD) as made:
+        world, slurm, admin = made.world, made.slurm, made.world.admin
         slurm.make_nodes("cpu", size)
         idle = _calls_of(admin, STEADY_SECONDS / 6, lambda: 0)[0] * 6
-        with operator(world, folder, server.kubeconfig, port) as process:
+        with operator(world, folder, made.kubeconfig, port) as process:
             world.wait("Available", "True", seconds=300)
             world.wait("Progressing", "False", seconds=300)
             before = passes(port)
@@ -134,18 +105,6 @@ def percentile(taken: list[float]) -> tuple[float, dict[str, float]]:
     """The p99 by nearest rank, no interpolation between two slow ones; seconds come sorted."""
     rank = math.ceil(0.99 * len(taken)) - 1
     return taken[rank], {"p50": statistics.median(taken), "slowest": taken[-1], "n": len(taken)}
-
-
-def give_machines(world: World, pods: list[str]) -> None:
-    """A healthy Kubernetes node for each pod."""
-    ready = {"type": "Ready", "status": "True", "reason": "Bench", "message": ""}
-    for pod in pods:
-        machine = f"machine-{pod}"
-        world.admin.call("POST", "/api/v1/nodes", {"metadata": {"name": machine}})
-        status = {"status": {"conditions": [ready]}}
-        world.admin.call("PATCH", f"/api/v1/nodes/{machine}/status", status, headers=STRATEGIC)
-        target = {"target": {"kind": "Node", "name": machine}, "metadata": {"name": pod}}
-        world.admin.call("POST", world.path("pods", pod, "binding"), target)
 
 
 def _calls_of(admin: Admin, seconds: float, other: Callable[[], float]) -> tuple[float, float]:

@@ -46,18 +46,18 @@ class Measurement:
 
     @property
     def kept(self) -> bool:
-        """Whether the bound holds."""
+        """Return whether the bound holds."""
         return self.bound is None or self.value <= self.bound
 
     def line(self) -> str:
-        """One row of the report's table."""
+        """Return the row of the report's table."""
         bound = "" if self.bound is None else f"≤ {self.bound:g} {self.unit}"
         detail = ", ".join(f"{key} {value:.4g}" for key, value in self.detail.items())
         return f"| {self.name} | {self.value:.3g} {self.unit} | {bound} | {detail} |"
 
 
 def median_milliseconds(seconds: list[float]) -> float:
-    """Median of durations, in milliseconds."""
+    """Return the median of durations, in milliseconds."""
     return statistics.median(seconds) * 1000
 
 
@@ -79,7 +79,7 @@ def run(
 
 
 def read_report(folder: Path) -> dict[str, list[Measurement]]:
-    """Measurements so far, by the name of their part."""
+    """Return the measurements so far, by the name of their part."""
     file = folder / "benchmarks.json"
     parts = json.loads(file.read_text()) if file.exists() else {}
     return {name: [Measurement(**row) for row in rows] for name, rows in parts.items()}

@@ -40,7 +40,7 @@ HEAD = (
 
 
 def seconds_until(condition: Callable[[], bool]) -> float:
-    """How long a condition takes to hold; infinite after PATIENCE_SECONDS."""
+    """Return the seconds until a condition holds; infinite after PATIENCE_SECONDS."""
     started = time.monotonic()
     while not condition():
         if time.monotonic() - started > PATIENCE_SECONDS:
@@ -64,14 +64,14 @@ def calls(mount: Path) -> int:
 
 
 def cost(mount: Path, work: Callable[[], object]) -> str:
-    """Calls to the server for some work. The time of a call depends on the network."""
+    """Return the calls to the server for some work. A call's duration would depend on the network."""
     before = calls(mount)
     work()
     return f"{calls(mount) - before:,}"
 
 
 def new_name(first: Path, second: Path, number: int) -> float:
-    """Delay until a node finds another node's new program, after it looked for it in vain."""
+    """Return the delay until a node finds another node's new program, after it looked for it in vain."""
     name = f"bin/program-{number}"
     for _ in range(5):
         assert not (second / name).exists()
@@ -81,7 +81,7 @@ def new_name(first: Path, second: Path, number: int) -> float:
 
 
 def changed_size(first: Path, second: Path) -> float:
-    """Delay until a node that reads a file's size sees another node's writes."""
+    """Return the delay until a node that reads a file's size sees another node's writes."""
     (first / "log").write_text("12345")
     assert (second / "log").stat().st_size == 5
     with (first / "log").open("a") as log:
@@ -90,7 +90,7 @@ def changed_size(first: Path, second: Path) -> float:
 
 
 def replaced(first: Path, second: Path) -> float:
-    """Delay until a node that opens a file reads another node's replacement."""
+    """Return the delay until a node that opens a file reads another node's replacement."""
     (first / "conf").write_text("old")
     assert (second / "conf").read_text() == "old"
     (first / "conf.new").write_text("newer")

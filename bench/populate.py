@@ -19,7 +19,7 @@ REPETITIONS = 5
 
 
 def measure(cluster: Cluster) -> list[Measurement]:
-    """Median of 5 copies each way, of the root that the dev cluster's jobs see."""
+    """Measure the median of 5 copies each way, of the root that the dev cluster's jobs see."""
     source = next(cluster.instance.volumes.glob("*/roots/*"))
     with tempfile.TemporaryDirectory(dir=cluster.instance.volumes) as scratch:
         folder = Path(scratch)
@@ -43,7 +43,7 @@ print(time.monotonic() - began)
 
 
 def measure_again(cluster: Cluster) -> list[Measurement]:
-    """Median of 5 second, unchanged populates."""
+    """Measure the median of 5 second, unchanged populates."""
     kubectl = [str(cluster.binaries / "kubectl"), "--kubeconfig", str(cluster.kubeconfig), "-n", "slurm"]
     command = [*kubectl, "exec", "cpu-0", "--", "python3", "-c", AGAIN]
     taken = [float(run(command, deadline_seconds=60)) for _ in range(5)]

@@ -17,14 +17,14 @@ from devcluster.machine.bootstrap import CHECKOUT
 
 
 def warm_up(cluster: Cluster) -> list[Measurement]:
-    """`make up` again, when everything exists."""
+    """Measure `make up` again, when everything exists."""
     began = time.monotonic()
     run(["python3", "-m", "devcluster", "--name", cluster.instance.name, "up"], deadline_seconds=600, cwd=CHECKOUT)
     return [Measurement("warm make up", time.monotonic() - began, 120, "s")]
 
 
 def stack_from_nothing(cluster: Cluster) -> list[Measurement]:
-    """`pulumi up` to Available, after a destroy, images present."""
+    """Measure `pulumi up` to Available, after a destroy, with images present."""
     stack = cluster.stack
     pulumi = str(stack.binaries / "pulumi")
     environment = stack.environment()
@@ -38,7 +38,7 @@ def stack_from_nothing(cluster: Cluster) -> list[Measurement]:
 
 
 def previews(cluster: Cluster) -> list[Measurement]:
-    """Preview of a new stack with 30 node sets ÷ with 3."""
+    """Measure the preview of a new stack with 30 node sets ÷ with 3."""
     seconds = {count: min(_preview(cluster, count) for _ in range(3)) for count in (3, 30)}
     detail = {f"{count} node sets, s": taken for count, taken in seconds.items()}
     return [Measurement("preview with 30 node sets ÷ 3", seconds[30] / seconds[3], 4, detail=detail)]
@@ -62,7 +62,7 @@ def _preview(cluster: Cluster, count: int) -> float:
 
 
 def memory(cluster: Cluster) -> list[Measurement]:
-    """Working set of each pod, from kubelet."""
+    """Measure the working set of each pod, by kubelet."""
     kubectl = [str(cluster.binaries / "kubectl"), "--kubeconfig", str(cluster.kubeconfig)]
     node = run([*kubectl, "get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"], deadline_seconds=30)
     summary = json.loads(

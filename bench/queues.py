@@ -7,29 +7,23 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 import threading
 import time
 from pathlib import Path
 
 from bench import many_nodes
 from bench.measurement import Measurement
-from bench.real_slurm import RealSlurm
-from devcluster.apiserver.control_plane import ApiServer, free_ports
+from bench.operator_world import Cluster, cluster, folder_with_image
+from devcluster.apiserver.control_plane import free_ports
 from devcluster.machine.bootstrap import CHECKOUT
-from devcluster.node import toolchain
-from tests.image.unpacked import unpack_image
-from tests.operator import fake_dry_run
-from tests.operator.fake_slurmrestd import FakeSlurm
-from tests.operator.fake_workloads import FakeWorkloads
-from tests.operator.world import KEY, Admin, World, operator, until
+from tests.operator.world import World, operator, until
 
 SIZES = (0, 10_000)
 DEEPEST = 100_000
 NODES = 10
 LISTINGS = 5
 OPTIONS = "MaxJobCount=200000\nMinJobAge=3600\nSlurmdTimeout=65533\n"
-"""How long nodes without a slurmd stay idle."""
+"""Seconds for which nodes without a slurmd stay idle (SlurmdTimeout)."""
 PLOT = CHECKOUT / "docs" / "benchmarks-queues.svg"
 VALUES = CHECKOUT / "docs" / "benchmarks.json"
 BOUNDS = {
@@ -56,11 +50,8 @@ def deepest(_: None) -> list[Measurement]:
 
 
 def _measured(sizes: tuple[int, ...]) -> list[Measurement]:
-    with tempfile.TemporaryDirectory() as folder:
-        image = Path(folder) / "image"
-        image.mkdir()
-        unpack_image(image)
-        found = {size: _at(size, Path(folder) / str(size), image) for size in sizes}
+    with folder_with_image() as (folder, image):
+        found = {size: _at(size, folder / str(size), image) for size in sizes}
     rows = [
         Measurement(f"{_title(size)}: {name}", values[name][0], bound, unit, values[name][1])
         for size, values in found.items()
@@ -75,30 +66,15 @@ def _title(size: int) -> str:
 
 
 def _at(size: int, folder: Path, image: Path) -> Values:
-    folder.mkdir()
     port = free_ports(1)[0]
-    with (
-        ApiServer(folder / "api", Path(toolchain.binaries())) as server,
-        RealSlurm(image, folder / "slurm", KEY, OPTIONS) as slurm,
-        fake_dry_run.running() as dry_run_url,
-    ):
-        admin = Admin(server.kubeconfig)
-        admin.install_crds()
-        world = World(admin, "bench", FakeSlurm(KEY), slurm.url, dry_run_url)
-        world.declare(replicas=NODES)
-        world.patch("configmaps", "slurm-config-wanted", {"data": slurm.files})
-        world.patch("statefulsets", "cpu", {"spec": {"replicas": NODES}})
-        world.ledger("r1")
-        workloads = FakeWorkloads(world)
-        for _ in range(3):
-            workloads._step()
-        many_nodes.give_machines(world, [f"cpu-{ordinal}" for ordinal in range(NODES)])
+    with cluster(NODES, folder, image, OPTIONS) as made:
+        world, slurm = made.world, made.slurm
         slurm.register_nodes("cpu", NODES)
         slurm.submit(size // 10, "ended")
         slurm.command("scancel --ctld --name=ended || true")
         slurm.submit(size, "waiting")
         slurm.forget_peaks()
-        with operator(world, folder, server.kubeconfig, port) as process:
+        with operator(world, folder, made.kubeconfig, port) as process:
             world.wait("Available", "True", seconds=300)
             world.wait("Progressing", "False", seconds=300)
             watch = _Watch(world, port)
@@ -108,7 +84,7 @@ def _at(size: int, folder: Path, image: Path) -> Values:
                     for _ in range(many_nodes.DRAINS // many_nodes.DRAINED_AT_ONCE)
                     for each in many_nodes.drains_told(world, slurm)
                 )
-                scaled = [_scale_in(world, slurm, workloads, NODES - turn) for turn in range(1, LISTINGS + 1)]
+                scaled = [_scale_in(made, NODES - turn) for turn in range(1, LISTINGS + 1)]
             status = Path(f"/proc/{process.pid}/status").read_text()
         rest, controller = slurm.memory("slurmrestd"), slurm.memory("slurmctld")
     most = int(re.findall(r"VmHWM:\s+(\d+)", status)[0]) / 1024
@@ -123,16 +99,16 @@ def _at(size: int, folder: Path, image: Path) -> Values:
     }
 
 
-def _scale_in(world: World, slurm: RealSlurm, workloads: FakeWorkloads, size: int) -> float:
+def _scale_in(made: Cluster, size: int) -> float:
     """Seconds from the request for fewer nodes until the StatefulSet has them. Then the node's record is deleted."""
-    began = time.monotonic()
+    world, began = made.world, time.monotonic()
     world.scale(size)
     until(lambda: world.size() == size, "replicas are lowered", 120)
     taken = time.monotonic() - began
     # The report that its kubelet would give of its end.
     world.admin.call("DELETE", world.path("pods", f"cpu-{size}"), params={"gracePeriodSeconds": "0"})
-    workloads._step()
-    until(lambda: f"cpu-{size}" not in slurm.command("sinfo -hN -o %N").split(), "Slurm's record goes", 120)
+    made.workloads._step()
+    until(lambda: f"cpu-{size}" not in made.slurm.command("sinfo -hN -o %N").split(), "Slurm's record goes", 120)
     return taken
 
 

@@ -107,18 +107,18 @@ class RealSlurm:
         self._process.wait()
 
     def make_nodes(self, node_set: str, count: int) -> None:
-        """Nodes <set>-0 … that are idle."""
+        """Make the idle nodes <set>-0 to <set>-<count - 1>."""
         names = f"{node_set}-[0-{count - 1}]"
         conf = f"NodeName={names} CPUs=8 RealMemory=1000 Feature={node_set} State=EXTERNAL"
         self._call("POST", "/new/node/", {"node_conf": conf})
 
     def register_nodes(self, node_set: str, count: int) -> None:
-        """Nodes <set>-0 …, each registered by a slurmd that has ended: slurmctld keeps them for SlurmdTimeout."""
+        """Register nodes <set>-0 … by slurmds that end at once: slurmctld keeps the nodes for SlurmdTimeout."""
         asked = f"{_REGISTER}register {node_set} {count}"
         self._run(["nsenter", "-t", self._first(), "-m", "-p", "unshare", "--uts", "--mount"], asked)
 
     def drain(self, node: str, reason: str) -> None:
-        """As root, like health checks."""
+        """Drain a node as root, like health checks."""
         self._call("POST", f"/node/{node}", {"state": ["DRAIN"], "reason": reason})
 
     def undrain(self, node: str) -> None:
@@ -134,7 +134,7 @@ class RealSlurm:
                 pass
 
     def memory(self, daemon: str) -> tuple[float, float]:
-        """Present and largest resident memory of slurmctld or slurmrestd, in MiB."""
+        """Return the present and the largest resident memory of slurmctld or slurmrestd, in MiB."""
         status = (self._daemon(daemon) / "status").read_text()
         now, most = (int(re.findall(rf"{key}:\s+(\d+)", status)[0]) / 1024 for key in ("VmRSS", "VmHWM"))
         return now, most
@@ -153,11 +153,11 @@ class RealSlurm:
         return found[0]
 
     def command(self, line: str) -> str:
-        """Output of a line of shell with Slurm's commands, run beside the daemons."""
+        """Run a line of shell with Slurm's commands beside the daemons, and return its output."""
         return self._run(["nsenter", "-t", self._first(), "-m", "-p"], line)
 
     def _first(self) -> str:
-        """The process that has the others' file system."""
+        """Return the id of the first process in the daemons' namespaces."""
         return Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()[0]
 
     def _run(self, inside: list[str], line: str) -> str:
@@ -191,7 +191,7 @@ class RealSlurm:
 
 
 def _configuration(port: int) -> dict[str, str]:
-    """The program's rendered files, changed for this machine.
+    """Return the program's rendered files, changed for this machine.
 
     slurmctld listens on this machine, no health check runs, and root may have jobs. Root is the only user that this
     machine and the image both know.

@@ -46,7 +46,7 @@ exec chroot --userspec=$(stat -c %u:%g $root{FOLDER}/source) $root env HOME={FOL
 
 
 def measure(cluster: Cluster) -> list[Measurement]:
-    """Median of 16 rounds each way, in random order."""
+    """Measure the median of 16 rounds each way, in random order."""
     kubectl = [str(cluster.binaries / "kubectl"), "--kubeconfig", str(cluster.kubeconfig), "-n", "slurm"]
     job = f"srun -n1 -w {WORKER} --mem=900M"
     ways = {

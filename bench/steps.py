@@ -98,15 +98,21 @@ def measure(cluster: Cluster) -> list[Measurement]:
 
 @contextmanager
 def without_plugin(cluster: Cluster) -> Iterator[None]:
-    """Context in which one node has no plugin. At its end a new pod replaces the node's."""
+    """Context in which one node has no plugin. Both nodes' pods are new: an old one's connections may be slower."""
     kubectl = in_slurm(cluster)
+    _renew(kubectl, WITH, WITHOUT)
     run([*kubectl, "exec", WITHOUT, "--", "sh", "-c", WITHOUT_PLUGIN], deadline_seconds=30)
     try:
         yield
     finally:
-        run([*kubectl, "delete", "pod", WITHOUT], deadline_seconds=180)
+        _renew(kubectl, WITHOUT)
+
+
+def _renew(kubectl: list[str], *nodes: str) -> None:
+    run([*kubectl, "delete", "pod", *nodes], deadline_seconds=180)
+    for node in nodes:
         for state in ("create", "condition=Ready"):
-            run([*kubectl, "wait", f"--for={state}", f"pod/{WITHOUT}", "--timeout=120s"], deadline_seconds=150)
+            run([*kubectl, "wait", f"--for={state}", f"pod/{node}", "--timeout=120s"], deadline_seconds=150)
 
 
 def in_slurm(cluster: Cluster) -> list[str]:
@@ -128,7 +134,7 @@ def _ratio(cluster: Cluster, name: str, at_once: int, repetitions: int) -> Measu
 
 
 def _batch_ratio(cluster: Cluster) -> Measurement:
-    """One job at a time, in random order. Each waits until nothing is left of the one before it."""
+    """Measure batch jobs one at a time, in random order. Each waits until nothing is left of the one before it."""
     order = [node for _ in range(BATCH_JOBS) for node in random.sample([WITH, WITHOUT], 2)]
     began = time.monotonic()
     submit = CHAIN.format(nodes=" ".join(order))

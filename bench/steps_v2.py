@@ -1,4 +1,4 @@
-"""The same as bench/steps.py on cgroup v2: single steps and batch jobs in the guest, on two workers of a small cluster.
+"""Measures steps and batch jobs on cgroup v2, as bench/steps.py does: in the guest, on two workers of a small cluster.
 
 Both workers are in one guest; on one of them slurmd has no plugin.
 """
@@ -31,7 +31,7 @@ BATCH = "sbatch --parsable -w {node} -D /tmp -o /dev/null --wrap true"
 
 
 def measure(_: None) -> list[Measurement]:
-    """Medians of 40 steps in an allocation, and of 40 batch jobs, each way, alternately in random order."""
+    """Measure medians of 40 steps in an allocation, and of 40 batch jobs, each way, alternately in random order."""
     vm_tests.prepare()
     with guest.shared_folder() as folder:
         result = folder / "result.json"
@@ -78,7 +78,7 @@ def _order() -> list[str]:
 
 
 def _steps(cluster: SmallCluster) -> dict[str, list[float]]:
-    """Inside one job that holds both nodes. Its script prints each step's time in nanoseconds."""
+    """Measure steps inside one job that holds both nodes. Its script prints each step's time in nanoseconds."""
     lines = [f"a=$(date +%s%N); {STEP.format(node=node)}; echo {node} $(($(date +%s%N) - a))" for node in _order()]
     script = "\n".join(lines)
     said = cluster.jail(f"salloc -Q -N2 sh <<'S'\n{script}\nS", user=ALICE, seconds=600)
@@ -91,7 +91,7 @@ def _steps(cluster: SmallCluster) -> dict[str, list[float]]:
 
 
 def _batches(cluster: SmallCluster) -> dict[str, list[float]]:
-    """One job at a time, from slurmctld's allocation to its notice of the end, by its log.
+    """Measure batch jobs one at a time, from slurmctld's allocation to its notice of the end, by its log.
 
     Returns:
         For each node the seconds of at least three quarters of its jobs.

@@ -23,7 +23,7 @@ RPC = re.compile(r"REQUEST_JOB_WILL_RUN +\(.*?\) +count:(\d+) +ave_time:(\d+)")
 
 
 def measure(_: None) -> list[Measurement]:
-    """Alternately with one weight and with the most that a node set has."""
+    """Measure alternately with one weight and with the most that a node set has."""
     taken: dict[int, list[float]] = {1: [], WEIGHTS: []}
     with tempfile.TemporaryDirectory() as folder:
         image = Path(folder) / "image"

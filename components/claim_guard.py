@@ -16,7 +16,7 @@ from contract import names
 
 
 def refusal(before: Mapping[str, Any], after: Mapping[str, Any]) -> str | None:
-    """Why a claim may not be made from something else now; None when nothing changed.
+    """Return why the source of a claim may not change; None when it did not.
 
     Args:
         before: Inputs of the guard in the state; empty when there are none.
@@ -63,5 +63,5 @@ class ClaimGuard(dynamic.Resource, module="pulumi-slurm", name="ClaimGuard"):
 
 
 def class_source(class_name: str | None) -> str:
-    """Source of a claim of a storage class, in words."""
+    """Return the source of a claim of a storage class, in words."""
     return f"className {class_name}" if class_name is not None else "the default storage class"

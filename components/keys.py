@@ -27,7 +27,7 @@ DATABASE: Final = "database"
 
 
 def _random_text(size: int) -> bytes:
-    """Random bytes as text, so that no program on the way stops at a NUL or strips a newline."""
+    """Return random bytes as text, so that no program on the way stops at a NUL or strips a newline."""
     return base64.b64encode(secrets.token_bytes(size))
 
 
@@ -67,7 +67,7 @@ _MAKERS: Final[Mapping[str, Callable[[], dict[str, bytes]]]] = {
 
 
 def generate(purpose: str) -> dict[str, str]:
-    """New keys, base64-encoded as a Secret's data.
+    """Return new keys, base64-encoded as a Secret's data.
 
     Args:
         purpose: SLURM, SSH, REVISION or DATABASE.
@@ -120,7 +120,7 @@ class Keys(dynamic.Resource, module="pulumi-slurm", name="Keys"):
 
 
 def purposes(existing_slurm: str | None, existing_ssh: str | None, *, database: bool) -> Sequence[str]:
-    """Which keys are generated.
+    """Return the names of the keys that the program generates.
 
     Args:
         existing_slurm: The Secret that has Slurm's keys already.

@@ -13,26 +13,23 @@ import httpx
 import pulumi
 import pulumi.dynamic as dynamic
 
-from components import availability
-from components.availability import Object, Verdict
 from components.kubernetes import kubernetes_reader
+from components.wait_provider import Object, Verdict, WaitProvider, full_quotas, refused_pods, wait_for
 from contract import names
 
-_COMPARED: Final = ("replicas",)
-"""Inputs with which there are other nodes to wait for."""
 _TOLD: Final = {"Available": "False Unknown", "Degraded": "True", "Progressing": "True"}
 """Conditions of a NodeSet that may say why nodes are missing, each with the status in which it does."""
 
 
 def judge(node_set: Object | None, stateful_set: Object | None, events: Iterable[Object]) -> Verdict:
-    """Whether the wanted nodes take jobs, but for those that people took out of service.
+    """Return whether the wanted nodes take jobs, except those that people took out of service.
 
     Args:
         node_set: The NodeSet.
         stateful_set: Its StatefulSet.
         events: Warnings of the namespace about pods that Kubernetes refused to make.
     """
-    faults = availability.full_quotas([stateful_set] if stateful_set else [], events)
+    faults = full_quotas([stateful_set] if stateful_set else [], events)
     if node_set is None:
         return Verdict(False, "there is no NodeSet", faults=faults)
     metadata, status = node_set["metadata"], node_set.get("status") or {}
@@ -47,14 +44,14 @@ def judge(node_set: Object | None, stateful_set: Object | None, events: Iterable
 
 
 def _words(status: Object) -> str:
-    """Which nodes are missing and why, as the operator says it."""
+    """Return the operator's own messages about missing nodes."""
     found = {condition["type"]: condition for condition in status.get("conditions") or []}
     telling = (found[kind] for kind, when in _TOLD.items() if kind in found and found[kind]["status"] in when.split())
     return "; ".join(dict.fromkeys(condition["message"] for condition in telling)) or "nothing is told yet"
 
 
 def read(connection: httpx.Client, namespace: str, node_set: str) -> Verdict:
-    """Judge what Kubernetes has.
+    """Judge the NodeSet that Kubernetes has now.
 
     Raises:
         UnreachableError: It refuses.
@@ -63,7 +60,7 @@ def read(connection: httpx.Client, namespace: str, node_set: str) -> Verdict:
     return judge(
         kubernetes_reader.item(connection, custom),
         kubernetes_reader.item(connection, f"/apis/apps/v1/namespaces/{namespace}/statefulsets/{node_set}"),
-        availability.refused_pods(connection, namespace),
+        refused_pods(connection, namespace),
     )
 
 
@@ -77,7 +74,7 @@ def wait(props: Mapping[str, Any]) -> None:
         UnavailableError: They do not, and waiting longer would not help, or the time is up.
     """
     namespace, node_set = props["namespace"], props["nodeSet"]
-    availability.wait_for(
+    wait_for(
         lambda connection: read(connection, namespace, node_set),
         props,
         "timeouts.nodes",
@@ -85,25 +82,18 @@ def wait(props: Mapping[str, Any]) -> None:
     )
 
 
-class _NodesReadyProvider(dynamic.ResourceProvider):
-    """Waits when the number of nodes changes; what failed is waited for again by the next update."""
+class _NodesReadyProvider(WaitProvider):
+    """Waits when the number of nodes changes."""
 
-    serialize_as_secret_always = False
+    compared = ("replicas",)
+    id_input = "nodeSet"
 
-    def create(self, props: dict[str, Any]) -> dynamic.CreateResult:
+    def wait(self, props: Mapping[str, Any]) -> None:
         wait(props)
-        return dynamic.CreateResult(id_=str(props["nodeSet"]), outs={key: props[key] for key in _COMPARED})
-
-    def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> dynamic.UpdateResult:
-        wait(news)
-        return dynamic.UpdateResult(outs={key: news[key] for key in _COMPARED})
-
-    def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> dynamic.DiffResult:
-        return dynamic.DiffResult(changes=any(olds.get(key) != news.get(key) for key in _COMPARED))
 
 
 class NodesReady(dynamic.Resource, module="pulumi-slurm", name="NodesReady"):
-    """That the nodes of a set take jobs.
+    """A resource that exists once the nodes of a set take jobs.
 
     Args:
         name: Name of the resource in the stack.

@@ -5,6 +5,6 @@ from pathlib import Path
 
 
 def version() -> str:
-    """The release of this checkout, or the next one after it, such as 1.0.0."""
+    """Return the release of this checkout, or the next one after it, such as 1.0.0."""
     project = Path(__file__).parents[1] / "pyproject.toml"
     return str(tomllib.loads(project.read_text())["project"]["version"])

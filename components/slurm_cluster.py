@@ -8,14 +8,14 @@ import pulumi_kubernetes as kubernetes
 from components import waits
 from components.addons import certificates, gpu_operator, ldap, monitoring, network_operator
 from components.config import Config
-from components.config.addons.network_operator import NetworkOperatorMode
+from components.config.addons.mode import AddonMode
 from components.config.login import ServiceType
 from components.config.nodes.node_sets import NodeSet as NodeSetConfig
 from components.config.values.quantities import duration_seconds
 from components.control import credentials, network_policies, operator, ownership
 from components.control.ledger import LedgerSecrets
 from components.jail import jail_population, jail_storage
-from components.kubernetes.component import Component, Part
+from components.kubernetes.component import Component, Part, custom_resource
 from components.kubernetes.manifest import Manifest, declared
 from components.slurm import accounting, config_dry_run, configuration, controller, database, login, node_set, rest_api
 from contract import names
@@ -193,7 +193,7 @@ def _device_operators(
     config: Config, depends_on: list[pulumi.Resource], opts: pulumi.ResourceOptions
 ) -> list[pulumi.Resource]:
     """Other makers' operators that node sets need."""
-    if config.network_operator.mode is NetworkOperatorMode.OFF:
+    if config.network_operator.mode is AddonMode.OFF:
         return []
     return [network_operator.NetworkOperator("network-operator", config, depends_on, opts)]
 
@@ -242,7 +242,7 @@ def cluster_resource(config: Config) -> dict[str, Any]:
     }
     if config.accounting.is_on:
         spec["accounting"] = names.ACCOUNTING
-    if levels := {user.name: user.admin_level for user in config.login.users if user.admin_level}:
+    if levels := {user.name: user.admin_level.value for user in config.login.users if user.admin_level}:
         spec["administrators"] = levels
     return declared(config, names.API_VERSION, "SlurmCluster", config.cluster.name, "cluster", {"spec": spec})
 
@@ -257,19 +257,8 @@ def _custom_resources(
     for node_set_config in config.node_sets:
         body = node_set_resource(config, node_set_config)
         options = pulumi.ResourceOptions(parent=parent, depends_on=depends_on, custom_timeouts=timeouts)
-        sets.append(_custom_resource(f"{node_set_config.name}-nodes", body, options))
+        sets.append(custom_resource(f"{node_set_config.name}-nodes", body, options))
     body = cluster_resource(config)
     body["spec"]["revision"] = revision
     options = pulumi.ResourceOptions(parent=parent, depends_on=[*depends_on, *sets], custom_timeouts=timeouts)
-    return _custom_resource("cluster", body, options)
-
-
-def _custom_resource(name: str, body: dict[str, Any], opts: pulumi.ResourceOptions) -> pulumi.CustomResource:
-    return kubernetes.apiextensions.CustomResource(
-        name,
-        api_version=body["apiVersion"],
-        kind=body["kind"],
-        metadata=body["metadata"],
-        spec=body["spec"],
-        opts=opts,
-    )
+    return custom_resource("cluster", body, options)

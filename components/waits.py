@@ -1,4 +1,4 @@
-"""What an update waits for when everything is declared: that jobs can run, and nodes where a set asks for that."""
+"""Waits at the end of an update: for jobs that can run, and for the nodes of sets that ask for it."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from components.control import operator
 def declare(
     parent: pulumi.Resource, config: Config, revision: pulumi.Output[str], cluster: pulumi.CustomResource
 ) -> pulumi.CustomResource:
-    """The waits; returned is that for jobs.
+    """Declare the waits, and return the one for jobs.
 
     Args:
         parent: The parent of all of them.

@@ -48,7 +48,7 @@ NEEDS_ROOT = frozenset(
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line's grammar."""
+    """Return the command line's grammar."""
     top = argparse.ArgumentParser(
         prog="python3 -m devcluster",
         description="A real single-node Kubernetes with the dev stack on it, from package registries alone.",

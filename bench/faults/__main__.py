@@ -22,7 +22,7 @@ NOT_SET_UP = 3
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line's grammar."""
+    """Return the command line's grammar."""
     top = argparse.ArgumentParser(
         prog="python3 -m bench.faults",
         description="Faults by a seeded schedule, two at a time, on a running dev cluster; then a verdict.",

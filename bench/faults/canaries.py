@@ -44,13 +44,13 @@ FORMS = (
 
 
 def script(form: Form) -> str:
-    """What a canary runs; it prints once where it begins and ends, and after each step."""
+    """Return the batch script of a canary. It prints a line at its begin, after each step, and at its end."""
     step = f"srun -n1 sleep {form.seconds} && echo step $step"
     return f"set -e; echo begin; for step in $(seq {form.steps}); do {step}; done; echo end"
 
 
 class Canaries:
-    """Canaries of a run; at the end of the context nothing of them is left.
+    """Canaries of a run, as a context. Its end cancels their jobs and removes their files.
 
     Args:
         cluster: the dev cluster.
@@ -87,7 +87,7 @@ class Canaries:
             thread.join()
 
     def _submit_in_turn(self) -> None:
-        """Submit the next one whenever there is room for it."""
+        """Submit the next canary whenever fewer than the wanted number run."""
         forms = itertools.cycle(FORMS)
         for number in itertools.count(1):
             while len(self.outstanding()) >= OUTSTANDING:
@@ -98,7 +98,7 @@ class Canaries:
                 return
 
     def _submit(self, name: str, form: Form) -> None:
-        """Submit one; where nobody knows whether sbatch did it, the looks at Slurm will tell."""
+        """Submit one canary. If sbatch's answer is lost, the sampler's looks at Slurm show whether the job exists."""
         output = f"-o $HOME/{self._folder}/%x.%j --open-mode=append"
         submit = f"sbatch --parsable -n1 -J {name} {form.options} {output} --wrap {shlex.quote(script(form))}"
         began = time.time()
@@ -110,7 +110,7 @@ class Canaries:
         self._record.write("canary", at=began, name=name, tasks=form.tasks, sure=sure)
 
     def outstanding(self) -> list[str]:
-        """Names of those that have not ended, as far as was seen."""
+        """Return the names of canaries that have not ended, as far as the sampler has seen."""
         found = []
         for name, (form, at, sure) in list(self._submitted.items()):
             states = self._record.states.get(name, {})

@@ -47,7 +47,7 @@ LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{nam
 
 
 class CallFailed(Exception):
-    """A call of the API server, or a command, did not do what it was to do; the text says why."""
+    """A call of the API server, or a command, failed; the text says why."""
 
 
 class Cluster:
@@ -71,13 +71,13 @@ class Cluster:
         self._threads = threading.local()
 
     def wake(self) -> None:
-        """Let go on what a run that was killed left stopped."""
+        """Continue processes that a killed run left stopped."""
         runtime = self.instance.runtime()
         if runtime:
             send(sorted(processes.descendants(runtime.init)), signal.SIGCONT)
 
     def client(self) -> httpx.Client:
-        """A client of this thread's own: connections that two threads share are closed under one by the other."""
+        """Return this thread's own client: with a shared one, a thread could close another thread's connection."""
         if not hasattr(self._threads, "client"):
             self._threads.client = httpx.Client(
                 base_url=self._server, verify=self._tls, timeout=CALL_SECONDS, trust_env=False
@@ -86,7 +86,7 @@ class Cluster:
         return client
 
     def get(self, path: str, **parameters: str) -> Any:
-        """An object or a list, asked for once.
+        """Get an object or a list, without a second try.
 
         Raises:
             CallFailed: no answer, or another than what was asked for.
@@ -94,11 +94,11 @@ class Cluster:
         return self._once("GET", path, None, parameters).json()
 
     def text(self, path: str, **parameters: str) -> str:
-        """A log, asked for once."""
+        """Get a log, without a second try."""
         return self._once("GET", path, None, parameters).text
 
     def change(self, method: str, path: str, body: Any = None) -> Any:
-        """A change that has the same result when it is made twice; tried until it succeeds.
+        """Make an idempotent change, and repeat it until it succeeds.
 
         Raises:
             CallFailed: with the last answer, when it is refused, or patience ends.
@@ -129,7 +129,7 @@ class Cluster:
         return answer
 
     def pods(self, component: str) -> dict[str, str]:
-        """Name → uid of the pods of a component."""
+        """Return the pods of a component: name → uid."""
         listed = self.patiently(f"{CORE}/pods")["items"]
         return {
             pod["metadata"]["name"]: pod["metadata"]["uid"]
@@ -138,19 +138,19 @@ class Cluster:
         }
 
     def patiently(self, path: str) -> Any:
-        """An object or a list, asked for until there is an answer."""
+        """Get an object or a list, and repeat the request until there is an answer."""
         return self.change("GET", path)
 
     def holder(self) -> str:
-        """Who holds the operator's lease."""
+        """Return the holder of the operator's lease."""
         return str(self.patiently(LEASE)["spec"]["holderIdentity"])
 
     def machine(self) -> str:
-        """Name of the one Kubernetes node."""
+        """Return the name of the one Kubernetes node."""
         return str(self.patiently("/api/v1/nodes")["items"][0]["metadata"]["name"])
 
     def processes(self, pod_uids: Sequence[str], program: str) -> list[int]:
-        """Processes of a program in pods.
+        """Return the processes of a program in pods.
 
         Raises:
             CallFailed: there is none.
@@ -161,7 +161,7 @@ class Cluster:
         return found
 
     def node_program(self, name: str) -> int:
-        """The process of a program of the Kubernetes node.
+        """Return the process of a program of the Kubernetes node.
 
         Raises:
             CallFailed: it does not run.
@@ -173,7 +173,7 @@ class Cluster:
         return pid
 
     def inside(self, pid: int, command: Sequence[str]) -> list[str]:
-        """A command line that runs a command beside a process: in its namespaces, as its user, with its environment.
+        """Return a command line that runs a command in a process's namespaces, as its user, with its environment.
 
         It needs neither the API server nor the kubelet, which may be stopped.
         """
@@ -186,7 +186,7 @@ class Cluster:
         return [*enter, "--root", "--wd", "--", "env", "-i", *variables, *command]
 
     def in_pod(self, component: str, pod: str, script: str, seconds: float = 30) -> str:
-        """What a shell script prints in a pod of ours, beside its entry.
+        """Run a shell script in a pod, beside its entry, and return its output.
 
         Raises:
             CallFailed: it ends with another status than 0.
@@ -195,7 +195,7 @@ class Cluster:
         return _done(self.inside(entry, ["sh", "-c", script]), seconds)
 
     def ssh(self, script: str, *, user: str = USER, seconds: int = 30) -> str:
-        """What a shell script prints on a login node.
+        """Run a shell script on a login node and return its output.
 
         Raises:
             CallFailed: it ends with another status than 0.
@@ -204,7 +204,7 @@ class Cluster:
         return _done(self.dev.login.run_command([bounded], user=user), seconds + 20)
 
     def administer(self, command: str) -> None:
-        """A command of Slurm's administrator that has the same result when it runs twice; tried until it succeeds."""
+        """Run an idempotent command of Slurm's administrator, and repeat it until it succeeds."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
@@ -217,7 +217,7 @@ class Cluster:
 
 
 def send(pids: Sequence[int], number: signal.Signals) -> None:
-    """Send a signal to processes; one that is gone is passed by."""
+    """Send a signal to processes, except those that have ended."""
     for pid in pids:
         try:
             os.kill(pid, number)
@@ -226,7 +226,7 @@ def send(pids: Sequence[int], number: signal.Signals) -> None:
 
 
 def answered(failure: CallFailed) -> int:
-    """The API server's answer to a call that failed; 0 if there was none."""
+    """Return the HTTP status of a failed call to the API server; 0 without an answer."""
     answer = failure.__cause__
     return answer.response.status_code if isinstance(answer, httpx.HTTPStatusError) else 0
 
@@ -245,7 +245,7 @@ def _done(command: Sequence[str], seconds: float) -> str:
 
 
 def _access(kubeconfig: Path) -> tuple[str, ssl.SSLContext]:
-    """The API server's URL, and the administrator's certificate to show it."""
+    """Return the API server's URL, and the administrator's certificate to show it."""
     config = yaml.safe_load(kubeconfig.read_text())
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     tls = ssl.create_default_context(cadata=_decoded(cluster["certificate-authority-data"]).decode())

@@ -15,7 +15,7 @@ from bench.faults.schedule import LANES, Fault
 from devcluster.machine.progress import say
 
 LEAST_SECONDS = 5.0
-"""How long a fault lasts at least, however late it began."""
+"""Shortest duration of a fault, however late it began."""
 
 
 class Conductor:
@@ -34,7 +34,7 @@ class Conductor:
         self._began = 0.0
 
     def run(self) -> None:
-        """Carry it out; interrupted, end what has begun."""
+        """Carry out the schedule. An interrupt ends the faults that have begun."""
         self._began = time.monotonic()
         lanes = [threading.Thread(target=self._lane, args=(lane,), daemon=True) for lane in range(LANES)]
         for lane in lanes:
@@ -65,7 +65,7 @@ class Conductor:
 
     @contextmanager
     def _alone(self, fault: Fault) -> Iterator[None]:
-        """While this is a context, no fault that this one excludes is under way, if it took longer than planned."""
+        """Context that waits for the end of faults that this one excludes, and keeps them from beginning."""
 
         def free() -> bool:
             mine = fault.kind, fault.target

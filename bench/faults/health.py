@@ -1,4 +1,4 @@
-"""What is not as it should be in a cluster at rest. Pure."""
+"""Finds what is wrong in a cluster at rest. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNUSABLE = frozenset({"DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "INVALID_REG", 
 
 
 def troubles(kubernetes: Kubernetes, slurm: Slurm, nodes: Collection[str]) -> list[str]:
-    """What is wrong, in words; empty if the cluster is well.
+    """Return a sentence for each thing that is wrong; empty if the cluster is well.
 
     Args:
         kubernetes: the last look at the API server.
@@ -39,7 +39,7 @@ def troubles(kubernetes: Kubernetes, slurm: Slurm, nodes: Collection[str]) -> li
 
 
 def _conditions(kubernetes: Kubernetes) -> list[str]:
-    """Conditions that are not as they should be; the lack of all of them counts, too."""
+    """Return the conditions with an unwanted status, and the resources without any condition."""
     rows = [
         f"{title} {kind}={each.status}: {each.message}"
         for title, conditions in kubernetes.conditions.items()

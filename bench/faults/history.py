@@ -1,4 +1,4 @@
-"""What a run leaves in a file, one JSON object a line, and the same as records to judge. Pure, but for the reading."""
+"""The history of a run: a file with a JSON object per line, and its records. Pure, except for the reading."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 CANARY = "canary-"
-"""What the name of a job begins with that must end well."""
+"""Prefix of the names of canaries: jobs that must end well."""
 HEADLINE = "message"
 """Stands among a resource's conditions for status.message."""
 ENDED = frozenset(
@@ -30,7 +30,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod, without what no rule asks for."""
+    """The fields of a pod that the rules need."""
 
     uid: str
     component: str
@@ -60,7 +60,7 @@ class Kubernetes:
     machines: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
-        """Its conditions and its lease, a line each, as kinds of fault name them."""
+        """Return a line for each condition and one for the lease, as `Kind.told` matches them."""
         rows = [
             f"{title} {kind}={each.status} {each.reason} {each.message}"
             for title, conditions in self.conditions.items()
@@ -91,7 +91,7 @@ class Job:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it stays in its state."""
+        """Return whether the job has reached a final state."""
         return self.state in ENDED
 
 
@@ -106,7 +106,7 @@ class Slurm:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line that somebody wrote at a time: an Event, or the log of the pod that it is about."""
+    """A line with its time: of an Event, or of a pod's log."""
 
     at: float
     text: str
@@ -115,7 +115,7 @@ class Line:
 
 @dataclass(slots=True)
 class Injected:
-    """A fault as it came: when its begin and its end were asked for, and were done."""
+    """A fault that took place: the times at which its begin and its end were started and were done."""
 
     number: int
     kind: str
@@ -129,7 +129,7 @@ class Injected:
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """A job of which a run expects a good end; `sure` is whether sbatch said its number."""
+    """A job that must end well; `sure` tells whether sbatch answered with its id."""
 
     at: float
     name: str
@@ -157,12 +157,12 @@ class History:
 
     @property
     def last_end(self) -> float:
-        """When the last fault was over."""
+        """Return the end of the last fault."""
         return max((fault.over or fault.began for fault in self.faults.values()), default=0.0)
 
 
 def read(file: Path) -> History:
-    """What a run wrote.
+    """Read the history that a run wrote.
 
     Raises:
         ValueError: it is no such file; the sentence says which line.
@@ -192,7 +192,7 @@ def parse(lines: Iterable[str], title: str = "history") -> History:
 
 
 def add(history: History, row: Mapping[str, Any]) -> None:
-    """Add a record as it stands in the file."""
+    """Add a record in the file's form."""
     fields = {key: value for key, value in row.items() if key != "record"}
     match row["record"]:
         case "run":
@@ -227,7 +227,7 @@ def add(history: History, row: Mapping[str, Any]) -> None:
 
 
 def kubernetes(row: Mapping[str, Any]) -> Kubernetes:
-    """A look at the API server, from the file's form."""
+    """Return a look at the API server from the file's form."""
     conditions = {
         title: {kind: Condition(*each) for kind, each in rows.items()} for title, rows in row["conditions"].items()
     }
@@ -242,7 +242,7 @@ def kubernetes(row: Mapping[str, Any]) -> Kubernetes:
 
 
 def slurm(row: Mapping[str, Any]) -> Slurm:
-    """A look at slurmctld, from the file's form."""
+    """Return a look at slurmctld from the file's form."""
     nodes = {name: Node(frozenset(node["states"]), node["reason"], node["user"]) for name, node in row["nodes"].items()}
     jobs = tuple(Job(**{**job, "nodes": tuple(job["nodes"])}) for job in row["jobs"])
     return Slurm(row["at"], nodes, jobs)

@@ -1,4 +1,4 @@
-"""How each kind of fault begins, and how it ends."""
+"""Begins and ends each kind of fault."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ Begin = Callable[[Cluster, Fault], Begun]
 
 
 def _signalled(pids: list[int], number: signal.Signals) -> Begun:
-    """Processes are ended, or stopped until the fault ends."""
+    """Kill processes, or stop them until the fault ends."""
     send(pids, number)
     stopped = number is signal.SIGSTOP
     return Begun(end=functools.partial(send, pids, signal.SIGCONT)) if stopped else Begun()
 
 
 def _daemon(component: str, program: str, number: signal.Signals) -> Begin:
-    """A signal for a program of a component's pods."""
+    """Send a signal to a program of a component's pods."""
 
     def begin(cluster: Cluster, _: Fault) -> Begun:
         return _signalled(cluster.processes([*cluster.pods(component).values()], program), number)
@@ -55,7 +55,7 @@ def _daemon(component: str, program: str, number: signal.Signals) -> Begin:
 
 
 def _node_program(name: str) -> Begin:
-    """A program of the Kubernetes node is stopped."""
+    """Stop a program of the Kubernetes node."""
     return lambda cluster, _: _signalled([cluster.node_program(name)], signal.SIGSTOP)
 
 
@@ -68,7 +68,7 @@ def _pod_deleted(pod: str) -> Begin:
 
 
 def _holder(cluster: Cluster) -> tuple[str, str]:
-    """Who holds the lease, and the name of his pod."""
+    """Return the holder of the lease, and the name of its pod."""
     holder = cluster.holder()
     return holder, holder.rpartition("-")[0]
 
@@ -104,7 +104,7 @@ EDITS: Mapping[str, Any] = {
 
 
 def _path(target: str) -> tuple[str, str]:
-    """Kind of a target, and its path."""
+    """Return the kind of a target, and its API path."""
     kind, _, name = target.partition(" ")
     return kind, f"{PATHS[kind]}/{name}"
 
@@ -124,7 +124,7 @@ def _deleted(policy: str) -> Begin:
 
 
 def _scaled(by: int) -> Begin:
-    """The node set is asked for other nodes than declared, and at the end for as many as before."""
+    """Change the node set's number of nodes, and restore it at the end."""
 
     def begin(cluster: Cluster, _: Fault) -> Begun:
         path = f"{NODE_SET_PATH}/scale"
@@ -137,7 +137,7 @@ def _scaled(by: int) -> Begin:
 
 
 def _by_person(state: str, reason: str, back: str) -> Begin:
-    """An administrator says a word of his own about a node, and takes it back at the end."""
+    """Set a state and a reason of a Slurm node as an administrator does, and undo it at the end."""
 
     def begin(cluster: Cluster, fault: Fault) -> Begun:
         said = f"{reason}-{fault.number}"
@@ -160,7 +160,7 @@ def _cordoned(cluster: Cluster, _: Fault) -> Begun:
 
 
 def _status_contested(cluster: Cluster, _: Fault) -> Begun:
-    """Somebody else writes each status until the end."""
+    """Overwrite each status as another field manager, until the fault ends."""
     clusters = cluster.patiently(f"{CUSTOM}/{names.SLURM_CLUSTERS}")["items"]
     paths = [f"{CUSTOM}/{names.SLURM_CLUSTERS}/{clusters[0]['metadata']['name']}/status", f"{NODE_SET_PATH}/status"]
     over = threading.Event()

@@ -1,4 +1,4 @@
-"""Whether a run kept what the operator promises: each rule looks through the history for where it was broken. Pure."""
+"""Judges whether a run kept the operator's promises: each rule searches the history for violations. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Violation:
 
 
 def judge(history: History) -> list[Violation]:
-    """All violations, the first one first."""
+    """Return all violations in the order of time."""
     return sorted((each for rule in RULES for each in rule(history)), key=lambda each: each.at)
 
 
@@ -56,7 +56,7 @@ def canaries_end_well(history: History) -> Iterator[Violation]:
 
 
 def _printed_well(history: History, name: str, at: float, tasks: int) -> Iterator[Violation]:
-    """What the scripts of a canary printed: one that began twice lost its work in between."""
+    """Return violations in the output of a canary's scripts: a script that began twice lost its work in between."""
     rule, printed = "a canary ends but well", history.printed.get(name, [])
     if len(printed) != tasks:
         yield Violation(at, rule, f"{name}: {len(printed)} of {tasks} scripts printed anything")
@@ -66,7 +66,7 @@ def _printed_well(history: History, name: str, at: float, tasks: int) -> Iterato
 
 
 def final_jobs(history: History) -> dict[str, Job]:
-    """The last that was heard of each job, by its id: from slurmctld, and then from accounting."""
+    """Return the last record of each job by its id: slurmctld's, replaced by accounting's."""
     jobs = {job.id: job for seen in history.slurm for job in seen.jobs}
     for number, (name, state) in history.accounts.items():
         known = jobs.get(number, Job(number, name, state, (), 0, 0))
@@ -114,7 +114,7 @@ def workers_outlive_their_jobs(history: History) -> Iterator[Violation]:
 
 
 def _ended(before: Pod, now: Pod | None) -> str:
-    """How a pod ended between two looks; empty if it did not."""
+    """Return how a pod ended between two looks; empty if it did not."""
     if now is None:
         return "is gone"
     if now.uid != before.uid:
@@ -125,7 +125,7 @@ def _ended(before: Pod, now: Pod | None) -> str:
 
 
 def _stays(history: History) -> Mapping[str, list[tuple[str, float, float]]]:
-    """When which job was on which node: node → (job, start, end); a job that was requeued has several starts."""
+    """Return the jobs of each node: node → (job, start, end). A requeued job has several starts."""
     found: dict[tuple[str, float], tuple[Job, float]] = {}
     for seen in history.slurm:
         for job in seen.jobs:
@@ -155,7 +155,7 @@ def one_holder_acts(history: History) -> Iterator[Violation]:
 
 
 def all_is_told(history: History) -> Iterator[Violation]:
-    """What a fault does stands in a condition, an Event or the lease within a minute."""
+    """A condition, an Event or the lease tells of each fault within a minute."""
     lines = [(seen.at, line) for seen in history.kubernetes for line in seen.lines()]
     lines = sorted([*lines, *((event.at, event.text) for event in history.events)])
     times = [at for at, _ in lines]
@@ -191,7 +191,7 @@ def all_is_healthy_afterwards(history: History) -> Iterator[Violation]:
 
 
 def looks(history: History) -> list[tuple[Kubernetes, Slurm]]:
-    """Each look at one of the two, with the last look at the other."""
+    """Return each look at one of both sources, with the last look at the other."""
     both: list[Kubernetes | Slurm] = sorted([*history.kubernetes, *history.slurm], key=lambda each: each.at)
     found, kubernetes, slurm = [], None, None
     for each in both:
@@ -202,7 +202,7 @@ def looks(history: History) -> list[tuple[Kubernetes, Slurm]]:
 
 
 def nobody_was_blind(history: History) -> Iterator[Violation]:
-    """The cluster was looked at all the time: a judge who sees nothing finds nothing."""
+    """The sampler looked all the time: without looks the judge would find no violation."""
     for name, seen, most in (
         ("Kubernetes", [each.at for each in history.kubernetes], BLIND_SECONDS),
         ("Slurm", [each.at for each in history.slurm], BLIND_FOR_SLURM_SECONDS),
@@ -213,7 +213,7 @@ def nobody_was_blind(history: History) -> Iterator[Violation]:
 
 
 def faults_took_place(history: History) -> Iterator[Violation]:
-    """Each fault began and ended as it should: a schedule that could not be carried out shows nothing."""
+    """Each fault began and ended as planned: a schedule that was not carried out proves nothing."""
     for fault in history.faults.values():
         if fault.trouble:
             yield Violation(fault.began, "a fault failed", f"{_title(fault)}: {fault.trouble}")
@@ -223,7 +223,7 @@ def faults_took_place(history: History) -> Iterator[Violation]:
 
 
 def canaries_ran(history: History) -> Iterator[Violation]:
-    """There were canaries at all."""
+    """The run had canaries."""
     if not any(canary.sure for canary in history.canaries):
         yield Violation(history.finished, "not seen", "no canary job was submitted")
 
@@ -233,7 +233,7 @@ def _title(fault: Injected) -> str:
 
 
 def told_after(history: History, fault: Injected) -> float | None:
-    """Seconds until a fault was told; None if it was not, or has not to be."""
+    """Return the seconds until something told of a fault; None if nothing did, or nothing has to."""
     pattern = None if fault.trouble else KINDS[fault.kind].told_by(fault.target, fault.note)
     if pattern is None:
         return None

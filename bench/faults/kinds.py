@@ -1,4 +1,4 @@
-"""The kinds of fault: what each takes away, what it needs meanwhile, how long it lasts, and who tells of it."""
+"""The kinds of fault: the parts that each disturbs and needs, its duration, and the line that tells of it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Kind:
     told: str = ""
 
     def told_by(self, target: str, note: Mapping[str, str]) -> re.Pattern[str] | None:
-        """What tells of one fault of this kind; None if nothing has to."""
+        """Return the expression for lines that tell of one fault of this kind; None if none has to."""
         words = {key: re.escape(value) for key, value in ({"target": target} | dict(note)).items()}
         return re.compile(self.told.format_map(words)) if self.told else None
 
@@ -65,7 +65,7 @@ def _parts(*parts: Part) -> frozenset[Part]:
 
 
 OTHERS_WORDS = "somebody else's words"
-"""What the fault status-contested writes into status.message."""
+"""Text that the fault status-contested writes into status.message."""
 WORKERS = ("cpu-0", "cpu-1")
 NODE_SET = "cpu"
 HIGHEST = WORKERS[-1]
@@ -174,7 +174,7 @@ KINDS: Mapping[str, Kind] = {
 
 
 def exclude_each_other(first: tuple[str, str], second: tuple[str, str]) -> bool:
-    """Whether two faults, each a kind and a target, may not be at one time."""
+    """Return whether two faults, each a kind and a target, may not be at one time."""
     if first[0] == second[0]:
         return True
     one, other = KINDS[first[0]], KINDS[second[0]]

@@ -1,4 +1,4 @@
-"""How a schedule and a verdict read. Pure."""
+"""Text of a schedule and of a verdict, for people. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.faults.schedule import Fault, most_at_once, shared_seconds
 
 
 def schedule(faults: Sequence[Fault]) -> list[str]:
-    """A line for each fault of a schedule, and one about all."""
+    """Return a line for each fault of a schedule, and one about all."""
     rows = [
         f"{fault.start:5d} s to {fault.end:5d} s  lane {fault.lane + 1}  {fault.title}: {KINDS[fault.kind].what}"
         for fault in faults
@@ -23,7 +23,7 @@ def schedule(faults: Sequence[Fault]) -> list[str]:
 
 
 def verdict(history: History, violations: Sequence[Violation]) -> list[str]:
-    """A line for each fault, one for each violation, and the verdict."""
+    """Return a line for each fault, one for each violation, and the verdict."""
     began = min((fault.began for fault in history.faults.values()), default=history.finished)
     rows = []
     for fault in history.faults.values():

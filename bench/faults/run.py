@@ -51,7 +51,7 @@ def run(cluster: Cluster, seed: int, minutes: int, file: Path) -> None:
 
 
 def _troubles(record: Record, nodes: list[str]) -> list[str]:
-    """What is wrong as far as fresh looks tell."""
+    """Return what is wrong, and each source without a fresh look."""
     kubernetes, slurm, now = record.kubernetes, record.slurm, time.time()
     blind = [
         f"{name} was not seen for {FRESH_SECONDS:.0f} s"
@@ -64,7 +64,7 @@ def _troubles(record: Record, nodes: list[str]) -> list[str]:
 
 
 def _healthy_nodes(record: Record) -> list[str]:
-    """Wait until nothing is wrong, and return the nodes that Slurm has then."""
+    """Wait until nothing is wrong, and return the Slurm nodes of that moment."""
     deadline = time.monotonic() + BEFORE_SECONDS
     with Step("waiting for a healthy cluster") as step:
         while troubles := _troubles(record, []):
@@ -77,7 +77,7 @@ def _healthy_nodes(record: Record) -> list[str]:
 
 
 def _wait_until_well(record: Record, nodes: list[str], canaries: Canaries) -> None:
-    """Wait until all has been well for a while and all canaries have ended; the judge waits no longer."""
+    """Wait until the cluster has been well for a while and all canaries have ended, with the judge's deadline."""
     deadline = time.monotonic() + judge.HEALTHY_SECONDS + CALM_SECONDS
     well_since: float | None = None
     with Step("waiting until all is healthy again") as step:
@@ -96,7 +96,7 @@ def _wait_until_well(record: Record, nodes: list[str], canaries: Canaries) -> No
 
 @contextmanager
 def two_operators(cluster: Cluster) -> Iterator[None]:
-    """While this is a context, a second operator waits for the lease; then there are as many as before."""
+    """Context in which a second operator waits for the lease. Its end restores the Deployment's replicas."""
     deployment: Mapping[str, Mapping[str, int]] = cluster.patiently(f"{APPS}/deployments/{names.OPERATOR}")
     if deployment["spec"].get("replicas", 1) >= OPERATORS:
         yield

@@ -1,4 +1,4 @@
-"""Looks at the cluster while faults happen, and writes down what it sees: a thread for each source."""
+"""Looks at the cluster while faults happen, and records what it sees: a thread for each source."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SILENCE_SECONDS = 20.0
 
 
 class Sampler:
-    """Looks from all sides while it is a context.
+    """Context in which a thread for each source looks at the cluster.
 
     Args:
         cluster: the dev cluster.
@@ -58,7 +58,7 @@ class Sampler:
             thread.join(LEAVE_SECONDS)
 
     def _keep(self, look: Any) -> None:
-        """Look again and again; what can't be seen now is noted, and may be seen later."""
+        """Look again and again. A look that fails is recorded, and the next one may succeed."""
         while not self._over.wait(LOOK_SECONDS):
             try:
                 look()
@@ -83,7 +83,7 @@ class Sampler:
         self._record.write("kubernetes", at=time.time(), **rows)
 
     def _holder(self) -> str:
-        """Who holds the lease; nobody while there is none, as after an operator that let go of it."""
+        """Return the lease's holder; empty if nobody holds it, as after an operator that released it."""
         try:
             return str(self._cluster.get(LEASE)["spec"].get("holderIdentity") or "")
         except CallFailed as failure:
@@ -92,7 +92,7 @@ class Sampler:
             raise
 
     def _watch_events(self) -> None:
-        """Write each Event that comes or changes; those from before the run are not of it."""
+        """Record each Event that comes or changes, without those from before the run."""
         if not self._version:
             self._version = self._cluster.get(f"{CORE}/events", limit="1")["metadata"]["resourceVersion"]
         parameters = {"watch": "1", "resourceVersion": self._version, "timeoutSeconds": str(WATCH_SECONDS)}
@@ -109,7 +109,7 @@ class Sampler:
                     return
 
     def _read_logs(self) -> None:
-        """Write what each operator has said since the last look, with its own time."""
+        """Record the new log lines of each operator, with their own times."""
         for pod in self._cluster.get(f"{CORE}/pods", labelSelector=f"{names.LABEL_COMPONENT}=operator")["items"]:
             name = pod["metadata"]["name"]
             since = self._read_until.setdefault(name, datetime.now(UTC).isoformat(timespec="seconds"))
@@ -121,7 +121,7 @@ class Sampler:
                         self._record.write("log", at=datetime.fromisoformat(stamp).timestamp(), pod=name, text=text)
 
     def _look_at_slurm(self) -> None:
-        """Have a probe beside slurmctld look, until it ends with its pod."""
+        """Record the looks of a probe beside slurmctld, until it ends with its pod."""
         entry = min(self._cluster.processes([*self._cluster.pods("controller").values()], "slurm_node"))
         program = Path(slurm_probe.__file__).read_text()
         command = self._cluster.inside(entry, ["python3", "-u", "-c", program, CANARY])
@@ -140,13 +140,13 @@ class Sampler:
                     return
 
     def _mind_probe(self) -> None:
-        """End a probe that hangs: another one begins."""
+        """End a probe that hangs, so that another one begins."""
         if self._probe and self._probe.poll() is None and time.monotonic() - self._heard > SILENCE_SECONDS:
             self._probe.kill()
 
 
 def pods(items: list[Any]) -> dict[str, Any]:
-    """What the judge asks of pods, by their name; those that ran to their end are left out."""
+    """Return the fields of pods that the judge needs, by name, without pods that completed."""
     return {
         item["metadata"]["name"]: {
             "uid": item["metadata"]["uid"],
@@ -165,7 +165,7 @@ def _is_ready(item: Mapping[str, Any]) -> bool:
 
 
 def conditions(items: list[Any]) -> dict[str, dict[str, list[str]]]:
-    """Conditions of custom resources, and the headline: "Kind/name" → type → status, reason, message."""
+    """Return conditions of custom resources, and `status.message`: "Kind/name" → type → status, reason, message."""
     found = {}
     for item in items:
         status = item.get("status", {})
@@ -176,7 +176,7 @@ def conditions(items: list[Any]) -> dict[str, dict[str, list[str]]]:
 
 
 def unready(kind: str, items: list[Any]) -> list[str]:
-    """Workloads that do not have as many ready pods of their current generation as they ask for."""
+    """Return the workloads that lack ready pods of their current generation."""
     found = []
     for item in items:
         wanted, status = item["spec"].get("replicas", 1), item["status"]
@@ -187,21 +187,21 @@ def unready(kind: str, items: list[Any]) -> list[str]:
 
 
 def machines(items: list[Any]) -> list[str]:
-    """What is wrong with Kubernetes nodes."""
+    """Return what is wrong with Kubernetes nodes."""
     rows = [(item["metadata"]["name"], item) for item in items]
     cordoned = [f"Kubernetes node {name} is cordoned" for name, item in rows if item["spec"].get("unschedulable")]
     return [*cordoned, *(f"Kubernetes node {name} is not ready" for name, item in rows if not _is_ready(item))]
 
 
 def event_line(event: Mapping[str, Any]) -> str:
-    """An Event in a line, as kinds of fault name it."""
+    """Return an Event as a line, as `Kind.told` matches it."""
     about = event["involvedObject"]
     words = " ".join(str(event.get("message", "")).split())
     return f"Event {event.get('type')} {event.get('reason')} {about.get('kind')}/{about.get('name')} {words}"
 
 
 def log_lines(said: str) -> Iterator[tuple[str, str]]:
-    """Time and words of each line of a log that the kubelet wrote down."""
+    """Return the time and text of each line of a log with the kubelet's timestamps."""
     for line in said.splitlines():
         stamp, _, text = line.partition(" ")
         with contextlib.suppress(ValueError):

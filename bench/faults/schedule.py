@@ -1,4 +1,4 @@
-"""Which faults come when: two lanes, drawn from a seed. Pure."""
+"""A schedule of faults in two lanes, drawn from a seed. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Fault:
 
     @property
     def end(self) -> int:
-        """When it is over, in seconds since the schedule's beginning."""
+        """Return the fault's end, in seconds since the schedule's beginning."""
         return self.start + self.seconds
 
     @property
@@ -84,7 +84,7 @@ def _candidates(draw: random.Random, bag: Sequence[str], lane: int, start: int, 
 
 
 def _fits(fault: Fault, others: Sequence[Fault]) -> bool:
-    """Whether no fault that it excludes is at the same time, or was just before."""
+    """Return whether no fault that it excludes overlaps it, or ends just before."""
     return not any(
         exclude_each_other((fault.kind, fault.target), (each.kind, each.target))
         for each in others
@@ -93,11 +93,11 @@ def _fits(fault: Fault, others: Sequence[Fault]) -> bool:
 
 
 def most_at_once(faults: Sequence[Fault]) -> int:
-    """How many faults of a schedule are at one time, at most."""
+    """Return the largest number of faults that a schedule has at one time."""
     return max((sum(each.start <= one.start < each.end for each in faults) for one in faults), default=0)
 
 
 def shared_seconds(faults: Sequence[Fault]) -> int:
-    """For how many seconds a schedule has two faults at one time."""
+    """Return for how many seconds a schedule has two faults at one time."""
     pairs = ((one, other) for one in faults for other in faults if one.number < other.number)
     return sum(max(0, min(one.end, other.end) - max(one.start, other.start)) for one, other in pairs)

@@ -21,7 +21,7 @@ NODES = ["scontrol", "show", "nodes", "--json"]
 
 
 def nodes(answer: str) -> dict[str, Any]:
-    """State, reason and author of each node, out of scontrol's JSON."""
+    """Return the state, reason and author of each node, out of scontrol's JSON."""
     return {
         node["name"]: {
             "states": node["state"],
@@ -33,7 +33,7 @@ def nodes(answer: str) -> dict[str, Any]:
 
 
 def jobs(answer: str, prefix: str) -> list[dict[str, Any]]:
-    """The jobs that have nodes, or a name that begins so, out of squeue's lines."""
+    """Return the jobs of squeue's lines that have nodes, or a name with the prefix."""
     found = []
     for line in answer.splitlines():
         number, state, where, start, end, name = line.split("|", 5)
@@ -44,12 +44,12 @@ def jobs(answer: str, prefix: str) -> list[dict[str, Any]]:
 
 
 def seconds(word: str) -> float:
-    """A time as seconds since the epoch; 0 where Slurm has none."""
+    """Return a time as seconds since the epoch; 0 where Slurm has none."""
     return float(word) if word.isdigit() else 0.0
 
 
 def hosts(words: str) -> list[str]:
-    """Names of a host list with one dimension, as `cpu-[0-2,5],gpu-0`."""
+    """Return the names of a host list with one dimension, as `cpu-[0-2,5],gpu-0`."""
     found: list[str] = []
     for prefix, ranges, single in re.findall(r"([^,\[]+)\[([^\]]*)\]|([^,\[]+)", words):
         for part in ranges.split(",") if ranges else []:
@@ -61,7 +61,7 @@ def hosts(words: str) -> list[str]:
 
 
 def look(prefix: str) -> dict[str, Any]:
-    """One look; its time is that at which the nodes had been read."""
+    """Return one look. Its time is the moment after the nodes were read."""
     seen = nodes(_said(NODES))
     return {"at": time.time(), "nodes": seen, "jobs": jobs(_said(JOBS), prefix)}
 

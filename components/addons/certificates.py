@@ -9,7 +9,7 @@ from typing import Any, Final
 import pulumi
 
 from components.config import Config
-from components.config.addons.certificates import CertificatesMode
+from components.config.addons.mode import AddonMode
 from components.config.values.quantities import duration_seconds
 from components.kubernetes.component import Component
 from components.kubernetes.manifest import Manifest, declared
@@ -34,7 +34,7 @@ def _private_key() -> dict[str, Any]:
 
 
 def _authority(config: Config) -> list[Manifest]:
-    """A CA of the cluster's own: a self-signed certificate, and the issuer that signs with it."""
+    """Return the cluster's own CA: a self-signed certificate, and the issuer that signs with it."""
     certificate = {
         "isCA": True,
         "commonName": f"{config.cluster.namespace} {config.cluster.name} Slurm CA",
@@ -51,7 +51,7 @@ def _authority(config: Config) -> list[Manifest]:
 
 
 def dns_names(config: Config, service: str) -> list[str]:
-    """Every name by which pods may call a Service."""
+    """Return every name by which pods may call a Service."""
     namespace, domain = config.cluster.namespace, config.cluster.cluster_domain
     return [
         service,
@@ -79,7 +79,7 @@ def _certificate(config: Config, service: str, secret: str) -> Manifest:
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """Issuers and Certificates, in the order in which they can become ready."""
+    """Return Issuers and Certificates, in the order in which they can become ready."""
     if not config.certificates.is_on:
         return []
     servers = [(names.REST, names.REST_TLS)] if config.rest_tls else []
@@ -109,7 +109,7 @@ class Certificates(Component):
     ) -> None:
         super().__init__(name, opts)
         before = list(depends_on)
-        if config.certificates.mode is CertificatesMode.INSTALL:
+        if config.certificates.mode is AddonMode.INSTALL:
             before.append(self._cert_manager(config))
         for manifest in manifests(config):
             # One after the other: an issuer signs only once it has its own certificate.

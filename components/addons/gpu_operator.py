@@ -4,29 +4,26 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 
+from components.addons import nvidia_chart
 from components.config import Config
-from components.config.addons.gpu_operator import GpuOperatorMode, Provider
+from components.config.addons.mode import AddonMode, Provider
 from components.config.nodes.node_sets import NO_RUNTIME_CLASS
 from components.kubernetes.component import Component
 
 CHART: Final = "gpu-operator"
-REPOSITORY: Final = "https://helm.ngc.nvidia.com/nvidia"
-"""NVIDIA's chart repository, as the operator's README and installation guide name it."""
-
 _DEADLINE_SECONDS: Final = 900
 """For the operator's own pods. Pulumi does not wait for what it starts on the nodes: a driver takes minutes to build.
 GPU nodes become ready when Kubernetes can place their pods."""
 
 
 def is_installed(config: Config) -> bool:
-    """Whether this program installs the chart."""
-    return config.gpu_operator.mode is GpuOperatorMode.INSTALL
+    """Return whether this program installs the chart."""
+    return config.gpu_operator.mode is AddonMode.INSTALL
 
 
 def values(config: Config) -> dict[str, Any]:
-    """The chart's values, under their names in deployments/gpu-operator/values.yaml of the chart's source.
+    """Return the chart's values, under their names in deployments/gpu-operator/values.yaml of the chart's source.
 
     Args:
         config: The configuration: `gpuOperator`, and the runtime class and tolerations of `nodeSets`.
@@ -49,13 +46,13 @@ def values(config: Config) -> dict[str, Any]:
 
 
 def _runtime_class(config: Config) -> str:
-    """The RuntimeClass that the node sets name. The operator makes it."""
+    """Return the RuntimeClass that the node sets name. The operator makes it."""
     named = {node_set.gpus.runtime_class for node_set in config.node_sets if node_set.gpus} - {NO_RUNTIME_CLASS}
     return min(named, default="nvidia")
 
 
 def _tolerations(config: Config) -> list[dict[str, Any]]:
-    """Tolerations of all GPU node sets, for the operator's pods: a node without its driver has no GPUs."""
+    """Return the tolerations of all GPU node sets, for the operator's pods: a node without its driver has no GPUs."""
     default = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
     ours = [
         toleration.model_dump(by_alias=True, exclude_none=True)
@@ -91,17 +88,6 @@ class GpuOperator(Component):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(name, opts)
-        self.release = kubernetes.helm.v3.Release(
-            CHART,
-            # A fixed name: Pulumi would add a random end, and one Kubernetes cluster has one GPU operator.
-            name=CHART,
-            chart=CHART,
-            version=config.gpu_operator.version,
-            namespace=config.gpu_operator.namespace,
-            create_namespace=True,
-            repository_opts=kubernetes.helm.v3.RepositoryOptsArgs(repo=REPOSITORY),
-            values=values(config),
-            timeout=_DEADLINE_SECONDS,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=list(depends_on)),
-        )
+        child = pulumi.ResourceOptions(parent=self, depends_on=list(depends_on))
+        self.release = nvidia_chart.release(CHART, config.gpu_operator, values(config), _DEADLINE_SECONDS, child)
         self.register_outputs({"status": self.release.status, "version": config.gpu_operator.version})

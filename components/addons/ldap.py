@@ -37,7 +37,7 @@ def _variable(ldap: Ldap) -> dict[str, Any]:
 
 
 def _secrets(ldap: Ldap) -> dict[str, Any] | None:
-    """One volume of the password and the CA, each from a Secret of its own; None if there is neither."""
+    """Return one volume with the password and the CA, each from its own Secret; None if there is neither."""
     wanted = [
         (ldap.bind_password_secret, names.LDAP_PASSWORD),
         (ldap.ca_secret, names.TLS_AUTHORITY),
@@ -97,7 +97,7 @@ def _deployment(config: Config) -> Manifest:
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """The Deployment, if an LDAP directory is configured."""
+    """Return the Deployment, if an LDAP directory is configured."""
     return [_deployment(config)] if config.directory.is_on else []
 
 

@@ -23,7 +23,7 @@ _OPERATOR_PATH: Final = "/metrics"
 
 
 def slurm_paths(config: Config) -> list[str]:
-    """Paths of slurmctld's port that answer with metrics."""
+    """Return the paths of slurmctld's port that answer with metrics."""
     paths = [*_SLURM_PATHS, *([_USERS_PATH] if config.monitoring.users else [])]
     return [f"/metrics/{path}" for path in paths]
 
@@ -86,7 +86,7 @@ def _pod_monitors(config: Config) -> list[Manifest]:
 
 
 def scrapers(config: Config) -> list[dict[str, Any]]:
-    """Peers that may scrape, for a network policy."""
+    """Return the peers that may scrape, for a network policy."""
     if config.monitoring.mode is MonitoringMode.OFF:
         return []
     namespaces = [
@@ -97,7 +97,7 @@ def scrapers(config: Config) -> list[dict[str, Any]]:
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """The Services with annotations, or the PodMonitors."""
+    """Return the Services with annotations, or the PodMonitors."""
     match config.monitoring.mode:
         case MonitoringMode.ANNOTATIONS:
             return _services(config)

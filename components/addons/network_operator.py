@@ -10,24 +10,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 
+from components.addons import nvidia_chart
 from components.config import Config
+from components.config.addons.mode import AddonMode, Provider
 from components.config.addons.network_operator import (
     DevicePool,
-    DriverSource,
     LinkType,
     NetworkKind,
-    NetworkOperatorMode,
     RdmaMode,
     SecondaryNetwork,
 )
 from components.config.values.quantities import duration_seconds
-from components.kubernetes.component import Component
+from components.kubernetes.component import Component, custom_resource
 from components.kubernetes.manifest import declared
 
 CHART: Final = "network-operator"
-REPOSITORY: Final = "https://helm.ngc.nvidia.com/nvidia"
 _IMAGES: Final = "nvcr.io/nvidia/mellanox"
 _POLICY: Final = "nic-cluster-policy"
 """The operator reads only the NicClusterPolicy of this name."""
@@ -41,7 +39,7 @@ _POLICY_PRIORITY: Final = 90
 
 
 def values(config: Config) -> dict[str, Any]:
-    """Values of the Helm chart."""
+    """Return the values of the Helm chart."""
     operator = config.network_operator
     return {
         "nfd": {"enabled": operator.node_feature_discovery},
@@ -77,10 +75,10 @@ def _shared_plugin(config: Config) -> dict[str, Any]:
 
 
 def policy(config: Config) -> dict[str, Any] | None:
-    """The NicClusterPolicy: which parts the operator deploys; None where the stack tells it nothing."""
+    """Return the NicClusterPolicy: which parts the operator deploys; None where the stack tells it nothing."""
     operator = config.network_operator
     spec: dict[str, Any] = {}
-    if operator.driver is DriverSource.OPERATOR and operator.pools:
+    if operator.driver is Provider.OPERATOR and operator.pools:
         spec["ofedDriver"] = {"image": "doca-driver", "repository": _IMAGES, "version": operator.driver_version}
     if operator.rdma is RdmaMode.SHARED and operator.pools:
         spec["rdmaSharedDevicePlugin"] = _shared_plugin(config)
@@ -134,7 +132,7 @@ def _addresses(config: Config, network: SecondaryNetwork) -> dict[str, Any]:
 
 
 def _network(config: Config, network: SecondaryNetwork) -> dict[str, Any]:
-    """The network itself; the operator makes its NetworkAttachmentDefinition in the cluster's namespace."""
+    """Return the network itself; the operator makes its NetworkAttachmentDefinition in the cluster's namespace."""
     spec: dict[str, Any] = {
         "networkNamespace": config.cluster.namespace,
         "ipam": json.dumps({"type": "nv-ipam", "poolName": network.name}),
@@ -154,9 +152,9 @@ def _network(config: Config, network: SecondaryNetwork) -> dict[str, Any]:
 
 
 def custom_resources(config: Config) -> list[dict[str, Any]]:
-    """The operator's custom resources: its policy, virtual functions, addresses and secondary networks."""
+    """Return the operator's custom resources: its policy, virtual functions, addresses and secondary networks."""
     operator = config.network_operator
-    if operator.mode is NetworkOperatorMode.OFF:
+    if operator.mode is AddonMode.OFF:
         return []
     told = policy(config)
     pools = operator.pools if operator.rdma is RdmaMode.SRIOV else []
@@ -187,30 +185,10 @@ class NetworkOperator(Component):
     ) -> None:
         super().__init__(name, opts)
         before: list[pulumi.Resource] = list(depends_on)
-        if config.network_operator.mode is NetworkOperatorMode.INSTALL:
-            before.append(self._chart(config))
+        if config.network_operator.mode is AddonMode.INSTALL:
+            seconds, child = duration_seconds(config.timeouts.available), pulumi.ResourceOptions(parent=self)
+            before.append(nvidia_chart.release(CHART, config.network_operator, values(config), seconds, child))
         for body in custom_resources(config):
-            kubernetes.apiextensions.CustomResource(
-                f"{body['kind'].lower()}-{body['metadata']['name']}",
-                api_version=body["apiVersion"],
-                kind=body["kind"],
-                metadata=body["metadata"],
-                spec=body["spec"],
-                opts=pulumi.ResourceOptions(parent=self, depends_on=before),
-            )
+            name = f"{body['kind'].lower()}-{body['metadata']['name']}"
+            custom_resource(name, body, pulumi.ResourceOptions(parent=self, depends_on=before))
         self.register_outputs({"mode": str(config.network_operator.mode)})
-
-    def _chart(self, config: Config) -> pulumi.Resource:
-        operator = config.network_operator
-        return kubernetes.helm.v3.Release(
-            CHART,
-            name=CHART,
-            chart=CHART,
-            version=operator.version,
-            namespace=operator.namespace,
-            create_namespace=True,
-            repository_opts={"repo": REPOSITORY},
-            values=values(config),
-            timeout=duration_seconds(config.timeouts.available),
-            opts=pulumi.ResourceOptions(parent=self),
-        )

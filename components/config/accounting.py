@@ -44,7 +44,7 @@ class Enforcement(StrEnum):
 
     @property
     def asks_for_associations(self) -> bool:
-        """Whether Slurm then asks for associations too (AccountingStorageEnforce in slurm.conf's manual)."""
+        """Return whether slurmctld then demands an association (AccountingStorageEnforce in slurm.conf's manual)."""
         return self not in (Enforcement.NOJOBS, Enforcement.NOSTEPS)
 
 
@@ -87,7 +87,7 @@ class ExternalDatabase(Model):
 
     @property
     def parts(self) -> Connection:
-        """Where the server is, from `connection` or from the separate fields."""
+        """Return the address of the server, from `connection` or from the separate fields."""
         if self.connection is not None:
             return parse_connection(self.connection.get_secret_value())
         # A rule refuses a configuration with neither of them.
@@ -181,17 +181,17 @@ class Accounting(Model):
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is recorded."""
+        """Return whether anything is recorded."""
         return self.mode is not AccountingMode.OFF
 
     @property
     def has_associations(self) -> bool:
-        """Whether every user who runs jobs has an association in accounting."""
+        """Return whether every user who runs jobs has an association in accounting."""
         return any(enforcement.asks_for_associations for enforcement in self.enforce)
 
     @property
     def has_own_database(self) -> bool:
-        """Whether the program declares the database."""
+        """Return whether the program declares the database."""
         return self.mode is AccountingMode.MARIADB
 
     @property

@@ -11,7 +11,7 @@ from components.config.values.quantities import Duration
 
 
 class PullPolicy(StrEnum):
-    """When kubelet pulls images; the values are Kubernetes' own."""
+    """Policy for pulling images; the values are Kubernetes' own (imagePullPolicy)."""
 
     ALWAYS = "Always"
     IF_NOT_PRESENT = "IfNotPresent"
@@ -35,7 +35,7 @@ class Cluster(Model):
 
 
 class Kubernetes(Model):
-    """Which Kubernetes cluster to use. Left out: the current context of KUBECONFIG."""
+    """The Kubernetes cluster to use. Left out: the current context of KUBECONFIG."""
 
     context: str | None = setting("Context of the kubeconfig.", default=None)
     kubeconfig: SecretStr | None = setting(

@@ -1,4 +1,4 @@
-"""docs/slurm-keys.md: who sets each key of slurm.conf that a partition has, made from the lists that checks use."""
+"""Makes docs/slurm-keys.md: who sets each key of slurm.conf that a partition has, made from the lists that checks use."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -31,7 +31,7 @@ def _rows(
 
 
 def text() -> str:
-    """The whole page."""
+    """Return the whole page."""
     own = partition_options
     partitions = _rows("partitions[]", own.TYPED, own.OWNED, own.REFUSED, own.ALLOWED)
     return _HEAD + _TABLE.format(title="Partitions") + partitions

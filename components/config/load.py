@@ -51,7 +51,7 @@ def parse(raw: Mapping[str, Any], secret_keys: Collection[str] = ()) -> Config:
 
 
 def _value(text: Any) -> Any:
-    """Pulumi hands structured values over as JSON text, and scalars as they are."""
+    """Return a value of Pulumi's config: structured ones come as JSON text, scalars as they are."""
     if not isinstance(text, str):
         return text
     try:

@@ -39,6 +39,13 @@ class LoginService(Model):
             yield Violation("loadBalancerSourceRanges", want=want)
 
 
+class AdminLevel(StrEnum):
+    """An administrator's rights in Slurm; the values are slurmdbd's."""
+
+    ADMINISTRATOR = "Administrator"
+    OPERATOR = "Operator"
+
+
 class User(Model):
     """An ordinary user, made in a new root if missing; never changed or removed afterwards."""
 
@@ -57,9 +64,9 @@ class User(Model):
             yield Violation("operator", want="one of admin and operator: Slurm gives a person one AdminLevel")
 
     @property
-    def admin_level(self) -> str:
-        """Slurm's AdminLevel; empty for an ordinary user."""
-        return "Administrator" if self.admin else "Operator" if self.operator else ""
+    def admin_level(self) -> AdminLevel | None:
+        """Slurm's AdminLevel; None for an ordinary user."""
+        return AdminLevel.ADMINISTRATOR if self.admin else AdminLevel.OPERATOR if self.operator else None
 
 
 class LoginLimits(Model):

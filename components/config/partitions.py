@@ -19,7 +19,7 @@ _MOST = 65533
 
 
 class PartitionState(StrEnum):
-    """Whether a partition takes jobs, and starts them; the values are those of State."""
+    """State of a partition: it takes jobs, or starts them; the values are those of State."""
 
     UP = "UP"
     DOWN = "DOWN"
@@ -28,7 +28,7 @@ class PartitionState(StrEnum):
 
 
 class Exclusive(StrEnum):
-    """Who else may use a job's nodes; the values are those of Exclusive."""
+    """Exclusive use of a job's nodes; the values are those of Exclusive."""
 
     NO = "NO"
     NODE = "NODE"
@@ -37,7 +37,7 @@ class Exclusive(StrEnum):
 
 
 class PreemptMode(StrEnum):
-    """What happens to a job that another one preempts; the values are those of PreemptMode of a partition."""
+    """Fate of a job that another one preempts; the values are those of a partition's PreemptMode."""
 
     OFF = "OFF"
     CANCEL = "CANCEL"

@@ -24,7 +24,7 @@ from components.config.values.quantities import WholeNumber
 
 
 class OperatorMode(StrEnum):
-    """Whether the program installs the operator and its CRDs or finds them there."""
+    """Source of the operator and its CRDs: the program installs them, or they exist already."""
 
     INSTALL = "install"
     EXISTING = "existing"
@@ -111,16 +111,16 @@ class Config(Model):
 
     @property
     def rest_tls(self) -> bool:
-        """Whether clients reach slurmrestd by HTTPS."""
+        """Return whether clients reach slurmrestd by HTTPS."""
         return self.certificates.is_on if self.rest.tls is None else self.rest.tls
 
     @property
     def database_tls(self) -> bool:
-        """Whether the program's own database takes encrypted connections alone, with a certificate of the issuer's."""
+        """Return whether the program's own database demands TLS, with a certificate of the issuer."""
         return self.certificates.is_on and self.accounting.has_own_database
 
     @property
     def retains_namespace(self) -> bool:
-        """Whether a volume outlives the stack. Then its namespace has to stay too."""
+        """Return whether a volume outlives the stack. Then its namespace has to stay too."""
         database = self.accounting.has_own_database and self.accounting.storage.retain
         return self.jail.storage.retain or self.controller.state_storage.retain or database

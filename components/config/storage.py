@@ -51,7 +51,7 @@ class NfsVersion(StrEnum):
 
 
 class LookupCache(StrEnum):
-    """Which answers about file names a node may cache (nfs(5), lookupcache)."""
+    """Answers about file names that a node may cache (nfs(5), lookupcache)."""
 
     POSITIVE = "positive"
     NONE = "none"

@@ -1,1 +1,1 @@
-"""Parts that serve the whole stack: keys, ledger, ownership, the operator and network policies."""
+"""Parts that serve the whole stack: keys, ledger, ownership, the operator with its CRDs, and network policies."""

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def literal(value: Any) -> str:
-    """JSON as a CEL literal.
+    """Return JSON as a CEL literal.
 
     Kubernetes takes no list or map of unlike values, so each value in one is of no declared type.
     """
@@ -18,12 +18,12 @@ def literal(value: Any) -> str:
 
 
 def strings(values: Iterable[str]) -> str:
-    """A list of strings, sorted, as a CEL literal."""
+    """Return a list of strings, sorted, as a CEL literal."""
     return json.dumps(sorted(values), ensure_ascii=False)
 
 
 def same(field: str, besides: Iterable[str] = ()) -> str:
-    """Whether a field holds what it held before.
+    """Return a CEL expression that is true while a map holds what it held before.
 
     Args:
         field: Path of a map below the object, such as `metadata.labels`.
@@ -37,7 +37,7 @@ def same(field: str, besides: Iterable[str] = ()) -> str:
 
 
 def same_items(field: str, besides: str) -> str:
-    """Whether a list of strings holds what it held before, but for one that may come and go."""
+    """Return a CEL expression that is true while a list of strings is unchanged, except for one free string."""
     new, old = (_optional(root, field) + ".orValue([])" for root in ("object", "oldObject"))
     return " && ".join(
         f"{one}.all(item, item == {literal(besides)} || item in {other})" for one, other in ((new, old), (old, new))

@@ -20,7 +20,7 @@ _REFUSAL: Final = (
 
 
 def manifests(crds: list[str]) -> list[Manifest]:
-    """The policy and its binding. Like the CRDs, they stay when the stack is destroyed.
+    """Return the policy and its binding. Like the CRDs, they stay when the stack is destroyed.
 
     Args:
         crds: names of the CRDs.

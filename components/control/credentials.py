@@ -13,7 +13,7 @@ from contract import names
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """The Secrets whose keys this program generates. It uses existing Secrets as they are."""
+    """Return the Secrets whose keys this program generates. It uses existing Secrets as they are."""
     credentials = config.credentials
     secrets = [
         (names.KEYS, credentials.existing_secret is None, (names.SLURM_KEY, names.JWT_KEY)),
@@ -32,18 +32,18 @@ def manifests(config: Config) -> list[Manifest]:
 
 
 def generated_files(config: Config) -> Mapping[str, tuple[str, ...]]:
-    """Secret → names of the keys that are generated for it."""
+    """Return the names of generated keys by their Secret."""
     configured = set() if _generates_password(config) else {names.DATABASE_CREDENTIALS}
     return {manifest.name: manifest.payload for manifest in manifests(config) if manifest.name not in configured}
 
 
 def _generates_password(config: Config) -> bool:
-    """Whether the program generates the database's password."""
+    """Return whether the program generates the database's password."""
     return config.accounting.has_own_database and config.credentials.existing_database_secret is None
 
 
 def _configured_password(config: Config) -> bytes | None:
-    """The password inside accounting.external.connection."""
+    """Return the password inside accounting.external.connection."""
     return config.accounting.external.parts.password if config.accounting.external else None
 
 

@@ -1,4 +1,4 @@
-"""What decides a declared pod's rights, as the API server writes it: defaults filled in, empty fields left out."""
+"""Fields that decide a declared pod's rights, in the API server's form: with defaults, without empty fields."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -40,7 +40,7 @@ _FILE_MODE: Final = 0o644
 
 
 def rights(template: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a pod template decides the pod's rights.
+    """Return the fields of a pod template that decide the pod's rights.
 
     Args:
         template: A workload's `spec.template`.

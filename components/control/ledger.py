@@ -41,7 +41,7 @@ class Ledger:
 
 
 def _keyed(key: bytes, content: bytes) -> str:
-    """A keyed hash. Without the key nobody learns anything about the content, however short it is."""
+    """Return a keyed hash. Without the key nobody learns anything about the content, however short it is."""
     return hmac.new(key, content, hashlib.sha256).hexdigest()
 
 
@@ -54,14 +54,14 @@ def _entry(manifest: Manifest, payloads: Mapping[str, Mapping[str, str]], key: b
 
 
 def held(manifests: Iterable[Manifest]) -> list[Manifest]:
-    """The manifests that the ledger holds, in its order."""
+    """Return the manifests that the ledger holds, in its order."""
     return sorted(
         (manifest for manifest in manifests if manifest.held), key=lambda manifest: (manifest.kind, manifest.name)
     )
 
 
 def ledger(manifests: Iterable[Manifest], payloads: Mapping[str, Mapping[str, str]], key: str) -> Ledger:
-    """The ledger of these objects.
+    """Return the ledger of these objects.
 
     Args:
         manifests: All declared objects. The ledger leaves out those that are not held.
@@ -104,7 +104,7 @@ def ledger(manifests: Iterable[Manifest], payloads: Mapping[str, Mapping[str, st
 
 
 def is_written_with(key: str, data: Mapping[str, str]) -> bool:
-    """Whether a ledger's revision was made with this key.
+    """Return whether a ledger's revision was made with this key.
 
     Args:
         key: Key of the hashes.
@@ -119,7 +119,7 @@ def is_written_with(key: str, data: Mapping[str, str]) -> bool:
 
 
 def manifests(config: Config, stack: str = "") -> list[Manifest]:
-    """The two Secrets of the ledger, without their data; `stack` is who writes them, for people to read."""
+    """Return the two Secrets of the ledger, without their data; `stack` names their writer for people."""
     annotations = {names.ANNOTATION_STACK: stack} if stack else {}
     return [
         Manifest(

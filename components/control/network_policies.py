@@ -42,7 +42,7 @@ def _blocks(ranges: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _all_but_the_nodes() -> list[dict[str, Any]]:
-    """Egress to everything but metadata services and kubelets."""
+    """Return egress to everything but metadata services and kubelets."""
     outside = [{"ipBlock": {"cidr": cidr, "except": list(excepted)}} for cidr, excepted in METADATA.items()]
     edges = [0, *KUBELET_PORTS, 65536]
     tcp = [_port(last + 1, following - 1) for last, following in pairwise(edges)]
@@ -70,7 +70,7 @@ def _policy(config: Config, name: str, component: str, rules: list[dict[str, Any
 
 
 def _rules(config: Config) -> dict[str, list[dict[str, Any]]]:
-    """Ingress rules of each component."""
+    """Return the ingress rules of each component."""
     srun = _port(names.SRUN_PORT_FIRST, names.SRUN_PORT_LAST)
     everywhere = [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/0"}}]
     ssh = _blocks(config.login.service.load_balancer_source_ranges) or everywhere
@@ -126,7 +126,7 @@ def _accounting_rules(config: Config) -> dict[str, list[dict[str, Any]]]:
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """One policy for each component. It denies every connection that it does not name."""
+    """Return one policy for each component. It denies every connection that it does not name."""
     if not config.network_policies.enabled:
         return []
     return [

@@ -1,23 +1,20 @@
 """The operator: its CRDs, its rights and its pod."""
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pulumi
-import yaml
 
 from components.config import Config
 from components.config.program import OperatorMode
 from components.control import crd_policy, operator_policy
+from components.control.crds import files
 from components.kubernetes.component import Component
 from components.kubernetes.manifest import SKIP_AWAIT, Manifest, declared, plural, selector
 from components.pods import pod_security
 from components.pods.slurm_pod import pod_template, resources, slurm_pod_spec
 from components.slurm.controller import keys_secret
 from contract import names, paths, pod_variables
-
-CRD_FOLDER = Path(__file__).parents[2] / "operator" / "crds"
 
 _READ = ["get", "list", "watch"]
 _GROUP = names.API_GROUP
@@ -68,11 +65,10 @@ def node_rules(*, replaces: bool) -> list[dict[str, Any]]:
 
 
 def crd_manifests() -> list[Manifest]:
-    """The CRDs of the operator's files. They stay when the stack is destroyed: other clusters may use them."""
-    files = sorted(CRD_FOLDER.glob("*.yaml"))
-    bodies = [yaml.safe_load(file.read_text("utf-8")) for file in files]
+    """The CRDs. They stay when the stack is destroyed: other clusters may use them."""
+    bodies = files.definitions()
     for body in bodies:
-        body["metadata"].setdefault("annotations", {}).update(
+        body["metadata"]["annotations"].update(
             {"pulumi.com/patchForce": "true", "pulumi.com/patchFieldManager": names.FIELD_MANAGER}
         )
     return [Manifest(body, held=False, retain=True) for body in bodies]
@@ -142,7 +138,7 @@ def _rbac(config: Config, others: Iterable[Manifest]) -> list[Manifest]:
 
 
 def _policy(config: Config, others: Iterable[Manifest]) -> list[Manifest]:
-    """What the rights come to; its name is the namespace's own, since it lives outside of any."""
+    """Return the operator's admission policy. Its name contains the namespace, since policies are cluster-wide."""
     name = f"{names.OPERATOR}-{config.cluster.namespace}"
     metadata = declared(config, "", "", name, "operator", {}, namespaced=False)["metadata"]
     objects = [*others, *_rbac(config, others), _deployment(config)]

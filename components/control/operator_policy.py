@@ -101,7 +101,7 @@ def _variables(objects: Sequence[Object]) -> dict[str, str]:
 
 
 def _request_variables(objects: Iterable[Object]) -> dict[str, str]:
-    """Which object the request is about, and whose it is."""
+    """Return the variables that name the request's object, and tell whether it belongs to this cluster."""
     application, component = literal(names.LABEL_NAME), literal(names.LABEL_COMPONENT)
     return {
         "kind": "request.resource.resource + (request.resource.group == '' ? '' : '.' + request.resource.group)"

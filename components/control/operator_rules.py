@@ -1,4 +1,4 @@
-"""What the operator may write, as rules of an admission policy.
+"""The operator's rights to write, as rules of an admission policy.
 
 The variables that the rules use are those of operator_policy.py.
 """

@@ -46,7 +46,7 @@ class Live:
 
 
 def refusal(config: Config, live: Live, key: str | None, payloads: Mapping[str, Data]) -> str | None:
-    """Why this stack may not write to the namespace; None when it may.
+    """Return why this stack may not write to the namespace; None when it may.
 
     Args:
         config: The configuration: `cluster.namespace` and `cluster.adopt`.
@@ -75,7 +75,7 @@ def _is_own(live: Live, key: str | None, payloads: Mapping[str, Data]) -> bool:
 
 
 def adopted(config: Config, live: Live | None) -> Mapping[str, Data]:
-    """The keys that the stack takes over: Secret → data; none without consent to this very cluster.
+    """Return the keys that the stack takes over: Secret → data; none without consent to this very cluster.
 
     Args:
         config: The configuration: `cluster.adopt` and `credentials`.
@@ -101,7 +101,7 @@ def adopted(config: Config, live: Live | None) -> Mapping[str, Data]:
 
 
 def read(config: Config) -> Live | None:
-    """Marks of a cluster in the namespace. Every update asks, and a preview asks if `checks.cluster` allows it.
+    """Read the marks of a cluster in the namespace. Every update asks; a preview does if `checks.cluster` allows it.
 
     Args:
         config: The configuration: `cluster`, `checks.cluster`, `credentials` and `kubernetes`.
@@ -148,7 +148,7 @@ def ask(config: Config) -> Live:
 
 
 def live_state(secrets: Mapping[str, Mapping[str, Any]]) -> Live:
-    """Marks of a cluster in these Secrets, by name."""
+    """Return the marks of a cluster in these Secrets, by name."""
     keys = {name: secret.get("data") or {} for name, secret in secrets.items() if name != names.LEDGER}
     written = secrets.get(names.LEDGER)
     if written is None:
@@ -170,7 +170,7 @@ def _secret(connection: httpx.Client, namespace: str, name: str) -> Mapping[str,
 def permit(
     config: Config, live: Live | None, generated: credentials.GeneratedKeys
 ) -> pulumi.Resource | pulumi.Output[pulumi.Resource]:
-    """Dependency of the first objects: the stack's key, which only a stack that may write gets.
+    """Return the dependency of the first objects: the stack's key, if the stack may write.
 
     Args:
         config: The configuration: `cluster.namespace` and `cluster.adopt`.

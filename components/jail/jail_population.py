@@ -28,17 +28,17 @@ _TIME_TO_TELL_SECONDS = 60
 
 
 def users_variable(config: Config) -> list[dict[str, Any]]:
-    """Value of SLURM_USERS: the first users of a new root."""
+    """Return the value of SLURM_USERS: the first users of a new root."""
     return [user.model_dump(by_alias=True) for user in config.login.users]
 
 
 def _jail_variable(config: Config, image: str) -> dict[str, Any]:
-    """Value of SLURM_JAIL for the Job. The size of /tmp belongs to the node, so its change starts no Job."""
+    """Return the value of SLURM_JAIL for the Job. The size of /tmp belongs to the node, so its change starts no Job."""
     return {key: value for key, value in jail_variable(config, image=image).items() if key != JailKey.TMP_MIB}
 
 
 def _tools(config: Config) -> dict[str, Any]:
-    """Init container that brings a static program into the image's container, which may have no programs."""
+    """Return the init container that brings a static program into the image's container, which may have no programs."""
     return slurm_container(
         config,
         "tools",
@@ -51,7 +51,7 @@ def _tools(config: Config) -> dict[str, Any]:
 
 
 def _image(config: Config, image: str) -> dict[str, Any]:
-    """Container of the jail image. It only makes the image's root file system readable."""
+    """Return the container of the jail image. It only makes the image's root file system readable."""
     return {
         "name": "image",
         "image": config.images.reference(image),
@@ -82,12 +82,12 @@ def _populate(config: Config, image: str) -> dict[str, Any]:
 
 
 def job_name(revision: str) -> str:
-    """The name of the Job that populates one root of the jail."""
+    """Return the name of the Job that populates one root of the jail."""
     return f"{names.JAIL}-{revision}"
 
 
 def images(config: Config) -> list[str]:
-    """Images of all nodes' roots, the login nodes' first."""
+    """Return the images of all nodes' roots, the login nodes' first."""
     return [
         *dict.fromkeys(
             [config.jail.image, *(node_set.jail_image or config.jail.image for node_set in config.node_sets)]
@@ -96,7 +96,7 @@ def images(config: Config) -> list[str]:
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """A Job for each root that the configuration asks for."""
+    """Return a Job for each root that the configuration asks for."""
     return [_job(config, image) for image in images(config)]
 
 

@@ -12,12 +12,12 @@ _ACCESS = ["ReadWriteMany"]
 
 
 def volume_name(config: Config) -> str:
-    """Name of the PersistentVolume. All namespaces share these names."""
+    """Return the name of the PersistentVolume. All namespaces share these names."""
     return f"{config.cluster.namespace}-{names.JAIL}"
 
 
 def _volume_source(config: Config) -> dict[str, Any] | None:
-    """Source of a volume that we declare ourselves; None where a storage class makes it."""
+    """Return the source of a volume that we declare ourselves; None where a storage class makes it."""
     storage = config.jail.storage
     if storage.host_path is not None:
         return {"hostPath": {"path": storage.host_path, "type": "Directory"}}
@@ -28,7 +28,7 @@ def _volume_source(config: Config) -> dict[str, Any] | None:
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """The claim, and its volume if we declare one; nothing for an existing claim."""
+    """Return the claim, and its volume if we declare one; nothing for an existing claim."""
     storage = config.jail.storage
     if storage.existing_claim is not None:
         return []
@@ -61,7 +61,7 @@ def manifests(config: Config) -> list[Manifest]:
 
 
 def _claims(config: Config) -> Claims:
-    """Source of the claim in words, for the claim guard; nothing for an existing one."""
+    """Return the source of the claim in words, for the claim guard; nothing for an existing one."""
     storage = config.jail.storage
     if storage.existing_claim is not None:
         return []

@@ -129,7 +129,7 @@ class Part(Component):
         outputs: Callable[[Config], dict[str, Any]] = lambda _: {},
         claims: Callable[[Config], Claims] = lambda _: (),
     ) -> None:
-        """Takes the module's functions.
+        """Keep the module's functions, which declare a component from the config.
 
         Args:
             manifests: The objects to declare.
@@ -153,8 +153,26 @@ class Part(Component):
         self.register_outputs(self._outputs(config))
 
 
+def custom_resource(name: str, body: Mapping[str, Any], opts: pulumi.ResourceOptions) -> pulumi.CustomResource:
+    """A custom resource of that body; the ledger does not hold it.
+
+    Args:
+        name: Its name in the stack.
+        body: The object as Kubernetes takes it.
+        opts: Options of the resource.
+    """
+    return kubernetes.apiextensions.CustomResource(
+        name,
+        api_version=body["apiVersion"],
+        kind=body["kind"],
+        metadata=body["metadata"],
+        spec=body["spec"],
+        opts=opts,
+    )
+
+
 def _argument(key: str) -> str:
-    """A top-level field as the SDK's argument: camelCase to snake_case."""
+    """Return a top-level field as the SDK's argument: camelCase to snake_case."""
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)
 
 

@@ -45,7 +45,7 @@ class Access:
 
 
 def _content(kubeconfig: str | None) -> tuple[Any, Path]:
-    """The parsed file and the folder that its relative paths start from."""
+    """Return the parsed file and the folder that its relative paths start from."""
     if kubeconfig is not None and "\n" in kubeconfig:
         return yaml.safe_load(kubeconfig), Path.cwd()
     named = kubeconfig or os.environ.get("KUBECONFIG") or _DEFAULT
@@ -58,7 +58,7 @@ def _content(kubeconfig: str | None) -> tuple[Any, Path]:
 
 
 def _in_cluster() -> Mapping[str, Any]:
-    """A kubeconfig made of a pod's own token and CA."""
+    """Return a kubeconfig made of a pod's own token and CA."""
     host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
     server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     return {
@@ -118,7 +118,7 @@ def _tls(cluster: Mapping[str, Any], certificate: bytes | None, key: bytes | Non
 
 
 def read(kubeconfig: str | None, context: str | None) -> Access:
-    """Address and credentials of the API server that Pulumi would use.
+    """Return the address and credentials of the API server that Pulumi would use.
 
     Args:
         kubeconfig: Content or path; None for KUBECONFIG's or the user's own.

@@ -27,7 +27,7 @@ def client(access: Access) -> httpx.Client:
 
 
 def items(connection: httpx.Client, path: str, **query: str) -> list[Mapping[str, Any]]:
-    """The objects of a list.
+    """Return the objects of a list.
 
     Raises:
         UnreachableError: The API server refuses.
@@ -40,7 +40,7 @@ def items(connection: httpx.Client, path: str, **query: str) -> list[Mapping[str
 
 
 def item(connection: httpx.Client, path: str) -> Mapping[str, Any] | None:
-    """One object, None if there is none.
+    """Return one object; None if there is none.
 
     Raises:
         UnreachableError: The API server refuses.
@@ -55,7 +55,7 @@ def item(connection: httpx.Client, path: str) -> Mapping[str, Any] | None:
 
 
 def within(seconds: float, ask: Callable[[], _Answer]) -> _Answer:
-    """The answer to a question that may hang.
+    """Return the answer to a request that may hang, or fail after a deadline.
 
     Args:
         seconds: How long it may take in all, a credential plugin included.

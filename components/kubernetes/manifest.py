@@ -50,13 +50,13 @@ class Manifest:
 
 
 def plural(kind: str) -> str:
-    """A kind as the API server's URLs and rules have it; holds for every kind that is declared."""
+    """Return a kind's plural as in URLs and RBAC rules. It is right for every kind that is declared."""
     word = kind.lower()
     return f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
 
 
 def selector(config: Config, component: str, **more: str) -> dict[str, str]:
-    """Selector labels of a component's pods. They never change."""
+    """Return the selector labels of a component's pods. They never change."""
     return {
         names.LABEL_NAME: "slurm",
         names.LABEL_INSTANCE: config.cluster.name,
@@ -66,7 +66,7 @@ def selector(config: Config, component: str, **more: str) -> dict[str, str]:
 
 
 def labels(config: Config, component: str, **more: str) -> dict[str, str]:
-    """Labels of an object of a component."""
+    """Return the labels of an object of a component."""
     return {**selector(config, component, **more), names.LABEL_MANAGED_BY: names.PROJECT}
 
 
@@ -82,7 +82,7 @@ def declared(
     more_labels: Mapping[str, str] | None = None,
     namespaced: bool = True,
 ) -> dict[str, Any]:
-    """The body of an object.
+    """Return the body of an object.
 
     Args:
         config: The configuration.

@@ -7,7 +7,7 @@ from components.config import Config
 
 
 def kubernetes_provider(config: Config) -> kubernetes.Provider:
-    """The provider that every resource of the program uses.
+    """Return the provider that every resource of the program uses.
 
     Args:
         config: The configuration: `kubernetes` and `cluster.name`.

@@ -55,12 +55,12 @@ RUNTIME_SECCOMP: Final = {"seccompProfile": {"type": "RuntimeDefault"}}
 
 
 def unprivileged_pod(uid: int) -> dict[str, Any]:
-    """Security context of a pod that runs as one ordinary id, which also reads its volumes."""
+    """Return the security context of a pod that runs as one ordinary id, which also reads its volumes."""
     return {**RUNTIME_SECCOMP, "runAsNonRoot": True, "runAsUser": uid, "runAsGroup": uid, "fsGroup": uid}
 
 
 def unprivileged_container() -> dict[str, Any]:
-    """Security context of a container that needs nothing from the kernel."""
+    """Return the security context of a container that needs nothing from the kernel."""
     return {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
@@ -69,22 +69,22 @@ def unprivileged_container() -> dict[str, Any]:
 
 
 def root_pod() -> dict[str, Any]:
-    """Security context of a pod that starts as root."""
+    """Return the security context of a pod that starts as root."""
     return {**RUNTIME_SECCOMP, "runAsUser": 0, "runAsGroup": 0}
 
 
 def root_container(capabilities: Mapping[str, str]) -> dict[str, Any]:
-    """Security context of a root container with these capabilities and no other."""
+    """Return the security context of a root container with these capabilities and no other."""
     return {"capabilities": {"drop": ["ALL"], "add": sorted(capabilities)}}
 
 
 def mounting_container(capabilities: Mapping[str, str]) -> dict[str, Any]:
-    """`root_container` for a container that mounts: container runtimes' default AppArmor profile denies every mount."""
+    """Return `root_container` for mounts: the default AppArmor profile of container runtimes denies them all."""
     return {**root_container(capabilities), "appArmorProfile": {"type": "Unconfined"}}
 
 
 def node_container(capabilities: Mapping[str, str]) -> dict[str, Any]:
-    """`mounting_container` with a read-only root, for a node: slurmd opens files for users there (`srun --bcast`).
+    """Return `mounting_container` with a read-only root, for a node: slurmd opens users' files there (`srun --bcast`).
 
     Its daemons write to /run and slurmd's spool. The entry mounts a tmpfs at /tmp.
     """
@@ -92,7 +92,7 @@ def node_container(capabilities: Mapping[str, str]) -> dict[str, Any]:
 
 
 def secret_files(secret: str, keys: list[str]) -> dict[str, Any]:
-    """A Secret volume with these keys, readable by owner and group alone."""
+    """Return a Secret volume with these keys, readable by owner and group alone."""
     items = [{"key": key, "path": key} for key in keys]
     return {"secretName": secret, "defaultMode": 0o440, "items": items}
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from components.config import Config
 from components.config.pods import PodResources
 from components.config.values.images import image_revision
-from components.kubernetes.manifest import SKIP_AWAIT, Manifest, declared, labels, selector
+from components.kubernetes.manifest import REPLACEABLE, SKIP_AWAIT, Manifest, declared, labels, selector
 from components.pods.submounts import Submounts
 from contract import names
 from contract.pod_variables import JailKey
@@ -18,11 +18,14 @@ ENTRY: Final = ("/usr/bin/python3", "-m", "slurm_node")
 RUN_SIZE: Final = "64Mi"
 """Size of /run, which holds sockets, pid files and mount points in the pod's memory."""
 
+PARALLEL: Final = "Parallel"
+"""With OrderedReady, a pod that never became ready would stay after its cause (a wrong password, say) is gone."""
+
 _EVER_TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 def environment(variables: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Environment variables with JSON values. Equal values give equal text."""
+    """Return environment variables with JSON values. Equal values give equal text."""
     return [
         {"name": name, "value": json.dumps(value, sort_keys=True, separators=(",", ":"))}
         for name, value in variables.items()
@@ -30,7 +33,7 @@ def environment(variables: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def slurm_container(config: Config, role: str, **more: Any) -> dict[str, Any]:
-    """A container of the slurm image.
+    """Return a container of the slurm image.
 
     Args:
         config: The configuration.
@@ -48,7 +51,7 @@ def slurm_container(config: Config, role: str, **more: Any) -> dict[str, Any]:
 
 
 def ready_probe(role: str) -> dict[str, Any]:
-    """A readiness probe that asks the image's entry."""
+    """Return a readiness probe that asks the image's entry."""
     return {
         "exec": {"command": [*ENTRY, f"ready-{role}"]},
         "periodSeconds": 5,
@@ -58,23 +61,31 @@ def ready_probe(role: str) -> dict[str, Any]:
 
 
 def resources(pod: PodResources) -> dict[str, Any]:
-    """Requests and limits. CPU has no limit: a throttled daemon slows the whole cluster down."""
+    """Return requests and limits. CPU has no limit: a throttled daemon slows the whole cluster down."""
     return {"requests": {"cpu": pod.cpu, "memory": pod.memory}, "limits": {"memory": pod.memory}}
 
 
 def jail_volume(config: Config) -> dict[str, Any]:
-    """The volume of the jail in a pod."""
+    """Return the volume of the jail in a pod."""
     claim = config.jail.storage.existing_claim or names.JAIL
     return {"name": "jail", "persistentVolumeClaim": {"claimName": claim}}
 
 
 def run_volume() -> dict[str, Any]:
-    """/run of a pod, in memory."""
+    """Return the volume for /run of a pod, in memory."""
     return {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": RUN_SIZE}}
 
 
+def scratch_volumes() -> list[dict[str, Any]]:
+    """The run folder of a daemon without jobs, in memory, and its /tmp."""
+    return [
+        {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
+        {"name": "tmp", "emptyDir": {}},
+    ]
+
+
 def jail_variable(config: Config, submounts: Submounts | None = None, image: str | None = None) -> dict[str, Any]:
-    """Value of SLURM_JAIL: the root in use, of `jail.image` or of another image, and the paths that lie over it."""
+    """Return the value of SLURM_JAIL: the root of `jail.image` or of another image, and the paths that lie over it."""
     return {
         JailKey.REVISION: image_revision(image or config.jail.image),
         JailKey.PERSISTENT: config.jail.persistent,
@@ -84,12 +95,12 @@ def jail_variable(config: Config, submounts: Submounts | None = None, image: str
 
 
 def ever_tolerated() -> list[dict[str, Any]]:
-    """Tolerations without a time limit: by default Kubernetes deletes a worker 300 s after its kubelet's outage."""
+    """Return tolerations without a time limit: by default Kubernetes deletes workers 300 s after a kubelet's outage."""
     return [{"key": key, "operator": "Exists", "effect": "NoExecute"} for key in _EVER_TOLERATED]
 
 
 def short_names(config: Config, *services: str) -> dict[str, Any]:
-    """Lets short names of pods resolve, in jobs too: h100-0 is h100-0.slurm-workers.<namespace>.svc.<domain>."""
+    """Return dnsConfig for short names of pods, in jobs too: h100-0 for h100-0.slurm-workers.<namespace>.svc.…."""
     suffix = f"{config.cluster.namespace}.svc.{config.cluster.cluster_domain}"
     return {"searches": [f"{service}.{suffix}" for service in services]}
 
@@ -97,7 +108,7 @@ def short_names(config: Config, *services: str) -> dict[str, Any]:
 def slurm_pod_spec(
     config: Config, containers: Iterable[Mapping[str, Any]], volumes: Iterable[Mapping[str, Any]], **more: Any
 ) -> dict[str, Any]:
-    """The spec of a pod of Slurm.
+    """Return the spec of a pod of Slurm.
 
     Args:
         config: The configuration.
@@ -120,12 +131,36 @@ def slurm_pod_spec(
 
 
 def pod_template(config: Config, component: str, spec: Mapping[str, Any], **more_labels: str) -> dict[str, Any]:
-    """A pod template of a component."""
+    """Return a pod template of a component."""
     return {"metadata": {"labels": labels(config, component, **more_labels)}, "spec": dict(spec)}
 
 
+def stateful_set(
+    config: Config, name: str, component: str, template: Mapping[str, Any], *, service: str, **more: Any
+) -> Manifest:
+    """A StatefulSet whose pods may be deleted with it.
+
+    Args:
+        config: The configuration.
+        name: Its name.
+        component: The component of its pods.
+        template: Their template.
+        service: The Service that gives them their names.
+        more: Further fields of its spec, or other values for those set here.
+    """
+    spec = {
+        "serviceName": service,
+        "replicas": 1,
+        "selector": {"matchLabels": selector(config, component)},
+        "template": dict(template),
+        **more,
+    }
+    body = declared(config, "apps/v1", "StatefulSet", name, component, {"spec": spec}, annotations=REPLACEABLE)
+    return Manifest(body)
+
+
 def headless_service(config: Config, name: str, component: str, port_name: str, port: int) -> Manifest:
-    """A headless Service that gives every pod of a component a DNS name, also before it is ready."""
+    """Return a headless Service that gives every pod of a component a DNS name, also before it is ready."""
     spec = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
@@ -137,7 +172,7 @@ def headless_service(config: Config, name: str, component: str, port_name: str, 
 
 
 def standing_service(config: Config, name: str, component: str, port_name: str, port: int) -> Manifest:
-    """A Service with an address of its own. Its name resolves while no pod exists, and connections are refused at once.
+    """Return a Service with an address. Its name resolves while no pod exists, and connections are refused at once.
 
     A headless Service has no DNS record then, and slurmctld waits half a minute for each lookup, or ends.
     """

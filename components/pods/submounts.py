@@ -28,7 +28,7 @@ class Submounts:
 
 
 def in_pod(config: Config, component: str, submounts: Sequence[Submount]) -> Submounts:
-    """The submounts of a pod of this component."""
+    """Return the submounts of a pod of this component."""
     volumes: dict[str, dict[str, Any]] = {}
     mounts: list[dict[str, Any]] = []
     variable: list[dict[str, Any]] = []
@@ -52,7 +52,7 @@ def in_pod(config: Config, component: str, submounts: Sequence[Submount]) -> Sub
 
 
 def _source(config: Config, component: str, submount: Submount) -> dict[str, Any]:
-    """Source of a submount's volume."""
+    """Return the source of a submount's volume."""
     if submount.local is not None:
         return {"ephemeral": {"volumeClaimTemplate": _template(config, component, submount.local)}}
     if submount.empty_dir is not None:

@@ -20,7 +20,7 @@ _STORAGE_CLASSES: Final = "/apis/storage.k8s.io/v1/storageclasses"
 
 
 def node(item: Mapping[str, Any]) -> KubernetesNode:
-    """A node as the API gives it."""
+    """Return a node as the API gives it."""
     allocatable = item.get("status", {}).get("allocatable") or {}
     return KubernetesNode(
         item["metadata"]["name"],
@@ -51,7 +51,7 @@ def _ask(config: Config) -> ClusterState:
 
 
 def _storage_classes(connection: httpx.Client) -> list[Mapping[str, Any]]:
-    """All storage classes; none if listing them is forbidden, since they are only used for advice."""
+    """Return all storage classes; none if listing them is forbidden, since they are only used for advice."""
     try:
         return kubernetes_reader.items(connection, _STORAGE_CLASSES)
     except UnreachableError:
@@ -81,6 +81,8 @@ def read(
 def run(config: Config, look: Callable[[Config], ClusterState] = read) -> None:
     """Check the configuration against the cluster. An unreachable cluster and advice on storage are warnings.
 
+    Storage that nobody asks the cluster about gets its advice as a remark.
+
     Args:
         config: The configuration: `checks`, `nodeSets`, `jail.storage` and `kubernetes`.
         look: Reads what Kubernetes has.
@@ -88,6 +90,8 @@ def run(config: Config, look: Callable[[Config], ClusterState] = read) -> None:
     Raises:
         ConfigurationError: Lists everything that the nodes do not offer.
     """
+    if sentence := storage_advice.unasked(config):
+        pulumi.log.info(f"jail.storage: {sentence}")
     if not config.checks.cluster or not (_asks_devices(config) or storage_advice.by_class(config)):
         return
     try:

@@ -50,21 +50,21 @@ class ClusterState:
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether this toleration tolerates this taint, by the scheduler's rules."""
+    """Return whether this toleration tolerates this taint, by the scheduler's rules."""
     if toleration.effect not in (None, taint.effect) or toleration.key not in (None, taint.key):
         return False
     return toleration.operator == "Exists" or (toleration.key is not None and (toleration.value or "") == taint.value)
 
 
 def takes(node: KubernetesNode, node_set: NodeSet) -> bool:
-    """Whether labels and taints let the scheduler place pods of the set there."""
+    """Return whether labels and taints let the scheduler place pods of the set there."""
     selected = node_set.node_selector.items() <= node.labels.items()
     hard = (taint for taint in node.taints if taint.effect != "PreferNoSchedule")
     return selected and all(any(tolerates(toleration, taint) for toleration in node_set.tolerations) for taint in hard)
 
 
 def slurm_product(label: str) -> str:
-    """A product's name as Slurm's AutoDetect writes it: nvidia_h100_80gb_hbm3 for NVIDIA-H100-80GB-HBM3."""
+    """Return a product's name as Slurm's AutoDetect writes it: nvidia_h100_80gb_hbm3 for NVIDIA-H100-80GB-HBM3."""
     return re.sub(r"[^a-z0-9]+", "_", label.lower())
 
 
@@ -98,7 +98,7 @@ def _of_set(index: int, node_set: NodeSet, gpus: Gpus, state: ClusterState) -> I
 
 
 def problems(config: Config, state: ClusterState) -> list[Problem]:
-    """Violations by GPU node sets that ask for more than these nodes offer.
+    """Return the violations by GPU node sets that ask for more than these nodes offer.
 
     Each node set is judged as if it had the nodes to itself.
 

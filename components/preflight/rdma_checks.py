@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from components.config import Config
-from components.config.addons.network_operator import NetworkOperatorMode
+from components.config.addons.mode import AddonMode
 from components.config.checking.problems import Problem
 from components.config.nodes.network import RdmaResource
 from components.config.nodes.node_sets import NodeSet
@@ -23,7 +23,7 @@ def _of_set(index: int, node_set: NodeSet, rdma: RdmaResource, state: ClusterSta
 
 
 def problems(config: Config, state: ClusterState) -> list[Problem]:
-    """Violations by node sets that ask for RDMA resources which these nodes do not offer.
+    """Return the violations by node sets that ask for RDMA resources which these nodes do not offer.
 
     Pools that this stack declares are skipped: nodes offer them only after the update.
 
@@ -32,7 +32,7 @@ def problems(config: Config, state: ClusterState) -> list[Problem]:
         state: What Kubernetes has.
     """
     operator = config.network_operator
-    if operator.mode is not NetworkOperatorMode.EXISTING or operator.pools:
+    if operator.mode is not AddonMode.EXISTING or operator.pools:
         return []
     return [
         problem

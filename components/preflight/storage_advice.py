@@ -8,8 +8,11 @@ from components.config import Config
 from components.config.storage import LookupCache
 
 SEEN_WITHIN_SECONDS: Final = 5
-"""How soon all nodes should see a program, user or file that one node makes."""
+"""Delay after which all nodes should see a program, user or file that one node makes."""
 _ADVISED_SECONDS: Final = 3
+_LOOKUPS: Final = f"lookupcache={LookupCache.POSITIVE}"
+_ATTRIBUTES: Final = f"actimeo={_ADVISED_SECONDS}"
+_OTHERWISE: Final = "else a node may miss what another one made for minutes, or lose a lock or a write"
 _NFS: Final = frozenset({"efs.csi.aws.com", "filestore.csi.storage.gke.io", "fsx.openzfs.csi.aws.com"})
 """Provisioners that only make NFS volumes, with names that do not tell it."""
 _DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
@@ -27,13 +30,13 @@ class StorageClass:
 
     @property
     def is_nfs(self) -> bool:
-        """Whether its volumes are NFS mounts. Some provisioners make other kinds too."""
+        """Return whether the class makes NFS volumes. Some provisioners make other kinds too."""
         kind = f"{self.parameters.get('protocol', '')} {self.parameters.get('backendType', '')}".lower()
         return "nfs" in self.provisioner or self.provisioner in _NFS or "nfs" in kind or "-nas" in kind
 
 
 def storage_class(item: Mapping[str, Any]) -> StorageClass:
-    """A storage class as the API gives it."""
+    """Return a storage class as the API gives it."""
     metadata = item["metadata"]
     return StorageClass(
         metadata["name"],
@@ -45,13 +48,13 @@ def storage_class(item: Mapping[str, Any]) -> StorageClass:
 
 
 def by_class(config: Config) -> bool:
-    """Whether a storage class makes the jail's volume."""
+    """Return whether a storage class makes the jail's volume."""
     storage = config.jail.storage
     return storage.existing_claim is None and storage.host_path is None and storage.nfs is None
 
 
 def advice(config: Config, classes: Sequence[StorageClass]) -> str | None:
-    """Advice on the storage class of the jail's volume, one sentence; None if it needs no change."""
+    """Return advice on the storage class of the jail's volume, one sentence; None if it needs no change."""
     name = config.jail.storage.class_name
     chosen = next(
         (
@@ -67,19 +70,27 @@ def advice(config: Config, classes: Sequence[StorageClass]) -> str | None:
     missing = [
         *(["hard"] if "soft" in given or "softerr" in given else []),
         *(["no nolock"] if "nolock" in given else []),
-        *(
-            []
-            if given.get("lookupcache") in {"pos", LookupCache.POSITIVE, LookupCache.NONE}
-            else ["lookupcache=positive"]
-        ),
-        *([] if _soon(given.get("actimeo", "")) else [f"actimeo={_ADVISED_SECONDS}"]),
+        *([] if given.get("lookupcache") in {"pos", LookupCache.POSITIVE, LookupCache.NONE} else [_LOOKUPS]),
+        *([] if _soon(given.get("actimeo", "")) else [_ATTRIBUTES]),
     ]
     if not missing:
         return None
     return (
         f"the storage class {chosen.name} ({chosen.provisioner}) makes NFS volumes: give its mountOptions"
-        f" {', '.join(missing)}; else a node may miss what another one made for minutes, or lose a lock or a write"
+        f" {', '.join(missing)}; {_OTHERWISE}"
     )
+
+
+def unasked(config: Config) -> str | None:
+    """Advice on storage that the configuration names and nobody looks at, one sentence; None if there is none."""
+    storage = config.jail.storage
+    if storage.existing_claim is not None:
+        what, whose = f"the claim {storage.existing_claim} is on NFS", "its volume's"
+    elif by_class(config) and storage.class_name is not None and not config.checks.cluster:
+        what, whose = f"the storage class {storage.class_name} makes NFS volumes", "its"
+    else:
+        return None
+    return f"if {what}, give {whose} mountOptions hard, {_LOOKUPS}, {_ATTRIBUTES}; {_OTHERWISE}"
 
 
 def _soon(seconds: str) -> bool:

@@ -11,7 +11,7 @@ from components.config import Config
 
 
 def past(config: Config, now: datetime.datetime) -> list[str]:
-    """A sentence for each window that never opens again, with its path."""
+    """Return a sentence for each window that never opens again, with its path."""
     rows = [(index, node_set.update.window) for index, node_set in enumerate(config.node_sets)]
     gone = [(index, window) for index, window in rows if window is not None and window.is_past(now)]
     told = "is past, so that no update of its nodes begins: set a later one, or leave it out"

@@ -5,9 +5,18 @@ from typing import Final
 
 from components.config import Config
 from components.kubernetes.component import Part
-from components.kubernetes.manifest import REPLACEABLE, Manifest, declared, selector
+from components.kubernetes.manifest import Manifest, declared
 from components.pods import pod_security
-from components.pods.slurm_pod import pod_template, resources, slurm_container, slurm_pod_spec, standing_service
+from components.pods.slurm_pod import (
+    PARALLEL,
+    pod_template,
+    resources,
+    scratch_volumes,
+    slurm_container,
+    slurm_pod_spec,
+    standing_service,
+    stateful_set,
+)
 from components.slurm import slurmdbd_conf
 from components.slurm.controller import keys_secret
 from components.slurm.database import authority_volume, password_volume
@@ -56,30 +65,20 @@ def _stateful_set(config: Config) -> Manifest:
         },
         password_volume(config),
         *([authority] if authority else []),
-        {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
-        {"name": "tmp", "emptyDir": {}},
+        *scratch_volumes(),
     ]
     pod = slurm_pod_spec(config, [container], volumes, securityContext=pod_security.CONTROLLER_POD)
     template = pod_template(config, "accounting", pod)
     # slurmdbd reads its file only at its start.
     content = hashlib.sha256(slurmdbd_conf.slurmdbd_conf(config).encode()).hexdigest()
     template["metadata"]["annotations"] = {CONFIG_HASH: content[:16]}
-    spec = {
-        "serviceName": names.ACCOUNTING,
-        "replicas": 1,
-        # With OrderedReady, a pod that never became ready would stay after its cause (a wrong password, say) is gone.
-        "podManagementPolicy": "Parallel",
-        "selector": {"matchLabels": selector(config, "accounting")},
-        "template": template,
-    }
-    body = declared(
-        config, "apps/v1", "StatefulSet", names.ACCOUNTING, "accounting", {"spec": spec}, annotations=REPLACEABLE
+    return stateful_set(
+        config, names.ACCOUNTING, "accounting", template, service=names.ACCOUNTING, podManagementPolicy=PARALLEL
     )
-    return Manifest(body)
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """The file, the Service and the StatefulSet of slurmdbd."""
+    """Return the file, the Service and the StatefulSet of slurmdbd."""
     if not config.accounting.is_on:
         return []
     return [

@@ -17,7 +17,7 @@ _COMPONENT: Final = "rehearsal"
 
 
 def url() -> str:
-    """URL at which it answers the operator of the same namespace."""
+    """Return the URL at which the dry run answers the operator of the same namespace."""
     return f"http://{names.CONFIG_DRY_RUN}:{names.CONFIG_DRY_RUN_PORT}"
 
 
@@ -60,7 +60,7 @@ def _deployment(config: Config) -> Manifest:
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """The Service and the Deployment of the config dry run."""
+    """Return the Service and the Deployment of the config dry run."""
     return [_service(config), _deployment(config)]
 
 

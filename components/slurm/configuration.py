@@ -8,7 +8,7 @@ from contract import names
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """The ConfigMap with the desired files. The operator copies them to the active one."""
+    """Return the ConfigMap with the desired files. The operator copies them to the active one."""
     data = slurm_conf.files(config)
     return [
         Manifest(declared(config, "v1", "ConfigMap", names.CONFIG_WANTED, "configuration", {"data": data})),

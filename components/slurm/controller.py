@@ -5,7 +5,7 @@ from typing import Any
 from components.claim_guard import class_source
 from components.config import Config
 from components.kubernetes.component import Claims, Part
-from components.kubernetes.manifest import REPLACEABLE, SKIP_AWAIT, Manifest, declared, selector
+from components.kubernetes.manifest import SKIP_AWAIT, Manifest, declared
 from components.pods import pod_security
 from components.pods.slurm_pod import (
     environment,
@@ -13,9 +13,11 @@ from components.pods.slurm_pod import (
     pod_template,
     ready_probe,
     resources,
+    scratch_volumes,
     short_names,
     slurm_container,
     slurm_pod_spec,
+    stateful_set,
 )
 from contract import names, paths, pod_variables
 from contract.pod_variables import AccountingKey
@@ -25,7 +27,7 @@ _GRACE_SECONDS = 120
 
 
 def keys_secret(config: Config) -> str:
-    """The Secret with slurm.key and jwt.key."""
+    """Return the Secret with slurm.key and jwt.key."""
     return config.credentials.existing_secret or names.KEYS
 
 
@@ -75,36 +77,23 @@ def _stateful_set(config: Config) -> Manifest:
             "secret": pod_security.secret_files(keys_secret(config), [names.SLURM_KEY, names.JWT_KEY]),
         },
         {"name": "state", "persistentVolumeClaim": {"claimName": names.CONTROLLER_STATE}},
-        {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
-        {"name": "tmp", "emptyDir": {}},
+        *scratch_volumes(),
     ]
-    spec = {
-        "serviceName": names.CONTROLLER,
-        "replicas": 1,
-        "selector": {"matchLabels": selector(config, "controller")},
-        "template": pod_template(
-            config,
-            "controller",
-            slurm_pod_spec(
-                config,
-                [container],
-                volumes,
-                securityContext=pod_security.CONTROLLER_POD,
-                terminationGracePeriodSeconds=_GRACE_SECONDS,
-                # slurmctld speaks to nodes, and to srun on login nodes, by their short names.
-                dnsConfig=short_names(config, names.WORKERS, names.LOGINS),
-            ),
-        ),
-    }
-    return Manifest(
-        declared(
-            config, "apps/v1", "StatefulSet", names.CONTROLLER, "controller", {"spec": spec}, annotations=REPLACEABLE
-        )
+    pod = slurm_pod_spec(
+        config,
+        [container],
+        volumes,
+        securityContext=pod_security.CONTROLLER_POD,
+        terminationGracePeriodSeconds=_GRACE_SECONDS,
+        # slurmctld speaks to nodes, and to srun on login nodes, by their short names.
+        dnsConfig=short_names(config, names.WORKERS, names.LOGINS),
     )
+    template = pod_template(config, "controller", pod)
+    return stateful_set(config, names.CONTROLLER, "controller", template, service=names.CONTROLLER)
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """The Service, the state volume and the StatefulSet of slurmctld."""
+    """Return the Service, the state volume and the StatefulSet of slurmctld."""
     return [
         headless_service(config, names.CONTROLLER, "controller", "slurmctld", names.SLURMCTLD_PORT),
         _state_claim(config),

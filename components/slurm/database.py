@@ -6,9 +6,17 @@ from components.claim_guard import class_source
 from components.config import Config
 from components.config.values.quantities import memory_bytes
 from components.kubernetes.component import Claims, Part
-from components.kubernetes.manifest import REPLACEABLE, SKIP_AWAIT, Manifest, declared, selector
+from components.kubernetes.manifest import SKIP_AWAIT, Manifest, declared
 from components.pods import pod_security
-from components.pods.slurm_pod import pod_template, resources, slurm_pod_spec, standing_service
+from components.pods.slurm_pod import (
+    PARALLEL,
+    pod_template,
+    resources,
+    scratch_volumes,
+    slurm_pod_spec,
+    standing_service,
+    stateful_set,
+)
 from components.slurm import slurmdbd_conf
 from contract import names, paths, pod_variables
 
@@ -39,7 +47,7 @@ def _tls_volume() -> dict[str, Any]:
 
 
 def authority_volume(config: Config) -> dict[str, Any] | None:
-    """A volume for clients, with the CA that signed the database's certificate; None where the CA is unknown."""
+    """Return a volume for clients, with the CA that signed the database's certificate; None where the CA is unknown."""
     external = config.accounting.external
     if external is not None and external.ca_secret is not None:
         secret, key = external.ca_secret.name, external.ca_secret.key
@@ -53,7 +61,7 @@ def authority_volume(config: Config) -> dict[str, Any] | None:
 
 
 def buffer_pool_bytes(memory: int) -> int:
-    """Size of InnoDB's cache: three quarters of the pod's memory without the server's own part.
+    """Return the size of InnoDB's cache: three quarters of the pod's memory without the server's own part.
 
     Args:
         memory: Memory limit of the pod in bytes.
@@ -63,7 +71,7 @@ def buffer_pool_bytes(memory: int) -> int:
 
 
 def password_volume(config: Config) -> dict[str, Any]:
-    """A volume with the file `password`, from the Secret that has it."""
+    """Return a volume with the file `password`, from the Secret that has it."""
     existing = config.accounting.password_secret
     if existing is not None:
         secret, key = existing.name, existing.key
@@ -132,8 +140,7 @@ def _stateful_set(config: Config) -> Manifest:
     volumes = [
         {"name": "data", "persistentVolumeClaim": {"claimName": names.DATABASE}},
         password_volume(config),
-        {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
-        {"name": "tmp", "emptyDir": {}},
+        *scratch_volumes(),
         *([_tls_volume()] if config.database_tls else []),
     ]
     pod = slurm_pod_spec(
@@ -143,22 +150,14 @@ def _stateful_set(config: Config) -> Manifest:
         securityContext=pod_security.DATABASE_POD,
         terminationGracePeriodSeconds=_GRACE_SECONDS,
     )
-    spec = {
-        "serviceName": names.DATABASE,
-        "replicas": 1,
-        # With OrderedReady, a pod that never became ready would stay after its cause (a wrong password, say) is gone.
-        "podManagementPolicy": "Parallel",
-        "selector": {"matchLabels": selector(config, "database")},
-        "template": pod_template(config, "database", pod),
-    }
-    body = declared(
-        config, "apps/v1", "StatefulSet", names.DATABASE, "database", {"spec": spec}, annotations=REPLACEABLE
+    template = pod_template(config, "database", pod)
+    return stateful_set(
+        config, names.DATABASE, "database", template, service=names.DATABASE, podManagementPolicy=PARALLEL
     )
-    return Manifest(body)
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """The Service, the volume and the StatefulSet of the database."""
+    """Return the Service, the volume and the StatefulSet of the database."""
     if not config.accounting.has_own_database:
         return []
     return [

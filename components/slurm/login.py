@@ -12,9 +12,10 @@ from components.config.values.images import image_revision
 from components.config.values.quantities import cpu_millis, duration_seconds
 from components.jail.jail_population import images
 from components.kubernetes.component import Component
-from components.kubernetes.manifest import REPLACEABLE, SKIP_AWAIT, Manifest, declared, selector
+from components.kubernetes.manifest import SKIP_AWAIT, Manifest, declared, selector
 from components.pods import pod_security
 from components.pods.slurm_pod import (
+    PARALLEL,
     environment,
     headless_service,
     jail_variable,
@@ -25,6 +26,7 @@ from components.pods.slurm_pod import (
     run_volume,
     slurm_container,
     slurm_pod_spec,
+    stateful_set,
 )
 from components.pods.submounts import in_pod
 from components.slurm.controller import keys_secret
@@ -113,25 +115,12 @@ def _stateful_set(config: Config) -> Manifest:
         run_volume(),
         *submounts.volumes,
     ]
-    spec = {
-        "serviceName": names.LOGINS,
-        "replicas": config.login.replicas,
-        "podManagementPolicy": "Parallel",
-        "selector": {"matchLabels": selector(config, "login")},
-        "template": pod_template(
-            config,
-            "login",
-            slurm_pod_spec(
-                config,
-                [container],
-                volumes,
-                securityContext=pod_security.root_pod(),
-                terminationGracePeriodSeconds=duration_seconds(config.login.grace) + _GRACE_SECONDS,
-            ),
-        ),
-    }
-    return Manifest(
-        declared(config, "apps/v1", "StatefulSet", names.LOGIN, "login", {"spec": spec}, annotations=REPLACEABLE)
+    grace = duration_seconds(config.login.grace) + _GRACE_SECONDS
+    security = pod_security.root_pod()
+    pod = slurm_pod_spec(config, [container], volumes, securityContext=security, terminationGracePeriodSeconds=grace)
+    template, replicas = pod_template(config, "login", pod), config.login.replicas
+    return stateful_set(
+        config, names.LOGIN, "login", template, service=names.LOGINS, replicas=replicas, podManagementPolicy=PARALLEL
     )
 
 

@@ -93,7 +93,7 @@ def _resources(node_set: NodeSetConfig) -> dict[str, Any]:
 
 
 def _gpu_environment(config: Config, node_set: NodeSetConfig) -> list[dict[str, str]]:
-    """Variable for NVIDIA's container toolkit: the parts of the driver that the container gets.
+    """Return the variable for NVIDIA's container toolkit: the parts of the driver that the container gets.
 
     The device plugin chooses the GPUs: it sets NVIDIA_VISIBLE_DEVICES, or names CDI devices.
     """

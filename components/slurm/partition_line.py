@@ -11,7 +11,7 @@ _FIRST: Final = ("PartitionName", "Nodes", "Default", "MaxTime", "DefMemPerCPU",
 
 
 def slurm_node_set(node_set: str) -> str:
-    """The Slurm-side NodeSet name of a node set.
+    """Return the Slurm-side NodeSet name of a node set.
 
     slurmctld refuses to start when a NodeSet has the name of a node. A node name is a DNS label, so the underscore
     keeps them apart.
@@ -20,7 +20,7 @@ def slurm_node_set(node_set: str) -> str:
 
 
 def partition_line(config: Config, partition: Partition) -> str:
-    """The line: what Slurm has no word for when it is not set, is written only where somebody set it."""
+    """Return the line: a typed key that nobody set is left to Slurm's default."""
     typed = partition.model_dump(by_alias=True)
     settings = {key: _written(key, typed[name]) for key, name in TYPED.items() if typed[name] not in (None, [])}
     settings["Nodes"] = ",".join(slurm_node_set(name) for name in partition.node_sets)
@@ -39,7 +39,7 @@ def _written(key: str, value: Any) -> str:
 
 
 def _memory_per_cpu_mib(config: Config, partition: Partition) -> int:
-    """Memory per CPU for jobs that name none: the smallest of the partition's nodes, so that jobs can use all CPUs."""
+    """Return the memory per CPU for jobs that name none: the partition's least, so that jobs can use all CPUs."""
     members = [node_set for node_set in config.node_sets if node_set.name in partition.node_sets]
     share = max(1, min(node_set.job_memory_mib // node_set.resources.cpu for node_set in members))
     return min([share, *(memory_mib(most) for most in [partition.max_mem_per_cpu] if most)])

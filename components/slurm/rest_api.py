@@ -21,13 +21,13 @@ def _scheme(config: Config) -> str:
 
 
 def url(config: Config) -> str:
-    """URL of slurmrestd inside the Kubernetes cluster."""
+    """Return the URL of slurmrestd inside the Kubernetes cluster."""
     host = f"{names.REST}.{config.cluster.namespace}.svc.{config.cluster.cluster_domain}"
     return f"{_scheme(config)}://{host}:{names.SLURMRESTD_PORT}"
 
 
 def short_url(config: Config) -> str:
-    """URL of slurmrestd for pods of the cluster's own namespace."""
+    """Return the URL of slurmrestd for pods of the cluster's own namespace."""
     return f"{_scheme(config)}://{names.REST}:{names.SLURMRESTD_PORT}"
 
 
@@ -72,7 +72,7 @@ def _container(config: Config) -> dict[str, Any]:
 
 
 def _proxy(config: Config) -> dict[str, Any]:
-    """haproxy, which ends TLS: Debian's Slurm is built without its own."""
+    """Return the container of haproxy, which ends TLS: Debian's Slurm is built without its own."""
     return slurm_container(
         config,
         "proxy",
@@ -112,7 +112,7 @@ def _deployment(config: Config) -> Manifest:
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """The Service and the Deployment of slurmrestd."""
+    """Return the Service and the Deployment of slurmrestd."""
     return [_service(config), _deployment(config)]
 
 

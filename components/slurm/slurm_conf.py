@@ -19,7 +19,7 @@ _LARGEST_NODE_TABLE: Final = 65536  # slurm.conf(5), MaxNodeCount.
 
 
 def max_node_count(wanted: int) -> int:
-    """Room for nodes in slurmctld's table.
+    """Return MaxNodeCount: the room for nodes in slurmctld's table.
 
     It is twice the configured nodes, as a power of two. A change takes a restart of slurmctld, so it stays while node
     sets are scaled.
@@ -112,7 +112,7 @@ def _settings(config: Config) -> dict[str, str]:
 
 
 def _accounting(config: Config) -> dict[str, str]:
-    """Settings of accounting and of the queue's priorities."""
+    """Return the settings of accounting and of the queue's priorities."""
     accounting = config.accounting
     if not accounting.is_on:
         return {}
@@ -137,7 +137,7 @@ def _accounting(config: Config) -> dict[str, str]:
 
 
 def _with_options(settings: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
-    """The settings, replaced by a user's options. Items of lists are added."""
+    """Return the settings, replaced by a user's options. Items of lists are added."""
     merged = dict(settings)
     for key, value in options.items():
         if key.lower() in LIST_KEYS and key in merged:
@@ -150,7 +150,7 @@ def _with_options(settings: Mapping[str, str], options: Mapping[str, str]) -> di
 
 
 def slurm_conf(config: Config) -> str:
-    """slurm.conf. Nodes are dynamic: each slurmd registers itself, and its feature puts it into its node set."""
+    """Return slurm.conf. Nodes are dynamic: each slurmd registers itself, and its feature puts it into its node set."""
     lines = [
         f"{key}={value}" for key, value in _with_options(_settings(config), config.slurm.slurm_conf_options).items()
     ]
@@ -160,7 +160,7 @@ def slurm_conf(config: Config) -> str:
 
 
 def cgroup_conf(config: Config) -> str:
-    """cgroup.conf: a job gets no more memory than it asked for, and no GPU but its own."""
+    """Return cgroup.conf: a job gets no more memory than it asked for, and no GPU but its own."""
     plugin = config.slurm.cgroup_plugin
     lines = [f"CgroupPlugin={plugin}"]
     if plugin is not CgroupPlugin.DISABLED:
@@ -186,7 +186,7 @@ def _gres(node_set: NodeSet, gpus: Gpus) -> str:
 
 
 def gres_conf(config: Config) -> str:
-    """gres.conf: nodes with NVIDIA's GPUs find them by themselves, others have them as configured.
+    """Return gres.conf: nodes with NVIDIA's GPUs find them by themselves, others have them as configured.
 
     Off everywhere else: left out, Slurm would try every maker's detection on each node.
     """
@@ -195,7 +195,7 @@ def gres_conf(config: Config) -> str:
 
 
 def plugstack_conf(config: Config) -> str:
-    """plugstack.conf: first the jail plugin, required and by an absolute path. Other plugins then run in the jail.
+    """Return plugstack.conf: first the jail plugin, required and by an absolute path. Others then run in the jail.
 
     With `optional`, or a path that is not found, Slurm silently runs jobs outside the jail.
     """
@@ -207,7 +207,7 @@ def plugstack_conf(config: Config) -> str:
 
 
 def oci_conf() -> str:
-    """oci.conf: a program of ours starts steps with `--container`, as the user and in the jail.
+    """Return oci.conf: a program of ours starts steps with `--container`, as the user and in the jail.
 
     By itself slurmstepd would look for bundles outside of the jail. It would run the jail's container runtime as root
     to query container states.
@@ -221,7 +221,7 @@ def oci_conf() -> str:
 
 
 def files(config: Config) -> dict[str, str]:
-    """All files by name. slurm.conf carries a hash of all of them, so a running slurmctld shows which files it read."""
+    """Return all files by name. slurm.conf carries their hash, so a running slurmctld shows which files it read."""
     made = {
         names.SLURM_CONF: slurm_conf(config),
         names.CGROUP_CONF: cgroup_conf(config),

@@ -22,7 +22,7 @@ _PURGES: Final = {
 
 
 def connection(config: Config) -> Connection:
-    """Address of the database: the program's own, or the configured one."""
+    """Return the address of the database: the program's own, or the configured one."""
     external = config.accounting.external
     if external is not None:
         return external.parts
@@ -30,7 +30,7 @@ def connection(config: Config) -> Connection:
 
 
 def storage_parameters(config: Config) -> Mapping[str, str]:
-    """StorageParameters: the CA that must have signed the database's certificate.
+    """Return StorageParameters: the CA that must have signed the database's certificate.
 
     Without it, libmariadb accepts any certificate and verifies the server by the password.
     """
@@ -45,7 +45,7 @@ def _purges(retention: Retention) -> dict[str, str]:
 
 
 def _private_data(config: Config) -> list[PrivateData]:
-    """PrivateData: records of which sacct and sreport show a user only his own.
+    """Return PrivateData: records of which sacct and sreport show a user only his own.
 
     slurmdbd does not read slurm.conf. It finds a user's jobs and usage by his associations. So a user without any would
     not see his own jobs.
@@ -55,7 +55,7 @@ def _private_data(config: Config) -> list[PrivateData]:
 
 
 def slurmdbd_conf(config: Config) -> str:
-    """slurmdbd.conf. The pod's entry adds how to get the password, which stands in no ConfigMap."""
+    """Return slurmdbd.conf. The pod's entry adds how to get the password, which stands in no ConfigMap."""
     database = connection(config)
     parameters = ",".join(f"{key}={value}" for key, value in storage_parameters(config).items())
     private = _private_data(config)

@@ -61,7 +61,7 @@ class Credentials:
 
 
 def etcd_command(binary: Path, data: Path, ports: Ports) -> list[str]:
-    """The command line of etcd, on loopback only."""
+    """Return the command line of etcd, on loopback only."""
     client = f"http://127.0.0.1:{ports.etcd}"
     peer = f"http://127.0.0.1:{ports.etcd_peer}"
     return [
@@ -81,7 +81,7 @@ def etcd_command(binary: Path, data: Path, ports: Ports) -> list[str]:
 
 
 def api_server_command(binary: Path, credentials: Credentials, ports: Ports, *, bind: str, advertise: str) -> list[str]:
-    """The command line of kube-apiserver.
+    """Return the command line of kube-apiserver.
 
     Args:
         binary: The program.
@@ -243,7 +243,7 @@ class ApiServer:
         self._stop()
 
     def _lives(self) -> bool:
-        """Whether its own programs run. If one has ended, it raises an error with that program's last line."""
+        """Return whether etcd and kube-apiserver run. If one has ended, raise an error with its last line."""
         for name, process in self._processes.items():
             if process.poll() is not None:
                 words = (self._state / f"{name}.log").read_text(errors="replace").strip()[-500:]

@@ -125,7 +125,7 @@ def _write_public(path: Path, content: bytes) -> None:
 
 
 def _belong_together(pair: KeyPair) -> bool:
-    """Whether both files exist and match. A killed run leaves a new key beside an old certificate."""
+    """Return whether both files exist and match. A killed run leaves a new key beside an old certificate."""
     if not (pair.certificate.exists() and pair.key.exists()):
         return False
     certificate = x509.load_pem_x509_certificate(pair.certificate.read_bytes())
@@ -166,7 +166,7 @@ def _pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
 
 
 def _issued_by(authority: x509.Certificate) -> x509.AuthorityKeyIdentifier:
-    """Python from 3.13 on refuses a certificate without it (VERIFY_X509_STRICT)."""
+    """Return the authority's key identifier. Python from 3.13 on requires it in certificates (VERIFY_X509_STRICT)."""
     identifier = authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
 

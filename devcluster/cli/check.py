@@ -26,15 +26,16 @@ PROSE = (
     "health",
     "devcluster",
     "bench",
+    "tests",
     "__main__.py",
 )
-"""Where sentences are checked: docs, and the docstrings and comments of what ships."""
+"""Files whose sentences are checked: docs, and the docstrings and comments of code and tests."""
 _PROSE_SUFFIXES = (".md", ".py", ".c", ".h", ".sh")
 C_SOURCES = ("native/*.c", "native/*.h", "tests/native/*.c")
 
 
 def _tracked(*patterns: str) -> list[str]:
-    """Files of the checkout that match, including those that git does not track yet."""
+    """Return the files of the checkout that match, including those that git does not track yet."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "--", *patterns],
         cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=60,
@@ -61,7 +62,7 @@ def _is_shell_script(file: Path) -> bool:
 
 
 def commands() -> dict[str, list[str]]:
-    """Each check's command line, by its name."""
+    """Return each check's command line, by its name."""
     tools = VENV / "bin"
     return {
         "format": [str(tools / "ruff"), "format", "--check", "."],

@@ -41,7 +41,7 @@ def _instance(options: argparse.Namespace) -> Instance:
 
 
 def _words(options: argparse.Namespace) -> list[str]:
-    """The words after `--`.
+    """Return the words after `--`.
 
     Raises:
         StepFailed: When nothing does.
@@ -131,7 +131,7 @@ def _env(options: argparse.Namespace) -> int:
 
 
 def _write_shims(cluster: up.Cluster) -> Path:
-    """A `pulumi` that adds the instance's config file, so that the tracked one stays as it is."""
+    """Write a `pulumi` that adds the instance's config file, so that the tracked one stays as it is."""
     shims = cluster.instance.state / "shims"
     shims.mkdir(exist_ok=True)
     shim = shims / "pulumi"
@@ -263,7 +263,7 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def bench_environment() -> dict[str, str]:
-    """The process's environment with the folders from which the measured parts are imported, as tests have them."""
+    """Return the process's environment with the import paths of the measured parts, as tests have them."""
     settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
     folders = settings["tool"]["pytest"]["ini_options"]["pythonpath"]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(str(CHECKOUT / folder) for folder in folders)}

@@ -28,17 +28,17 @@ class Login(Protocol):
     """The way into the login nodes."""
 
     def run_command(self, command: list[str]) -> list[str]:
-        """Command line that runs `command` there."""
+        """Return the command line that runs `command` there."""
 
 
 def states(sinfo: str) -> dict[str, str]:
-    """Node of the default partition → its state, without marks such as that of an unresponsive node."""
+    """Return the default partition's nodes: name → state, without marks such as that of an unresponsive node."""
     rows = [line.split() for line in sinfo.splitlines()]
     return {node: state.rstrip("*~#!%$@^-+") for partition, node, state in rows if partition.endswith("*")}
 
 
 def in_the_way(nodes: Mapping[str, str], free: Set[str]) -> list[str]:
-    """Nodes that other jobs occupy, if too few are free for the first job.
+    """Return the nodes that other jobs occupy, if too few are free for the first job.
 
     Args:
         nodes: to their states.
@@ -79,7 +79,7 @@ def _run(login: Login) -> list[str]:
 
 
 def _holders(login: Login, free: Set[str]) -> list[str]:
-    """Ids of the other jobs that occupy the nodes, without the first job itself, which may hang."""
+    """Return the ids of the other jobs that occupy the nodes, without the first job itself, which may hang."""
     taken = in_the_way(states(_ask(login, SINFO)), free)
     if not taken:
         return []

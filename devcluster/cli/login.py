@@ -37,7 +37,7 @@ class Login:
         return self.folder / "address.json"
 
     def public_key(self) -> str:
-        """The public key's line, for the stack's config; the pair is made if missing."""
+        """Return the public key's line, for the stack's config; the pair is made if missing."""
         if not self.key.exists():
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             subprocess.run(
@@ -53,7 +53,7 @@ class Login:
         (self.folder / "known_hosts").unlink(missing_ok=True)
 
     def address(self) -> tuple[str, int]:
-        """Host and port of the login nodes.
+        """Return the host and port of the login nodes.
 
         Raises:
             StepFailed: When no stack is up yet.
@@ -64,7 +64,7 @@ class Login:
         return str(noted["host"]), int(noted["port"])
 
     def options(self) -> list[str]:
-        """SSH options that use only this instance's files."""
+        """Return the SSH options that use only this instance's files."""
         pairs = {
             "IdentityFile": str(self.key),
             "IdentitiesOnly": "yes",
@@ -77,17 +77,17 @@ class Login:
         return ["-F", "none", *(word for name, value in pairs.items() for word in ("-o", f"{name}={value}"))]
 
     def ssh_command(self, *, user: str = USER) -> list[str]:
-        """Command line that logs in as `user`."""
+        """Return the command line that logs in as `user`."""
         host, port = self.address()
         return ["ssh", *self.options(), "-p", str(port), f"{user}@{host}"]
 
     def run_command(self, command: list[str], *, user: str = USER) -> list[str]:
-        """Command line that runs `command` on a login node, each word passed as it is."""
+        """Return the command line that runs `command` on a login node, each word passed as it is."""
         words = command if len(command) == 1 else [shlex.join(command)]
         return [*self.ssh_command(user=user), "-o", "BatchMode=yes", "--", *words]
 
     def copy_command(self, source: str, target: str) -> list[str]:
-        """Command line of scp; a path on the login node starts with ':'."""
+        """Return the command line of scp; a path on the login node starts with ':'."""
         host, port = self.address()
         places = [f"{USER}@{host}{place}" if place.startswith(":") else place for place in (source, target)]
         return ["scp", *self.options(), "-P", str(port), "-r", *places]

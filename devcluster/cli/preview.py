@@ -45,7 +45,7 @@ def preview(file: Path, output: Path | None = None) -> None:
 
 
 def unreachable_kubeconfig() -> dict[str, object]:
-    """A kubeconfig of a cluster that refuses every connection.
+    """Return a kubeconfig of a cluster that refuses every connection.
 
     Without it, a preview in a pod would find the pod's own Kubernetes.
     """

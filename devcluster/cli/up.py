@@ -56,17 +56,17 @@ class Cluster:
 
 
 def stack_folder(instance: Instance) -> Path:
-    """Folder of the instance's Pulumi backend and config."""
+    """Return the folder of the instance's Pulumi backend and config."""
     return instance.state / "pulumi"
 
 
 def login_folder(instance: Instance) -> Path:
-    """Folder of the instance's SSH key and known hosts."""
+    """Return the folder of the instance's SSH key and known hosts."""
     return instance.state / "ssh"
 
 
 def default_instance() -> Instance:
-    """This checkout's own instance: `dev`, or `dev-<hash>` where another checkout already has that name."""
+    """Return this checkout's own instance: `dev`, or `dev-<hash>` where another checkout has that name."""
     instance = Instance.named("dev")
     if instance.exists() and instance.description().checkout != str(CHECKOUT):
         return Instance.named(f"dev-{hashlib.sha256(str(CHECKOUT).encode()).hexdigest()[:6]}")
@@ -74,7 +74,7 @@ def default_instance() -> Instance:
 
 
 def is_on_own_cluster(instance: Instance) -> bool:
-    """Whether this instance's stack is on the user's own Kubernetes, not on an embedded one."""
+    """Return whether this instance's stack is on the user's own Kubernetes, not on an embedded one."""
     return _own_cluster(instance).exists()
 
 
@@ -104,7 +104,7 @@ def up(instance: Instance, owner: int | None = None) -> Cluster:
 
 
 def up_on_own_cluster(instance: Instance, kubeconfig: Path, registry: str) -> Cluster:
-    """The same on a user's own Kubernetes: images go through `registry`, no node is started.
+    """Bring the dev stack up on a user's own Kubernetes: images go through `registry`, no node is started.
 
     Raises:
         StepFailed: When the kubeconfig is not there or no registry is named.
@@ -124,14 +124,14 @@ def up_on_own_cluster(instance: Instance, kubeconfig: Path, registry: str) -> Cl
 
 
 def start_node(instance: Instance, owner: int | None = None) -> Cluster:
-    """Toolchain and Kubernetes only."""
+    """Start an instance without a stack: build the toolchain and start Kubernetes."""
     binaries = toolchain.build()
     node_cli.start(instance, binaries, CHECKOUT, owner)
     return Cluster(instance, binaries, node_cli.kubeconfig(instance))
 
 
 def existing(instance: Instance) -> Cluster:
-    """The cluster that an earlier `up` left.
+    """Return the cluster that an earlier `up` left.
 
     Raises:
         StepFailed: When there is none.
@@ -159,7 +159,7 @@ def apply_stack(cluster: Cluster, references: Mapping[str, str]) -> None:
 
 
 def facts(cluster: Cluster, references: Mapping[str, str]) -> dict[str, Any]:
-    """Values that only this instance knows, by config key."""
+    """Return the values that only this instance knows, by config key."""
     keys = {"sshPublicKeys": [cluster.login.public_key()]}
     return {
         "images": {name: references[name] for name in ("slurm", "operator", "database")},

@@ -25,7 +25,7 @@ Resource = dict[str, Any]
 
 
 def client(kubeconfig: Path) -> httpx.AsyncClient:
-    """An HTTP client for the API server of a kubeconfig that devcluster/apiserver/kubeconfigs.py wrote."""
+    """Return an HTTP client for the API server of a kubeconfig that devcluster/apiserver/kubeconfigs.py wrote."""
     config = json.loads(kubeconfig.read_text())
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     context = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
@@ -81,7 +81,7 @@ class Informer:
         self.changed = asyncio.Event()
 
     def objects(self, path: str) -> list[Resource]:
-        """All objects of a collection, as last seen."""
+        """Return all objects of a collection, as last seen."""
         return list(self._copies[path].values())
 
     async def follow(self, reconcile: Callable[[], Awaitable[None]]) -> None:

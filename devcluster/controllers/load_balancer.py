@@ -41,7 +41,7 @@ class Conflict:
 
 
 def actions(services: Iterable[Resource], address: str) -> tuple[list[Publish], list[Conflict]]:
-    """Statuses to write, and Services that can't have their ports.
+    """Return the statuses to write, and Services that can't have their ports.
 
     Args:
         services: All Services.

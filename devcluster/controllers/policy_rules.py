@@ -69,7 +69,7 @@ class World:
 
     @classmethod
     def of(cls, pods: Iterable[Resource], namespaces: Iterable[Resource]) -> World:
-        """From the objects of the API."""
+        """Build it from objects of the API."""
         running = (_pod(pod) for pod in pods)
         return cls(
             sorted((pod for pod in running if pod is not None), key=lambda pod: (pod.namespace, pod.name)),
@@ -78,7 +78,7 @@ class World:
 
 
 def ruleset(world: World, policies: Iterable[Resource]) -> tuple[str, list[Refusal]]:
-    """The whole nftables ruleset, which replaces the former in one transaction, and the refused policies."""
+    """Return the whole nftables ruleset, which replaces the former in one transaction, and the refused policies."""
     rules: dict[Direction, dict[str, list[str]]] = {"Ingress": {}, "Egress": {}}
     refusals: list[Refusal] = []
     for policy in sorted(policies, key=lambda entry: (entry["metadata"]["namespace"], entry["metadata"]["name"])):
@@ -152,7 +152,7 @@ def _of_namespace(policy: Resource, world: World) -> list[Pod]:
 
 
 def _rules(policy: Resource, direction: Direction, pod: Pod, world: World) -> list[str]:
-    """The lines that accept traffic to or from a pod."""
+    """Return the lines that accept traffic to or from a pod."""
     field, peers_key = ("saddr", "from") if direction == "Ingress" else ("daddr", "to")
     lines: list[str] = []
     for rule in policy["spec"].get(direction.lower()) or []:
@@ -215,7 +215,7 @@ def _ports(ports: Sequence[Resource], pod: Pod | None) -> list[str]:
 
 
 def _port_numbers(port: Resource, pod: Pod | None) -> str | None:
-    """Ports in nftables' form: empty for every port, None if the pod has no port of that name."""
+    """Return the ports in nftables' form: empty for every port, None if the pod has no port of that name."""
     number = port.get("port")
     if isinstance(number, str):
         if pod is None:
@@ -228,7 +228,7 @@ def _port_numbers(port: Resource, pod: Pod | None) -> str | None:
 
 
 def matches(selector: Resource, labels: Mapping[str, str]) -> bool:
-    """Whether a label selector selects something with these labels; an empty one selects everything.
+    """Return whether a label selector selects something with these labels; an empty one selects everything.
 
     Raises:
         UnsupportedError: when it holds something unknown.
@@ -251,7 +251,7 @@ def _check_keys(kind: str, content: Resource) -> None:
 
 
 def _pod(pod: Resource) -> Pod | None:
-    """None for a pod without an address of its own: not started, ended, or in the node's network."""
+    """Return a pod of the API; None for one without its own address: not started, ended, or in the node's network."""
     spec, status = pod["spec"], pod.get("status", {})
     address = status.get("podIP")
     if not address or spec.get("hostNetwork") or status.get("phase") in {"Succeeded", "Failed"}:

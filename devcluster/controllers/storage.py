@@ -47,7 +47,7 @@ class Delete:
 def actions(
     claims: Iterable[Resource], volumes: Iterable[Resource], classes: Iterable[Resource], root: Path, node: str
 ) -> list[Provision | Delete]:
-    """Actions to take now.
+    """Return the actions to take now.
 
     Args:
         claims: All PersistentVolumeClaims.

@@ -28,7 +28,7 @@ KINDS = ("issuers", "clusterissuers", "certificates")
 
 
 def crds() -> list[Resource]:
-    """The CRDs, with the fields that this project sets."""
+    """Return the CRDs, with the fields that this project sets."""
     folder = Path(__file__).parent / "crds"
     return [yaml.safe_load((folder / f"{kind}.{GROUP}.yaml").read_text()) for kind in KINDS]
 
@@ -41,7 +41,7 @@ class Pair:
     key: bytes
 
     def signs(self) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-        """Both as objects that can sign."""
+        """Return certificate and key as objects that can sign."""
         key = serialization.load_pem_private_key(self.key, None)
         assert isinstance(key, ec.EllipticCurvePrivateKey)
         return x509.load_pem_x509_certificate(self.certificate), key
@@ -101,7 +101,7 @@ def _key_usage(is_ca: bool) -> x509.KeyUsage:
 
 
 def secret(certificate: Resource, pair: Pair, authority: bytes) -> Resource:
-    """The Secret of a Certificate, with the keys that cert-manager gives it."""
+    """Return the Secret of a Certificate, with the keys that cert-manager gives it."""
     data = {"tls.crt": pair.certificate, "tls.key": pair.key, "ca.crt": authority}
     metadata = certificate["metadata"]
     return {
@@ -114,13 +114,13 @@ def secret(certificate: Resource, pair: Pair, authority: bytes) -> Resource:
 
 
 def is_ready(resource: Resource) -> bool:
-    """Whether its condition Ready is True."""
+    """Return whether a resource's condition Ready is True."""
     conditions = resource.get("status", {}).get("conditions", [])
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def ready(resource: Resource) -> Resource:
-    """The resource, answered."""
+    """Return the resource with cert-manager's answer in its status."""
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     condition = {
         "type": "Ready",
@@ -135,7 +135,7 @@ def ready(resource: Resource) -> Resource:
 def issue(
     issuers: Iterable[Resource], certificates: Iterable[Resource], read_secret: Callable[[str], Resource | None]
 ) -> list[Resource]:
-    """The objects that cert-manager would write next: Secrets, and resources with their status.
+    """Return the objects that cert-manager would write next: Secrets, and resources with their status.
 
     Args:
         issuers: Issuers of a namespace.

@@ -78,5 +78,5 @@ _POOL: Final = _pool()
 
 
 def message(name: str) -> Any:
-    """The class of a message, such as AllocateRequest."""
+    """Return the class of a message, such as AllocateRequest."""
     return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"{PACKAGE}.{name}"))

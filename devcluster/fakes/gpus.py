@@ -70,7 +70,7 @@ class FakeGpu:
 
 
 def free_minors(blocks: Path = Path("/sys/block")) -> list[int]:
-    """Loop devices of this machine, from the last on, to which no file is attached."""
+    """Return the loop devices of this machine, from the last on, to which no file is attached."""
     numbers = [int(folder.name.removeprefix("loop")) for folder in blocks.glob("loop[0-9]*")]
     return [
         number for number in sorted(numbers, reverse=True) if not (blocks / f"loop{number}/loop/backing_file").exists()
@@ -103,7 +103,7 @@ def make(folder: Path, minors: Iterable[int]) -> list[FakeGpu]:
 
 
 def allocation(devices: Mapping[str, FakeGpu], request: Any, nvidia_smi: Path) -> Any:
-    """The answer to Allocate: each container gets the files of its own devices only, and the fake nvidia-smi.
+    """Return the answer to Allocate: each container gets the files of its own devices only, and the fake nvidia-smi.
 
     Raises:
         KeyError: A device is not ours.
@@ -134,11 +134,11 @@ class Plugin:
         self._ended = threading.Event()
 
     def options(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """GetDevicePluginOptions: none."""
+        """Answer GetDevicePluginOptions: there are none."""
         return api.message("DevicePluginOptions")()
 
     def watch(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-        """ListAndWatch: all devices, healthy, once; then the stream stays open."""
+        """Answer ListAndWatch: all devices, healthy, once; then the stream stays open."""
         answer = api.message("ListAndWatchResponse")()
         for device in self._devices.values():
             answer.devices.add(ID=device.id, health=api.HEALTHY)
@@ -147,7 +147,7 @@ class Plugin:
             pass
 
     def allocate(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Allocate."""
+        """Answer Allocate."""
         try:
             answer = allocation(self._devices, request, self._nvidia_smi)
         except KeyError as unknown:

@@ -83,7 +83,7 @@ class Builder:
         return local
 
     def _wheels(self, recipe: Recipe, base: str, log: Path) -> Path | None:
-        """Locked Python packages of an image, downloaded here: the build step then needs no network."""
+        """Return the locked Python packages of an image, downloaded here: the build step then needs no network."""
         named = IMAGES / recipe.name / "wheels"
         if not named.exists():
             return None
@@ -106,7 +106,7 @@ class Builder:
         return folder
 
     def _python_version(self, base: str) -> str | None:
-        """Python version of a base root, such as 3.14, from its files, so that no container has to run."""
+        """Return the Python version of a base root, such as 3.14, by its files: no container has to run."""
         container = self._output("from", "--pull=never", base)
         try:
             libraries = Path(self._output("mount", container), "usr/lib")

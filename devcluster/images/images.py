@@ -49,7 +49,7 @@ def build_all(cache: Path, names: Iterable[str] = NAMES) -> dict[str, Image]:
 
 
 def planned(cache: Path, names: Iterable[str] = NAMES) -> dict[str, Image]:
-    """The images of this checkout, with or without an archive. Nothing is built."""
+    """Return the images of this checkout, with or without an archive. Nothing is built."""
     return {name: _image(read_recipe(name), cache / "images") for name in names}
 
 

@@ -50,14 +50,14 @@ OS_PACKAGES = {
 
 
 def cache_folder() -> Path:
-    """Folder of builds that checkouts share: $PULUMI_SLURM_CACHE, else ~/.cache/pulumi-slurm."""
+    """Return the folder of builds that checkouts share: $PULUMI_SLURM_CACHE, else ~/.cache/pulumi-slurm."""
     if configured := os.environ.get("PULUMI_SLURM_CACHE"):
         return Path(configured)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "pulumi-slurm"
 
 
 def is_root() -> bool:
-    """Whether this process may install OS packages and make namespaces and mounts."""
+    """Return whether this process may install OS packages and make namespaces and mounts."""
     return os.geteuid() == 0
 
 
@@ -72,7 +72,7 @@ def require_root() -> None:
 
 
 def missing_os_packages() -> list[str]:
-    """Names out of OS_PACKAGES that dpkg does not list as installed.
+    """Return the names out of OS_PACKAGES that dpkg does not list as installed.
 
     Raises:
         StepFailed: When the machine has no dpkg: this bootstrap knows Debian only.
@@ -131,12 +131,12 @@ def run_logged(
 
 
 def requirements_digest() -> str:
-    """Content of requirements.txt and the Python version, as one hash: what the virtual environment was made from."""
+    """Return a hash of requirements.txt and the Python version: the virtual environment's inputs."""
     return hashlib.sha256(REQUIREMENTS.read_bytes() + repr(sys.version_info[:2]).encode()).hexdigest()
 
 
 def venv_is_ready() -> bool:
-    """Whether .venv holds exactly what requirements.txt names."""
+    """Return whether .venv holds exactly what requirements.txt names."""
     stamp = VENV / ".requirements"
     return stamp.exists() and stamp.read_text() == requirements_digest()
 
@@ -159,7 +159,7 @@ def make_venv() -> None:
 
 
 def running_in_venv() -> bool:
-    """Whether this process already runs the virtual environment's Python."""
+    """Return whether this process already runs the virtual environment's Python."""
     return Path(sys.prefix).resolve() == VENV.resolve()
 
 

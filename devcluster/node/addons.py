@@ -13,7 +13,7 @@ DNS_LABELS = {"k8s-app": "kube-dns"}
 
 
 def manifests(api_address: str, forwards: bool) -> list[dict[str, Any]]:
-    """All objects.
+    """Return all objects.
 
     Args:
         api_address: Where pods reach the API server behind the `kubernetes` Service.
@@ -23,7 +23,7 @@ def manifests(api_address: str, forwards: bool) -> list[dict[str, Any]]:
 
 
 def corefile(forwards: bool) -> str:
-    """CoreDNS's configuration."""
+    """Return CoreDNS's configuration."""
     forward = "\n    forward . /etc/resolv.conf" if forwards else ""
     return f"""\
 .:5353 {{

@@ -15,13 +15,13 @@ REMOVE_SECONDS = 20
 
 
 def hierarchies(mounts: str) -> list[Path]:
-    """Mount points of cgroup hierarchies, from the text of /proc/mounts; v1 ones and the v2 one."""
+    """Return the mount points of cgroup hierarchies, from the text of /proc/mounts; v1 ones and the v2 one."""
     fields = (line.split() for line in mounts.splitlines())
     return list(dict.fromkeys(Path(field[1]) for field in fields if field[2] in {"cgroup", "cgroup2"}))
 
 
 def here() -> list[Path]:
-    """The hierarchies of this machine."""
+    """Return the hierarchies of this machine."""
     return hierarchies(Path("/proc/mounts").read_text())
 
 
@@ -54,7 +54,7 @@ def leave(process: int) -> None:
 
 
 def members(name: str) -> set[int]:
-    """Pids of all processes in `name` and below, in any hierarchy."""
+    """Return the pids of all processes in `name` and below, in any hierarchy."""
     return {
         int(pid)
         for root in here()

@@ -195,7 +195,7 @@ class Supervisor:
 
 
 def read(file: Path) -> NodePlan:
-    """The plan that `up` wrote."""
+    """Read the plan that `up` wrote."""
     return NodePlan.from_json(json.loads(file.read_text()))
 
 

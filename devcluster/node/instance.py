@@ -23,7 +23,7 @@ NAME_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
 
 
 def state_root() -> Path:
-    """The folder that holds the instances: $PULUMI_SLURM_STATE, else /var/lib/pulumi-slurm."""
+    """Return the folder that holds the instances: $PULUMI_SLURM_STATE, else /var/lib/pulumi-slurm."""
     return Path(os.environ.get("PULUMI_SLURM_STATE") or DEFAULT_STATE_ROOT)
 
 
@@ -68,7 +68,7 @@ class Instance:
 
     @classmethod
     def named(cls, name: str) -> Instance:
-        """The instance of that name below the state root, whether it exists or not.
+        """Return the instance of that name below the state root, whether it exists or not.
 
         Raises:
             InvalidNameError: when the name can't be a host name, a cgroup and part of a link's alias.
@@ -115,15 +115,15 @@ class Instance:
 
     @property
     def lock_file(self) -> Path:
-        """Locked by the supervisor as long as the instance runs."""
+        """File that the supervisor locks as long as the instance runs."""
         return self.state / "lock"
 
     def exists(self) -> bool:
-        """Whether it has been made, running or not."""
+        """Return whether the instance was made, running or not."""
         return (self.state / "instance.json").exists()
 
     def is_running(self) -> bool:
-        """Whether its supervisor lives."""
+        """Return whether the instance's supervisor lives."""
         try:
             with self.lock_file.open() as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -135,7 +135,7 @@ class Instance:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[int]:
-        """Hold the lock that says "it runs"; gives its file descriptor.
+        """Hold the lock of a running instance, and yield its file descriptor.
 
         Raises:
             BlockingIOError: when another supervisor holds it.
@@ -146,21 +146,21 @@ class Instance:
 
     @contextlib.contextmanager
     def being_started(self) -> Iterator[None]:
-        """Only one process at a time starts it; another waits, and finds it started."""
+        """Hold the lock for starting the instance. Another process waits, and finds it started."""
         with (self.state / "start.lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
     def description(self) -> Description:
-        """Its description from when it was made."""
+        """Read the description that `describe` recorded."""
         return Description(**json.loads((self.state / "instance.json").read_text()))
 
     def describe(self, description: Description) -> None:
-        """Record its description. From then on it exists."""
+        """Record the description. From then on the instance exists."""
         write_json(self.state / "instance.json", asdict(description))
 
     def runtime(self) -> Runtime | None:
-        """Its processes, None when it does not run or is still being started."""
+        """Read the instance's processes; None when it does not run or is still being started."""
         if not self.is_running():
             return None
         try:
@@ -170,7 +170,7 @@ class Instance:
             return None
 
     def record_runtime(self, runtime: Runtime | None) -> None:
-        """Record its processes; None when they have ended."""
+        """Record the instance's processes; None when they have ended."""
         if runtime is None:
             (self.state / "runtime.json").unlink(missing_ok=True)
         else:
@@ -178,7 +178,7 @@ class Instance:
 
 
 def all_instances() -> list[Instance]:
-    """Every instance below the state root, sorted by name."""
+    """Return every instance below the state root, sorted by name."""
     root = state_root()
     if not root.is_dir():
         return []
@@ -191,7 +191,7 @@ def all_instances() -> list[Instance]:
 
 @contextlib.contextmanager
 def machine_lock() -> Iterator[None]:
-    """One process at a time, of any state root, chooses a subnet or changes what instances share."""
+    """Hold the machine's lock, for choosing a subnet and for changes of what instances share, over all state roots."""
     with MACHINE_LOCK.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -98,7 +98,7 @@ def clean(instance: Instance) -> None:
 
 
 def _wait_for_init(unshare: subprocess.Popen[bytes]) -> int:
-    """Pid of the child of `unshare`, once it is in namespaces of its own."""
+    """Return the pid of the child of `unshare`, once it is in namespaces of its own."""
     deadline = time.monotonic() + NAMESPACE_SECONDS
     while time.monotonic() < deadline:
         if unshare.poll() is not None:

@@ -36,7 +36,7 @@ class Subnet:
 
     @classmethod
     def parse(cls, text: str) -> Subnet:
-        """From `10.213.0.0/30`."""
+        """Read a subnet such as `10.213.0.0/30`."""
         return cls(ipaddress.IPv4Network(text))
 
     @property
@@ -79,7 +79,7 @@ def choose(wanted: Subnet | None, taken: Mapping[ipaddress.IPv4Network, str]) ->
 def networks_of_host(
     addresses: Iterable[Mapping[str, Any]], routes: Iterable[Mapping[str, Any]], mine: str
 ) -> dict[ipaddress.IPv4Network, str]:
-    """Networks in use on this host, and their owners.
+    """Return the networks in use on this host, and their owners.
 
     Args:
         addresses: `ip -json addr`.
@@ -105,24 +105,24 @@ def networks_of_host(
 
 
 def read_networks(mine: str) -> dict[ipaddress.IPv4Network, str]:
-    """`networks_of_host` of this host, now."""
+    """Return `networks_of_host` for this host, now."""
     return networks_of_host(
         json.loads(run("ip", "-json", "-details", "addr")), json.loads(run("ip", "-json", "-4", "route")), mine
     )
 
 
 def host_end(instance: Instance) -> str:
-    """Name of the host's end of the pair; at most 15 characters, whatever the instance's name."""
+    """Return the name of the host's end of the pair; at most 15 characters, whatever the instance's name."""
     return f"{HOST_END_PREFIX}{hashlib.sha256(str(instance.state).encode()).hexdigest()[:10]}"
 
 
 def node_end(instance: Instance) -> str:
-    """Name of the node's end as long as it is still on the host; inside it becomes eth0."""
+    """Return the name of the node's end as long as it is still on the host; inside it becomes eth0."""
     return host_end(instance).replace(HOST_END_PREFIX, "pn-")
 
 
 def mtu_to_the_world() -> int:
-    """The smallest MTU of a default route's interface, 1500 without one."""
+    """Return the smallest MTU of a default route's interface, 1500 without one."""
     routes = json.loads(run("ip", "-json", "-4", "route", "show", "default"))
     sizes = [int(Path(f"/sys/class/net/{route['dev']}/mtu").read_text()) for route in routes if "dev" in route]
     return min([1500, *sizes])
@@ -166,7 +166,7 @@ def restore_forwarding() -> None:
 
 
 def masquerade(instance: Instance, subnet: Subnet) -> str:
-    """The host's nftables rules for an instance, in a table of its own that is removed as a whole."""
+    """Return the host's nftables rules for an instance, in a table of its own that is removed as a whole."""
     return f"""\
 table ip {instance.name_on_host} {{
   chain postrouting {{

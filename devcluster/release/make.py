@@ -48,7 +48,7 @@ class Release:
     folder: Path
 
     def layout(self, image: str) -> Path:
-        """The image's OCI layout."""
+        """Return the image's OCI layout."""
         return self.folder / "images" / image
 
 
@@ -110,13 +110,13 @@ def push(made: Release, registry: str) -> None:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Digests of a release's images by their names; empty if none was made in `folder`."""
+    """Return the digests of a release's images by their names; empty if none was made in `folder`."""
     file = folder / DIGESTS
     return dict(json.loads(file.read_text())) if file.exists() else {}
 
 
 def version(checkout: Path) -> str:
-    """`project.version` of pyproject.toml."""
+    """Return `project.version` of pyproject.toml."""
     return str(tomllib.loads((checkout / "pyproject.toml").read_text())["project"]["version"])
 
 

@@ -50,7 +50,7 @@ class Registry:
 
 
 def problems(checkout: Checkout, registry: Registry | None, made: Mapping[str, str]) -> list[str]:
-    """Everything that prevents a release, one sentence each.
+    """Return everything that prevents a release, one sentence each.
 
     Args:
         checkout: Its state.
@@ -65,7 +65,7 @@ def problems(checkout: Checkout, registry: Registry | None, made: Mapping[str, s
 
 
 def notes(changelog: str, version: str) -> str:
-    """The section of CHANGELOG.md about `version`, without its heading; empty if there is none."""
+    """Return the section of CHANGELOG.md about `version`, without its heading; empty if there is none."""
     return next((text for heading, text in _sections(changelog) if _version_of(heading) == version), "")
 
 

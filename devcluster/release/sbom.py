@@ -45,7 +45,7 @@ class Package:
     architecture: str = ""
 
     def url(self, suite: str) -> PackageURL:
-        """The package as a purl; `suite` is Debian's, such as forky."""
+        """Return the package as a purl; `suite` is Debian's, such as forky."""
         if self.kind == "deb":
             return PackageURL("deb", "debian", self.name, self.version, {"arch": self.architecture, "distro": suite})
         return PackageURL(self.kind, None, re.sub(r"[-_.]+", "-", self.name.lower()), self.version)
@@ -71,7 +71,7 @@ class Subject:
 
 
 def bom(subject: Subject, packages: Iterable[Package], suite: str) -> str:
-    """The SBOM as JSON text."""
+    """Return the SBOM as JSON text."""
     described = Component(
         name=subject.name, version=subject.version, type=subject.kind, bom_ref=f"{subject.name}@{subject.digest}"
     )
@@ -92,7 +92,7 @@ def bom(subject: Subject, packages: Iterable[Package], suite: str) -> str:
 
 
 def packages_of_image(archive: Path) -> set[Package]:
-    """Packages in a docker-archive, by dpkg's status and by pip's metadata."""
+    """Return the packages in a docker-archive, by dpkg's status and by pip's metadata."""
     files: dict[str, str] = {}
     with tarfile.open(archive) as image:
         (manifest,) = json.load(_member(image, "manifest.json"))
@@ -103,7 +103,7 @@ def packages_of_image(archive: Path) -> set[Package]:
 
 
 def packages_of_requirements(text: str) -> set[Package]:
-    """Packages that a requirements.txt pins."""
+    """Return the packages that a requirements.txt pins."""
     return {Package("pypi", name, version) for name, version in _PIN.findall(text)}
 
 

@@ -1,4 +1,4 @@
-"""Which Kubernetes plugin Pulumi gets: the stand-in, or an installed one that the environment names."""
+"""Chooses Pulumi's Kubernetes plugin: the stand-in, or an installed one that the environment names."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from google.protobuf import empty_pb2  # type: ignore[import-untyped]
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from devcluster import standin
-from devcluster.stacks import stack
 
-VARIABLE = stack.PLUGIN_VARIABLE
-STAND_IN = stack.STAND_IN / "pulumi-resource-kubernetes"
+VARIABLE = standin.VARIABLE
+STAND_IN = standin.FOLDER / "pulumi-resource-kubernetes"
 _ANSWER_SECONDS = 20
 
 
@@ -40,7 +39,7 @@ class Plugin:
 
 
 def chosen(environment: Mapping[str, str]) -> Plugin:
-    """The plugin that the environment names, else the stand-in.
+    """Return the plugin that the environment names, else the stand-in.
 
     Raises:
         NoPlugin: It names something else.
@@ -62,7 +61,7 @@ def chosen(environment: Mapping[str, str]) -> Plugin:
 
 
 def _introduced(named: str, file: Path, remedy: str) -> tuple[str, str]:
-    """The name and the version that a plugin gives of itself."""
+    """Return the name and the version that a plugin reports of itself."""
     try:
         with _started(file) as port:
             options = [("grpc.max_receive_message_length", -1)]

@@ -16,14 +16,12 @@ from typing import Any
 
 import yaml
 
+from devcluster import standin
 from devcluster.machine.bootstrap import CHECKOUT, VENV, cache_folder
 from devcluster.machine.progress import StepFailed, say
 
 STACK = "dev"
 PROJECT = "pulumi-slurm"
-KUBERNETES_PLUGIN_VERSION = "4.32.0"  # the one that the pinned pulumi-kubernetes SDK asks for
-PLUGIN_VARIABLE = "PULUMI_KUBERNETES_PLUGIN"
-STAND_IN = CHECKOUT / "devcluster" / "standin" / "bin"
 PLUGIN_DEADLINE_SECONDS = 60
 """Deadlines to list plugins on a busy machine, and to download one of 60 MB."""
 MOST_WORDS = 50_000
@@ -56,14 +54,14 @@ class Stack:
         return self.folder / "project" / f"Pulumi.{self.name}.yaml"
 
     def environment(self) -> dict[str, str]:
-        """Environment in which Pulumi's engine runs for this stack."""
+        """Return the environment in which Pulumi's engine runs for this stack."""
         return {**os.environ, **self.variables()}
 
     def variables(self) -> dict[str, str]:
-        """Variables that environment() adds to the process's own."""
+        """Return the variables that environment() adds to the process's own."""
         path = [str(VENV / "bin"), str(self.binaries), os.environ.get("PATH", "")]
         if self.uses_stand_in():
-            path.insert(0, str(STAND_IN))
+            path.insert(0, str(standin.FOLDER))
         elif self._named_plugin.exists():
             path.insert(0, str(self._named_plugin.parent))
         return {
@@ -80,15 +78,15 @@ class Stack:
         }
 
     def uses_stand_in(self) -> bool:
-        """Whether the stand-in provider takes the official plugin's place (decided once, by _choose_provider)."""
+        """Return whether the stand-in provider replaces the official plugin (decided once, by _choose_provider)."""
         return self._recorded_provider() == "stand-in"
 
     def provider(self) -> str:
-        """Name of the Kubernetes provider in use, for `status`."""
+        """Return the name of the Kubernetes provider in use, for `status`."""
         if self.uses_stand_in():
-            return f"the stand-in of this checkout (in place of the official {KUBERNETES_PLUGIN_VERSION})"
+            return f"the stand-in of this checkout (in place of the official {standin.VERSION})"
         recorded = self._recorded_provider()
-        return f"the official {KUBERNETES_PLUGIN_VERSION}" if recorded == "official" else recorded
+        return f"the official {standin.VERSION}" if recorded == "official" else recorded
 
     def _recorded_provider(self) -> str:
         record = self.folder / "provider"
@@ -120,7 +118,7 @@ class Stack:
 
     def _choose_provider(self) -> None:
         record = self.folder / "provider"
-        if os.environ.get(PLUGIN_VARIABLE):
+        if os.environ.get(standin.VARIABLE):
             record.write_text(self._link_named_plugin())
             return
         if record.exists():
@@ -128,7 +126,7 @@ class Stack:
         if not self._official_is_installed():
             # A download that hangs counts as failed, which the code below checks.
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._plugin("install", "resource", "kubernetes", KUBERNETES_PLUGIN_VERSION)
+                self._plugin("install", "resource", "kubernetes", standin.VERSION)
         record.write_text("official" if self._official_is_installed() else "stand-in")
         if self.uses_stand_in():
             say("  Pulumi's official Kubernetes plugin is not here and cannot be downloaded: using the stand-in")
@@ -149,7 +147,7 @@ class Stack:
 
     def _official_is_installed(self) -> bool:
         plugins: list[dict[str, Any]] = json.loads(self._plugin("ls", "--json") or "[]")
-        wanted = ("kubernetes", "resource", KUBERNETES_PLUGIN_VERSION)
+        wanted = ("kubernetes", "resource", standin.VERSION)
         return any((p.get("name"), p.get("kind"), str(p.get("version")).lstrip("v")) == wanted for p in plugins)
 
     def _plugin(self, *arguments: str) -> str:
@@ -203,7 +201,7 @@ class Stack:
                 )
 
     def arguments(self, arguments: Sequence[str]) -> list[str]:
-        """`arguments` of a pulumi command line with this instance's config file where the command takes one."""
+        """Return `arguments` of a pulumi command line with this instance's config file where the command takes one."""
         command = next((word for word in arguments if not word.startswith("-")), "")
         if command not in COMMANDS_WITH_CONFIG_FILE or any(word.startswith("--config-file") for word in arguments):
             return list(arguments)
@@ -228,7 +226,7 @@ class Stack:
         return done.stdout or ""
 
     def outputs(self) -> dict[str, Any]:
-        """The stack's outputs; secrets are left out."""
+        """Return the stack's outputs; secrets are left out."""
         shown: dict[str, Any] = json.loads(self.run("stack", "output", "--json", capture=True))
         return shown
 
@@ -238,7 +236,7 @@ class Stack:
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with the mappings of `over` merged into it, key by key."""
+    """Return `base` with the mappings of `over` merged into it, key by key."""
     merged = dict(base)
     for key, value in over.items():
         below = merged.get(key)

@@ -12,5 +12,11 @@ It behaves as the official provider 4.32 does, never kinder. State made by one p
 other. It refuses features that the program does not use, with a message (docs/adr/0029).
 """
 
+from pathlib import Path
+
 VERSION = "4.32.0"
-"""The version of the official provider whose behaviour this one has."""
+"""The version of the official provider whose behaviour this one has, and for which the pinned SDK asks."""
+FOLDER = Path(__file__).parent / "bin"
+"""The folder for PATH."""
+VARIABLE = "PULUMI_KUBERNETES_PLUGIN"
+"""Environment variable that names another plugin."""

@@ -40,7 +40,7 @@ class ApiError(Exception):
 
     @property
     def namespace_missing(self) -> bool:
-        """Whether the missing thing is the object's namespace."""
+        """Return whether the missing thing is the object's namespace."""
         return self.code == 404 and self.details.get("kind") == "namespaces"
 
 
@@ -97,7 +97,7 @@ class Api:
         content_type: str = "application/json",
         deadline_seconds: float = DEADLINE_SECONDS,
     ) -> Any:
-        """One call; repeated while the server cannot be reached or is too busy, if it may be repeated.
+        """Call the API, again while the server cannot be reached or is too busy, if the call may be repeated.
 
         Args:
             method: the HTTP method. A POST is repeated only when it never reached the server.
@@ -145,7 +145,7 @@ class Api:
         _content(answer)
 
     async def resource(self, kind: Kind) -> Resource:
-        """The API's resource of a kind; asked once for each group and version.
+        """Return the API's resource of a kind; each group and version is asked for once.
 
         Raises:
             KindMissing: it does not.
@@ -179,7 +179,7 @@ class Api:
         self._resources.clear()
 
     async def path(self, kind: Kind, namespace: str, name: str = "") -> str:
-        """The path of an object, or of a collection when `name` is empty.
+        """Return the path of an object, or of a collection when `name` is empty.
 
         Raises:
             KindMissing: the API has no such kind.
@@ -189,7 +189,7 @@ class Api:
         return f"{_root(kind)}{middle}/{resource.plural}" + (f"/{name}" if name else "")
 
     async def get(self, manifest: Manifest) -> Manifest:
-        """The live object.
+        """Return the live object.
 
         Raises:
             ApiError: code 404 when it is not there.
@@ -199,7 +199,7 @@ class Api:
         return live
 
     async def items(self, kind: Kind, namespace: str, query: Mapping[str, str] | None = None) -> list[Manifest]:
-        """The objects of a kind in one namespace."""
+        """Return the objects of a kind in one namespace."""
         listing = await self.request("GET", await self.path(kind, namespace), query=query)
         return [{"apiVersion": kind.api_version, "kind": kind.name, **item} for item in listing.get("items") or []]
 

@@ -41,7 +41,7 @@ class Cluster:
         return cluster
 
     def reached(self) -> api.Api:
-        """The API server.
+        """Return the API server.
 
         Raises:
             api.Unreachable: there is none.
@@ -59,7 +59,7 @@ class Cluster:
                 self._scopes[str(spec.get("group")), str(names.get("kind"))] = spec.get("scope") == "Namespaced"
 
     async def namespaced(self, kind: Kind) -> bool:
-        """Whether objects of a kind live in namespaces; most do, so an unknown kind is taken to."""
+        """Return whether objects of a kind live in namespaces; most do, so an unknown kind is taken to."""
         if kind.namespaced is not None:
             return kind.namespaced
         declared = self._scopes.get((kind.group, kind.name))
@@ -71,7 +71,7 @@ class Cluster:
             return True
 
     async def can_try(self, kind: Kind, manifest: Manifest) -> bool:
-        """Whether a dry run can be made: everything is known, and the cluster and the kind are there."""
+        """Return whether a dry run can be made: everything is known, and the cluster and the kind are there."""
         if self.api is None or values.has_unknown(manifest):
             return False
         try:
@@ -81,7 +81,7 @@ class Cluster:
         return True
 
     async def read(self, manifest: Manifest) -> Manifest | None:
-        """The live object; None when it is not there or cannot be read."""
+        """Return the live object; None when it is not there or cannot be read."""
         try:
             return await self.reached().get(manifest)
         except (api.ApiError, api.KindMissing, api.Unreachable):

@@ -36,24 +36,24 @@ class PartialFailure(Exception):
 
 
 def not_ready(error: wait.NotReady, message: str, properties: Properties) -> PartialFailure:
-    """The failure of a wait: the object is there, so the engine has to keep it."""
+    """Return the failure of a wait: the object is there, so the engine has to keep it."""
     return PartialFailure(kinds.resource_id(error.live), message, properties, [message, *error.reasons], None)
 
 
 def incomplete(live: Manifest, message: str, properties: Properties) -> PartialFailure:
-    """The failure of what came after an object was made."""
+    """Return the failure of what came after an object was made."""
     return PartialFailure(kinds.resource_id(live), message, properties, [message], None)
 
 
 def is_hidden_in_preview(error: api.ApiError) -> bool:
-    """Whether a refused dry run tells nothing about the real run, where another object comes first."""
+    """Return whether a refused dry run tells nothing about the real run, where another object comes first."""
     if error.code == 403 or error.namespace_missing or error.reason == "AlreadyExists":
         return True
     return error.code == 400 and "dry run" in str(error).lower().replace("dryrun", "dry run")
 
 
 def creation(urn: str, error: Exception) -> str:
-    """Words for a refused creation."""
+    """Return words for a refused creation."""
     if isinstance(error, api.KindMissing):
         return (
             f"creation of resource {urn!r} with kind {error.kind} failed because the Kubernetes API server reported "
@@ -64,7 +64,7 @@ def creation(urn: str, error: Exception) -> str:
 
 
 def unreachable(reason: str) -> str:
-    """Words for an operation that needs a cluster and has none."""
+    """Return words for an operation that needs a cluster and has none."""
     return (
         f"configured Kubernetes cluster is unreachable: {reason}. If the cluster was deleted, `pulumi state delete` "
         "takes its resources out of the state"
@@ -72,7 +72,7 @@ def unreachable(reason: str) -> str:
 
 
 def start(urn: str, error: Exception) -> str:
-    """Words for an object that was created and then did not start."""
+    """Return words for an object that was created and then did not start."""
     return (
         f"resource {urn!r} was successfully created, but the Kubernetes API server reported that it failed to fully "
         f"initialize or become live: {error}"
@@ -80,7 +80,7 @@ def start(urn: str, error: Exception) -> str:
 
 
 def update(live: Manifest, error: Exception) -> str:
-    """Words for an object whose update was refused, or that did not become ready again."""
+    """Return words for an object whose update was refused, or that did not become ready again."""
     return (
         f'the Kubernetes API server reported that "{kinds.resource_id(live)}" failed to fully initialize or become '
         f"live: {error}"

@@ -64,7 +64,7 @@ def read(text_or_path: str | None, context: str | None = None) -> Connection:
 
 
 def _content(text_or_path: str) -> tuple[dict[str, Any], pathlib.Path]:
-    """The parsed file, and the folder from which its relative paths start."""
+    """Return the parsed file, and the folder from which its relative paths start."""
     is_text = "\n" in text_or_path or "{" in text_or_path
     if not is_text and os.pathsep in text_or_path:
         raise KubeconfigError(f"KUBECONFIG names several files, {_OFFICIAL}")

@@ -16,7 +16,7 @@ from devcluster.standin.writes import Writer, delete
 
 
 class KubernetesProvider(sdk.Provider):
-    """The stand-in."""
+    """The stand-in for the official provider, in the form that Pulumi's SDK serves."""
 
     def __init__(self, log: EngineLog) -> None:
         """Does nothing until it is configured.

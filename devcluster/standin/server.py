@@ -29,7 +29,7 @@ _EXPECTED: Final = (Refused, ValueError, api.ApiError, api.KindMissing, api.Unre
 
 
 class Servicer(ProviderServicer):
-    """The SDK's servicer, with one answer put right."""
+    """The SDK's servicer, with one answer corrected."""
 
     async def DiffConfig(self, request: Any, context: Any) -> Any:  # noqa: N802  # the protocol's name
         """Answers with the enum of the protocol: the SDK's own method sends True where the engine reads `none`."""

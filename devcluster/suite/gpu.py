@@ -38,12 +38,12 @@ class Part:
 
 
 def has_gpu(devices: Path = Path("/dev")) -> bool:
-    """Whether the machine has an NVIDIA GPU's device file."""
+    """Return whether the machine has an NVIDIA GPU's device file."""
     return next(devices.glob("nvidia[0-9]*"), None) is not None
 
 
 def parts(report: Path) -> list[Part]:
-    """The tests of a JUnit report, one line each."""
+    """Return the tests of a JUnit report, one line each."""
     return [_part(case) for case in ElementTree.parse(report).getroot().iter("testcase")]  # noqa: S314 - pytest's own
 
 

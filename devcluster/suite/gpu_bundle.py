@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import tarfile
 from pathlib import Path
 
-from devcluster.images import images
-from devcluster.machine.bootstrap import CHECKOUT, cache_folder
+from devcluster.images import layers
+from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.machine.progress import say
 from devcluster.suite import gpu
 
@@ -29,7 +28,7 @@ def write(bundle: Path) -> None:
 
 
 def unpack_prefix(folder: Path) -> Path:
-    """The slurm image's /opt/slurm below a folder."""
+    """Return the slurm image's /opt/slurm below a folder."""
     archive = folder / "prefix.tar"
     with tarfile.open(archive, "w") as packed:
         _copy_prefix(packed)
@@ -41,16 +40,9 @@ def unpack_prefix(folder: Path) -> Path:
 
 def _copy_prefix(packed: tarfile.TarFile) -> None:
     """Add the image's prefix; it lies in one layer (images/slurm/Containerfile)."""
-    archive = images.build_all(cache_folder(), ["slurm"])["slurm"].archive
-    with tarfile.open(archive) as whole:
-        listed = whole.extractfile("manifest.json")
-        assert listed is not None, f"{archive} has no manifest"
-        (manifest,) = json.load(listed)
-        for layer in manifest["Layers"]:
-            with tarfile.open(fileobj=whole.extractfile(layer)) as part:
-                for member in part:
-                    if member.name == gpu.PREFIX or member.name.startswith(f"{gpu.PREFIX}/"):
-                        packed.addfile(member, part.extractfile(member) if member.isreg() else None)
+    for layer, member in layers.entries("slurm"):
+        if member.name == gpu.PREFIX or member.name.startswith(f"{gpu.PREFIX}/"):
+            packed.addfile(member, layer.extractfile(member) if member.isreg() else None)
 
 
 def _package(name: str) -> Path:

@@ -1,4 +1,4 @@
-"""Sentences of over twenty words, and words that this project has another word for, in docs, docstrings and comments.
+"""Finds long sentences, words of an earlier vocabulary, and docstrings that begin with a question.
 
 Usage: python3 -m devcluster.suite.sentences FILE...
 Prints one line for each find, as `FILE:LINE: 24 words: the sentence`, and ends with 1 if there is one.
@@ -28,6 +28,13 @@ FOREIGN_WORDS = {
 }
 """Words of an earlier vocabulary, each with the field's own."""
 
+SENTENCE_FOLDERS = ("bench", "components", "devcluster", "health", "tests")
+"""Folders whose docstrings begin with a sentence, such as "Return whether …" (PEP 257).
+
+The others follow with their next change: what an image contains decides its tag, docstrings included.
+"""
+_QUESTION = re.compile(r"(What|Whether|Why|Who|Whom|Whose|Which|How)\b")
+
 
 @dataclass(frozen=True, slots=True)
 class Prose:
@@ -38,7 +45,7 @@ class Prose:
 
 
 def long_sentences(prose: Prose) -> Iterator[str]:
-    """The sentences that have more than `MAX_WORDS` words."""
+    """Yield the sentences that have more than `MAX_WORDS` words."""
     text = re.sub(r"``[^`]+``|`[^`]+`|\[([^\]]*)\]\([^)]*\)", lambda found: found[1] or "code", prose.text)
     for paragraph in re.split(r"\n\s*\n|\n\s*(?:[*-]|\d+\.|@\w+)\s", text):
         for sentence in re.split(r"(?<=[.!?:;])[\"')*]*\s+", " ".join(paragraph.split())):
@@ -48,14 +55,20 @@ def long_sentences(prose: Prose) -> Iterator[str]:
 
 
 def foreign_words(prose: Prose) -> Iterator[str]:
-    """What is said in a word that the field does not know."""
+    """Return a line for each word of the earlier vocabulary."""
     for word, ours in FOREIGN_WORDS.items():
         if re.search(rf"\b{word}s?\b", prose.text, re.IGNORECASE):
             yield f"{word!r}: say {ours}"
 
 
+def questions(file: Path) -> Iterator[Prose]:
+    """Return the docstrings of a Python file that begin with a question in place of a sentence."""
+    if file.suffix == ".py" and file.parts[0] in SENTENCE_FOLDERS:
+        yield from (prose for prose in _docstrings(file.read_text()) if _QUESTION.match(prose.text))
+
+
 def prose_of(file: Path) -> list[Prose]:
-    """What a person reads in a file, apart from its code.
+    """Return the text of a file that a person reads, without its code.
 
     Raises:
         ValueError: for a kind of file that is not known here.
@@ -82,7 +95,7 @@ def _docstrings(text: str) -> Iterator[Prose]:
 
 
 def _python_comments(text: str) -> Iterator[Prose]:
-    """Comments of lines that follow each other are one text."""
+    """Yield the comments; those of lines that follow each other are one text."""
     begin, lines, last = 0, list[str](), (-2, 0)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type != tokenize.COMMENT or re.match(r"# (noqa|type:|fmt:)|#!", token.string):
@@ -98,7 +111,7 @@ def _python_comments(text: str) -> Iterator[Prose]:
 
 
 def _paragraphs(text: str) -> list[Prose]:
-    """Text of Markdown without its code blocks, tables and headings."""
+    """Return the text of Markdown without its code blocks, tables and headings."""
     blocks = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
     without_code = blocks.sub(lambda found: "\n" * found[0].count("\n"), text)
     kept = [("" if re.match(r"\s*\||#", line) else line) for line in without_code.splitlines()]
@@ -130,6 +143,11 @@ def main(files: list[str]) -> int:
         for file in files
         for prose in prose_of(Path(file))
         for find in (*long_sentences(prose), *foreign_words(prose))
+    ]
+    finds += [
+        f"{file}:{prose.line}: begin with a sentence: {prose.text.splitlines()[0]}"
+        for file in files
+        for prose in questions(Path(file))
     ]
     for find in finds:
         print(find)

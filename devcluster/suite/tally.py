@@ -48,7 +48,7 @@ class Watch:
         self._stat, self._began, self._idle = stat, time.monotonic(), _idle_seconds(stat)
 
     def spent(self, budget: int) -> Spent:
-        """Time and idle share since then."""
+        """Return the time and idle share since then."""
         seconds, idle = time.monotonic() - self._began, _idle_seconds(self._stat)
         known = self._idle is not None and idle is not None and seconds > 0
         share = (idle - self._idle) / seconds / (os.cpu_count() or 1) if known else None  # type: ignore[operator]
@@ -74,7 +74,7 @@ class Tally:
     began: float = field(default_factory=time.monotonic)
 
     def minutes(self) -> float:
-        """Duration of the run until now; its parts may overlap."""
+        """Return the duration of the run until now; its parts may overlap."""
         return (time.monotonic() - self.began) / 60
 
     def add_report(self, report: Path) -> set[Test]:
@@ -93,11 +93,11 @@ class Tally:
         return failed
 
     def count(self, outcome: str) -> int:
-        """Number of tests with that result."""
+        """Return the number of tests with that result."""
         return list(self.outcomes.values()).count(outcome)
 
     def flaky(self) -> list[str]:
-        """The tests that passed only in a later run."""
+        """Return the tests that passed only in a later run."""
         return sorted(test[1] for test in self.failed_before if self.outcomes[test] == "passed")
 
     def write_seconds(self, file: Path) -> None:
@@ -110,6 +110,6 @@ class Tally:
         file.write_text(f"{json.dumps(written, indent=2)}\n")
 
     def slowest(self) -> list[str]:
-        """The slowest tests, with the setup and teardown of fixtures that ran for them."""
+        """Return the slowest tests, with the setup and teardown of fixtures that ran for them."""
         last = sorted(self.seconds.items(), key=lambda item: -item[1])[:SLOWEST]
         return [f"{seconds:6.1f} s  {test[1]}" for test, seconds in last]

@@ -103,7 +103,7 @@ def _require_room(size: Size, folder: Path) -> None:
 
 
 def memory_folder() -> Path:
-    """Folder in which the kernel makes the guest's memory file: /dev/shm if there is one, else /tmp."""
+    """Return the folder in which the kernel makes the guest's memory file: /dev/shm if there is one, else /tmp."""
     return SHARED_MEMORY if SHARED_MEMORY.is_dir() else Path("/tmp")  # noqa: S108 - as User-Mode Linux does
 
 

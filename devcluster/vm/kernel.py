@@ -55,17 +55,17 @@ SOURCES = (
 
 
 def digest() -> str:
-    """Hash of the inputs of the kernel's build."""
+    """Return the hash of the inputs of the kernel's build."""
     return hashlib.sha256(repr(SOURCES).encode() + CONFIG.read_bytes() + PATCH.read_bytes()).hexdigest()[:16]
 
 
 def program() -> Path:
-    """Path of the built kernel in the cache, whether it exists or not."""
+    """Return the path of the built kernel in the cache, whether it exists or not."""
     return cache_folder() / "vm" / f"linux-{digest()}"
 
 
 def is_built() -> bool:
-    """Whether the cache has the kernel."""
+    """Return whether the cache has the kernel."""
     return program().exists()
 
 

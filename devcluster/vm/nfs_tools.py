@@ -18,7 +18,7 @@ PACKAGES = (
 
 
 def folder() -> Path | None:
-    """Folder into which they are unpacked; None if the machine has them installed."""
+    """Return the folder into which they are unpacked; None if the machine has them installed."""
     if shutil.which("rpc.nfsd") and shutil.which("mount.nfs4"):
         return None
     return cache_folder() / "vm" / "nfs-tools"

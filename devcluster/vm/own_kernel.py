@@ -1,4 +1,4 @@
-"""Whether this machine's own kernel can do what tests/vm needs.
+"""Tells whether this machine's own kernel can do what tests/vm needs.
 
 Each feature is tried in namespaces that end with the test. So the kernel loads its modules from disk, as it does for a
 mount. /proc/filesystems alone would not list nfsd on a machine that has never used it.
@@ -35,7 +35,7 @@ class Need:
 
 
 def lacking(hierarchy: Path = HIERARCHY, needs: Iterable[Need] | None = None) -> list[str]:
-    """Features for the tests that this machine's kernel lacks; empty if they can run without a guest."""
+    """Return the features for the tests that this machine's kernel lacks; empty if they can run without a guest."""
     asked = NEEDS if needs is None else needs
     return [*_control_groups(hierarchy), *(need.words for need in asked if not need.is_met())]
 
@@ -52,12 +52,12 @@ def _control_groups(hierarchy: Path) -> list[str]:
 
 
 def has_file_system(name: str) -> bool:
-    """Whether the kernel knows a file system, after it has looked for a module (fsopen(2))."""
+    """Return whether the kernel knows a file system, after it has looked for a module (fsopen(2))."""
     return _opens(_SYS_FSOPEN, name.encode(), _FSOPEN_CLOEXEC)
 
 
 def takes_device_programs() -> bool:
-    """Whether the kernel accepts an eBPF program for a control group's devices. This one allows all."""
+    """Return whether the kernel accepts an eBPF program for a control group's devices. This one allows all."""
     allow_and_exit = struct.pack("<BBhiBBhi", 0xB7, 0, 0, 1, 0x95, 0, 0, 0)
     program, license_ = ctypes.create_string_buffer(allow_and_exit), ctypes.create_string_buffer(b"GPL")
     places = ctypes.addressof(program), ctypes.addressof(license_)
@@ -74,7 +74,7 @@ def _opens(number: int, *arguments: object) -> bool:
 
 
 def can(script: str) -> bool:
-    """Whether a shell script ends well in a network and mounts of its own."""
+    """Return whether a shell script succeeds in network and mount namespaces of its own."""
     try:
         done = subprocess.run(
             [*_IN_NAMESPACES, script],

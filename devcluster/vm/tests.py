@@ -25,8 +25,10 @@ SECONDS = 2700.0
 KUBELET_SECONDS = 7200.0
 """A cluster on a disk and one on NFS, half an hour each, and longer on a busy machine."""
 INTERRUPT_GRACE_SECONDS = 90.0
-"""Time for fixtures to clean up after their tests' deadline."""
-PASSED_ON = ("PULUMI_SLURM_SEED", "PULUMI_SLURM_WHOLE")
+"""Time for fixtures to clean up after their tests' deadline, and for pytest to write its report."""
+START_SECONDS = 30.0
+"""Most seconds that a guest takes before its tests begin."""
+PASSED_ON = ("PULUMI_SLURM_SEED", "PULUMI_SLURM_WHOLE", "PULUMI_SLURM_PART")
 """Environment variables that are passed on to tests in the guest."""
 
 
@@ -57,11 +59,17 @@ def _make(module: str, *names: str) -> None:
 
 
 def command(paths: Sequence[str], report: Path, options: Sequence[str] = ()) -> list[str]:
-    """The pytest run of some of the tests; an interrupt ends it, which a shell's background job would ignore."""
+    """Return the command line of a pytest run that an interrupt ends; a shell's background job would ignore one."""
     quiet = ["-q", "-rfE", "--color=no", "-p", "no:terminalprogress", "-p", "no:cacheprovider"]
     reported = [f"--junit-xml={report}", "-o", "junit_family=xunit1"]
     heeding = ["env", "--default-signal=INT"]
     return [*heeding, sys.executable, "-m", "pytest", *quiet, *reported, *options, *(paths or [FOLDER])]
+
+
+def bounded(pytest: Sequence[str], seconds: float) -> list[str]:
+    """A run of pytest that is interrupted after some seconds, so that the report names the tests that had ended."""
+    # In the foreground: an interrupt of all that tests started would leave fixtures nothing to end in order.
+    return ["timeout", "--foreground", "-s", "INT", "-k", str(INTERRUPT_GRACE_SECONDS), str(seconds), *pytest]
 
 
 def _only_named(paths: Sequence[str]) -> list[str]:
@@ -69,7 +77,7 @@ def _only_named(paths: Sequence[str]) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Environment of programs in a guest. The caches have the machine's paths, read-only."""
+    """Return the environment of programs in a guest. The caches have the machine's paths, read-only."""
     return {
         "PULUMI_SLURM_CACHE": str(cache_folder()),
         "PULUMI_SLURM_NFS_TOOLS": str(nfs_tools.folder() or ""),
@@ -84,7 +92,7 @@ def run(paths: Sequence[str], report: Path, seconds: float | None = None) -> int
     Args:
         paths: below tests/vm.
         report: pytest's JUnit report goes there.
-        seconds: after which they end with 124; left out, what these tests take at most.
+        seconds: after which they are interrupted, and 124 is returned; left out, what these tests take at most.
 
     Raises:
         StepFailed: the guest could not be started.
@@ -99,9 +107,10 @@ def run(paths: Sequence[str], report: Path, seconds: float | None = None) -> int
     say(f"tests of cgroup v2 and NFS: in a guest, since this machine's kernel lacks {', '.join(missing)}")
     with guest.shared_folder() as folder:
         inside = folder / "report.xml"
+        pytest = command(paths, inside, [f"--basetemp={guest.SCRATCH}/pytest", *_only_named(paths)])
         status = guest.run(
-            command(paths, inside, [f"--basetemp={guest.SCRATCH}/pytest", *_only_named(paths)]),
-            folder, directory=CHECKOUT, environment=environment(), seconds=seconds,
+            bounded(pytest, seconds), folder, directory=CHECKOUT, environment=environment(),
+            seconds=START_SECONDS + seconds + INTERRUPT_GRACE_SECONDS,
             size=None if _only_named(paths) else FOR_A_KUBELET,
         )  # fmt: skip
         if inside.exists():

@@ -39,7 +39,6 @@
 #define WAITING_OF_ONE 512
 #define BACKLOG 512
 #define LOOK_MILLISECONDS 1000
-#define ONLY_PEER 3
 
 struct guest {
     pid_t child;
@@ -135,7 +134,8 @@ static _Noreturn void serve(int peer, const struct ucred *who, const char *path)
     sigprocmask(SIG_SETMASK, &none, NULL);
     alarm(DOOR_SECONDS);
     /* Others' connections, too: whoever is sent away would else wait for this child. */
-    if (dup2(peer, ONLY_PEER) < 0 || syscall(SYS_close_range, ONLY_PEER + 1, ~0U, 0))
+    if ((peer > STDERR_FILENO + 1 && syscall(SYS_close_range, STDERR_FILENO + 1, peer - 1, 0)) ||
+        syscall(SYS_close_range, peer + 1, ~0U, 0))
         _exit(EXIT_FAILURE);
     if (setgroups(0, NULL) || setresgid(who->gid, who->gid, who->gid) || setresuid(who->uid, who->uid, who->uid) ||
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) ||
@@ -144,7 +144,7 @@ static _Noreturn void serve(int peer, const struct ucred *who, const char *path)
     int real = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (real < 0 || connect(real, (const struct sockaddr *)&address, sizeof(address)))
         _exit(EXIT_FAILURE);
-    pass_on(ONLY_PEER, real);
+    pass_on(peer, real);
     _exit(EXIT_SUCCESS);
 }
 

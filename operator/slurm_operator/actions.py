@@ -143,21 +143,10 @@ class DeletePod:
     forget: bool = False
 
 
-Action = (
-    SetReplicas
-    | SetOnDelete
-    | Drain
-    | DrainDown
-    | Undrain
-    | Comment
-    | RequeueJobs
-    | DeleteRecord
-    | Reserve
-    | ChangeReservation
-    | EndReservation
-    | SetEvictable
-    | DeletePod
-)
+NodeAction = Drain | DrainDown | Undrain | Comment | RequeueJobs | DeleteRecord
+"""Changes of Slurm's record of one node."""
+ReservationAction = Reserve | ChangeReservation | EndReservation
+Action = SetReplicas | SetOnDelete | NodeAction | ReservationAction | SetEvictable | DeletePod
 
 
 def kind(move: Action) -> str:

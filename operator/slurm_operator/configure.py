@@ -13,66 +13,68 @@ from slurm_operator.decide import config
 from slurm_operator.state import Cluster
 
 
-async def promote(api: KubernetesApi, lease: Lease, cluster: Cluster, decided: config.Promote) -> str:
-    """Copy the wanted ConfigMap to the active one, which goes when the wanted one does.
+class Configurer:
+    """Changes the configuration of one namespace's cluster."""
 
-    If the wanted one has another content than was decided on by now, nothing is done.
-    """
-    done = await copy(api, lease, cluster.desired_config, cluster.active_config, decided.files)
-    if done:
-        await show(api, lease, cluster)
-    return f"{done}; slurmctld says of it: {decided.words}" if done and decided.words else done
+    def __init__(self, api: KubernetesApi, lease: Lease) -> None:
+        self._api = api
+        self._lease = lease
 
+    async def promote(self, cluster: Cluster, decided: config.Promote) -> str:
+        """Copy the wanted ConfigMap to the active one, which goes when the wanted one does.
 
-async def show(api: KubernetesApi, lease: Lease, cluster: Cluster) -> None:
-    """Have kubelet bring the active files to slurmctld's pod now: it looks when a pod changes, else once a minute."""
-    value = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-    pod = f"{cluster.controller}-0"
-    metadata = {"name": pod, "annotations": {names.ANNOTATION_CONFIG: value}}
-    if await api.get("v1", "pods", pod) is not None:
-        lease.check()
-        await api.apply("v1", "pods", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+        If the wanted one has another content than was decided on by now, nothing is done.
+        """
+        done = await self.copy(cluster.desired_config, cluster.active_config, decided.files)
+        if done:
+            await self._show(cluster)
+        return f"{done}; slurmctld says of it: {decided.words}" if done and decided.words else done
 
+    async def _show(self, cluster: Cluster) -> None:
+        """Have kubelet bring the active files to slurmctld's pod: it looks when a pod changes, else once a minute."""
+        value = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        pod = f"{cluster.controller}-0"
+        metadata = {"name": pod, "annotations": {names.ANNOTATION_CONFIG: value}}
+        if await self._api.get("v1", "pods", pod) is not None:
+            self._lease.check()
+            await self._api.apply("v1", "pods", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
 
-async def reconfigure(api: KubernetesApi, rest: SlurmRest, lease: Lease, cluster: Cluster) -> str:
-    """Tell slurmctld to read its files; whether it had the new ones shows in what it runs with afterwards."""
-    await show(api, lease, cluster)
-    lease.check()
-    await rest.reconfigure()
-    return "told slurmctld to read the new configuration"
+    async def reconfigure(self, rest: SlurmRest, cluster: Cluster) -> str:
+        """Tell slurmctld to read its files; whether it had the new ones shows in what it runs with afterwards."""
+        await self._show(cluster)
+        self._lease.check()
+        await rest.reconfigure()
+        return "told slurmctld to read the new configuration"
 
+    async def ask_nodes_again(self, rest: SlurmRest, late: str) -> str:
+        """Have slurmctld send all nodes their configuration again; `late` names those that have not read it."""
+        self._lease.check()
+        await rest.reconfigure()
+        return f"told slurmctld to have its nodes read the configuration again: {late} had not"
 
-async def ask_nodes_again(rest: SlurmRest, lease: Lease, late: str) -> str:
-    """Have slurmctld send all nodes their configuration again; `late` names those that have not read it."""
-    lease.check()
-    await rest.reconfigure()
-    return f"told slurmctld to have its nodes read the configuration again: {late} had not"
+    async def set_partition(self, rest: SlurmRest, name: str, state: str) -> str:
+        """Close or open a partition."""
+        if await rest.partition_state(name) in ("", state):
+            return ""
+        self._lease.check()
+        await rest.set_partition(name, state)
+        why = "it is to be removed once it is empty" if state == "DRAIN" else "it stays after all"
+        return f"set partition {name} to {state}: {why}"
 
-
-async def set_partition(rest: SlurmRest, lease: Lease, name: str, state: str) -> str:
-    """Close or open a partition."""
-    if await rest.partition_state(name) in ("", state):
-        return ""
-    lease.check()
-    await rest.set_partition(name, state)
-    why = "it is to be removed once it is empty" if state == "DRAIN" else "it stays after all"
-    return f"set partition {name} to {state}: {why}"
-
-
-async def copy(api: KubernetesApi, lease: Lease, wanted: str, active: str, files: Mapping[str, str]) -> str:
-    """Replace ConfigMap `active` by a copy of ConfigMap `wanted`, if that has these files."""
-    source = await api.get("v1", "configmaps", wanted)
-    if source is None or source.get("data", {}) != files:
-        return ""
-    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": wanted, "uid": source["metadata"]["uid"]}
-    metadata = {"name": active, "labels": source["metadata"].get("labels", {}), "ownerReferences": [owner]}
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(files)}
-    # An apply would leave files that somebody else added, so an object that is there is replaced as a whole.
-    there = await api.get("v1", "configmaps", active)
-    lease.check()
-    if there is None:
-        await api.create("v1", "configmaps", body)
-    else:
-        metadata["resourceVersion"] = there["metadata"]["resourceVersion"]
-        await api.replace("v1", "configmaps", body)
-    return f"copied the declared configuration to {active}"
+    async def copy(self, wanted: str, active: str, files: Mapping[str, str]) -> str:
+        """Replace ConfigMap `active` by a copy of ConfigMap `wanted`, if that has these files."""
+        source = await self._api.get("v1", "configmaps", wanted)
+        if source is None or source.get("data", {}) != files:
+            return ""
+        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": wanted, "uid": source["metadata"]["uid"]}
+        metadata = {"name": active, "labels": source["metadata"].get("labels", {}), "ownerReferences": [owner]}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(files)}
+        # An apply would leave files that somebody else added, so an object that is there is replaced as a whole.
+        there = await self._api.get("v1", "configmaps", active)
+        self._lease.check()
+        if there is None:
+            await self._api.create("v1", "configmaps", body)
+        else:
+            metadata["resourceVersion"] = there["metadata"]["resourceVersion"]
+            await self._api.replace("v1", "configmaps", body)
+        return f"copied the declared configuration to {active}"

@@ -72,31 +72,6 @@ def is_drained(node: SlurmNode) -> bool:
     return bool(node.states & {"DRAIN", "FAIL"})
 
 
-def is_new(node: SlurmNode) -> bool:
-    """Whether the node is as it first registered: drained by its own slurmd until it is seen to work."""
-    return owner(node) is Owner.NEW
-
-
-def is_unfit(node: SlurmNode) -> bool:
-    """Whether the node drained itself, which it may also take back at any moment."""
-    return owner(node) is Owner.UNFIT
-
-
-def is_updating(node: SlurmNode) -> bool:
-    """Whether the node carries our drain for an update."""
-    return owner(node) is Owner.UPDATE
-
-
-def is_repair(node: SlurmNode) -> bool:
-    """Whether the node carries this operator's drain for a repair: the node does not lift that itself."""
-    return owner(node) is Owner.REPAIR
-
-
-def is_for_k8s_node(node: SlurmNode) -> bool:
-    """Whether the node carries a drain of this operator on account of its Kubernetes node."""
-    return owner(node) is Owner.K8S_NODE
-
-
 def is_held_for_repair(node: SlurmNode) -> bool:
     """Whether a repair may build on the node's drain: this operator wrote it, and alone lifts it."""
     return owner(node) in (Owner.REPAIR, Owner.K8S_NODE)
@@ -131,7 +106,7 @@ def is_by_person(node: SlurmNode) -> bool:
 
 def is_held(node: SlurmNode) -> bool:
     """Whether the node takes no jobs until this operator or a person says so; its own drain it may lift at once."""
-    return is_drained(node) and not (is_unfit(node) or is_new(node))
+    return is_drained(node) and owner(node) not in (Owner.UNFIT, Owner.NEW)
 
 
 def may_return_by_itself(node: SlurmNode) -> bool:
@@ -146,7 +121,8 @@ def repair_reason(node: SlurmNode) -> str:
 
 def fault(node: SlurmNode) -> str:
     """Why a node is to be repaired, as it was said first: by the node itself, or for its Kubernetes node."""
-    return reasons.PREFIX + node.reason.removeprefix(reasons.REPAIR) if is_repair(node) else node.reason
+    is_taken_over = owner(node) is Owner.REPAIR
+    return reasons.PREFIX + node.reason.removeprefix(reasons.REPAIR) if is_taken_over else node.reason
 
 
 def is_at_fault(node: SlurmNode) -> bool:

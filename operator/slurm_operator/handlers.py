@@ -16,7 +16,7 @@ from typing import Any
 import kopf
 
 from contract import names, paths, pod_variables
-from slurm_operator import health, metrics, observe
+from slurm_operator import health, metrics
 from slurm_operator.clients import access
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
 from slurm_operator.clients.lease import LOOK_SECONDS, RENEW_SECONDS, Lease, NotLeading
@@ -53,7 +53,7 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
     metrics.LEADER.set_function(memo.lease.held)
     key_file = Path(os.environ.get("JWT_KEY_FILE", paths.JWT_KEY_FILE))
     memo.wake, memo.wake_drift = asyncio.Event(), asyncio.Event()
-    memo.reads = WatchedReads(memo.api, {"Pod": observe.pod_shape})
+    memo.reads = WatchedReads(memo.api)
     memo.drift_reconciler = DriftReconciler(memo.api, memo.lease, memo.wake_drift.set, memo.wake.set, memo.reads)
     memo.reconciler = Reconciler(
         *(memo.api, memo.lease, key_file, memo.drift_reconciler),

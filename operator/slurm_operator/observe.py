@@ -7,7 +7,9 @@ import base64
 import contextlib
 import dataclasses
 import datetime
+import functools
 import json
+import sys
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -42,6 +44,9 @@ _NOT_STARTING = frozenset(
     {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"}
     | {"CreateContainerError", "RunContainerError", "CrashLoopBackOff"}
 )
+_a_toleration = functools.lru_cache(1000)(Toleration)
+_a_k8s_node = functools.lru_cache(1000)(K8sNode)
+"""Thousands of pods and machines say the same: of these there is one record."""
 
 
 async def clusters(reads: Reads) -> list[Object]:
@@ -64,10 +69,9 @@ async def node_sets(reads: Reads) -> dict[str, Object]:
 async def workloads(reads: Reads, cluster: str) -> tuple[dict[str, Workload], dict[str, Pod]]:
     """Read the namespace's StatefulSets, and the pods of a cluster; pods last, so that no set seems without its own."""
     stateful_sets = await reads.list("apps/v1", "statefulsets")
-    pods = await reads.list("v1", "pods", f"{names.LABEL_NAME}={names.APPLICATION},{names.LABEL_INSTANCE}={cluster}")
-    return {item["metadata"]["name"]: workload(item) for item in stateful_sets}, {
-        item["metadata"]["name"]: pod(item) for item in pods
-    }
+    labels = f"{names.LABEL_NAME}={names.APPLICATION},{names.LABEL_INSTANCE}={cluster}"
+    pods = await reads.list_as(pod, "v1", "pods", labels)
+    return {item["metadata"]["name"]: workload(item) for item in stateful_sets}, {each.name: each for each in pods}
 
 
 async def kubernetes(reads: Reads, body: Object) -> tuple[Kubernetes, Mapping[str, Object]]:
@@ -165,13 +169,13 @@ def pod(body: Object) -> Pod:
     created = metadata.get("creationTimestamp")
     return Pod(
         name=metadata["name"],
-        component=metadata.get("labels", {}).get(names.LABEL_COMPONENT, ""),
+        component=sys.intern(metadata.get("labels", {}).get(names.LABEL_COMPONENT, "")),
         ready=conditions.get("Ready", {}).get("status") == "True",
         running=any("running" in item.get("state", {}) for item in containers),
         terminating="deletionTimestamp" in metadata,
         created=None if created is None else datetime.datetime.fromisoformat(created),
         trouble=_trouble(status, conditions, containers),
-        revision=metadata.get("labels", {}).get(names.LABEL_REVISION, ""),
+        revision=sys.intern(metadata.get("labels", {}).get(names.LABEL_REVISION, "")),
         uid=metadata.get("uid", ""),
         k8s_node=body.get("spec", {}).get("nodeName", ""),
         tolerations=tuple(_toleration(item) for item in body.get("spec", {}).get("tolerations", [])),
@@ -187,44 +191,20 @@ def _slurm_condition(item: Object | None) -> PodCondition | None:
     return PodCondition(item["status"], *words, since=item.get("lastTransitionTime") or "")
 
 
-def pod_shape(body: Object) -> Object:
-    """What is kept of a pod, of which there may be thousands: all that `pod` reads."""
-    metadata, spec, status = body["metadata"], body.get("spec", {}), body.get("status", {})
-    kept = ("name", "resourceVersion", "uid", "labels", "creationTimestamp", "deletionTimestamp")
-    told = ("phase", "message", "conditions", "initContainerStatuses", "containerStatuses")
-    return {
-        "kind": "Pod",
-        "metadata": {key: metadata[key] for key in kept if key in metadata},
-        "spec": {key: spec[key] for key in ("nodeName", "tolerations") if key in spec},
-        "status": {key: status[key] for key in told if key in status},
-    }
-
-
 def _toleration(item: Object) -> Toleration:
     exists = item.get("operator") == "Exists"
-    return Toleration(item.get("key", ""), item.get("effect", ""), item.get("value", ""), any_value=exists)
+    return _a_toleration(item.get("key", ""), item.get("effect", ""), item.get("value", ""), any_value=exists)
 
 
-def k8s_node_shape(body: Object) -> Object:
-    """What is kept of a Kubernetes node, whose status changes all the time and is large."""
-    metadata, spec = body["metadata"], body.get("spec", {})
-    conditions = body.get("status", {}).get("conditions", [])
+def k8s_node(body: Object) -> K8sNode:
+    """Read a Kubernetes node; one that never said whether it is ready is no longer away."""
+    spec, conditions = body.get("spec", {}), body.get("status", {}).get("conditions", [])
     ready: Object = next((item for item in conditions if item["type"] == "Ready"), {})
-    return {
-        "kind": "Node",
-        "metadata": {key: metadata[key] for key in ("name", "resourceVersion")},
-        "spec": {"unschedulable": spec.get("unschedulable", False), "taints": spec.get("taints", [])},
-        "ready": {key: ready.get(key) for key in ("status", "lastTransitionTime")},
-    }
-
-
-def k8s_node(shape: Object) -> K8sNode:
-    """Read what was kept of a Kubernetes node; one that never said whether it is ready is no longer away."""
-    spec, ready = shape["spec"], shape["ready"]
-    away = ready["status"] not in ("True", None)
-    return K8sNode(
-        cordoned=spec["unschedulable"],
-        taints=tuple(Taint(item["key"], item["effect"], item.get("value", "")) for item in spec["taints"]),
+    away = ready.get("status") not in ("True", None)
+    taints = (Taint(item["key"], item["effect"], item.get("value", "")) for item in spec.get("taints", []))
+    return _a_k8s_node(
+        cordoned=spec.get("unschedulable", False),
+        taints=tuple(taints),
         away_since=datetime.datetime.fromisoformat(ready["lastTransitionTime"]) if away else None,
     )
 

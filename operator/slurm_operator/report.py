@@ -70,131 +70,135 @@ def warns(kind: str, conditions: Mapping[str, Condition]) -> bool:
     return now_is.status != "True" and now_is.reason != Reason.UPDATE_IN_PROGRESS
 
 
-async def write_status(
-    api: KubernetesApi,
-    lease: Lease,
-    body: Object,
-    conditions: tuple[Condition, ...],
-    fields: dict[str, object],
-    *,
-    all_of_them: bool = False,
-) -> None:
-    """Write a resource's status if it differs from what is there, and the Event of each condition that changed.
+class Reporter:
+    """Writes status and Events of one namespace, only while the lease is ours."""
 
-    A condition of which nothing is said now stays as it was, unless these are `all_of_them`. Events come first, since a
-    status that was written is not written again. An operator that dies between the two has then told the Event.
-    """
-    before, now = body.get("status", {}), datetime.datetime.now(datetime.UTC)
-    old = {item["type"]: item for item in before.get("conditions", [])}
-    generation = body["metadata"]["generation"]
-    kept = {} if all_of_them else old
-    rows = [row for kind, row in kept.items() if kind not in {each.type for each in conditions}]
-    for condition in conditions:
-        known = old.get(condition.type, {})
-        since = known.get("lastTransitionTime") if known.get("status") == condition.status else None
-        times = {"observedGeneration": generation, "lastTransitionTime": since or timestamp(now)}
-        rows.append(dataclasses.asdict(condition) | times)
-    after = {key: value for key, value in fields.items() if value is not None}
-    after |= {"observedGeneration": generation, "message": headline(conditions), "conditions": rows}
-    if after == before:
-        return
-    lease.check()
-    was = {kind: Condition(kind, row["status"], row["reason"], row["message"]) for kind, row in old.items()}
-    now_are = {each.type: each for each in conditions}
-    for kind, now_is in now_are.items():
-        if kind in _FOR_TOOLS:
-            continue
-        warning = warns(kind, now_are)
-        if was.get(kind) == now_is and warns(kind, was) == warning:
-            continue
-        if kind not in was or was[kind].status != now_is.status:
-            name = f"{body['kind']} {body['metadata']['name']}"
-            log.info("condition changed: %s %s%s reason=%s", name, kind, now_is.status, now_is.reason)
-        reason = f"{kind}{now_is.status}"
-        await standing_event(api, lease, body, kind, reason, now_is.message, warning=warning)
-    lease.check()
-    update = {"apiVersion": CUSTOM_API, "kind": body["kind"], "metadata": {"name": body["metadata"]["name"]}}
-    await api.apply(CUSTOM_API, f"{body['kind'].lower()}s", {**update, "status": after}, subresource="status")
+    def __init__(self, api: KubernetesApi, lease: Lease) -> None:
+        self._api = api
+        self._lease = lease
 
+    async def write_status(
+        self,
+        body: Object,
+        conditions: tuple[Condition, ...],
+        fields: dict[str, object],
+        *,
+        all_of_them: bool = False,
+    ) -> None:
+        """Write a resource's status if it differs from what is there, and the Event of each condition that changed.
 
-async def write_pod_condition(api: KubernetesApi, told: Told) -> None:
-    """Write Slurm's state on a pod, unless another has the name by now (KubernetesError 409, or 404).
-
-    An apply owns its own condition alone: those of kubelet and others stay.
-    """
-    now_is = told.condition
-    condition = {"type": TYPE, "status": now_is.status, "reason": now_is.reason, "message": now_is.message}
-    condition["lastTransitionTime"] = now_is.since or timestamp(datetime.datetime.now(datetime.UTC))
-    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": told.pod, "uid": told.uid}}
-    await api.apply("v1", "pods", {**body, "status": {"conditions": [condition]}}, subresource="status")
-
-
-async def standing_event(
-    api: KubernetesApi, lease: Lease, body: Object, subject: str, reason: str, message: str, *, warning: bool
-) -> None:
-    """Write the one Event about a subject, or change it: a Warning that is over would be shown until it expires.
-
-    One that says so already is left alone: an operator that dies after each write comes to its status all the same. To
-    delete one would need another right, and Pulumi shows a deleted Warning once more. Only core/v1 lets words change.
-    """
-    metadata, told = body["metadata"], timestamp(datetime.datetime.now(datetime.UTC))
-    name = f"{metadata['name']}.{metadata['uid'].partition('-')[0]}.{subject.lower()}"
-    words: Object = {
-        "reason": reason,
-        "message": message[:MAX_MESSAGE],
-        "type": "Warning" if warning else "Normal",
-        "lastTimestamp": told,
-        "reportingComponent": names.OPERATOR_FIELD_MANAGER,
-        "reportingInstance": api.instance,
-    }
-    whole = {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": name},
-        "involvedObject": _reference(body),
-        "source": {"component": names.OPERATOR_FIELD_MANAGER},
-        "firstTimestamp": told,
-        "count": 1,
-        **words,
-    }
-    try:
-        there = await api.get("v1", "events", name)
-        if there is not None and all(there.get(key) == words[key] for key in ("reason", "message", "type")):
+        A condition of which nothing is said now stays as it was, unless these are `all_of_them`. Events come first,
+        since a status that was written is not written again. An operator that dies between the two has then told the
+        Event.
+        """
+        before, now = body.get("status", {}), datetime.datetime.now(datetime.UTC)
+        old = {item["type"]: item for item in before.get("conditions", [])}
+        generation = body["metadata"]["generation"]
+        kept = {} if all_of_them else old
+        rows = [row for kind, row in kept.items() if kind not in {each.type for each in conditions}]
+        for condition in conditions:
+            known = old.get(condition.type, {})
+            since = known.get("lastTransitionTime") if known.get("status") == condition.status else None
+            times = {"observedGeneration": generation, "lastTransitionTime": since or timestamp(now)}
+            rows.append(dataclasses.asdict(condition) | times)
+        after = {key: value for key, value in fields.items() if value is not None}
+        after |= {"observedGeneration": generation, "message": headline(conditions), "conditions": rows}
+        if after == before:
             return
-        lease.check()
-        if there is None:
-            await api.create("v1", "events", whole)
-        else:
-            await api.merge("v1", "events", name, words)
-    except KubernetesError as error:
-        log.warning("event not written: reason=%s error=%s", reason, error)
+        self._lease.check()
+        was = {kind: Condition(kind, row["status"], row["reason"], row["message"]) for kind, row in old.items()}
+        now_are = {each.type: each for each in conditions}
+        for kind, now_is in now_are.items():
+            if kind in _FOR_TOOLS:
+                continue
+            warning = warns(kind, now_are)
+            if was.get(kind) == now_is and warns(kind, was) == warning:
+                continue
+            if kind not in was or was[kind].status != now_is.status:
+                name = f"{body['kind']} {body['metadata']['name']}"
+                log.info("condition changed: %s %s%s reason=%s", name, kind, now_is.status, now_is.reason)
+            reason = f"{kind}{now_is.status}"
+            await self.standing_event(body, kind, reason, now_is.message, warning=warning)
+        self._lease.check()
+        update = {"apiVersion": CUSTOM_API, "kind": body["kind"], "metadata": {"name": body["metadata"]["name"]}}
+        await self._api.apply(CUSTOM_API, f"{body['kind'].lower()}s", {**update, "status": after}, subresource="status")
+
+    async def write_pod_condition(self, told: Told) -> None:
+        """Write Slurm's state on a pod, unless another has the name by now (KubernetesError 409, or 404).
+
+        An apply owns its own condition alone: those of kubelet and others stay.
+        """
+        now_is = told.condition
+        condition = {"type": TYPE, "status": now_is.status, "reason": now_is.reason, "message": now_is.message}
+        condition["lastTransitionTime"] = now_is.since or timestamp(datetime.datetime.now(datetime.UTC))
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": told.pod, "uid": told.uid}}
+        self._lease.check()
+        await self._api.apply("v1", "pods", {**body, "status": {"conditions": [condition]}}, subresource="status")
+
+    async def standing_event(self, body: Object, subject: str, reason: str, message: str, *, warning: bool) -> None:
+        """Write the one Event about a subject, or change it: a Warning that is over would be shown until it expires.
+
+        One that says so already is left alone: an operator that dies after each write comes to its status all the
+        same. To delete one would need another right, and Pulumi shows a deleted Warning once more. Only core/v1 lets
+        words change.
+        """
+        metadata, told = body["metadata"], timestamp(datetime.datetime.now(datetime.UTC))
+        name = f"{metadata['name']}.{metadata['uid'].partition('-')[0]}.{subject.lower()}"
+        words: Object = {
+            "reason": reason,
+            "message": message[:MAX_MESSAGE],
+            "type": "Warning" if warning else "Normal",
+            "lastTimestamp": told,
+            "reportingComponent": names.OPERATOR_FIELD_MANAGER,
+            "reportingInstance": self._api.instance,
+        }
+        whole = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name},
+            "involvedObject": _reference(body),
+            "source": {"component": names.OPERATOR_FIELD_MANAGER},
+            "firstTimestamp": told,
+            "count": 1,
+            **words,
+        }
+        try:
+            there = await self._api.get("v1", "events", name)
+            if there is not None and all(there.get(key) == words[key] for key in ("reason", "message", "type")):
+                return
+            self._lease.check()
+            if there is None:
+                await self._api.create("v1", "events", whole)
+            else:
+                await self._api.merge("v1", "events", name, words)
+        except KubernetesError as error:
+            log.warning("event not written: reason=%s error=%s", reason, error)
+
+    async def event(self, body: Object, reason: str, note: str) -> None:
+        """Tell about a decision; a failure to tell must not undo or stop it."""
+        metadata = body["metadata"]
+        now = time.time_ns()
+        moment = datetime.datetime.fromtimestamp(now / 1e9, datetime.UTC).isoformat(timespec="microseconds")
+        told = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": f"{metadata['name']}.{now:x}"},
+            "eventTime": moment.replace("+00:00", "Z"),
+            "reportingController": names.OPERATOR_FIELD_MANAGER,
+            "reportingInstance": self._api.instance,
+            "action": reason,
+            "reason": reason,
+            "regarding": _reference(body),
+            "note": note[:MAX_MESSAGE],
+            "type": "Normal",
+        }
+        try:
+            await self._api.create("events.k8s.io/v1", "events", told)
+        except KubernetesError as error:
+            log.warning("event not written: reason=%s error=%s", reason, error)
 
 
 def _reference(body: Object) -> dict[str, str]:
     metadata = body["metadata"]
     which = {key: metadata[key] for key in ("name", "namespace", "uid")}
     return {"apiVersion": CUSTOM_API, "kind": body["kind"], **which}
-
-
-async def event(api: KubernetesApi, body: Object, reason: str, note: str) -> None:
-    """Tell about a decision; a failure to tell must not undo or stop it."""
-    metadata = body["metadata"]
-    now = time.time_ns()
-    moment = datetime.datetime.fromtimestamp(now / 1e9, datetime.UTC).isoformat(timespec="microseconds")
-    told = {
-        "apiVersion": "events.k8s.io/v1",
-        "kind": "Event",
-        "metadata": {"name": f"{metadata['name']}.{now:x}"},
-        "eventTime": moment.replace("+00:00", "Z"),
-        "reportingController": names.OPERATOR_FIELD_MANAGER,
-        "reportingInstance": api.instance,
-        "action": reason,
-        "reason": reason,
-        "regarding": _reference(body),
-        "note": note[:MAX_MESSAGE],
-        "type": "Normal",
-    }
-    try:
-        await api.create("events.k8s.io/v1", "events", told)
-    except KubernetesError as error:
-        log.warning("event not written: reason=%s error=%s", reason, error)

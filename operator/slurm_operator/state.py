@@ -97,6 +97,9 @@ class Unknown:
     message: str
 
 
+NOT_ASKED = Unknown("NotAsked", "jobs were not listed")
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Named:
     """Nodes that a job which has not ended, waiting ones too, or a reservation names, those of the future too.

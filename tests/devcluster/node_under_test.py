@@ -58,7 +58,7 @@ def eventually(condition: Callable[[], bool], what: str, seconds: float = 60) ->
 
 
 def fetch(url: str) -> str:
-    """What a URL answers to the host, in one attempt; empty when it does not."""
+    """Return what a URL answers to the host, in one attempt; empty when it does not."""
     try:
         with urllib.request.urlopen(url, timeout=3) as answer:
             content: bytes = answer.read()

@@ -1,4 +1,4 @@
-"""What the fake cert-manager shares with the real one, and what our manifests ask of both."""
+"""The fake cert-manager behaves like the real one, as far as our manifests need it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the fake GPUs share with real ones: the resource, kubelet's API, devices that open and differ, DeviceSpecs."""
+"""Fake GPUs have in common with real ones: the resource, kubelet's API, devices that open and differ, DeviceSpecs."""
 
 from __future__ import annotations
 

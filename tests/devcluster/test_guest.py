@@ -17,6 +17,16 @@ from devcluster.vm import tests as vm_tests
 SMALL = guest.Size(memory_mib=512, disk_gib=1)
 needs_kernel = pytest.mark.skipif(not kernel.is_built(), reason="the cache has no kernel of the guest: make test-vm")
 
+ONE_PASSES_ONE_HANGS = """
+import time
+
+def test_that_passes():
+    pass
+
+def test_that_hangs():
+    time.sleep(1000)
+"""
+
 
 def run(folder: Path, *command: str, seconds: float = 60) -> int:
     return guest.run(command, folder, directory=CHECKOUT, environment={}, seconds=seconds, size=SMALL)
@@ -69,6 +79,14 @@ def test_results_of_tests_come_back_as_junit(tmp_path: Path) -> None:
     assert status == 0
     (case,) = ElementTree.parse(report).getroot().iter("testcase")
     assert case.get("name") == "test_on_whatever_kernel_this_is"
+
+
+@needs_kernel
+def test_results_come_back_of_tests_that_hang(tmp_path: Path) -> None:
+    (tmp_path / "test_hang.py").write_text(ONE_PASSES_ONE_HANGS)
+    report = tmp_path / "report.xml"
+    assert vm_tests.run([str(tmp_path / "test_hang.py")], report, seconds=30) == guest.TIMED_OUT
+    assert "test_that_passes" in {case.get("name") for case in ElementTree.parse(report).getroot().iter("testcase")}
 
 
 def test_on_whatever_kernel_this_is() -> None:

@@ -1,4 +1,4 @@
-"""What a machine that cannot have a guest is told: what is missing, and what to do."""
+"""A machine that cannot run the guest is told what is missing, and what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is promised of an instance as a whole: it is alone, it ends completely, it comes back."""
+"""Promises of an instance as a whole: it is alone, it ends completely, it comes back."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ time.sleep(600)
 
 
 def remains(instance: Instance, pids: set[int]) -> list[str]:
-    """What of an instance is still on the machine."""
+    """Return what of an instance is still on the machine."""
     mounts = Path("/proc/mounts").read_text().splitlines()
     tables = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, timeout=20, check=True).stdout
     legacy = subprocess.run(["iptables-save"], capture_output=True, text=True, timeout=20, check=True).stdout

@@ -1,4 +1,4 @@
-"""What `PULUMI_KUBERNETES_PLUGIN` may name."""
+"""Values that `PULUMI_KUBERNETES_PLUGIN` may have."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Where tests of cgroup v2 and NFS run: on this machine's kernel if it can do what they need, else in a guest."""
+"""Tests of cgroup v2 and NFS run on this machine's kernel if it has all features, else in a guest."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -64,7 +65,7 @@ def test_control_groups_that_do_not_serve_are_told(tmp_path: Path, files: dict[s
 
 
 def test_the_kernel_itself_is_asked_for_a_file_system() -> None:
-    """What it has loaded it has; a module that is on disk it loads, which no machine of these tests has."""
+    """The kernel has what is loaded. It would load a module from disk, which no machine of these tests has."""
     known = {line.split()[-1] for line in Path("/proc/filesystems").read_text().splitlines()}
     assert {name for name in ("tmpfs", "proc", "nosuch") if own_kernel.has_file_system(name)} == {"tmpfs", "proc"}
     assert known & set(own_kernel.FILE_SYSTEMS) <= {
@@ -88,7 +89,7 @@ def test_a_question_that_fails_or_hangs_counts_as_no(monkeypatch: pytest.MonkeyP
 
 
 def test_a_device_program_is_refused_to_who_may_not_load_one() -> None:
-    """The same question, asked of a kernel that says no."""
+    """The same question to a kernel that refuses."""
     child = os.fork()
     if child == 0:
         os.setuid(65534)
@@ -116,14 +117,30 @@ def test_tests_run_on_the_machines_own_kernel_where_it_lacks_nothing(
     assert vm_tests.run([str(file)], report, seconds=0.01) == guest.TIMED_OUT
 
 
+def await_file(path: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)  # Between two looks for a file.
+
+
+def test_tests_that_hang_in_a_guest_end_with_a_report_before_the_guest_does(tmp_path: Path) -> None:
+    began, ended, file = tmp_path / "began", tmp_path / "ended", tmp_path / "test_hangs.py"
+    file.write_text("def test_that_passes():\n    pass\n" + HANGS.format(began=str(began), ended=str(ended)))
+    report = tmp_path / "report.xml"
+    process = subprocess.Popen(vm_tests.bounded(vm_tests.command([str(file)], report), 600))
+    await_file(began)
+    process.send_signal(signal.SIGALRM)  # As timeout(1) has it sent at its deadline.
+    assert process.wait(60) == guest.TIMED_OUT
+    assert ended.exists(), "its fixtures took down what they had made"
+    assert 'name="test_that_passes"' in report.read_text()
+
+
 def test_tests_that_hang_there_are_ended_with_what_they_started(tmp_path: Path) -> None:
     began, ended, file = tmp_path / "began", tmp_path / "ended", tmp_path / "test_hangs.py"
     file.write_text(HANGS.format(began=str(began), ended=str(ended)))
     process = subprocess.Popen(vm_tests.command([str(file)], tmp_path / "report.xml"))
-    deadline = time.monotonic() + 60
-    while not began.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)  # Between two looks for a file.
+    await_file(began)
     vm_tests._end(process)
     assert process.returncode is not None
     assert ended.exists(), "its fixtures took down what they had made"

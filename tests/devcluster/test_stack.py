@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from devcluster import standin
 from devcluster.machine.progress import StepFailed
 from devcluster.stacks import kubernetes_plugin
 from devcluster.stacks import stack as stacks
@@ -92,7 +93,7 @@ def engine(stack, tmp_path, monkeypatch) -> Stack:
 
 def test_a_plugin_that_the_environment_names_takes_the_place_of_the_stand_in_and_stays(engine, tmp_path, monkeypatch):
     engine.prepare()
-    assert engine.variables()["PATH"].startswith(f"{stacks.STAND_IN}:")
+    assert engine.variables()["PATH"].startswith(f"{standin.FOLDER}:")
     file = tmp_path / "official"
     file.touch(mode=0o700)
     monkeypatch.setattr(kubernetes_plugin, "_introduced", lambda *_: ("kubernetes", "4.99.0"))

@@ -1,4 +1,4 @@
-"""What `make test` says of its parts: what took longest, what the cores did meanwhile, what is over its budget."""
+"""`make test` names its slowest tests, the load of the cores, and the phases over their budgets."""
 
 from __future__ import annotations
 

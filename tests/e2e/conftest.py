@@ -130,13 +130,13 @@ class Slurm:
         return dict(line.split() for line in lines)
 
     def all_idle(self) -> bool:
-        """Whether every wanted node is idle. One that is being updated is unknown to Slurm for a moment."""
+        """Return whether every wanted node is idle. One that is being updated is unknown to Slurm for a moment."""
         staying = [each for each in self.get("nodesets")["items"] if "deletionTimestamp" not in each["metadata"]]
         wanted = sum(each["spec"]["replicas"] for each in staying)
         return list(self.nodes().values()) == ["idle"] * wanted
 
     def idle_within(self, seconds: float) -> bool:
-        """Whether all nodes are idle before the time is over."""
+        """Return whether all nodes are idle before the time is over."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             with contextlib.suppress(AssertionError):

@@ -124,7 +124,7 @@ sys.exit(failed != 0)
 
 
 def connect(host: str, port: int) -> str:
-    """Whether an address answers."""
+    """Return whether an address answers."""
     return python(f"import socket\nsocket.create_connection(({host!r}, {port}), 3)")
 
 
@@ -245,7 +245,7 @@ IN_JOB = {
     "an answer of the API server": python(f"{ASK_THE_API_SERVER}sys.exit(not refused)"),
     "sockets of another job": f"grep -q '@{SOCKET}$' /proc/net/unix",
 }
-"""What must succeed in the probing job itself, so that nothing missing passes for refused."""
+"""Lines that must succeed in the probing job itself, so that a missing program never counts as a refusal."""
 
 COVERS = {
     "mount": "mount -t tmpfs cover /srv",

@@ -26,7 +26,7 @@ exec mariadbd --no-defaults --datadir=/tmp/data --socket=/tmp/socket --init-file
 
 
 def connection(database: str) -> str:
-    """What to set as accounting.external.connection."""
+    """Return what to set as accounting.external.connection."""
     return f"mysql://{USER}:{urllib.parse.quote(PASSWORD, safe='')}@{HOST}:3306/{database}"
 
 

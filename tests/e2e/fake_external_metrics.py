@@ -54,7 +54,7 @@ def _parsed(series: str) -> tuple[str, frozenset[str]]:
 
 
 def resources(metric: str) -> dict[str, Any]:
-    """What the API has, for discovery."""
+    """Return the list of the API's resources, for discovery."""
     resource = {"name": metric, "singularName": "", "namespaced": True, "kind": "ExternalMetricValueList"}
     return {
         "kind": "APIResourceList",

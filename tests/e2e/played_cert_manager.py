@@ -48,7 +48,7 @@ class Played:
                 self.trouble = error
 
     def _answer(self) -> bool:
-        """Whether there was something to do."""
+        """Answer what is open, and return whether there was something to do."""
         found = self.slurm.get("issuers,certificates")["items"]
         by_kind = {kind: [each for each in found if each["kind"] == kind] for kind in ("Issuer", "Certificate")}
         answers = cert_manager.issue(by_kind["Issuer"], by_kind["Certificate"], self.secret)

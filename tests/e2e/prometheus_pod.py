@@ -150,6 +150,6 @@ class Prometheus:
         return [(each["metric"], float(each["value"][1])) for each in data["result"]] if data else []
 
     def targets(self) -> list[dict[str, Any]]:
-        """What it scrapes."""
+        """Return what it scrapes."""
         data = self._api("targets?state=active")
         return data["activeTargets"] if data else []

@@ -1,4 +1,4 @@
-"""Who administers Slurm: people whom the stack's config names, as themselves, and nobody else, root least of all."""
+"""Only users whom the stack's config names administer Slurm, under their own names. Root in the jail does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user is promised: one machine, whose root is the jail, in jobs and logins alike."""
+"""Promises to users: one machine, whose root is the jail, in jobs and logins alike."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ int main(int argc, char **argv) {
 
 
 def ranks_and_hosts(printed: str) -> tuple[set[str], set[str]]:
-    """Which ranks spoke and from where, all having summed up 1 + 2. Slurm orders nodes as they registered."""
+    """Return which ranks spoke and from where, all having summed up 1 + 2. Slurm orders nodes as they registered."""
     spoken = [line.split() for line in printed.splitlines() if line.startswith("rank")]
     assert all(words[2:4] == ["of", "2"] and words[6:] == ["sum", "3"] for words in spoken), printed
     return {words[1] for words in spoken}, {words[5] for words in spoken}

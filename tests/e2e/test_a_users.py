@@ -12,7 +12,7 @@ HOG = 'python3 -c "x = bytearray(700 << 20); print(len(x))"'
 
 @pytest.fixture(scope="module")
 def alice(slurm) -> Iterator[str]:
-    """A user made by a job on a worker, with the key of the person who runs the tests, and her account."""
+    """A user whom a job on a worker makes, with the test run's SSH key, and her Slurm account."""
     with person(slurm, "alice", "--account team") as name:
         yield name
 

@@ -1,4 +1,4 @@
-"""What jobs find on a node for passing data: NCCL's settings of their node set, and shared memory of its size."""
+"""Jobs find NCCL's settings of their node set on a node, and shared memory of its size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user of Pulumi is promised: empty previews, small plans, secrets kept, nothing lost."""
+"""Promises to users of Pulumi: empty previews, small plans, secrets kept, nothing lost."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ SMALL = {"cpu": 1, "cpuRequest": "100m", "memory": "512Mi", "reservedMemory": "2
 
 @contextlib.contextmanager
 def while_pulumi_works(work: Callable[[], object], let_it_end: Callable[[], object]) -> Iterator[None]:
-    """A block during Pulumi's work, which has to end well after what lets it come to its end, also after a failure."""
+    """Run a command such as `pulumi up` meanwhile. The end calls `let_it_end`, and the command must succeed."""
     with concurrent.futures.ThreadPoolExecutor(1) as thread:
         working = thread.submit(work)
         try:
@@ -117,7 +117,7 @@ def node_set(slurm, name: str) -> dict:
 
 
 def waits_for(slurm, name: str, job: str) -> bool:
-    """Whether a NodeSet that is being deleted says that it waits for a job, and what would kill it."""
+    """Return whether a NodeSet that is being deleted says that it waits for a job, and what would kill it."""
     message = node_set(slurm, name).get("status", {}).get("message", "")
     way_out = f"to kill its jobs: kubectl annotate nodeset {name} pulumi-slurm.dev/force-delete=true"
     return f"waits for the end of job {job} ({name}-0)" in message and way_out in message
@@ -173,7 +173,7 @@ def test_an_empty_database_takes_over_while_jobs_run(second, slurm):
 
 
 def live_keys(slurm) -> dict[str, dict[str, str]]:
-    """What the second cluster's Secrets with generated keys hold."""
+    """Return what the second cluster's Secrets with generated keys hold."""
     secrets = ("slurm-keys", "slurm-ssh-host-keys")
     return {name: slurm.get("secret", name, "-n", NAMESPACE)["data"] for name in secrets}
 
@@ -243,7 +243,7 @@ def test_an_operator_image_that_cannot_be_pulled_ends_up_with_kubernetes_words(s
     words = " ".join(str(failed.value).split())
     told = rf"pod slurm-operator-\S+, container operator: (ErrImagePull|ImagePullBackOff): .{{,200}}{NOT_TO_BE_HAD}"
     assert re.search(told, words), words
-    assert taken < 80, "half of it is FAULT_SECONDS of components/availability.py"
+    assert taken < 80, "half of it is FAULT_SECONDS of components/wait_provider.py"
 
 
 def break_operator(slurm) -> None:
@@ -262,7 +262,7 @@ def break_operator(slurm) -> None:
 
 
 def documented_way_out(slurm) -> None:
-    """What docs/operator.md says to run when the operator is gone."""
+    """Return what docs/operator.md says to run when the operator is gone."""
     page = (Path(__file__).parents[2] / "docs" / "operator.md").read_text()
     script = page.partition("**The operator is gone**")[2].partition("```sh\n")[2].partition("```")[0]
     script = script.replace("-n slurm ", f"-n {NAMESPACE} ").replace("statefulset cpu ", "statefulset tiny ")

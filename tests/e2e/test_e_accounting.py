@@ -191,7 +191,10 @@ def test_no_password_is_in_a_config_map_a_log_or_a_command_line(slurm):
 
 
 def until_it_knows(command: str) -> str:
-    """A script that runs a slurmdbd until it says whether it has its database, 12 s at most, and shows what it said."""
+    """Return a script that runs a slurmdbd until its log says whether it has its database. It then shows the log.
+
+    slurmdbd has 12 s at most.
+    """
     words, said = "mysql_real_connect failed|slurmdbd version .* started", "/tmp/said"
     return f"""exec 3<&0; timeout 12 {command} <&3 >{said} 2>&1 & started=$!
         for _ in $(seq 60); do

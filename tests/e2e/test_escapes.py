@@ -1,7 +1,7 @@
 """Root in a job is root in the jail and nothing more: every way out that we know is tried, and refused.
 
 A second job, the victim, runs on the same node with things that others must not see. The probes (escapes.py) run as
-root in one job; what shows that each can succeed at all runs in the pod's own root, or in a step of the victim's job.
+root in one job. The same probes must succeed in the pod's own root, or in a step of the victim's job.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a user of GPUs is promised: the ones a job asked for, and no other; on fake GPUs that really open.
+"""Promises to users of GPUs: a job gets the GPUs that it asked for, and no other. The GPUs are fakes that open.
 
 The fakes are a device plugin and devices of distinct numbers (devcluster/fakes/gpus.py), found by Slurm through File=
 lines. What only the real driver shows (AutoDetect, CUDA) is not covered here.

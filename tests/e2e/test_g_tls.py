@@ -38,13 +38,13 @@ def conditions(slurm) -> dict[str, tuple[str, str, str]]:
 
 
 def sql(slurm, statement: str) -> str:
-    """What the database's administrator gets for a statement, over the pod's own socket."""
+    """Return what the database's administrator gets for a statement, over the pod's own socket."""
     client = "mariadb --no-defaults --socket=/run/mariadb/mariadb.sock --user=mariadb --skip-column-names --batch"
     return slurm.on_pod("slurm-database-0", f'{client} --execute="{statement}"').ok()
 
 
 def of_accounting(slurm) -> str:
-    """What the condition says of slurmdbd, if anything is wrong with it."""
+    """Return what the condition says of slurmdbd, if anything is wrong with it."""
     status, reason, message = conditions(slurm)["Degraded"]
     return message if (status, reason) == ("True", "AccountingNotReady") else ""
 

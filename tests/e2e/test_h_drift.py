@@ -24,7 +24,7 @@ def job(slurm):
 
 
 def said(live: dict) -> dict:
-    """What an object says, apart from what the API server notes in it."""
+    """Return what an object says, apart from what the API server notes in it."""
     found = copy.deepcopy(live)
     found.pop("status", None)
     for key in ("resourceVersion", "managedFields", "generation", "uid", "creationTimestamp"):

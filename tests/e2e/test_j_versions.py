@@ -56,12 +56,12 @@ def set_policy(slurm, **policy: object) -> None:
 
 
 def roots(slurm, node: str) -> str:
-    """Which root a node's jobs see: the device's number is the same for all."""
+    """Return which root a node's jobs see: the device's number is the same for all."""
     return slurm.sh(f"srun -w {node} stat -c %i /", seconds=120).ok()
 
 
 def login_of_eve(slurm) -> tuple[str, list[str]]:
-    """Which root eve finds when she logs in, and who she and her files are."""
+    """Return which root eve finds when she logs in, and who she and her files are."""
     root, *facts = slurm.sh("stat -c %i /; id; stat -c '%U %G %a' . .ssh/authorized_keys", user="eve").ok().splitlines()
     return root, facts
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 FILL = "dd if=/dev/zero of=/run/jail/tmp/fill bs=1M 2>/dev/null; true"
 EMPTY = "rm -f /run/jail/tmp/fill"
 CHECK = "/usr/sbin/node-health-program"
-"""What Slurm starts by itself every few seconds; started here where a test does not ask whether it does."""
+"""The program that Slurm starts every few seconds. A test starts it where Slurm's own start is not its subject."""
 OURS = "pulumi-slurm:health space: /tmp has less than 2 percent of its 128 MiB free"
 SWITCH_OFF = (
     "for name in /usr/sbin/node-health /usr/sbin/node-health-program /usr/local/sbin/python3; do"
@@ -19,7 +19,7 @@ SWITCH_OFF = (
     " mkdir -p /run/slurm-node && echo '{\"checks\": []}' > /run/slurm-node/health.json;"
     " pkill -9 node-health; echo tried"
 )
-"""Root in a job puts its own in the place of each program, of what every program loads, and of the verdict."""
+"""Root in a job replaces each program, the libraries that every program loads, and the verdict."""
 SWITCH_ON = "rm -f /usr/sbin/node-health /usr/sbin/node-health-program /usr/local/sbin/python3 /etc/ld.so.preload"
 
 

@@ -1,4 +1,4 @@
-"""Nodes out and in under running jobs, while what decides about them hangs, is away, or is killed in the middle."""
+"""Scaling in and out under running jobs while the operator, Slurm or the API server hangs, stops or is killed."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def updated(slurm) -> int:
 
 
 def reservation(slurm) -> str:
-    """What Slurm says of the operator's reservation; empty if there is none."""
+    """Return what Slurm says of the operator's reservation; empty if there is none."""
     done = slurm.sh(f"scontrol -o show reservation {RESERVATION}")
     return done.stdout.strip() if done.status == 0 and "not found" not in done.text else ""
 

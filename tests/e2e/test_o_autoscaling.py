@@ -19,7 +19,7 @@ SECONDS = 300
 
 
 def size(slurm) -> tuple[int, int]:
-    """How many nodes the set wants, and has."""
+    """Return how many nodes the set wants, and how many it has."""
     found = slurm.get("nodeset", "cpu")
     return found["spec"]["replicas"], found["status"]["replicas"]
 
@@ -33,7 +33,7 @@ def metric(slurm) -> list[str]:
 
 
 def counts(slurm) -> list[float | None]:
-    """How many nodes work, and how many are waited for."""
+    """Return how many nodes work, and how many nodes waiting jobs ask for."""
     return external_metrics_pod.terms(slurm, NAMESPACE, RULE["metricsQuery"])
 
 
@@ -54,7 +54,7 @@ def end(slurm, name: str, job: str) -> None:
 
 
 def autoscaler(slurm) -> str:
-    """What its controller says, for the report of a failure."""
+    """Return the conditions of the HorizontalPodAutoscaler, for the report of a failure."""
     conditions = slurm.get("hpa", AUTOSCALER["metadata"]["name"])["status"].get("conditions", [])
     return "; ".join(f"{each['type']} {each['status']}: {each['message']}" for each in conditions)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.e2e.conftest import Done, Slurm
-from tests.witness.runs import Who
+from tests.witness.runs import SUDO, Who
 
 
 @dataclass(frozen=True)
@@ -46,16 +46,15 @@ class OnDevCluster:
 
     @property
     def become(self) -> Mapping[Who, str]:
-        """Who there is besides the user → words before a command that he starts."""
-        sudo = "/usr/bin/sudo -n -E"
+        """Return, for each person besides the user, the words before a command that he starts."""
         return {
-            Who.ROOT: sudo,
-            Who.OTHER: f"{sudo} -u {self.other}",
-            Who.ADMINISTRATOR: f"{sudo} -u {self.administrator}",
+            Who.ROOT: SUDO,
+            Who.OTHER: f"{SUDO} -u {self.other}",
+            Who.ADMINISTRATOR: f"{SUDO} -u {self.administrator}",
         }
 
     def key(self) -> bytes:
-        """What slurm.key holds."""
+        """Return what slurm.key holds."""
         return base64.b64decode(self.slurm.on_pod(self.controller, "base64 /run/secrets/slurm/slurm.key").ok())
 
     def spaces(self, pod: str) -> tuple[str, str, str]:
@@ -65,7 +64,7 @@ class OnDevCluster:
         return pid, ipc, user
 
     def in_pod(self, pod: str, script: str) -> str:
-        """What a shell script in a pod's own root prints."""
+        """Return what a shell script in a pod's own root prints."""
         return self.slurm.on_pod(pod, script).stdout
 
     def at_login(self, script: str, seconds: int = 60) -> Done:

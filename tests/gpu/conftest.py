@@ -1,4 +1,4 @@
-"""What a GPU machine shows without Kubernetes. What lacks something skips and says why (devcluster/suite/gpu.py)."""
+"""Tests of a GPU machine without Kubernetes. A test that lacks something says what (devcluster/suite/gpu.py)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def device_files() -> list[Path]:
 
 @pytest.fixture
 def root() -> None:
-    """For what mounts."""
+    """Skip a test that mounts, unless it runs as root."""
     if os.geteuid() != 0:
         pytest.skip("mounts need root")
     refused = try_mount("mount -t tmpfs scratch /mnt")
@@ -40,7 +40,7 @@ def root() -> None:
 
 @pytest.fixture
 def overlays(root: None) -> None:
-    """For what lays files over this machine's root."""
+    """Skip a test that lays files over this machine's root, where overlays are refused."""
     folders = "mount -t tmpfs scratch /mnt && mkdir /mnt/upper /mnt/work /mnt/tree"
     refused = try_mount(
         f"{folders} && mount -t overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work x /mnt/tree"
@@ -50,7 +50,7 @@ def overlays(root: None) -> None:
 
 
 def try_mount(line: str) -> str:
-    """Why a shell line is refused in a mount namespace of its own; empty if it is not."""
+    """Return why a shell line is refused in a mount namespace of its own; empty if it is not."""
     enter = ["unshare", "--mount", "--propagation", "private", "sh", "-c", line]
     done = subprocess.run(enter, capture_output=True, text=True, timeout=30, check=False)
     return " ".join(done.stderr.split()) or "no reason" if done.returncode else ""

@@ -16,7 +16,7 @@ from node_health.verdict import Verdict
 
 FAKE = Path(__file__).parents[2] / "devcluster/fakes/nvidia_smi"
 ROW = re.compile(r"(?P<index>\d+), (?P<uuid>GPU-[\w-]+), (?P<errors>\d+|\[N/A\])")
-"""What the fake must share with the real one."""
+"""Properties that the fake must share with the real one."""
 RECORDED = {
     "node-health.csv": [f"--query-gpu={','.join(gpus.FIELDS)}", "--format=csv,noheader,nounits"],
     "list.txt": ["-L"],

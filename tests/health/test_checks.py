@@ -1,4 +1,4 @@
-"""What each check makes of what it sees: tables of facts in, verdict out."""
+"""The verdict of each check: tables of facts in, verdict out."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def test_jail(probes: jail.Probes, verdict: Verdict, evidence: str) -> None:
     assert evidence in found.evidence
 
 
-def test_jail_is_read_from_what_the_trials_left(tmp_path: Path) -> None:
+def test_jail_is_read_from_what_the_probes_left(tmp_path: Path) -> None:
     broken, worked = tmp_path / "broken", tmp_path / "worked"
     assert jail.look(broken, worked) == jail.Probes(None, None)
     worked.touch()
@@ -275,7 +275,7 @@ def test_refused_user_namespaces_are_a_warning_that_names_what_to_change(
     assert found.evidence.count("sysctl -w") == (0 if evidence == ["no known sysctl forbids it"] else 1)
 
 
-def test_user_namespaces_that_work_pass_and_a_trial_without_an_answer_is_refused(tmp_path: Path) -> None:
+def test_user_namespaces_that_work_pass_and_an_attempt_without_an_answer_is_refused(tmp_path: Path) -> None:
     assert user_namespaces.judge(user_namespaces.look(("true",), user=None)).verdict is PASS
     assert user_namespaces.look(("sleep", "60"), user=None, seconds=0.1).refused == "no answer within 0.1 s"
     missing = user_namespaces.look((str(tmp_path / "unshare"),), user=None)

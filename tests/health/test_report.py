@@ -1,4 +1,4 @@
-"""What a run leaves for the pod's entry and for the prolog."""
+"""The files of a run for the pod's entry and for the prolog."""
 
 import fcntl
 import json

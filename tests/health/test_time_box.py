@@ -1,4 +1,4 @@
-"""A question that is never answered takes its time and no more, and is not asked a second time while it hangs."""
+"""A question without an answer ends at its deadline, and is not asked again while its process hangs."""
 
 import os
 import signal

@@ -1,11 +1,16 @@
-"""A file server that is far away, over a local folder: each mount of it caches attributes and names for a while, every
-answer is late, and it can go stale or silent, and come back. Spoken by hand over /dev/fuse (linux/fuse.h), so that
-nothing need be installed.
+"""A fake of a distant file server, over a local folder. It speaks FUSE (linux/fuse.h), so nothing need be installed.
 
-With NFS as the program mounts it (lookupcache=positive) it shares: absent names are not remembered, what is remembered
-is so for no longer than the cache's time, who opens a file reads what another wrote and closed, silence is waited for
-and answered later, and who waits can be killed. It has no locks between nodes, no silly rename, no lease and no grace,
-and a file that another node deleted stays readable. tests/vm/test_nfs_fake.py holds it to that beside the real one.
+Each mount caches attributes and names for a while, and every answer is late. The server can go stale or silent, and
+come back.
+
+It behaves like NFS as the program mounts it (lookupcache=positive):
+
+* A client does not cache absent names, and caches others for no longer than the cache's time.
+* A process that opens a file reads what another one wrote and closed.
+* A silent server answers later, and a process that waits for it can be killed.
+
+Unlike NFS it has no locks between nodes, no silly rename, no lease and no grace period. A file that another node
+deleted stays readable. tests/vm/test_nfs_fake.py compares it with the real one.
 
     python3 file_server.py FOLDER MOUNT LATENCY_SECONDS CACHE_SECONDS
 

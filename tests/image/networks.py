@@ -30,7 +30,7 @@ class Networks:
         _run(*self.command(own.pid), "sh", "-c", up)
 
     def command(self, holder: int) -> list[str]:
-        """What a command begins with that is to run in a network."""
+        """Return what a command begins with that is to run in a network."""
         return ["nsenter", "-t", str(holder), "--net"]
 
     def close(self) -> None:

@@ -1,5 +1,7 @@
-"""Who opens which file below a mount: fanotify(7) with permission events, so that each process stands still while its
-capabilities are read. As strace would tell it, but for every process and without tracing any."""
+"""Records which process opens which file below a mount, for all processes and without tracing any.
+
+fanotify(7) with permission events stops each process while its capabilities are read.
+"""
 
 from __future__ import annotations
 

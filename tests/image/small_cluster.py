@@ -1,8 +1,8 @@
 """A Slurm cluster of the image's own entry points in namespaces of this machine: slurmctld and a worker with any root.
 
 No Kubernetes: a pod is a shell script with the mounts that kubelet and a runtime would make. What a job, slurmd or
-slurmstepd does in a root is real; seccomp and the pod's capabilities are not here (tests/e2e has them), and cgroups
-only where a test gives the pods groups (tests/vm).
+slurmstepd does in a root is real. Seccomp and the pod's capabilities are missing here (tests/e2e has them). Pods have
+cgroups only in tests that make some (tests/vm).
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class SmallCluster:
 
     @property
     def key(self) -> bytes:
-        """What slurm.key holds: nobody in a jail may read it."""
+        """Return what slurm.key holds: nobody in a jail may read it."""
         return (self._folder / "keys/slurm.key").read_bytes()
 
     def group(self, name: str) -> Path | None:
@@ -344,11 +344,11 @@ class SmallCluster:
         return int(children.read_text())
 
     def log(self, name: str) -> str:
-        """What a pod has printed."""
+        """Return what a pod has printed."""
         return (self._folder / f"{name}.log").read_text(errors="replace")
 
     def state(self, name: str = WORKER) -> str:
-        """What a worker tells its readiness probe."""
+        """Return what a worker tells its readiness probe."""
         return self.pod("cat /run/slurm-node/state", name=name).stdout
 
     def append(self, file: str, text: str) -> None:
@@ -396,4 +396,4 @@ def _run(command: list[str], seconds: int, given: str = "") -> subprocess.Comple
 
 
 NewCluster = Callable[..., AbstractContextManager[SmallCluster]]
-"""What the fixture new_cluster gives: called with the name of a root and options of SmallCluster."""
+"""Type of the fixture new_cluster: it is called with the name of a root and options of SmallCluster."""

@@ -126,7 +126,7 @@ def cluster(new_cluster: NewCluster) -> Iterator[SmallCluster]:
 
 @pytest.fixture(scope="module")
 def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the directory's pod has from its Secrets; the password's file ends in a newline, as they do."""
+    """Return what the directory's pod has from its Secrets; the password's file ends in a newline, as they do."""
     folder = tmp_path_factory.mktemp("secrets")
     (folder / "password").write_text(f"{PASSWORD}\n")
     return folder

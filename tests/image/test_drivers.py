@@ -75,7 +75,7 @@ def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 
 def loaded(cluster: SmallCluster) -> dict[str, str]:
-    """What a step of a job on each node with a driver loads."""
+    """Return what a step of a job on each node with a driver loads."""
     asked = {node: cluster.jail(f"srun -Q -n1 -w {node} driver-version", user=ALICE) for node in DRIVERS}
     return {node: done.stdout + done.stderr for node, done in asked.items()}
 

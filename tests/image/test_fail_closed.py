@@ -1,5 +1,7 @@
-"""A node whose jail, plugin or configuration breaks under a running job: its next step says why, nothing runs outside,
-the node is drained with the reason, and takes jobs again by itself when the cause is gone.
+"""A node's jail, plugin or configuration breaks under a running job.
+
+The job's next step says why, and nothing runs outside of the jail. The node is drained with the reason, and takes jobs
+again by itself when the cause is gone.
 
 Storage that hangs or goes stale: test_far_storage.py.
 """
@@ -24,7 +26,7 @@ SAME_PLUGINS = f"umount -l {PLUGINS}; rm -r /run/plugins"
 
 @dataclass(frozen=True)
 class Break:
-    """How the node breaks, how it is mended, what its reason and the user's stderr say, and what else srun says."""
+    """A way to break and to repair a node, with the drain's reason and the step's messages."""
 
     breaks: str
     mends: str

@@ -22,7 +22,7 @@ def states(cluster: SmallCluster) -> list[str]:
     return cluster.ssh("squeue -h -o '%T %r'").stdout.splitlines()
 
 
-@pytest.mark.parametrize("told", ["", PROBES_SAY], ids=["nobody knows yet", "the trials know"])
+@pytest.mark.parametrize("told", ["", PROBES_SAY], ids=["nobody knows yet", "the probes know"])
 def test_who_waits_reads_why_and_batch_jobs_are_requeued_not_held(cluster: SmallCluster, told: str) -> None:
     home = cluster.root.parents[1] / "persistent/home/alice"
     cluster.wait("the node is idle", lambda: cluster.pod(ASK).stdout.startswith("idle"), 90)
@@ -59,7 +59,7 @@ def test_who_waits_reads_why_and_batch_jobs_are_requeued_not_held(cluster: Small
     assert [(home / f"fresh-{job}").read_text() for job in jobs] == ["ran\n"] * 3
 
 
-def test_a_node_that_refused_a_job_takes_jobs_again_also_where_no_trial_ever_failed(cluster: SmallCluster) -> None:
+def test_a_node_that_refused_a_job_takes_jobs_again_also_where_no_probe_ever_failed(cluster: SmallCluster) -> None:
     cluster.wait("the node is idle", lambda: cluster.pod(ASK).stdout.startswith("idle"), 90)
     with at_rest(cluster, WORKER):
         assert cluster.pod(BREAK).returncode == 0

@@ -67,7 +67,7 @@ def test_a_batch_job_whose_prolog_was_cut_short_is_queued_again_and_runs_it_anew
 
 
 def begins_now(cluster: SmallCluster, job: str) -> bool:
-    """Whether a requeued job has begun; Slurm has it wait for two minutes, from when its first run is cleaned up on."""
+    """Return whether a requeued job has begun. Slurm lets it wait for two minutes after its first run's end."""
     if state(cluster, job) in ("RUNNING", "COMPLETED"):
         return True
     cluster.pod(f"/opt/slurm/bin/scontrol update jobid={job} starttime=now")  # Refused if it has begun since.
@@ -94,7 +94,7 @@ def kill_slurmd(cluster: SmallCluster) -> None:
 
 
 def shown(cluster: SmallCluster, job: str) -> str:
-    """What Slurm shows of a job."""
+    """Return what Slurm shows of a job."""
     return cluster.jail(f"scontrol -o show job {job}").stdout
 
 
@@ -104,5 +104,5 @@ def state(cluster: SmallCluster, job: str) -> str:
 
 
 def restarts(cluster: SmallCluster, job: str) -> str:
-    """How often a job was requeued."""
+    """Return how often a job was requeued."""
     return re.findall(r"\bRestarts=(\S+)", shown(cluster, job))[0]

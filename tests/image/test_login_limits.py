@@ -1,4 +1,6 @@
-"""What a user may use of a login node, and of a worker before his job exists, in groups of this machine's kernel.
+"""A user's limits on a login node, and on a worker outside of jobs, in this machine's own cgroups.
+
+Also what slurmstepd, which can write limits, does not write for a job; tests/vm/test_v2_limits.py has version 2.
 
 Effects of the limits of memory and processes: tests/e2e/test_a_users.py.
 """
@@ -13,7 +15,7 @@ import pytest
 from slurm_node.accounts import profile_limits
 from slurm_node.pod import cgroups
 
-from tests.image import roots
+from tests.image import limit_files, roots
 from tests.image.small_cluster import ALICE, LOGIN, WORKER, SmallCluster
 
 CONTROLLERS = ("memory", "pids", "cpu")
@@ -80,6 +82,18 @@ def test_what_a_user_has_in_a_session_he_does_not_lift(cluster: SmallCluster) ->
     for line in (f"echo -1 > {group}/cpu.cfs_quota_us", f"echo $$ > {group}/../../cgroup.procs"):
         refused = cluster.ssh(f"{line} && echo lifted")
         assert (refused.stdout, refused.returncode == 0) == ("", False), line
+
+
+@pytest.mark.parametrize("user", [ALICE, 0])
+def test_slurmstepd_opens_no_limit_for_a_job_even_if_it_is_the_users(cluster: SmallCluster, user: int) -> None:
+    cluster.let_root_submit()
+    assert limit_files.ways_in(cluster, "/sys/fs/cgroup/pids/pids.max", user) == []
+
+
+def test_the_same_ways_lead_to_a_users_own_file(cluster: SmallCluster) -> None:
+    for name in limit_files.WAYS:
+        cluster.jail("echo 1 > mine", user=ALICE).check_returncode()
+        assert limit_files.leads_to(cluster, name, "/home/alice/mine", ALICE), name
 
 
 def test_start_up_files_that_run_before_the_job_are_in_a_group_of_their_user(cluster: SmallCluster) -> None:

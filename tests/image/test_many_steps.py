@@ -33,7 +33,7 @@ BUSY = {"slurmstepd", "job_init", "jail_probe", "scontrol", "sh", "touch"}
 
 
 def held(cluster: SmallCluster) -> dict[str, int]:
-    """What the node holds while nothing runs on it."""
+    """Return what the node holds while nothing runs on it."""
     found: list[dict[str, int]] = []
 
     def at_rest() -> bool:

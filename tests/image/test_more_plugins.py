@@ -1,4 +1,4 @@
-"""A SPANK plugin of somebody else's, such as Pyxis, runs in steps after the jail's, when the jail is its root."""
+"""A further SPANK plugin, such as Pyxis, runs in steps after the jail plugin, with the jail as its root."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.image.test_stepd_confined import KEPT, THREADS
 
 PLUGINS = "opt/slurm/lib/slurm-wlm"
 NATIVE = Path(__file__).resolve().parents[2] / "native"
-# It has an option as Pyxis has, says in which root it is called, fails on demand, and starts processes in slurmstepd,
-# as Pyxis starts enroot there. Declared as in spank.h, and built as images/slurm/build_plugins.py does.
+# Like Pyxis it has an option, and starts processes in slurmstepd. It also reports the root of each callback, and fails
+# on demand. Declared as in spank.h, and built as images/slurm/build_plugins.py does.
 SOURCE = r"""
 #include <errno.h>
 #include <stdio.h>

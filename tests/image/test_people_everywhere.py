@@ -1,4 +1,4 @@
-"""Who is made, changed or let in on one node is so on every other, and in every root, with the image's own daemons."""
+"""A change of users on one node reaches all nodes and all roots, by the image's own daemons."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ done
 
 
 def test_root_in_a_session_reads_no_memory_of_the_sshd_that_took_a_password(cluster: SmallCluster, by_password) -> None:
-    """That process holds the node's host keys, and root of the jail has its user, group and capabilities."""
+    """The sshd holds the node's host keys, and root of the jail has its user, group and capabilities."""
     cluster.jail("echo 'alice:first secret' | chpasswd")
     cluster.jail("cp /usr/bin/wc /usr/local/bin/roots-wc; chmod 6755 /usr/local/bin/roots-wc")
     found = by_password("first secret", command=READ_MONITOR)

@@ -1,4 +1,4 @@
-"""What the rules about Slurm's node records stand on: how a real slurmctld treats a record, and what is said on one."""
+"""Facts behind the operator's rules about Slurm's node records: how a real slurmctld treats a record."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def record(cluster: SmallCluster) -> dict[str, str]:
 
 
 def writer(cluster: SmallCluster) -> str:
-    """Who gave the second node's reason."""
+    """Return who gave the second node's reason."""
     shown = slurm(cluster, f"scontrol -o show node {SECOND}")
     return "".join(re.findall(r"Reason=.* \[([^\s@]+)@", shown))
 

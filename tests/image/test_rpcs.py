@@ -20,7 +20,6 @@ from tests.witness.rpcs import (
     READ_OF_USERS,
     ROOT_OF_POD,
     STRANGER,
-    TO_SLURMCTLD,
     Daemons,
     Message,
     Place,
@@ -72,10 +71,11 @@ def test_slurmd_reads_no_message_whose_sender_it_cannot_know(daemons: Daemons, t
     assert daemons.starts() == starts, "slurmd is the one that it was"
 
 
+@pytest.mark.parametrize("place", [Place.JOB, Place.LOGIN], ids=["in a job", "on a login node"])
 @pytest.mark.parametrize("token", [Token.OWN, Token.NONE])
-def test_slurmctld_reads_of_users_requests_alone(daemons: Daemons, token: Token) -> None:
+def test_slurmctld_reads_of_users_requests_alone(daemons: Daemons, token: Token, place: Place) -> None:
     since, first = len(daemons.cluster.log(CONTROLLER)), daemons.cluster.first_process(CONTROLLER)
-    said = daemons.send(TO_SLURMCTLD, [Message(name, token) for name in daemons.types])
+    said = daemons.send(rpcs.to_slurmctld(place), [Message(name, token) for name in daemons.types])
     refused = {name for name, _ in daemons.guarded(since, CONTROLLER)}
     assert refused >= ({*daemons.types} if token is Token.NONE else set(filter(IS_ANSWER.match, daemons.types)))
     assert rpcs.ENDED not in said
@@ -85,9 +85,15 @@ def test_slurmctld_reads_of_users_requests_alone(daemons: Daemons, token: Token)
 
 @pytest.mark.parametrize("place", [Place.JOB, Place.LOGIN], ids=["in a job", "on a login node"])
 @pytest.mark.parametrize("user", [0, SLURM_USER], ids=["root", "SlurmUser"])
-def test_who_plays_slurmctld_in_a_jail_gets_no_token(daemons: Daemons, user: int, place: Place) -> None:
-    said = daemons.send(Sender(user, place), [Message("REQUEST_SHUTDOWN"), Message("REQUEST_RECONFIGURE_WITH_CONFIG")])
-    assert said == [rpcs.NO_TOKEN] * 2
+def test_who_plays_slurmctld_in_a_jail_gets_no_token_and_is_not_read_without(
+    daemons: Daemons, user: int, place: Place
+) -> None:
+    starts = daemons.starts()
+    said = daemons.send(Sender(user, place), [Message(name) for name in daemons.types])
+    assert said == [rpcs.NO_TOKEN] * len(daemons.types)
+    said = daemons.send(Sender(user, place), [Message(name, Token.NONE) for name in daemons.types])
+    assert {*said} <= rpcs.UNREAD, said
+    assert daemons.starts() == starts, "slurmd is the one that it was"
 
 
 def test_slurmd_does_for_a_user_what_is_about_his_own_steps(daemons: Daemons) -> None:

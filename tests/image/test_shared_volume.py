@@ -16,7 +16,7 @@ from tests.image.test_drivers import BRING, DRIVERS, LIBRARIES, make_driver
 
 NODES = (WORKER, SECOND, LOGIN)
 TELLING = [word.encode() for word in (*NODES, ADDRESS, SECOND_ADDRESS, *DRIVERS.values())]
-"""What differs between these nodes: names, addresses, drivers."""
+"""Files that differ between these nodes: names, addresses, drivers."""
 LDCONFIG = {"etc/ld.so.cache", "var/cache/ldconfig/aux-cache"}
 USE = """
     set -e

@@ -1,4 +1,4 @@
-"""Which calls slurmstepd has that take a path or start a process: a new Slurm with another one fails here.
+"""Calls of slurmstepd that take a path or start a process: a new Slurm with another one fails here.
 
 Look then what it does for a user (native/stepd/stepd_open.c, native/spank/stepd_filter.c), and add it with the reason.
 """
@@ -23,7 +23,7 @@ statx swapon symlink symlinkat syscall system tempnam tmpfile tmpnam truncate um
 uselib utime utimensat utimes vfork wordexp
 """
 FORMS = ("{}", "{}64", "__{}_2", "__{}64_2", "__{}_chk", "__{}64_chk", "__x{}", "__x{}64", "_{}", "__{}")
-"""How glibc names one call: for large files, with checks, and for older programs."""
+"""glibc's names for one call: for large files, with checks, and for older programs."""
 TAKING = {form.format(word): word for word in WORDS.split() for form in FORMS}
 
 REVIEWED = {

@@ -1,4 +1,7 @@
-"""slurmstepd opens -i, -o, -e and --chdir as the job would: nothing of the node, all that is the user's."""
+"""slurmstepd opens -i, -o, -e and --chdir as the job would: nothing of the node, all that is the user's.
+
+Control groups: test_login_limits.py and tests/vm/test_v2_limits.py, whose clusters have some.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ BATCH = "rm -rf out err; timeout 50 sbatch -Q --wait {} --wrap 'cat; echo ran; p
 
 
 def batch(cluster: SmallCluster, options: str) -> str:
-    """What a batch job of alice's wrote, to `out` and `err` in her home."""
+    """Return what a batch job of alice's wrote, to `out` and `err` in her home."""
     return cluster.jail(BATCH.format(options), user=ALICE, seconds=70).stdout
 
 
@@ -23,8 +26,7 @@ def batch(cluster: SmallCluster, options: str) -> str:
         "/proc/self/root/etc/passwd",
         "/proc/self/task/../cwd/mine",
         "/dev/stdin",
-        "/sys/fs/cgroup/cgroup.procs",
-        "/sys/kernel/uevent_helper",
+        "/sys/kernel/rcu_expedited",
         "link",
         "linked/self/maps",
     ],

@@ -1,7 +1,7 @@
-"""What stands in the users' root is theirs to change: who has the pod's rights takes no code and no settings from it.
+"""Processes with the pod's rights take no code and no settings from the users' root, which users may change.
 
-Modules are planted everywhere that a C library, PAM or a shell would look, then every door is used while fanotify tells
-who opens what (traps: NSS, libgcc_s, gconv, PAM, locale, su, the entry of root).
+The tests plant modules everywhere that a C library, PAM or a shell would look. Then they use every door while fanotify
+tells which process opens them (traps: NSS, libgcc_s, gconv, PAM, locale, su, the entry of root).
 """
 
 import subprocess
@@ -42,7 +42,7 @@ exec /bin/bash "$@"
 """
 ACCOUNTS = {f"etc/{name}" for name in ("passwd", "group", "shadow", "gshadow", "subuid", "subgid")}
 DATA = ACCOUNTS | {"etc/hosts", "etc/slurm/slurm.conf"}
-"""What they read as data: accounts (nss_jail.c, account_sync.py); the pod's own files lie here too."""
+"""Files that they read as data: accounts (nss_jail.c, account_sync.py). The pod's own files lie here too."""
 FILES_OF_USERS = ("home/alice/", "root/out-")
 POD_PROGRAMS = ("/opt/slurm/", "/usr/sbin/sshd", "/usr/lib/openssh/", "/usr/bin/su", "/usr/bin/python3")
 SYS_ADMIN = 1 << 21

@@ -13,7 +13,9 @@ import pytest
 
 from tests.image import roots
 from tests.image.small_cluster import ALICE, SmallCluster
+from tests.witness import judge
 from tests.witness.installed import Installed
+from tests.witness.planting import START_UP
 from tests.witness.small import OnSmallCluster
 from tests.witness.walk import SEED, Walk
 
@@ -39,6 +41,16 @@ def walk(cluster: SmallCluster) -> Walk:
 
 def test_everything_that_the_installed_slurm_has_is_classified(walk: Walk) -> None:
     assert not Installed(walk.cluster).unclassified()
+
+
+@pytest.mark.parametrize("option", ["--get-user-env", "--export=NONE"])
+def test_start_up_files_have_no_more_rights_than_a_job(cluster: SmallCluster, walk: Walk, option: str) -> None:
+    """slurmd has them read before the job exists."""
+    before = len(walk.lines())
+    assert cluster.batch("echo ran", option) == "ran\n"
+    told = [line for line in walk.lines()[before:] if line.one("label") == f"{SEED}-{START_UP}"]
+    assert [line.one("uid") for line in told] == [f"{ALICE}:{ALICE}"]
+    assert not judge.verdict(told, walk.nodes(), walk.roots())
 
 
 OWN_CONFIGURATION = """

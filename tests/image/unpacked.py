@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tarfile
 from pathlib import Path
 
-from devcluster.images import images
-from devcluster.machine.bootstrap import cache_folder
+from devcluster.images import layers
 
 
 def unpack_image(folder: Path, name: str = "slurm") -> Path:
     """The root of the image of that name in a folder, built first if its inputs changed."""
     folder.chmod(0o755)
-    archive = images.build_all(cache_folder(), [name])[name].archive
-    with tarfile.open(archive) as whole:
-        listed = whole.extractfile("manifest.json")
-        assert listed is not None, f"{archive} has no manifest"
-        (manifest,) = json.load(listed)
-        for layer in manifest["Layers"]:
-            with tarfile.open(fileobj=whole.extractfile(layer)) as part:
-                for member in part:
-                    _extract(part, member, folder)
+    for layer, entry in layers.entries(name):
+        _extract(layer, entry, folder)
     return folder
 
 

@@ -1,4 +1,4 @@
-"""Whatever somebody does to a list of a declared object is undone, by a real API server and with the declared Role.
+"""The operator undoes every edit of a declared object's lists, at a real API server and with the declared Role.
 
 The lists are those of the manifests, and their kinds those of the API server's schema: with unique keys, or atomic.
 """
@@ -55,7 +55,7 @@ class Place:
 
 
 class Schemas:
-    """What the API server says of the fields of its kinds."""
+    """The API server's schemas of its kinds."""
 
     def __init__(self, server: Server) -> None:
         self._documents = functools.cache(lambda path: server.client.get(path).json()["components"]["schemas"])
@@ -198,7 +198,7 @@ EDITS: tuple[Edit, ...] = (change_key, change_value, add, repeat, remove, reorde
 
 
 class Stack:
-    """A declared stack, its lists, and a healer with the rights of the declared Role."""
+    """A declared stack, its lists, and a drift reconciler with the rights of the declared Role."""
 
     def __init__(self, server: Server, kubeconfig: Path, raw: Mapping[str, Any], namespace: str) -> None:
         self.server, self.namespace = server, namespace
@@ -257,23 +257,23 @@ class Stack:
         return answer["kind"] == body["kind"] and content(answer) != self.was[key]
 
     def heal(self, access: kopf.ConnectionInfo) -> None:
-        """Let a healer that knows nothing find what is not as declared."""
+        """Let a new drift reconciler find what is not as declared."""
 
         async def whole() -> None:
             api = KubernetesApi(lambda: access, self.namespace)
             # Always fresh: one round takes longer than a lease is trusted, on a busy machine.
             lease = Lease(api, "one", clock=lambda: 0.0)
             await lease.renew()
-            healer = DriftReconciler(api, lease, lambda: None, lambda: None)
+            reconciler = DriftReconciler(api, lease, lambda: None, lambda: None)
             try:
                 async with asyncio.timeout(60):
-                    while healer.condition is None or len(healer._clean) < len(self.objects):
+                    while reconciler.condition is None or len(reconciler._clean) < len(self.objects):
                         await lease.renew()
-                        await healer.run()
-                        assert healer.problems == ()
+                        await reconciler.run()
+                        assert reconciler.problems == ()
                         await asyncio.sleep(0.05)
             finally:
-                await healer.close()
+                await reconciler.close()
                 await api.close()
 
         asyncio.run(whole())
@@ -288,7 +288,7 @@ class Stack:
 
 
 def content(live: Body) -> Body:
-    """What an object says."""
+    """Return what an object says."""
     found = {key: value for key, value in live.items() if key != "status"}
     hidden = ("resourceVersion", "managedFields", "generation")
     return {**found, "metadata": {key: value for key, value in live["metadata"].items() if key not in hidden}}
@@ -314,7 +314,7 @@ def stacks(apiserver: ApiServer) -> Iterator[list[Stack]]:
 
 
 def _possible(edit: Edit, places: list[Place], stack: Stack) -> bool:
-    """Whether an edit of one of these lists of one field may be expected to be taken by the API server."""
+    """Return whether the API server should accept an edit of one of these lists of one field."""
     lists = [(at(stack.was[place.owner], place.steps), place.keys) for place in places]
     if edit in (remove, reorder):
         return any(len(items) > 1 for items, _ in lists)

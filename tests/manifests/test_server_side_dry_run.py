@@ -79,7 +79,7 @@ class Server:
         return f"{base}{within}/{plural}/{metadata['name']}"
 
     def dry_run(self, body: Mapping[str, Any]) -> Any:
-        """What the API server would make of an object, or why it refuses it."""
+        """Return what the API server would make of an object, or why it refuses it."""
         return self.apply(self.path(body), body, dryRun="All")
 
 
@@ -116,7 +116,7 @@ def test_a_real_api_server_takes_everything_that_the_stack_declares(server: Serv
 
 
 def test_a_field_that_does_not_exist_would_be_refused(server: Server) -> None:
-    """What the dry run is worth: it sees a mistake in one of our own objects, and in one of a fake's."""
+    """The dry run finds a mistake in one of our own objects, and in one of a fake's."""
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x", "namespace": "default"}}
     misspelt = server.dry_run({**service, "spec": {"ports": [{"port": 1}], "selectr": {}}})
     assert "not declared in schema" in misspelt["message"]

@@ -1,6 +1,6 @@
-/* A job without Slurm: keeps its namespaces as the extern step does, joins them as slurmstepd does, and runs a shell
- * line as its task. Each further argument is one more step, the word "ordinary" before it runs it as an ordinary user;
- * the word "census" tells what this process and job_init hold. The word "scarce" tells what a step holds after it
+/* A job without Slurm. It keeps its namespaces as the extern step does, and joins them as slurmstepd does. It runs a
+ * shell line as its task. Each further argument is one more step, the word "ordinary" before it runs it as an ordinary
+ * user; the word "census" tells what this process and job_init hold. The word "scarce" tells what a step holds after it
  * failed to join, since it may open too few descriptors. After the word "early", which comes first, the first step
  * comes before the namespaces are made. Usage: job_probe ROOT [early] LINE... */
 #include "confine.h"

@@ -1,9 +1,10 @@
-"""A file system that stands for a file server in trouble: it is mounted, and then it does not answer, or says that its
-handles are stale. Spoken by hand over /dev/fuse (linux/fuse.h), so that nothing need be installed.
+"""A fake of a file server in trouble: it mounts, and then does not answer, or says that its handles are stale.
+
+It speaks FUSE (linux/fuse.h), so that nothing need be installed.
 
     python3 mute_file_system.py FOLDER well|stale|mute [WELL_SECONDS]
 
-It mounts, prints "mounted", and serves one folder with the files that a jail's check looks at as links to nothing.
+It mounts, prints "mounted", and serves one folder. The files that a jail's check looks at are links to nothing there.
 """
 
 import ctypes

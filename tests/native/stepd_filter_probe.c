@@ -1,5 +1,5 @@
-/* Makes system calls with arguments that the kernel refuses anyhow, in the main thread, in a second thread, and in a
- * child. The calling test compares their errors with slurmstepd's filter and without it.
+/* Makes system calls with arguments that the kernel refuses anyhow. It makes them in the main thread, in a second
+ * thread, and in a child. The calling test compares their errors with slurmstepd's filter and without it.
  *
  *   stepd_filter_probe filtered|unfiltered
  *

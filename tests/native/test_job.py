@@ -37,7 +37,7 @@ MUTE = Path(__file__).parent / "mute_file_system.py"
 
 @dataclass(frozen=True)
 class Said:
-    """What a run printed, and the status of each step."""
+    """The output of a run, and the status of each step."""
 
     lines: list[str]
     statuses: list[int]
@@ -90,7 +90,7 @@ def test_a_step_that_comes_before_the_namespaces_are_made_waits_for_them(trial: 
         assert said.lines[:3] == said.lines[3:]
 
 
-def test_the_keeper_leaves_the_steps_group_for_the_pods_where_there_is_one(trial: Trial) -> None:
+def test_job_init_leaves_the_steps_group_for_the_pods_where_there_is_one(trial: Trial) -> None:
     """A file stands for the group; tests/vm has a real one."""
     group = trial.folder / "group"
     try:
@@ -282,7 +282,7 @@ def test_without_a_right_tree_or_namespaces_nothing_runs_and_the_reason_is_said(
     assert any(sentence in line for line in said.lines if line.startswith("refused: ")), said.lines
 
 
-def test_a_step_heeds_what_the_nodes_trials_found(trial: Trial) -> None:
+def test_a_step_heeds_what_the_nodes_jail_probes_found(trial: Trial) -> None:
     broken = trial.folder / "broken"
     said = trial.run("echo ran outside", spoil=f"echo the storage is gone > {broken}")
     broken.unlink()
@@ -291,8 +291,8 @@ def test_a_step_heeds_what_the_nodes_trials_found(trial: Trial) -> None:
 
 
 @pytest.fixture(scope="module")
-def node_trial(tmp_path_factory: pytest.TempPathFactory, make: Callable[..., Path]) -> Trial:
-    """What a node asks itself before it takes jobs: a step of its own."""
+def node_probe(tmp_path_factory: pytest.TempPathFactory, make: Callable[..., Path]) -> Trial:
+    """Return what a node asks itself before it takes jobs: a step of its own."""
     return Trial(tmp_path_factory.mktemp("trial"), make, program="jail_probe_tested")
 
 
@@ -314,12 +314,12 @@ PROMISES = (
 """An ordinary user's process that has no child and writes no file."""
 
 
-def test_a_nodes_trial_runs_a_step_as_nobody_with_nothing_to_spend(node_trial: Trial) -> None:
+def test_a_nodes_jail_probe_runs_a_step_as_nobody_with_nothing_to_spend(node_probe: Trial) -> None:
     # The sentence of the trial before keeps jobs away, and not the next trial.
-    before = f"echo no job can run > {node_trial.folder}/broken"
-    said = node_trial.run(spoil=f"{before}\n{shell(PERL + PROMISES)}")
+    before = f"echo no job can run > {node_probe.folder}/broken"
+    said = node_probe.run(spoil=f"{before}\n{shell(PERL + PROMISES)}")
     assert said.lines == []
-    assert not list((node_trial.folder / "jobs").iterdir())
+    assert not list((node_probe.folder / "jobs").iterdir())
 
 
 @pytest.mark.parametrize(
@@ -345,8 +345,8 @@ def test_a_nodes_trial_runs_a_step_as_nobody_with_nothing_to_spend(node_trial: T
         "half built",
     ],
 )
-def test_a_node_whose_steps_do_not_work_says_why(node_trial: Trial, spoil: str, sentence: str) -> None:
-    said = node_trial.run(spoil=spoil, wrap="!")
+def test_a_node_whose_steps_do_not_work_says_why(node_probe: Trial, spoil: str, sentence: str) -> None:
+    said = node_probe.run(spoil=spoil, wrap="!")
     assert len(said.lines) == 1
     assert sentence in said.lines[0]
 

@@ -1,4 +1,4 @@
-"""Whose messages the programs of Slurm read: native/doors/message_guard.c before a library that stands for Slurm's."""
+"""Slurm's programs read messages of known users only: message_guard.c before a library that stands for Slurm's."""
 
 from __future__ import annotations
 

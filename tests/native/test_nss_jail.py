@@ -1,4 +1,4 @@
-"""Who the pods' programs take for the jail's users (native/login/nss_jail.c), asked by getent as those programs ask."""
+"""The pods' programs know the jail's users (native/login/nss_jail.c). Here getent asks as those programs do."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Door:
             time.sleep(0.01)  # The door tells nobody that it is there but by its socket.
 
     def ask(self, uid: int, *prefix: str) -> str:
-        """What the real socket says to somebody who comes through the door."""
+        """Return what the real socket says to somebody who comes through the door."""
         become = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
         asked = subprocess.run(
             [*become, *prefix, "/usr/bin/python3", "-I", "-c", ASK, str(self.path)],

@@ -1,4 +1,4 @@
-"""What goes first in slurmstepd lets a step run only if the jail plugin is sure to be loaded."""
+"""The guard that runs first in slurmstepd lets a step run only if the jail plugin will surely be loaded."""
 
 import os
 import re
@@ -216,5 +216,5 @@ def test_slurmstepd_makes_a_users_folders_where_the_user_may_have_them(guard: Gu
 
 
 def told(guard: Guard, what: str, path: str, user: int) -> str:
-    """What one call of slurmstepd's, as a user, comes to."""
+    """Return what one call of slurmstepd's, as a user, comes to."""
     return guard.run(guard.good, what, path, str(user))[0].decode().strip()

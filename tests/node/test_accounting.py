@@ -1,4 +1,4 @@
-"""How slurmdbd gets its password, and when slurmctld runs without it."""
+"""slurmdbd gets its password, and slurmctld runs without slurmdbd."""
 
 from __future__ import annotations
 

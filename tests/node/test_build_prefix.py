@@ -1,4 +1,4 @@
-"""What the Slurm prefix was copied from stays known: dpkg's own words, on the machine that runs the tests."""
+"""The Slurm prefix keeps a record of its Debian packages: dpkg's own words, on the machine that runs the tests."""
 
 from __future__ import annotations
 

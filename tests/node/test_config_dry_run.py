@@ -1,4 +1,4 @@
-"""What the config dry run tries, and what it concludes; the real slurmctld in it is tried in tests/e2e."""
+"""The config dry run and its conclusions; tests/e2e runs it with a real slurmctld."""
 
 from __future__ import annotations
 

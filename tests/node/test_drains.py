@@ -181,7 +181,7 @@ def test_slurms_drain_for_a_job_that_we_refused_is_lifted_also_when_it_comes_aft
     drain.tick(2.0, WELL)
     slurmctld.state, slurmctld.reason = "IDLE+DRAIN", reason
     drain.tick(20.0, {JAIL: None})
-    assert "DRAIN" in slurmctld.state, "no trial may have been made since"
+    assert "DRAIN" in slurmctld.state, "no probe may have been made since"
     drain.tick(55.0, {JAIL: None})
     assert ("DRAIN" in slurmctld.state) == ("gpus" in written), "nobody knows of the GPUs"
     drain.tick(90.0, WELL)

@@ -1,8 +1,9 @@
-"""What must survive a crash reaches the disk in an order in which no moment loses it."""
+"""Files that must survive a crash reach the disk in a safe order: no moment loses them."""
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,13 +12,14 @@ import pytest
 from slurm_node.accounts import account_files, account_sync
 from slurm_node.pod import durable, system
 from slurm_node.roles import populate
+from slurm_node.roots import copying
 
 Steps = list[tuple[str, str]]
 
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
-    """What was synchronized and renamed, in order, by the last part of its name."""
+    """Return what was synchronized and renamed, in order, by the last part of its name."""
     seen: Steps = []
 
     def noted(call: str, original: Callable[..., object]) -> Callable[..., object]:
@@ -32,7 +34,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
     monkeypatch.setattr(os, "fsync", noted("fsync", os.fsync))
     monkeypatch.setattr(os, "rename", noted("rename", os.rename))
     monkeypatch.setattr(os, "replace", noted("rename", os.replace))
-    for module in (durable, populate):
+    for module in (copying, durable, populate):
         monkeypatch.setattr(module, "sync_file_system", noted("syncfs", system.sync_file_system))
     return seen
 
@@ -69,6 +71,36 @@ def test_a_root_is_whole_on_the_disk_before_it_gets_its_name(tmp_path: Path, ste
     durable.move_root(tmp_path / "building", tmp_path / "root")
     assert steps == [("syncfs", "building"), ("rename", "root"), ("fsync", tmp_path.name)]
     assert (tmp_path / "root").is_dir()
+
+
+def a_copy(folder: Path) -> copying.Copy:
+    """One whose first part is there and not noted yet."""
+    (folder / "building").mkdir()
+    return copying.Copy(folder / "image", folder / "building", folder / "journal.json", total=1, done={"etc"})
+
+
+def test_a_copied_part_is_on_the_volumes_disk_before_it_is_noted(
+    tmp_path: Path, steps: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sync", lambda: pytest.fail("it waits for file systems that are not the volume's"))
+    a_copy(tmp_path).note()
+    assert steps == [
+        ("syncfs", "building"),
+        ("fsync", ".journal.json.new"),
+        ("rename", "journal.json"),
+        ("fsync", tmp_path.name),
+    ]
+
+
+def test_a_part_that_the_storage_lost_is_not_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(_: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(copying, "sync_file_system", lost)
+    copy = a_copy(tmp_path)
+    with pytest.raises(OSError, match="Input/output error"):
+        copy.note()
+    assert not copy.journal.exists()
 
 
 def test_an_account_file_is_on_the_disk_when_it_was_replaced(tmp_path: Path, steps: Steps) -> None:

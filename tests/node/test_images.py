@@ -1,4 +1,4 @@
-"""What an image is built from, and when it is built again."""
+"""Inputs of an image's build, and the changes that need a new build."""
 
 import dataclasses
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A jail that does not work is found by trials, and so is one that works again."""
+"""Jail probes find a jail that does not work, and one that works again."""
 
 import errno
 import subprocess
@@ -12,8 +12,8 @@ from slurm_node.conditions.jail_watch import PERIOD_SECONDS, JailWatch
 from contract.reasons import JAIL
 
 
-class Trial:
-    """A watch over a trial that a test's file decides."""
+class PlayedProbe:
+    """A watch over a jail probe whose result a test decides by a file."""
 
     def __init__(self, folder: Path) -> None:
         self._script = folder / "script"
@@ -35,57 +35,59 @@ class Trial:
 
 
 @pytest.fixture
-def trial(tmp_path: Path) -> Trial:
-    return Trial(tmp_path)
+def probe(tmp_path: Path) -> PlayedProbe:
+    return PlayedProbe(tmp_path)
 
 
-def test_a_failure_speaks_against_the_node_until_a_trial_works(trial: Trial) -> None:
-    assert trial.watch.causes == {}
-    trial.says("echo storage is gone; exit 1")
-    trial.until(lambda: trial.watch.causes == {JAIL: "storage is gone"})
-    assert trial.broken.read_text() == "storage is gone"
-    assert not trial.worked.exists()
-    trial.says("exit 0")
-    trial.until(lambda: trial.watch.causes == {JAIL: None})
-    assert not trial.broken.exists()
-    assert trial.worked.exists()
+def test_a_failure_speaks_against_the_node_until_a_probe_works(probe: PlayedProbe) -> None:
+    assert probe.watch.causes == {}
+    probe.says("echo storage is gone; exit 1")
+    probe.until(lambda: probe.watch.causes == {JAIL: "storage is gone"})
+    assert probe.broken.read_text() == "storage is gone"
+    assert not probe.worked.exists()
+    probe.says("exit 0")
+    probe.until(lambda: probe.watch.causes == {JAIL: None})
+    assert not probe.broken.exists()
+    assert probe.worked.exists()
 
 
-def test_a_trial_that_can_not_be_started_speaks_against_the_node(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_probe_that_can_not_be_started_speaks_against_the_node(
+    probe: PlayedProbe, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object, **__: object) -> None:
         raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
 
     with monkeypatch.context() as patched:
         patched.setattr(subprocess, "Popen", fail)
-        trial.until(lambda: bool(trial.watch.sentence))
-    assert trial.broken.read_text() == "no probe can be started: Resource temporarily unavailable"
-    trial.until(lambda: trial.watch.causes == {JAIL: None})
+        probe.until(lambda: bool(probe.watch.sentence))
+    assert probe.broken.read_text() == "no probe can be started: Resource temporarily unavailable"
+    probe.until(lambda: probe.watch.causes == {JAIL: None})
 
 
-def test_a_trial_that_hangs_is_left_alone_and_no_second_one_started(trial: Trial, tmp_path: Path) -> None:
+def test_a_probe_that_hangs_is_left_alone_and_no_second_one_started(probe: PlayedProbe, tmp_path: Path) -> None:
     started, gate = tmp_path / "started", tmp_path / "gate"
-    trial.says(f"echo x >> {started}; echo it hangs; while [ ! -e {gate} ]; do sleep 0.05; done; exit 1")
-    trial.until(lambda: trial.watch.sentence == "it hangs")
+    probe.says(f"echo x >> {started}; echo it hangs; while [ ! -e {gate} ]; do sleep 0.05; done; exit 1")
+    probe.until(lambda: probe.watch.sentence == "it hangs")
     for _ in range(100):
-        trial.now += PERIOD_SECONDS
-        trial.watch.tick(trial.now)
+        probe.now += PERIOD_SECONDS
+        probe.watch.tick(probe.now)
     assert started.read_text() == "x\n"
-    trial.says("exit 0")
+    probe.says("exit 0")
     gate.touch()
-    trial.until(lambda: trial.watch.causes == {JAIL: None})
+    probe.until(lambda: probe.watch.causes == {JAIL: None})
 
 
-def test_a_login_node_tells_whoever_comes_in_a_sentence(trial: Trial, tmp_path: Path) -> None:
-    trial.says("echo it is {stale}; exit 1")
+def test_a_login_node_tells_whoever_comes_in_a_sentence(probe: PlayedProbe, tmp_path: Path) -> None:
+    probe.says("echo it is {stale}; exit 1")
     script = ("/bin/sh", str(tmp_path / "script"))
-    trial.watch = JailWatch(script, trial.broken, trial.worked, words="can't enter the jail: {}.\n")
-    trial.until(lambda: trial.watch.sentence == "it is {stale}")
-    assert trial.broken.read_text() == "can't enter the jail: it is {stale}.\n"
+    probe.watch = JailWatch(script, probe.broken, probe.worked, words="can't enter the jail: {}.\n")
+    probe.until(lambda: probe.watch.sentence == "it is {stale}")
+    assert probe.broken.read_text() == "can't enter the jail: it is {stale}.\n"
 
 
-def test_a_trial_that_says_nothing_for_long_counts_as_broken(trial: Trial, tmp_path: Path) -> None:
+def test_a_probe_that_says_nothing_for_long_counts_as_broken(probe: PlayedProbe, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    trial.says(f"while [ ! -e {gate} ]; do sleep 0.05; done")
-    trial.until(lambda: "takes longer" in (trial.watch.sentence or ""))
+    probe.says(f"while [ ! -e {gate} ]; do sleep 0.05; done")
+    probe.until(lambda: "takes longer" in (probe.watch.sentence or ""))
     gate.touch()
-    trial.until(lambda: trial.watch.causes == {JAIL: None})
+    probe.until(lambda: probe.watch.causes == {JAIL: None})

@@ -1,4 +1,4 @@
-"""A worker that is told to end under its jobs lets them run on for a while, and asks nobody about them."""
+"""A worker that must end under its jobs lets them run on for a while, without asking slurmctld."""
 
 from __future__ import annotations
 

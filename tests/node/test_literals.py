@@ -1,4 +1,4 @@
-"""What C, Python and the image's files name must be the same."""
+"""C, Python and the image's files use the same names."""
 
 import re
 from pathlib import Path
@@ -60,9 +60,8 @@ def test_slurm_starts_the_programs_that_the_image_brings() -> None:
         ("programs/sbcast.c", "SBCAST_SRUN", paths.PREFIX / "bin/srun"),
         ("programs/slurmd_start.c", "START_SLURMD", paths.SLURMD),
         ("doors/root_guard.c", "ROOT_GUARD_DOOR", paths.SLURM_RUN / door.MARK),
-        ("doors/sack_door.c", "SLURM_ID", names.SLURM_UID),
-        ("doors/sack_door.c", "SLURMREST_ID", names.SLURMREST_UID),
-        ("doors/message_guard.h", "SLURM_ID", names.SLURM_UID),
+        ("doors/slurm_ids.h", "SLURM_ID", names.SLURM_UID),
+        ("doors/slurm_ids.h", "SLURMREST_ID", names.SLURMREST_UID),
         ("doors/message_guard.c", "DEFAULT_CONFIGURATION", paths.FETCHED / names.SLURM_CONF),
         ("doors/message_guard.c", "PMI2_FOLDER", Path(shared.MPI_PLUGIN_DIRS["pmi2"]).name),
         ("programs/jail_probe.c", "PROBE_JOB", int(jail_watch.PROBE_JOB)),

@@ -1,4 +1,4 @@
-"""What a node does for fast networks: NCCL's file, and the limit of locked memory."""
+"""Preparations of a node for fast networks: NCCL's file, and the limit of locked memory."""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""Symbolic links that root in the jail planted lead no program of a pod out of the root that it writes to."""
+"""Symbolic links that root planted in the jail lead no program of a pod out of the jail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is logged in to a node that goes is told, and has some time."""
+"""Users who are logged in to a node are told before it ends, and have some time."""
 
 import os
 import pty

@@ -1,4 +1,4 @@
-"""What people changed in a root is told, and what programs and packages wrote by themselves is not."""
+"""The report of a root lists people's changes, and leaves out what programs and packages wrote by themselves."""
 
 import errno
 import hashlib

@@ -120,7 +120,7 @@ def test_a_file_that_is_no_key_is_refused_with_the_line(text: str, words: str) -
 
 
 BOSS = 70_000
-"""Who calls slurm-user by sudo: a directory's, so that no id is taken for the first users."""
+"""User of an LDAP directory who calls slurm-user by sudo, so that the jail's first users have free ids."""
 PLAYED = {
     "scontrol": 'echo "AccountingStorageType   = ${ACCOUNTING:-accounting_storage/slurmdbd}"',
     "squeue": 'echo "$JOBS"',

@@ -157,7 +157,7 @@ def test_a_link_in_the_place_of_a_parent_is_refused_in_words(tmp_path: Path, tar
 
 
 def run_lists(tmp_path: Path) -> list[Path]:
-    """What was made outside of the mount point's own place."""
+    """Return what was made outside of the mount point's own place."""
     return [*(tmp_path / "keys").iterdir(), *(tmp_path / "root/srv").iterdir()]
 
 

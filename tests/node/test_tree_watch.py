@@ -1,4 +1,4 @@
-"""What is mounted in the tree comes back when it was taken away, in the pod and for slurmstepd; with real mounts."""
+"""Mounts of the tree come back after somebody removed them, in the pod and for slurmstepd; with real mounts."""
 
 from __future__ import annotations
 
@@ -133,10 +133,10 @@ def test_a_folder_above_a_mount_may_be_renamed_to_anything(tmp_path: Path, name:
 
 
 def test_slurmstepd_gets_what_came_back_as_it_is_in_the_pod_and_tasks_do_not(tmp_path: Path) -> None:
-    """Without /etc/hosts slurmstepd can't tell how its job ended; a /proc of the node must never come into a job, and
-    the pod's own programs must never be a job's to write, not for a moment.
+    """The repair of a job's mounts opens no gap, not for a moment.
 
-    That the job's two namespaces are made so is tested with the keeper of a job (tests/native/test_job.py).
+    Without /etc/hosts slurmstepd can't tell how its job ended. The node's /proc must never come into a job. No job may
+    write to the pod's own programs. tests/native/test_job.py tests how the job's namespaces are made.
     """
     script = """
         flags = "findmnt --noheadings --output VFS-OPTIONS"
@@ -235,7 +235,7 @@ def test_what_root_of_a_login_session_left_in_run_leads_nowhere(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("change", ["marker.unlink()", "marker.unlink(); marker.write_text('/not/there')"])
-def test_a_marker_that_root_of_a_login_session_changed_comes_back_where_trials_fail(
+def test_a_marker_that_root_of_a_login_session_changed_comes_back_where_probes_fail(
     tmp_path: Path, change: str
 ) -> None:
     script = f"""

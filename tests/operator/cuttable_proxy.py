@@ -1,4 +1,4 @@
-"""A TCP proxy before the API server that can be cut, so that one operator loses it while the tests keep it."""
+"""A TCP proxy before the API server. A test cuts it, so that one operator loses the API server."""
 
 from __future__ import annotations
 

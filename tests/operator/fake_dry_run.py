@@ -1,4 +1,4 @@
-"""The fake rehearsal pod of the operator's tests: it refuses what has an unknown key, in slurmctld's words."""
+"""The fake config dry run of the operator's tests: it refuses an unknown key in slurmctld's words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 REFUSAL = "_parse_next_key: Parsing error at unrecognized key: Nonsense; Unable to process configuration file"
-"""As the rehearsal pod answered with slurmctld 26.05.5."""
+"""The answer of a config dry run with slurmctld 26.05.5."""
 
 
 class _Handler(BaseHTTPRequestHandler):

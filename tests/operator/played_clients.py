@@ -1,6 +1,6 @@
-"""What the operator's own actions.move acts through in a played cluster, which fails a test at what must never be done.
+"""The API server and slurmrestd of a played cluster. A forbidden call fails the test.
 
-Nothing waits: each call answers at once, so that many thousand moves are played within seconds.
+The operator's own `execute.move` acts through them. Each call answers at once: many thousand actions take seconds.
 """
 
 from __future__ import annotations

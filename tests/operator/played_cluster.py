@@ -6,12 +6,14 @@ import dataclasses
 import datetime
 import functools
 
-from slurm_operator.decide import records, scale
+from slurm_operator.decide import records
+from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.state import (
     Facts,
     Jobs,
     K8sNode,
     Named,
+    NodeSet,
     Pod,
     RemovalPolicy,
     Reservation,
@@ -22,6 +24,7 @@ from slurm_operator.state import (
     TooDeep,
     Unknown,
     UpdatePolicy,
+    Workload,
 )
 
 from contract import names, reasons
@@ -92,13 +95,13 @@ JOB_STATES = {
     "COMPLETING": "COMPLETED COMPLETING",
     "requeuing": "PENDING COMPLETING",
 }
-"""How slurmctld lists each."""
+"""State of a job → its form in slurmctld's listing."""
 WITH_PROCESSES = [state for state in JOB_STATES if state != "PENDING"]
 
 
 @dataclasses.dataclass
 class Job:
-    """A job, a task of an array, or a component of a heterogeneous job, that has a node, or waits for one.
+    """A job, a task of an array, or a component of a heterogeneous job; it has a node or waits for one.
 
     `names` is a node that its user asked for, or excluded.
     """
@@ -302,11 +305,11 @@ class PlayedCluster:
         return bool(self.pods[name].k8s_node) and self.hosts[self.pods[name].k8s_node].sick
 
     def lacks(self, name: str) -> str:
-        """What a node would say of itself; empty if it is well."""
+        """Return what a node would say of itself; empty if it is well."""
         return UNFIT if self.is_sick(name) else BROKEN * (self.pods[name].revision in self.broken)
 
     def is_unfit_and_idle(self, name: str) -> bool:
-        """Whether a running node has drained itself and has no work."""
+        """Return whether a running node has drained itself and has no work."""
         record, pod = self.records.get(name), self.pods.get(name)
         is_up = pod is not None and pod.phase == "up" and not self.is_away(pod)
         own = record is not None and record.reason == UNFIT and name not in self.foreign and not record.reboot
@@ -322,16 +325,16 @@ class PlayedCluster:
         return [name for name in self.usable() if name in self.pods and self._is_ready(name)]
 
     def _is_ready(self, name: str) -> bool:
-        """Whether a pod runs, stays, and says that it is well."""
+        """Return whether a pod runs, stays, and says that it is well."""
         pod = self.pods[name]
         return pod.phase == "up" and not self.lacks(name) and not self.is_away(pod)
 
     def no_job_is_on(self, name: str) -> None:
-        """Whether a node may go."""
+        """Return whether a node may go."""
         assert not [job for job in self.jobs if job.node == name], f"{name} goes under a job"
 
     def is_well_but_for_us(self, name: str) -> bool:
-        """Whether neither a person, nor the node's machine, nor its repair keeps it from work."""
+        """Return whether neither a person, nor the node's machine, nor its repair keeps it from work."""
         pod, record = self.pods.get(name), self.records.get(name)
         bad = pod is not None and (self.is_sick(name) or self.is_away(pod))
         # Its drain for its machine's sake lasts until it has looked again, and a repair until that is done.
@@ -341,7 +344,11 @@ class PlayedCluster:
 
     # How the operator sees them.
 
-    def state(self) -> scale.NodeSetState:
+    def members(self) -> list[str]:
+        """Nodes that are there and wanted."""
+        return [f"cpu-{ordinal}" for ordinal in range(min(self.wanted, self.size))]
+
+    def state(self) -> NodeSetState:
         pods = {
             name: Pod(
                 *(name, "worker", self._is_ready(name)),
@@ -355,21 +362,24 @@ class PlayedCluster:
             )
             for name, pod in self.pods.items()
         }
-        return scale.NodeSetState(
-            *("cpu", self.wanted, self.size, str(self.set_version), pods, self.now),
-            revision=str(self.revision),
+        node_set = NodeSet(
+            *("cpu", "c", "cpu", self.wanted),
             update=self.update,
             removal=self.removal,
             reactions=self.reactions,
             restarts=self.restarts,
             updating=self.updating,
-            k8s_nodes={
-                name: _k8s_node(host.cordoned or host.ours, host.away_since, *host.taints())
-                for name, host in self.hosts.items()
-            },
-            facts=Facts(1, self.memory),
-            reservations=self.reservations(),
         )
+        workload = Workload(
+            *("cpu", self.size, self.size, str(self.set_version)),
+            revision=str(self.revision),
+            facts=Facts(1, self.memory),
+        )
+        k8s_nodes = {
+            name: _k8s_node(host.cordoned or host.ours, host.away_since, *host.taints())
+            for name, host in self.hosts.items()
+        }
+        return NodeSetState(node_set, workload, pods, self.now, k8s_nodes, reservations=self.reservations())
 
     def listing(self, lost: set[int]) -> dict[str, SlurmNode]:
         """Slurm's nodes, but for those ordinals."""
@@ -400,11 +410,11 @@ class PlayedCluster:
         )
 
     def job_listing(self) -> Jobs | Unknown:
-        """What jobs there are, unless too many wait."""
+        """Return what jobs there are, unless too many wait."""
         return TooDeep("TooManyJobs", "") if self.is_queue_deep else Jobs(self.all_jobs())
 
     def named(self) -> Named | None:
-        """What jobs and reservations name, unless too many jobs wait."""
+        """Return what jobs and reservations name, unless too many jobs wait."""
         return None if self.is_queue_deep else records.named(self.all_jobs(), self.reservations())
 
     def waited(self, name: str) -> float:
@@ -431,7 +441,7 @@ class PlayedCluster:
         return self.ours.nodes if self.ours and lasts else frozenset()
 
     def may_lose_jobs(self, name: str) -> bool:
-        """Whether a drain of ours had its deadline."""
+        """Return whether a drain of ours had its deadline."""
         deadlines = {
             reasons.SCALE_IN: self.removal.deadline_seconds,
             reasons.UPDATE: self.update.deadline_seconds,
@@ -440,7 +450,7 @@ class PlayedCluster:
         return self.records[name].user == names.SLURM_USER and seconds is not None and self.waited(name) > seconds
 
     def may_be_drained_as_away(self, name: str) -> bool:
-        """Whether its machine had its time, and no more machines are away than the breaker allows."""
+        """Return whether its machine had its time, and no more machines are away than the breaker allows."""
         since = self.hosts[self.pods[name].k8s_node].away_since
         away = sum(map(self.is_away, self.pods.values()))
         shared = away > 1 and away * 100 > self.reactions.breaker_percent * len(self.pods)

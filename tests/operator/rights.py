@@ -51,7 +51,7 @@ class Stack:
         return {"name": name, "namespace": self.namespace, **more}
 
     def declare(self, body: Body) -> Body:
-        """What Pulumi does."""
+        """Apply a manifest as Pulumi does."""
         path = f"{path_of(body)}/{body['metadata']['name']}"
         return self.admin.call("PATCH", path, body, headers=APPLY, params=OURS)
 

@@ -1,4 +1,4 @@
-"""The operator finds the API server as a pod does, by its service account, without DNS and with the token of now."""
+"""The operator finds the API server as pods do: by its service account, without DNS, with the present token."""
 
 from __future__ import annotations
 

@@ -7,12 +7,12 @@ import dataclasses
 import pytest
 from slurm_operator import drains
 from slurm_operator.actions import Action, DeleteRecord, Drain, DrainDown, SetReplicas
-from slurm_operator.decide import k8s_nodes, status
+from slurm_operator.decide import k8s_nodes, records, status
 from slurm_operator.state import K8sNode, SlurmNode
 
+from tests.operator.sets import changed
 from tests.operator.test_records import forget
 from tests.operator.test_scale import NOW, decide, job, leaving, lowered, node, pod, state
-from tests.operator.test_status import world
 from tests.operator.test_updates import decide as decide_update
 from tests.operator.test_updates import pod as outdated_pod
 from tests.operator.test_updates import state as outdated_scale
@@ -44,14 +44,14 @@ def test_no_update_scale_in_or_machine_writes_over_it(theirs: SlurmNode) -> None
     assert touching(decide(state(0, 1), [theirs])) == []
     assert touching(decide(state(1, 1), [theirs])) == []
     cordoned = dataclasses.replace(state(1, 1, [pod("cpu-0", k8s_node="k8s-0")]), k8s_nodes={"k8s-0": K8sNode(True)})
-    assert k8s_nodes.moves(cordoned, {"cpu-0": theirs}, None) == []
+    assert k8s_nodes.moves(cordoned.seen({"cpu-0": theirs})) == []
 
 
 @for_each_state
 def test_the_record_of_a_removed_node_keeps_it_until_its_set_goes(theirs: SlurmNode) -> None:
     assert forget(state(0, 0), [theirs]) == []
-    assert not state(0, 0).orphaned_records({"cpu-0": theirs})
-    ending = dataclasses.replace(state(0, 0), ending=True)
+    assert not records.orphans(state(0, 0).seen({"cpu-0": theirs}))
+    ending = changed(state(0, 0), deleting=True)
     assert forget(ending, [theirs]) == [DeleteRecord("cpu-0", anothers=True)]
 
 
@@ -89,7 +89,7 @@ def test_slurms_other_words_about_a_node_that_is_down_stay() -> None:
 def test_a_node_that_somebody_set_to_fail_counts_as_drained() -> None:
     size = dataclasses.replace(state(2, 2), now=NOW)
     failing = node("cpu-0", "IDLE", "FAIL", reason="rma-123", reason_user="root")
-    counts, found = status.node_set(world(2).node_sets[0], size, {"cpu-0": failing, "cpu-1": node("cpu-1")})
+    counts, found = status.node_set(size.seen({"cpu-0": failing, "cpu-1": node("cpu-1")}))
     assert (counts.drained, counts.ready) == (1, 1)
     assert [each.message for each in found] == ["drained by root: cpu-0 (rma-123)"]
     assert found.blocking == found.wrong == []

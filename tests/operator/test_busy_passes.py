@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from slurm_operator import execute, report
 from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
 from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.decide import serving
 from slurm_operator.findings import Finding, lasting
 from slurm_operator.reasons import Reason
 from slurm_operator.reconcile import cluster
@@ -87,7 +89,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     async def none(*_: object) -> Jobs:
         return Jobs(())
 
-    monkeypatch.setattr(report, "event", event)
+    monkeypatch.setattr(report.Reporter, "event", event)
 
     async def nobody_knows(*_: object) -> None: ...
 
@@ -104,10 +106,11 @@ def served(api: KubernetesApi, rest: SlowRest, sizes: Mapping[str, tuple[int, in
         for name, (_, size) in sizes.items()
         for n in range(size)
     }
-    passing = NodeSets(api, LeaseFor(999), JobListing(), rest.clock)
+    passing = NodeSets(execute.Executor(api, LeaseFor(999)), JobListing(), rest.clock)
     bodies: dict[str, Any] = {name: {} for name in sizes}
     running = Unknown("NotAsked", "")
-    return asyncio.run(passing.serve(rest, sets, bodies, workloads, pods, running=running, cluster_stays=True))
+    states = serving.states(sets, workloads, pods, datetime.datetime.now(datetime.UTC))
+    return asyncio.run(passing.serve(rest, states, bodies, running=running, cluster_stays=True))
 
 
 def test_a_conflict_over_one_node_set_holds_up_no_other() -> None:

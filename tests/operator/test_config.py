@@ -109,7 +109,7 @@ def test_a_closed_partition_stays_so_until_it_is_gone_or_wanted_again() -> None:
     assert config.closing(None, None, None, BLIND, closed) == closed
 
 
-def test_a_partition_that_is_being_emptied_stays_closed_during_an_update_and_while_the_rehearsal_is_away() -> None:
+def test_a_partition_that_is_being_emptied_stays_closed_during_an_update_and_while_the_config_dry_run_is_away() -> None:
     for undecided in (promotion(ONE, TWO, declared=False), promotion(ONE, TWO, verdict=None)):
         assert config.closing(ONE, TWO, undecided, WITH_TWO, LOST) == LOST
         assert config.closing(ONE, TWO, undecided, WITH_TWO, frozenset()) == frozenset(), "it is not closed for that"

@@ -9,12 +9,12 @@ import math
 from typing import Any, cast
 
 import pytest
-from slurm_operator import configure, execute, report
+from slurm_operator import execute, report
 from slurm_operator.clients import dry_run
 from slurm_operator.clients.kubernetes import KubernetesApi
-from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.configure import Configurer
 from slurm_operator.decide import config
 from slurm_operator.reconcile import growing_pause
 from slurm_operator.reconcile.configuration import Configuration
@@ -55,7 +55,7 @@ def test_closed_partitions_cost_a_silent_slurm_one_deadline_at_most_and_are_not_
 ) -> None:
     rest = Failing(trouble)
     nobody = cast(Any, None)
-    configuration = Configuration(cast(KubernetesApi, nobody), cast(Lease, nobody))
+    configuration = Configuration(execute.Executor(nobody, nobody), Configurer(nobody, nobody))
     bringing = configuration.bring(cast(SlurmRest, rest), {}, SEEN, running, AWAY, declared=True)
     found, closed = asyncio.run(bringing)
     assert (rest.asked, {each.reason for each in found.wrong}, closed) == (asked, told, CLOSED)
@@ -75,7 +75,7 @@ class Obeying:
 def test_a_partition_that_slurmctld_may_have_opened_again_by_reading_its_files_is_not_taken_for_closed(
     read_again: bool, goes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copied = []
+    copied, nobody, lease = [], cast(KubernetesApi, None), LeaseFor(math.inf)
 
     async def accept(*_: object) -> config.Verdict:
         return config.Verdict(True, "")
@@ -88,13 +88,13 @@ def test_a_partition_that_slurmctld_may_have_opened_again_by_reading_its_files_i
         pass
 
     monkeypatch.setattr(dry_run, "ask", accept)
-    monkeypatch.setattr(configure, "promote", promote)
-    monkeypatch.setattr(report, "event", told)
+    monkeypatch.setattr(Configurer, "promote", promote)
+    monkeypatch.setattr(report.Reporter, "event", told)
     more = {"slurm.conf": FILES["slurm.conf"] + "PartitionName=old Nodes=ns_cpu\n"}
     seen = dataclasses.replace(SEEN, cluster=dataclasses.replace(CLUSTER, closed=frozenset()), active_config=more)
     running = dataclasses.replace(READS, parameters="pulumi_slurm=1")
     again = dataclasses.replace(running, started=running.started + datetime.timedelta(seconds=9))
-    configuration = Configuration(cast(KubernetesApi, None), LeaseFor(math.inf))
+    configuration = Configuration(execute.Executor(nobody, lease), Configurer(nobody, lease))
     rest = cast(SlurmRest, Obeying())
 
     async def two_passes() -> None:

@@ -170,7 +170,7 @@ def test_an_older_program_takes_nothing_from_a_crd_and_is_told_so(admin: Admin) 
         admin.call("PATCH", path, dict(each.body), headers=apply, params={"fieldManager": "pulumi-slurm"})
 
     def answer(crd: str, edition: str | None) -> str:
-        """What a program of that edition is told; None is one that does not know of editions."""
+        """Return what a program of that edition is told; None is one that does not know of editions."""
         path, change = f"{CRDS}/{crd}", {"metadata": {"annotations": {crd_policy.EDITION: edition}}}
         try:
             admin.call("PATCH", path, change, headers=STRATEGIC, params={"dryRun": "All"})
@@ -180,5 +180,5 @@ def test_an_older_program_takes_nothing_from_a_crd_and_is_told_so(admin: Admin) 
 
     for crd in crds:
         words = until(functools.partial(answer, crd, None), "the policy is in force", 60)
-        assert "this is edition 0 of the CRD, and a newer release of the program has brought edition 6" in words
-        assert answer(crd, "6") == answer(crd, "10") == ""
+        assert "this is edition 0 of the CRD, and a newer release of the program has brought edition 7" in words
+        assert answer(crd, "7") == answer(crd, "10") == ""

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from slurm_operator import observe
-from slurm_operator.decide import deletion, serving
+from slurm_operator.decide import deletion
+from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.findings import Finding
 from slurm_operator.state import Nodes, NodeSet, Pod, RemovalPolicy, SlurmJob, SlurmNode, Unknown, Workload
 
@@ -31,12 +32,11 @@ def judge(
     exists: bool = True,
     cluster_stays: bool = True,
 ) -> deletion.RemoveFinalizer | Finding:
-    workloads = {"cpu": Workload("cpu", size, size, "7")} if exists else {}
-    state = serving.state(node_set, workloads, {each.name: each for each in pods}, NOW)
-    assert state
+    workload = Workload("cpu", size, size, "7") if exists else None
+    state = NodeSetState(node_set, workload, {each.name: each for each in pods}, NOW)
     seen: Nodes | Unknown = nodes if isinstance(nodes, Unknown) else {each.name: each for each in nodes}
-    workload = workloads.get("cpu")
-    return deletion.judge(node_set, state, workload, seen, jobs or [], cluster_stays=cluster_stays)
+    known = jobs if isinstance(jobs, Unknown) else tuple(jobs or ())
+    return deletion.judge(state.seen(seen, jobs=known), cluster_stays=cluster_stays)
 
 
 @pytest.mark.parametrize(

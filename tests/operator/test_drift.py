@@ -229,7 +229,7 @@ SPECS = st.dictionaries(KEYS, VALUES, max_size=4)
 
 
 def merged(ours: Any, theirs: Any) -> Any:
-    """What an API server makes of two appliers, the first of which was the last to force its values."""
+    """Return what an API server makes of two appliers, the first of which was the last to force its values."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         return {
             key: merged(ours[key], theirs[key]) if key in ours and key in theirs else ours.get(key, theirs.get(key))
@@ -242,7 +242,7 @@ def merged(ours: Any, theirs: Any) -> Any:
 
 
 def same_shape(one: Any, other: Any) -> bool:
-    """Whether fields that both have are of one kind, as a schema would have it."""
+    """Return whether fields that both have are of one kind, as a schema would have it."""
     if isinstance(one, list) and isinstance(other, list):
         one, other = ({item["name"]: item for item in items} for items in (one, other))
     if isinstance(one, dict) and isinstance(other, dict):
@@ -251,7 +251,7 @@ def same_shape(one: Any, other: Any) -> bool:
 
 
 def applied(found: Body, handed: Body, ours: Body) -> Any:
-    """What an API server makes of Pulumi's next apply: what Pulumi alone owned and does not declare goes."""
+    """Return what an API server makes of Pulumi's next apply: what Pulumi alone owned and does not declare goes."""
     after = {**found, "metadata": {**found["metadata"], **handed["metadata"]}}
     owned, others = ownership.declared(after), [fields for _, fields in ownership.foreign(after)]
 

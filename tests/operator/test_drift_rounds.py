@@ -139,7 +139,7 @@ def heals(world: World) -> list[str]:
 
 
 def content(live: Body) -> Body:
-    """What an object says."""
+    """Return what an object says."""
     found = {key: value for key, value in copy.deepcopy(live).items() if key != "status"}
     for key in ("resourceVersion", "managedFields", "generation"):
         found["metadata"].pop(key, None)
@@ -214,7 +214,7 @@ def test_a_deleted_object_comes_again(world: World, kind: str) -> None:
 
 
 def managers(live: Body) -> Body:
-    """Who owns which fields, apart from those of status."""
+    """Return who owns which fields, apart from those of status."""
     entries = [entry for entry in live["metadata"]["managedFields"] if not entry.get("subresource")]
     return {entry["manager"]: entry["fieldsV1"] for entry in entries}
 

@@ -69,5 +69,5 @@ def degraded_names(world: World, reason: str) -> bool:
 
 
 def only_event_is(world: World, kind: str, message: str) -> bool:
-    """Whether there is one Event about Degraded, of that type and message."""
+    """Return whether there is one Event about Degraded, of that type and message."""
     return [(each[0], each[2]) for each in world.told("Degraded")] == [(kind, message)]

@@ -6,9 +6,11 @@ import dataclasses
 
 import pytest
 from slurm_operator.decide import evidence, status
-from slurm_operator.state import EVERY_NODE, Evidence, Jobs, NodeSet, SlurmNode, TooDeep, Unknown, UpdatePolicy
+from slurm_operator.decide import nodes as slurm_nodes
+from slurm_operator.state import EVERY_NODE, Evidence, Jobs, SlurmNode, TooDeep, Unknown, UpdatePolicy
 
 from contract import reasons
+from tests.operator.sets import changed
 from tests.operator.test_scale import job, leaving, pod
 from tests.operator.test_scale import state as sized
 
@@ -31,7 +33,7 @@ def test_a_listing_that_fails_is_no_evidence() -> None:
 
 def test_a_job_of_unreadable_nodes_is_seen_on_each() -> None:
     lost = dataclasses.replace(job(7, "SUSPENDED", "cpu-0"), nodes=EVERY_NODE)
-    seen = evidence.seen_with(NODES, Evidence(NODES, (lost,)))
+    seen = slurm_nodes.with_jobs(NODES, (lost,))
     assert seen["cpu-0"].busy
 
 
@@ -44,19 +46,19 @@ def updating(name: str) -> SlurmNode:
 )
 def test_nothing_is_asked_for_an_update_that_waits(paused: bool, hold: str, needed: bool) -> None:
     old = dataclasses.replace(pod("cpu-0"), revision="old")
-    state = dataclasses.replace(sized(1, 1, [old]), revision="new", update=UpdatePolicy(paused=paused))
-    assert evidence.is_needed(state, {"cpu-0": updating("cpu-0")}, hold) is needed
+    state = changed(sized(1, 1, [old]), revision="new", update=UpdatePolicy(paused=paused))
+    assert evidence.is_needed(dataclasses.replace(state.seen({"cpu-0": updating("cpu-0")}), hold=hold)) is needed
 
 
 @pytest.mark.parametrize(("flags", "needed"), [((), True), (("RESERVED",), False), (("MIXED",), False)])
 def test_nothing_is_asked_for_a_record_that_slurm_would_keep(flags: tuple[str, ...], needed: bool) -> None:
     left = leaving("cpu-0")
     left = dataclasses.replace(left, states=left.states | {*flags})
-    assert evidence.is_needed(sized(0, 0), {"cpu-0": left}) is needed
+    assert evidence.is_needed(sized(0, 0).seen({"cpu-0": left})) is needed
 
 
 def test_a_record_that_a_reservation_keeps_is_told() -> None:
     left = leaving("cpu-0")
     kept = {"cpu-0": dataclasses.replace(left, states=left.states | {"RESERVED"})}
-    _, found = status.node_set(NodeSet("cpu", "test", "cpu", 0), sized(0, 0), kept)
+    _, found = status.node_set(sized(0, 0).seen(kept))
     assert [each.reason for each in found.moving] == ["NodesKept"]

@@ -14,7 +14,8 @@ from slurm_operator.clients import lease, slurmrestd
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
 
 from contract import names, reasons
-from tests.operator.fake_slurmrestd import FakeSlurm, FakeSlurmrestd
+from tests.operator.fake_slurm import FakeSlurm
+from tests.operator.fake_slurmrestd import FakeSlurmrestd
 from tests.operator.played_clients import LeaseFor
 from tests.operator.world import KEY
 
@@ -54,7 +55,7 @@ def carry_out(slurm: FakeSlurmrestd, tmp_path: Path) -> Callable[[actions.Action
     async def moved(move: actions.Action, checks: int) -> str:
         rest = slurmrestd.SlurmRest(slurm.url, key)
         try:
-            return await execute.move(cast(KubernetesApi, None), rest, LeaseFor(checks), move)
+            return await execute.Executor(cast(KubernetesApi, None), LeaseFor(checks)).move(rest, move)
         finally:
             await rest.close()
 
@@ -255,7 +256,7 @@ def test_a_node_is_looked_at_again_once_its_machine_is_cordoned(
         rest = slurmrestd.SlurmRest(slurm.url, key)
         try:
             decided = actions.DeletePod(NODE, "7", actions.Purpose.ELSEWHERE, UNFIT, cordon="k8s-0")
-            return await execute.move(api, rest, LeaseFor(9), decided)
+            return await execute.Executor(api, LeaseFor(9)).move(rest, decided)
         finally:
             await rest.close()
 
@@ -302,7 +303,7 @@ def test_a_node_that_is_let_go_is_looked_at_once_more(
     async def work() -> None:
         rest = slurmrestd.SlurmRest(slurm.url, key)
         try:
-            await execute.move(api, rest, LeaseFor(9), move)
+            await execute.Executor(api, LeaseFor(9)).move(rest, move)
         finally:
             await rest.close()
 
@@ -352,12 +353,12 @@ def test_a_set_whose_status_changes_all_the_time_gets_its_size_and_one_that_anot
     async def tried() -> list[Any]:
         rest = slurmrestd.SlurmRest(slurm.url, key)
         try:
-            return await execute.attempt(api, {}, "SetReplicas", done(rest))
+            return await execute.Executor(api, LeaseFor(9)).attempt({}, "SetReplicas", done(rest))
         finally:
             await rest.close()
 
     async def done(rest: slurmrestd.SlurmRest) -> str:
-        await execute.move(api, rest, LeaseFor(9), actions.SetReplicas("cpu", 2, 1, "7"))
+        await execute.Executor(api, LeaseFor(9)).move(rest, actions.SetReplicas("cpu", 2, 1, "7"))
         return ""
 
     failed = asyncio.run(tried())
@@ -382,7 +383,7 @@ def deleted(slurm: FakeSlurmrestd, key: Path, move: actions.DeletePod, then: Cal
     async def work() -> None:
         rest = slurmrestd.SlurmRest(slurm.url, key)
         try:
-            await execute.move(Pods(then), rest, LeaseFor(9), move)
+            await execute.Executor(Pods(then), LeaseFor(9)).move(rest, move)
         finally:
             await rest.close()
 

@@ -24,19 +24,26 @@ class PlayedApi:
 
     def __init__(self, *listings: Body | Exception) -> None:
         self.listings = list(listings)
-        self.changes: asyncio.Queue[tuple[str, Body] | Exception] = asyncio.Queue()
+        self.changes: asyncio.Queue[tuple[str, Body] | Exception | None] = asyncio.Queue()
+        self.watched_from: list[str] = []
+        self.watched_again = asyncio.Event()
 
-    async def pages(self, *_: object) -> AsyncIterator[Body]:
+    async def pages(self, *_: object) -> AsyncIterator[tuple[str, list[Body]]]:
         found = self.listings.pop(0)
         if isinstance(found, Exception):
             raise found
         half = len(found["items"]) // 2
         for items in (found["items"][:half], found["items"][half:]):
-            yield {**found, "items": items}
+            yield found["metadata"]["resourceVersion"], items
 
-    async def watch(self, *_: object) -> AsyncIterator[tuple[str, Body]]:
+    async def watch(self, _: str, __: str, params: dict[str, str]) -> AsyncIterator[tuple[str, Body]]:
+        if self.watched_from:
+            self.watched_again.set()
+        self.watched_from.append(params["resourceVersion"])
         while True:
             change = await self.changes.get()
+            if change is None:
+                return
             if isinstance(change, Exception):
                 raise change
             yield change
@@ -48,7 +55,7 @@ def listing(version: int, *items: Body) -> Body:
 
 
 class Watched:
-    """A mirror that follows the one kind."""
+    """An informer that follows the one kind."""
 
     def __init__(self, api: PlayedApi) -> None:
         self.api, self.woken = api, asyncio.Event()
@@ -56,7 +63,7 @@ class Watched:
         self.informer.follow([WATCH])
 
     def text(self) -> str | None:
-        """What the object says, empty if it is gone, None if it is left out."""
+        """Return what the object says, empty if it is gone, None if it is left out."""
         shown = self.informer.snapshot([KEY])
         return None if KEY not in shown else (shown[KEY] or {"data": {"x": ""}})["data"]["x"]
 
@@ -136,6 +143,45 @@ def test_whatever_ends_a_watch_it_begins_anew(error: Exception, monkeypatch: pyt
         assert not watched.informer.broken
 
     play(PlayedApi(listing(5, config("listed", 5)), error, listing(9, config("listed again", 8))), story)
+
+
+def test_a_watch_that_the_api_server_ends_goes_on_from_what_it_has_shown_without_another_listing() -> None:
+    """Listed anew every few minutes, thousands of objects would be there twice each time."""
+
+    async def story(watched: Watched) -> None:
+        await watched.until("listed")
+        await watched.tell("MODIFIED", config("edited", 8))
+        await watched.api.changes.put(None)
+        await watched.tell("MODIFIED", config("edited again", 120))
+        await watched.until("edited again")
+        assert watched.api.watched_from == ["5", "99"], "from the last bookmark"
+        watched.informer.store(config("written before that", 100))
+        assert watched.text() == "edited again"
+
+    play(PlayedApi(listing(5, config("listed", 5))), story)
+
+
+@pytest.mark.parametrize(("late", "left"), [(98, ""), (121, "made anew")])
+def test_news_of_before_a_watch_went_on_stay_older_than_what_it_had_shown(late: int, left: str) -> None:
+    async def story(watched: Watched) -> None:
+        await watched.until("listed")
+        await watched.tell("DELETED", config("listed", 8))
+        await watched.until("")
+        await watched.api.changes.put(None)
+        await asyncio.wait_for(watched.api.watched_again.wait(), 20)
+        watched.informer.store(config("made anew", late))
+        assert watched.text() == left
+
+    play(PlayedApi(listing(5, config("listed", 5))), story)
+
+
+def test_a_written_object_is_shown_by_the_watches_of_its_labels_alone() -> None:
+    watch = informer.Watch("v1", "ConfigMap", selector="app=slurm,more=x")
+    body = config("written", 7)
+    assert not watch.shows(body)
+    assert not watch.shows(body | {"metadata": body["metadata"] | {"labels": {"app": "slurm"}}})
+    assert watch.shows(body | {"metadata": body["metadata"] | {"labels": {"app": "slurm", "more": "x", "and": "y"}}})
+    assert watch.params == {"labelSelector": "app=slurm,more=x"}
 
 
 def test_a_watch_that_has_shown_what_is_not_so_is_begun_anew_and_its_objects_are_left_out_until_then() -> None:

@@ -51,7 +51,7 @@ class K8sNodes:
         self.change(pod, {"status": {"conditions": [{**condition, "reason": "Test", "message": ""}]}}, "/status")
 
     def evict(self, pod: str) -> None:
-        """What `kubectl drain` does, without a kubelet that would end the pod."""
+        """Evict a pod as `kubectl drain` does, without a kubelet that would end it."""
         body = {"metadata": {"name": pod}, "deleteOptions": {"gracePeriodSeconds": 0}}
         body |= {"apiVersion": "policy/v1", "kind": "Eviction"}
         self.world.admin.call("POST", self.world.path("pods", pod, "eviction"), body)
@@ -89,7 +89,7 @@ def k8s_nodes(running_operator: World) -> Iterator[K8sNodes]:
 
 
 def reason(world: World, node: str) -> str:
-    """Why a node is drained, empty if it is not."""
+    """Return why a node is drained, empty if it is not."""
     record = world.slurm.nodes[node]
     return str(record["reason"]) if "DRAIN" in record["state"] else ""
 

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from slurm_operator import observe
 from slurm_operator.actions import Action, Comment, Drain, SetEvictable, Undrain
-from slurm_operator.decide import k8s_nodes, scale, update
+from slurm_operator.decide import k8s_nodes, undrain
+from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.findings import Severity
 from slurm_operator.state import Evidence, K8sNode, Pod, Restart, SlurmJob, SlurmNode, Taint, Toleration
 
 from contract.policies import ReactionPolicy
+from tests.operator.sets import changed, node_set
 from tests.operator.test_scale import NOW, job, node, pod
 
 LONG_AGO = NOW - datetime.timedelta(hours=10)
@@ -27,9 +29,7 @@ def tainted(key: str, effect: str = "NoSchedule", value: str = "") -> K8sNode:
     return K8sNode(taints=(Taint(key, effect, value),))
 
 
-def state(
-    k8s_node: K8sNode | None = CORDONED, /, size: int = 3, known: bool = True, **changes: object
-) -> scale.NodeSetState:
+def state(k8s_node: K8sNode | None = CORDONED, /, size: int = 3, known: bool = True, **changes: object) -> NodeSetState:
     """A set of pods, each on a machine of its own, of which that of cpu-1 is `machine`; None: it is gone."""
     pods = {
         f"cpu-{n}": pod(f"cpu-{n}", k8s_node=f"k8s-{n}", created=LONG_AGO, uid="7", revision="now") for n in range(size)
@@ -38,22 +38,23 @@ def state(
     pods["cpu-1"] = dataclasses.replace(pods["cpu-1"], **changes)  # type: ignore[arg-type]
     there = {f"k8s-{n}": WELL for n in range(size)} | {"k8s-1": k8s_node}
     found = {name: each for name, each in there.items() if each is not None}
-    return scale.NodeSetState("cpu", size, size, "9", pods, NOW, "now", k8s_nodes=found if known else None)
+    return node_set(size, size, pods.values(), NOW, revision="now", k8s_nodes=found if known else None)
 
 
 def drained(cpus: int = 0, **of: str) -> SlurmNode:
     return node("cpu-1", "MIXED" if cpus else "IDLE", "DRAIN", cpus=cpus, **(of or OURS))
 
 
-def decide(size: scale.NodeSetState, seen: SlurmNode | None, *jobs: SlurmJob) -> list[object]:
+def decide(size: NodeSetState, seen: SlurmNode | None, *jobs: SlurmJob) -> list[object]:
     listing = {name: node(name) for name in size.pods} | ({seen.name: seen} if seen else {})
     if seen is None:
         del listing["cpu-1"]
     return [each for each in moves(size, listing, jobs) if not isinstance(each, Comment)]
 
 
-def moves(size: scale.NodeSetState, listing: dict[str, SlurmNode], jobs: tuple[SlurmJob, ...] = ()) -> list[Action]:
-    return k8s_nodes.moves(size, listing, Evidence(listing, jobs))
+def moves(size: NodeSetState, listing: dict[str, SlurmNode], jobs: tuple[SlurmJob, ...] = ()) -> list[Action]:
+    seen = size.seen(listing, Evidence(listing, jobs))
+    return [*undrain.moves(seen), *k8s_nodes.moves(seen)]
 
 
 def drain(words: str) -> list[object]:
@@ -83,7 +84,7 @@ def drain(words: str) -> list[object]:
     ],
     ids=lambda value: "" if isinstance(value, list) else str(value.k8s_nodes)[:60],
 )
-def test_a_machine_that_is_to_be_emptied_gets_no_new_jobs(size: scale.NodeSetState, expected: list[object]) -> None:
+def test_a_machine_that_is_to_be_emptied_gets_no_new_jobs(size: NodeSetState, expected: list[object]) -> None:
     assert decide(size, node("cpu-1", "MIXED", cpus=1), job(1, "RUNNING", "cpu-1")) == expected
 
 
@@ -124,20 +125,21 @@ def test_a_drain_that_is_there_is_left_as_it_is(theirs: dict[str, str]) -> None:
     ],
     ids=["well", "under a job", "an administrator's", "no ready pod", "ending", "still cordoned", "not known"],
 )
-def test_our_drain_goes_when_the_machine_is_well_again(size: scale.NodeSetState, seen: SlurmNode, lifted: bool) -> None:
+def test_our_drain_goes_when_the_machine_is_well_again(size: NodeSetState, seen: SlurmNode, lifted: bool) -> None:
     assert (Undrain("cpu-1") in decide(size, seen)) is lifted
 
 
 def test_a_node_that_is_unfit_when_its_machine_is_well_again_may_say_so_and_takes_no_job() -> None:
     mine = dataclasses.replace(drained(), started=NOW)
     assert decide(state(WELL, ready=False), mine) == [Drain("cpu-1", "pulumi-slurm:new")]
-    leaving = dataclasses.replace(state(WELL, ready=False), wanted=1)
+    leaving = changed(state(WELL, ready=False), replicas=1)
     assert decide(leaving, mine) == []
     for size in (state(CORDONED, ready=False), state(AWAY, ready=False), state(WELL, ready=False, evictable=True)):
-        assert k8s_nodes.without_early_undrains(size, [Drain("cpu-1", "pulumi-slurm:new")]) == []
+        leaves_no_more = dataclasses.replace(mine, reason="pulumi-slurm:scale-in")
+        assert undrain.moves(size.seen({"cpu-1": leaves_no_more})) == []
     as_new = {"cpu-1": dataclasses.replace(mine, reason="pulumi-slurm:new")}
-    assert k8s_nodes.moves(state(AWAY, ready=False), as_new, None)[1:] == drain("k8s-1 is not ready")
-    assert k8s_nodes.moves(state(WELL, ready=False), as_new, None) == []
+    assert k8s_nodes.moves(state(AWAY, ready=False).seen(as_new))[1:] == drain("k8s-1 is not ready")
+    assert k8s_nodes.moves(state(WELL, ready=False).seen(as_new)) == []
 
 
 def test_a_pod_may_be_evicted_when_its_node_is_drained_and_strictly_idle() -> None:
@@ -163,11 +165,11 @@ def test_no_pod_with_work_may_be_evicted(seen: SlurmNode | None, jobs: list[Slur
 
 def test_without_full_listings_no_pod_may_be_evicted_and_they_are_asked_for_once() -> None:
     listing = {"cpu-1": drained()}
-    assert k8s_nodes.moves(state(), listing, None) == []
-    assert k8s_nodes.needs_evidence(state(), listing)
-    assert not k8s_nodes.needs_evidence(state(), {"cpu-1": drained(1)})
-    assert not k8s_nodes.needs_evidence(state(evictable=True), listing)
-    assert not k8s_nodes.needs_evidence(state(WELL), listing)
+    assert k8s_nodes.moves(state().seen(listing)) == []
+    assert k8s_nodes.needs_evidence(state().seen(listing))
+    assert not k8s_nodes.needs_evidence(state().seen({"cpu-1": drained(1)}))
+    assert not k8s_nodes.needs_evidence(state(evictable=True).seen(listing))
+    assert not k8s_nodes.needs_evidence(state(WELL).seen(listing))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,7 @@ def test_without_full_listings_no_pod_may_be_evicted_and_they_are_asked_for_once
     ],
     ids=["uncordoned", "undrained by hand", "works again"],
 )
-def test_a_pod_that_stays_after_all_is_protected_again(size: scale.NodeSetState, seen: SlurmNode) -> None:
+def test_a_pod_that_stays_after_all_is_protected_again(size: NodeSetState, seen: SlurmNode) -> None:
     assert SetEvictable("cpu-1", "7", evictable=False) in decide(size, seen)
 
 
@@ -196,11 +198,10 @@ def test_a_pod_that_stays_after_all_is_protected_again(size: scale.NodeSetState,
     ids=["well", "to be protected first", "cordoned", "tainted", "not ready", "not known"],
 )
 @pytest.mark.parametrize("reason", ["scale-in", "update", "new"])
-def test_a_node_is_given_back_only_where_its_pod_stays(size: scale.NodeSetState, give_back: bool, reason: str) -> None:
+def test_a_node_is_given_back_only_where_its_pod_stays(size: NodeSetState, give_back: bool, reason: str) -> None:
     listing = {"cpu-1": drained(reason=f"pulumi-slurm:{reason}", reason_user="slurm")}
-    wanted: list[Action] = [*scale.moves(size, listing, None), *update.moves(size, listing, None)]
-    assert wanted == [Undrain("cpu-1")]
-    assert k8s_nodes.without_early_undrains(size, wanted) == wanted * give_back
+    assert [each.name for each in undrain.without_cause(size.seen(listing))] == ["cpu-1"]
+    assert undrain.moves(size.seen(listing)) == [Undrain("cpu-1")] * give_back
 
 
 @pytest.mark.parametrize(
@@ -215,15 +216,15 @@ def test_a_node_is_given_back_only_where_its_pod_stays(size: scale.NodeSetState,
 )
 @pytest.mark.parametrize("reason", ["scale-in", "scale-in, its deadline has passed", "update", "new"])
 def test_a_drain_that_would_be_lifted_becomes_the_machines_so_that_the_node_may_leave_it(
-    size: scale.NodeSetState, becomes: list[object], reason: str
+    size: NodeSetState, becomes: list[object], reason: str
 ) -> None:
     mine = drained(reason=f"pulumi-slurm:{reason}", reason_user="slurm")
-    kept = [each for each in decide(size, mine) if not isinstance(each, SetEvictable)]
+    kept = [each for each in decide(size, mine) if not isinstance(each, SetEvictable | Undrain)]
     assert kept == becomes
 
 
 def test_a_drain_of_ours_that_still_has_its_cause_stays_whatever_the_machine() -> None:
-    leaving, outdated = dataclasses.replace(state(), wanted=1), dataclasses.replace(state(), revision="cpu-new")
+    leaving, outdated = changed(state(), replicas=1), changed(state(), revision="cpu-new")
     for size, reason in ((leaving, "pulumi-slurm:scale-in"), (outdated, "pulumi-slurm:update")):
         found = decide(size, drained(1, reason=reason, reason_user="slurm"), job(1, "RUNNING", "cpu-1"))
         assert Drain("cpu-1", "pulumi-slurm:node k8s-1 is cordoned") not in found
@@ -257,10 +258,10 @@ def test_machines_that_go_away_together_open_the_breaker_and_nothing_is_drained(
     size = state(AWAY)
     both = dataclasses.replace(size, k8s_nodes={**(size.k8s_nodes or {}), "k8s-0": AWAY})
     assert decide(both, node("cpu-1")) == []
-    (told,) = k8s_nodes.held(both, {})
+    (told,) = k8s_nodes.held(both.seen({}))
     assert told.reason == "BreakerOpen"
     assert "2 of 3" in told.message
-    generous = dataclasses.replace(both, reactions=ReactionPolicy(breaker_percent=70))
+    generous = changed(both, reactions=ReactionPolicy(breaker_percent=70))
     assert len(decide(generous, node("cpu-1"))) == 2
 
 
@@ -273,10 +274,10 @@ def test_a_machine_that_went_away_while_cordoned_counts_for_the_breaker_too() ->
 
 def test_a_dry_run_only_tells_of_a_machine_that_is_away_and_obeys_a_cordon() -> None:
     policy = ReactionPolicy(dry_run=True)
-    assert decide(dataclasses.replace(state(AWAY), reactions=policy), node("cpu-1")) == []
-    (told,) = k8s_nodes.held(dataclasses.replace(state(AWAY), reactions=policy), {"cpu-1": node("cpu-1")})
+    assert decide(changed(state(AWAY), reactions=policy), node("cpu-1")) == []
+    (told,) = k8s_nodes.held(changed(state(AWAY), reactions=policy).seen({"cpu-1": node("cpu-1")}))
     assert told.reason == "WouldDrain"
-    assert decide(dataclasses.replace(state(), reactions=policy), node("cpu-1")) == drain("k8s-1 is cordoned")
+    assert decide(changed(state(), reactions=policy), node("cpu-1")) == drain("k8s-1 is cordoned")
 
 
 @pytest.mark.parametrize("reason", ["update", "scale-in", "node k8s-1 is not ready"])
@@ -284,20 +285,20 @@ def test_a_pod_that_cannot_end_since_its_machine_is_away_asks_for_fencing_whatev
     reason: str,
 ) -> None:
     mine = {"cpu-1": drained(reason=f"pulumi-slurm:{reason}", reason_user="slurm")}
-    (told,) = k8s_nodes.held(state(AWAY, terminating=True), mine)
+    (told,) = k8s_nodes.held(state(AWAY, terminating=True).seen(mine))
     assert told.reason == "AwaitsFencing"
     assert "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute" in told.message
     for size in (state(AWAY), state(WELL, terminating=True), state(K8sNode(away_since=NOW), terminating=True)):
-        assert k8s_nodes.held(size, mine) == [], "it does not end, it may end, its machine may come back"
+        assert k8s_nodes.held(size.seen(mine)) == [], "it does not end, it may end, its machine may come back"
 
 
 def test_a_machine_that_waits_for_jobs_is_told() -> None:
-    (told,) = k8s_nodes.findings(state(), {"cpu-1": drained(1)})
+    (told,) = k8s_nodes.findings(state().seen({"cpu-1": drained(1)}))
     assert told.message == "k8s-1 is cordoned: cpu-1 may leave when its jobs have ended"
     assert told.severity is Severity.MOVING
-    assert k8s_nodes.held(state(), {"cpu-1": drained(1)}) == []
+    assert k8s_nodes.held(state().seen({"cpu-1": drained(1)})) == []
     runs = dataclasses.replace(job(7, "RUNNING", "cpu-1"), ends=NOW)
-    (told,) = k8s_nodes.findings(state(), {"cpu-1": drained(1)}, (runs, job(8, "RUNNING", "cpu-0")))
+    (told,) = k8s_nodes.findings(state().seen({"cpu-1": drained(1)}, jobs=(runs, job(8, "RUNNING", "cpu-0"))))
     assert told.message.endswith("when its jobs have ended: job 7 (ends by 2026-01-01 00:00 UTC)")
 
 
@@ -310,10 +311,11 @@ def test_of_a_kubernetes_node_little_is_kept_and_read() -> None:
             "conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
         },
     }
-    shape = observe.k8s_node_shape(body)
-    assert "images" not in str(shape)
-    assert observe.k8s_node(shape) == K8sNode(cordoned=True, taints=(Taint("k", "NoSchedule"),), away_since=NOW)
-    assert observe.k8s_node(observe.k8s_node_shape({"metadata": body["metadata"]})) == K8sNode()
+    assert observe.k8s_node(body) == K8sNode(cordoned=True, taints=(Taint("k", "NoSchedule"),), away_since=NOW)
+    healthy = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    nodes = [observe.k8s_node({"metadata": {"name": name}, "status": {"conditions": [healthy]}}) for name in "ab"]
+    assert nodes[0] == K8sNode() == observe.k8s_node({"metadata": body["metadata"]})
+    assert nodes[0] is nodes[1], "thousands that say the same are one record"
     ended = Pod("cpu-0", "worker", ready=True, running=True)
     assert not ended.evictable
 
@@ -324,5 +326,5 @@ def test_a_pod_may_be_evicted_only_under_a_drain_that_its_node_does_not_lift_its
     assert decide(state(), drained()) == [SetEvictable("cpu-1", "7", evictable=True)]
     lifted = state(evictable=True)
     assert SetEvictable("cpu-1", "7", evictable=False) in decide(lifted, unfit)
-    noted = dataclasses.replace(state(), restarts=(Restart("cpu-1", NOW),))
+    noted = changed(state(), restarts=(Restart("cpu-1", NOW),))
     assert decide(noted, unfit) == [], "its repair goes by this drain"

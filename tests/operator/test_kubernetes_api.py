@@ -33,7 +33,9 @@ def dripping() -> Iterator[str]:
 
         def do_GET(self) -> None:
             self.send_response(200)
-            drips, end = (10, b'{"items": [], "metadata": {}}') if "/nodes" in self.path else (100000, b"")
+            drips, end = (
+                (10, b'{"items": [], "metadata": {"resourceVersion": "1"}}') if "/nodes" in self.path else (100000, b"")
+            )
             self.send_header("Content-Length", str(drips + len(end)))
             self.end_headers()
             with contextlib.suppress(OSError):
@@ -93,12 +95,13 @@ def test_a_long_listing_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(request[3])
         number = len(asked)
         more = {"continue": f"after {number}"} if number < 3 else {}
-        return httpx.Response(200, json={"items": [{"number": number}], "metadata": more})
+        metadata = {"resourceVersion": "7", **more}
+        return httpx.Response(200, json={"items": [{"number": number}], "metadata": metadata})
 
     monkeypatch.setattr(kubernetes.KubernetesApi, "_request", page)
     listed = asyncio.run(call("http://127.0.0.1:9", lambda api: api.list("v1", "pods", "a=b")))
     assert listed == [{"number": 1}, {"number": 2}, {"number": 3}]
-    first = {"labelSelector": "a=b", "limit": "500"}
+    first = {"labelSelector": "a=b", "limit": str(kubernetes.PAGE)}
     assert asked == [first, first | {"continue": "after 1"}, first | {"continue": "after 2"}]
 
 
@@ -111,5 +114,5 @@ def test_of_a_pod_that_is_gone_already_no_deletion_is_told(monkeypatch: pytest.M
         "slurm-controller-0", "7", actions.Purpose.CONTROLLER, "a new one has the current template"
     )
     acting = LeaseFor(9)
-    done = call("http://127.0.0.1:9", lambda api: execute.move(api, cast(SlurmRest, None), acting, decided))
+    done = call("http://127.0.0.1:9", lambda api: execute.Executor(api, acting).move(cast(SlurmRest, None), decided))
     assert asyncio.run(done) == ""

@@ -1,20 +1,25 @@
-"""What CRDs and templates say is what the program declares and the operator reads."""
+"""Resources and templates: the operator reads in them the values that the program declares."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-import yaml
-from slurm_operator import observe
+from slurm_operator import observe, state
 from slurm_operator.state import Facts
 
 from components.config import parse
+from components.config.nodes.node_sets import Removal, Update
+from components.config.nodes.policy import Policy
 from components.config.nodes.reactions import Reactions
-from components.slurm import config_dry_run, node_set
-from contract import names, policies, reasons
+from components.slurm import node_set
+from contract import reasons
 from tests.unit.samples import SMALL, changed
 
 REPOSITORY = Path(__file__).parents[2]
+POLICIES: dict[str, type[Policy]] = {"removal": Removal, "update": Update, "reactions": Reactions}
+OTHER = {"jobs": "force", "window": {"start": "Sun 03:00", "durationSeconds": 3600}}
+"""Values that are no default, where a number is none at all."""
 
 
 def test_reasons_stay_what_earlier_releases_wrote() -> None:
@@ -28,12 +33,25 @@ def test_reasons_stay_what_earlier_releases_wrote() -> None:
     assert reasons.UNFIT == ("pulumi-slurm:jail", "pulumi-slurm:health ")
 
 
-def test_the_crd_has_the_defaults_of_the_policies() -> None:
-    body = yaml.safe_load((REPOSITORY / "operator/crds/nodesets.yaml").read_text())
-    spec = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
-    reactions = {name: field["default"] for name, field in spec["reactions"]["properties"].items()}
-    assert reactions == Reactions().policy
-    assert spec["update"]["properties"]["maxUnavailable"]["default"] == policies.MAX_UNAVAILABLE
+def observed(**policies: Any) -> state.NodeSet:
+    """Return the operator's reading of a NodeSet with these policies."""
+    return observe.node_set({"metadata": {"name": "cpu"}, "spec": {"cluster": "c", "statefulSet": "cpu", **policies}})
+
+
+def test_a_policy_that_is_left_out_is_the_programs_default() -> None:
+    """An operator of today also serves resources that an older program wrote."""
+    defaults = {key: model().policy for key, model in POLICIES.items()}
+    assert observed(**defaults) == observed()
+
+
+def test_the_operator_reads_every_key_of_a_policy() -> None:
+    unread = [
+        f"{section}.{field.key}"
+        for section, model in POLICIES.items()
+        for field in model.resource_fields()
+        if observed(**{section: {field.key: OTHER.get(field.key, 7)}}) == observed()
+    ]
+    assert unread == []
 
 
 def test_the_size_of_nodes_is_read_from_the_programs_template() -> None:
@@ -45,24 +63,6 @@ def test_the_size_of_nodes_is_read_from_the_programs_template() -> None:
     expected = Facts(said.resources.cpu, said.job_memory_mib, said.gres or "")
     assert observe.workload(body).facts == expected
     assert expected.gres == "gpu:h100:8"
-
-
-def test_the_resources_have_the_programs_names() -> None:
-    body = yaml.safe_load((REPOSITORY / "operator/crds/slurmclusters.yaml").read_text())
-    schema = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    properties = schema["properties"]["spec"]["properties"]
-    defaults = {name: field["default"] for name, field in properties.items() if field.get("default")}
-    assert defaults == {
-        "wantedConfig": names.CONFIG_WANTED,
-        "activeConfig": names.CONFIG_ACTIVE,
-        "controller": names.CONTROLLER,
-        "restDeployment": names.REST,
-        "login": names.LOGIN,
-    }
-    assert properties["rest"]["properties"]["url"]["default"] == f"http://{names.REST}:{names.SLURMRESTD_PORT}"
-    assert properties["rehearsal"]["properties"]["url"]["default"] == config_dry_run.url()
-    node_set = (REPOSITORY / "operator/crds/nodesets.yaml").read_text()
-    assert f"startsWith('{names.RESERVED_PREFIX}')" in node_set
 
 
 def pins(path: Path) -> set[str]:

@@ -1,12 +1,20 @@
-"""A random walk through all that moves nodes: edits of number and template, sick, cordoned, tainted and lost machines.
+"""A random walk through everything that changes nodes, with the operator's own decisions and actions.
 
-Jobs come and go, administrators drain, listings are half, passes die between two actions, pods take their time, and the
-clock runs. Whatever happens: no job is killed without a deadline, no drain of somebody else is changed, budgets are
-kept, no node serves while it is removed, no machine is cordoned by us but for a repair that was noted; and when faults
-and jobs end, every set has its size and its newest template, and Slurm no ghost.
+Users edit numbers and templates, and jobs come and go. Administrators drain nodes. Kubernetes nodes fail, are cordoned
+or tainted, or vanish. Listings are incomplete, reconciles die between two actions, pods start late, and the clock runs.
 
-Decisions and actions are the operator's own; played are the cluster (played_cluster.py) and its two servers, which
-fail what must never be done at the moment when it is done (played_clients.py).
+These promises hold all the time:
+
+* No job is killed before its deadline.
+* No drain of another author changes.
+* Budgets are kept.
+* No node takes jobs while it is removed.
+* The operator cordons a Kubernetes node only for a repair that it recorded.
+
+After the last fault and the last job every set has its size and its newest template. Slurm has no orphaned record.
+
+The cluster is played (played_cluster.py), and so are its two servers, which refuse forbidden calls at once
+(played_clients.py).
 """
 
 from __future__ import annotations
@@ -25,8 +33,10 @@ from slurm_operator import execute
 from slurm_operator.actions import Action, DeletePod, Drain, Purpose
 from slurm_operator.clients import lease
 from slurm_operator.clients.kubernetes import KubernetesError
-from slurm_operator.decide import evidence, remediate, scale
+from slurm_operator.decide import evidence, remediate
+from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.decide.node_set import decide
+from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.findings import Finding
 from slurm_operator.state import RemovalPolicy, Restart, UpdatePolicy, Window
 
@@ -64,11 +74,11 @@ REACTIONS = ReactionPolicy(restart=True, after_seconds=60, attempts=2, at_once=1
 
 
 class Model(stateful.RuleBasedStateMachine):
-    """What happens to one node set, and the operator's passes over it."""
+    """The history of one node set, and the operator's reconciles of it."""
 
     steps: ClassVar[int] = 0
     repairs: ClassVar[dict[bool, int]] = {}
-    """How many were done: restarts (false), replacements (true)."""
+    """Numbers of repairs: restarts (false), replacements (true)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -276,7 +286,7 @@ class Model(stateful.RuleBasedStateMachine):
         for _ in range(4):
             self.a_nodes_machine_gets_sick_or_recovers(ordinal, sick=True)
             self.time_passes(2000)
-            members = self.cluster.state().members()
+            members = self.cluster.members()
             self.the_operator_passes()
             if f"cpu-{ordinal}" in members:
                 self.who_is_not_repaired_is_told_of(f"cpu-{ordinal}")
@@ -299,7 +309,7 @@ class Model(stateful.RuleBasedStateMachine):
     @stateful.rule(ordinal=ORDINALS, reason=st.sampled_from([reasons.NEW, *OUR_REASONS]))
     def a_machine_is_tainted_while_its_node_is_to_serve_again(self, ordinal: int, reason: str) -> None:
         name = f"cpu-{ordinal}"
-        if name not in {*self.cluster.working()} & {*self.cluster.state().members()}:
+        if name not in {*self.cluster.working()} & {*self.cluster.members()}:
             return
         host = self.cluster.hosts[self.cluster.pods[name].k8s_node]
         self.cluster.records[name].drain(reason, names.SLURM_USER, self.cluster.now)
@@ -352,23 +362,24 @@ class Model(stateful.RuleBasedStateMachine):
             checks: how often the pass finds its lease to be its own before it dies.
             meanwhile: what others do once all is decided.
         """
-        cluster, state = self.cluster, self.cluster.state()
+        cluster = self.cluster
+        state = dataclasses.replace(cluster.state(), hold=self.hold)
         listing, found = cluster.listing(lost or set()), None
-        if evidence.is_needed(state, listing, self.hold):
+        if evidence.is_needed(state.seen(listing)):
             full = cluster.listing(lost_later or set())
             found = evidence.build(full, cluster.job_listing(), counts_memory=True, named=cluster.named())
             assert found
-            listing = {**evidence.seen_with(listing, found)}
-        decision = decide(state, listing, found, self.hold)
+            listing = {**slurm_nodes.with_jobs(listing, found.jobs)}
+        decision = decide(state.seen(listing, found))
         plan = decision.plan
         assert plan
         self.told, noted = plan.findings, {*plan.restarts} - {*cluster.restarts}
         lately = {each.node for each in plan.restarts if each.at > cluster.now - remediate.SETTLING}
-        away = sorted(lately & {*state.members()} - {*cluster.working()})
+        away = sorted(lately & {*cluster.members()} - {*cluster.working()})
         assert not noted or len(away) <= cluster.reactions.at_once, f"too many under repair at once: {away}"
-        unfit = [name for name in state.members() if name in listing and listing[name].reason == UNFIT]
+        unfit = [name for name in cluster.members() if name in listing and listing[name].reason == UNFIT]
         unfit = [name for name in unfit if name not in cluster.foreign]
-        shared = len(unfit) > 1 and len(unfit) * 100 > cluster.reactions.breaker_percent * len(state.members())
+        shared = len(unfit) > 1 and len(unfit) * 100 > cluster.reactions.breaker_percent * len(cluster.members())
         assert not (noted and shared), f"{noted} are repaired while {unfit} are unfit together"
         for each in noted:
             self.the_ladder_is_climbed(each, plan.restarts)
@@ -383,7 +394,7 @@ class Model(stateful.RuleBasedStateMachine):
             pass  # The next pass decides anew.
         cluster.now += datetime.timedelta(seconds=2)
 
-    def carry_out(self, decided: Action, ours: lease.Lease, state: scale.NodeSetState) -> None:
+    def carry_out(self, decided: Action, ours: lease.Lease, state: NodeSetState) -> None:
         if isinstance(decided, DeletePod) and decided.purpose in (Purpose.ANEW, Purpose.ELSEWHERE):
             replaces = decided.purpose is Purpose.ELSEWHERE
             noted = [each for each in self.cluster.restarts if each.node == decided.pod]
@@ -395,7 +406,7 @@ class Model(stateful.RuleBasedStateMachine):
         if isinstance(decided, DeletePod) and decided.purpose is Purpose.UPDATE:
             self.no_record_promises_more_than_a_deep_queue_lets_go(decided.pod)
         worked, taken = self.cluster.working(), self.taken | self.cluster.updating
-        done = finished(execute.move(self.api, self.rest, ours, decided))
+        done = finished(execute.Executor(self.api, ours).move(self.rest, decided))
         if done and isinstance(decided, Drain) and decided.reason == reasons.UPDATE:
             pod = self.cluster.pods.get(decided.node)
             self.taken |= {decided.node} if pod and pod.k8s_node else set()
@@ -403,7 +414,7 @@ class Model(stateful.RuleBasedStateMachine):
             out = [name for name in self.taken if self.cluster.is_well_but_for_us(name)]
             # One that comes back from its repair, say, and does not work is out already: its drain takes nothing away.
             takes_one = decided.node in worked or decided.node not in taken
-            too_many = len(out) > state.update.room(state.wanted) and takes_one
+            too_many = len(out) > state.node_set.update.room(state.wanted) and takes_one
             assert not too_many, f"too many at once: {out}"
 
     def no_record_promises_more_than_a_deep_queue_lets_go(self, name: str) -> None:
@@ -422,7 +433,7 @@ class Model(stateful.RuleBasedStateMachine):
 
     @stateful.invariant()
     def what_works_again_is_taken_no_more(self) -> None:
-        self.taken &= {*self.cluster.state().members()} - {*self.cluster.working()} - self.cluster.foreign.keys()
+        self.taken &= {*self.cluster.members()} - {*self.cluster.working()} - self.cluster.foreign.keys()
 
     def the_ladder_is_climbed(self, noted: Restart, restarts: tuple[Restart, ...]) -> None:
         """Restarts first, so many as the policy has; then one other machine; then nothing for the rest of a day."""
@@ -437,7 +448,7 @@ class Model(stateful.RuleBasedStateMachine):
             assert tried.count(False) == policy.attempts, f"{noted.node} leaves its machine after {tried}"
 
     def who_is_not_repaired_is_told_of(self, name: str) -> None:
-        if self.hold or not self.cluster.is_unfit_and_idle(name) or name in self.cluster.state().under_repair():
+        if self.hold or not self.cluster.is_unfit_and_idle(name) or self.cluster.state().workers[name].repair:
             return
         told = [each.message for each in self.told if name in each.message or each.reason == "BreakerOpen"]
         assert told, f"{name} is unfit, and nothing is done or said about it"
@@ -485,7 +496,7 @@ class Model(stateful.RuleBasedStateMachine):
             self.all_settles()
             wanted = {f"cpu-{ordinal}" for ordinal in range(cluster.wanted)}
             assert (cluster.size, set(cluster.pods)) == (cluster.wanted, wanted), "records alone wait for the queue"
-            # A repair may have brought a pod that is smaller than its record, which goes when the queue can be listed.
+            # A repair may have brought a pod that is smaller than its record. The record goes once the queue is listed.
             smaller = {name for name, record in cluster.records.items() if record.refused}
             held = [name for name in wanted - cluster.foreign.keys() - smaller if cluster.records[name].is_held]
             assert not held, f"held in a deep queue: {held}"
@@ -512,7 +523,7 @@ class Model(stateful.RuleBasedStateMachine):
             return
         cluster.hosts = {name: host if name == bad else Host() for name, host in cluster.hosts.items()}
         self.all_settles()
-        well = [name for name in cluster.state().members() if cluster.pods[name].k8s_node != bad]
+        well = [name for name in cluster.members() if cluster.pods[name].k8s_node != bad]
         old = [name for name in well if cluster.pods[name].revision != cluster.revision]
         # A larger record would have to go first, which the queue holds up, and not that machine.
         waits = {name for name in old if cluster.is_queue_deep and cluster.records[name].memory > cluster.memory}

@@ -11,37 +11,38 @@ import hypothesis
 import pytest
 from hypothesis import stateful
 from slurm_operator import actions, drains, execute
-from slurm_operator.decide import k8s_nodes, reboot, records, remediate, scale, update, window
 from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.state import Evidence, Named, Nodes, SlurmNode
+from slurm_operator.decide import preconditions, reboot, records, remediate, undrain, update, window, workers
+from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.state import Named, SlurmNode
 
 from contract import names, reasons
 from tests.operator.played_cluster import ADMINISTRATOR, OUR_REASONS
+from tests.operator.sets import changed
 from tests.operator.test_model import Model
 
-REAL_MOVE, REAL_UPDATES = execute.move, update.moves
+REAL_MOVE, REAL_UPDATES = execute.Executor.move, update.moves
 REAL_PLAN, REAL_STEP = remediate.plan, remediate._next_step
 REAL_WORK = slurm_nodes.has_work
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def updates_ignore_their_budget(patch: pytest.MonkeyPatch) -> None:
-    def generous(state: scale.NodeSetState, *rest: Any) -> list[actions.Action]:
-        return REAL_UPDATES(
-            dataclasses.replace(state, update=dataclasses.replace(state.update, max_unavailable=9, percent=None)), *rest
-        )
+    def generous(state: NodeSetState) -> list[actions.Action]:
+        endless = dataclasses.replace(state.node_set.update, max_unavailable=9, percent=None)
+        return REAL_UPDATES(changed(state, update=endless))
 
     patch.setattr(update, "moves", generous)
 
 
 def updates_forget_what_came_back_and_does_not_work(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(update, "_is_taken", lambda _, __, node: node is not None and drains.is_updating(node))
+    patch.setattr(update, "_is_taken", lambda _, worker: worker.drain is drains.Owner.UPDATE)
 
 
 def a_bad_machine_takes_an_updates_slot(patch: pytest.MonkeyPatch) -> None:
-    def all_that_are_away(state: scale.NodeSetState, nodes: Nodes) -> frozenset[str]:
+    def all_that_are_away(state: NodeSetState) -> frozenset[str]:
         return frozenset(
-            name for name in state.members() if name not in nodes or not slurm_nodes.is_usable(nodes[name])
+            each.name for each in state.members() if each.node is None or not slurm_nodes.is_usable(each.node)
         )
 
     patch.setattr(update, "holding_slots", all_that_are_away)
@@ -65,13 +66,13 @@ def nobody_looks_at_who_drained(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_drain_is_lifted_without_another_look(patch: pytest.MonkeyPatch) -> None:
-    async def hasty(api: Any, rest: Any, lease: Any, decided: actions.Action) -> str:
+    async def hasty(executor: execute.Executor, rest: Any, decided: actions.Action) -> str:
         if not isinstance(decided, actions.Undrain):
-            return await REAL_MOVE(api, rest, lease, decided)
+            return await REAL_MOVE(executor, rest, decided)
         await rest.undrain(decided.node)
         return "undrained"
 
-    patch.setattr(execute, "move", hasty)
+    patch.setattr(execute.Executor, "move", hasty)
 
 
 def suspended_jobs_are_not_waited_for_in_a_deep_queue(patch: pytest.MonkeyPatch) -> None:
@@ -87,21 +88,19 @@ def records_of_nodes_do_not_count(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_pod_goes_without_its_drain(patch: pytest.MonkeyPatch) -> None:
-    def idle(state: scale.NodeSetState, nodes: Nodes, evidence: Evidence | None) -> frozenset[str]:
-        busy = slurm_nodes.busy_nodes(evidence.jobs) if evidence else frozenset()
-        return frozenset({*state.pods, *state.leaving()} - busy) if evidence else frozenset()
+    def is_free(state: NodeSetState, worker: workers.Worker, busy: frozenset[str]) -> bool:
+        is_there = worker.pod is not None or worker.leaves
+        return state.evidence is not None and is_there and worker.name not in busy
 
-    for each in (scale, update, remediate):
-        patch.setattr(each, "safe_to_delete", idle)
-    for leaving in (scale, k8s_nodes):
-        patch.setattr(leaving, "safe_to_remove", idle)
+    patch.setattr(workers, "_is_free", is_free)
+    patch.setattr(workers.Worker, "may_leave", property(lambda worker: worker.is_free))
     # Nor by the last look, right before it goes.
     patch.setattr(slurm_nodes, "may_leave", lambda node: not slurm_nodes.has_work(node))
-    patch.setattr(execute, "_may_still_end", lambda node, _: node is None or not slurm_nodes.has_work(node))
+    patch.setattr(preconditions, "pod_may_end", lambda _, node: node is None or not slurm_nodes.has_work(node))
 
 
 def a_node_serves_while_its_pod_may_be_evicted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(k8s_nodes, "without_early_undrains", lambda _, moves: [*moves])
+    patch.setattr(undrain, "_may_serve", lambda _: True)
 
 
 def deadlines_have_always_passed(patch: pytest.MonkeyPatch) -> None:
@@ -109,7 +108,7 @@ def deadlines_have_always_passed(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_breaker_never_opens(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(scale.NodeSetState, "have_one_cause", lambda *_: False)
+    patch.setattr(NodeSetState, "have_one_cause", lambda *_: False)
 
 
 def nothing_is_drained_before_it_leaves(patch: pytest.MonkeyPatch) -> None:
@@ -125,15 +124,16 @@ def attempts_are_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def another_machine_comes_before_restarts(patch: pytest.MonkeyPatch) -> None:
-    def hasty(state: scale.NodeSetState, node: SlurmNode) -> remediate.RemediationStep:
-        return remediate.RemediationStep.REPLACE if remediate._may_be_replaced(state, node) else REAL_STEP(state, node)
+    def hasty(state: NodeSetState, worker: workers.Worker) -> remediate.RemediationStep:
+        replaced = remediate._may_be_replaced(state, worker)
+        return remediate.RemediationStep.REPLACE if replaced else REAL_STEP(state, worker)
 
     patch.setattr(remediate, "_next_step", hasty)
 
 
 def nodes_are_given_up_silently(patch: pytest.MonkeyPatch) -> None:
-    def silent(*seen: Any) -> remediate.Plan:
-        plan = REAL_PLAN(*seen)
+    def silent(state: NodeSetState) -> remediate.Plan:
+        plan = REAL_PLAN(state)
         return dataclasses.replace(plan, findings=tuple(each for each in plan.findings if each.reason != "GaveUp"))
 
     patch.setattr(remediate, "plan", silent)
@@ -166,7 +166,11 @@ def windows_are_always_open(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_reboot_is_done_again_and_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reboot, "_is_of_before", lambda state, node: not state.pods[node.name].terminating)
+    def again(worker: workers.Worker, node: SlurmNode | None) -> bool:
+        is_there = worker.pod is not None and not worker.pod.terminating
+        return is_there and node is not None and slurm_nodes.may_reboot(node)
+
+    patch.setattr(reboot, "_is_of_before", again)
 
 
 @pytest.mark.parametrize(
@@ -213,5 +217,5 @@ def test_the_model_finds(spoil: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     spoil(monkeypatch)
     with pytest.raises(AssertionError):
-        # hypothesis declares no types for this function, which is the one way to run a model with settings of its own.
+        # hypothesis declares no types for this function. No other one runs a model with settings of its own.
         stateful.run_state_machine_as_test(Model, settings=settings)  # type: ignore[no-untyped-call]

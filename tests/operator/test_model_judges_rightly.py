@@ -88,7 +88,7 @@ def test_a_removal_that_builds_on_the_nodes_own_drain_is_found(monkeypatch: pyte
     may_become = drains.may_become
 
     def unless_drained(node: SlurmNode, reason: str) -> bool:
-        return not drains.is_unfit(node) and may_become(node, reason)
+        return drains.owner(node) is not drains.Owner.UNFIT and may_become(node, reason)
 
     monkeypatch.setattr(drains, "is_held", drains.is_drained)
     monkeypatch.setattr(drains, "may_become", unless_drained)

@@ -1,4 +1,4 @@
-"""What the operator's ServiceAccount may write of pods, Kubernetes nodes and NodeSets; and who is not bound."""
+"""Rights of the operator's ServiceAccount to write pods, Kubernetes nodes and NodeSets; others are not bound."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def node(stack: Stack) -> Iterator[str]:
 
 
 def cordon(**spec: Any) -> Body:
-    """What the operator writes to a machine that it takes a worker from."""
+    """Return what the operator writes to a machine that it takes a worker from."""
     annotations = {names.UNFIT_TAINT: "cpu-0: gpus"}
     return {
         "metadata": {"annotations": annotations},

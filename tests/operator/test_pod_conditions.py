@@ -13,12 +13,12 @@ from slurm_operator.decide import pod_conditions
 from slurm_operator.execute import REFUSED
 from slurm_operator.reconcile import pod_conditions as writing
 from slurm_operator.reconcile.pod_conditions import PER_PASS, PodConditions
+from slurm_operator.report import Reporter
 from slurm_operator.state import Pod, PodCondition, SlurmNode
 
 from contract import names
 from tests.operator.played_clients import LeaseFor
-from tests.operator.test_running import passes
-from tests.operator.world import World, until
+from tests.operator.world import World, passes, until
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
@@ -145,7 +145,7 @@ def one_pass(api: Pods, conditions: PodConditions, pods: list[Pod], nodes: dict[
 
 def test_five_thousand_nodes_cost_a_few_writes_in_each_pass_and_none_once_all_is_told() -> None:
     api = Pods()
-    pods, conditions = [pod(f"cpu-{n}") for n in range(5000)], PodConditions(api, LeaseFor(999))
+    pods, conditions = [pod(f"cpu-{n}") for n in range(5000)], PodConditions(Reporter(api, LeaseFor(9999)))
     nodes = {each.name: node(name=each.name) for each in pods}
     passes = 0
     while len(api.conditions) < len(pods):
@@ -159,7 +159,7 @@ def test_five_thousand_nodes_cost_a_few_writes_in_each_pass_and_none_once_all_is
 
 def test_a_missing_right_is_told_and_tried_again_only_after_a_while() -> None:
     api, all_of_it = Pods(403), {"cpu-0": node()}
-    conditions = PodConditions(api, LeaseFor(999))
+    conditions = PodConditions(Reporter(api, LeaseFor(9999)))
     one_pass(api, conditions, [pod()], all_of_it)
     one_pass(api, conditions, [pod()], all_of_it)
     assert [each.reason for each in conditions.problems] == [REFUSED]
@@ -181,7 +181,7 @@ class Hanging(Pods):
 def test_an_api_server_that_hangs_holds_up_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "PASS_SECONDS", 0.01)
     api, pods = Hanging(), [pod(f"cpu-{n}") for n in range(50)]
-    conditions = PodConditions(api, LeaseFor(999))
+    conditions = PodConditions(Reporter(api, LeaseFor(9999)))
     one_pass(api, conditions, pods, {each.name: node(name=each.name) for each in pods})
     assert 0 < api.calls < len(pods)
     assert conditions.problems == []
@@ -189,7 +189,7 @@ def test_an_api_server_that_hangs_holds_up_no_pass(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("status", [404, 409])
 def test_a_pod_that_went_meanwhile_is_no_fault(status: int) -> None:
-    conditions = PodConditions(Pods(status), LeaseFor(999))
+    conditions = PodConditions(Reporter(Pods(status), LeaseFor(9999)))
     one_pass(Pods(status), conditions, [pod()], {"cpu-0": node()})
     assert conditions.problems == []
 

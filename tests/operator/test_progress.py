@@ -46,7 +46,7 @@ class Outcome:
 
 
 async def answer_after(task: Any, outcome: Outcome, progress: health.Progress) -> int:
-    """What /readyz says once the first try of a task is over."""
+    """Return what /readyz says once the first try of a task is over."""
     port = free_ports(1)[0]
     stop = health.serve(health.Progress(), {"tried": progress}, port)
     running = asyncio.create_task(task)
@@ -153,7 +153,7 @@ def test_a_lease_without_content_is_taken() -> None:
 
 
 def test_an_operator_that_takes_the_lease_begins_its_reads_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it had read before may be older than what the one that led meanwhile has done."""
+    """Its earlier reads may be older than the changes by the operator that led meanwhile."""
     monkeypatch.setattr(handlers, "RENEW_SECONDS", 0.0)
     holds, anew = [False, False, True, True, True], []
 

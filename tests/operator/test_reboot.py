@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 from slurm_operator.actions import Action, DeletePod, DrainDown, Purpose
-from slurm_operator.decide import evidence, reboot, scale, status, update
+from slurm_operator.decide import evidence, reboot, status, update
 from slurm_operator.decide.node_set import decide
+from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.reasons import Reason
-from slurm_operator.state import Evidence, K8sNode, NodeSet, SlurmJob, SlurmNode
+from slurm_operator.state import Evidence, K8sNode, SlurmJob, SlurmNode
 
+from tests.operator.sets import changed
 from tests.operator.test_scale import NOW, job, node
 from tests.operator.test_updates import NEW, pod, state
 
@@ -25,13 +27,13 @@ def rebooted(*states: str, **changes: Any) -> SlurmNode:
     return dataclasses.replace(there, started=NOW, reason_set=NOW, **changes)
 
 
-def there(**changes: Any) -> scale.NodeSetState:
+def there(**changes: Any) -> NodeSetState:
     return state([pod("cpu-0", NEW, **{"created": NOW - MINUTE, "k8s_node": "m", **changes})])
 
 
-def decided(size: scale.NodeSetState, seen: SlurmNode, *jobs: SlurmJob, hold: str = "") -> list[Action]:
+def decided(size: NodeSetState, seen: SlurmNode, *jobs: SlurmJob, hold: str = "") -> list[Action]:
     listing = {seen.name: seen}
-    return decide(size, listing, Evidence(listing, jobs), hold).moves
+    return decide(dataclasses.replace(size.seen(listing, Evidence(listing, jobs)), hold=hold)).moves
 
 
 RESTART = [DeletePod("cpu-0", "7", Purpose.REBOOT, "as scontrol reboot asked")]
@@ -39,8 +41,8 @@ RESTART = [DeletePod("cpu-0", "7", Purpose.REBOOT, "as scontrol reboot asked")]
 
 @pytest.mark.parametrize("states", [("DOWN",), ("DOWN", "DRAIN"), ("DOWN", "MAINTENANCE", "RESERVED")])
 def test_a_node_that_slurm_has_rebooted_gets_a_new_pod(states: tuple[str, ...]) -> None:
-    assert reboot.needs_evidence(there(), {"cpu-0": rebooted(*states)})
-    assert evidence.is_needed(there(), {"cpu-0": rebooted(*states)})
+    assert reboot.needs_evidence(there().seen({"cpu-0": rebooted(*states)}))
+    assert evidence.is_needed(there().seen({"cpu-0": rebooted(*states)}))
     assert decided(there(), rebooted(*states)) == RESTART
     person = rebooted("DOWN", "DRAIN", reason="bad fan", reason_user="alice")
     assert decided(there(), person) == RESTART, "and his drain is nobody else's"
@@ -62,7 +64,7 @@ def test_a_job_that_only_the_listing_of_jobs_shows_keeps_the_pod(kind: str) -> N
 def test_it_waits_until_slurm_has_rebooted_the_node() -> None:
     for states in (("IDLE", "REBOOT_REQUESTED"), ("IDLE", "DRAIN", "REBOOT_REQUESTED"), ("MIXED", "REBOOT_REQUESTED")):
         asked = node("cpu-0", *states, reason="Reboot ASAP", reason_user="alice")
-        assert not reboot.needs_evidence(there(), {"cpu-0": asked})
+        assert not reboot.needs_evidence(there().seen({"cpu-0": asked}))
         assert decided(there(), asked) == []
 
 
@@ -86,18 +88,16 @@ def test_nobody_takes_a_reboot_for_a_persons_word() -> None:
 
 
 def test_a_reboot_is_told_and_blocks_nothing() -> None:
-    _, found = status.node_set(NodeSet("cpu", "c", "cpu", 1), there(), {"cpu-0": rebooted()})
+    _, found = status.node_set(there().seen({"cpu-0": rebooted()}))
     assert [(each.reason, each.message) for each in found] == [
         (Reason.NODES_REBOOT, "cpu-0 starts anew, as scontrol reboot asked")
     ]
-    _, found = status.node_set(
-        NodeSet("cpu", "c", "cpu", 1), there(), {"cpu-0": node("cpu-0", "IDLE", "REBOOT_REQUESTED")}
-    )
+    _, found = status.node_set(there().seen({"cpu-0": node("cpu-0", "IDLE", "REBOOT_REQUESTED")}))
     assert [*found] == [], "it takes jobs until it is idle"
 
 
 def test_a_node_that_an_update_took_keeps_its_slot_while_it_is_rebooted() -> None:
-    two = dataclasses.replace(state([pod("cpu-0", NEW, ready=False), pod("cpu-1")]), updating=frozenset({"cpu-0"}))
-    assert update.holding_slots(two, {"cpu-0": rebooted(), "cpu-1": node("cpu-1")}) == {"cpu-0"}
+    two = changed(state([pod("cpu-0", NEW, ready=False), pod("cpu-1")]), updating=frozenset({"cpu-0"}))
+    assert update.holding_slots(two.seen({"cpu-0": rebooted(), "cpu-1": node("cpu-1")})) == {"cpu-0"}
     person = rebooted("DOWN", "DRAIN", reason="bad fan", reason_user="alice")
-    assert update.holding_slots(two, {"cpu-0": person, "cpu-1": node("cpu-1")}) == frozenset()
+    assert update.holding_slots(two.seen({"cpu-0": person, "cpu-1": node("cpu-1")})) == frozenset()

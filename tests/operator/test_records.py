@@ -6,9 +6,11 @@ import dataclasses
 
 import pytest
 from slurm_operator.actions import Action, DeleteRecord, Drain, Undrain
-from slurm_operator.decide import records, scale, update
+from slurm_operator.decide import records, undrain, update
+from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.state import Evidence, Facts, Reservation, SlurmJob, SlurmNode
 
+from tests.operator.sets import changed
 from tests.operator.test_scale import NOW, job, leaving, node, state
 from tests.operator.test_updates import NEW, REASON, pod, restarted, updating
 from tests.operator.test_updates import state as template
@@ -33,25 +35,28 @@ def seen(listing: dict[str, SlurmNode], jobs: tuple[SlurmJob, ...], reserved: st
     return Evidence(listing, jobs, records.named(jobs, [of_somebody(reserved)]))
 
 
-def forget(size: scale.NodeSetState, nodes: list[SlurmNode], *jobs: SlurmJob, reserved: str = "") -> list[Action]:
+def forget(size: NodeSetState, nodes: list[SlurmNode], *jobs: SlurmJob, reserved: str = "") -> list[Action]:
     listing = {each.name: each for each in nodes}
-    return records.moves(size, seen(listing, jobs, reserved))
+    return records.moves(size.seen(listing, seen(listing, jobs, reserved)))
 
 
-def restarts(size: scale.NodeSetState, record: SlurmNode, *jobs: SlurmJob, reserved: str = "") -> list[Action]:
+def restarts(size: NodeSetState, record: SlurmNode, *jobs: SlurmJob, reserved: str = "") -> list[Action]:
     listing = {record.name: record}
-    return update.moves(size, listing, seen(listing, jobs, reserved))
+    there = size.seen(listing, seen(listing, jobs, reserved))
+    return [*undrain.moves(there), *update.moves(there)]
 
 
-def declares(facts: Facts | None, revision: str = "cpu-old", **changes: object) -> scale.NodeSetState:
-    return dataclasses.replace(template([pod("cpu-0", revision, **changes)]), facts=facts)
+def declares(facts: Facts | None, revision: str = "cpu-old", **changes: object) -> NodeSetState:
+    return changed(template([pod("cpu-0", revision, **changes)]), facts=facts)
 
 
 def test_a_removed_nodes_record_goes_when_nothing_names_it() -> None:
     assert forget(state(0, 0), [leaving("cpu-0")]) == [DeleteRecord("cpu-0")]
-    assert records.needs_evidence(state(0, 0), {"cpu-0": leaving("cpu-0")})
-    assert records.moves(state(0, 0), None) == []
-    assert records.moves(state(0, 0), Evidence({"cpu-0": leaving("cpu-0")}, ())) == [], "nobody knows who names it"
+    assert records.needs_evidence(state(0, 0).seen({"cpu-0": leaving("cpu-0")}))
+    assert records.moves(state(0, 0).seen({"cpu-0": leaving("cpu-0")})) == []
+    assert records.moves(state(0, 0).seen({}, Evidence({"cpu-0": leaving("cpu-0")}, ()))) == [], (
+        "nobody knows who names it"
+    )
 
 
 @pytest.mark.parametrize("is_now", ["PENDING", "RUNNING", "SUSPENDED", "REQUEUE_HOLD", "A_STATE_OF_TOMORROW"])
@@ -101,20 +106,20 @@ def test_a_larger_node_that_is_named_moves_under_its_old_record_and_gets_another
     drained, serving = sized(updating("cpu-0"), SMALL), sized(node("cpu-0"), SMALL)
     assert restarts(moved, drained, *names, reserved=reserved) == [Undrain("cpu-0")]
     assert restarts(moved, serving, *names, reserved=reserved) == []
-    assert [each.reason for each in records.findings(moved, {"cpu-0": serving})] == ["RecordKept"]
-    assert records.needs_evidence(moved, {"cpu-0": serving})
+    assert [each.reason for each in records.findings(moved.seen({"cpu-0": serving}))] == ["RecordKept"]
+    assert records.needs_evidence(moved.seen({"cpu-0": serving}))
     assert restarts(moved, serving) == [Drain("cpu-0", REASON)]
-    assert update.moves(moved, {"cpu-0": drained}, None) == [], "nobody knows yet"
+    assert update.moves(moved.seen({"cpu-0": drained})) == [], "nobody knows yet"
     assert restarts(moved, drained) == [dataclasses.replace(restarted("cpu-0"), forget=True)]
 
 
 def test_a_smaller_node_that_is_named_keeps_its_pod_under_which_the_job_can_run() -> None:
     shrinks = declares(SMALL)
     serving = sized(node("cpu-0"), LARGE)
-    assert update.needs_evidence(shrinks, {"cpu-0": serving})
+    assert update.needs_evidence(shrinks.seen({"cpu-0": serving}))
     assert restarts(shrinks, serving, naming("cpu-0")) == []
-    assert update.moves(shrinks, {"cpu-0": serving}, None) == []
-    assert update.moves(shrinks, {"cpu-0": serving}, Evidence({"cpu-0": serving}, ())) == []
+    assert update.moves(shrinks.seen({"cpu-0": serving})) == []
+    assert update.moves(shrinks.seen({"cpu-0": serving}, Evidence({"cpu-0": serving}, ()))) == []
     assert restarts(shrinks, serving) == [Drain("cpu-0", REASON)]
     work = sized(node("cpu-0", "MIXED", cpus=1), LARGE)
     assert restarts(shrinks, work, naming("cpu-0", job(7, "RUNNING", "cpu-0"))) == [Drain("cpu-0", REASON)], "it ends"
@@ -135,7 +140,7 @@ def test_a_node_that_slurm_refused_under_a_record_of_a_larger_one_is_repaired() 
 
 def test_a_record_that_its_own_slurmd_just_made_is_not_made_again() -> None:
     fresh = sized(node("cpu-0", "IDLE", "DRAIN", reason="pulumi-slurm:new", reason_user="root"), LARGE)
-    assert restarts(declares(SMALL, NEW), fresh) == []
+    assert restarts(declares(SMALL, NEW), fresh) == [Undrain("cpu-0")]
 
 
 def test_slurms_own_names_for_the_kind_of_a_gpu_are_no_other_size() -> None:
@@ -145,6 +150,6 @@ def test_slurms_own_names_for_the_kind_of_a_gpu_are_no_other_size() -> None:
 
 
 def test_while_updates_are_paused_no_record_is_exchanged() -> None:
-    paused = dataclasses.replace(declares(LARGE, NEW), update=dataclasses.replace(declares(LARGE).update, paused=True))
+    paused = changed(declares(LARGE, NEW), update=dataclasses.replace(declares(LARGE).node_set.update, paused=True))
     assert restarts(paused, sized(node("cpu-0"), SMALL)) == []
     assert restarts(paused, sized(updating("cpu-0"), SMALL)) == [Undrain("cpu-0")]

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from slurm_operator import drains
 from slurm_operator.actions import Action, DeletePod, Drain, Purpose, Undrain
-from slurm_operator.decide import remediate, scale
+from slurm_operator.decide import remediate, undrain
+from slurm_operator.decide.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.state import Evidence, K8sNode, Pod, Restart, SlurmJob, SlurmNode, Taint
 
 from contract import reasons
 from contract.policies import ReactionPolicy
+from tests.operator.sets import changed, node_set
 from tests.operator.test_scale import NOW, job, node
 
 UNFIT = "pulumi-slurm:health gpus: 3 of 4 GPUs answer"
@@ -47,22 +49,19 @@ def by_slurm(name: str, reason: str, *flags: str) -> SlurmNode:
 
 def state(
     size: int = 4, restarts: tuple[Restart, ...] = (), approved: tuple[str, ...] = (), **policy: object
-) -> scale.NodeSetState:
+) -> NodeSetState:
     pods = {f"cpu-{n}": Pod(f"cpu-{n}", "worker", True, True, created=LONG_AGO, uid="7") for n in range(size)}
     wanted = ReactionPolicy(**{"restart": True, **policy})  # type: ignore[arg-type]
-    return scale.NodeSetState(
-        *("cpu", size, size, "9", pods, NOW), reactions=wanted, restarts=restarts, approved=frozenset(approved)
-    )
+    more = {"restarts": restarts, "approved": frozenset(approved)}
+    return changed(node_set(size, size, pods.values(), NOW), reactions=wanted, **more)
 
 
-def decide(
-    size: scale.NodeSetState, *nodes: SlurmNode, jobs: tuple[SlurmJob, ...] = (), hold: str = ""
-) -> remediate.Plan:
+def decide(size: NodeSetState, *nodes: SlurmNode, jobs: tuple[SlurmJob, ...] = (), hold: str = "") -> remediate.Plan:
     listing = {f"cpu-{n}": node(f"cpu-{n}") for n in range(size.wanted)} | {each.name: each for each in nodes}
-    return remediate.plan(size, listing, Evidence(listing, jobs), hold)
+    return remediate.plan(dataclasses.replace(size.seen(listing, Evidence(listing, jobs)), hold=hold))
 
 
-def done(size: scale.NodeSetState) -> scale.NodeSetState:
+def done(size: NodeSetState) -> NodeSetState:
     """The same with pods that are younger than each note: every repair was done."""
     pods = {name: dataclasses.replace(pod, created=NOW - minutes(10)) for name, pod in size.pods.items()}
     return dataclasses.replace(size, pods=pods)
@@ -118,7 +117,7 @@ def test_a_pod_goes_only_under_a_drain_of_the_operators_in_both_listings(shown: 
     others = {f"cpu-{n}": node(f"cpu-{n}") for n in (0, 2, 3)}
     before, after = ({**others, "cpu-1": kinds[each]} for each in shown)
     noted = state(restarts=(Restart("cpu-1", NOW),))
-    found = remediate.plan(noted, before, Evidence(after, ())).moves
+    found = remediate.plan(noted.seen(before, Evidence(after, ()))).moves
     assert not [each for each in found if isinstance(each, DeletePod)]
 
 
@@ -129,9 +128,9 @@ def test_the_words_of_a_repair_in_another_name_are_no_drain_of_the_operators(use
     assert decide(state(restarts=(Restart("cpu-1", NOW),)), theirs) == remediate.Plan()
 
 
-def back(size: scale.NodeSetState, seen: SlurmNode) -> list[Action]:
-    """What is done to end a drain; without listings nothing else is."""
-    return scale.moves(size, {seen.name: seen}, None)
+def back(size: NodeSetState, seen: SlurmNode) -> list[Action]:
+    """Return what is done to end a drain."""
+    return [*undrain.moves(size.seen({seen.name: seen}))]
 
 
 def test_a_repaired_node_serves_when_its_new_pod_is_ready_and_else_says_what_it_lacks() -> None:
@@ -160,10 +159,10 @@ def test_a_restart_that_was_done_is_not_done_again() -> None:
     young = dataclasses.replace(size.pods["cpu-1"], created=NOW)
     again = dataclasses.replace(size, pods={**size.pods, "cpu-1": young})
     assert decide(again, unfit("cpu-1")).moves == ()
-    assert not remediate.needs_evidence(again, {"cpu-1": unfit("cpu-1")})
+    assert not remediate.needs_evidence(again.seen({"cpu-1": unfit("cpu-1")}))
 
 
-def starting() -> scale.NodeSetState:
+def starting() -> NodeSetState:
     size = state()
     return dataclasses.replace(
         size, pods={**size.pods, "cpu-1": dataclasses.replace(size.pods["cpu-1"], running=False)}
@@ -188,7 +187,7 @@ def starting() -> scale.NodeSetState:
         "a pod that has not looked yet",
     ],
 )
-def test_what_is_left_alone(size: scale.NodeSetState, seen: SlurmNode) -> None:
+def test_what_is_left_alone(size: NodeSetState, seen: SlurmNode) -> None:
     assert decide(size, seen) == remediate.Plan()
 
 
@@ -202,7 +201,7 @@ def test_a_noted_restart_waits_for_what_its_node_works_on() -> None:
 
 
 @pytest.mark.parametrize(
-    "changed",
+    "becomes",
     [
         unfit("cpu-1", "a fan is broken"),
         unfit("cpu-1", "pulumi-slurm:update"),
@@ -211,18 +210,18 @@ def test_a_noted_restart_waits_for_what_its_node_works_on() -> None:
     ],
     ids=["an administrator took over", "an update did", "it recovered", "it recovered and failed again"],
 )
-def test_a_noted_restart_is_void_when_the_drain_that_it_is_for_is_gone(changed: SlurmNode) -> None:
+def test_a_noted_restart_is_void_when_the_drain_that_it_is_for_is_gone(becomes: SlurmNode) -> None:
     noted = state(restarts=(Restart("cpu-1", NOW - minutes(5)),))
-    assert decide(noted, changed) == remediate.Plan(), "and the next one has its patience and budgets again"
-    assert decide(noted, changed, hold="pulumi up is under way") == remediate.Plan()
-    off = dataclasses.replace(noted, reactions=ReactionPolicy())
-    assert decide(off, changed) == remediate.Plan()
+    assert decide(noted, becomes) == remediate.Plan(), "and the next one has its patience and budgets again"
+    assert decide(noted, becomes, hold="pulumi up is under way") == remediate.Plan()
+    off = changed(noted, reactions=ReactionPolicy())
+    assert decide(off, becomes) == remediate.Plan()
 
 
 def test_a_note_outlives_half_a_listing_and_counts_once_its_pod_ends() -> None:
     noted = (Restart("cpu-1", NOW - minutes(20)),)
     size = state(restarts=noted)
-    assert remediate.plan(size, {}, None).restarts == noted
+    assert remediate.plan(size.seen({})).restarts == noted
     ending = dataclasses.replace(size.pods["cpu-1"], terminating=True)
     assert decide(dataclasses.replace(size, pods={**size.pods, "cpu-1": ending}), node("cpu-1")).restarts == noted
     assert decide(done(size), node("cpu-1")).restarts == noted
@@ -232,9 +231,9 @@ def test_a_noted_restart_waits_for_a_job_that_only_the_listing_of_jobs_shows() -
     noted = state(restarts=(Restart("cpu-1", NOW),))
     assert decide(noted, repaired("cpu-1"), jobs=(job(1, "SUSPENDED", "cpu-1"),)).moves == ()
     listing = {"cpu-1": repaired("cpu-1")}
-    assert remediate.plan(noted, listing, None).moves == ()
-    assert remediate.needs_evidence(noted, listing)
-    assert not remediate.needs_evidence(noted, {"cpu-1": unfit("cpu-1")}), "nothing goes before its drain is ours"
+    assert remediate.plan(noted.seen(listing)).moves == ()
+    assert remediate.needs_evidence(noted.seen(listing))
+    assert not remediate.needs_evidence(noted.seen({"cpu-1": unfit("cpu-1")})), "nothing goes before its drain is ours"
 
 
 def test_as_many_are_restarted_as_the_budgets_allow() -> None:
@@ -310,7 +309,7 @@ def test_a_noted_repair_that_the_policy_no_longer_has_makes_room_for_what_it_has
 def test_an_approval_is_for_one_failure_of_one_node() -> None:
     asked = decide(state(approval=True), unfit("cpu-1"))
     assert told(asked) == ["AwaitsApproval"]
-    word = remediate.approval(unfit("cpu-1"))
+    word = remediate.approval(Worker("cpu-1", True, True, node=unfit("cpu-1")))
     assert f"pulumi-slurm.dev/approve={word}" in asked.findings[0].message
     assert asked.restarts == ()
     assert decide(state(approval=True, approved=(word,)), unfit("cpu-1")).restarts == (Restart("cpu-1", NOW),)
@@ -322,8 +321,8 @@ AWAY = K8sNode(away_since=LONG_AGO)
 TAINTED = K8sNode(taints=(Taint("maintenance", "NoSchedule"),))
 
 
-def placed(k8s_node: K8sNode | None, restarts: tuple[Restart, ...] = (), **policy: Any) -> scale.NodeSetState:
-    """A set that may replace nodes, each pod on a machine of its own, of which that of cpu-1 is given."""
+def placed(k8s_node: K8sNode | None, restarts: tuple[Restart, ...] = (), **policy: Any) -> NodeSetState:
+    """A set that may replace nodes. Each pod has its own Kubernetes node; that of cpu-1 is given."""
     size = state(4, restarts, **{"replace": True, "restart": False, **policy})
     pods = {name: dataclasses.replace(pod, k8s_node=f"k8s-{name}") for name, pod in size.pods.items()}
     k8s_nodes = {f"k8s-{name}": K8sNode() for name in pods} | ({"k8s-cpu-1": k8s_node} if k8s_node else {})
@@ -355,7 +354,7 @@ def test_a_pod_leaves_a_machine_at_fault_which_is_noted_first(k8s_node: K8sNode,
     first = decide(placed(k8s_node), seen)
     assert first == remediate.Plan(restarts=NOTE)
     second = decide(placed(k8s_node, NOTE), seen)
-    if drains.is_unfit(seen):
+    if drains.owner(seen) is Owner.UNFIT:
         assert second == remediate.Plan(moves=(Drain("cpu-1", REPAIR),), restarts=NOTE)
         second = decide(placed(k8s_node, NOTE), repaired("cpu-1"))
     assert second == remediate.Plan(moves=(replaced(seen.reason, cordon=cordon),), restarts=NOTE)
@@ -374,11 +373,11 @@ def test_a_pod_leaves_a_machine_at_fault_which_is_noted_first(k8s_node: K8sNode,
     ],
     ids=["off", "off, away", "restarts alone", "at work", "an administrator's", "cordoned by somebody", "unseen"],
 )
-def test_what_is_not_replaced(size: scale.NodeSetState, seen: SlurmNode) -> None:
+def test_what_is_not_replaced(size: NodeSetState, seen: SlurmNode) -> None:
     assert decide(size, seen) == remediate.Plan()
-    noted = dataclasses.replace(size, restarts=NOTE)
+    noted = changed(size, restarts=NOTE)
     jobs = (job(1, "RUNNING", "cpu-1"),)
-    found = decide(dataclasses.replace(noted, reactions=placed(AWAY).reactions), seen, jobs=jobs).moves
+    found = decide(changed(noted, reactions=placed(AWAY).node_set.reactions), seen, jobs=jobs).moves
     assert not [each for each in found if isinstance(each, DeletePod)]
 
 
@@ -509,12 +508,11 @@ class Repairs(RuleBasedStateMachine):
         pods = {
             name: Pod(name, "worker", True, True, created=created, uid="7") for name, created in self.created.items()
         }
-        size = scale.NodeSetState(
-            *("cpu", self.SIZE, self.SIZE, "9", pods, self.now), reactions=self.POLICY, restarts=self.restarts
-        )
+        size = node_set(self.SIZE, self.SIZE, pods.values(), self.now)
+        size = changed(size, reactions=self.POLICY, restarts=self.restarts)
         nodes = {name: self.record(name) for name in pods}
         jobs = tuple(job(number, "RUNNING", name) for number, name in enumerate(sorted(self.busy), 1))
-        plan = remediate.plan(size, nodes, Evidence(nodes, jobs))
+        plan = remediate.plan(size.seen(nodes, Evidence(nodes, jobs)))
         for each in plan.moves:
             if isinstance(each, Drain):
                 assert (self.reasons[each.node][0], each.reason) == (UNFIT, REPAIR), "only its own drain is taken over"

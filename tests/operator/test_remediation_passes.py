@@ -8,9 +8,8 @@ import pytest
 
 from components.config.nodes.reactions import Reactions
 from tests.operator.test_drift_rounds import half_an_hour_passes
-from tests.operator.test_running import metrics
 from tests.operator.test_update_passes import change_template, images
-from tests.operator.world import World, until
+from tests.operator.world import World, metrics, until
 
 pytestmark = pytest.mark.apiserver
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slurm_operator import observe
 from slurm_operator.clients import slurmrestd
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
 from slurm_operator.clients.lease import Lease
@@ -151,7 +150,7 @@ def test_a_pass_in_which_nothing_changed_asks_kubernetes_for_nothing(
 
     async def passes() -> tuple[list[str], int]:
         api = Counted(lambda: access, cluster.namespace)
-        reads = WatchedReads(api, {"Pod": observe.pod_shape})
+        reads = WatchedReads(api)
         lease = Held(api, "one")
         healing = DriftReconciler(api, lease, lambda: None, lambda: None, reads)
         reconciler = Reconciler(api, lease, key, healing, reads=reads)

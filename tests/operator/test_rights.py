@@ -1,9 +1,10 @@
-"""What the operator's ServiceAccount may write of declared objects, tried on a real API server."""
+"""Rights of the operator's ServiceAccount to write declared objects, at a real API server."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -24,13 +25,23 @@ STACKS = {**VARIANTS, "many node sets": MANY}
 
 
 @pytest.fixture(scope="module", params=[*STACKS])
-def any_stack(admin: Admin, request: pytest.FixtureRequest) -> Stack:
-    return Stack(admin, STACKS[request.param])
+def any_stack(admin: Admin, request: pytest.FixtureRequest) -> Iterator[Stack]:
+    yield from _declared(admin, STACKS[request.param])
 
 
 @pytest.fixture(scope="module")
-def stack(admin: Admin) -> Stack:
-    return Stack(admin, REPLACES)
+def stack(admin: Admin) -> Iterator[Stack]:
+    yield from _declared(admin, REPLACES)
+
+
+def _declared(admin: Admin, raw: Mapping[str, Any]) -> Iterator[Stack]:
+    """Yield a stack. At its end its Services go: other files on this API server declare the same node ports."""
+    stack = Stack(admin, raw)
+    yield stack
+    for each in stack.held:
+        if each["kind"] == "Service":
+            with suppress(RuntimeError):  # Not every test declares all of them.
+                admin.call("DELETE", f"{path_of(each)}/{each['metadata']['name']}")
 
 
 def test_every_declared_object_can_be_restored(any_stack: Stack) -> None:

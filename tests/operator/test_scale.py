@@ -8,8 +8,11 @@ import datetime
 import pytest
 from slurm_operator.actions import Action, Drain, RequeueJobs, SetReplicas, Undrain
 from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide import scale
+from slurm_operator.decide import scale, undrain
+from slurm_operator.decide.workers import UNREGISTERED_PATIENCE, NodeSetState
 from slurm_operator.state import Evidence, Pod, RemovalPolicy, SlurmJob, SlurmNode
+
+from tests.operator.sets import changed, node_set
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 OURS = {"reason": "pulumi-slurm:scale-in", "reason_user": "slurm"}
@@ -31,9 +34,9 @@ def pod(name: str, **changes: object) -> Pod:
     return dataclasses.replace(Pod(name, "worker", ready=True, running=True, created=NOW), **changes)  # type: ignore[arg-type]
 
 
-def state(wanted: int, current: int, pods: list[Pod] | None = None) -> scale.NodeSetState:
+def state(wanted: int, current: int, pods: list[Pod] | None = None) -> NodeSetState:
     there = [pod(f"cpu-{n}") for n in range(current)] if pods is None else pods
-    return scale.NodeSetState("cpu", wanted, current, "7", {each.name: each for each in there}, NOW)
+    return node_set(wanted, current, there, NOW)
 
 
 def lowered(wanted: int, current: int) -> SetReplicas:
@@ -41,10 +44,11 @@ def lowered(wanted: int, current: int) -> SetReplicas:
     return SetReplicas("cpu", wanted, current, "7", tuple(f"cpu-{n}" for n in range(current - 1, wanted - 1, -1)))
 
 
-def decide(size: scale.NodeSetState, nodes: list[SlurmNode], jobs: list[SlurmJob] | None = None) -> list[Action]:
+def decide(size: NodeSetState, nodes: list[SlurmNode], jobs: list[SlurmJob] | None = None) -> list[Action]:
     """Decide with evidence that shows the same nodes as the first listing."""
     listing = slurm_nodes.with_jobs({each.name: each for each in nodes}, jobs or [])
-    return scale.moves(size, listing, Evidence({each.name: each for each in nodes}, tuple(jobs or [])))
+    seen = size.seen(listing, Evidence({each.name: each for each in nodes}, tuple(jobs or [])))
+    return [*undrain.moves(seen), *scale.moves(seen)]
 
 
 def test_scale_out_raises_the_size_at_once() -> None:
@@ -73,7 +77,7 @@ def overdue(name: str, *states: str, cpus: int = 0, reason: str = OURS["reason"]
 def test_jobs_of_nodes_that_go_are_taken_only_after_the_users_deadline(
     deadline: int | None, taken: list[Action]
 ) -> None:
-    size = dataclasses.replace(state(0, 1), removal=RemovalPolicy(deadline))
+    size = changed(state(0, 1), removal=RemovalPolicy(deadline))
     assert decide(size, [overdue("cpu-0", cpus=1)], [job(1, "RUNNING", "cpu-0")]) == taken
     suspended = [overdue("cpu-0", "IDLE")], [job(1, "SUSPENDED", "cpu-0")]
     assert decide(size, *suspended) == taken, "a suspended job shows in the listing of jobs alone"
@@ -89,15 +93,15 @@ def test_jobs_of_nodes_that_go_are_taken_only_after_the_users_deadline(
     ids=["an administrator's drain", "our words in another's mouth", "done already"],
 )
 def test_no_deadline_takes_jobs_under_a_drain_that_is_not_ours_or_twice(theirs: SlurmNode) -> None:
-    size = dataclasses.replace(state(0, 1), removal=RemovalPolicy(0))
+    size = changed(state(0, 1), removal=RemovalPolicy(0))
     assert decide(size, [theirs], [job(1, "RUNNING", "cpu-0")]) == []
 
 
 def test_the_deadline_of_a_removal_does_not_count_from_the_drain_for_an_update() -> None:
-    size = dataclasses.replace(state(0, 1), removal=RemovalPolicy(60))
+    size = changed(state(0, 1), removal=RemovalPolicy(60))
     updating = overdue("cpu-0", cpus=1, reason="pulumi-slurm:update")
     assert decide(size, [updating], [job(1, "RUNNING", "cpu-0")]) == [Drain("cpu-0")]
-    assert scale.until(size, {"cpu-0": updating}).startswith(", but 60 s after the drain")
+    assert scale.until(size.seen({"cpu-0": updating})).startswith(", but 60 s after the drain")
     theirs = overdue("cpu-0", cpus=1, reason="pulumi-slurm:update", user="root")
     assert decide(size, [theirs], [job(1, "RUNNING", "cpu-0")]) == []
 
@@ -109,16 +113,16 @@ def test_the_deadline_of_a_removal_does_not_count_from_the_drain_for_an_update()
 def test_the_deadline_of_a_removal_also_ends_the_wait_for_a_node_that_was_drained_for_its_machine_or_as_unfit(
     reason: str, user: str
 ) -> None:
-    size = dataclasses.replace(state(0, 1), removal=RemovalPolicy(60))
+    size = changed(state(0, 1), removal=RemovalPolicy(60))
     before = overdue("cpu-0", cpus=1, reason=f"pulumi-slurm:{reason}", user=user)
     assert decide(size, [before], [job(1, "RUNNING", "cpu-0")]) == [Drain("cpu-0")], "from there on it counts"
 
 
 @pytest.mark.parametrize(("reason", "user"), [("bad disk", "root"), ("pulumi-slurm:scale-in", "root")])
 def test_of_a_node_that_somebody_else_drained_no_end_is_promised(reason: str, user: str) -> None:
-    size = dataclasses.replace(state(0, 1), removal=RemovalPolicy(60))
+    size = changed(state(0, 1), removal=RemovalPolicy(60))
     theirs = overdue("cpu-0", cpus=1, reason=reason, user=user)
-    assert scale.until(size, {"cpu-0": theirs}) == ""
+    assert scale.until(size.seen({"cpu-0": theirs})) == ""
 
 
 def test_a_node_whose_jobs_were_taken_is_given_back_when_it_stays_after_all() -> None:
@@ -161,13 +165,13 @@ def test_a_node_with_allocated_cpus_stays() -> None:
 
 def test_nothing_is_removed_without_evidence() -> None:
     nodes = {"cpu-0": leaving("cpu-0"), "cpu-7": leaving("cpu-7")}
-    assert scale.needs_evidence(state(0, 1), nodes)
-    assert scale.moves(state(0, 1), nodes, None) == []
+    assert scale.needs_evidence(state(0, 1).seen(nodes))
+    assert scale.moves(state(0, 1).seen(nodes)) == []
 
 
 def test_nothing_is_removed_if_the_drain_was_not_there_before_the_evidence() -> None:
     before, after = {"cpu-0": node("cpu-0")}, {"cpu-0": leaving("cpu-0")}
-    assert scale.moves(state(0, 1), before, Evidence(after, ())) == [Drain("cpu-0")]
+    assert scale.moves(state(0, 1).seen(before, Evidence(after, ()))) == [Drain("cpu-0")]
 
 
 def test_a_drain_by_somebody_else_is_kept_and_its_idle_node_may_go() -> None:
@@ -220,25 +224,25 @@ def test_a_pod_that_never_started_is_removed_without_a_record() -> None:
 def test_a_pod_that_may_be_about_to_register_stays_for_a_while() -> None:
     starting = pod("cpu-0", ready=False)
     assert decide(state(0, 1, [starting]), []) == []
-    old = dataclasses.replace(starting, created=NOW - scale.UNREGISTERED_PATIENCE)
+    old = dataclasses.replace(starting, created=NOW - UNREGISTERED_PATIENCE)
     assert decide(state(0, 1, [old]), []) == [lowered(0, 1)]
     unlisted = Evidence({}, (), complete=False)
-    assert scale.moves(state(0, 1, [old]), {}, unlisted) == [], "only a job itself tells that it is there"
+    assert scale.moves(state(0, 1, [old]).seen({}, unlisted)) == [], "only a job itself tells that it is there"
     pending = dataclasses.replace(old, running=False)
-    assert scale.moves(state(0, 1, [pending]), {}, unlisted) == [lowered(0, 1)]
+    assert scale.moves(state(0, 1, [pending]).seen({}, unlisted)) == [lowered(0, 1)]
 
 
 def test_half_a_listing_removes_nothing() -> None:
     assert decide(state(0, 2), []) == [], "ready pods must have records"
     full = {"cpu-0": leaving("cpu-0"), "cpu-1": leaving("cpu-1")}
     half = Evidence({"cpu-0": leaving("cpu-0")}, ())
-    assert scale.moves(state(0, 2), full, half) == []
+    assert scale.moves(state(0, 2).seen(full, half)) == []
 
 
 def test_the_listings_of_jobs_are_spared_while_the_first_node_to_go_is_at_work() -> None:
     nodes = {"cpu-0": leaving("cpu-0"), "cpu-1": leaving("cpu-1", "MIXED", cpus=1)}
-    assert not scale.needs_evidence(state(0, 2), nodes)
-    assert not scale.needs_evidence(state(2, 2), nodes)
+    assert not scale.needs_evidence(state(0, 2).seen(nodes))
+    assert not scale.needs_evidence(state(2, 2).seen(nodes))
 
 
 @pytest.mark.parametrize(
@@ -252,7 +256,7 @@ def test_the_listings_of_jobs_are_spared_while_the_first_node_to_go_is_at_work()
     ],
 )
 def test_without_sight_of_slurm_a_set_only_grows_or_ends_when_none_of_its_pods_runs(
-    size: scale.NodeSetState, expected: list[Action]
+    size: NodeSetState, expected: list[Action]
 ) -> None:
     assert scale.actions_unseen(size) == expected
 
@@ -271,6 +275,6 @@ def test_a_node_that_may_lift_its_own_drain_goes_only_after_ours_was_seen(reason
     assert decide(state(0, 1), [own]) == [Drain("cpu-0")]
     ours = leaving("cpu-0")
     for before, after in ((own, ours), (ours, own)):
-        moves = scale.moves(state(0, 1), {"cpu-0": before}, Evidence({"cpu-0": after}, ()))
+        moves = scale.moves(state(0, 1).seen({"cpu-0": before}, Evidence({"cpu-0": after}, ())))
         assert not [move for move in moves if isinstance(move, SetReplicas)]
     assert decide(state(0, 1), [ours]) == [lowered(0, 1)]

@@ -7,7 +7,7 @@ import copy
 import datetime
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +22,8 @@ from slurm_operator.decide import nodes
 from slurm_operator.state import Facts, Reservation, Running, SlurmNode
 
 from contract import names, reasons
-from tests.operator.fake_slurmrestd import API, FakeSlurmrestd, Fault, raises, running
+from tests.operator.fake_slurm import Fault
+from tests.operator.fake_slurmrestd import API, FakeSlurmrestd, raises, running
 
 RECORDED = Path(__file__).parent / "recorded"
 DOCUMENT = json.loads((RECORDED / "openapi-v0.0.45.json").read_text())
@@ -129,7 +130,7 @@ def test_the_fake_answers_as_the_document_says(
     fake: FakeSlurmrestd, method: str, path: str, body: dict[str, Any] | None
 ) -> None:
     fake.slurm.partitions = {"main": "UP"}
-    fake.slurm.reserve("later", "cpu-[0-1]")
+    fake.slurm.reservations.reserve("later", "cpu-[0-1]")
     if method == "DELETE" and path.endswith("0"):
         fake.slurm.run_job("cpu-0")
     now = int(time.time())
@@ -173,7 +174,7 @@ def test_what_a_reboot_adds_to_a_reason_hides_nobodys_drain(fake: FakeSlurmrestd
     fake.slurm.drain("cpu-0", f"{reasons.UPDATE} : reboot issued : reboot timed out", names.SLURM_USER)
     fake.slurm.drain("cpu-1", "bad fan : reboot issued", names.SLURM_USER)
     seen = ask(fake, key_file, lambda rest: rest.nodes(full=False))
-    assert drains.is_updating(seen["cpu-0"])
+    assert drains.owner(seen["cpu-0"]) is drains.Owner.UPDATE
     assert (drains.owner(seen["cpu-1"]), seen["cpu-1"].reason) == (drains.Owner.FOREIGN, "bad fan")
 
 
@@ -225,7 +226,7 @@ def test_what_keeps_a_record_is_read_and_its_size(fake: FakeSlurmrestd, key_file
     fake.slurm.run_job("", state="PENDING", names="cpu-[0-1]")
     fake.slurm.jobs[1]["excluded_nodes"] = "cpu-7"
     for name, listed in {"later": "cpu-[2-3]", "now": "cpu-3", "of licenses": ""}.items():
-        fake.slurm.reserve(name, listed)
+        fake.slurm.reservations.reserve(name, listed)
     fake.slurm.nodes["cpu-0"].update(cpus=8, real_memory=2000, gres="gpu:h100:8(S:0-1),shard:h100:16(S:0)")
     fake.slurm.nodes["cpu-1"].update(cpus=8, real_memory=2000, gres="(null)")
 
@@ -260,11 +261,26 @@ def test_an_unchanged_listing_is_not_sent_again_and_a_change_in_the_same_second_
     ask(fake, key_file, work)
 
 
+def test_two_listings_share_the_records_that_say_the_same(fake: FakeSlurmrestd, key_file: Path) -> None:
+    """Of thousands of nodes each pass would hold two or three records else."""
+
+    async def work(rest: slurmrestd.SlurmRest) -> tuple[Mapping[str, SlurmNode], Mapping[str, SlurmNode]]:
+        before = await rest.nodes(full=True)
+        fake.slurm.drain("cpu-0", "bad-fan", "alice")
+        return before, await rest.nodes(full=True)
+
+    before, after = ask(fake, key_file, work)
+    assert before["cpu-1"] is after["cpu-1"]
+    assert before["cpu-0"].reason == ""
+    assert after["cpu-0"].reason == "bad-fan"
+    assert before["cpu-0"].states is before["cpu-1"].states, "few combinations of states are shared by many nodes"
+
+
 def test_a_drain_of_ours_stays_ours_when_its_node_falls_silent(fake: FakeSlurmrestd, key_file: Path) -> None:
     # slurmctld's set_node_reason (src/slurmctld/node_mgr.c, slurm-26-05-3-1) adds it after SlurmdTimeout.
     fake.slurm.drain("cpu-0", f"{reasons.UPDATE} : Not responding", names.SLURM_USER)
     node = ask(fake, key_file, lambda rest: rest.nodes(full=False))["cpu-0"]
-    assert drains.is_updating(node)
+    assert drains.owner(node) is drains.Owner.UPDATE
 
 
 FAULTS: list[tuple[Fault, Trouble]] = [

@@ -1,4 +1,4 @@
-"""Promises of healing where an object is no longer as it was seen, or a heal is refused, against a real API server."""
+"""Drift is repaired safely where an object changed since it was seen, or the API server refuses the repair."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ WANTED: Key = ("ConfigMap", CONFIG[1])
 _NUMBERS = itertools.count()
 
 
-class LateMirror(Informer):
-    """A mirror whose watches tell of some objects late: they are shown as they once were."""
+class LateInformer(Informer):
+    """An informer whose watches are late for some objects: it shows an earlier state of them."""
 
     late: dict[Key, Body]
 
@@ -44,8 +44,8 @@ class LateMirror(Informer):
 @pytest.fixture
 def late(monkeypatch: pytest.MonkeyPatch) -> dict[Key, Body]:
     found: dict[Key, Body] = {}
-    monkeypatch.setattr(LateMirror, "late", found, raising=False)
-    monkeypatch.setattr(drift_rounds, "Informer", LateMirror)
+    monkeypatch.setattr(LateInformer, "late", found, raising=False)
+    monkeypatch.setattr(drift_rounds, "Informer", LateInformer)
     return found
 
 
@@ -67,7 +67,7 @@ def heal(
     story: Callable[[DriftReconciler], Coroutine[Any, Any, None]],
     kind: type[KubernetesApi] = KubernetesApi,
 ) -> None:
-    """Let the healer do what the story says, once it has seen everything and found it as declared."""
+    """Let the drift reconciler run the story, once it has seen everything and found it as declared."""
 
     async def whole() -> None:
         api = kind(lambda: world.admin.access, world.namespace)
@@ -92,7 +92,7 @@ async def rounds(drift_reconciler: DriftReconciler, enough: Callable[[], bool]) 
 def test_a_worker_set_that_goes_while_it_is_looked_at_comes_again_around_its_pods(
     world: World, late: dict[Key, Body]
 ) -> None:
-    """An apply to the version that was seen would make a set of one node, and end the other pods with their jobs."""
+    """An apply to the version that was seen would end all pods but one, with their jobs."""
     pods = {name: world.uid("pods", name) for name in ("cpu-0", "cpu-1")}
 
     async def story(drift_reconciler: DriftReconciler) -> None:

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 from slurm_operator import observe, report
-from slurm_operator.decide import accounting, scale, serving, status
+from slurm_operator.decide import accounting, serving, status
 from slurm_operator.decide.status import Counts
+from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.findings import Condition, Finding, Findings, Severity, under_way
 from slurm_operator.reasons import Reason
 from slurm_operator.state import Cluster, Kubernetes, Nodes, NodeSet, Pod, SlurmJob, SlurmNode, Unknown, Workload
+
+from tests.operator.sets import node_set
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 CLUSTER = Cluster(
@@ -53,11 +56,9 @@ def world(size: int = 2, **changes: Any) -> Kubernetes:
 def judge(seen: Kubernetes, nodes: Nodes | Unknown, wanted: int | None = None) -> tuple[dict[str, Condition], Counts]:
     node_set = seen.node_sets[0]
     there = seen.workloads.get("cpu")
-    state = None
-    if there:
-        size = there.replicas if wanted is None else wanted
-        state = scale.NodeSetState("cpu", size, there.replicas, "1", seen.pods, NOW)
-    counts, found = status.node_set(node_set, state, nodes)
+    size = there.replicas if there and wanted is None else wanted
+    asked = node_set if size is None else dataclasses.replace(node_set, replicas=size)
+    counts, found = status.node_set(NodeSetState(asked, there, seen.pods, NOW).seen(nodes))
     counts = status.total([counts])
     conditions = status.cluster(seen, nodes, found, counts).conditions("all well")
     return {condition.type: condition for condition in conditions}, counts
@@ -226,10 +227,8 @@ def test_jobs_that_are_waited_for_are_named_with_the_ends_of_their_time_limits()
     elsewhere = dataclasses.replace(limited, job_id=3, nodes=frozenset({"cpu-0"}))
     ended = dataclasses.replace(limited, job_id=4, states=frozenset({"COMPLETED"}))
     leaving = node("cpu-1", "MIXED", "DRAIN", reason="pulumi-slurm:scale-in", user="slurm", cpus=1)
-    size = scale.NodeSetState("cpu", 1, 2, "1", world().pods, NOW)
-    _, found = status.node_set(
-        world().node_sets[0], size, nodes(node("cpu-0"), leaving), "", (limited, endless, elsewhere, ended)
-    )
+    size = node_set(1, 2, world().pods.values(), NOW)
+    _, found = status.node_set(size.seen(nodes(node("cpu-0"), leaving), jobs=(limited, endless, elsewhere, ended)))
     assert found.of(Severity.MOVING)[1].message == (
         "cpu-1 leaves when its jobs have ended: jobs 9 (no known end), 12 (ends by 2026-01-01 00:00 UTC)"
     )

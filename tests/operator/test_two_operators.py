@@ -21,14 +21,13 @@ from slurm_operator.reconcile.drift import DriftReconciler
 
 from devcluster.apiserver.control_plane import free_ports
 from tests.operator.cuttable_proxy import CuttableProxy
-from tests.operator.test_running import metrics, passes
-from tests.operator.world import KEY, World, access_by, operator, until
+from tests.operator.world import KEY, World, access_by, metrics, operator, passes, until
 
 pytestmark = pytest.mark.apiserver
 
 
 def acts(port: int) -> bool:
-    """Whether an operator may act at this moment."""
+    """Return whether an operator may act at this moment."""
     return "pulumi_slurm_lease_held 1.0" in metrics(port)
 
 

@@ -20,7 +20,7 @@ def change_template(world: World, image: str, name: str = "cpu") -> None:
 
 
 def images(world: World) -> list[str]:
-    """What the workers run."""
+    """Return what the workers run."""
     pods = world.admin.call("GET", world.path("pods"))["items"]
     found = {pod["metadata"]["name"]: pod["spec"]["containers"][0]["image"] for pod in pods}
     return [found.get(name, "") for name in ("cpu-0", "cpu-1")]

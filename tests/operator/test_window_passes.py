@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from contract import names, policies
-from tests.operator.test_running import passes
 from tests.operator.test_update_passes import change_template, images, status
-from tests.operator.world import World, until
+from tests.operator.world import World, passes, until
 
 pytestmark = pytest.mark.apiserver
 
@@ -35,7 +34,7 @@ def reserved(world: World) -> dict[str, Any]:
 def test_an_update_waits_for_its_window_under_a_reservation_that_goes_with_it(running_operator: World) -> None:
     world = running_operator
     world.wait("Available", "True")
-    world.slurm.reserve("class", "cpu-0", 100_000, users="alice")
+    world.slurm.reservations.reserve("class", "cpu-0", 100_000, users="alice")
     set_window(world, datetime.timedelta(hours=2))
     passes(world, 3)
     assert not reserved(world), "nothing waits"
@@ -66,7 +65,9 @@ def test_without_the_window_or_the_node_set_the_reservation_goes(running_operato
     world = running_operator
     world.wait("Available", "True")
     orphan = f"{names.RESERVATION_PREFIX}gone"
-    world.slurm.reserve(orphan, "cpu-0", users=names.RESERVATION_USER, flags=" ".join(names.RESERVATION_FLAGS))
+    world.slurm.reservations.reserve(
+        orphan, "cpu-0", users=names.RESERVATION_USER, flags=" ".join(names.RESERVATION_FLAGS)
+    )
     jobs = [world.slurm.run_job(name) for name in ("cpu-0", "cpu-1")]
     set_window(world, datetime.timedelta(hours=2))
     change_template(world, "newer")
@@ -84,7 +85,7 @@ def test_without_the_window_or_the_node_set_the_reservation_goes(running_operato
 def test_a_reservation_of_a_person_with_that_name_is_told_and_stays(running_operator: World) -> None:
     world = running_operator
     world.wait("Available", "True")
-    world.slurm.reserve(NAME, "cpu-1", users="alice")
+    world.slurm.reservations.reserve(NAME, "cpu-1", users="alice")
     before = reserved(world)
     set_window(world, datetime.timedelta(hours=2))
     change_template(world, "newer")

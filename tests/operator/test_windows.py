@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 from slurm_operator import observe
 from slurm_operator.actions import Action, ChangeReservation, DeletePod, Drain, EndReservation, Purpose, Reserve
-from slurm_operator.decide import evidence, records, scale, status, update, window
+from slurm_operator.decide import evidence, records, status, update, window
 from slurm_operator.decide.node_set import decide
+from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.reasons import Reason
-from slurm_operator.state import Evidence, NodeSet, Reservation, SlurmNode, Window
+from slurm_operator.state import Evidence, Reservation, SlurmNode, Window
 
 from contract import names, reasons
+from tests.operator.sets import changed
 from tests.operator.test_records import LARGE, SMALL, sized
 from tests.operator.test_scale import node
 from tests.operator.test_updates import NEW, REASON, pod, state, updating
@@ -34,7 +36,7 @@ def of_nodes(*nodes: str, starts: datetime.datetime = SUNDAY, **changes: Any) ->
     return dataclasses.replace(found, **changes)
 
 
-def at(now: datetime.datetime, *seen: Reservation, **policy: Any) -> scale.NodeSetState:
+def at(now: datetime.datetime, *seen: Reservation, **policy: Any) -> NodeSetState:
     """Two nodes of an older template at a time."""
     old = state([pod("cpu-0"), pod("cpu-1")], window=WEEKLY, **policy)
     return dataclasses.replace(old, now=now, reservations=seen)
@@ -43,9 +45,9 @@ def at(now: datetime.datetime, *seen: Reservation, **policy: Any) -> scale.NodeS
 BOTH = [node("cpu-0"), node("cpu-1")]
 
 
-def decided(size: scale.NodeSetState, nodes: list[SlurmNode]) -> list[Action]:
+def decided(size: NodeSetState, nodes: list[SlurmNode]) -> list[Action]:
     listing = {each.name: each for each in nodes}
-    return decide(size, listing, Evidence(listing, (), records.named((), size.reservations or ()))).moves
+    return decide(size.seen(listing, Evidence(listing, (), records.named((), size.reservations or ())))).moves
 
 
 @pytest.mark.parametrize(
@@ -118,15 +120,15 @@ def test_a_node_that_never_served_waits_for_no_window(never: SlurmNode) -> None:
 def test_nobody_lists_jobs_for_an_update_that_waits_for_its_window() -> None:
     large = [sized(node("cpu-0"), LARGE), sized(node("cpu-1"), LARGE)]
     listing = {each.name: each for each in large}
-    size = dataclasses.replace(at(BEFORE), facts=SMALL)
-    assert not update.needs_evidence(size, listing)
-    assert update.needs_evidence(dataclasses.replace(size, now=INSIDE), listing)
-    assert not evidence.is_needed(size, listing, records_due=False)
+    size = changed(at(BEFORE), facts=SMALL)
+    assert not update.needs_evidence(size.seen(listing))
+    assert update.needs_evidence(dataclasses.replace(size, now=INSIDE).seen(listing))
+    assert not evidence.is_needed(size.seen(listing), records_due=False)
 
 
-def reservations(size: scale.NodeSetState, nodes: list[SlurmNode] = BOTH) -> list[Action]:
+def reservations(size: NodeSetState, nodes: list[SlurmNode] = BOTH) -> list[Action]:
     listing = {each.name: each for each in nodes}
-    return window.moves(size, update.waiting_for_window(size, listing))
+    return window.moves(size, update.waiting_for_window(size.seen(listing)))
 
 
 def test_nodes_that_wait_are_reserved_for_the_next_opening() -> None:
@@ -145,26 +147,26 @@ def test_nothing_is_reserved_while_nothing_waits() -> None:
 
 @pytest.mark.parametrize("gone", [{"window": None}, {"paused": True}])
 def test_without_a_window_or_an_update_the_reservation_goes(gone: dict[str, Any]) -> None:
-    policy = dataclasses.replace(at(BEFORE).update, **gone)
-    size = dataclasses.replace(at(BEFORE, of_nodes("cpu-0", "cpu-1")), update=policy)
+    policy = dataclasses.replace(at(BEFORE).node_set.update, **gone)
+    size = changed(at(BEFORE, of_nodes("cpu-0", "cpu-1")), update=policy)
     assert [type(each) for each in reservations(size)] == [EndReservation]
 
 
 def test_while_the_newest_template_is_unknown_the_reservation_stays() -> None:
-    size = dataclasses.replace(at(BEFORE, of_nodes("cpu-0", "cpu-1")), revision="")
+    size = changed(at(BEFORE, of_nodes("cpu-0", "cpu-1")), revision="")
     assert reservations(size) == []
-    assert reservations(dataclasses.replace(size, reservations=None, revision=NEW)) == []
+    assert reservations(changed(size, reservations=None, revision=NEW)) == []
 
 
 def test_a_reservation_loses_what_leaves_moves_or_is_taken_and_gets_what_comes() -> None:
     ends = SUNDAY + 4 * HOUR
     size = at(INSIDE, of_nodes("cpu-0", "cpu-1"))
-    changed = [ChangeReservation(NAME, ("cpu-0",), ends)]
-    assert reservations(size, [node("cpu-0"), updating("cpu-1")]) == changed
-    assert reservations(dataclasses.replace(size, wanted=1)) == changed
-    assert reservations(dataclasses.replace(size, pods={**size.pods, "cpu-1": pod("cpu-1", NEW)})) == changed
+    smaller = [ChangeReservation(NAME, ("cpu-0",), ends)]
+    assert reservations(size, [node("cpu-0"), updating("cpu-1")]) == smaller
+    assert reservations(changed(size, replicas=1)) == smaller
+    assert reservations(dataclasses.replace(size, pods={**size.pods, "cpu-1": pod("cpu-1", NEW)})) == smaller
     assert reservations(at(INSIDE, of_nodes("cpu-0"))) == [ChangeReservation(NAME, ("cpu-0", "cpu-1"), ends)]
-    assert reservations(at(INSIDE, of_nodes("cpu-0", "cpu-1")), [node("cpu-0")]) == changed, "Slurm knows no other"
+    assert reservations(at(INSIDE, of_nodes("cpu-0", "cpu-1")), [node("cpu-0")]) == smaller, "Slurm knows no other"
 
 
 def test_an_edited_window_moves_the_reservation() -> None:
@@ -203,7 +205,7 @@ def test_reservations_of_node_sets_that_are_gone_go() -> None:
 
 def test_a_record_of_another_size_goes_once_our_reservation_has_let_it_go() -> None:
     drained = [sized(node("cpu-0"), LARGE), sized(updating("cpu-1"), LARGE)]
-    held = dataclasses.replace(at(INSIDE, of_nodes("cpu-0", "cpu-1")), facts=SMALL)
+    held = changed(at(INSIDE, of_nodes("cpu-0", "cpu-1")), facts=SMALL)
     free = dataclasses.replace(held, reservations=(of_nodes("cpu-0"),))
     deleted = DeletePod("cpu-1", "7", Purpose.UPDATE, "a new one has the current template", forget=True)
     assert [each for each in decided(held, drained) if isinstance(each, DeletePod)] == []
@@ -216,8 +218,8 @@ def test_our_own_reservation_keeps_no_update_from_its_node() -> None:
     assert (named.by_any, named.awaited) == (frozenset({"cpu-0", "cpu-1"}), frozenset({"cpu-1"}))
 
 
-def told_of(size: scale.NodeSetState, *nodes: SlurmNode) -> dict[Reason, str]:
-    _, found = status.node_set(NodeSet("cpu", "c", "cpu", 2), size, {each.name: each for each in nodes})
+def told_of(size: NodeSetState, *nodes: SlurmNode) -> dict[Reason, str]:
+    _, found = status.node_set(size.seen({each.name: each for each in nodes}))
     return {each.reason: each.message for each in found.moving}
 
 
@@ -232,7 +234,7 @@ def test_who_waits_for_a_window_is_told_until_when() -> None:
 
 
 def test_a_window_that_is_past_asks_for_another() -> None:
-    size = dataclasses.replace(at(SUNDAY + 5 * HOUR), update=dataclasses.replace(at(BEFORE).update, window=ONCE))
-    _, found = status.node_set(NodeSet("cpu", "c", "cpu", 2), size, {each.name: each for each in BOTH})
+    size = changed(at(SUNDAY + 5 * HOUR), update=dataclasses.replace(at(BEFORE).node_set.update, window=ONCE))
+    _, found = status.node_set(size.seen({each.name: each for each in BOTH}))
     assert [each.reason for each in found.wrong] == [Reason.UPDATE_WINDOW_PAST]
     assert reservations(size) == []

@@ -29,7 +29,7 @@ from slurm_operator.clients import access, informer
 from components.control import operator as program
 from components.control import operator_policy
 from contract import names
-from tests.operator.fake_slurmrestd import FakeSlurm
+from tests.operator.fake_slurm import FakeSlurm
 
 REPOSITORY = Path(__file__).parents[2]
 CRDS = REPOSITORY / "operator" / "crds"
@@ -41,7 +41,7 @@ CONF = "ClusterName=test\nPartitionName=main Nodes=ns_cpu Default=YES\nPartition
 
 
 def access_by(kubeconfig: Path) -> kopf.ConnectionInfo:
-    """How an operator with that kubeconfig reaches the API server."""
+    """Return the access to the API server that an operator with that kubeconfig has."""
     with mock.patch.dict(os.environ, KUBECONFIG=str(kubeconfig)):
         return access.find()
 
@@ -113,7 +113,7 @@ class RunningOperator:
     port: int
 
     def says(self, lines: int = 40) -> str:
-        """Whether it runs, whether its passes make progress, and its last lines."""
+        """Return whether it runs, whether its passes make progress, and its last lines."""
         status = self.process.poll()
         try:
             health = httpx.get(f"http://127.0.0.1:{self.port}/readyz", timeout=5, trust_env=False).text.strip()
@@ -134,7 +134,7 @@ class World:
         self.broken: dict[str, str] = {}
         """Pods that do not start, and why; those without a reason are only starting."""
         self.operators: list[RunningOperator] = []
-        """What they say of themselves is shown when a test fails."""
+        """Operators whose logs and metrics a failed test shows."""
         admin.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
 
     def path(self, plural: str, name: str = "", subresource: str = "") -> str:
@@ -161,7 +161,7 @@ class World:
         return self.admin.call("GET", self.path(plural, name))
 
     def uid(self, plural: str, name: str) -> str:
-        """Which object has the name now; empty while none has."""
+        """Return which object has the name now; empty while none has."""
         items = self.admin.call("GET", self.path(plural), params={"fieldSelector": f"metadata.name={name}"})["items"]
         return items[0]["metadata"]["uid"] if items else ""
 
@@ -286,7 +286,7 @@ def stateful_set(name: str, component: str) -> dict[str, Any]:
 
 
 def _declared(held: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the rights are about: the objects of World.declare, or those of the ledger in their place."""
+    """Return what the rights are about: the objects of World.declare, or those of the ledger in their place."""
     sets = [stateful_set(name, component) for name, component in WORKLOADS]
     own = [{**each, "apiVersion": "apps/v1", "kind": "StatefulSet"} for each in sets]
     own.append({**stateful_set("slurm-rest", "rest"), "apiVersion": "apps/v1", "kind": "Deployment"})
@@ -365,3 +365,15 @@ def operator(
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def passes(world: World, count: int) -> None:
+    """Wait until the operator has looked at Slurm some more times."""
+    calls = world.slurm.calls
+    seen = len(calls)
+    until(lambda: sum(call == ("GET", "/nodes/") for call in calls[seen:]) >= count, f"{count} more passes", 90)
+
+
+def metrics(port: int) -> str:
+    """Return the page of an operator's metrics."""
+    return httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=30).text

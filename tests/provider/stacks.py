@@ -31,7 +31,7 @@ exec {python} "$@"
 
 
 def python_that_knows_its_packages(folder: Path) -> Path:
-    """Make a `python3` for PATH in a folder that answers at once what takes pip a quarter of a preview's work."""
+    """Make a `python3` for PATH that answers pip's questions at once: they take a quarter of a preview."""
     packages, program = folder / "packages.json", folder / "python3"
     listing = [sys.executable, "-m", "pip", "list", "-v", "--format", "json"]
     packages.write_bytes(subprocess.run(listing, capture_output=True, timeout=COMMAND_SECONDS, check=True).stdout)
@@ -157,7 +157,7 @@ class Stack:
         return self.pulumi("up", "--yes", "--skip-preview")
 
     def steps(self, *arguments: str) -> dict[str, str]:
-        """What a preview plans: resource name to operation, without what stays the same."""
+        """Return what a preview plans: resource name to operation, without what stays the same."""
         output = self.pulumi("preview", "--json", *arguments)
         planned = json.loads(output[output.index("{") :])["steps"]
         return {step["urn"].rsplit("::", 1)[1]: step["op"] for step in planned if step["op"] not in ("same", "refresh")}

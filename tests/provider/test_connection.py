@@ -1,4 +1,4 @@
-"""Which cluster a stack belongs to, and what works without one."""
+"""A stack's connection to its cluster, and what works without one."""
 
 from __future__ import annotations
 

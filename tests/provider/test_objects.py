@@ -153,7 +153,7 @@ def test_fields_that_cannot_change_in_place_replace_the_object(stack: Stack) -> 
     stack.program(text.format(cpu="2", service="two"), enable_secret_mutable=True)
     replaced = {name for name, step in stack.steps().items() if "replace" in step}
     assert replaced == {"set", "job", "claim", "binding"}
-    # The official provider tries the new object over the old one when it may upsert, and the API server refuses that.
+    # With upserts the official provider applies the new object over the old one, which the API server refuses.
     stack.program(text.format(cpu="2", service="two"), enable_secret_mutable=True, upsert_existing_objects=True)
     output = stack.fails("preview")
     # The engine stops at the first of them, and which comes first is chance.

@@ -34,7 +34,7 @@ KEYS_AND_LEDGER = f"""{READ}
         generated.revision_key, [space], options)
     credentials.Credentials("credentials", config, generated.payloads, [written], options)
 """
-"""What comes first in an update: a whole one waits for nodes, which this API server does not have."""
+"""The first objects of an update: a whole one waits for nodes, which this API server does not have."""
 EVERYTHING = f"""{READ}
     slurm_cluster.SlurmCluster(config.cluster.name, config, options, live)
 """

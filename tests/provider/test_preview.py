@@ -17,7 +17,7 @@ CHECKOUT = Path(__file__).parents[2]
 
 
 def status() -> str:
-    """What git sees of the checkout."""
+    """Return what git sees of the checkout."""
     return subprocess.run(
         ["git", "status", "--porcelain"], cwd=CHECKOUT, capture_output=True, text=True, check=True
     ).stdout
@@ -36,7 +36,7 @@ def previewed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def created(previewed: dict[str, Any]) -> dict[str, str]:
-    """What would be made: name of the resource → its type."""
+    """Return what would be made: name of the resource → its type."""
     return {step["urn"].rpartition("::")[2]: step["newState"]["type"] for step in previewed["steps"]}
 
 

@@ -1,4 +1,4 @@
-"""What Pulumi's state holds: secrets stay secret, a refresh shows drift and nothing else, killed runs go on."""
+"""Pulumi's state: secrets stay secret, a refresh shows drift and nothing else, killed runs go on."""
 
 from __future__ import annotations
 

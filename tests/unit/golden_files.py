@@ -1,8 +1,8 @@
 """The files that the stacks of this checkout render, as `tests/unit/golden` keeps them, and how they are made anew.
 
 Usage: .venv/bin/python -m tests.unit.golden_files
-Writes these files, docs/config.md and docs/slurm-keys.md. `git diff` then shows what a change of the program does to
-Slurm's files.
+Writes these files, operator/crds, docs/config.md and docs/slurm-keys.md. `git diff` then shows what a change of the
+program does to them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from components.config import Config, key_table, parse, reference
+from components.control.crds import files
 from components.slurm import slurm_conf
 
 FOLDER = Path(__file__).parent / "golden"
@@ -25,7 +26,7 @@ _IMAGE = "localhost/pulumi-slurm/{}:0123456789abcdef"
 
 
 def raw_stack(name: str) -> dict[str, Any]:
-    """What a stack file says, with the facts that devcluster adds."""
+    """Return what a stack file says, with the facts that devcluster adds."""
     content = yaml.safe_load((CHECKOUT / f"Pulumi.{name}.yaml").read_text())["config"]
     raw: dict[str, Any] = {key.removeprefix("pulumi-slurm:"): value for key, value in content.items()}
     raw.setdefault("login", {})
@@ -53,6 +54,8 @@ def write() -> None:
             old.unlink()
         for file, text in slurm_conf.files(stack(name)).items():
             (folder / file).write_text(text)
+    for file, text in files.files().items():
+        (files.FOLDER / file).write_text(text)
     REFERENCE.write_text(reference.text())
     KEY_TABLE.write_text(key_table.text())
 

@@ -76,7 +76,7 @@ def request(name: str) -> Probe:
 
 
 def nccl(config: Config) -> Any:
-    """What the nodes are told about NCCL."""
+    """Return what the nodes are told about NCCL."""
     return node_set.node_variable(config, config.node_sets[0]).get("nccl")
 
 

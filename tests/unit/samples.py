@@ -20,6 +20,7 @@ from components.kubernetes.provider import kubernetes_provider
 from components.slurm_cluster import SlurmCluster
 
 DIGEST = "sha256:" + "ab" * 32
+OTHER_IMAGE = f"registry.example/other@{DIGEST.replace('ab', 'cd')}"
 SSH_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f alice@example"
 GENERATED = {purpose: keys.generate(purpose) for purpose in (keys.SLURM, keys.SSH, keys.REVISION, keys.DATABASE)}
 
@@ -78,7 +79,7 @@ def config_with(path: str, value: Any) -> Config:
 
 
 _SECRET_MARK = "1b47061264138c4ac30d75fd1eb44270"
-"""How a secret value is marked between program and engine."""
+"""Mark of a secret value between program and engine."""
 
 
 @dataclass
@@ -97,7 +98,7 @@ class Registered:
         return set(self.request.dependencies)
 
     def is_secret(self, key: str) -> bool:
-        """Whether an input came marked as secret."""
+        """Return whether an input came marked as secret."""
         value = self.request.object[key]
         return isinstance(value, struct_pb2.Struct) and _SECRET_MARK in dict(value).values()
 

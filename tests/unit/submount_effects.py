@@ -33,7 +33,7 @@ def pod(config: Config, name: str) -> Any:
 
 
 def variable(config: Config, name: str) -> list[dict[str, Any]]:
-    """What SLURM_JAIL says of submounts."""
+    """Return what SLURM_JAIL says of submounts."""
     environment = {each["name"]: each["value"] for each in pod(config, name)["containers"][0]["env"]}
     found: list[dict[str, Any]] = json.loads(environment["SLURM_JAIL"])["submounts"]
     return found

@@ -1,4 +1,4 @@
-"""How long an array ran is read from slurmctld's log."""
+"""The bench reads an array's duration from slurmctld's log."""
 
 from bench.arrays import Span, array_span
 

@@ -1,4 +1,4 @@
-"""What an update waits for, and which faults end it."""
+"""An update waits until jobs can run, and ends at faults that last."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from components import availability
-from components.availability import FAULT_SECONDS, ClusterState, Patience, Verdict, Wanted, _AvailabilityProvider, judge
+from components.availability import ClusterState, Wanted, _AvailabilityProvider, judge
+from components.wait_provider import FAULT_SECONDS, Patience, Verdict
 from contract import names
 
 WANTED = Wanted("r2", "operator:2")

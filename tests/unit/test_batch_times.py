@@ -1,4 +1,4 @@
-"""How long batch jobs took is read from slurmctld's log."""
+"""The bench reads durations of batch jobs from slurmctld's log."""
 
 from bench.steps import batch_seconds
 

@@ -1,4 +1,4 @@
-"""Who issues certificates, for which servers, and who checks them."""
+"""Certificates: their issuer, their servers, and the clients that check them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ON = changed("accounting", {"mode": "off"}, WITH_DATABASE)
 
 
 def objects(config: Config) -> dict[str, Any]:
-    """What is declared about certificates, by kind and name."""
+    """Return what is declared about certificates, by kind and name."""
     return {f"{each.kind}/{each.name}": each.body["spec"] for each in certificates.manifests(config)}
 
 

@@ -1,4 +1,4 @@
-"""What is looked up in Kubernetes before anything is planned, and what happens when it cannot be asked."""
+"""Checks that ask Kubernetes before the plan, and warnings where it cannot be asked."""
 
 from __future__ import annotations
 
@@ -217,6 +217,31 @@ def test_storage_that_no_class_makes_is_not_asked_for() -> None:
         config = parse(changed("jail.storage", source, BY_CLASS))
         assert storage_advice.advice(config, [class_of()]) is None
         cluster_checks.run(config, lambda _: pytest.fail("asked"))
+
+
+@pytest.mark.parametrize(
+    ("storage", "asked", "words"),
+    [
+        ({"className": "shared"}, False, "if the storage class shared makes NFS volumes, give its mountOptions hard, "),
+        ({"existingClaim": "x"}, False, "if the claim x is on NFS, give its volume's mountOptions hard, "),
+        ({"existingClaim": "x"}, True, "if the claim x is on NFS"),
+        ({}, False, None),
+        ({"className": "shared"}, True, None),
+        ({"hostPath": "/x"}, False, None),
+        ({"nfs": {"server": "a", "path": "/b"}}, False, None),
+    ],
+)
+def test_named_storage_that_nobody_looks_at_gets_its_advice_in_each_preview(
+    monkeypatch: pytest.MonkeyPatch, storage: dict[str, Any], asked: bool, words: str | None
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(pulumi.log, "info", told.append)
+    config = parse(changed("jail.storage", storage, changed("checks.cluster", asked)))
+    cluster_checks.run(config, lambda _: ClusterState((), frozenset(), (class_of(mountOptions=GOOD),)))
+    assert len(told) == (words is not None), told
+    if words:
+        assert words in told[0]
+        assert "lookupcache=positive, actimeo=3; else a node may miss" in told[0]
 
 
 def test_who_may_not_list_storage_classes_gets_no_advice_and_no_warning(server: str) -> None:

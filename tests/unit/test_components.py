@@ -1,4 +1,4 @@
-"""What every component has in common, whichever it is: a type for ever, a parent, outputs, documented arguments."""
+"""Every component has a permanent type, a parent, outputs, and documented arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs share can be copied beside any of them."""
+"""The contract between programs can be copied beside any of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 CONTRACT = Path(__file__).parents[2] / "contract"
 IN_THE_JAIL = ("__init__", "names", "paths")
-"""What jail commands import; the jail's Python may be 3.10, which has no StrEnum."""
+"""Modules that jail commands import; the jail's Python may be 3.10, which has no StrEnum."""
 
 
 def imported(module: Path) -> set[str]:

@@ -2,75 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bench.faults import command, history, judge, report
-from bench.faults.history import History
-from bench.faults.kinds import KINDS
-
-Row = dict[str, Any]
-BEGAN = 1_000_000.0
-LAST = 420
-HOLDER, OTHER = "slurm-operator-a1-0badcafe", "slurm-operator-b2-0badcafe"
-FAULT_AT, FAULT_OVER = 20.0, 80.0
-
-
-def kubernetes(at: float) -> Row:
-    well = {"Available": ["True", "Ready", "all is well"], "Degraded": ["False", "AsWanted", "nothing is wrong"]}
-    pods = {
-        f"cpu-{number}": {"uid": f"u{number}", "component": "worker", "ready": True, "ending": False, "restarts": 0}
-        for number in range(2)
-    }
-    conditions = {"SlurmCluster/dev": well, "NodeSet/cpu": well}
-    seen = {"pods": pods, "conditions": conditions, "holder": HOLDER, "unready": [], "machines": []}
-    return {"record": "kubernetes", "at": BEGAN + at, **copy.deepcopy(seen)}
-
-
-def slurm(at: float) -> Row:
-    """One canary runs on cpu-1 from second 30 to 90."""
-    nodes = {f"cpu-{number}": {"states": ["IDLE"], "reason": "", "user": ""} for number in range(2)}
-    if FAULT_AT < at < FAULT_OVER:
-        nodes["cpu-0"] = {"states": ["IDLE", "DRAIN"], "reason": "bad-fan-1", "user": "admin"}
-    jobs = []
-    if at > 10:
-        runs, ended = at >= 30, at >= 90
-        state = "COMPLETED" if ended else "RUNNING" if runs else "PENDING"
-        times = {"start": BEGAN + 30 if runs else 0, "end": BEGAN + 90 if runs else 0}
-        nodes_of_job = ["cpu-1"] if runs else []
-        jobs.append({"id": "7", "name": "canary-x-1", "state": state, "nodes": nodes_of_job, **times})
-    return {"record": "slurm", "at": BEGAN + at, "nodes": nodes, "jobs": jobs}
-
-
-def clean() -> list[Row]:
-    """A run in which an administrator drained cpu-0 for a minute, and in which all promises were kept."""
-    looks = [row for at in range(0, LAST, 2) for row in (kubernetes(at), slurm(at + 1))]
-    for row in looks:
-        if row["record"] == "kubernetes" and FAULT_AT + 2 < row["at"] - BEGAN < FAULT_OVER:
-            told = ["True", "DrainedByPeople", "drained by admin: cpu-0 (bad-fan-1)"]
-            row["conditions"]["NodeSet/cpu"]["DrainedByPeople"] = told
-    fault = {"number": 1, "kind": "person-drained", "target": "cpu-0", "began": BEGAN + FAULT_AT}
-    note = {"reason": "bad-fan-1", "user": "admin"}
-    said = "2026-11-25 09:00:00,000 INFO slurm_operator.execute: Drain: drained cpu-1: it is to be removed"
-    return [
-        {"record": "run", "at": BEGAN, "seed": 7, "minutes": 2, "planned": 1, "nodes": ["cpu-0", "cpu-1"]},
-        {"record": "canary", "at": BEGAN + 10, "name": "canary-x-1", "tasks": 1, "sure": True},
-        {"record": "begin", **fault},
-        {"record": "begun", "number": 1, "done": BEGAN + FAULT_AT, "note": note},
-        {"record": "end", "number": 1, "over": BEGAN + FAULT_OVER},
-        {"record": "log", "at": BEGAN + 50.5, "pod": "slurm-operator-a1", "text": said},
-        {"record": "event", "at": BEGAN + 5, "text": "Event Normal Heal SlurmCluster/dev restored it"},
-        *looks,
-        {"record": "account", "id": "7", "state": "COMPLETED", "name": "canary-x-1"},
-        {"record": "printed", "name": "canary-x-1", "lines": ["begin", "step 1", "end"]},
-        {"record": "finished", "at": BEGAN + LAST},
-    ]
+from tests.unit.faults_history import BEGAN, FAULT_AT, FAULT_OVER, LAST, OTHER, Row, clean, each, without
 
 
 def judged(rows: list[Row]) -> list[judge.Violation]:
@@ -79,16 +19,6 @@ def judged(rows: list[Row]) -> list[judge.Violation]:
 
 def rules(rows: list[Row]) -> set[str]:
     return {violation.rule for violation in judged(rows)}
-
-
-def each(rows: list[Row], record: str, first: float = 0, last: float = LAST) -> list[Row]:
-    """Records of a kind within some seconds, for a test to change."""
-    return [row for row in rows if row["record"] == record and first <= row["at"] - BEGAN < last]
-
-
-def without(rows: list[Row], record: str, first: float = 0, last: float = LAST) -> list[Row]:
-    gone = each(rows, record, first, last)
-    return [row for row in rows if row not in gone]
 
 
 def test_a_history_that_kept_all_promises_is_clean() -> None:
@@ -456,37 +386,3 @@ def test_a_file_of_somebody_else_is_refused_in_a_sentence(content: str, tmp_path
     file.write_text(content)
     with pytest.raises(ValueError, match=re.escape(str(file))):
         history.read(file)
-
-
-LINES = {
-    "operator-killed": f"Lease holder={OTHER}",
-    "operator-stopped": f"Lease holder={OTHER}",
-    "slurmrestd-killed": "Event Normal Started Pod/slurm-rest-6d5f-x Started container slurmrestd",
-    "slurmrestd-stopped": "SlurmCluster/dev Available=Unknown RestUnreachable slurmrestd does not answer",
-    "slurmctld-deleted": "Event Normal Killing Pod/slurm-controller-0 Stopping container controller",
-    "slurmctld-stopped": "Event Warning AvailableUnknown SlurmCluster/dev slurmctld does not answer",
-    "slurmdbd-stopped": "SlurmCluster/dev Degraded=True AccountingNotReady accounting: slurmdbd is not ready yet",
-    "database-deleted": "Event Normal Killing Pod/slurm-database-0 Stopping container database",
-    "login-deleted": "SlurmCluster/dev Available=False LoginNotReady StatefulSet slurm-login: 0 of 1 ready",
-    "object-edited": "Event Normal Heal SlurmCluster/dev restored Service slurm-rest: spec.selector (by python-httpx)",
-    "object-deleted": "Event Normal Heal SlurmCluster/dev restored Service slurm-rest, which was deleted",
-    "template-edited": "Event Normal Heal SlurmCluster/dev restored Service slurm-rest: spec.template",
-    "workers-orphaned": "Event Normal Heal SlurmCluster/dev restored Service slurm-rest, which was deleted",
-    "scaled-out": "NodeSet/cpu ScaledOutsidePulumi=True ReplicasDiffer kubectl asked for 3 nodes",
-    "scaled-in": "NodeSet/cpu ScaledOutsidePulumi=True ReplicasDiffer kubectl asked for 1 nodes",
-    "person-drained": "NodeSet/cpu DrainedByPeople=True DrainedByPeople drained by admin: cpu-0 (bad-fan-1)",
-    "person-failed": "SlurmCluster/dev DrainedByPeople=True DrainedByPeople drained by admin: cpu-0 (bad-fan-1)",
-    "check-failed": "NodeSet/cpu Degraded=True NodesDrained drained: cpu-0 (pulumi-slurm:health space: /tmp has less)",
-    "machine-cordoned": "NodeSet/cpu Degraded=True NodesDrained drained: cpu-0 (pulumi-slurm:node dev is cordoned)",
-}
-
-
-def test_each_kind_that_has_to_be_told_is_told_by_its_own_words_alone() -> None:
-    note = {"holder": HOLDER, "reason": "bad-fan-1"}
-    patterns = {name: kind.told_by("Service slurm-rest", note) for name, kind in KINDS.items()}
-    telling = {name: pattern for name, pattern in patterns.items() if pattern}
-    assert set(telling) == set(LINES)
-    assert [name for name, pattern in telling.items() if not pattern.search(LINES[name])] == []
-    calm = History(kubernetes=[history.kubernetes({k: v for k, v in kubernetes(0).items() if k != "record"})])
-    quiet = [line for seen in calm.kubernetes for line in seen.lines()]
-    assert [name for name, pattern in telling.items() if any(map(pattern.search, quiet))] == []

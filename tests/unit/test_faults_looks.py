@@ -1,4 +1,4 @@
-"""What a sampler of faults sees of Slurm, Kubernetes and logs, and what the command says without a dev cluster."""
+"""The sampler of faults reads Slurm, Kubernetes and logs; the command says why it needs a dev cluster."""
 
 from __future__ import annotations
 

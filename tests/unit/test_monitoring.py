@@ -1,4 +1,4 @@
-"""What a Prometheus is told to scrape."""
+"""Targets that the program declares for a Prometheus."""
 
 from __future__ import annotations
 

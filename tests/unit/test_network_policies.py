@@ -1,4 +1,4 @@
-"""Which connections the policies let through, asked as a policy engine would."""
+"""Connections that the network policies allow, decided as a policy engine would."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _port_matches(port: dict[str, Any], number: int) -> bool:
 
 
 def answers(source: str, target: str, port: int) -> bool:
-    """Whether a pod of the target component takes a TCP connection from the source."""
+    """Return whether a pod of the target component takes a TCP connection from the source."""
     binding = [
         each for each in POLICIES if each["podSelector"]["matchLabels"].items() <= labels(CONFIG, target).items()
     ]
@@ -122,7 +122,7 @@ def test_nothing_else_gets_through(source: str, target: str, port: int) -> None:
 
 
 def reaches(component: str, address: str, port: int, protocol: str = "TCP") -> bool:
-    """Whether a component's pod may open a connection to an address outside of the cluster."""
+    """Return whether a component's pod may open a connection to an address outside of the cluster."""
     policy = next(
         each for each in POLICIES if each["podSelector"]["matchLabels"].items() <= labels(CONFIG, component).items()
     )
@@ -180,7 +180,7 @@ def test_every_component_is_bound() -> None:
     assert {policy["podSelector"]["matchLabels"][names.LABEL_COMPONENT] for policy in POLICIES} == set(COMPONENTS)
 
 
-def test_the_rehearsal_opens_no_connection() -> None:
+def test_the_config_dry_run_opens_no_connection() -> None:
     bound = {policy["podSelector"]["matchLabels"][names.LABEL_COMPONENT]: policy for policy in POLICIES}
     assert bound["rehearsal"]["egress"] == []
     assert "Egress" in bound["rehearsal"]["policyTypes"]

@@ -1,4 +1,4 @@
-"""What `waitForNodes` waits for, and in whose words it fails."""
+"""`waitForNodes` waits until nodes take jobs, and fails with the operator's or Kubernetes' words."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from components import availability, nodes_ready
-from components.availability import UnavailableError, Verdict
+from components import nodes_ready, wait_provider
 from components.kubernetes import kubernetes_reader
 from components.nodes_ready import _NodesReadyProvider, judge
+from components.wait_provider import UnavailableError, Verdict
 
 STARTING = "node set cpu: cpu-2, cpu-3 not yet registered and usable (cpu-2: Unschedulable: no machine has 8 CPUs)"
 
@@ -88,7 +88,7 @@ def test_the_wait_reads_the_node_set_and_fails_by_its_timeout_with_what_was_said
     def client(_: object) -> httpx.Client:
         return httpx.Client(base_url="http://kubernetes", transport=httpx.MockTransport(answer))
 
-    monkeypatch.setattr(availability.kubeconfig, "read", lambda *_: None)
+    monkeypatch.setattr(wait_provider.kubeconfig, "read", lambda *_: None)
     monkeypatch.setattr(kubernetes_reader, "client", client)
     props = {"nodeSet": "cpu", "namespace": "slurm", "seconds": 0, "replicas": 4}
     with pytest.raises(UnavailableError) as failed:

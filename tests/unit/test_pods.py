@@ -1,4 +1,4 @@
-"""What the pods may do, ask for and hold."""
+"""Pods: their rights, requests and volumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the whole program registers with Pulumi."""
+"""Resources that the whole program registers with Pulumi."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def entries(engine: Engine) -> list[dict[str, Any]]:
 
 
 def is_custom(resource: Any) -> bool:
-    """Whether it is one of the resources that the operator works from."""
+    """Return whether it is one of the resources that the operator works from."""
     return names.API_GROUP in resource.type
 
 

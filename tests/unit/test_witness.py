@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+from typing import cast
+
 import pytest
 
 from tests.witness import commands, judge, options, outcomes, rpcs, runs, variables
+from tests.witness.cluster import Cluster
+from tests.witness.limits import Limits
 from tests.witness.runs import Run, Who
+from tests.witness.values import LIMIT, LIMITS
+from tests.witness.walk import STARTS_UP, part
 
 WORKER = judge.Node("pid:[1]", "ipc:[1]", "user:[1]", is_login=False)
 LOGIN = judge.Node("pid:[2]", "ipc:[2]", "user:[1]", is_login=True)
@@ -29,6 +36,7 @@ def test_a_task_in_its_job_and_a_session_of_a_login_have_no_fault() -> None:
     assert not verdict()
     assert not verdict(CapPrm=KEPT, CapEff=KEPT, uid="0:0")
     assert not verdict(pid=LOGIN.pid, ipc=LOGIN.ipc, first="tini")
+    assert not verdict(first="su"), "start-up files, before the job exists"
 
 
 @pytest.mark.parametrize("name", judge.SETS)
@@ -152,6 +160,52 @@ def test_every_option_that_is_not_harmless_is_tried_with_each_program_and_in_ful
     for who in Who:
         assert every <= {run.option for run in whole if run.who is who}, who
     assert {True, False} == {run.from_login for run in whole}
+
+
+def test_the_parts_of_a_draw_are_the_whole_of_it_once() -> None:
+    whole = runs.draw(1, plan())
+    parts = [part(whole, f"{number}/3") for number in (1, 2, 3)]
+    assert sorted(run.label for each in parts for run in each) == sorted(run.label for run in whole)
+    assert part(whole, "1/1") == whole
+
+
+def test_each_draw_has_slurmstepd_asked_to_write_each_limit_that_is_the_users() -> None:
+    drawn = [run for run in runs.draw(4, plan(pairs=0)) if f"echo {LIMIT}" in run.line]
+    assert {run.who for run in drawn} == {Who.USER}
+    for option in ("output", "error"):
+        lines = " ".join(run.line for run in drawn if run.option == f"sbatch --{option}")
+        assert [limit for limit in LIMITS if limit in lines] == [*LIMITS]
+
+
+def test_each_draw_has_start_up_files_read() -> None:
+    assert [run.who for run in runs.draw(4, plan(pairs=0)) if run.option == STARTS_UP and run.works] == [Who.USER]
+
+
+class Pods:
+    """Stands for two workers: one whose limits a line has changed, and one whose root can write none."""
+
+    workers = ("cpu-0", "cpu-1")
+
+    def __init__(self) -> None:
+        self.held = {"cpu-0": f"{LIMITS[0]} max\n", "cpu-1": ""}
+
+    def at_login(self, _: str) -> subprocess.CompletedProcess[str]:
+        """Return the user's id, as `id` prints it."""
+        return subprocess.CompletedProcess([], 0, "1000\n", "")
+
+    def in_pod(self, pod: str, _: str) -> str:
+        """Return the content of a pod's limits."""
+        return self.held[pod]
+
+
+def test_a_limit_that_a_line_changed_and_a_pod_without_any_are_told() -> None:
+    pods = Pods()
+    limits = Limits(cast(Cluster, pods))
+    limits.give_away()
+    assert limits.changes() == ["cpu-1 has no limit that its own root can write"]
+    pods.held["cpu-0"] = f"{LIMITS[0]} {LIMIT}\n"
+    changed, _ = limits.changes()
+    assert changed.startswith("cpu-0 had the limits")
 
 
 def test_an_option_is_also_given_by_its_letter_and_by_a_variable() -> None:

@@ -32,7 +32,7 @@ def is_kept(resource: dict[str, Any]) -> bool:
 
 
 def prune(resource: dict[str, Any], names: set[str]) -> None:
-    """A state may not depend on what it does not hold, and need not tell of the machine that made it."""
+    """Remove from a state what depends on files outside of it, and what tells of the machine that made it."""
     for of_the_machine in ("sourcePosition", "stackTrace", "created", "modified"):
         resource.pop(of_the_machine, None)
     for values in (resource.get("inputs", {}), resource.get("outputs", {})):

@@ -27,7 +27,7 @@ COMMENT = runpy.run_path(str(CHECKOUT / ".ci" / "preview_comment.py"))
 
 @dataclass(frozen=True)
 class Runner:
-    """What a runner has after the steps that need GitHub and the network: files, Python packages, a stack's state."""
+    """A runner after the steps that need GitHub and the network: it has files, Python packages and a stack's state."""
 
     checkout: Path
     stack: RecordedStack

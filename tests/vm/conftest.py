@@ -15,6 +15,7 @@ import pytest
 from tests.image import roots
 from tests.image.test_mpi_in_containers import make_bundle
 from tests.image.unpacked import unpack_image
+from tests.vm.resting_cluster import KILL_WAIT
 from tests.vm.v2_cluster import FAKE_GPUS, NODE_SET, V2Cluster
 from tests.vm.v2_groups import make, remove
 
@@ -48,10 +49,11 @@ def groups() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def cluster(image: Path, groups: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[V2Cluster]:
-    """A worker with two fake GPUs and a login node, each in a group and a cgroup namespace as a runtime makes them."""
+    """A worker with two fake GPUs and a login node, each in its own cgroup and cgroup namespace."""
     folder = tmp_path_factory.mktemp("v2")
     root = roots.make("mpich", folder / "root")
-    with V2Cluster(image, root, folder, make(groups / "first"), NODE_SET, FAKE_GPUS) as started:
+    slurm = {"options": KILL_WAIT}
+    with V2Cluster(image, root, folder, make(groups / "first"), NODE_SET, FAKE_GPUS, slurm) as started:
         started.start()
         started.start_limited_login()
         make_bundle(started.root, folder / "volume/persistent/home/alice/bundle")

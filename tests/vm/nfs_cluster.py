@@ -7,19 +7,23 @@ from pathlib import Path
 from components.config.storage import Nfs
 from tests.image import roots
 from tests.image.small_cluster import ALICE, LOGIN, SECOND, WORKER
+from tests.image.test_het_jobs import OFTEN
 from tests.image.test_mpi_in_containers import make_bundle
 from tests.vm.nfs_server import ADDRESS, NfsServer, wait
-from tests.vm.resting_cluster import RestingCluster
+from tests.vm.resting_cluster import KILL_WAIT, RestingCluster
 
 VERSIONS = ("4.2", "3")
 NODES = {"node-1": ("populate", WORKER), "node-2": (SECOND,), "node-3": (LOGIN,)}
 """Machines with a mount, and the pods on them."""
 # In the pod's own root, since the jail is what hangs.
 ASK = "/opt/slurm/bin/sinfo -h -n {} -o '%T %E'"
+LOCK = """exec perl -MFcntl -e 'open(F,"+<","/etc/.pwd.lock") or die $!;
+$l=pack("s s x4 l! l! i",F_WRLCK,0,0,0,0);fcntl(F,{},$l) or die "refused: $!";$|=1;print "locked\\n";sleep {}'"""
+"""Holds the lock of the account files for some seconds, taken by F_SETLK or F_SETLKW."""
 
 
 def options(version: str, *more: str) -> str:
-    """What the program mounts an export with."""
+    """Return the options with which the program mounts an export."""
     shared = {"server": ADDRESS, "path": "/x", "version": version, "mountOptions": []}
     return ",".join([*Nfs.model_validate(shared).options, *more])
 
@@ -34,13 +38,15 @@ class NfsCluster(RestingCluster):
         root = roots.make("mpich", server.export / "root")
         mounts = {node: server.mount(node, folder / node, options(version)) for node in NODES}
         self._server = server
-        super().__init__(image, root, folder, {pod: mounts[node] for node, pods in NODES.items() for pod in pods})
+        volumes = {pod: mounts[node] for node, pods in NODES.items() for pod in pods}
+        super().__init__(image, root, folder, volumes, slurm={"options": {**OFTEN["options"], **KILL_WAIT}})
 
     def start_all(self) -> None:
         """Starts the daemons of both workers and the login node, and makes the bundle."""
         self.start()
         self.start_second_worker()
         self.start_login()
+        self.jail("groupadd -g 3000 lab && usermod -aG lab alice")
         make_bundle(self.root, self._server.export / "persistent/home/alice/bundle")
 
     def node_says(self, node: str) -> str:
@@ -48,11 +54,17 @@ class NfsCluster(RestingCluster):
         return self.pod(ASK.format(node)).stdout
 
     def login_says(self) -> str:
-        """Why the login node is not ready; empty when it is."""
+        """Return why the login node is not ready; empty when it is."""
         return self.pod("python3 -m slurm_node ready-login", name=LOGIN).stderr
 
+    def is_locked_out(self, node: str) -> bool:
+        """Return whether a node is refused the lock of the account files."""
+        done = self.jail(LOCK.format("F_SETLK", 0), name=node)
+        assert done.returncode == 0 or "refused" in done.stderr, done
+        return done.returncode != 0
+
     def seconds_until(self, script: str, node: str, user: int = 0) -> float:
-        """How long a node's shell, which failed at a script, goes on failing."""
+        """Return how long a node's shell, which failed at a script, goes on failing."""
         return wait(script, lambda: self.jail(script, name=node, user=user).returncode == 0, 90)
 
     def submit(self, script: str) -> str:

@@ -1,4 +1,4 @@
-"""The kernel's NFS server over a disk of its own, and nodes that mount it, each with a network and a name of its own.
+"""The kernel's NFS server over a disk, and nodes that mount it, each with its own network and name.
 
 Whatever it starts and mounts it ends as a context. The machine's own NFS, if it has one, is in another network.
 """
@@ -10,89 +10,32 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from enum import Enum
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Self
 
-TOOLS = Path(os.environ.get("PULUMI_SLURM_NFS_TOOLS") or "/")
-"""Where Debian's NFS programs are unpacked."""
-SERVER, ADDRESS = "nfs-server", "10.88.0.1"
+from tests.vm.nfs_machine import Machine, program
+
+NETWORK = IPv4Network("10.78.0.0/24")
+"""Of the server and all that mount from it, a dev cluster's node among them: none of that node's own networks."""
+SERVER, ADDRESS = "nfs-server", str(NETWORK[1])
+FIRST_NODE = 10
+"""The first node's number in the network."""
 GRACE_SECONDS = 10
 """The least that nfsd takes for its lease and the time in which clients take back their locks."""
 LOCK_GRACE = Path("/proc/sys/fs/nfs/nlm_grace_period")
 """The same for version 3, for all servers of the machine: 50 s unless it is set, in which nobody gets a new lock."""
 THREADS = 8
-
-# Of a process that holds the namespaces: what the daemons keep is theirs alone, and so are the users they want to be.
-_HOLD = """
-set -e
-hostname "$1"
-mount -t tmpfs state /var/lib/nfs
-mkdir /var/lib/nfs/sm /var/lib/nfs/sm.bak /var/lib/nfs/nfsdcld
-for file in etab rmtab state; do : > /var/lib/nfs/$file; done
-cp /etc/passwd /var/lib/nfs/passwd
-printf '_rpc:x:64:65534::/run/rpcbind:/bin/false\\nstatd:x:65:65534::/var/lib/nfs:/bin/false\\n' >> /var/lib/nfs/passwd
-mount --bind /var/lib/nfs/passwd /etc/passwd
-printf "$2" > /var/lib/nfs/hosts
-mount --bind /var/lib/nfs/hosts /etc/hosts
-mount -t tmpfs run /run
-mkdir /run/rpcbind /run/rpc_pipefs /run/lock
-mount -t rpc_pipefs pipes /run/rpc_pipefs
-ip link set lo up
-echo up
-exec cat
-"""
+MEMORY = "/dev/shm"
+"""For a server's disk: with `sync` it brings each file to its disk, and a guest's own is slow at that."""
 
 
-class Machine:
-    """A machine of the network: namespaces that a process holds, and daemons in them."""
+class Disk(Enum):
+    """The export's file system: on a disk image, or in memory, which forgets all but takes each write at once."""
 
-    def __init__(self, name: str, hosts: str) -> None:
-        self.name = name
-        Path("/var/lib/nfs").mkdir(exist_ok=True)
-        unshare = ["unshare", "--net", "--mount", "--uts", "--propagation", "slave"]
-        self._holder = subprocess.Popen(
-            [*unshare, "sh", "-c", _HOLD, "sh", name, hosts],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment(),
-        )
-        assert self._holder.stdout is not None
-        assert self._holder.stdout.readline() == b"up\n"
-        self._daemons: dict[str, subprocess.Popen[bytes]] = {}
-
-    @property
-    def holder(self) -> int:
-        """The process that holds the namespaces."""
-        return self._holder.pid
-
-    def run(self, *command: str, seconds: float = 60, own_mounts: bool = True) -> str:
-        """Runs a command here and returns what it printed; without own mounts it sees the tests' own."""
-        spaces = ["--net", "--uts", *(["--mount"] if own_mounts else [])]
-        done = subprocess.run(
-            ["nsenter", "-t", str(self.holder), *spaces, *command],
-            capture_output=True, text=True, timeout=seconds, check=False, env=environment(),
-        )  # fmt: skip
-        assert done.returncode == 0, f"{self.name}: {' '.join(command)}: {done.stderr or done.stdout}"
-        return done.stdout
-
-    def start(self, *command: str) -> None:
-        """Starts a daemon that stays in the foreground."""
-        enter = ["nsenter", "-t", str(self.holder), "--net", "--uts", "--mount"]
-        name = Path(command[0]).name
-        self._daemons[name] = subprocess.Popen([*enter, *command], stdin=subprocess.DEVNULL, env=environment())
-
-    def end_daemon(self, name: str) -> None:
-        """Ends a daemon."""
-        daemon = self._daemons.pop(name)
-        daemon.kill()
-        daemon.wait()
-
-    def end(self) -> None:
-        """Ends the daemons and lets go of the namespaces."""
-        for name in reversed(list(self._daemons)):
-            self.end_daemon(name)
-        self._holder.kill()
-        self._holder.wait()
+    EXT4 = "ext4"
+    TMPFS = "tmpfs"
 
 
 class NfsServer:
@@ -103,10 +46,16 @@ class NfsServer:
         nodes: machines that mount it.
         options: of the export, as in exports(5).
         mebibytes: size of the disk.
+        kind: of the disk.
     """
 
     def __init__(
-        self, folder: Path, nodes: tuple[str, ...], options: str = "rw,no_root_squash", mebibytes: int = 2048
+        self,
+        folder: Path,
+        nodes: tuple[str, ...],
+        options: str = "rw,no_root_squash",
+        mebibytes: int = 2048,
+        kind: Disk = Disk.EXT4,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._disk = folder / "disk"
@@ -114,11 +63,15 @@ class NfsServer:
         """The exported folder, as the server sees it."""
         self._filler = self.export / ".filler"
         self._mounts: list[Path] = []
-        self._make_disk(mebibytes)
+        self.export.mkdir()
+        if kind is Disk.TMPFS:
+            _run("mount", "-t", "tmpfs", "-o", f"size={mebibytes}m,mode=755", "export", str(self.export))
+        else:
+            self._make_disk(mebibytes)
         self._lock_grace = LOCK_GRACE.read_text()
         LOCK_GRACE.write_text(str(GRACE_SECONDS))
         # Their mounts begin as a copy of ours, the disk's among them.
-        self._addresses = {name: f"10.88.0.{10 + number}" for number, name in enumerate(nodes)}
+        self._addresses = {name: str(NETWORK[FIRST_NODE + number]) for number, name in enumerate(nodes)}
         # By their names statd tells machines apart.
         known = {"localhost": "127.0.0.1", SERVER: ADDRESS, **self._addresses}
         hosts = "".join(f"{address} {name}\n" for name, address in known.items())
@@ -149,7 +102,6 @@ class NfsServer:
             wait("the disk is free", lambda: _run("umount", str(self.export), check=False) == 0, 30)
 
     def _make_disk(self, mebibytes: int) -> None:
-        self.export.mkdir()
         with self._disk.open("wb") as disk:
             disk.truncate(mebibytes << 20)
         _run("mkfs.ext4", "-q", "-F", "-m", "0", "-O", "^has_journal", str(self._disk))
@@ -157,15 +109,25 @@ class NfsServer:
 
     def _connect(self) -> None:
         run = self.machine.run
-        run("sh", "-c", f"ip link add net0 type bridge && ip address add {ADDRESS}/24 dev net0 && ip link set net0 up")
+        run("ip", "link", "add", "net0", "type", "bridge")
+        run("ip", "address", "add", _with_mask(ADDRESS), "dev", "net0")
+        run("ip", "link", "set", "net0", "up")
         for number, node in enumerate(self.nodes.values()):
             port = f"port{number}"
             run("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(node.holder))
             run("ip", "link", "set", port, "master", "net0", "up")
-            node.run("ip", "address", "add", f"{self._addresses[node.name]}/24", "dev", "eth0")
+            node.run("ip", "address", "add", _with_mask(self._addresses[node.name]), "dev", "eth0")
             node.run("ip", "link", "set", "eth0", "up")
             node.start(program("rpcbind"), "-f", "-w")
             self.start_locks(node)
+
+    def connect_here(self, address: str) -> None:
+        """Gives the tests' own network an address in the server's."""
+        here = str(os.getpid())
+        self.machine.run("ip", "link", "add", "out", "type", "veth", "peer", "name", "nfs", "netns", here)
+        self.machine.run("ip", "link", "set", "out", "master", "net0", "up")
+        _run("ip", "address", "add", _with_mask(address), "dev", "nfs")
+        _run("ip", "link", "set", "nfs", "up")
 
     def start_locks(self, machine: Machine) -> None:
         """Starts what version 3 needs for locks, and waits until it is known on that machine."""
@@ -190,7 +152,7 @@ class NfsServer:
     def _set(self, name: str, value: object) -> None:
         self.machine.run("sh", "-c", f"echo {value} > /proc/fs/nfsd/{name}")
 
-    def export_with(self, options: str, clients: str = "10.88.0.0/24") -> None:
+    def export_with(self, options: str, clients: str = str(NETWORK)) -> None:
         """Exports the folder with other options, as an administrator does on a running server."""
         self.machine.run(program("exportfs"), "-ua")
         common = f"{options},sync,no_subtree_check,insecure,fsid=0"
@@ -262,24 +224,14 @@ class NfsServer:
         self._mounts.remove(point)
 
 
+def _with_mask(address: str) -> str:
+    return f"{address}/{NETWORK.prefixlen}"
+
+
 def _answers(machine: Machine, service: str) -> bool:
     with suppress(AssertionError):
         return service in machine.run(program("rpcinfo"), "-p", "127.0.0.1")
     return False
-
-
-def program(name: str) -> str:
-    """Path of an NFS program."""
-    found = (TOOLS / folder / name for folder in ("usr/sbin", "sbin"))
-    return next(str(path) for path in found if path.exists())
-
-
-def environment() -> dict[str, str]:
-    """Of the NFS programs: the libraries that are unpacked beside them."""
-    if Path("/") == TOOLS:
-        return dict(os.environ)
-    libraries = (TOOLS / folder / "x86_64-linux-gnu" for folder in ("usr/lib", "lib"))
-    return {**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, libraries))}
 
 
 def wait(what: str, condition: Callable[[], object], seconds: float) -> float:

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from tests.image.small_cluster import ALICE, WORKER, SmallCluster
 
 IDLE = "IDLE+DYNAMIC_NORM"
+KILL_WAIT = {"KillWait": "5"}
+"""Each test of a job that ignores SIGTERM waits this long for SIGKILL. Slurm's default is 30 s."""
 
 
 class RestingCluster(SmallCluster):
@@ -31,15 +33,15 @@ class RestingCluster(SmallCluster):
         return {"state": "+".join(node["state"]), "reason": node["reason"]}
 
     def is_free(self, name: str) -> bool:
-        """Whether a worker is idle and has no process of a job."""
+        """Return whether a worker is idle and has no process of a job."""
         return not self.processes(name=name) and self.node(name)["state"] == IDLE
 
     def is_at_rest(self) -> bool:
-        """Whether no job is left, and its nodes are free."""
+        """Return whether no job is left, and its nodes are free."""
         return not self.jail("squeue -h").stdout.strip() and all(map(self.is_free, self.workers))
 
     def left_on(self, name: str) -> str:
-        """What a worker has, in words."""
+        """Return what a worker has, in words."""
         return f"{name}: processes {self.processes(name=name)}, node {self.node(name)}"
 
     @contextmanager

@@ -1,12 +1,13 @@
-"""A small cluster whose nodes have a mount each of a real NFS server, with the options that the program declares.
+"""A small cluster whose nodes each mount a real NFS server, with the options that the program declares.
 
-What happens to the server happens under running jobs. One cluster for each version of NFS.
+The server fails under running jobs. There is one cluster for each version of NFS.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -16,11 +17,13 @@ from pathlib import Path
 import pytest
 
 from tests.image import roots
+from tests.image import test_het_jobs as het_jobs
 from tests.image.small_cluster import ALICE, LOGIN, SECOND, WORKER
 from tests.image.test_fail_closed import JAIL_SENTENCE
 from tests.vm import test_v2_jobs as lives
-from tests.vm.nfs_cluster import NODES, NfsCluster
-from tests.vm.nfs_server import NfsServer, wait
+from tests.vm import test_v2_time_limit as time_limit
+from tests.vm.nfs_cluster import LOCK, NODES, NfsCluster
+from tests.vm.nfs_server import MEMORY, NfsServer, wait
 from tests.vm.resting_cluster import RestingCluster
 from tests.vm.test_nfs_storage import VERSIONS
 
@@ -29,8 +32,6 @@ SLOW_MILLISECONDS = 5
 NEW_ROOT = "r2"
 SILENCE = re.compile("hangs|takes longer than 40 s")
 """A jail probe says itself that it hangs, unless its own start hangs."""
-LOCK = """exec perl -MFcntl -e 'open(F,"+<","/etc/.pwd.lock") or die $!;
-$l=pack("s s x4 l! l! i",F_WRLCK,0,0,0,0);fcntl(F,{},$l) or die "refused: $!";$|=1;print "locked\\n";sleep {}'"""
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -40,8 +41,11 @@ def version(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def server(version: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NfsServer]:
-    with NfsServer(tmp_path_factory.mktemp(f"nfs-{version}"), tuple(NODES)) as started:
+def server(version: str) -> Iterator[NfsServer]:
+    with (
+        tempfile.TemporaryDirectory(prefix=f"nfs-{version}-", dir=MEMORY) as memory,
+        NfsServer(Path(memory) / "nfs", tuple(NODES), mebibytes=1536) as started,
+    ):
         started.export.chmod(0o755)
         yield started
 
@@ -124,13 +128,23 @@ def test_a_job_ends_and_leaves_nothing(cluster: NfsCluster, name: str) -> None:
         lives.test_a_cancelled_job_ends_with_all_its_processes,
         lives.test_a_suspended_job_stands_still_and_goes_on,
         lives.test_a_requeued_job_leaves_nothing_of_its_first_run,
+        lives.test_a_job_ends_well_under_a_slurmd_that_was_killed,
+        het_jobs.test_a_batch_job_of_two_components_runs_steps_over_both,
     ],
-    ids=["cancelled", "suspended", "requeued"],
+    ids=["cancelled", "suspended", "requeued", "slurmd killed", "heterogeneous"],
 )
 def test_a_job_lives_as_on_a_disk(cluster: NfsCluster, life: Callable[[RestingCluster], None]) -> None:
     life(cluster)
+    cluster.wait("rest", cluster.is_at_rest, 60)
 
 
+@pytest.fixture(scope="module")
+def limited(cluster: NfsCluster) -> str:
+    """A job with a minute, Slurm's shortest limit: tests that want no rest run meanwhile."""
+    return time_limit.begin(cluster)
+
+
+@pytest.mark.usefixtures("limited")
 def test_users_made_at_the_same_moment_on_two_nodes_are_all_there_with_ids_of_their_own(cluster: NfsCluster) -> None:
     names = {WORKER: ("ann", "ben", "cem"), SECOND: ("dan", "eva", "fay")}
 
@@ -150,13 +164,6 @@ def test_users_made_at_the_same_moment_on_two_nodes_are_all_there_with_ids_of_th
     assert len(set(made.values())) == 6, made
 
 
-def locked(cluster: NfsCluster, node: str) -> bool:
-    """Whether a node is refused the lock of the account files."""
-    done = cluster.jail(LOCK.format("F_SETLK", 0), name=node)
-    assert done.returncode == 0 or "refused" in done.stderr, done
-    return done.returncode != 0
-
-
 @pytest.fixture
 def held_lock(cluster: NfsCluster) -> Iterator[threading.Thread]:
     """The first node holds the lock of the account files until told otherwise."""
@@ -165,7 +172,7 @@ def held_lock(cluster: NfsCluster) -> Iterator[threading.Thread]:
     )
     holder.start()
     try:
-        wait("the lock", lambda: locked(cluster, SECOND), 30)
+        wait("the lock", lambda: cluster.is_locked_out(SECOND), 30)
         yield holder
     finally:
         cluster.pod("pkill -9 perl")
@@ -176,13 +183,18 @@ def test_a_lock_of_one_node_binds_the_other_and_in_version_4_outlives_a_restart_
     cluster: NfsCluster, server: NfsServer, version: str, held_lock: threading.Thread
 ) -> None:
     server.restart()
-    # A node that asks for nothing learns of the restart by its next renewal, which a busy guest may send too late.
+    # An idle client learns of the restart when it renews its lease, which a busy guest may do too late.
     assert cluster.jail("touch /etc/after-a-restart", name=WORKER, seconds=90).returncode == 0
     # One lockd serves all networks of this kernel, so servers and clients of version 3 are not told apart here.
-    assert version == "3" or locked(cluster, SECOND)
+    assert version == "3" or cluster.is_locked_out(SECOND)
     assert held_lock.is_alive()
     cluster.pod("pkill -9 perl")
-    wait("the lock is free", lambda: not locked(cluster, SECOND), 60)
+    wait("the lock is free", lambda: not cluster.is_locked_out(SECOND), 60)
+
+
+def test_a_job_ends_at_its_time_limit(cluster: NfsCluster, limited: str) -> None:
+    with cluster.life_of_a_job(90):
+        time_limit.ends(cluster, limited)
 
 
 def test_jobs_run_while_the_server_is_slow(cluster: NfsCluster, server: NfsServer) -> None:
@@ -242,7 +254,7 @@ def test_a_node_whose_lease_ended_loses_its_locks_and_works_on(
         pytest.skip("version 3 has no lease")
     job = cluster.submit("until test -e go; do sleep 0.2; done; echo went on > after")
     server.end_leases()
-    wait("the other node has the lock", lambda: not locked(cluster, SECOND), 60)
+    wait("the other node has the lock", lambda: not cluster.is_locked_out(SECOND), 60)
     assert held_lock.is_alive()
     assert cluster.jail("touch go", user=ALICE).returncode == 0
     cluster.ended(job)

@@ -1,4 +1,4 @@
-"""What the fake of tests/image/file_server.py has in common with a real server, and what only the real one has."""
+"""The fake of tests/image/file_server.py behaves like a real server, with the exceptions that are shown here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.vm.nfs_server import NfsServer, wait
 from tests.vm.test_nfs_storage import VERSIONS, options
 
 CACHE_SECONDS = 3.0
-"""What the program mounts NFS with (actimeo)."""
+"""Option with which the program mounts NFS (actimeo)."""
 FAKE = "fake"
 
 

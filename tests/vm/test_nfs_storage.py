@@ -1,4 +1,4 @@
-"""What populate says of exports of a real NFS server that can't hold a root, and that it leaves nothing on them."""
+"""Populate refuses exports of a real NFS server that can't hold a root, says why, and leaves nothing on them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from slurm_node.roots import inventory, nfs_mounts, old_roots, volume_probe
 
 from components.config.storage import Nfs
 from tests.image.unpacked import unpack_image
-from tests.vm.nfs_server import ADDRESS, NfsServer, wait
+from tests.vm.nfs_server import ADDRESS, MEMORY, NfsServer, wait
 
 NODE = "node-1"
 VERSIONS = ("4.2", "3")
@@ -31,7 +31,7 @@ CAP_NET_RAW = struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0)
 
 
 def options(version: str, *more: str) -> str:
-    """What the program mounts an export with."""
+    """Return the options with which the program mounts an export."""
     shared = {"server": ADDRESS, "path": "/x", "version": version, "mountOptions": []}
     return ",".join([*Nfs.model_validate(shared).options, *more])
 
@@ -170,7 +170,7 @@ def test_version_4_is_the_newest_that_the_server_has(server: NfsServer, tmp_path
 
 
 def stand_for_the_job(root: Path, prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the populate Job has around it: the image's root, Slurm's commands and its variables."""
+    """Provide what the populate Job needs: the image's root, Slurm's commands and its variables."""
     (prefix / "bin").mkdir(parents=True)
     (prefix / "bin/srun").touch()
     monkeypatch.setattr(paths, "PREFIX", prefix)
@@ -231,9 +231,8 @@ def test_populate_copies_the_jail_images_own_root_whole(tmp_path: Path, monkeypa
     (tmp_path / "image").mkdir()
     root = unpack_image(tmp_path / "image", "jail")
     stand_for_the_job(root, tmp_path / "slurm", monkeypatch)
-    # In memory: with `sync` the server brings each file to its disk, and a guest's is slow at that.
     with (
-        tempfile.TemporaryDirectory(dir="/dev/shm") as memory,
+        tempfile.TemporaryDirectory(dir=MEMORY) as memory,
         NfsServer(Path(memory) / "nfs", (NODE,), mebibytes=4096) as server,
     ):
         server.export.chmod(0o755)

@@ -96,7 +96,7 @@ def test_a_job_of_a_node_that_starts_anew_is_queued_again_and_leaves_nothing(clu
         assert cluster.jail(f"scancel {job}", user=ALICE).returncode == 0
 
 
-def test_a_job_ends_well_under_a_slurmd_that_was_killed(cluster: V2Cluster) -> None:
+def test_a_job_ends_well_under_a_slurmd_that_was_killed(cluster: RestingCluster) -> None:
     with cluster.life_of_a_job():
         cluster.jail("rm -f go-on", user=ALICE)
         job = submit(cluster, script="until [ -e go-on ]; do sleep 0.2; done; rm go-on; srun -n1 echo ran on")

@@ -1,4 +1,4 @@
-"""What a job may use on cgroup v2, what its user reads of it, and what root in a job cannot lift."""
+"""Limits of a job on cgroup v2: its user reads them, and root in a job cannot lift them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.image import limit_files
 from tests.image.small_cluster import ALICE, WORKER
 from tests.vm import v2_lifts
 from tests.vm.test_v2_jobs import submit
@@ -142,7 +143,7 @@ def test_a_job_opens_the_gpus_that_it_was_given_and_no_other(cluster: V2Cluster,
 
 @dataclass(frozen=True)
 class Tries:
-    """What root in a job lifted, and what the pod's root lifts for the same job while it runs."""
+    """Limits that root in a job lifted, and those that the pod's root lifted for the same job."""
 
     job: v2_lifts.Told
     pod: v2_lifts.Told
@@ -173,3 +174,9 @@ def test_all_that_the_tries_need_is_there(tries: Tries) -> None:
 @pytest.mark.parametrize("name", v2_lifts.OF_ROOT_IN_A_JOB)
 def test_root_in_a_job_lifts_nothing_that_the_pods_root_lifts(tries: Tries, name: str) -> None:
     assert (name in tries.job.lifted, name in tries.pod.lifted) == (False, True)
+
+
+@pytest.mark.parametrize("user", [ALICE, 0])
+def test_slurmstepd_opens_no_limit_for_a_job_even_if_it_is_the_users(cluster: V2Cluster, user: int) -> None:
+    with cluster.life_of_a_job():
+        assert limit_files.ways_in(cluster, "/sys/fs/cgroup/system.slice/pids.max", user) == []

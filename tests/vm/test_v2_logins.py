@@ -1,4 +1,4 @@
-"""What a user may use of a login node on cgroup v2, in sessions of a real sshd."""
+"""Limits of a user on a login node with cgroup v2, in sessions of a real sshd."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_session_is_in_its_users_group(cluster: V2Cluster) -> None:
 
 
 def test_all_sessions_of_a_user_share_his_memory(cluster: V2Cluster) -> None:
-    """Who takes too much loses that process, and neither the session nor another user's."""
+    """The kernel kills the process that takes too much, and neither the session nor another user's."""
     too_much = cluster.logins.mib + 140
     said = cluster.ssh(f"perl -e 'print length(q(a) x ({too_much} << 20))'; echo status $?")
     assert said.stdout == "status 137\n", said

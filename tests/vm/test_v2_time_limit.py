@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from tests.image.small_cluster import ALICE
+from tests.vm.resting_cluster import RestingCluster
 from tests.vm.test_v2_jobs import state, submit
-from tests.vm.v2_cluster import V2Cluster
 
 
-def test_a_job_ends_at_its_time_limit(cluster: V2Cluster) -> None:
+def begin(cluster: RestingCluster) -> str:
+    """A job with a minute; its number."""
+    return submit(cluster, "-t1", script="setsid sleep 1000 & sleep 1000")
+
+
+def ends(cluster: RestingCluster, job: str) -> None:
+    """It ends at its limit, and its user reads why."""
+    cluster.wait("its end", lambda: not state(cluster, job), 150)
+    assert "DUE TO TIME LIMIT" in cluster.jail(f"cat out-{job}", user=ALICE).stdout
+
+
+def test_a_job_ends_at_its_time_limit(cluster: RestingCluster) -> None:
     with cluster.life_of_a_job(90):
-        job = submit(cluster, "-t1", script="setsid sleep 1000 & sleep 1000")
-        cluster.wait("its end", lambda: not state(cluster, job), 150)
-        assert "DUE TO TIME LIMIT" in cluster.jail(f"cat out-{job}", user=ALICE).stdout
+        ends(cluster, begin(cluster))

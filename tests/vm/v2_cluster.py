@@ -25,7 +25,7 @@ FAKE_GPUS = "mknod -m 666 /dev/fakegpu0 c 10 229; mknod -m 666 /dev/fakegpu1 c 1
 
 @dataclass(frozen=True, slots=True)
 class LoginLimits:
-    """What one user may use of the login node: memory in MiB, processes, thousandths of a CPU."""
+    """Limits of one user on the login node: memory in MiB, processes, thousandths of a CPU."""
 
     mib: int
     processes: int
@@ -131,9 +131,9 @@ class V2Cluster(RestingCluster):
         self.wait("rest", self.is_at_rest, 40)
 
     def is_free(self, name: str) -> bool:
-        """Whether a worker is idle and has no process and no group of a job."""
+        """Return whether a worker is idle and has no process and no group of a job."""
         return self.slurm_groups(name) <= rest_of(name) and super().is_free(name)
 
     def left_on(self, name: str) -> str:
-        """What a worker has, in words."""
+        """Return what a worker has, in words."""
         return f"{super().left_on(name)}, groups {sorted(self.slurm_groups(name) - rest_of(name))}"

@@ -1,7 +1,7 @@
-"""What root in a job, and a user on a login node, try against their limits; each try is made by one who may, too.
+"""Attempts of root in a job, and of a user on a login node, to lift their limits.
 
-A refusal means something only where the file is there, the programs are, and the same line works for the pod's root.
-So each line does no harm where it works.
+A refusal proves something only where the same line works for the pod's root. So the pod's root runs each line too, and
+each line does no harm where it works.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ OF_A_USER: Mapping[str, Lift] = {
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a script of tries printed."""
+    """The output of a script of attempts."""
 
     uid: str
     group: str
@@ -84,7 +84,7 @@ class Told:
 
 
 def tries(lifts: Mapping[str, Lift], until: str = "") -> str:
-    """A script that tries all in the group of who runs it, and then stays until a file is there, if one is named."""
+    """Return a script that makes all attempts in its own cgroup, and waits for a file, if one is named."""
     own = "g=/sys/fs/cgroup$(sed s/^0:://  /proc/self/cgroup)"
     user_namespaces = "unshare -Ur true || echo 'missing: user namespaces'"
     stay = f"until [ -e {until} ]; do sleep 0.2; done" if until else ""

@@ -1,4 +1,4 @@
-"""What a walk of the witness needs of a cluster: the small one (small.py) and the dev cluster have it."""
+"""The cluster that a walk of the witness needs: the small one (small.py) and the dev cluster are such."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Said(Protocol):
 
     @property
     def stdout(self) -> str:
-        """What it printed."""
+        """Return what it printed."""
 
     @property
     def stderr(self) -> str:
-        """What it said of errors."""
+        """Return what it said of errors."""
 
 
 class Cluster(Protocol):
@@ -46,16 +46,16 @@ class Cluster(Protocol):
 
     @property
     def become(self) -> Mapping[Who, str]:
-        """Who there is besides the user → words before a command that he starts in the jail."""
+        """Return who there is besides the user → words before a command that he starts in the jail."""
 
     def key(self) -> bytes:
-        """What slurm.key holds."""
+        """Return what slurm.key holds."""
 
     def spaces(self, pod: str) -> tuple[str, str, str]:
         """Names of a pod's namespaces of processes, IPC and users."""
 
     def in_pod(self, pod: str, script: str) -> str:
-        """What a shell script in a pod's own root prints."""
+        """Return what a shell script in a pod's own root prints."""
 
     def at_login(self, script: str, seconds: int = 60) -> Said:
         """A shell script of the user's over SSH; it ends when the time is over."""

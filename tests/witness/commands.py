@@ -8,7 +8,7 @@ from tests.witness.values import FOLDER, LISTS, PREFIX, PROGRAM, READ, WRITE
 
 WENT_THROUGH = "status=0$"
 ATTACHED = "the witness goes on"
-"""What the job's first step prints."""
+"""Output of the job's first step."""
 TO_STEP = '"$SLURM_JOB_ID.0"'
 
 

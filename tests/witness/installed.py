@@ -1,4 +1,4 @@
-"""What the installed Slurm's programs have, by their own parsers and texts, and what of it no table classifies."""
+"""Options of the installed Slurm's programs, by their own parsers and texts, and those that no table classifies."""
 
 from __future__ import annotations
 

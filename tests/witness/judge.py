@@ -1,4 +1,4 @@
-"""What a witness (witness.c) may have seen: judges its lines, knows nothing of how they came to be."""
+"""Judges the lines of witnesses (witness.c), without knowing how they came to be."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ FILTER = "2"
 """Seccomp's mode with a filter, in /proc/PID/status."""
 COVERED = ("/run/secrets", "/mnt/jail", "/run/jail", "/run/slurm-node")
 """Mount points of the pod."""
+FIRST = ("job_init", "su")
+"""Process 1 of a job, and of start-up files that slurmd has read before the job exists (native/login/su.c)."""
 SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 SHOWS_POD = "yes"
 OF_THE_POD = {
@@ -21,12 +23,12 @@ OF_THE_POD = {
     "the worker's process 1": re.compile(rb"slurm_node\0worker"),
     "the pod's environment": re.compile(rb"SLURM_NODE=\{"),
 }
-"""What else no job may read."""
+"""Name → pattern of the pod's own data, which no job may read."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """What is true of a pod, seen from outside.
+    """Facts about a pod, seen from outside.
 
     Args:
         pid: name of the namespace of its processes, as /proc/PID/ns/pid reads.
@@ -70,7 +72,7 @@ class Line:
 
     @property
     def who(self) -> str:
-        """Which process it is, for a reader."""
+        """Return which process it is, for a reader."""
         return f"{self.one('label')} as {self.one('as')} ({self.one('exe')}, uid {self.one('uid')})"
 
 
@@ -109,7 +111,7 @@ def _namespaces(line: Line, nodes: Iterable[Node]) -> Iterable[str]:
 
 def _first_process(line: Line, nodes: Iterable[Node]) -> Iterable[str]:
     logins = {node.pid for node in nodes if node.is_login}
-    if line.one("pid") not in logins and line.one("first") != "job_init":
+    if line.one("pid") not in logins and line.one("first") not in FIRST:
         yield f"process 1 is {line.one('first') or 'not to be seen'}, not the job's"
 
 
@@ -132,10 +134,10 @@ def _folders(line: Line) -> Iterable[str]:
 
 
 def faults(line: Line, nodes: Iterable[Node], roots: Roots) -> list[str]:
-    """What a process had that no process of a user may have.
+    """Return what a process had that no process of a user may have.
 
-    One in a user namespace of its own, as rootless containers are, may have all capabilities there, an image as its
-    root and a process 1 of its own; all else is as for others.
+    A process in a user namespace of its own, such as a rootless container, may have all capabilities there. It may have
+    an image as its root, and its own process 1. Everything else is judged as for other processes.
 
     Args:
         line: what it told.
@@ -160,7 +162,7 @@ def verdict(lines: Iterable[Line], nodes: Iterable[Node], roots: Roots) -> list[
 
 
 def shown(output: bytes, key: bytes) -> list[str]:
-    """What of the pod's a line's output shows.
+    """Return what of the pod's a line's output shows.
 
     Args:
         output: what it printed.

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 
 class Kind(enum.Enum):
-    """What an option names."""
+    """Kind of an option's value."""
 
     READ = "a path that somebody reads"
     WRITE = "a path that somebody writes"

@@ -1,4 +1,4 @@
-"""What came of each line: its witness ran, or it was refused in words that are known. A misspelt line is neither."""
+"""The outcome of each line: its witness ran, or Slurm refused it in known words. A misspelt line is neither."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Refusal:
     options: tuple[str, ...] = ()
 
     def explains(self, run: Run, said: str) -> bool:
-        """Whether this is why a line went no further."""
+        """Return whether this is why a line went no further."""
         ours = not self.options or any(option in run.option for option in self.options)
         return ours and bool(re.search(self.words, said))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -28,11 +29,14 @@ srun -n1 --overlap --mem=0 sh -c 'touch {FOLDER}/scratch/kept; while sleep 1; do
 until [ -e {FOLDER}/scratch/kept ]; do sleep 0.1; done
 """
 """The job's first step, to which others attach."""
+START_UP = "start-up"
+"""The label of a witness in the user's start-up file."""
+START_UP_MARK = "# of the witness"
 IN_IMAGE = (
     "usr/bin/dash", "usr/bin/sh", "usr/bin/cat", "usr/bin/env", "usr/lib/*/libc.so.6", "usr/lib*/ld-linux*",
     "usr/lib/*/ld-linux*",
 )  # fmt: skip
-"""What of the jail's root an image needs, so that a shell and the witness run in it."""
+"""Files of the jail's root that an image needs, so that a shell and the witness run in it."""
 
 
 def build(folder: Path) -> None:
@@ -85,6 +89,24 @@ def plant(cluster: Cluster) -> None:
     copy = f"cp /run/slurm/conf/*.conf {FOLDER}/conf; rm {FOLDER}/conf/plugstack.conf; echo done"
     copied = cluster.at_login(copy)
     assert copied.stdout.endswith("done\n"), copied
+
+
+def plant_start_up(cluster: Cluster, seed: int) -> None:
+    """Adds the witness to the user's start-up file.
+
+    Args:
+        cluster: its user walks.
+        seed: begins the label.
+    """
+    line = f'[ -n "$WITNESS" ] || {PROGRAM} label={seed}-{START_UP} {START_UP_MARK}'
+    added = cluster.at_login(f"echo {shlex.quote(line)} >> ~/.profile && echo done")
+    assert added.stdout.endswith("done\n"), added
+
+
+def remove_start_up(cluster: Cluster) -> None:
+    """Takes the witness out of the user's start-up file."""
+    removed = cluster.at_login(f"sed -i '/{START_UP_MARK}$/d' ~/.profile && echo done")
+    assert removed.stdout.endswith("done\n"), removed
 
 
 def folder_of(cluster: Cluster) -> Path:

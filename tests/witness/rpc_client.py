@@ -90,7 +90,7 @@ def bound(text: bytes, custom: bytes) -> bytes:
 
 
 def token(digest: bytes) -> bytes:
-    """What the sack gives this process with a hash in it."""
+    """Return the token that Slurm's socket (sackd's or slurmd's) gives this process for a hash."""
     text = struct.pack("!III", SACK_CREATE, ANY_READER, len(digest)) + digest
     with socket.socket(socket.AF_UNIX) as sack:
         sack.settimeout(5)
@@ -121,7 +121,7 @@ def credential(kind: int, how: str, body: bytes) -> bytes:
 
 
 def answer(kind: int, own: bytes, body: bytes, daemon: socket.socket) -> str:
-    """What a daemon said: a return code, the type of a message, or that it closed."""
+    """Return what a daemon said: a return code, the type of a message, or that it closed."""
     auth = struct.pack("!II", AUTH_SLURM, len(own)) + own if own else b""
     message = struct.pack("!HHHIHHH", VERSION, 0 if own else NO_AUTH_CRED, kind, len(body), 0, 0, 0) + auth + body
     try:

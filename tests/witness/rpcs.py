@@ -29,7 +29,7 @@ UNREAD = {"5003", "5005", "1007", CLOSED}
 """SLURM_PROTOCOL_INCOMPLETE_PACKET and its like: the body was not read, or was none of that type."""
 ZEROS = bytes(1024)
 GUARDED = re.compile(r"refused (\w+) from uid (-?\d+)")
-"""What native/doors/message_guard.c writes to the pod's log."""
+"""Line that native/doors/message_guard.c writes to the pod's log."""
 NOBODY = -1
 """Its sender of a message without a token."""
 
@@ -43,7 +43,7 @@ class Listens(enum.Enum):
 
 
 class Token(enum.StrEnum):
-    """What a message is signed with."""
+    """The token that signs a message."""
 
     OWN = "own"
     FORGED = "forged"
@@ -139,7 +139,7 @@ class Message:
 
 
 class Place(enum.Enum):
-    """Where a sender is, and the address at which he reaches slurmd."""
+    """Place of a sender, and the address at which it reaches slurmd."""
 
     JOB = "127.0.0.1"
     LOGIN = ADDRESS
@@ -151,7 +151,7 @@ class Place(enum.Enum):
 
 @dataclass(frozen=True)
 class Sender:
-    """Who sends, and from where."""
+    """A sender and its place."""
 
     user: int
     place: Place
@@ -159,8 +159,12 @@ class Sender:
 
 
 IN_JOB, ON_LOGIN = Sender(ALICE, Place.JOB), Sender(ALICE, Place.LOGIN)
-TO_SLURMCTLD = Sender(ALICE, Place.JOB, names.SLURMCTLD_PORT)
 STRANGER, ROOT_OF_POD = Sender(2000, Place.NODE), Sender(0, Place.POD)
+
+
+def to_slurmctld(place: Place) -> Sender:
+    """The user, who reaches slurmctld from a job and from a login node."""
+    return Sender(ALICE, place, names.SLURMCTLD_PORT)
 
 
 class Daemons:
@@ -180,7 +184,7 @@ class Daemons:
         assert made.returncode == 0, made
 
     def starts(self) -> int:
-        """How often slurmd has started."""
+        """Return how often slurmd has started."""
         return self.cluster.log(WORKER).count("slurmd version")
 
     def guarded(self, since: int = 0, pod: str = WORKER) -> set[tuple[str, int]]:

@@ -7,7 +7,7 @@ import itertools
 import random
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tests.witness import commands, variables
 from tests.witness.options import OPTIONS, Kind
@@ -19,8 +19,12 @@ BATCH = f"{FOLDER}/batch"
 """sbatch that waits and prints how its job ended."""
 
 
+SUDO = "/usr/bin/sudo -n -E"
+"""Becomes root without a password, and keeps the line's variables."""
+
+
 class Who(enum.Enum):
-    """Who starts a line; a value is the program in FOLDER that becomes him, if it is not the user himself."""
+    """The user who starts a line; a value is the program in FOLDER that becomes another user."""
 
     USER = ""
     STEP_ROOT = "root-in-the-step"
@@ -67,7 +71,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a draw is made from.
+    """The choices of a draw.
 
     Args:
         options: program → its installed options that share srun's table.
@@ -161,7 +165,7 @@ def _line(program: str, names: set[str], words: str, before: str, does: str, lab
 
 
 def draw(seed: int, plan: Plan) -> list[Run]:
-    """What is tried: of each option of each program what works, some other values, and pairs of srun's options.
+    """Return what is tried: of each option of each program what works, some other values, and pairs of srun's options.
 
     Args:
         seed: decides order, values, forms, places, people and pairs.
@@ -188,7 +192,7 @@ def draw(seed: int, plan: Plan) -> list[Run]:
 
 
 def people(plan: Plan) -> list[Who]:
-    """Who a line may be started by besides the user, but for root, to whom Slurm's own commands say no at once."""
+    """Return who else may start a line besides the user. Slurm's own commands refuse root at once."""
     return [who for who in plan.people if who is not Who.ROOT]
 
 
@@ -197,8 +201,11 @@ def _add_option(made: Draw, program: str, found: Sequence[Choice]) -> None:
     option = found[0].option
     if found[0].works:
         made.add(program, option, found[:1], Who.USER, False)
-    others = [choice for choice in found if not choice.works] or list(found)
+    others = [choice for choice in found if not choice.works] or [replace(each, works=False) for each in found]
     few = others if plan.values_each is None else dice.sample(others, min(len(others), plan.values_each))
+    for choice in others:
+        if choice.always:
+            made.add(program, option, (choice,), Who.USER, False)
     for choice in few:
         whole = [Who.USER, *people(plan)]
         for who in whole if plan.values_each is None else [dice.choice(whole)]:

@@ -1,4 +1,4 @@
-"""The small cluster as a walk of the witness needs it: a set-id program stands for sudo."""
+"""The small cluster as a walk of the witness needs it. Without accounting it has no administrator of Slurm."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.image.small_cluster import CONTROLLER, LOGIN, WORKER, SmallCluster
-from tests.witness.runs import Who
-from tests.witness.values import SETID
+from tests.witness.runs import SUDO, Who
 
 BOB = 1001
 
@@ -36,14 +35,14 @@ class OnSmallCluster:
 
     @property
     def become(self) -> Mapping[Who, str]:
-        """Who there is besides the user → words before a command that he starts."""
-        return {Who.ROOT: f"{SETID} as", Who.OTHER: f"{SETID} to {BOB}"}
+        """Return, for each person besides the user, the words before a command that he starts."""
+        return {Who.ROOT: SUDO, Who.OTHER: f"{SUDO} -u bob"}
 
     def add_people(self) -> None:
-        """Makes another user, whom workers and login nodes then know."""
+        """Makes another user, whom workers and login nodes then know, and lets alice become anybody."""
         lines = {"passwd": f"bob:x:{BOB}:{BOB}::/home:/bin/sh", "group": f"bob:x:{BOB}:", "shadow": "bob:*:20000::::::"}
         add = "; ".join(f"echo '{line}' >> /etc/{name}" for name, line in lines.items())
-        assert self.small.jail(add).returncode == 0
+        assert self.small.jail(f"{add}; echo 'alice ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/alice").returncode == 0
         for pod in (*self.workers, self.login):
             self.small.wait(f"{pod} knows him", functools.partial(self._knows_bob, pod), 30)
 
@@ -51,7 +50,7 @@ class OnSmallCluster:
         return bool(self.in_pod(pod, f"getent passwd {BOB}"))
 
     def key(self) -> bytes:
-        """What slurm.key holds."""
+        """Return what slurm.key holds."""
         return self.small.key
 
     def spaces(self, pod: str) -> tuple[str, str, str]:
@@ -61,7 +60,7 @@ class OnSmallCluster:
         return pid, ipc, user
 
     def in_pod(self, pod: str, script: str) -> str:
-        """What a shell script in a pod's own root prints."""
+        """Return what a shell script in a pod's own root prints."""
         return self.small.pod(script, name=pod).stdout
 
     def at_login(self, script: str, seconds: int = 60) -> subprocess.CompletedProcess[str]:

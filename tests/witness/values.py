@@ -1,4 +1,4 @@
-"""What each option of a job is given: values that lead where no process of a user's may get, and one that works."""
+"""Values for each option of a job: those that lead where no process of a user may get, and one that works."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BUNDLE = f"{FOLDER}/bundle"
 LISTS = f"{FOLDER}/lists"
 """Files that options read: a list of nodes, a crontab, variables."""
 PREFIX = "witness-wrote-"
-"""How the name of every file begins that a line asks somebody to write."""
+"""Prefix of every file that a line asks somebody to write."""
 
 READ = (
     "/proc/1/root/run/slurm-node/slurm.key",
@@ -42,6 +42,15 @@ WRITE = (
     "/usr/local/sbin/{name}",
     "/proc/1/root/tmp/{name}.%j.%t.%N",
 )
+LIMITS = (
+    "/sys/fs/cgroup/pids/pids.max",
+    "/sys/fs/cgroup/memory/memory.soft_limit_in_bytes",
+    "/sys/fs/cgroup/system.slice/pids.max",
+)
+"""Limits of a worker's control groups: of the pod on version 1, and of all jobs on version 2. The witness's walk makes
+them the user's, so that no mode of theirs refuses him (limits.py)."""
+LIMIT = "31337"
+"""The limit that lines write: low enough to stand out, and high enough for a pod to run on."""
 RELATIVE = ("--chdir=/proc/1/root/run", "--chdir=/proc/self/root/run/slurm-node", f"--chdir={LINK}/run")
 """Folders from which relative names lead on."""
 
@@ -74,6 +83,7 @@ WORKS = {
     "mpi": "none",
     "export": "ALL",
     "propagate": "ALL",
+    "get-user-env": "",
 }
 """A value of each option with which the witness runs: without it, refusals prove nothing."""
 TERMINAL = {"pty"}
@@ -81,7 +91,7 @@ TERMINAL = {"pty"}
 STREAMS = {"input": "cat", "output": "echo {name}", "error": "sh -c 'echo {name} >&2'"}
 """Options of what a task reads and writes, and what the witness becomes then."""
 ALSO = {"no-allocate": ("--nodelist=cpu-0",)}
-"""What an option asks for besides."""
+"""Further options that an option needs."""
 ENVIRONMENT = {"x11": ("DISPLAY=localhost:10.0",)}
 """Variables without which an option does nothing."""
 BROKEN_FOLDERS = ("/proc/1/root", "/proc/1/cwd", "/proc/self/fd", "/mnt/jail", LINK)
@@ -102,6 +112,7 @@ class Choice:
         more: other options.
         does: what the witness becomes when it has told, if anything.
         works: whether the witness must run with it.
+        always: whether each draw has it.
     """
 
     option: str
@@ -109,6 +120,7 @@ class Choice:
     more: tuple[str, ...] = ()
     does: str = ""
     works: bool = False
+    always: bool = False
 
     @property
     def word(self) -> str:
@@ -124,6 +136,9 @@ def choices(program: str, option: str, kind: Kind) -> list[Choice]:
     if option in STREAMS:
         relative = "slurm-node/slurm.key" if option == "input" else name
         found += [Choice(option, relative, (folder,), does) for folder in RELATIVE]
+    if program == "sbatch" and option in {"output", "error"}:
+        does = STREAMS[option].format(name=LIMIT)
+        found += [Choice(option, limit, does=does, always=True) for limit in LIMITS]
     if option not in WORKS:
         return found
     works = WORKS[option].format(name=name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import shutil
@@ -13,16 +14,31 @@ from pathlib import Path
 from tests.witness import judge, outcomes, runs
 from tests.witness.cluster import Cluster
 from tests.witness.installed import Installed
-from tests.witness.planting import KEPT_STEP, folder_of, plant
+from tests.witness.leftovers import Leftovers
+from tests.witness.limits import Limits
+from tests.witness.planting import KEPT_STEP, START_UP, folder_of, plant, plant_start_up, remove_start_up
 from tests.witness.values import FOLDER, LIBRARY, PREFIX
 
 SEED = int(os.environ.get("PULUMI_SLURM_SEED") or random.randrange(10**6))
 WHOLE = os.environ.get("PULUMI_SLURM_WHOLE") == "1"
 WHOLE_PAIRS = 400
+PART = os.environ.get("PULUMI_SLURM_PART") or "1/1"
+"""The part of the lines that runs, as ``NUMBER/OF``. Each part is a walk of its own; a seed's parts are the whole."""
 KILL_SECONDS = 60
 """So long Slurm waits after a job's SIGTERM (KillWait), and some."""
 SECONDS_EACH = 40
-AT_ONCE = 6
+AT_ONCE = {"job": 6, "login": 3}
+"""Lines that run side by side: on a login node, all of them have one user's processes."""
+
+
+STARTS_UP = "sbatch --get-user-env"
+"""The line for which slurmd has the user's start-up files read, before his job exists."""
+
+
+def part(drawn: Sequence[runs.Run], which: str) -> list[runs.Run]:
+    """Each nth line, beginning with the first, the second or another: ``NUMBER/OF``."""
+    number, _, of = which.partition("/")
+    return list(drawn)[int(number) - 1 :: int(of)]
 
 
 @dataclass(frozen=True)
@@ -42,14 +58,29 @@ class Walk:
         """The witness's folder, from outside."""
         return folder_of(self.cluster)
 
+    @property
+    def leftovers(self) -> Leftovers:
+        """The walk's processes, wherever they are."""
+        return Leftovers(self.seed, [self.folder / name for name in ("program", "setid")])
+
+    @functools.cached_property
+    def limits(self) -> Limits:
+        """Return the limits of the workers' control groups."""
+        return Limits(self.cluster)
+
     def set_up(self) -> None:
         """Puts the witness into the jail; as many jobs as are wanted run at once."""
         plant(self.cluster)
+        plant_start_up(self.cluster, self.seed)
+        self.limits.give_away()
         self._share("force:8")
 
     def end(self) -> None:
         """Takes back what the cluster would keep."""
+        self.leftovers.end()
+        self.limits.take_back()
         self._share("no")
+        remove_start_up(self.cluster)
         if self.folder.exists():
             shutil.rmtree(self.folder)
 
@@ -58,7 +89,7 @@ class Walk:
         assert self.cluster.in_pod(self.cluster.controller, shared) == "done\n"
 
     def plan(self, values_each: int | None, pairs: int) -> runs.Plan:
-        """What there is to draw from.
+        """Return what there is to draw from.
 
         Args:
             values_each: as for Plan.
@@ -81,7 +112,7 @@ class Walk:
         """
         print(f"PULUMI_SLURM_SEED={self.seed}")
         plan = self.plan(None, WHOLE_PAIRS) if WHOLE else self.plan(values_each, pairs)
-        drawn = runs.draw(self.seed, plan)
+        drawn = part(runs.draw(self.seed, plan), PART)
         self.run(drawn, seconds, seconds_each)
         return Walked(self, drawn)
 
@@ -99,7 +130,7 @@ class Walk:
             texts["login" if from_login else "job"] += f"{marked}\n"
         for name, from_login in (("job", False), ("login", True)):
             own = [run for run in wanted if run.from_login is from_login]
-            text = texts[name] + runs.script(own, AT_ONCE, seconds_each, name)
+            text = texts[name] + runs.script(own, AT_ONCE[name], seconds_each, name)
             (self.folder / f"{name}.sh").write_text(text)
         (self.folder / "start").write_text(f"#!/bin/sh\nexec sh {FOLDER}/job.sh\n")
         submitted = self.cluster.at_login(f"sbatch --parsable -n1 --mem=400 -o {FOLDER}/out/walk {FOLDER}/start")
@@ -127,7 +158,7 @@ class Walk:
         return judge.Roots(jail, container)
 
     def lines(self) -> list[judge.Line]:
-        """What the witnesses told."""
+        """Return what the witnesses told."""
         return judge.read((self.folder / "lines").read_text(errors="replace"))
 
     def said(self) -> dict[str, str]:
@@ -138,12 +169,19 @@ class Walk:
             found[label] = path.read_text(errors="replace") + found.get(label, "")
         return found
 
-    def verdict(self) -> list[str]:
-        """What processes had that no process of a user may have; one of them at least must work as a baseline."""
+    def verdict(self, ran: Sequence[runs.Run] = ()) -> list[str]:
+        """Return a line for each thing that a process had and no process of a user may have.
+
+        Each baseline that is missing has a line, too.
+
+        Args:
+            ran: the lines; one of them may have start-up files read.
+        """
         lines = self.lines()
         seen = {(line.one("label"), line.one("as")) for line in lines}
         wanted = {(f"{self.seed}-{label}", "root" if "root" in label else "program") for label in runs.BASELINES}
         wanted |= {(f"{self.seed}-{label}", "library") for label in runs.BASELINES}
+        wanted |= {(f"{self.seed}-{START_UP}", "program") for run in ran if run.option == STARTS_UP and run.works}
         missing = [f"no line of the {kind} of {label}" for label, kind in sorted(wanted - seen)]
         return [*missing, *judge.verdict(lines, self.nodes(), self.roots())]
 
@@ -174,20 +212,9 @@ class Walk:
         return [f"{pod} has {path}" for pod in pods for path in sorted({*self.cluster.in_pod(pod, look).split()})]
 
     def alive(self) -> list[str]:
-        """Processes of the walk that are not a login session's, by what this machine sees."""
+        """Processes of the walk that live on; those of a session on a login node may."""
         logins = {node.pid for node in self.nodes() if node.is_login}
-        marked = f"\0WITNESS={self.seed}-".encode()
-        found = []
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                environment = b"\0" + (process / "environ").read_bytes()
-                space = str((process / "ns/pid").readlink())
-                if marked in environment and space not in logins:
-                    label = environment.partition(marked)[2].partition(b"\0")[0].decode()
-                    found.append(f"{label}: {(process / 'comm').read_text().strip()} lives in {space}")
-            except OSError:
-                continue
-        return found
+        return [str(each) for each in self.leftovers.found(logins)]
 
     def alive_after(self, seconds: float) -> list[str]:
         """Those that still live when jobs have had their time to end."""
@@ -206,10 +233,11 @@ class Walked:
 
 
 PROMISES: Mapping[str, Callable[[Walked], list[str]]] = {
-    "no process has more rights than a job": lambda walked: walked.walk.verdict(),
+    "no process has more rights than a job": lambda walked: walked.walk.verdict(walked.runs),
     "each line ran, or was refused in known words": lambda walked: walked.walk.failures(walked.runs),
     "no output shows what is the pod's": lambda walked: walked.walk.leaks(),
     "no file is written outside of the jail": lambda walked: walked.walk.written(),
+    "no limit of a control group is another": lambda walked: walked.walk.limits.changes(),
     "no process lives longer than its job": lambda walked: walked.walk.alive_after(KILL_SECONDS),
 }
-"""What a walk must show → what is against it."""
+"""Promise that a walk must show → violations."""

@@ -1,14 +1,12 @@
-/* Tells what the process that it finds itself in could do, as one line of words NAME=VALUE in a file of everybody's.
+/* Tells what its own process could do, as one line of words NAME=VALUE in a file that everybody may write.
  * Spaces and tabs of a value are written as '?'.
  *
- * A library (-DLIBRARY) tells when it is loaded. A program tells, and leaves a process behind; after "then" it becomes
- * the command that follows. A first word label=LABEL stands for the variable, which not every option leaves there.
- * Set-id root it becomes root first, as sudo does; "as COMMAND" and "to ID COMMAND" become that of somebody else, and
- * tell nothing. */
+ * A library (-DLIBRARY) tells when it is loaded. A program tells, and leaves a process behind that no request to end
+ * ends. After "then" it becomes the command that follows. A first word label=LABEL stands for the variable, which not
+ * every option leaves there. Set-id root it becomes root first. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,7 +17,8 @@
 
 #define POD_FILE "usr/lib/python3/dist-packages/slurm_node/pod/paths.py"
 #define UP "../../../../../../"
-#define STAY_SECONDS 120
+/* Longer than any walk, whose end kills what is left (leftovers.py). */
+#define STAY_SECONDS 36000
 
 static char line[60000];
 static size_t length;
@@ -147,14 +146,8 @@ __attribute__((constructor)) static void loaded(void) {
     tell("library");
 }
 #else
-/* Processes of a session on a login node may stay, and count there. */
-static int began_in_job(void) {
-    const char *label = getenv("WITNESS");
-    return label && !strstr(label, "login");
-}
-
 static void stay(void) {
-    if (!began_in_job() || fork())
+    if (fork())
         return;
     setsid();
     for (int file = 0; file < 64; file++)
@@ -162,17 +155,6 @@ static void stay(void) {
     signal(SIGTERM, SIG_IGN);
     sleep(STAY_SECONDS);
     _exit(0);
-}
-
-static int become(int argc, char *argv[]) {
-    int named = !strcmp(argv[1], "to");
-    if (argc < 3 + named)
-        return 2;
-    uid_t user = named ? (uid_t)atoi(argv[2]) : 0;
-    if (named && (setgroups(0, NULL) || setgid(user) || setuid(user)))
-        return 1;
-    execvp(argv[2 + named], argv + 2 + named);
-    return 127;
 }
 
 int main(int argc, char *argv[]) {
@@ -183,14 +165,12 @@ int main(int argc, char *argv[]) {
         argv++;
         argc--;
     }
-    if (argc > 1 && (!strcmp(argv[1], "as") || !strcmp(argv[1], "to")))
-        return become(argc, argv);
     tell(getuid() ? "program" : "root");
+    stay();
     if (argc > 2 && !strcmp(argv[1], "then")) {
         execvp(argv[2], argv + 2);
         return 127;
     }
-    stay();
     return 0;
 }
 #endif

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
+from components.config.addons.mode import AddonMode
 from components.config.model import Model, setting
 from components.config.rule import Violation, rule
 from components.config.values.images import Version
@@ -11,14 +12,6 @@ from components.config.values.object_names import DnsLabel, ObjectName
 from components.config.values.quantities import Duration, duration_seconds
 
 _SHORTEST_SECONDS: Final = 3600  # cert-manager takes no shorter duration.
-
-
-class CertificatesMode(StrEnum):
-    """Whether the program installs cert-manager or finds it there."""
-
-    INSTALL = "install"
-    EXISTING = "existing"
-    OFF = "off"
 
 
 class IssuerKind(StrEnum):
@@ -38,9 +31,9 @@ class Issuer(Model):
 class Certificates(Model):
     """TLS inside the cluster, by cert-manager."""
 
-    mode: CertificatesMode = setting(
+    mode: AddonMode = setting(
         "install: the program puts cert-manager into Kubernetes; existing: it is there; off: no TLS in the cluster.",
-        default=CertificatesMode.OFF,
+        default=AddonMode.OFF,
     )
     version: Version = setting("Version of cert-manager's chart, for install.", default="v1.21.1")
     namespace: DnsLabel = setting("Namespace of cert-manager, for install.", default="cert-manager")
@@ -55,15 +48,15 @@ class Certificates(Model):
 
     @property
     def is_on(self) -> bool:
-        """Whether cert-manager issues certificates for this cluster."""
-        return self.mode is not CertificatesMode.OFF
+        """Return whether cert-manager issues certificates for this cluster."""
+        return self.mode is not AddonMode.OFF
 
     @rule
     def _keys_of_mode(self) -> Iterator[Violation]:
-        if self.mode is CertificatesMode.OFF:
+        if self.mode is AddonMode.OFF:
             for key in self.given - {"mode"}:
                 yield Violation(key, want="nothing while certificates.mode is off; or mode install or existing")
-        elif self.mode is CertificatesMode.EXISTING:
+        elif self.mode is AddonMode.EXISTING:
             for key in self.given & {"version", "namespace"}:
                 yield Violation(key, want="nothing with certificates.mode existing: cert-manager is there already")
 

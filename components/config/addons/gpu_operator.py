@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
+from components.config.addons.mode import AddonMode, Provider
 from components.config.model import Model, setting
 from components.config.rule import Violation, rule
 from components.config.values.images import ChartVersion
@@ -12,21 +13,6 @@ from components.config.values.object_names import DnsLabel
 CHART_VERSION: Final = "v26.7.0"
 """The release that the values were taken from: deployments/gpu-operator/values.yaml of tag v26.7.0 of
 https://github.com/NVIDIA/gpu-operator."""
-
-
-class GpuOperatorMode(StrEnum):
-    """Whether the program installs the GPU operator or finds it there."""
-
-    INSTALL = "install"
-    EXISTING = "existing"
-    OFF = "off"
-
-
-class Provider(StrEnum):
-    """Source of a part of the node's software."""
-
-    OPERATOR = "operator"
-    PREINSTALLED = "preinstalled"
 
 
 class MigStrategy(StrEnum):
@@ -40,10 +26,10 @@ class MigStrategy(StrEnum):
 class GpuOperator(Model):
     """NVIDIA's GPU operator: driver, container toolkit, device plugin, node labels, metrics."""
 
-    mode: GpuOperatorMode = setting(
+    mode: AddonMode = setting(
         "install: this program installs the Helm chart; existing: the nodes offer GPUs already, by the operator or by "
         "NVIDIA's device plugin and container toolkit alone; off: no GPU node sets, but those with gpus.devices.",
-        default=GpuOperatorMode.OFF,
+        default=AddonMode.OFF,
     )
     version: ChartVersion = setting("Version of the chart gpu-operator, for install.", default=CHART_VERSION)
     namespace: DnsLabel = setting("Namespace of the operator, for install.", default="gpu-operator")
@@ -75,8 +61,8 @@ class GpuOperator(Model):
 
     @property
     def brings_feature_discovery(self) -> bool:
-        """Whether its chart puts Node Feature Discovery into Kubernetes."""
-        return self.mode is GpuOperatorMode.INSTALL and self.node_feature_discovery
+        """Return whether the operator's chart puts Node Feature Discovery into Kubernetes."""
+        return self.mode is AddonMode.INSTALL and self.node_feature_discovery
 
     @rule
     def _parts(self) -> Iterator[Violation]:

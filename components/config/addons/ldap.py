@@ -60,5 +60,5 @@ class Ldap(Model):
 
     @property
     def is_on(self) -> bool:
-        """Whether an LDAP directory is followed."""
+        """Return whether an LDAP directory is followed."""
         return self.uri is not None

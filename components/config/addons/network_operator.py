@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from enum import StrEnum
 
+from components.config.addons.mode import AddonMode, Provider
 from components.config.model import Model, setting
 from components.config.rule import Violation, named_twice, rule
 from components.config.values.addresses import Cidr, DeviceId, InterfaceName
@@ -11,26 +12,11 @@ from components.config.values.object_names import DnsLabel, PoolName
 from components.config.values.quantities import WholeNumber
 
 
-class NetworkOperatorMode(StrEnum):
-    """Whether the program installs the network operator or finds it there."""
-
-    INSTALL = "install"
-    EXISTING = "existing"
-    OFF = "off"
-
-
 class RdmaMode(StrEnum):
     """Access of pods to an adapter: all pods of a node share it, or each gets virtual functions."""
 
     SHARED = "shared"
     SRIOV = "sriov"
-
-
-class DriverSource(StrEnum):
-    """Source of the adapters' driver on the Kubernetes nodes."""
-
-    PREINSTALLED = "preinstalled"
-    OPERATOR = "operator"
 
 
 class LinkType(StrEnum):
@@ -94,9 +80,9 @@ class SecondaryNetwork(Model):
 class NetworkOperator(Model):
     """NVIDIA's network operator and what it is told to do."""
 
-    mode: NetworkOperatorMode = setting(
+    mode: AddonMode = setting(
         "install: its Helm chart is part of this stack; existing: it runs already; off: no RDMA in pods.",
-        default=NetworkOperatorMode.OFF,
+        default=AddonMode.OFF,
     )
     version: Version = setting(
         # https://docs.nvidia.com/networking/display/kubernetes2641/ names this chart and the images that go with it.
@@ -111,9 +97,9 @@ class NetworkOperator(Model):
     rdma: RdmaMode = setting(
         "shared: pods of a node share its adapters; sriov: each gets virtual functions.", default=RdmaMode.SHARED
     )
-    driver: DriverSource = setting(
+    driver: Provider = setting(
         "preinstalled: the nodes have the adapters' driver; operator: DOCA-OFED comes as a container.",
-        default=DriverSource.PREINSTALLED,
+        default=Provider.PREINSTALLED,
     )
     driver_version: Version = setting(
         # As https://docs.nvidia.com/networking/display/kubernetes2641/customizations/cr-full-example.html has it.
@@ -127,8 +113,8 @@ class NetworkOperator(Model):
 
     @property
     def is_on(self) -> bool:
-        """Whether it runs, whoever installed it."""
-        return self.mode is not NetworkOperatorMode.OFF
+        """Return whether the network operator runs, installed by the program or not."""
+        return self.mode is not AddonMode.OFF
 
     @property
     def resource_prefix(self) -> str:
@@ -137,8 +123,8 @@ class NetworkOperator(Model):
 
     @property
     def brings_feature_discovery(self) -> bool:
-        """Whether its chart puts Node Feature Discovery into Kubernetes."""
-        return self.mode is NetworkOperatorMode.INSTALL and self.node_feature_discovery
+        """Return whether the operator's chart puts Node Feature Discovery into Kubernetes."""
+        return self.mode is AddonMode.INSTALL and self.node_feature_discovery
 
     @rule
     def _keys_of_mode(self) -> Iterator[Violation]:
@@ -146,7 +132,7 @@ class NetworkOperator(Model):
             for key in ("pools", "networks"):
                 if key in self.given and getattr(self, key):
                     yield Violation(key, want=NEEDS_OPERATOR)
-        elif self.mode is NetworkOperatorMode.INSTALL and not self.pools:
+        elif self.mode is AddonMode.INSTALL and not self.pools:
             want = "at least one pool of adapters: without it the operator offers no RDMA resource"
             yield Violation("pools", want=want)
 

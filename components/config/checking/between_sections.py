@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from components.config.accounting import AccountingMode
-from components.config.addons.gpu_operator import GpuOperatorMode
-from components.config.addons.network_operator import NEEDS_OPERATOR, NetworkOperatorMode
+from components.config.addons.mode import AddonMode
+from components.config.addons.network_operator import NEEDS_OPERATOR
 from components.config.nodes.node_sets import NodeSet
 from components.config.nodes.submounts import Submount, is_within, meets
 from components.config.program import Config, OperatorMode
@@ -90,13 +90,13 @@ def _feature_discovery(config: Config) -> Iterator[Violation]:
 
 
 def _gpus_to_come(config: Config) -> Iterator[Violation]:
-    if config.checks.cluster and config.gpu_operator.mode is GpuOperatorMode.INSTALL:
+    if config.checks.cluster and config.gpu_operator.mode is AddonMode.INSTALL:
         want = "false while gpuOperator.mode is install: nodes offer their GPUs only after it is there"
         yield Violation("checks", "cluster", want=want)
 
 
 def _gpus(config: Config) -> Iterator[Violation]:
-    if config.gpu_operator.mode is not GpuOperatorMode.OFF:
+    if config.gpu_operator.mode is not AddonMode.OFF:
         return
     for index, node_set in enumerate(config.node_sets):
         gpus = getattr(node_set, "gpus", None)
@@ -147,7 +147,7 @@ def _secondary_networks(config: Config, node_set: NodeSet) -> Iterator[Violation
     operator, secondary = config.network_operator, node_set.network.secondary
     if not operator.is_on and secondary:
         yield Violation("network", "secondary", want=NEEDS_OPERATOR)
-    if operator.mode is not NetworkOperatorMode.INSTALL:
+    if operator.mode is not AddonMode.INSTALL:
         return
     declared = [network.name for network in operator.networks]
     for position, name in enumerate(secondary):

@@ -67,7 +67,7 @@ def _value(annotation: Any, raw: Any) -> Any:
 
 @cache
 def _adapter(annotation: Any) -> TypeAdapter[Any]:
-    """A validator is cached for each type: building one takes longer than using it."""
+    """Return a type's validator, cached: building one takes longer than using it."""
     return TypeAdapter(annotation)
 
 

@@ -85,12 +85,12 @@ def _field(model: type[BaseModel], path: Iterable[str | int]) -> tuple[type[Base
 
 
 def hides_secret(model: type[BaseModel], path: Iterable[str | int]) -> bool:
-    """Whether the value at this path must never be shown."""
+    """Return whether the value at this path must never be shown."""
     return _holds_secret(_field(model, path)[1])
 
 
 def _holds_secret(annotation: Any) -> bool:
-    """Whether a type is SecretStr, or has it in its union, annotation or fields."""
+    """Return whether a type is SecretStr, or has it in its union, annotation or fields."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return any(_holds_secret(info.annotation) for info in annotation.model_fields.values())
     return annotation is SecretStr or any(_holds_secret(part) for part in get_args(annotation))

@@ -3,10 +3,11 @@
 import datetime
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from components.config.model import Model, setting
 from components.config.nodes.network import NodeNetwork
+from components.config.nodes.policy import Policy
 from components.config.nodes.reactions import Reactions
 from components.config.nodes.submounts import Submount, memory_of, too_much_memory
 from components.config.pods import Toleration
@@ -113,20 +114,20 @@ class NodeResources(Model):
 
     @property
     def shares_cpus(self) -> bool:
-        """Whether Kubernetes keeps fewer CPUs for the pod than Slurm schedules."""
+        """Return whether Kubernetes keeps fewer CPUs for the pod than Slurm schedules."""
         return self.cpu_request is not None and cpu_millis(self.cpu_request) < self.cpu * 1000
 
 
 class JobsOfRemoved(StrEnum):
-    """What happens to jobs on nodes that are removed."""
+    """Treatment of jobs on nodes that are removed."""
 
     WAIT = "wait"
     DEADLINE = "deadline"
     FORCE = "force"
 
 
-class Window(Model):
-    """When updates of a set's nodes begin; what has begun goes on to its end."""
+class Window(Policy):
+    """A time span in which updates of a set's nodes may begin; a node whose update began finishes it."""
 
     start: WindowStart = setting(
         "When it opens: each week, such as `Sun 03:00`, or once, such as `2026-12-05T03:00Z`. Both are UTC."
@@ -144,21 +145,16 @@ class Window(Model):
 
     @property
     def once(self) -> datetime.datetime | None:
-        """When it opens, if it opens once."""
+        """Return the moment at which the window opens; None for a weekly window."""
         return datetime.datetime.fromisoformat(self.start) if self.start.endswith("Z") else None
 
     def is_past(self, now: datetime.datetime) -> bool:
-        """Whether it never opens again."""
+        """Return whether the window never opens again."""
         seconds = datetime.timedelta(seconds=duration_seconds(self.duration))
         return self.once is not None and self.once + seconds <= now
 
-    @property
-    def policy(self) -> dict[str, Any]:
-        """The NodeSet's spec.update.window."""
-        return {"start": self.start, "durationSeconds": duration_seconds(self.duration)}
 
-
-class Update(Model):
+class Update(Policy):
     """Policy for updates: nodes move to a changed image, root or pod size, each when its jobs have ended."""
 
     max_unavailable: Annotated[int | str, nodes_or_percentage(LARGEST_SET)] = setting(
@@ -177,20 +173,14 @@ class Update(Model):
     paused: bool = setting(
         "Whether nodes keep what they run now. Nodes that are drained already work again.", default=False
     )
-    window: Window | None = setting("When updates begin; left out: at any time.", default=None)
-
-    @property
-    def policy(self) -> dict[str, Any]:
-        """The NodeSet's spec.update."""
-        return {
-            "maxUnavailable": self.max_unavailable,
-            "paused": self.paused,
-            **({"deadlineSeconds": duration_seconds(self.deadline)} if self.deadline else {}),
-            **({"window": self.window.policy} if self.window else {}),
-        }
+    window: Window | None = setting(
+        "When updates begin; left out: at any time. While nodes wait for it, a reservation in Slurm keeps them free of "
+        "jobs that would run into it.",
+        default=None,
+    )
 
 
-class Removal(Model):
+class Removal(Policy):
     """Policy for jobs on nodes that are removed, because the set gets smaller or is deleted."""
 
     jobs: JobsOfRemoved = setting(
@@ -209,12 +199,6 @@ class Removal(Model):
     def _deadline(self) -> Iterator[Violation]:
         if (self.jobs is JobsOfRemoved.DEADLINE) != (self.deadline is not None):
             yield Violation("deadline", want="a duration such as 24h with jobs: deadline, and nothing without it")
-
-    @property
-    def policy(self) -> dict[str, Any]:
-        """The NodeSet's spec.removal."""
-        seconds = {"deadlineSeconds": duration_seconds(self.deadline)} if self.deadline else {}
-        return {"jobs": self.jobs.value, **seconds}
 
 
 class NodeSet(Model):

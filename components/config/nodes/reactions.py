@@ -1,15 +1,16 @@
 """Configuration of repairs: what the operator does about unfit nodes."""
 
-from typing import Any, Final
+from typing import Final
 
-from components.config.model import Model, setting
-from components.config.values.quantities import Duration, WholeNumber, duration_seconds
+from components.config.model import setting
+from components.config.nodes.policy import Policy
+from components.config.values.quantities import Duration, WholeNumber
 from contract.policies import ReactionPolicy
 
 _DEFAULTS: Final = ReactionPolicy()
 
 
-class Reactions(Model):
+class Reactions(Policy):
     """Policy for repairs of unfit nodes of a set; see docs/health.md. They drain themselves in any case."""
 
     restart: bool = setting(
@@ -51,9 +52,3 @@ class Reactions(Model):
     approval: bool = setting(
         "Whether each restart or replacement waits for an annotation of the NodeSet.", default=_DEFAULTS.approval
     )
-
-    @property
-    def policy(self) -> dict[str, Any]:
-        """The NodeSet's spec.reactions."""
-        values = self.model_dump(by_alias=True, exclude={"after"})
-        return {**values, "afterSeconds": duration_seconds(self.after)}

@@ -69,7 +69,7 @@ class Submount(Model):
 
 
 def is_within(path: str, outer: str) -> bool:
-    """Whether a path is another one, or lies in it."""
+    """Return whether a path equals another one or lies in it."""
     return f"{path}/".startswith(f"{outer}/")
 
 

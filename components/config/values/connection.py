@@ -42,7 +42,7 @@ class Connection:
 
 
 def password_problem(password: bytes) -> str | None:
-    """Why slurmdbd could never use this password; None when it can.
+    """Return why slurmdbd could never use this password; None when it can.
 
     slurmdbd gets the password from StoragePassScript, or quoted in slurmdbd.conf. Slurm strips the script's answer at
     both ends. In slurmdbd.conf no quote can stand inside quotes, and a line ends at a newline.

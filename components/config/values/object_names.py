@@ -1,7 +1,7 @@
 """Names of Kubernetes objects and labels, and names in Slurm."""
 
 import re
-from typing import Annotated
+from typing import Annotated, Final
 
 from components.config.values.validation import matching
 
@@ -11,14 +11,18 @@ _LABEL_KEY = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A
 DnsLabel = Annotated[
     str, matching(_DNS_LABEL, "a DNS label: 1 to 63 lower-case letters, digits and inner hyphens, such as gpu-a")
 ]
+LONGEST_SET_NAME: Final = 40
+SET_NAME: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
+"""Name of a cluster or a node set but for its length, as a regular expression."""
 SetName = Annotated[
     str,
     matching(
-        r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?",
-        "a DNS label: at most 40 lower-case letters, digits and inner hyphens, a letter first, such as gpu-a",
+        rf"(?=.{{1,{LONGEST_SET_NAME}}}$){SET_NAME}",
+        f"a DNS label: at most {LONGEST_SET_NAME} lower-case letters, digits and inner hyphens, a letter first, such "
+        "as gpu-a",
     ),
 ]
-"""Names of our own objects. The CRDs have the same rule."""
+"""Names of a cluster and of node sets."""
 ObjectName = Annotated[
     str,
     matching(

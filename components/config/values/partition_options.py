@@ -1,4 +1,4 @@
-"""Whose each key of a partition in slurm.conf is: a typed key, this program's own, refused, or free to set.
+"""Each key of a partition in slurm.conf is in one of four lists: typed, this program's own, refused, or free to set.
 
 tests/image/test_options.py compares them with the keys that the installed Slurm's parser takes.
 """
@@ -78,7 +78,7 @@ _KNOWN: Final = {key.lower(): key for key in (*TYPED, *OWNED, *REFUSED, *ALLOWED
 
 
 def check_partition_option(name: str) -> str:
-    """The key as it was written.
+    """Return the key as it was written.
 
     Raises:
         PydanticCustomError: A partition has no such key in Slurm, it is written in another case, or it is not free.

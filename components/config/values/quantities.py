@@ -4,9 +4,10 @@ import datetime
 import math
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args, get_origin
 
 from pydantic import AfterValidator, BeforeValidator
+from pydantic.fields import FieldInfo
 
 from components.config.values.validation import matching, text_of, wrong
 from contract import policies
@@ -17,7 +18,8 @@ _FACTOR: Final[dict[str, int]] = {
     **{prefix: 1000**power for power, prefix in enumerate("kMGTP", 1)},
 }
 _CPU = re.compile(r"(\d+(?:\.\d{1,3})?)(m?)")
-_PERCENTAGE = re.compile(r"([1-9]\d?|100)%")
+PERCENTAGE: Final = "([1-9][0-9]?|100)%"
+"""1% to 100%, as a regular expression."""
 _DURATION = re.compile(r"[1-9]\d*[smh]")
 _SLURM_TIME = re.compile(r"\d+|\d+:[0-5]\d|\d+:[0-5]\d:[0-5]\d|\d+-\d{1,2}(:[0-5]\d(:[0-5]\d)?)?|UNLIMITED")
 
@@ -57,7 +59,7 @@ def duration_seconds(duration: str) -> int:
 
 
 def slurm_seconds(time: str) -> float:
-    """Seconds of a Slurm time such as `7-00:00:00`; infinite if it is UNLIMITED."""
+    """Return the seconds of a Slurm time such as `7-00:00:00`; infinite if it is UNLIMITED."""
     if time == "UNLIMITED":
         return math.inf
     days, dash, rest = time.rpartition("-")
@@ -67,6 +69,12 @@ def slurm_seconds(time: str) -> float:
     else:
         hours, minutes, seconds = parts if len(parts) == 3 else [0, *parts, 0][:3]
     return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def is_duration(field: FieldInfo) -> bool:
+    """Return whether the type of a field is Duration, or Duration and None."""
+    alternatives = (part for part in get_args(field.annotation) if get_origin(part) is Annotated)
+    return _IN_TIME_UNITS in (*field.metadata, *(check for part in alternatives for check in get_args(part)))
 
 
 def positive(measure: Callable[[str], int], want: str) -> AfterValidator:
@@ -106,7 +114,7 @@ def nodes_or_percentage(most: int) -> BeforeValidator:
 
     def check(value: Any) -> Any:
         counts = type(value) is int and 1 <= value <= most
-        if counts or (isinstance(value, str) and _PERCENTAGE.fullmatch(value)):
+        if counts or (isinstance(value, str) and re.fullmatch(PERCENTAGE, value)):
             return value
         raise wrong(f"1 or more nodes, {most} at most, or a percentage from 1% to 100%")
 
@@ -121,7 +129,8 @@ Cpu = Annotated[
     text_of("a Kubernetes CPU quantity such as 2 or 500m"),
     positive(cpu_millis, "a Kubernetes CPU quantity such as 2 or 500m"),
 ]
-Duration = Annotated[str, matching(_DURATION, "a duration such as 90s, 30m or 2h")]
+_IN_TIME_UNITS: Final = matching(_DURATION, "a duration such as 90s, 30m or 2h")
+Duration = Annotated[str, _IN_TIME_UNITS]
 _WINDOW_START: Final = (
     f"a weekday ({', '.join(policies.WEEKDAYS)}) and a time of UTC, such as Sun 03:00, or one date, such as "
     "2026-12-05T03:00Z"

@@ -1,4 +1,4 @@
-"""Which keys of slurm.conf a user may set through slurm.options, and which values they may have.
+"""Keys of slurm.conf that a user may set through slurm.options, and the values that they accept.
 
 Each key of slurm.conf is in one of three lists: this program's own, refused with a reason, or allowed
 (slurm_conf_keys.txt).
@@ -218,7 +218,7 @@ def check_option_value(value: str) -> str:
 
 
 def quoted_text(value: Any) -> Any:
-    """The text of a value; YAML reads an unquoted YES, NO or OFF as true or false, which Slurm would not take.
+    """Return the text of a value; YAML reads an unquoted YES, NO or OFF as true or false, which Slurm would not take.
 
     Raises:
         PydanticCustomError: The value is true or false.

@@ -36,7 +36,7 @@ class Checkpoint:
 
 
 def make(declared: Manifest, live: Manifest, source: Mapping[str, PropertyValue], manager: str) -> Properties:
-    """Properties for the state: the live object, the inputs, and the field manager.
+    """Return the properties for the state: the live object, the inputs, and the field manager.
 
     Args:
         declared: the inputs.

@@ -37,7 +37,7 @@ class Difference:
 
 
 def written(path: Path) -> str:
-    """A path as Pulumi writes it."""
+    """Return a path as Pulumi writes it."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -51,7 +51,7 @@ def written(path: Path) -> str:
 
 
 def differences(old: Manifest, new: Manifest, frozen: tuple[Path, ...]) -> list[Difference]:
-    """Every place where the new inputs differ from what is known to be live.
+    """Return every place where the new inputs differ from what is known to be live.
 
     Args:
         old: the live object, pruned to the places that were declared last time.
@@ -99,7 +99,7 @@ _QUANTITY_FIELDS = frozenset({"sizeLimit", "divisor", "averageValue"})
 
 
 def same(path: Path, old: Any, new: Any) -> bool:
-    """Whether two values are equal for the API server: `1000m` CPUs are `1`.
+    """Return whether two values are equal for the API server: `1000m` CPUs are `1`.
 
     Args:
         path: their place, which decides whether a text is a quantity.
@@ -129,6 +129,6 @@ def _amount(value: Any) -> decimal.Decimal | None:
 
 
 def must_delete_first(new: Manifest, live: Manifest) -> bool:
-    """Whether the old object has to be deleted before the new one is created, since both have the same name."""
+    """Return whether the old object must be deleted before the new one is created, since both share a name."""
     same_name = kinds.name_of(new) != "" and kinds.name_of(new) == kinds.name_of(live)
     return same_name and kinds.namespace_of(new) == kinds.namespace_of(live)

@@ -113,7 +113,7 @@ def typed(manifest: Manifest, kind: Kind) -> Manifest:
 
 
 def pruned(live: Any, shape: Any) -> Any:
-    """The part of a live value at the places that `shape` has. The cluster filled in the rest.
+    """Return the part of a live value at the places that `shape` has. The cluster filled in the rest.
 
     Args:
         live: a value from the API server.
@@ -131,7 +131,7 @@ def pruned(live: Any, shape: Any) -> Any:
 
 
 def imported(live: Manifest) -> Manifest:
-    """The inputs that would declare a live object: without its status and fields that only the server writes."""
+    """Return the inputs that would declare a live object: without its status and fields that only the server writes."""
     result = normalized({key: value for key, value in live.items() if key != "status"})
     annotations = kinds.metadata_of(result).get("annotations")
     if isinstance(annotations, dict):

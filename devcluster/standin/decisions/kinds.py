@@ -50,12 +50,12 @@ class Kind:
 
     @property
     def builtin(self) -> bool:
-        """Whether the kind comes with Kubernetes, not with a CustomResourceDefinition."""
+        """Return whether the kind comes with Kubernetes, not with a CustomResourceDefinition."""
         return self.group in _OWN_GROUPS
 
     @property
     def namespaced(self) -> bool | None:
-        """Whether objects live in namespaces; None when only a cluster could tell."""
+        """Return whether objects live in namespaces; None when only a cluster could tell."""
         known = dataclasses.astuple(self)
         return True if known in NAMESPACED else False if known in CLUSTER_SCOPED else None
 
@@ -65,7 +65,7 @@ class Kind:
 
 
 def from_token(token: str) -> Kind:
-    """The kind of a Pulumi type such as `kubernetes:apps/v1:StatefulSet`.
+    """Return the kind of a Pulumi type such as `kubernetes:apps/v1:StatefulSet`.
 
     Raises:
         ValueError: the type is none of a Kubernetes object.
@@ -79,13 +79,13 @@ def from_token(token: str) -> Kind:
 
 
 def of(manifest: Manifest) -> Kind:
-    """The kind that an object itself names."""
+    """Return the kind that an object itself names."""
     group, slash, version = str(manifest.get("apiVersion", "")).rpartition("/")
     return Kind("" if group == "core" or not slash else group, version, str(manifest.get("kind", "")))
 
 
 def refusal(token: str) -> str | None:
-    """Why the stand-in does not have this type; None where it has."""
+    """Return why the stand-in does not have this type; None where it has."""
     token = token.rpartition("$")[2]
     module = token.split(":")[1] if token.count(":") == 2 else token
     names = {"helm.sh": "Helm", "helm": "Helm", "kustomize": "kustomize", "yaml": "YAML files"}
@@ -102,37 +102,37 @@ def refusal(token: str) -> str | None:
 
 
 def name_of(manifest: Manifest) -> str:
-    """metadata.name, or the empty string."""
+    """Return metadata.name, or the empty string."""
     name = metadata_of(manifest).get("name")
     return name if isinstance(name, str) else ""
 
 
 def namespace_of(manifest: Manifest) -> str:
-    """metadata.namespace, or the empty string."""
+    """Return metadata.namespace, or the empty string."""
     namespace = metadata_of(manifest).get("namespace")
     return namespace if isinstance(namespace, str) else ""
 
 
 def metadata_of(manifest: Manifest) -> Manifest:
-    """Metadata, empty when missing or unknown."""
+    """Return the metadata, empty when missing or unknown."""
     metadata = manifest.get("metadata")
     return metadata if isinstance(metadata, dict) else {}
 
 
 def annotation(manifest: Manifest, key: str) -> str:
-    """The value of `pulumi.com/<key>`, or the empty string."""
+    """Return the value of `pulumi.com/<key>`, or the empty string."""
     annotations = metadata_of(manifest).get("annotations")
     value = annotations.get(f"pulumi.com/{key}") if isinstance(annotations, dict) else None
     return value if isinstance(value, str) else ""
 
 
 def resource_id(manifest: Manifest) -> str:
-    """The id in Pulumi's state: `namespace/name`, or `name`."""
+    """Return the id in Pulumi's state: `namespace/name`, or `name`."""
     namespace = namespace_of(manifest)
     return f"{namespace}/{name_of(manifest)}" if namespace else name_of(manifest)
 
 
 def split_id(identity: str) -> tuple[str, str]:
-    """Namespace and name of an id."""
+    """Return the namespace and name of an id."""
     namespace, _, name = identity.rpartition("/")
     return namespace, name

@@ -23,13 +23,13 @@ _TAKEN_OVER: Final = (
 
 
 def manager_name(manifest: Manifest, in_state: str | None) -> str:
-    """The field manager to apply under: from the annotation, else the one in the state, else a new one."""
+    """Return the field manager to apply under: from the annotation, else the one in the state, else a new one."""
     wanted = kinds.annotation(manifest, "patchFieldManager")
     return wanted or in_state or f"{CLIENT_SIDE}-{secrets.token_hex(4)}"
 
 
 def forced(manifest: Manifest, live: Manifest | None, preview: bool) -> bool:
-    """Whether an apply may take fields from other managers.
+    """Return whether an apply may take fields from other managers.
 
     Args:
         manifest: what is applied; the annotation `pulumi.com/patchForce` allows it.
@@ -57,7 +57,7 @@ def _taken_over(entry: Mapping[str, Any], operation: str, prefix: str) -> bool:
 
 
 def taken_over(live: Manifest, manager: str) -> list[dict[str, Any]] | None:
-    """New managedFields in which `manager` owns what kubectl and plain creates own; None when nothing changes."""
+    """Return managedFields in which `manager` owns what kubectl and plain creates own; None when nothing changes."""
     ours: dict[str, Any] = {}
     rest: list[dict[str, Any]] = []
     changes = False
@@ -87,7 +87,7 @@ def taken_over(live: Manifest, manager: str) -> list[dict[str, Any]] | None:
 
 
 def union(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """The union of two field sets in the `fieldsV1` form: nested maps of field names."""
+    """Return the union of two field sets in the `fieldsV1` form: nested maps of field names."""
     result = dict(one)
     for key, inner in other.items():
         result[key] = union(result[key], inner) if key in result else inner

@@ -1,4 +1,4 @@
-"""Which changed fields need a new object: the table of the official provider 4.32."""
+"""Fields whose change needs a new object: the table of the official provider 4.32."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Path = tuple[str | int, ...]
 
 
 def fields(kind: Kind, manifest: Manifest, settings: Settings) -> tuple[Path, ...]:
-    """The places in an object that cannot change without a replacement.
+    """Return the places in an object that cannot change without a replacement.
 
     Args:
         kind: of the object.
@@ -62,7 +62,7 @@ def fields(kind: Kind, manifest: Manifest, settings: Settings) -> tuple[Path, ..
 
 
 def needs_new_object(path: Path, value: object, frozen: tuple[Path, ...]) -> bool:
-    """Whether a change at `path` touches one of the frozen places.
+    """Return whether a change at `path` touches one of the frozen places.
 
     Args:
         path: the place that changed.

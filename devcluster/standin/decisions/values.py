@@ -42,7 +42,7 @@ _UNDERSCORED: Final = {dashed: key for key, dashed in _DASHED.items()}
 
 
 def plain(value: PropertyValue) -> Any:
-    """The JSON value without secretness; what is unknown becomes UNKNOWN."""
+    """Return the JSON value without secretness; what is unknown becomes UNKNOWN."""
     inner: Any = value.value
     if isinstance(inner, str):
         return UNKNOWN if inner == rpc.UNKNOWN else inner
@@ -58,12 +58,12 @@ def plain(value: PropertyValue) -> Any:
 
 
 def plain_map(properties: Mapping[str, PropertyValue]) -> dict[str, Any]:
-    """Like `plain`, for the properties of a resource."""
+    """Return the properties of a resource as `plain` does for one value."""
     return {_DASHED.get(key, key): plain(value) for key, value in properties.items()}
 
 
 def wrap(value: Any) -> PropertyValue:
-    """The property value of a JSON value."""
+    """Return the property value of a JSON value."""
     if value is UNKNOWN:
         return PropertyValue(rpc.UNKNOWN)
     if isinstance(value, dict):
@@ -76,12 +76,12 @@ def wrap(value: Any) -> PropertyValue:
 
 
 def wrap_map(values: Mapping[str, Any]) -> Properties:
-    """Like `wrap`, for the properties of a resource."""
+    """Return the properties of a resource as `wrap` does for one value."""
     return {_UNDERSCORED.get(key, key): wrap(value) for key, value in values.items()}
 
 
 def has_unknown(value: Any) -> bool:
-    """Whether anything in a plain value is not known yet."""
+    """Return whether anything in a plain value is not known yet."""
     if isinstance(value, dict):
         return any(has_unknown(item) for item in value.values())
     if isinstance(value, list):
@@ -90,7 +90,7 @@ def has_unknown(value: Any) -> bool:
 
 
 def with_secrets_of(properties: Properties, source: Mapping[str, PropertyValue]) -> Properties:
-    """Marks values that are secret in `source` at the same place, and all payloads of Secrets, as secret.
+    """Mark values as secret that are so in `source` at the same place, and all payloads of Secrets.
 
     A list that holds a secret becomes secret as a whole, since the API server may reorder it.
 

@@ -1,1 +1,1 @@
-"""When an object is ready, and why it is not."""
+"""Decides whether an object is ready, and explains why it is not."""

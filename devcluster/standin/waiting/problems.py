@@ -1,4 +1,4 @@
-"""Why an object is not ready: messages of its pods, containers and events, as the official provider shows them."""
+"""Explains why an object is not ready, by messages of pods, containers and events, as the official provider does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EVENT: Final = Kind("", "v1", "Event")
 
 
 def pod_problems(pod: Manifest) -> list[str]:
-    """Why one pod is not ready, in the words of the scheduler and the kubelet."""
+    """Return why one pod is not ready, in the words of the scheduler and the kubelet."""
     status = pod.get("status") or {}
     if status.get("phase") == "Succeeded":
         return []
@@ -49,7 +49,7 @@ def _container_problems(container: dict[str, Any]) -> list[str]:
 
 
 def warnings(events: Iterable[Manifest], uids: set[str]) -> list[str]:
-    """The newest warnings about some objects, each once."""
+    """Return the newest warnings about some objects, each once."""
     about = [
         event
         for event in events
@@ -65,7 +65,7 @@ def warnings(events: Iterable[Manifest], uids: set[str]) -> list[str]:
 
 
 def owned(objects: Iterable[Manifest], owners: set[str]) -> list[Manifest]:
-    """The objects that belong to one of the owners, by uid."""
+    """Return the objects that belong to one of the owners, by uid."""
     return [
         item
         for item in objects
@@ -74,7 +74,7 @@ def owned(objects: Iterable[Manifest], owners: set[str]) -> list[Manifest]:
 
 
 async def pods_of(client: api.Api, live: Manifest) -> list[Manifest]:
-    """The pods that belong to a workload, through its ReplicaSets where it has them."""
+    """Return the pods that belong to a workload, through its ReplicaSets where it has them."""
     if live.get("kind") == "Pod":
         return [live]
     selector = ((live.get("spec") or {}).get("selector") or {}).get("matchLabels")
@@ -89,7 +89,7 @@ async def pods_of(client: api.Api, live: Manifest) -> list[Manifest]:
 
 
 async def gather(client: api.Api, live: Manifest) -> list[str]:
-    """Everything that explains why an object is not ready, as far as it answers within ten seconds."""
+    """Return all messages about an object that is not ready, as far as the API server answers within ten seconds."""
     lines: list[str] = []
     try:
         async with asyncio.timeout(_DEADLINE_SECONDS):

@@ -39,7 +39,7 @@ class Seen:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether to go on waiting.
+    """A decision to go on waiting or to end the wait.
 
     Attributes:
         ready: the wait is over.
@@ -74,7 +74,7 @@ def _observed(live: Manifest) -> bool:
 
 
 def stateful_set(seen: Seen) -> Verdict:
-    """Ready when all replicas are, at the newest revision (with OnDelete, others bring that about)."""
+    """Judge a StatefulSet: ready when all replicas are, at the newest revision (OnDelete: others care for that)."""
     live, status = seen.live, _status(seen.live)
     wanted = int(live["spec"].get("replicas", 1))
     ready = int(status.get("readyReplicas", 0))
@@ -102,7 +102,7 @@ def stateful_set(seen: Seen) -> Verdict:
 
 
 def deployment(seen: Seen) -> Verdict:
-    """Ready when the newest ReplicaSet is available and has all its pods, and its claims are bound."""
+    """Judge a Deployment: ready when its newest ReplicaSet is available with all pods, and its claims are bound."""
     live = seen.live
     revision = (live["metadata"].get("annotations") or {}).get(_REVISION, "")
     newest = next(
@@ -139,7 +139,7 @@ def deployment(seen: Seen) -> Verdict:
 
 
 def job(seen: Seen) -> Verdict:
-    """Ready when it is complete; failed when Kubernetes gave it up."""
+    """Judge a Job: ready when it is complete, failed when Kubernetes gave it up."""
     status, failure = _status(seen.live), _condition(seen.live, "Failed")
     counts = " | ".join(f"{key.capitalize()}: {status.get(key, 0)}" for key in ("active", "succeeded", "failed"))
     progress = f"Waiting for Job to succeed ({counts})"
@@ -152,7 +152,7 @@ def job(seen: Seen) -> Verdict:
 
 
 def service(seen: Seen) -> Verdict:
-    """Ready when it has its address, and none of the pods behind it waits to become ready."""
+    """Judge a Service: ready when it has its address, and none of the pods behind it waits to become ready."""
     spec = seen.live["spec"]
     balanced = spec.get("type") == "LoadBalancer"
     has_address = not balanced or bool(_status(seen.live).get("loadBalancer", {}).get("ingress"))
@@ -179,7 +179,7 @@ def service(seen: Seen) -> Verdict:
 
 
 def claim(seen: Seen) -> Verdict:
-    """Ready when bound, or when its StorageClass waits for the first pod that uses it."""
+    """Judge a claim: ready when bound, or when its StorageClass waits for the first pod that uses it."""
     phase = _status(seen.live).get("phase")
     waits = seen.binding_mode == "WaitForFirstConsumer" and phase == "Pending"
     lacking = f"PersistentVolumeClaim is {phase or 'not seen by its controller'}"
@@ -187,19 +187,19 @@ def claim(seen: Seen) -> Verdict:
 
 
 def volume(seen: Seen) -> Verdict:
-    """Ready when available or bound."""
+    """Judge a PersistentVolume: ready when available or bound."""
     phase = _status(seen.live).get("phase")
     return Verdict(phase in ("Available", "Bound"), f"PersistentVolume is {phase}", (f"PersistentVolume is {phase}",))
 
 
 def token_secret(seen: Seen) -> Verdict:
-    """Ready when a service account's token is in it; other Secrets always are."""
+    """Judge a Secret: one of a service account is ready with its token, others always are."""
     done = seen.live.get("type") != "kubernetes.io/service-account-token" or bool(seen.live.get("data"))
     return Verdict(done, "Waiting for the token", ("no token was made: does the ServiceAccount exist?",))
 
 
 def declared(expression: wait_for.Expression, live: Manifest) -> Verdict:
-    """Ready when what the annotation `pulumi.com/waitFor` names holds."""
+    """Judge any object: ready when the condition of its annotation `pulumi.com/waitFor` holds."""
     holds, actual = expression.holds(live)
     lacking = () if holds else (f"{expression.written} ({actual})",)
     return Verdict(holds, f"Waiting for {'; '.join(lacking)}", lacking, declared=True)
@@ -216,7 +216,7 @@ ON_WRITE: Final[dict[Kind, Decision]] = {
     Kind("", "v1", "PersistentVolume"): volume,
     Kind("", "v1", "Secret"): token_secret,
 }
-"""What to wait for after a create or an update."""
+"""Conditions to wait for after a create or an update."""
 
 ON_READ: Final = frozenset({"StatefulSet", "Deployment", "Job", "Service"})
 """Kinds whose readiness a refresh looks at, once."""

@@ -187,7 +187,7 @@ class Look:
         self._endpoints_since = time.monotonic()
 
     async def around(self, live: Manifest) -> readiness.Seen:
-        """The object and what surrounds it."""
+        """Return the object with the other objects that decide its readiness."""
         namespace, kind = kinds.namespace_of(live), live.get("kind")
         seen = readiness.Seen(live=live, previous=self._previous)
         if kind == "Deployment":

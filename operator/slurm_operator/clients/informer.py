@@ -6,10 +6,11 @@ import asyncio
 import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import httpx
 
-from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
+from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object, whole
 from slurm_operator.decide.drift import Key, fingerprint
 
 log = logging.getLogger(__name__)
@@ -20,11 +21,30 @@ _FORBIDDEN_RETRY_SECONDS = 10.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Watch:
-    """A kind of the namespace, or one object of it, where the Role grants no more."""
+    """A kind of the namespace, or one object of it, where the Role grants no more.
+
+    `selector` are labels (`key=value,…`) of what is watched. `read` makes of an object what is kept of it: of pods and
+    machines there are thousands.
+    """
 
     api: str
     kind: str
     name: str = ""
+    selector: str = ""
+    read: Callable[[Object], Any] = whole
+
+    def shows(self, live: Object) -> bool:
+        """Whether an object is among those watched."""
+        metadata = live["metadata"]
+        wanted = dict(term.split("=", 1) for term in self.selector.split(",") if term)
+        named = live["kind"] == self.kind and self.name in ("", metadata["name"])
+        return named and wanted.items() <= metadata.get("labels", {}).items()
+
+    @property
+    def params(self) -> dict[str, str]:
+        """How the API server is asked for them."""
+        by_name = {"fieldSelector": f"metadata.name={self.name}"} if self.name else {}
+        return by_name | ({"labelSelector": self.selector} if self.selector else {})
 
 
 def plural(kind: str) -> str:
@@ -35,23 +55,38 @@ def plural(kind: str) -> str:
 
 @dataclasses.dataclass(slots=True)
 class _Shown:
-    """What a watch has shown: objects by name, and how new the newest news of each name is, also of one that went."""
+    """What a watch has shown: what was read of objects by name, and what is known to be older than it.
 
-    objects: dict[str, Object]
-    listed: int
+    `newest` is the version of the newest news of a name, also of one that went. Older than `version` is all else.
+    """
+
+    read: Callable[[Object], Any]
+    version: int = 0
+    objects: dict[str, Any] = dataclasses.field(default_factory=dict)
     newest: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def take(self, live: Object, *, gone: bool = False) -> bool:
-        """Take an object over, unless there is newer news of its name."""
+        """Take an object over, unless there is newer news of its name; returned is whether it says something else."""
         name, version = live["metadata"]["name"], int(live["metadata"]["resourceVersion"])
-        if version < self.newest.get(name, self.listed):
+        if version < self.newest.get(name, self.version):
             return False
         self.newest[name] = version
+        before = self.objects.get(name)
         if gone:
             self.objects.pop(name, None)
-        else:
-            self.objects[name] = live
-        return True
+            return True
+        now = self.objects[name] = self.read(live)
+        return before is None or _said(before) != _said(now)
+
+    def has_shown_all_until(self, version: int) -> None:
+        """Forget of which version the news were that are older than that."""
+        self.version = version
+        self.newest = {name: known for name, known in self.newest.items() if known > version}
+
+
+def _said(kept: Any) -> Any:
+    """What counts as news: of a whole object not its status."""
+    return fingerprint(kept) if isinstance(kept, dict) else kept
 
 
 class Informer:
@@ -61,20 +96,16 @@ class Informer:
         broken: why a watch does not work now.
     """
 
-    def __init__(
-        self, api: KubernetesApi, changed: Callable[[], None], shape: Callable[[Object], Object] = lambda live: live
-    ) -> None:
+    def __init__(self, api: KubernetesApi, changed: Callable[[], None]) -> None:
         """Begin with no watches.
 
         Args:
             api: the API server.
             changed: called when an object came, went, or says something else.
-            shape: what to keep of an object.
         """
         self.broken: dict[Watch, str] = {}
         self._api = api
         self._changed = changed
-        self._shape = shape
         self._tasks: dict[Watch, asyncio.Task[None]] = {}
         self._shown: dict[Watch, _Shown] = {}
 
@@ -94,10 +125,10 @@ class Informer:
             self._shown.pop(watch, None)
             self._begin(watch)
 
-    def snapshot(self, keys: Iterable[Key]) -> dict[Key, Object | None]:
-        """How objects are, None for one that is missing; an object whose watch is broken is left out."""
-        by_kind: dict[str, dict[str, Object]] = {}
-        by_name: dict[Key, Object | None] = {}
+    def snapshot(self, keys: Iterable[Key]) -> dict[Key, Any]:
+        """What is kept of objects, None for one that is missing; an object whose watch is broken is left out."""
+        by_kind: dict[str, dict[str, Any]] = {}
+        by_name: dict[Key, Any] = {}
         for watch, shown in self._shown.items():
             if watch.name:
                 by_name[watch.kind, watch.name] = shown.objects.get(watch.name)
@@ -109,7 +140,7 @@ class Informer:
             if key in by_name or key[0] in by_kind
         }
 
-    def objects(self, watch: Watch) -> Mapping[str, Object] | None:
+    def objects(self, watch: Watch) -> Mapping[str, Any] | None:
         """What a watch shows, by name; None while it is broken or has not begun."""
         shown = self._shown.get(watch)
         return None if shown is None else shown.objects
@@ -117,8 +148,8 @@ class Informer:
     def store(self, live: Object) -> None:
         """Take over an object that was just written, unless its watch was faster and tells of something newer."""
         for watch, shown in self._shown.items():
-            if watch.kind == live["kind"] and watch.name in ("", live["metadata"]["name"]):
-                shown.take(self._shape(live))
+            if watch.shows(live):
+                shown.take(live)
 
     async def close(self) -> None:
         """End the watches."""
@@ -130,12 +161,14 @@ class Informer:
         self._tasks[watch] = asyncio.create_task(self._keep(watch), name=f"watch {watch.kind} {watch.name}")
 
     async def _keep(self, watch: Watch) -> None:
-        trouble = ""
+        trouble, shown = "", None
         while True:
             try:
-                await self._watch_once(watch)
+                # Not listed anew as long as it works: all objects would be there twice meanwhile.
+                shown = await self._watch_once(watch, shown)
                 trouble = ""
             except Exception as error:  # Whatever it is: without its watch a kind would be taken for what it once was.
+                shown = None
                 self._shown.pop(watch, None)
                 if not isinstance(error, KubernetesError):
                     log.exception("watch broken: kind=%s name=%s", watch.kind, watch.name)
@@ -145,24 +178,27 @@ class Informer:
                 forbidden = isinstance(error, KubernetesError) and error.status == httpx.codes.FORBIDDEN
                 await asyncio.sleep(_FORBIDDEN_RETRY_SECONDS if forbidden else _RETRY_SECONDS)
 
-    async def _watch_once(self, watch: Watch) -> None:
-        params = {"fieldSelector": f"metadata.name={watch.name}"} if watch.name else {}
-        items: list[Object] = []
-        version = ""
-        async for page in self._api.pages(watch.api, plural(watch.kind), params):
-            # Lists leave out what every item is.
-            items += [self._shape({"apiVersion": watch.api, "kind": watch.kind, **item}) for item in page["items"]]
-            version = page["metadata"]["resourceVersion"]
-        shown = self._shown[watch] = _Shown({item["metadata"]["name"]: item for item in items}, int(version))
-        self.broken.pop(watch, None)
-        self._changed()
-        async for kind, live in self._api.watch(watch.api, plural(watch.kind), {**params, "resourceVersion": version}):
-            if kind != "BOOKMARK":  # Nothing but a sign of life, without which the watch would be taken for broken.
-                self._see(shown, self._shape(live), gone=kind == "DELETED")
-
-    def _see(self, shown: _Shown, live: Object, *, gone: bool) -> None:
-        before = shown.objects.get(live["metadata"]["name"])
-        if not shown.take(live, gone=gone):
-            return  # Our own answer to a write was newer.
-        if before is None or gone or fingerprint(before) != fingerprint(live):
+    async def _watch_once(self, watch: Watch, shown: _Shown | None) -> _Shown:
+        """Watch on from what was shown, or from a new list, until the API server ends the watch."""
+        if shown is None:
+            shown = self._shown[watch] = await self._list(watch)
+            self.broken.pop(watch, None)
             self._changed()
+        version = shown.version
+        params = {**watch.params, "resourceVersion": str(version)}
+        async for kind, live in self._api.watch(watch.api, plural(watch.kind), params):
+            version = int(live["metadata"]["resourceVersion"])
+            # A bookmark is a sign of life, without which the watch would be taken for broken.
+            if kind != "BOOKMARK" and shown.take(live, gone=kind == "DELETED"):
+                self._changed()
+        shown.has_shown_all_until(version)
+        return shown
+
+    async def _list(self, watch: Watch) -> _Shown:
+        shown = _Shown(watch.read)
+        async for version, items in self._api.pages(watch.api, plural(watch.kind), watch.params):
+            for item in items:
+                live = {"apiVersion": watch.api, "kind": watch.kind, **item}  # Lists leave out what every item is.
+                shown.objects[item["metadata"]["name"]] = watch.read(live)
+            shown.version = int(version)
+        return shown

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import httpx
 import kopf
+import msgspec
 
 from contract import names
 from slurm_operator.clients import access
@@ -23,8 +24,8 @@ DEADLINE_SECONDS = 5.0
 """For any other call in all: on it the lease is built (lease.py)."""
 LISTING_SECONDS = 30.0
 """For a page of a listing, which may be long and changes nothing."""
-PAGE = 500
-"""Objects of a page, as client-go has it: what was decoded and not shaped yet is small."""
+PAGE = 100
+"""Objects of a page: httpx holds it twice, and a machine's may have 40 KB."""
 WATCH_SECONDS = 240
 SILENCE_SECONDS = 150.0
 """A watch that says nothing for so long is broken: bookmarks come about once a minute."""
@@ -39,6 +40,24 @@ _MANAGER = {"fieldManager": names.OPERATOR_FIELD_MANAGER}
 _APPLY = "application/apply-patch+yaml"
 _MERGE_PATCH = "application/merge-patch+json"
 _JSON_PATCH = "application/json-patch+json"
+_T = TypeVar("_T")
+
+
+class _ListMeta(msgspec.Struct):
+    version: str = msgspec.field(name="resourceVersion")
+    following: str = msgspec.field(name="continue", default="")
+
+
+class _Page(msgspec.Struct):
+    """A page whose items are not decoded yet: thousands of objects at once would take ten times their JSON."""
+
+    metadata: _ListMeta
+    items: list[msgspec.Raw]
+
+
+def whole(live: Object) -> Object:
+    """Read an object as all that it is."""
+    return live
 
 
 class KubernetesError(Exception):
@@ -76,21 +95,25 @@ class KubernetesApi:
 
     async def list(self, api: str, plural: str, selector: str = "") -> list[Object]:
         """List objects, by labels if a selector is given."""
-        pages = self.pages(api, plural, {"labelSelector": selector})
-        return [item async for page in pages for item in page["items"]]
+        return [*await self.list_as(whole, api, plural, selector)]
 
-    async def pages(self, api: str, plural: str, params: dict[str, str]) -> AsyncIterator[Object]:
-        """List objects a page at a time, each with the version of the list, from which to watch.
+    async def list_as(self, read: Callable[[Object], _T], api: str, plural: str, selector: str = "") -> Sequence[_T]:
+        """List what is read of objects, by labels if a selector is given."""
+        pages = self.pages(api, plural, {"labelSelector": selector})
+        return [read(item) async for _, items in pages for item in items]
+
+    async def pages(self, api: str, plural: str, params: dict[str, str]) -> AsyncIterator[tuple[str, Iterator[Object]]]:
+        """List objects a page at a time: the version of the list, from which to watch, and the page's objects.
 
         Raises:
             KubernetesError: no answer, or the list became too old between two pages (410).
         """
-        following = ""
+        path, following = self._path(api, plural), ""
         while True:
             asked = {**params, "limit": str(PAGE), **({"continue": following} if following else {})}
-            page = await self._call("GET", self._path(api, plural), params=asked, seconds=LISTING_SECONDS)
-            yield page
-            following = page["metadata"].get("continue", "")
+            page = await self._call_as(_Page, "GET", path, params=asked, seconds=LISTING_SECONDS)
+            yield page.metadata.version, map(msgspec.json.decode, page.items)
+            following = page.metadata.following
             if not following:
                 return
 
@@ -110,11 +133,11 @@ class KubernetesApi:
                 if answer.is_error:
                     raise KubernetesError(answer.status_code, f"watch {path}: {answer.status_code}")
                 async for line in answer.aiter_lines():
-                    change = json.loads(line)
+                    change = msgspec.json.decode(line)
                     if change["type"] == "ERROR":
                         raise KubernetesError(0, f"watch {path}: {change['object'].get('message', '')}")
                     yield change["type"], change["object"]
-        except (httpx.HTTPError, ValueError) as error:
+        except (httpx.HTTPError, msgspec.DecodeError) as error:
             raise KubernetesError(0, f"watch {path}: {type(error).__name__} {error}".rstrip()) from error
 
     async def get(self, api: str, plural: str, name: str) -> Object | None:
@@ -208,22 +231,33 @@ class KubernetesApi:
         *,
         params: dict[str, str] | None = None,
         kind: str = "application/json",
-        seconds: float | None = None,
     ) -> Object:
-        content = json.dumps(body) if body is not None else None
-        answer = await self._request(method, path, content, params, kind, seconds)
-        try:
-            parsed = answer.json()
-        except ValueError as error:
-            raise KubernetesError(0, f"{method} {path}: {type(error).__name__} {error}".rstrip()) from error
-        if answer.is_error:
-            raise KubernetesError(answer.status_code, f"{method} {path}: {parsed.get('message', answer.status_code)}")
-        if not isinstance(parsed, dict):
-            raise KubernetesError(0, f"{method} {path}: the answer is no object")
+        parsed = await self._call_as(Object, method, path, body, params=params, kind=kind)
         if method in ("POST", "PUT", "PATCH") and "dryRun" not in (params or {}):
             for tell in self.written:
                 tell(parsed)
         return parsed
+
+    async def _call_as(
+        self,
+        shape: type[_T],
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | Sequence[Object] | None = None,
+        *,
+        params: dict[str, str] | None = None,
+        kind: str = "application/json",
+        seconds: float | None = None,
+    ) -> _T:
+        content = json.dumps(body) if body is not None else None
+        answer = await self._request(method, path, content, params, kind, seconds)
+        try:
+            if answer.is_error:
+                words = msgspec.json.decode(answer.content, type=Object).get("message", answer.status_code)
+                raise KubernetesError(answer.status_code, f"{method} {path}: {words}")
+            return msgspec.json.decode(answer.content, type=shape)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise KubernetesError(0, f"{method} {path}: {type(error).__name__} {error}".rstrip()) from error
 
     async def _request(
         self,

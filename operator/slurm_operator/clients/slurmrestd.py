@@ -76,10 +76,13 @@ class SlurmRest:
         if answer.last_update is None or not answer.last_update.set:
             raise SlurmError(Trouble.UNUSABLE, "nodes: the answer does not say when they changed last")
         last_update = answer.last_update.number
-        listed = [answers.node(item) for item in answers.listed("nodes", answer.nodes)]
-        if len({node.name for node in listed}) != len(listed):
+        listed = answers.listed("nodes", answer.nodes)
+        known = self._nodes or {}
+        # A record that says what it said is kept as it is: two listings of thousands share all but what changed.
+        nodes = {node.name: _same(known.get(node.name), node) for node in map(answers.node, listed)}
+        if len(nodes) != len(listed):
             raise SlurmError(Trouble.UNUSABLE, "nodes: a node is listed twice")
-        self._nodes = {node.name: node for node in listed}
+        self._nodes = nodes
         self._next_update_time = last_update + 1 if time.time() >= last_update + 2 else last_update
         self._full_listing_at = time.monotonic()
         return self._nodes
@@ -107,10 +110,8 @@ class SlurmRest:
         answer = await self._read_as(answers.States, "job_states", "/jobs/state/", seconds=LISTING_SECONDS)
         if answer is None:
             raise SlurmError(Trouble.UNUSABLE, "jobs: 'not modified' without a question about changes")
-        # Few combinations of states are shared by many jobs.
-        known: dict[tuple[str, ...], frozenset[str]] = {}
         listed = answers.listed("jobs", answer.jobs)
-        return [(str(each.job_id), known.setdefault(each.state, answers.states("jobs", each.state))) for each in listed]
+        return [(str(each.job_id), answers.states("jobs", each.state)) for each in listed]
 
     async def job(self, number: str) -> Sequence[SlurmJob]:
         """Read a job, all its components if it is heterogeneous; nothing if slurmctld has forgotten it."""
@@ -244,7 +245,7 @@ class SlurmRest:
         content = await self._fetch(call, path, params or {}, seconds)
         return None if content is None else answers.decoded(call, content, kind)
 
-    async def _fetch(self, call: str, path: str, params: Mapping[str, str], seconds: float) -> bytes | None:
+    async def _fetch(self, call: str, path: str, params: Mapping[str, str], seconds: float) -> bytearray | None:
         """Ask, a second time if slurmrestd was away or the token was not accepted; a long wait is not begun again."""
         began = time.monotonic()
         try:
@@ -265,10 +266,10 @@ class SlurmRest:
         body: dict[str, Any] | None = None,
         params: Mapping[str, str] | None = None,
         seconds: float = DEADLINE_SECONDS,
-    ) -> bytes | None:
+    ) -> bytearray | None:
         try:
             with metrics.REST.labels(call).time():
-                return answers.checked(call, await self._request(method, path, body, params, seconds))
+                return answers.checked(call, *await self._request(method, path, body, params, seconds))
         except SlurmError as error:
             metrics.REST_ERRORS.labels(call, error.reason).inc()
             raise
@@ -280,16 +281,18 @@ class SlurmRest:
         body: dict[str, Any] | None,
         params: Mapping[str, str] | None,
         seconds: float,
-    ) -> httpx.Response:
+    ) -> tuple[int, bytearray]:
         try:
             headers = {"X-SLURM-USER-TOKEN": self._user_token()}
+            api = "" if path.startswith(names.REST_DATABASE_API) else names.REST_API
+            url = self.url + api + path
+            asking = self._client.stream(method, url, params=params, json=body, headers=headers, timeout=seconds)
+            content = bytearray()  # httpx would hold the whole twice: 25 MB of 5,000 nodes.
             # httpx limits each read; a server that drips bytes is stopped by the limit on the whole.
-            async with asyncio.timeout(seconds):
-                api = "" if path.startswith(names.REST_DATABASE_API) else names.REST_API
-                url = self.url + api + path
-                return await self._client.request(
-                    method, url, params=params, json=body, headers=headers, timeout=seconds
-                )
+            async with asyncio.timeout(seconds), asking as answer:
+                async for some in answer.aiter_bytes():
+                    content += some
+                return answer.status_code, content
         except (*NO_ANSWER, TimeoutError) as error:
             if distrust := _distrust(error):
                 raise SlurmError(Trouble.UNTRUSTED, f"{self.url}: {self._whose_fault(distrust)}") from error
@@ -316,6 +319,10 @@ class SlurmRest:
 
 def _number(time: datetime.datetime) -> dict[str, object]:
     return {"set": True, "infinite": False, "number": int(time.timestamp())}
+
+
+def _same(before: SlurmNode | None, now: SlurmNode) -> SlurmNode:
+    return before if before == now and before is not None else now
 
 
 def _node_path(name: str) -> str:

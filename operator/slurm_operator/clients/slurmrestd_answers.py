@@ -6,8 +6,8 @@ What grows with nodes or jobs is decoded into small records; the rest of an answ
 from __future__ import annotations
 
 import datetime
+import functools
 import re
-from collections.abc import Sequence
 from typing import TypeVar
 
 import httpx
@@ -54,7 +54,7 @@ class Node(msgspec.Struct):
     """A node's record, as far as it matters."""
 
     name: str
-    state: list[str]
+    state: tuple[str, ...]
     reason: str
     reason_set_by_user: str
     alloc_cpus: int
@@ -68,9 +68,9 @@ class Node(msgspec.Struct):
 
 
 class Nodes(Answer):
-    """An answer about nodes."""
+    """An answer about nodes, which are decoded one by one: there may be thousands."""
 
-    nodes: list[Node] | None = None
+    nodes: list[msgspec.Raw] | None = None
     last_update: Number | None = None
 
 
@@ -91,7 +91,7 @@ class Job(msgspec.Struct):
     """A job, as far as it matters."""
 
     job_id: int
-    job_state: list[str]
+    job_state: tuple[str, ...]
     nodes: str
     partition: str
     requeue: bool = False
@@ -175,35 +175,35 @@ class Partitions(Answer):
     partitions: list[Partition] | None = None
 
 
-def checked(call: str, answer: httpx.Response) -> bytes | None:
+def checked(call: str, status: int, content: bytearray) -> bytearray | None:
     """Return the body of an answer without errors, None for 'not modified'."""
-    if answer.status_code == httpx.codes.NOT_MODIFIED:
+    if status == httpx.codes.NOT_MODIFIED:
         return None
-    if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-        raise SlurmError(Trouble.FORBIDDEN, f"{call}: slurmrestd does not accept our token ({answer.status_code})")
+    if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+        raise SlurmError(Trouble.FORBIDDEN, f"{call}: slurmrestd does not accept our token ({status})")
     try:
-        errors = msgspec.json.decode(answer.content, type=Answer).errors
+        errors = msgspec.json.decode(content, type=Answer).errors
     except msgspec.ValidationError as error:
-        shape = f"{call}: HTTP {answer.status_code} with an answer of another shape: {error}"
+        shape = f"{call}: HTTP {status} with an answer of another shape: {error}"
         raise SlurmError(Trouble.UNUSABLE, shape) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+        if status == httpx.codes.SERVICE_UNAVAILABLE:
             away = f"{call}: the proxy in front of slurmrestd does not reach it"
             raise SlurmError(Trouble.UNREACHABLE, away) from error
-        no_json = f"{call}: HTTP {answer.status_code} with an answer that is no JSON"
+        no_json = f"{call}: HTTP {status} with an answer that is no JSON"
         raise SlurmError(Trouble.UNUSABLE, no_json) from error
     if errors:
         words = "; ".join(f"{error.description}: {error.error}" for error in errors)
         numbers = frozenset(error.error_number for error in errors)
         is_away = bool(numbers & _SLURMCTLD_AWAY)
         raise SlurmError(Trouble.CONTROLLER_AWAY if is_away else Trouble.REFUSED, words, numbers)
-    if answer.is_error:
-        silent = f"{call}: HTTP {answer.status_code} without the errors that the API promises"
+    if httpx.codes.is_error(status):
+        silent = f"{call}: HTTP {status} without the errors that the API promises"
         raise SlurmError(Trouble.UNUSABLE, silent)
-    return answer.content
+    return content
 
 
-def decoded(call: str, content: bytes, kind: type[_T]) -> _T:
+def decoded(call: str, content: bytearray | msgspec.Raw, kind: type[_T]) -> _T:
     """Decode an answer into one kind of record."""
     try:
         return msgspec.json.decode(content, type=kind)
@@ -218,8 +218,9 @@ def listed(call: str, items: list[_T] | None) -> list[_T]:
     return items
 
 
-def node(item: Node) -> SlurmNode:
+def node(raw: msgspec.Raw) -> SlurmNode:
     """A node's record as state."""
+    item = decoded("node", raw, Node)
     return SlurmNode(
         name=item.name,
         states=states(item.name, item.state),
@@ -229,17 +230,18 @@ def node(item: Node) -> SlurmNode:
         started=since(item.slurmd_start_time),
         reason_set=since(item.reason_changed_at),
         comment=item.comment,
-        facts=_facts(item),
+        facts=_facts(item.cpus, item.real_memory, item.gres),
         allocated_memory=item.alloc_memory,
     )
 
 
-def _facts(item: Node) -> Facts | None:
-    """A record's size; Slurm adds to Gres which sockets it found them at."""
-    if item.cpus is None or item.real_memory is None:
+@functools.lru_cache(1000)
+def _facts(cpus: int | None, memory_mib: int | None, gres: str) -> Facts | None:
+    """A record's size, the same object for all nodes of a kind; Slurm adds to Gres which sockets it found them at."""
+    if cpus is None or memory_mib is None:
         return None
-    gres = _SOCKETS.sub("", item.gres)
-    return Facts(item.cpus, item.real_memory, "" if gres == "(null)" else gres)
+    gres = _SOCKETS.sub("", gres)
+    return Facts(cpus, memory_mib, "" if gres == "(null)" else gres)
 
 
 def job(item: Job) -> SlurmJob:
@@ -301,8 +303,14 @@ def moment(seconds: int) -> datetime.datetime:
         raise SlurmError(Trouble.UNUSABLE, f"{seconds} is no time: {error}") from error
 
 
-def states(of: str, states: Sequence[str]) -> frozenset[str]:
+def states(of: str, states: tuple[str, ...]) -> frozenset[str]:
     """The states of what is named `of`, which has to have one."""
     if not states:
         raise SlurmError(Trouble.UNUSABLE, f"{of} has no state")
+    return _shared(states)
+
+
+@functools.lru_cache(1000)
+def _shared(states: tuple[str, ...]) -> frozenset[str]:
+    """Few combinations of states are shared by many nodes and jobs."""
     return frozenset(states)

@@ -8,12 +8,12 @@ Two watches may tell in another order than things happened. `get_latest` is for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from contract import names
 from slurm_operator.clients.informer import Informer, Watch
-from slurm_operator.clients.kubernetes import KubernetesApi, Object
+from slurm_operator.clients.kubernetes import KubernetesApi, Object, whole
 
 _KINDS = {
     names.SLURM_CLUSTERS: "SlurmCluster",
@@ -24,6 +24,7 @@ _KINDS = {
     "configmaps": "ConfigMap",
     "secrets": "Secret",
 }
+_T = TypeVar("_T")
 
 
 class Reads(Protocol):
@@ -31,6 +32,9 @@ class Reads(Protocol):
 
     async def list(self, api: str, plural: str, selector: str = "") -> list[Object]:
         """List objects, by labels if a selector is given."""
+
+    async def list_as(self, read: Callable[[Object], _T], api: str, plural: str, selector: str = "") -> Sequence[_T]:
+        """List what is read of objects, by labels if a selector is given."""
 
     async def get(self, api: str, plural: str, name: str) -> Object | None:
         """Return an object, None if it does not exist."""
@@ -48,18 +52,13 @@ class WatchedReads:
     Objects are shared: who gets one leaves it as it is.
     """
 
-    def __init__(self, api: KubernetesApi, shapes: Mapping[str, Callable[[Object], Object]]) -> None:
-        """Begin with no watches.
-
-        Args:
-            api: the API server; answers to its writes count at once.
-            shapes: what to keep of an object, by its kind; all of it, of a kind that is not named.
-        """
+    def __init__(self, api: KubernetesApi) -> None:
+        """Begin with no watches; the answers to writes through `api` count at once."""
         self._api = api
         self._asked: set[Watch] = set()
         self._news = 0
         self._asked_at: dict[tuple[str, str], int] = {}
-        self._informer = Informer(api, self._count_news, lambda live: shapes.get(live["kind"], _whole)(live))
+        self._informer = Informer(api, self._count_news)
         api.written.append(self._informer.store)
 
     def begin_anew(self) -> None:
@@ -73,14 +72,15 @@ class WatchedReads:
         await self._informer.close()
 
     async def list(self, api: str, plural: str, selector: str = "") -> list[Object]:
-        """List objects, by labels (`key=value,…`) if a selector is given."""
-        shown = self._shown(Watch(api, _KINDS[plural]))
+        """List objects by name, by labels (`key=value,…`) if a selector is given."""
+        return [*await self.list_as(whole, api, plural, selector)]
+
+    async def list_as(self, read: Callable[[Object], _T], api: str, plural: str, selector: str = "") -> Sequence[_T]:
+        """List what is read of objects, by name; nothing else of them is kept."""
+        shown = self._shown(Watch(api, _KINDS[plural], selector=selector, read=read))
         if shown is None:
-            return await self._api.list(api, plural, selector)
-        wanted = dict(term.split("=", 1) for term in selector.split(",") if term)
-        return [
-            live for _, live in sorted(shown.items()) if wanted.items() <= live["metadata"].get("labels", {}).items()
-        ]
+            return await self._api.list_as(read, api, plural, selector)
+        return [kept for _, kept in sorted(shown.items())]
 
     async def get(self, api: str, plural: str, name: str) -> Object | None:
         """Return an object, None if it does not exist."""
@@ -93,9 +93,12 @@ class WatchedReads:
         if news == before:
             return await self.get(api, plural, name)
         found = await self._api.get(api, plural, name)
-        self._shown(Watch(api, _KINDS[plural], name))
+        shown = self._shown(Watch(api, _KINDS[plural], name))
         if found is not None:
             self._informer.store(found)
+        elif shown and name in shown:
+            # No answer says in which version it went, so the watch's late news could bring it back.
+            self._informer.look_again(_KINDS[plural], name)
         self._asked_at[plural, name] = news
         return found
 
@@ -106,12 +109,8 @@ class WatchedReads:
     def _count_news(self) -> None:
         self._news += 1
 
-    def _shown(self, watch: Watch) -> Mapping[str, Object] | None:
+    def _shown(self, watch: Watch) -> Mapping[str, Any] | None:
         if watch not in self._asked:
             self._asked.add(watch)
             self._informer.follow(self._asked)
         return self._informer.objects(watch)
-
-
-def _whole(live: Object) -> Object:
-    return live

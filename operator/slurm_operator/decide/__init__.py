@@ -1,1 +1,1 @@
-"""What should be done: pure functions of what is seen, without clients, clocks or files."""
+"""Decides what to do: pure functions of the observed state, without clients, clocks or files."""

@@ -1,4 +1,4 @@
-"""What is wrong with accounting, in slurmdbd's own words. Jobs run without it, so it never blocks Available."""
+"""Finds what is wrong with accounting, in slurmdbd's own words. Jobs run without it, so it never blocks Available."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_NO_USE = (
 
 
 def last_words(log: str) -> str:
-    """The last reason that slurmdbd, or its pod's entry, gave in a log; empty if it gave none."""
+    """Return the last reason that slurmdbd, or its pod's entry, gave in a log; empty if it gave none."""
     reasons = [match[1].strip() for match in map(_TROUBLE.search, log.splitlines()) if match]
     telling = [reason for reason in reasons if not reason.startswith(_OF_NO_USE)]
     return telling[-1] if telling else ""
@@ -45,6 +45,6 @@ def findings(seen: Kubernetes) -> Findings:
 
 
 def is_waiting(seen: Kubernetes) -> bool:
-    """Whether slurmdbd is there and does not answer for its database."""
+    """Return whether slurmdbd is there and does not answer for its database."""
     workload = seen.workloads.get(seen.cluster.accounting)
     return workload is not None and not workload.is_ready

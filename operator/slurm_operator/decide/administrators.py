@@ -1,4 +1,4 @@
-"""Who administers Slurm: people whom the SlurmCluster names; Slurm's administrators appoint others beside them."""
+"""Slurm's administrators: users whom the SlurmCluster names; these may appoint others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NOBODY = "None"
 
 
 def changes(wanted: Mapping[str, str], given: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
-    """Decide who gets another AdminLevel; each argument is name → level.
+    """Return the users who get another AdminLevel; each argument is name → level.
 
     A level that somebody else gave stays: only what was given for the configuration is taken away again.
 

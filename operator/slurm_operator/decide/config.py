@@ -1,4 +1,4 @@
-"""How the declared (wanted) configuration becomes the active one, and when slurmctld is told to read it.
+"""Decides when the declared (wanted) configuration becomes the active one, and when slurmctld has to read it.
 
 Only the active ConfigMap is mounted, so a restart of slurmctld loads no file that was not let through here. What
 slurmctld runs with is asked of slurmctld: it shows the mark that every rendered slurm.conf carries. So nothing has to
@@ -31,7 +31,7 @@ _MARK = re.compile(rf"\b{names.CONFIG_MARK}=(\w+)")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the config dry run made of files. `words` are slurmctld's, who may have some although it took the files."""
+    """The config dry run's result. `words` are slurmctld's messages, which it may have about accepted files, too."""
 
     accepted: bool
     words: str
@@ -54,7 +54,7 @@ class Promote:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reconfigure:
-    """Have slurmctld read its files, by a restart if there are words that it takes at its start only."""
+    """Have slurmctld read its files, by a restart if some words take effect only then."""
 
     start_words: tuple[str, ...] = ()
 
@@ -74,24 +74,24 @@ def content_hash(files: Mapping[str, str]) -> str:
 
 
 def mark(text: str) -> str:
-    """The mark of a rendered configuration, in its slurm.conf or as slurmctld shows it; empty if it has none."""
+    """Return the mark of a rendered configuration, in its slurm.conf or as slurmctld shows it; empty if it has none."""
     found = _MARK.search(text)
     return found[1] if found else ""
 
 
 def is_read(active: Mapping[str, str], running: Running) -> bool:
-    """Whether slurmctld runs with these files."""
+    """Return whether slurmctld runs with these files."""
     return mark(active.get(names.SLURM_CONF, "")) == mark(running.parameters)
 
 
 def partitions(files: Mapping[str, str]) -> frozenset[str]:
-    """Names of the partitions that a configuration defines; Slurm tells their cases apart (slurm.conf(5))."""
+    """Return the partitions that a configuration defines; their names are case-sensitive (slurm.conf(5))."""
     found = _PARTITION.findall(files.get(names.SLURM_CONF, ""))
     return frozenset(name for line in found for name in line.split(",") if name.upper() != "DEFAULT")
 
 
 def jobs_needed(wanted: Mapping[str, str], active: Mapping[str, str], known: frozenset[str]) -> bool:
-    """Whether a decision now depends on which jobs there are: one that can lose none asks for none.
+    """Return whether a decision needs the jobs: a change that can lose no job does not.
 
     Args:
         wanted: files that Pulumi declared.
@@ -111,7 +111,7 @@ def promotion(
     jobs: Iterable[SlurmJob] | Unknown,
     closed: frozenset[str],
 ) -> TryConfig | Promote | Finding | None:
-    """Whether the wanted configuration becomes the active one now.
+    """Return how to make the wanted configuration the active one, or why that waits; None if there is nothing to do.
 
     Args:
         wanted: files that Pulumi declared, None if it has not.
@@ -139,7 +139,7 @@ def promotion(
 
 
 def _cost(wanted: Mapping[str, str], active: Mapping[str, str], jobs: Iterable[SlurmJob] | Unknown) -> Finding | None:
-    """Why jobs that there are now forbid the change."""
+    """Return why present jobs forbid the change; None if they do not."""
     lost, keys = partitions(active) - partitions(wanted), config_keys.costly(active, wanted)
     if isinstance(jobs, Unknown):
         changes = [*(f"partition {name} would go" for name in sorted(lost)), *(f"{key} would change" for key in keys)]
@@ -152,7 +152,7 @@ def _cost(wanted: Mapping[str, str], active: Mapping[str, str], jobs: Iterable[S
 
 
 def _open(wanted: Mapping[str, str], active: Mapping[str, str], closed: frozenset[str]) -> Finding | None:
-    """What must be closed before it goes."""
+    """Return which partitions must be closed before they are removed; None if none must."""
     still = sorted(partitions(active) - partitions(wanted) - closed)
     words = f"partition {', '.join(still)} takes no more jobs, and goes when it is seen empty after that"
     return under_way(CLOSING, words) if still else None
@@ -165,7 +165,7 @@ def closing(
     running: Running | Unknown,
     closed: frozenset[str],
 ) -> frozenset[str]:
-    """Partitions that shall take no more jobs: they go once they are empty, or when slurmctld reads the active files.
+    """Return the partitions to close. They go once they are empty, or when slurmctld reads the active files.
 
     Args:
         wanted: files that Pulumi declared.
@@ -188,7 +188,7 @@ def closing(
 def reconfiguration(
     active: Mapping[str, str] | None, running: Running | Unknown, jobs: Iterable[SlurmJob] | Unknown
 ) -> Reconfigure | Finding | None:
-    """Whether slurmctld should read the active files now, and how."""
+    """Return how slurmctld should read the active files now, or why not; None if it has read them."""
     if active is None or isinstance(running, Unknown) or isinstance(jobs, Unknown) or is_read(active, running):
         return None
     words = config_keys.controller_start(active) ^ (running.communication & config_keys.CONTROLLER_START)
@@ -198,7 +198,7 @@ def reconfiguration(
 def is_pending_for_workers(
     wanted: Mapping[str, str] | None, active: Mapping[str, str] | None, running: Running | Unknown
 ) -> bool:
-    """Whether a worker that starts now would miss something that it takes only at its start."""
+    """Return whether a worker that starts now would miss something that it takes only at its start."""
     if wanted is None or active is None:
         return False
     read = isinstance(running, Running) and is_read(active, running)
@@ -206,7 +206,7 @@ def is_pending_for_workers(
 
 
 def outdated(nodes: Nodes, running: Running) -> list[str]:
-    """Nodes that answer and have not read the configuration that slurmctld runs with.
+    """Return the nodes that answer and have not read the configuration that slurmctld runs with.
 
     slurmctld starts itself anew to read its files, then has every slurmd fetch them and start itself anew. So a slurmd
     that has been running for longer than slurmctld has the files of before.
@@ -217,12 +217,12 @@ def outdated(nodes: Nodes, running: Running) -> list[str]:
 
 
 def is_overdue(running: Running, now: datetime.datetime) -> bool:
-    """Whether nodes had the time to read the configuration since slurmctld told them to."""
+    """Return whether nodes had enough time to read the configuration since slurmctld told them to."""
     return now - running.started > NODES_READ_WITHIN
 
 
 def _doom(kept: frozenset[str], jobs: Iterable[SlurmJob]) -> Finding | None:
-    """Removing or renaming a partition kills its jobs, pending ones too, when slurmctld reads the files."""
+    """Return the jobs that lose their partition: slurmctld kills them, also pending ones, when it reads the files."""
     lost = [job for job in jobs if slurm_nodes.is_alive(job) and not job.partitions <= kept]
     if not lost:
         return None

@@ -34,23 +34,23 @@ _SETTING = re.compile(r"^[ \t]*(\w+)[ \t]*=[ \t]*([^\s#]*)", re.MULTILINE)
 
 
 def costly(active: Mapping[str, str], wanted: Mapping[str, str]) -> tuple[str, ...]:
-    """Keys of COSTS that the wanted files give another value than the active ones."""
+    """Return the keys of COSTS whose values differ between the active and the wanted files."""
     before, after = _settings(active), _settings(wanted)
     return tuple(sorted(key for key in COSTS if before.get(key) != after.get(key)))
 
 
 def words(value: str) -> frozenset[str]:
-    """The words of a list, as Slurm compares them."""
+    """Return the words of a list, as Slurm compares them."""
     return frozenset(value.lower().split(",")) - {""}
 
 
 def controller_start(files: Mapping[str, str]) -> frozenset[str]:
-    """What of files slurmctld takes only by a restart."""
+    """Return the words of files that slurmctld takes only by a restart."""
     return words(_settings(files).get("communicationparameters", "")) & CONTROLLER_START
 
 
 def worker_start(files: Mapping[str, str]) -> frozenset[str]:
-    """What of files workers take only with a new pod."""
+    """Return the words of files that workers take only with a new pod."""
     settings = _settings(files)
     return frozenset(word for key, taken in WORKER_START.items() for word in words(settings.get(key, "")) & taken)
 

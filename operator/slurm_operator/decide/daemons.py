@@ -1,4 +1,4 @@
-"""In which order daemons move to changed templates: slurmdbd, slurmctld, then workers.
+"""Decides the order in which daemons move to changed templates: slurmdbd, slurmctld, then workers.
 
 None may be newer than the one before it (Slurm's rule for upgrades). Kubernetes moves slurmdbd; slurmctld's pod is
 moved from here, which also helps one that never became ready: Kubernetes would wait for it for ever.
@@ -12,19 +12,19 @@ from slurm_operator.state import Kubernetes, Pod, Running, Unknown
 
 
 def controller_pod(seen: Kubernetes) -> Pod | None:
-    """Slurmctld's pod, if there is one that does not end."""
+    """Return slurmctld's pod; None without one, or while it ends."""
     pod = seen.pods.get(f"{seen.cluster.controller}-0")
     return None if pod is None or pod.terminating else pod
 
 
 def is_controller_old(seen: Kubernetes) -> bool:
-    """Whether slurmctld's pod, also one that ends, is of another template than its set's newest."""
+    """Return whether slurmctld's pod, also one that ends, has another template than its set's newest."""
     workload, pod = seen.workloads.get(seen.cluster.controller), seen.pods.get(f"{seen.cluster.controller}-0")
     return workload is not None and pod is not None and workload.revision not in ("", pod.revision)
 
 
 def holds_controller(seen: Kubernetes) -> str:
-    """Why slurmctld may not move to a changed template now, empty if it may.
+    """Return why slurmctld may not move to a changed template now; empty if it may.
 
     A slurmdbd that cannot start and says why holds nothing up: no older one is there that slurmctld could meet.
     """
@@ -37,7 +37,7 @@ def holds_controller(seen: Kubernetes) -> str:
 
 
 def controller(seen: Kubernetes) -> SetOnDelete | DeletePod | None:
-    """What to do about slurmctld's pod now."""
+    """Return the next action for slurmctld's pod; None if there is none."""
     workload, pod = seen.workloads.get(seen.cluster.controller), controller_pod(seen)
     if workload is None:
         return None
@@ -49,12 +49,12 @@ def controller(seen: Kubernetes) -> SetOnDelete | DeletePod | None:
 
 
 def restart(pod: Pod, why: str) -> DeletePod:
-    """Move slurmctld's pod; jobs go on."""
+    """Return the action that starts slurmctld's pod anew; jobs go on."""
     return DeletePod(pod.name, pod.uid, Purpose.CONTROLLER, why)
 
 
 def holds_workers(seen: Kubernetes, running: Running | Unknown, died: str = "") -> str:
-    """Why no worker may move to a changed template now, empty if it may.
+    """Return why no worker may move to a changed template now; empty if one may.
 
     Args:
         seen: what is in Kubernetes.

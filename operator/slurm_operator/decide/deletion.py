@@ -7,10 +7,11 @@ from collections.abc import Iterable
 
 from contract import names
 from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide import scale
+from slurm_operator.decide import records, scale
+from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.findings import Finding, shown, under_way
 from slurm_operator.reasons import Reason
-from slurm_operator.state import Nodes, NodeSet, SlurmJob, Unknown, Workload
+from slurm_operator.state import SlurmJob, Unknown, Workload
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,43 +22,27 @@ class RemoveFinalizer:
     why: str
 
 
-def judge(
-    node_set: NodeSet,
-    state: scale.NodeSetState,
-    workload: Workload | None,
-    nodes: Nodes | Unknown,
-    jobs: Iterable[SlurmJob] | Unknown,
-    *,
-    cluster_stays: bool,
-) -> RemoveFinalizer | Finding:
+def judge(state: NodeSetState, *, cluster_stays: bool) -> RemoveFinalizer | Finding:
     """Whether a NodeSet that is being deleted may go now, else what it waits for.
 
     Args:
-        node_set: the NodeSet, which carries our finalizer.
-        state: its sizes and pods; wanted is 0.
-        workload: its StatefulSet.
-        nodes: Slurm's listing of nodes.
-        jobs: Slurm's listing of jobs.
+        state: what there is of it.
         cluster_stays: whether the SlurmCluster stays, so that records of nodes that are gone would be in its way.
     """
+    node_set, workload = state.node_set, state.workload
     if node_set.forced:
         return RemoveFinalizer(workload, "forced, its jobs are killed")
     title = f"node set {node_set.name} is being deleted"
     way_out = f"to kill its jobs: kubectl annotate nodeset {node_set.name} {names.ANNOTATION_FORCE}=true"
-    if state.current and isinstance(nodes, Unknown):
-        return under_way(
-            Reason.DELETION_HELD, f"{title}: held, since its jobs cannot be seen ({nodes.message}); {way_out}"
-        )
+    unseen = state.nodes if isinstance(state.nodes, Unknown) else None
+    if state.current and unseen:
+        held = f"{title}: held, since its jobs cannot be seen ({unseen.message}); {way_out}"
+        return under_way(Reason.DELETION_HELD, held)
     if state.current:
-        working = _working(state, jobs)
-        if not working and not isinstance(nodes, Unknown):
-            busy = [name for name in sorted(state.leaving()) if name in nodes and slurm_nodes.has_work(nodes[name])]
-            working = f"the jobs on {shown(busy)}" if busy else ""
-        if working:
-            waits = f"waits for the end of {working}{scale.until(state, nodes)}"
+        if working := _working(state):
+            waits = f"waits for the end of {working}{scale.until(state)}"
             return under_way(Reason.WAITING_FOR_JOBS, f"{title}: {waits}; {way_out}")
-        there = {} if isinstance(nodes, Unknown) else nodes
-        kept = slurm_nodes.kept(there[name] for name in state.leaving() if name in there)
+        kept = slurm_nodes.kept(each.node for each in state.leaving() if each.node)
         why = f"; Slurm keeps {shown(kept)}: see scontrol show reservation" if kept else ""
         return under_way(Reason.DRAINING, f"{title}: waits until its {state.current} nodes are drained and idle{why}")
     if state.pods and workload is None:
@@ -65,25 +50,28 @@ def judge(
         return under_way(Reason.PODS_WITHOUT_STATEFUL_SET, f"{title}: there are pods {stray}")
     if state.pods:
         return under_way(Reason.PODS_ENDING, f"{title}: waits for the end of {shown(sorted(state.pods))}")
-    if cluster_stays and isinstance(nodes, Unknown):
-        return under_way(Reason.DELETION_HELD, f"{title}: its records in Slurm cannot be deleted yet ({nodes.message})")
-    if cluster_stays and not isinstance(nodes, Unknown) and state.orphaned_records(nodes):
+    if cluster_stays and unseen:
+        stay = f"its records in Slurm cannot be deleted yet ({unseen.message})"
+        return under_way(Reason.DELETION_HELD, f"{title}: {stay}")
+    if cluster_stays and (orphans := records.orphans(state)):
         named = "which stay as long as a job (squeue) or a reservation (scontrol show reservation) names their nodes"
-        return under_way(
-            Reason.RECORDS_LEFT, f"{title}: Slurm still has records of {shown(state.orphaned_records(nodes))}, {named}"
-        )
+        left = shown([each.name for each in orphans])
+        return under_way(Reason.RECORDS_LEFT, f"{title}: Slurm still has records of {left}, {named}")
     return RemoveFinalizer(workload, "nothing of it can run a job any more")
 
 
-def _working(state: scale.NodeSetState, jobs: Iterable[SlurmJob] | Unknown) -> str:
-    """The jobs that have processes on the set's nodes, as words."""
-    own = frozenset(state.leaving())
-    known = () if isinstance(jobs, Unknown) else jobs
+def _working(state: NodeSetState) -> str:
+    """What runs on the set's nodes, as words: the jobs that have processes there, else the nodes that have work."""
+    own = frozenset(each.name for each in state.leaving())
+    known = () if isinstance(state.jobs, Unknown) else state.jobs
     found = [(job.job_id, slurm_nodes.busy_nodes([job]) & own, _end(job)) for job in known]
     rows = [
         f"{number} ({shown(sorted(busy))}{end})" for number, busy, end in sorted(found, key=lambda row: row[0]) if busy
     ]
-    return f"{'job' if len(rows) == 1 else 'jobs'} {shown(rows)}" if rows else ""
+    if rows:
+        return f"{'job' if len(rows) == 1 else 'jobs'} {shown(rows)}"
+    busy = sorted(each.name for each in state.leaving() if each.has_work)
+    return f"the jobs on {shown(busy)}" if busy else ""
 
 
 def _end(job: SlurmJob) -> str:

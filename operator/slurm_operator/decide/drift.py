@@ -1,8 +1,8 @@
-"""Declared objects and what became of them: what to do, and what to tell about it.
+"""Decides about drift of declared objects: which to restore, and what to tell about it.
 
-Whether an object has drifted, the API server says itself: the declared fields are applied, which changes nothing if
-nothing has drifted. Fields that others added where everything is ours are then removed one by one, since an apply
-leaves those alone. What had drifted is read from who owned what before and after.
+The API server itself tells whether an object has drifted: an apply of the declared fields changes nothing if nothing
+has. An apply leaves alone the fields that others added. Where Pulumi owns everything, these are then removed one by
+one. The owners of fields before and after tell what had drifted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _IMMUTABLE = "f:immutable"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ledger:
-    """What Pulumi declared: objects by kind and name; `problems` names what cannot be held and why."""
+    """Pulumi's declared objects by kind and name; `problems` names those that cannot be held, and why."""
 
     revision: str
     objects: Mapping[Key, Object]
@@ -55,7 +55,7 @@ class Ledger:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Check:
-    """Apply an object; `before` is how it was seen, None if it is missing."""
+    """Apply an object; `before` is its observed state, None if it is missing."""
 
     declared: Object
     before: Object | None
@@ -63,7 +63,7 @@ class Check:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """What a round does about the declared objects, what it can only tell about, and what it tries later again."""
+    """Decisions of one round: objects to apply, problems to tell, and objects whose next try is later."""
 
     checks: tuple[Check, ...]
     problems: tuple[Finding, ...]
@@ -72,7 +72,7 @@ class Plan:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Failure:
-    """Heals of an object that failed in a row.
+    """Failed repairs of an object in a row.
 
     Attributes:
         times: how many.
@@ -88,7 +88,7 @@ class Failure:
 
 
 def standing(revision: str, ledger: Ledger | None, paused: datetime.datetime, now: datetime.datetime) -> Condition:
-    """Say whether declared objects are held now, as the condition Healing.
+    """Return the condition Healing: whether declared objects are held now.
 
     Args:
         revision: the revision that the SlurmCluster says is declared completely.
@@ -155,7 +155,7 @@ def plan(
 
 
 def refused(check: Check, last: Failure | None, why: Finding, now: datetime.datetime) -> Failure:
-    """Note that a heal was refused, or not answered: the next try follows after twice the pause."""
+    """Record that a repair was refused, or not answered: the next try follows after twice the pause."""
     times = last.times + 1 if last else 1
     title = _title((check.declared["kind"], check.declared["metadata"]["name"]))
     problem = Finding(why.reason, f"{title} cannot be restored: {why.message}"[:_WORDS])
@@ -163,7 +163,7 @@ def refused(check: Check, last: Failure | None, why: Finding, now: datetime.date
 
 
 def conflicted(check: Check, last: Failure | None, now: datetime.datetime) -> Failure:
-    """Note a conflict: the object was no longer as it was seen. One alone means nothing and is tried again at once."""
+    """Record a conflict: the object had changed since it was seen. The first ones are tried again at once."""
     times = last.times + 1 if last else 1
     if times < CONFLICTS_TOLD:
         return Failure(times, now, "", None)
@@ -189,12 +189,12 @@ _NOTHING: Object = {"metadata": {}}
 
 
 def _switched_off(key: Key, live: Object) -> bool:
-    """Whether somebody ends the operator itself: to restore its size would be a race with its own end."""
+    """Return whether somebody stops the operator itself: to restore its size would be a race with its own end."""
     return key == ("Deployment", names.OPERATOR) and live["spec"].get("replicas") == 0
 
 
 def body(check: Check) -> dict[str, Any]:
-    """What to apply: the declared fields, on the very object that was seen.
+    """Return the body to apply: the declared fields, on the very object that was seen.
 
     With the resourceVersion alone, an apply makes an object that has gone meanwhile anew: a worker set of one node,
     whose other pods end with their jobs. One that names a uid is refused then.
@@ -212,28 +212,28 @@ def body(check: Check) -> dict[str, Any]:
 
 
 def identity(live: Object) -> dict[str, str]:
-    """The metadata with which a change is made to the very object that was seen, or refused."""
+    """Return the metadata that binds a change to the object that was seen: the API server refuses it for another."""
     return {key: live["metadata"][key] for key in ("name", "uid", "resourceVersion")}
 
 
 def sized_by_operator(declared: Object) -> bool:
-    """Whether the operator says the size of a set. A new one is then made with the size of its pods."""
+    """Return whether the operator sets the size of a StatefulSet. A new one then gets the size of its pods."""
     return bool(declared["kind"] == "StatefulSet" and "replicas" not in declared["spec"])
 
 
 def size_of(stateful_set: str, pods: Iterable[str]) -> int:
-    """The least size that deletes none of a set's pods."""
+    """Return the smallest size of a StatefulSet that deletes none of its pods."""
     found = [re.fullmatch(re.escape(stateful_set) + r"-(\d+)", name) for name in pods]
     return max((int(match.group(1)) + 1 for match in found if match), default=0)
 
 
 def gives_back(live: Object) -> bool:
-    """Whether the operator owns more of a set than its size, as after it has made it."""
+    """Return whether the operator owns more of a StatefulSet than its size, as after it has made it."""
     return any(path != _REPLICAS for path in ownership.leaves(ownership.operators(live)))
 
 
 def surplus(live: Object) -> list[ownership.Path]:
-    """The fields of others that Pulumi does not own as well, where everything is ours."""
+    """Return the fields that others added where Pulumi owns everything."""
     return _surplus(live, ownership.declared(live))
 
 
@@ -250,12 +250,12 @@ def _surplus(live: Object, ours: ownership.Tree) -> list[ownership.Path]:
 
 
 def is_unowned(live: Object) -> bool:
-    """Whether somebody wiped out who owns what, so that nobody can be told by his fields."""
+    """Return whether somebody removed `managedFields`, so that no field has a known owner."""
     return not live["metadata"].get("managedFields")
 
 
 def handing_over(live: Object) -> dict[str, Any] | None:
-    """A merge patch that gives the fields of others to Pulumi, on the very object that was seen; None without any.
+    """Return a merge patch that gives the fields of others to Pulumi, on the object that was seen; None without any.
 
     An apply under Pulumi's name then removes what is not declared and restores what is, in one request. In two, an
     object of neither state would have to be valid: a Service with two ports of one nodePort, or with no port.
@@ -273,7 +273,7 @@ def handing_over(live: Object) -> dict[str, Any] | None:
 
 
 def describe(before: Object | None, after: Object) -> str:
-    """Tell what was healed, without a value; empty if nothing was.
+    """Return what was restored, without values; empty if nothing was.
 
     Args:
         before: the object as it was, None if it was missing.
@@ -294,7 +294,7 @@ def describe(before: Object | None, after: Object) -> str:
 
 
 def fingerprint(live: Object) -> str:
-    """Identify what an object says, apart from its status and who wrote it."""
+    """Return a hash of an object without its status and its writers."""
     hidden = ("resourceVersion", "managedFields", "generation")
     metadata = {key: value for key, value in live["metadata"].items() if key not in hidden}
     content = {key: value for key, value in live.items() if key not in ("status", "metadata", "apiVersion", "kind")}

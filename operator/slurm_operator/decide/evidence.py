@@ -23,22 +23,14 @@ says whether a node without a record has work. Without that list a running pod o
 from __future__ import annotations
 
 from slurm_operator.decide import k8s_nodes, reboot, records, remediate, scale, update
-from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide.scale import NodeSetState
+from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.state import Evidence, Jobs, Named, Nodes, TooDeep, Unknown
 
 
-def is_needed(state: NodeSetState, nodes: Nodes, hold: str = "", *, records_due: bool = True) -> bool:
-    """Whether full listings could lead to a decision.
-
-    Args:
-        state: the sizes and pods of the node set.
-        nodes: the listing with which the pass began.
-        hold: why no pod may be restarted for an update.
-        records_due: whether it is time to look whether a record may go.
-    """
-    parts = (scale, k8s_nodes, remediate, reboot, *([records] if records_due else []))
-    return any(part.needs_evidence(state, nodes) for part in parts) or update.needs_evidence(state, nodes, hold)
+def is_needed(state: NodeSetState, *, records_due: bool = True) -> bool:
+    """Whether full listings could lead to a decision; `records_due`: it is time to look whether a record may go."""
+    parts = (scale, k8s_nodes, remediate, reboot, update, *([records] if records_due else []))
+    return any(part.needs_evidence(state) for part in parts)
 
 
 def build(nodes: Nodes, jobs: Jobs | Unknown, *, counts_memory: bool, named: Named | None = None) -> Evidence | None:
@@ -56,8 +48,3 @@ def build(nodes: Nodes, jobs: Jobs | Unknown, *, counts_memory: bool, named: Nam
     if not known.complete and not counts_memory:
         return None
     return Evidence(nodes, known.jobs, named, known.complete)
-
-
-def seen_with(nodes: Nodes, evidence: Evidence) -> Nodes:
-    """The pass's own listing, with nodes that those jobs name marked as busy."""
-    return slurm_nodes.with_jobs(nodes, evidence.jobs)

@@ -77,7 +77,11 @@ def busy_nodes(jobs: Iterable[SlurmJob]) -> frozenset[str]:
 
 def with_jobs(nodes: Nodes, jobs: Iterable[SlurmJob]) -> Nodes:
     """A listing that knows which nodes those jobs name: the record of one whose only job is suspended shows no work."""
-    busy = busy_nodes(jobs)
+    return marked(nodes, busy_nodes(jobs))
+
+
+def marked(nodes: Nodes, busy: frozenset[str]) -> Nodes:
+    """A listing that knows that those nodes have work."""
     return {**nodes, **{name: dataclasses.replace(nodes[name], busy=True) for name in busy & nodes.keys()}}
 
 

@@ -1,4 +1,4 @@
-"""Who owns which field of an object, read from `metadata.managedFields`.
+"""Reads from `metadata.managedFields` which manager owns which field of an object.
 
 A set of fields is a tree as Kubernetes writes it (FieldsV1): `f:<field>`, `k:<keys of a list item as JSON>`, `v:<value
 of a list item as JSON>`; `.` says that the map or item itself is owned. A path is a tuple of such keys.
@@ -20,7 +20,7 @@ _PULUMI = (names.FIELD_MANAGER, "pulumi-kubernetes", "pulumi-resource-kubernetes
 
 
 def declared(live: Mapping[str, Any]) -> Tree:
-    """Return the fields that Pulumi owns, or a heal of ours."""
+    """Return the fields that Pulumi owns, or the operator by a repair."""
     found: Tree = {}
     for manager, fields in _entries(live):
         if manager.startswith(_PULUMI) and manager != names.OPERATOR_FIELD_MANAGER:
@@ -63,7 +63,7 @@ def handed_over(live: Mapping[str, Any], goes: Callable[[Path], bool]) -> list[d
 
 
 def within(fields: Tree, path: Path) -> Tree:
-    """Return what of a set is below a path."""
+    """Return the part of a set below a path."""
     for key in path:
         fields = fields.get(key, {})
     return fields
@@ -91,7 +91,7 @@ def leaves(fields: Tree, path: Path = ()) -> Iterator[Path]:
 
 
 def has(fields: Tree, path: Path) -> bool:
-    """Whether a path is in a set."""
+    """Return whether a path is in a set."""
     for key in path:
         if key not in fields:
             return False

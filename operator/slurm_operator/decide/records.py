@@ -14,10 +14,11 @@ from slurm_operator import drains
 from slurm_operator.actions import Action, DeleteRecord, Drain
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.decide import window
-from slurm_operator.decide.scale import NodeSetState
+from slurm_operator.decide.workers import NodeSetState, Worker
+from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, shown, under_way
 from slurm_operator.reasons import Reason
-from slurm_operator.state import EVERY_NODE, Evidence, Facts, Named, Nodes, Reservation, SlurmJob, SlurmNode
+from slurm_operator.state import EVERY_NODE, Facts, Named, Reservation, SlurmJob, SlurmNode
 
 
 def named(jobs: Iterable[SlurmJob], reservations: Sequence[Reservation]) -> Named:
@@ -36,51 +37,48 @@ def named(jobs: Iterable[SlurmJob], reservations: Sequence[Reservation]) -> Name
     return Named(reserved.union(by_jobs), by_others.union(awaited))
 
 
-def has_other_size(state: NodeSetState, node: SlurmNode) -> bool:
+def has_other_size(state: NodeSetState, node: SlurmNode | None) -> bool:
     """Whether the record shows another size than the set's template declares."""
-    return None not in (state.facts, node.facts) and state.facts != node.facts
+    return node is not None and None not in (state.facts, node.facts) and state.facts != node.facts
 
 
-def is_too_large(state: NodeSetState, node: SlurmNode) -> bool:
+def is_too_large(state: NodeSetState, node: SlurmNode | None) -> bool:
     """Whether the record promises more than the template has: Slurm refuses the node, or its jobs get too little."""
-    if state.facts is None or node.facts is None:
+    if state.facts is None or node is None or node.facts is None:
         return False
     ours, shown_counts = _counts(state.facts), _counts(node.facts)
     return any(count > ours.get(what, 0) for what, count in shown_counts.items())
 
 
-def is_misread(state: NodeSetState, node: SlurmNode) -> bool:
+def is_misread(state: NodeSetState, node: SlurmNode | None) -> bool:
     """Whether a slurmd of the set's template has a record of another size; names of kinds may be Slurm's own."""
-    if state.facts is None or node.facts is None or drains.is_new(node):
+    if state.facts is None or node is None or node.facts is None:
         return False
-    return _counts(state.facts) != _counts(node.facts)
+    return drains.owner(node) is not Owner.NEW and _counts(state.facts) != _counts(node.facts)
 
 
-def needs_evidence(state: NodeSetState, nodes: Nodes) -> bool:
+def orphans(state: NodeSetState) -> list[SlurmNode]:
+    """Records of no more use: of nodes above any size, current or wanted, whose pods are gone."""
+    return _left_over(state, (each.node for each in _gone(state)))
+
+
+def needs_evidence(state: NodeSetState) -> bool:
     """Whether full listings could let a record go; what is asked for may stay so for as long as a job waits."""
-    there = [nodes[name] for name in state.members() if name in nodes]
-    gone = [nodes[name] for name in state.orphaned_records(nodes)]
-    return any(map(slurm_nodes.is_deletable, gone)) or any(is_misread(state, node) for node in there)
+    misread = any(is_misread(state, each.node) for each in state.members())
+    return misread or any(map(slurm_nodes.is_deletable, orphans(state)))
 
 
-def needs_names(state: NodeSetState, nodes: Nodes) -> bool:
+def needs_names(state: NodeSetState) -> bool:
     """Whether a decision hangs on which nodes jobs and reservations name: most updates change no size."""
-    there = [nodes[name] for name in state.members() if name in nodes]
-    return bool(state.orphaned_records(nodes)) or any(has_other_size(state, node) for node in there)
+    return bool(orphans(state)) or any(has_other_size(state, each.node) for each in state.members())
 
 
-def moves(state: NodeSetState, evidence: Evidence | None) -> list[Action]:
-    """What to do about records without a node.
-
-    Args:
-        state: the sizes and pods of the node set.
-        evidence: full listings of nodes, jobs and reservations; None if none were made.
-    """
-    if evidence is None or evidence.named is None:
+def moves(state: NodeSetState) -> list[Action]:
+    """What to do about records without a node."""
+    if state.evidence is None or state.evidence.named is None:
         return []
-    busy, kept = slurm_nodes.busy_nodes(evidence.jobs), evidence.named.by_any
-    idle = [evidence.nodes[name] for name in state.orphaned_records(evidence.nodes) if name not in busy]
-    idle = [node for node in idle if not slurm_nodes.has_work(node)]
+    idle = [each for each in _left_over(state, (each.full for each in _gone(state))) if not slurm_nodes.has_work(each)]
+    kept = state.evidence.named.by_any
     found: list[Action] = [
         DeleteRecord(node.name, anothers=drains.is_anothers(node)) for node in idle if node.name not in kept
     ]
@@ -88,11 +86,22 @@ def moves(state: NodeSetState, evidence: Evidence | None) -> list[Action]:
     return found + [Drain(node.name) for node in idle if node.name in kept and not drains.is_drained(node)]
 
 
-def findings(state: NodeSetState, nodes: Nodes) -> list[Finding]:
+def findings(state: NodeSetState) -> list[Finding]:
     """Nodes that Slurm knows with another size than their set has."""
-    there = [name for name in state.members() if name in nodes and is_misread(state, nodes[name])]
+    there = [each.name for each in state.members() if is_misread(state, each.node)]
     until = "until it is idle and no job and no reservation names it (squeue -w, scontrol show reservation)"
     return [under_way(Reason.RECORD_KEPT, f"{shown(there)} keeps its old size in Slurm {until}")] if there else []
+
+
+def _gone(state: NodeSetState) -> list[Worker]:
+    return [each for each in state.workers.values() if not (each.pod or each.is_there or each.is_wanted)]
+
+
+def _left_over(state: NodeSetState, records: Iterable[SlurmNode | None]) -> list[SlurmNode]:
+    """Records of no more use; one that serves came from elsewhere, and a person's word is kept."""
+    there = [each for each in records if each and "EXTERNAL" not in each.states]
+    out = [each for each in there if drains.is_drained(each) or "DOWN" in each.states]
+    return [each for each in out if state.node_set.deleting or not drains.is_anothers(each)]
 
 
 def _counts(facts: Facts) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""How long the operator pauses before it looks again, unless something wakes it."""
+"""Decides the pause before the next reconcile, unless something wakes the operator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PATIENT_PASSES: Final = 5
 
 
 class Outcome(enum.Enum):
-    """What a pass found: something moves, nothing does, or Slurm cannot be seen although its pods look well."""
+    """Result of a reconcile: something changes, nothing does, or Slurm cannot be seen although its pods look well."""
 
     MOVING = enum.auto()
     STEADY = enum.auto()
@@ -21,7 +21,7 @@ class Outcome(enum.Enum):
 
 
 def requeue_after(pace: Outcome, blind_passes: int) -> float:
-    """Seconds until the next look.
+    """Return the seconds until the next reconcile.
 
     Args:
         pace: what the last pass found.

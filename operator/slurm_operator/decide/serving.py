@@ -6,14 +6,14 @@ import datetime
 import re
 from collections.abc import Iterable, Mapping
 
-from slurm_operator.decide import scale
+from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.findings import Finding, Findings, Severity
 from slurm_operator.reasons import Reason
 from slurm_operator.state import K8sNodes, Kubernetes, NodeSet, Pod, Workload
 
 
-def refusal(seen: Kubernetes, node_set: NodeSet) -> Findings | None:
-    """Why nothing is done for a node set, None if it is served."""
+def refusal(seen: Kubernetes, node_set: NodeSet) -> Findings:
+    """Why nothing is done for a node set; empty if it is served."""
     if node_set.cluster != seen.cluster.name:
         message = f"there is no SlurmCluster {node_set.cluster} that is served here; correct spec.cluster"
         reason = Reason.CLUSTER_MISSING
@@ -21,7 +21,7 @@ def refusal(seen: Kubernetes, node_set: NodeSet) -> Findings | None:
         message = f"more than one NodeSet names StatefulSet {node_set.stateful_set}; correct spec.statefulSet"
         reason = Reason.STATEFUL_SET_SHARED
     else:
-        return None
+        return Findings()
     return Findings([Finding(reason, message, Severity.BLOCKING | Severity.WRONG)])
 
 
@@ -37,31 +37,17 @@ def is_shared(node_sets: Iterable[NodeSet], node_set: NodeSet) -> bool:
     return any(each.stateful_set == node_set.stateful_set for each in staying)
 
 
-def state(
-    node_set: NodeSet,
+def states(
+    node_sets: Iterable[NodeSet],
     workloads: Mapping[str, Workload],
     pods: Mapping[str, Pod],
     now: datetime.datetime,
     k8s_nodes: K8sNodes | None = None,
-) -> scale.NodeSetState | None:
-    """The sizes of a node set; None if it has no StatefulSet and should have one."""
-    member = re.compile(re.escape(node_set.stateful_set) + r"-\d+")
-    members = {name: pod for name, pod in pods.items() if member.fullmatch(name)}
-    workload = workloads.get(node_set.stateful_set)
-    if workload is None:
-        gone = scale.NodeSetState(node_set.stateful_set, 0, 0, "", members, now, ending=True)
-        return gone if node_set.deleting else None
-    wanted = workload.replicas if node_set.replicas is None else node_set.replicas
-    return scale.NodeSetState(
-        *(workload.name, wanted, workload.replicas, workload.resource_version, members, now),
-        revision=workload.revision,
-        removal=node_set.removal,
-        update=node_set.update,
-        reactions=node_set.reactions,
-        restarts=node_set.restarts,
-        updating=node_set.updating,
-        approved=node_set.approved,
-        k8s_nodes=k8s_nodes,
-        ending=node_set.deleting,
-        facts=workload.facts,
-    )
+) -> list[NodeSetState]:
+    """Node sets as Kubernetes has them; one that has no StatefulSet leaves its Kubernetes nodes alone."""
+    found = []
+    for each in node_sets:
+        member, workload = re.compile(re.escape(each.stateful_set) + r"-\d+"), workloads.get(each.stateful_set)
+        own = {name: pod for name, pod in pods.items() if member.fullmatch(name)}
+        found.append(NodeSetState(each, workload, own, now, k8s_nodes if workload else None))
+    return found

@@ -14,11 +14,14 @@ leaves is Progressing and blocks nothing.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from slurm_operator import drains
-from slurm_operator.decide import daemons, reboot, scale, update, waits
+from slurm_operator.decide import daemons, reboot, records, scale, update, waits
 from slurm_operator.decide import nodes as slurm_nodes
+from slurm_operator.decide.nodes import Standing
+from slurm_operator.decide.workers import NodeSetState, Worker
+from slurm_operator.drains import Owner
 from slurm_operator.findings import (
     MAX_MESSAGE,
     UNKNOWN_AUTHOR,
@@ -30,7 +33,7 @@ from slurm_operator.findings import (
     under_way,
 )
 from slurm_operator.reasons import Reason
-from slurm_operator.state import Kubernetes, Nodes, NodeSet, Pod, SlurmJob, SlurmNode, Unknown
+from slurm_operator.state import Kubernetes, Nodes, NodeSet, Pod, SlurmNode, Unknown
 
 _SHOWN = 5
 
@@ -57,78 +60,46 @@ _KNOWN = [field.name for field in dataclasses.fields(Counts) if field.name != "w
 _NONE_AT_ALL = dict.fromkeys(_KNOWN, 0)
 
 
-def node_set(
-    wanted: NodeSet,
-    state: scale.NodeSetState | None,
-    nodes: Nodes | Unknown,
-    hold: str = "",
-    jobs: tuple[SlurmJob, ...] | Unknown = (),
-) -> tuple[Counts, Findings]:
-    """Judge one node set.
-
-    Args:
-        wanted: the node set.
-        state: its sizes, pods and policies; None if it has no StatefulSet.
-        nodes: Slurm's nodes.
-        hold: why its nodes may not move to a changed template now.
-        jobs: those that may have processes, as far as they are known, for words.
-    """
+def node_set(state: NodeSetState) -> tuple[Counts, Findings]:
+    """Judge one node set."""
+    if state.is_missing:
+        return _without_stateful_set(state)
+    wanted = state.node_set
     found = Findings()
-    if state is None:
-        there = f"there is no StatefulSet {wanted.stateful_set}; declare it or correct spec.statefulSet"
-        found.tell(Reason.STATEFUL_SET_MISSING, f"node set {wanted.name}: {there}", Severity.BLOCKING | Severity.WRONG)
-        missing = Counts(wanted.replicas or 0)
-        return (missing if isinstance(nodes, Unknown) else dataclasses.replace(missing, **_NONE_AT_ALL)), found
     if state.current != state.wanted and not wanted.deleting:
         verb = "growing" if state.wanted > state.current else "shrinking"
         sizes = f"from {state.current} to {state.wanted} nodes"
         found.append(under_way(Reason.SCALING, f"node set {wanted.name}: {verb} {sizes}"))
-    if isinstance(nodes, Unknown):
+    if isinstance(state.nodes, Unknown):
         return Counts(state.wanted), found
-    members = [state.node(ordinal) for ordinal in range(state.wanted)]
-    standings = {name: _standing(name, nodes, state.pods) for name in members}
-    for name in [] if wanted.deleting else state.leaving():
-        if name in nodes and slurm_nodes.has_work(nodes[name]):
-            until, running = scale.until(state, nodes), waits.for_jobs([name], jobs)
-            found.append(under_way(Reason.WAITING_FOR_JOBS, f"{name} leaves when its jobs have ended{running}{until}"))
-    kept = slurm_nodes.kept(
-        nodes[name] for name in [*members, *state.leaving(), *state.orphaned_records(nodes)] if name in nodes
-    )
-    if kept:
+    members, leaving = state.expected(), state.leaving()
+    for each in [] if wanted.deleting else leaving:
+        if each.has_work:
+            until, running = scale.until(state), waits.for_jobs([each.name], state.jobs)
+            words = f"{each.name} leaves when its jobs have ended{running}{until}"
+            found.append(under_way(Reason.WAITING_FOR_JOBS, words))
+    present = [each.node for each in (*members, *leaving) if each.node]
+    if kept := slurm_nodes.kept([*present, *records.orphans(state)]):
         keeps = f"drained and without jobs, but kept by Slurm: {shown(kept, _SHOWN)}; see scontrol show reservation"
         found.append(under_way(Reason.NODES_KEPT, keeps))
-    outdated = update.outdated(state)
-    if outdated and not wanted.deleting:
-        found += [_updating(wanted, state, nodes, outdated, hold, jobs), *update.findings(state, nodes)]
-    waiting = [
-        name
-        for name in members
-        if standings[name] is slurm_nodes.Standing.WAITING and not _leaves_for_update(state, nodes, name)
-        if name not in nodes or not slurm_nodes.is_rebooting(nodes[name])
-    ]
-    found += reboot.findings(state, nodes, hold)
-    if waiting:
-        message = f"node set {wanted.name}: {shown(waiting, _SHOWN)} not yet registered and usable"
-        message += _why(state.pods[name] for name in waiting if name in state.pods)
-        if not outdated or len(waiting) > state.update.room(state.wanted):
-            found.append(Finding(Reason.NODES_NOT_READY, message, Severity.BLOCKING))
-        found.append(under_way(Reason.NODES_STARTING, message))
-    down = [nodes[name] for name in members if standings[name] is slurm_nodes.Standing.DOWN]
+    if update.outdated(state) and not wanted.deleting:
+        found += [_updating(state), *update.findings(state)]
+    found += reboot.findings(state)
+    found += _not_ready(state)
+    standing = {kind: [each.node for each in members if each.node and each.standing is kind] for kind in Standing}
+    down, drained, usable = (standing[kind] for kind in (Standing.DOWN, Standing.DRAINED, Standing.USABLE))
     if down:
         found.tell(Reason.NODES_DOWN, f"down in Slurm: {_with_reasons(down)}", Severity.BLOCKING | Severity.WRONG)
-    drained = [nodes[name] for name in members if standings[name] is slurm_nodes.Standing.DRAINED]
     by_people = [node for node in drained if drains.is_by_person(node)]
     if others := [node for node in drained if node not in by_people]:
         found.append(Finding(Reason.NODES_DRAINED, f"drained: {_with_reasons(others)}"))
     if by_people:
         found.tell(Reason.DRAINED_BY_PEOPLE, f"drained by {_with_authors(by_people)}", Severity.INFORMATION)
-    usable = [nodes[name] for name in members if standings[name] is slurm_nodes.Standing.USABLE]
-    present = [nodes[name] for name in [*members, *state.leaving()] if name in nodes]
     counts = Counts(
         wanted=state.wanted,
         ready=len(usable),
         idle=sum(not slurm_nodes.has_work(node) for node in usable),
-        allocated=sum(slurm_nodes.has_work(node) for node in present),
+        allocated=sum(map(slurm_nodes.has_work, present)),
         drained=len(drained),
         down=len(down),
         draining=sum(map(slurm_nodes.is_draining, present)),
@@ -138,36 +109,51 @@ def node_set(
     return counts, found
 
 
-def _leaves_for_update(state: scale.NodeSetState, nodes: Nodes, name: str) -> bool:
+def _without_stateful_set(state: NodeSetState) -> tuple[Counts, Findings]:
+    wanted = state.node_set
+    there = f"there is no StatefulSet {wanted.stateful_set}; declare it or correct spec.statefulSet"
+    message, severity = f"node set {wanted.name}: {there}", Severity.BLOCKING | Severity.WRONG
+    counts = Counts(state.wanted, **{} if isinstance(state.nodes, Unknown) else _NONE_AT_ALL)
+    return counts, Findings([Finding(Reason.STATEFUL_SET_MISSING, message, severity)])
+
+
+def _not_ready(state: NodeSetState) -> list[Finding]:
+    """Nodes that wait to be registered and usable; those that an update or a reboot keeps out are told apart."""
+    there = [each for each in state.expected() if each.standing is Standing.WAITING and not _leaves_for_update(each)]
+    waiting = [each for each in there if each.node is None or not slurm_nodes.is_rebooting(each.node)]
+    if not waiting:
+        return []
+    listed = shown([each.name for each in waiting], _SHOWN)
+    message = f"node set {state.node_set.name}: {listed} not yet registered and usable"
+    message += _why(each.pod for each in waiting if each.pod)
+    starting = under_way(Reason.NODES_STARTING, message)
+    if update.outdated(state) and len(waiting) <= state.node_set.update.room(state.wanted):
+        return [starting]
+    return [Finding(Reason.NODES_NOT_READY, message, Severity.BLOCKING), starting]
+
+
+def _leaves_for_update(worker: Worker) -> bool:
     """Whether a node is out of service for its update. One whose new pod does not come up is not counted."""
-    pod, drained = state.pods.get(name), name in nodes and drains.is_updating(nodes[name])
-    return drained and (pod is None or pod.ready or update.is_outdated(state, name))
+    return worker.drain is Owner.UPDATE and (worker.pod is None or worker.pod.ready or worker.is_outdated)
 
 
-def _updating(
-    wanted: NodeSet,
-    state: scale.NodeSetState,
-    nodes: Nodes,
-    outdated: Sequence[str],
-    hold: str,
-    jobs: tuple[SlurmJob, ...] | Unknown,
-) -> Finding:
-    message = f"node set {wanted.name}: {update.updated(state)} of {state.wanted} nodes have the current template"
-    working = [*update.waiting_for_jobs(state, nodes)]
-    if state.update.paused:
-        return under_way(Reason.UPDATE_PAUSED, f"{message}; update.paused keeps {shown(outdated, _SHOWN)} as they are")
-    if hold:
-        return under_way(Reason.UPDATE_HELD, f"{message}; the others wait: {hold}")
-    later = update.waits_for_window(state, nodes)
-    if later and not update.taken(state, nodes):
+def _updating(state: NodeSetState) -> Finding:
+    moved = f"{update.updated(state)} of {state.wanted} nodes have the current template"
+    message = f"node set {state.node_set.name}: {moved}"
+    if state.node_set.update.paused:
+        kept = shown([each.name for each in update.outdated(state)], _SHOWN)
+        return under_way(Reason.UPDATE_PAUSED, f"{message}; update.paused keeps {kept} as they are")
+    if state.hold:
+        return under_way(Reason.UPDATE_HELD, f"{message}; the others wait: {state.hold}")
+    later = update.waits_for_window(state)
+    if later and not update.taken(state):
         return dataclasses.replace(later, message=f"{message}; {later.message}")
     until = f"; {later.message}" if later else ""
-    if working:
-        return under_way(
-            Reason.UPDATE_WAITS_FOR_JOBS,
-            f"{message}; {shown(working, _SHOWN)} when its jobs have ended{waits.for_jobs(working, jobs)}{until}",
-        )
-    if stuck := update.not_up(state, nodes):
+    if working := update.waiting_for_jobs(state):
+        jobs = waits.for_jobs(working, state.jobs)
+        told = f"{message}; {shown(working, _SHOWN)} when its jobs have ended{jobs}{until}"
+        return under_way(Reason.UPDATE_WAITS_FOR_JOBS, told)
+    if stuck := update.not_up(state):
         slots = f"{shown(stuck, _SHOWN)} must work again first (update.maxUnavailable)"
         return under_way(Reason.UPDATING, f"{message}; {slots}{until}")
     return under_way(Reason.UPDATING, f"{message}{until}")
@@ -263,11 +249,6 @@ def _troubles(pods: Iterable[Pod]) -> list[tuple[Reason, str]]:
         for pod in speaking
         if pod.trouble
     ]
-
-
-def _standing(name: str, nodes: Nodes, pods: Mapping[str, Pod]) -> slurm_nodes.Standing:
-    pod = pods.get(name)
-    return slurm_nodes.standing(nodes.get(name), pod_ready=pod is not None and pod.ready and not pod.terminating)
 
 
 def _why(pods: Iterable[Pod]) -> str:

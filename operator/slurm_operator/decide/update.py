@@ -19,153 +19,137 @@ from slurm_operator import drains
 from slurm_operator.actions import Action, DeletePod, Drain, Purpose, RequeueJobs
 from slurm_operator.decide import nodes as slurm_nodes
 from slurm_operator.decide import records, window
-from slurm_operator.decide.scale import NodeSetState, give_back, is_record_of, safe_to_delete
+from slurm_operator.decide.workers import NodeSetState, Worker
+from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, Severity, shown, under_way
 from slurm_operator.reasons import Reason
-from slurm_operator.state import Evidence, Named, Nodes, SlurmNode
 
 
-def outdated(state: NodeSetState) -> list[str]:
+def outdated(state: NodeSetState) -> list[Worker]:
     """Nodes that stay and whose pods are of an older template, highest first."""
-    return [name for name in reversed(state.members()) if name in state.pods and is_outdated(state, name)]
+    return [each for each in reversed(state.members()) if each.is_outdated]
 
 
 def without_outdated(state: NodeSetState) -> NodeSetState:
     """The set without the pods of an older template: started anew, those would bring a newer slurmd."""
-    old = outdated(state)
+    old = {each.name for each in outdated(state)}
     return dataclasses.replace(state, pods={name: pod for name, pod in state.pods.items() if name not in old})
 
 
 def queue(state: NodeSetState) -> dict[str, int]:
     """How many nodes are still to be added, removed, moved to the newest template, and repaired."""
+    repairs = sum(each.repair is not None for each in state.workers.values())
     adding, removing = max(0, state.wanted - state.current), len(state.leaving())
-    return {"add": adding, "remove": removing, "update": len(outdated(state)), "repair": len(state.under_repair())}
+    return {"add": adding, "remove": removing, "update": len(outdated(state)), "repair": repairs}
 
 
 def updated(state: NodeSetState) -> int:
     """How many pods of nodes that stay are of the newest template."""
-    there = [name for name in state.members() if name in state.pods and not state.pods[name].terminating]
-    return sum(not is_outdated(state, name) for name in there)
+    return sum(not each.is_outdated for each in _there(state))
 
 
-def is_outdated(state: NodeSetState, name: str) -> bool:
-    """Whether a pod is of another template than its set's newest."""
-    return state.revision not in ("", state.pods[name].revision)
-
-
-def needs_evidence(state: NodeSetState, nodes: Nodes, hold: str = "") -> bool:
+def needs_evidence(state: NodeSetState) -> bool:
     """Whether full listings could lead to the restart of a pod."""
-    if hold:
+    if state.hold:
         return False
-    old = [nodes.get(name) for name in _to_move(state)]
-    if any(node is None or _looks_free(node) for node in old):
+    old = _to_move(state)
+    if any(each.node is None or _looks_free(each) for each in old):
         return True
     # A larger record may go only when nobody waits for its node, which is asked when the node may move.
-    may_move = [node for node in old if node and (drains.is_updating(node) or _may_begin_now(state, node))]
-    if any(records.is_too_large(state, node) for node in may_move):
+    may_move = [each for each in old if each.drain is Owner.UPDATE or _may_begin_now(state, each)]
+    if any(records.is_too_large(state, each.node) for each in may_move):
         return True
-    there = [nodes[name] for name in _there(state) if name in nodes]
-    return any(_looks_free(node) and records.is_misread(state, node) for node in there)
+    return any(_looks_free(each) and records.is_misread(state, each.node) for each in _there(state))
 
 
-def moves(state: NodeSetState, nodes: Nodes, evidence: Evidence | None, hold: str = "") -> list[Action]:
-    """What to do about one node set's updates now.
-
-    Args:
-        state: the sizes, pods, newest template and policy of the node set.
-        nodes: the listing with which this pass began.
-        evidence: full listings of nodes and jobs made after `nodes`; None if none were made.
-        hold: why nothing may begin or go on; empty if nothing keeps it.
-    """
-    named = evidence.named if evidence else None
-    old = [*_to_move(state), *_misread(state, nodes, evidence)]
-    found: list[Action] = [give_back(name, state.pods[name]) for name in to_give_back(state, nodes, evidence)]
-    if hold:
-        return found
-    limit = (state.update.deadline_seconds, state.now, reasons.UPDATE)
-    found += [
-        RequeueJobs(name, limit[0] or 0)
-        for name in old
-        if name in nodes and slurm_nodes.is_overdue(nodes[name], *limit)
+def moves(state: NodeSetState) -> list[Action]:
+    """What to do about the updates of a node set now."""
+    if state.hold:
+        return []
+    old = [*_to_move(state), *_misread(state)]
+    limit = (state.node_set.update.deadline_seconds, state.now, reasons.UPDATE)
+    found: list[Action] = [
+        RequeueJobs(each.name, limit[0] or 0) for each in old if each.node and slurm_nodes.is_overdue(each.node, *limit)
     ]
-    waiting = [name for name in old if name in nodes and _may_begin(state, nodes[name])]
-    waiting = [name for name in waiting if _may_begin_now(state, nodes[name])]
-    # A record that promises more than the new pod has must go with the old one: jobs that wait for the node run first.
-    kept = named.awaited if named else frozenset(waiting)
-    waiting = [name for name in waiting if name not in kept or not records.is_too_large(state, nodes[name])]
-    waiting.sort(key=lambda name: _turn(state, nodes[name]))
-    holding = holding_slots(state, nodes)
-    # Neither costs a slot: the one has it, the other was out of service before.
-    free_of_charge = [name for name in waiting if name in holding or not state.pods[name].is_scheduled]
-    charged = [name for name in waiting if name not in free_of_charge]
-    room = max(0, state.update.room(state.wanted) - len(holding))
-    found += [Drain(name, reasons.UPDATE) for name in (*free_of_charge, *charged[:room])]
-    listings = (nodes, evidence.nodes) if evidence else ()
-    going = safe_to_delete(state, nodes, evidence)
-    found += [
-        _restart(state, nodes.get(name), name, named)
-        for name in old
-        # Only a drain of ours lets a registered node's pod go: what another said may be about this very pod.
-        if name in going and all(drains.is_updating(listing[name]) for listing in listings if name in listing)
-        if name not in nodes or (named and name not in named.by_any) or not records.is_too_large(state, nodes[name])
-        # Our reservation lets a drained node go at once, and until then Slurm keeps its record.
-        if name not in nodes or not (window.holds(state, name) and records.has_other_size(state, nodes[name]))
-    ]
+    found += [Drain(name, reasons.UPDATE) for name in _to_begin(state, old)]
+    found += [_restart(state, each) for each in old if _may_restart(state, each)]
     return found
 
 
-def waiting_for_window(state: NodeSetState, nodes: Nodes) -> frozenset[str] | None:
+def _to_begin(state: NodeSetState, old: Iterable[Worker]) -> list[str]:
+    """Nodes that the update takes now, as far as its slots allow."""
+    waiting = [each for each in old if _may_begin(each) and _may_begin_now(state, each)]
+    # A record that promises more than the new pod has must go with the old one: jobs that wait for the node run first.
+    waiting = [each for each in waiting if not (each.is_awaited and records.is_too_large(state, each.node))]
+    waiting.sort(key=lambda each: _turn(state, each))
+    holding = holding_slots(state)
+    # Neither costs a slot: the one has it, the other was out of service before.
+    free_of_charge = [each.name for each in waiting if each.name in holding or not _is_scheduled(each)]
+    charged = [each.name for each in waiting if each.name not in free_of_charge]
+    room = max(0, state.node_set.update.room(state.wanted) - len(holding))
+    return [*free_of_charge, *charged[:room]]
+
+
+def _may_restart(state: NodeSetState, worker: Worker) -> bool:
+    """Whether the pod of a node may go for its update now."""
+    # Only a drain of ours lets a registered node's pod go: what another said may be about this very pod.
+    if not worker.is_free or not all(drains.owner(each) is Owner.UPDATE for each in worker.records):
+        return False
+    if worker.is_named and records.is_too_large(state, worker.node):
+        return False
+    # Our reservation lets a drained node go at once, and until then Slurm keeps its record.
+    return not (window.holds(state, worker.name) and records.has_other_size(state, worker.node))
+
+
+def _restart(state: NodeSetState, worker: Worker) -> DeletePod:
+    forget = records.has_other_size(state, worker.node) and not worker.is_named
+    return DeletePod(worker.name, worker.uid, Purpose.UPDATE, "a new one has the current template", forget=forget)
+
+
+def waiting_for_window(state: NodeSetState) -> frozenset[str] | None:
     """Nodes that serve and are still to move; None while the newest template is unknown."""
     if not state.revision:
         return None
-    there = [name for name in _to_move(state) if name in nodes]
-    return frozenset(name for name in there if not drains.is_drained(nodes[name]))
+    return frozenset(each.name for each in _to_move(state) if each.node and not drains.is_drained(each.node))
 
 
-def _restart(state: NodeSetState, node: SlurmNode | None, name: str, named: Named | None) -> DeletePod:
-    has_use = node is not None and records.has_other_size(state, node)
-    forget = has_use and named is not None and name not in named.by_any
-    why = "a new one has the current template"
-    return DeletePod(name, state.pods[name].uid, Purpose.UPDATE, why, forget=forget)
-
-
-def taken(state: NodeSetState, nodes: Nodes) -> frozenset[str]:
+def taken(state: NodeSetState) -> frozenset[str]:
     """Nodes that stay, that an update has taken, and that have not worked since."""
-    return frozenset(name for name in state.members() if _is_taken(state, name, nodes.get(name)))
+    return frozenset(each.name for each in state.members() if _is_taken(state, each))
 
 
 def begun(state: NodeSetState, moves: Iterable[Action]) -> frozenset[str]:
     """Nodes that an update takes by those moves; one whose pod has no machine was out of service before."""
     drained = {move.node for move in moves if isinstance(move, Drain) and move.reason == reasons.UPDATE}
-    return frozenset(name for name in drained if state.pods[name].is_scheduled)
+    return frozenset(name for name in drained if _is_scheduled(state.workers[name]))
 
 
-def holding_slots(state: NodeSetState, nodes: Nodes) -> frozenset[str]:
+def holding_slots(state: NodeSetState) -> frozenset[str]:
     """Nodes that count as out of service for an update: those that it has taken and that only it holds up."""
-    found = {name for name in taken(state, nodes) if not state.is_lost(name)}
-    found -= {name for name in found if name in nodes and drains.is_for_k8s_node(nodes[name])}
-    faulty = {name for name in found if name in nodes and drains.is_at_fault(nodes[name])}
-    newest = [name for name in state.members() if name in state.pods and not is_outdated(state, name)]
+    there = [each for each in state.members() if _is_taken(state, each)]
+    found = {each.name: each for each in there if not each.is_lost and each.drain is not Owner.K8S_NODE}
+    faulty = {name for name, each in found.items() if each.node and drains.is_at_fault(each.node)}
+    newest = [each for each in state.members() if each.pod and not each.is_outdated]
     # One machine may break at any time; many that break under the newest template are that template's work.
-    return frozenset(found if state.have_one_cause(len(faulty), len(newest)) else found - faulty)
+    return frozenset(found if state.have_one_cause(len(faulty), len(newest)) else found.keys() - faulty)
 
 
-def findings(state: NodeSetState, nodes: Nodes) -> list[Finding]:
+def findings(state: NodeSetState) -> list[Finding]:
     """Nodes that an update passes by, since they have no machine or a lost one."""
-    if state.update.paused or not outdated(state):
+    if state.node_set.update.paused or not outdated(state):
         return []
-    holding = holding_slots(state, nodes)
-    there = [(name, state.pods[name]) for name in state.members() if name in state.pods and name not in holding]
-    pending = [name for name, pod in there if not (pod.is_scheduled or pod.terminating)]
-    lost = [f"{name} ({pod.k8s_node} is lost)" for name, pod in there if state.is_lost(name)]
-    words = [*(f"{name} (Pending: {state.pods[name].trouble or 'not scheduled'})" for name in pending), *lost]
+    holding = holding_slots(state)
+    there = [(each, each.pod) for each in state.members() if each.pod and each.name not in holding]
+    pending = [pod for _, pod in there if not (pod.is_scheduled or pod.terminating)]
+    words = [f"{pod.name} (Pending: {pod.trouble or 'not scheduled'})" for pod in pending]
+    words += [f"{pod.name} ({pod.k8s_node} is lost)" for each, pod in there if each.is_lost]
     passed = f"node set {state.stateful_set}: the update passes by {shown(words)} and goes on with the others"
     return [under_way(Reason.UPDATE_PASSES_BY, passed)] if words else []
 
 
-def waits_for_window(state: NodeSetState, nodes: Nodes) -> Finding | None:
+def waits_for_window(state: NodeSetState) -> Finding | None:
     """What is said while nodes wait for the window; None if none does."""
-    waiting, policy = waiting_for_window(state, nodes), state.update
+    waiting, policy = waiting_for_window(state), state.node_set.update
     if not waiting or policy.window is None or window.is_open(policy, state.now):
         return None
     title, found = window.words(policy.window), window.opening(policy.window, state.now)
@@ -176,101 +160,90 @@ def waits_for_window(state: NodeSetState, nodes: Nodes) -> Finding | None:
     return under_way(Reason.UPDATE_WAITS_FOR_WINDOW, opens)
 
 
-def not_up(state: NodeSetState, nodes: Nodes) -> list[str]:
+def not_up(state: NodeSetState) -> list[str]:
     """Nodes that hold slots with a pod of the newest template."""
-    there = [name for name in sorted(holding_slots(state, nodes)) if name in state.pods]
-    return [name for name in there if not is_outdated(state, name)]
+    there = [state.workers[name] for name in sorted(holding_slots(state))]
+    return [each.name for each in there if each.pod and not each.is_outdated]
 
 
-def _is_taken(state: NodeSetState, name: str, node: SlurmNode | None) -> bool:
-    pod, before = state.pods.get(name), name in state.updating
+def _is_taken(state: NodeSetState, worker: Worker) -> bool:
+    node, before = worker.node, worker.name in state.node_set.updating
     if node is None:
-        return before or (pod is not None and pod.ready)  # Half a listing, or its record went with the old pod.
-    if drains.is_updating(node):
-        return before or pod is None or pod.is_scheduled
+        # Half a listing, or its record went with the old pod.
+        return before or (worker.pod is not None and worker.pod.ready)
+    if worker.drain is Owner.UPDATE:
+        return before or worker.pod is None or worker.pod.is_scheduled
     # Slurm set DOWN what it has rebooted, and nobody else's word keeps that from work.
     by_reboot = slurm_nodes.is_rebooting(node) and not drains.is_drained(node)
     if not before or (drains.is_anothers(node) and not by_reboot):
         return False
-    up = pod is not None and pod.ready and not pod.terminating
-    return slurm_nodes.standing(node, pod_ready=up) is not slurm_nodes.Standing.USABLE
+    return worker.standing is not slurm_nodes.Standing.USABLE
 
 
-def to_give_back(state: NodeSetState, nodes: Nodes, evidence: Evidence | None = None) -> list[str]:
-    """Nodes that need no update any more, or none for now; nobody knows while the newest template is unknown."""
-    if not (state.revision or state.update.paused):
-        return []
-    # Whether one may get another record shows in full listings alone.
-    leave = {*_to_move(state)} - {*_awaited_and_too_large(state, nodes, evidence)}
-    # In a deep queue nobody tells: such a node serves with its old record.
-    leave |= {*(_misread(state, nodes, evidence) if evidence else _with_misread_records(state, nodes))}
-    there = [name for name in _there(state) if name in nodes and name not in leave and drains.is_updating(nodes[name])]
-    return [name for name in there if is_record_of(nodes[name], state.pods[name])]
+def keeps(state: NodeSetState, worker: Worker) -> bool:
+    """Whether a node that an update drained still needs that; nobody knows while the newest template is unknown."""
+    policy = state.node_set.update
+    if not (state.revision or policy.paused):
+        return True
+    if worker.is_outdated:
+        # Whether it can't move yet shows in full listings alone: its record would have to go, and somebody waits.
+        is_held_up = worker.is_awaited and records.is_too_large(state, worker.node)
+        return not policy.paused and not (state.evidence and is_held_up)
+    # Whether it may get another record shows there, too. In a deep queue nobody tells: it serves with its old one.
+    gets_another = not (policy.paused or worker.is_named) if state.evidence else bool(state.revision)
+    return gets_another and records.is_misread(state, worker.node)
 
 
-def waiting_for_jobs(state: NodeSetState, nodes: Nodes) -> list[str]:
+def waiting_for_jobs(state: NodeSetState) -> list[str]:
     """Nodes that are drained for an update and still have work."""
-    there = [nodes[name] for name in state.members() if name in nodes]
-    return [node.name for node in there if drains.is_updating(node) and slurm_nodes.has_work(node)]
+    return [each.name for each in state.members() if each.drain is Owner.UPDATE and each.has_work]
 
 
-def _there(state: NodeSetState) -> list[str]:
+def _there(state: NodeSetState) -> list[Worker]:
     """Nodes that stay, and whose pods do."""
-    return [name for name in state.members() if name in state.pods and not state.pods[name].terminating]
+    return [each for each in state.members() if each.pod and not each.pod.terminating]
 
 
-def _to_move(state: NodeSetState) -> list[str]:
-    there = _there(state)
-    return [] if state.update.paused else [name for name in outdated(state) if name in there]
+def _to_move(state: NodeSetState) -> list[Worker]:
+    return [] if state.node_set.update.paused else [each for each in reversed(_there(state)) if each.is_outdated]
 
 
-def _looks_free(node: SlurmNode) -> bool:
-    return drains.is_updating(node) and slurm_nodes.may_restart(node)
+def _is_scheduled(worker: Worker) -> bool:
+    return worker.pod is not None and worker.pod.is_scheduled
 
 
-def _may_begin(state: NodeSetState, node: SlurmNode) -> bool:
+def _looks_free(worker: Worker) -> bool:
+    return worker.node is not None and worker.drain is Owner.UPDATE and slurm_nodes.may_restart(worker.node)
+
+
+def _may_begin(worker: Worker) -> bool:
     """Whether a node serves, or drained itself: it may be the old template that is broken."""
-    k8s_node = state.k8s_node(node.name)
-    if state.is_lost(node.name) or (k8s_node and k8s_node.away_since):
+    node = worker.node
+    if node is None or worker.is_away:
         return False
     if not drains.is_drained(node):
         return drains.may_be_drained(node, reasons.UPDATE) and not slurm_nodes.is_kept_for_others(node)
-    own = drains.may_become(node, reasons.UPDATE) and slurm_nodes.may_restart(node)
-    return own and node.name not in state.under_repair()
+    return drains.may_become(node, reasons.UPDATE) and slurm_nodes.may_restart(node) and not worker.repair
 
 
-def _may_begin_now(state: NodeSetState, node: SlurmNode) -> bool:
+def _may_begin_now(state: NodeSetState, worker: Worker) -> bool:
     """Whether the window lets an update begin; a node that never served loses nothing, and others may wait for it."""
-    pod = state.pods.get(node.name)
-    never_served = drains.is_new(node) or (pod is not None and not pod.is_scheduled)
-    return never_served or window.is_open(state.update, state.now)
+    return worker.drain is Owner.NEW or not _is_scheduled(worker) or window.is_open(state.node_set.update, state.now)
 
 
-def _turn(state: NodeSetState, node: SlurmNode) -> int:
+def _turn(state: NodeSetState, worker: Worker) -> int:
     """A node's place in the order. Those that never served come first, and one with a long job keeps no other back."""
     # No template mends what the machine of an unfit node lacks. The next node would wait until that one works.
-    if drains.is_unfit(node):
+    if worker.drain is Owner.UNFIT:
         return 3
     # A reservation for maintenance is for that, and ends; all nodes that wait for a window are in the operator's own.
-    maintained = "MAINTENANCE" in node.states and not window.holds(state, node.name)
-    return 0 if drains.is_drained(node) or maintained else 1 + slurm_nodes.has_work(node)
+    states = worker.node.states if worker.node else frozenset()
+    maintained = "MAINTENANCE" in states and not window.holds(state, worker.name)
+    return 0 if worker.drain or maintained else 1 + worker.has_work
 
 
-def _awaited_and_too_large(state: NodeSetState, nodes: Nodes, evidence: Evidence | None) -> list[str]:
-    """Nodes that can't move yet: their records would have to go, and somebody waits for them, or nobody can tell."""
-    if evidence is None:
-        return []
-    there = [name for name in _to_move(state) if name in nodes and records.is_too_large(state, nodes[name])]
-    return [name for name in there if evidence.named is None or name in evidence.named.awaited]
-
-
-def _misread(state: NodeSetState, nodes: Nodes, evidence: Evidence | None) -> list[str]:
+def _misread(state: NodeSetState) -> list[Worker]:
     """Nodes of the newest template that get a record of their size, since nothing names them."""
-    if evidence is None or evidence.named is None or state.update.paused:
-        return []
-    return [name for name in _with_misread_records(state, nodes) if name not in evidence.named.by_any]
-
-
-def _with_misread_records(state: NodeSetState, nodes: Nodes) -> list[str]:
-    current = [name for name in reversed(_there(state)) if name in nodes and not is_outdated(state, name)]
-    return [name for name in current if state.revision and records.is_misread(state, nodes[name])]
+    current = [each for each in reversed(_there(state)) if state.revision and not each.is_outdated]
+    there = [each for each in current if records.is_misread(state, each.node)]
+    return [] if state.node_set.update.paused else [each for each in there if not each.is_named]

@@ -1,4 +1,4 @@
-"""Which jobs a node waits for, and until when at most, as words."""
+"""Text about the jobs that a node waits for, with the ends of their time limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slurm_operator.state import SlurmJob, Unknown
 
 
 def jobs_on(nodes: Iterable[str], jobs: Iterable[SlurmJob] | Unknown) -> str:
-    """The jobs that may have processes on those nodes, each with the end of its time limit; empty if none is known."""
+    """Return the jobs that may run on those nodes, each with the end of its time limit; empty if none is known."""
     asked = frozenset(nodes)
     found = [] if isinstance(jobs, Unknown) else [job for job in jobs if slurm_nodes.busy_nodes([job]) & asked]
     found.sort(key=lambda job: job.job_id)
@@ -18,7 +18,7 @@ def jobs_on(nodes: Iterable[str], jobs: Iterable[SlurmJob] | Unknown) -> str:
 
 
 def for_jobs(nodes: Iterable[str], jobs: Iterable[SlurmJob] | Unknown) -> str:
-    """The same as the end of a sentence."""
+    """Return `jobs_on` as the end of a sentence."""
     words = jobs_on(nodes, jobs)
     return f": {words}" if words else ""
 

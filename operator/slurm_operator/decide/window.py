@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from contract import names, policies
 from slurm_operator.actions import Action, ChangeReservation, EndReservation, Reserve
-from slurm_operator.decide.scale import NodeSetState
+from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.findings import Finding
 from slurm_operator.reasons import Reason
 from slurm_operator.state import Reservation, UpdatePolicy, Window
@@ -123,8 +123,10 @@ def findings(state: NodeSetState, waiting: frozenset[str] | None) -> list[Findin
 
 def _wanted(state: NodeSetState) -> Opening | None:
     """The opening that there is to be a reservation for."""
-    policy = state.update
-    return None if policy.window is None or policy.paused or state.ending else opening(policy.window, state.now)
+    policy = state.node_set.update
+    if policy.window is None or policy.paused or state.node_set.deleting:
+        return None
+    return opening(policy.window, state.now)
 
 
 def _namesake(state: NodeSetState) -> Reservation | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from slurm_operator import execute
-from slurm_operator.clients.kubernetes import KubernetesApi, Object
+from slurm_operator.clients.kubernetes import Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide import accounting
 from slurm_operator.decide.administrators import changes
+from slurm_operator.execute import Executor
 from slurm_operator.findings import Findings
 from slurm_operator.state import Cluster, Kubernetes
 
@@ -21,8 +21,8 @@ EVERY_SECONDS = 60.0
 class Administrators:
     """The administrators of one namespace's cluster. What it keeps spares work, and may be lost at any time."""
 
-    def __init__(self, api: KubernetesApi, lease: Lease) -> None:
-        self._api = api
+    def __init__(self, executor: Executor, lease: Lease) -> None:
+        self._executor = executor
         self._lease = lease
         self._looked = -EVERY_SECONDS
 
@@ -38,7 +38,7 @@ class Administrators:
             return found, cluster.appointed
         if not cluster.accounting or accounting.is_waiting(seen):
             return found, cluster.appointed  # It is told that slurmdbd is away.
-        found += await execute.attempt(self._api, body, "Appoint", self._appoint(rest, cluster))
+        found += await self._executor.attempt(body, "Appoint", self._appoint(rest, cluster))
         if found:
             return found, cluster.appointed
         self._looked = time.monotonic()

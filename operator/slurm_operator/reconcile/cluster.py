@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from contract import names, paths
-from slurm_operator import configure, execute, observe, report
+from slurm_operator import execute, observe, report
 from slurm_operator.clients.informer import Informer, Watch
 from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.kubernetes import KubernetesApi, Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.clients.watched_reads import Reads
+from slurm_operator.configure import Configurer
 from slurm_operator.decide import accounting, config, daemons, deletion, lost_daemons, serving, status
+from slurm_operator.decide.node_set import unchanged
 from slurm_operator.decide.requeue import Outcome
 from slurm_operator.findings import Finding, Findings, Severity, lasting
 from slurm_operator.reasons import Reason
 from slurm_operator.reconcile import administrators, configuration, node_sets, pod_conditions
 from slurm_operator.reconcile.drift import DriftReconciler
-from slurm_operator.state import K8sNode, Kubernetes, Pod, Unknown
+from slurm_operator.state import K8sNode, Kubernetes, Nodes, NodeSet, Pod, Unknown
 
 log = logging.getLogger(__name__)
 
-_K8S_NODES = Watch("v1", "Node")
+_K8S_NODES = Watch("v1", "Node", read=observe.k8s_node)
 CONFLICTS_TOLD = 5
 """Passes in a row in which one change met a conflict, until it is told."""
 
@@ -44,7 +47,6 @@ class Reconciler:
         image: str = "",
         reads: Reads | None = None,
     ) -> None:
-        self._api = api
         self._reads = reads or api
         self._drift = drift_reconciler
         self._lease = lease
@@ -53,11 +55,13 @@ class Reconciler:
         self._authority_file = authority_file
         self._rest: SlurmRest | None = None
         self._jobs = JobListing()
-        self._node_sets = node_sets.NodeSets(api, lease, self._jobs)
-        self._configuration = configuration.Configuration(api, lease)
-        self._pod_conditions = pod_conditions.PodConditions(api, lease)
-        self._administrators = administrators.Administrators(api, lease)
-        self._informer = Informer(api, wake, observe.k8s_node_shape)
+        self._executor = execute.Executor(api, lease)
+        self._configurer = Configurer(api, lease)
+        self._node_sets = node_sets.NodeSets(self._executor, self._jobs)
+        self._configuration = configuration.Configuration(self._executor, self._configurer)
+        self._pod_conditions = pod_conditions.PodConditions(self._executor.report)
+        self._administrators = administrators.Administrators(self._executor, lease)
+        self._informer = Informer(api, wake)
         self._conflicts: dict[str, int] = {}
 
     async def close(self) -> None:
@@ -90,30 +94,22 @@ class Reconciler:
         rest = await self._client(seen.cluster.rest_url)
         moved = await self._move_controller(rest, body, seen)
         running = await configuration.running(rest)
-        mine = [each for each in seen.node_sets if serving.refusal(seen, each) is None]
+        mine = [each for each in seen.node_sets if not serving.refusal(seen, each)]
         healing = self._drift.condition
         died = healing.message if healing and healing.reason in (Reason.UPDATE_FAILED, Reason.LEDGER_MISSING) else ""
-        served = await self._node_sets.serve(
-            *(rest, mine, set_bodies, seen.workloads, seen.pods),
-            running=running,
-            cluster_stays=True,
-            hold=daemons.holds_workers(seen, running, died),
-            repairs_held=not died,
-            known_k8s_nodes=self._k8s_nodes(seen.pods),
-        )
+        hold, now = daemons.holds_workers(seen, running, died), datetime.datetime.now(datetime.UTC)
+        sets = serving.states(mine, seen.workloads, seen.pods, now, self._k8s_nodes(seen.pods))
+        sets = [dataclasses.replace(each, hold=hold, repairs_held=not died) for each in sets]
+        served = await self._node_sets.serve(rest, sets, set_bodies, running=running, cluster_stays=True)
         moved += await self._node_sets.reservations.end_left_over(rest, body, seen.node_sets)
-        slurm = served.slurm
+        nodes = served.nodes
         drifted = self._drift.has_drifted("ConfigMap", seen.cluster.desired_config, seen.desired_config)
         # A slurmctld of the declared template comes first: it may know keys, or accounting, that the old one does not.
         old = daemons.is_controller_old(seen)
         declared = seen.ledger_revision == seen.cluster.revision and not drifted and not old
-        jobs = (
-            slurm.nodes
-            if isinstance(slurm.nodes, Unknown)
-            else await configuration.jobs(rest, self._jobs, seen, running)
-        )
+        jobs = nodes if isinstance(nodes, Unknown) else await configuration.jobs(rest, self._jobs, seen, running)
         found, closed = await self._configuration.bring(rest, body, seen, running, jobs, declared=declared)
-        found += await self._configuration.ask_nodes(rest, body, seen, slurm.nodes, running)
+        found += await self._configuration.ask_nodes(rest, body, seen, nodes, running)
         found += moved
         told, appointed = await self._administrators.bring(rest, body, seen)
         found += told
@@ -121,14 +117,14 @@ class Reconciler:
         told_of = {"running": mark, "closed": sorted(closed)}
         found += self._pod_conditions.problems
         outcome = await self._say(body, set_bodies, seen, served, found, told_of, appointed)
-        if not isinstance(slurm.nodes, Unknown):
+        if not isinstance(nodes, Unknown):
             workers = (pod for pod in seen.pods.values() if pod.component == "worker")
-            await self._pod_conditions.tell(workers, slurm.nodes)
+            await self._pod_conditions.tell(workers, nodes)
         return outcome
 
     async def _move_controller(self, rest: SlurmRest, body: Object, seen: Kubernetes) -> list[Finding]:
         decided = daemons.controller(seen)
-        return await execute.carry_out(self._api, rest, self._lease, body, decided) if decided else []
+        return await self._executor.carry_out(rest, body, decided) if decided else []
 
     def _k8s_nodes(self, pods: Mapping[str, Pod]) -> dict[str, K8sNode] | None:
         """The Kubernetes nodes of pods that there are; None while the watch does not tell."""
@@ -137,7 +133,7 @@ class Reconciler:
         found = self._informer.snapshot(asked)
         if len(found) < len(asked):
             return None
-        return {name: observe.k8s_node(shape) for (_, name), shape in found.items() if shape}
+        return {name: each for (_, name), each in found.items() if each}
 
     def _lost_daemons(self, seen: Kubernetes, *, blind: bool) -> list[Finding]:
         daemons_pods = {name: pod for name, pod in seen.pods.items() if pod.component != "worker"}
@@ -160,12 +156,12 @@ class Reconciler:
             group = [each for each in orphans if (each.cluster, each.finalizer_url) == (cluster, url)]
             workloads, pods = await observe.workloads(self._reads, cluster)
             rest = await self._client(url)
-            done = await self._node_sets.serve(
-                *(rest, group, bodies, workloads, pods), running=await configuration.running(rest), cluster_stays=False
-            )
-            for each in group:
-                if each.name in done.waits:
-                    await self._node_sets.say(bodies[each.name], each, workloads.get(each.stateful_set), done, None)
+            running = await configuration.running(rest)
+            sets = serving.states(group, workloads, pods, datetime.datetime.now(datetime.UTC))
+            done = await self._node_sets.serve(rest, sets, bodies, running=running, cluster_stays=False)
+            for name, served_set in done.sets.items():
+                if served_set.waiting:
+                    await self._node_sets.say(bodies[name], served_set)
 
     async def _say_that_no_cluster_is_there(self, set_bodies: Mapping[str, Object]) -> None:
         """Take back what was said of node sets whose cluster went: nobody looks at their nodes any more."""
@@ -175,7 +171,7 @@ class Reconciler:
             missing = serving.without_cluster(observe.node_set(body))
             status_now = body["status"]
             fields = {key: status_now.get(key) for key in ("replicas", "selector", "updating", "restarts")}
-            await report.write_status(self._api, self._lease, body, missing.conditions(""), fields, all_of_them=True)
+            await self._executor.report.write_status(body, missing.conditions(""), fields, all_of_them=True)
 
     async def _say(
         self,
@@ -189,17 +185,17 @@ class Reconciler:
     ) -> Outcome:
         all_sets, all_counts = Findings(), []
         for each in seen.node_sets:
-            if each.deleting and each.name not in served.waits:
-                continue  # It is gone, or was told about by itself.
             refused = serving.refusal(seen, each)
-            workload = seen.workloads.get(each.stateful_set)
-            counts, found = await self._node_sets.say(set_bodies[each.name], each, workload, served, refused)
-            all_counts += [counts] if refused is None else []
+            mine = served.sets.get(each.name) or _unserved(seen, each, served.nodes)
+            if each.deleting and not mine.waiting:
+                continue  # It is gone, or was told about by itself.
+            counts, found = await self._node_sets.say(set_bodies[each.name], mine, refused)
+            all_counts += [] if refused else [counts]
             if each.cluster == seen.cluster.name:
                 all_sets += found
         counts = status.total(all_counts)
-        found = status.cluster(seen, served.slurm.nodes, all_sets, counts)
-        found[:0] = self._lost_daemons(seen, blind=isinstance(served.slurm.nodes, Unknown))
+        found = status.cluster(seen, served.nodes, all_sets, counts)
+        found[:0] = self._lost_daemons(seen, blind=isinstance(served.nodes, Unknown))
         found += [*accounting.findings(seen), *served.problems, *self._drift.problems, *configured]
         found, self._conflicts = lasting(found, execute.CONFLICT, self._conflicts, CONFLICTS_TOLD)
         conditions = found.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
@@ -213,7 +209,7 @@ class Reconciler:
             "configuration": {key: value for key, value in configuration.items() if value} or None,
             "administrators": dict(appointed) or None,
         }
-        await report.write_status(self._api, self._lease, body, conditions, fields)
+        await self._executor.report.write_status(body, conditions, fields)
         told = {each.type: each.status for each in conditions}
         if told["Available"] == "Unknown":
             return Outcome.BLIND
@@ -223,13 +219,13 @@ class Reconciler:
         """Without active configuration slurmctld cannot start, and Pulumi may wait for it before it writes the CR."""
         wanted = await observe.files(self._reads, names.CONFIG_WANTED)
         if wanted is not None and await observe.files(self._reads, names.CONFIG_ACTIVE) is None:
-            copying = configure.copy(self._api, self._lease, names.CONFIG_WANTED, names.CONFIG_ACTIVE, wanted)
+            copying = self._configurer.copy(names.CONFIG_WANTED, names.CONFIG_ACTIVE, wanted)
             log.info("PromoteConfiguration: %s", await copying)
 
     async def _refuse(self, body: Object, served: str) -> None:
         message = f"this namespace is served for SlurmCluster {served}; use a namespace for each Slurm cluster"
         found = Findings([Finding(Reason.ANOTHER_CLUSTER_IN_NAMESPACE, message, Severity.BLOCKING | Severity.WRONG)])
-        await report.write_status(self._api, self._lease, body, found.conditions(""), {})
+        await self._executor.report.write_status(body, found.conditions(""), {})
 
     async def _client(self, url: str) -> SlurmRest:
         authority = _authority(self._authority_file) if url.startswith("https:") else None
@@ -242,6 +238,12 @@ class Reconciler:
     async def _close_rest(self) -> None:
         if self._rest:
             await self._rest.close()
+
+
+def _unserved(seen: Kubernetes, node_set: NodeSet, nodes: Nodes | Unknown) -> node_sets.ServedSet:
+    """A node set for which nothing is done, so that its status says why."""
+    (state,) = serving.states([node_set], seen.workloads, {}, datetime.datetime.now(datetime.UTC))
+    return node_sets.ServedSet(state.seen(nodes), unchanged(node_set))
 
 
 def _authority(file: Path) -> bytes | None:

@@ -6,14 +6,15 @@ import datetime
 import functools
 import logging
 
-from slurm_operator import configure, execute, metrics
+from slurm_operator import execute, metrics
 from slurm_operator.clients import dry_run
 from slurm_operator.clients.job_listing import JobListing
-from slurm_operator.clients.kubernetes import KubernetesApi, Object
-from slurm_operator.clients.lease import Lease
+from slurm_operator.clients.kubernetes import Object
 from slurm_operator.clients.slurm_error import SlurmError
 from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.configure import Configurer
 from slurm_operator.decide import config, daemons
+from slurm_operator.execute import Executor
 from slurm_operator.findings import Finding, Findings, Severity, shown, under_way
 from slurm_operator.reasons import Reason
 from slurm_operator.reconcile.growing_pause import GrowingPause
@@ -27,9 +28,9 @@ _RECONFIGURING = under_way(Reason.RECONFIGURING, "slurmctld reads the new config
 class Configuration:
     """The configuration of one namespace's cluster. What it keeps spares work, and may be lost at any time."""
 
-    def __init__(self, api: KubernetesApi, lease: Lease) -> None:
-        self._api = api
-        self._lease = lease
+    def __init__(self, executor: Executor, configurer: Configurer) -> None:
+        self._executor = executor
+        self._configurer = configurer
         self._verdict: tuple[str, config.Verdict] = ("", config.Verdict(False, ""))
         self._told = GrowingPause(first_seconds=3, longest_seconds=60)
         self._asked_nodes = GrowingPause(first_seconds=120, longest_seconds=3600)
@@ -76,8 +77,8 @@ class Configuration:
                 decided = decide(verdict=self._verdict[1])
         match decided:
             case config.Promote():
-                copying = configure.promote(self._api, self._lease, seen.cluster, decided)
-                failed = await execute.attempt(self._api, body, "PromoteConfiguration", copying)
+                copying = self._configurer.promote(seen.cluster, decided)
+                failed = await self._executor.attempt(body, "PromoteConfiguration", copying)
                 found += failed
                 active = active if failed else decided.files
                 # A copy made just now is not in the pod yet: the next pass tells slurmctld.
@@ -99,12 +100,12 @@ class Configuration:
             words = f"slurmctld restarts, for it reads the new configuration: {why}"
             found.append(under_way(Reason.RESTARTING, words))
             if pod := daemons.controller_pod(seen):
-                found += await execute.carry_out(self._api, rest, self._lease, body, daemons.restart(pod, why))
+                found += await self._executor.carry_out(rest, body, daemons.restart(pod, why))
         elif telling and active is not None:
             found.append(_RECONFIGURING)
             if self._told.is_over(config.content_hash(active)):
-                told = configure.reconfigure(self._api, rest, self._lease, seen.cluster)
-                found += await execute.attempt(self._api, body, "Reconfigure", told)
+                told = self._configurer.reconfigure(rest, seen.cluster)
+                found += await self._executor.attempt(body, "Reconfigure", told)
         return found, closed
 
     async def ask_nodes(
@@ -131,8 +132,8 @@ class Configuration:
         found.tell(Reason.NODES_OUTDATED, message, Severity.WRONG if overdue else Severity.MOVING)
         read = seen.active_config is not None and config.is_read(seen.active_config, running)
         if overdue and read and self._asked_nodes.is_over("nodes"):
-            asking = configure.ask_nodes_again(rest, self._lease, shown(late))
-            found += await execute.attempt(self._api, body, "Reconfigure", asking)
+            asking = self._configurer.ask_nodes_again(rest, shown(late))
+            found += await self._executor.attempt(body, "Reconfigure", asking)
         return found
 
     async def _close(
@@ -146,8 +147,8 @@ class Configuration:
         states = dict.fromkeys(before - closing, "UP") | dict.fromkeys(closing, "DRAIN")
         done = set()
         for name, state in states.items():
-            setting = configure.set_partition(rest, self._lease, name, state)
-            failed = await execute.attempt(self._api, body, "SetPartition", setting)
+            setting = self._configurer.set_partition(rest, name, state)
+            failed = await self._executor.attempt(body, "SetPartition", setting)
             found += failed
             if any(problem.reason != execute.REFUSED for problem in failed):
                 break  # Each of the others would wait as long for a slurmrestd that is away.

@@ -64,6 +64,7 @@ class DriftReconciler:
         self._api = api
         self._reads = reads or api
         self._lease = lease
+        self._executor = execute.Executor(api, lease)
         self._tell = tell
         self._informer = Informer(api, wake)
         self._ledger: drift.Ledger | None = None
@@ -164,7 +165,7 @@ class DriftReconciler:
                 metrics.HEALS.labels(*key, "edited" if check.before else "deleted").inc()
             return done
 
-        failed = await execute.attempt(self._api, cluster, "Heal", counted())
+        failed = await self._executor.attempt(cluster, "Heal", counted())
         if failed and failed[0].reason == execute.CONFLICT:
             self._failures[key] = drift.conflicted(check, self._failures.get(key), now)
             self._informer.look_again(*key)
@@ -178,8 +179,8 @@ class DriftReconciler:
         api, kinds, name = declared["apiVersion"], plural(declared["kind"]), declared["metadata"]["name"]
         sized = drift.sized_by_operator(declared)
         if before is None and sized:
-            pods = await self._api.list("v1", "pods", _selector(declared))
-            size = drift.size_of(name, (pod["metadata"]["name"] for pod in pods))
+            pods = await self._api.list_as(observe.pod, "v1", "pods", _selector(declared))
+            size = drift.size_of(name, (pod.name for pod in pods))
             # Made as the operator's own, since Pulumi's fields are applied without a size: it would fall to 1 then.
             made = {**declared, "spec": {**declared["spec"], "replicas": size}}
             self._lease.check()

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 
 import httpx
 
-from slurm_operator import execute, metrics, report
-from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
-from slurm_operator.clients.lease import Lease
+from slurm_operator import execute, metrics
+from slurm_operator.clients.kubernetes import KubernetesError
 from slurm_operator.decide import pod_conditions
 from slurm_operator.decide.pod_conditions import Told
 from slurm_operator.findings import Finding
 from slurm_operator.reconcile.growing_pause import GrowingPause
+from slurm_operator.report import Reporter
 from slurm_operator.state import Nodes, Pod
 
 log = logging.getLogger(__name__)
@@ -34,10 +34,9 @@ class PodConditions:
         problems: why they could not be written last.
     """
 
-    def __init__(self, api: KubernetesApi, lease: Lease) -> None:
+    def __init__(self, reporter: Reporter) -> None:
         self.problems: list[Finding] = []
-        self._api = api
-        self._lease = lease
+        self._reporter = reporter
         self._last = ""
         self._refused = GrowingPause(first_seconds=10, longest_seconds=300)
 
@@ -65,8 +64,7 @@ class PodConditions:
         self._refused.reset()
 
     async def _write(self, told: Sequence[Told]) -> None:
-        self._lease.check()
-        writing = (report.write_pod_condition(self._api, each) for each in told)
+        writing = (self._reporter.write_pod_condition(each) for each in told)
         answers = await asyncio.gather(*writing, return_exceptions=True)
         self._last = told[-1].pod
         metrics.POD_CONDITIONS.inc(sum(each is None for each in answers))

@@ -5,15 +5,14 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 
-from slurm_operator import execute
-from slurm_operator.clients.kubernetes import KubernetesApi, Object
-from slurm_operator.clients.lease import Lease
+from slurm_operator.clients.kubernetes import Object
 from slurm_operator.clients.slurm_error import SlurmError
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide import update, window
-from slurm_operator.decide.scale import NodeSetState
+from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.execute import Executor
 from slurm_operator.findings import Finding
 from slurm_operator.state import NodeSet, Reservation
 
@@ -26,17 +25,16 @@ SECONDS = 60.0
 class Reservations:
     """Looks at reservations when a decision hangs on them, and deletes those of node sets that are gone."""
 
-    def __init__(self, api: KubernetesApi, lease: Lease, clock: Callable[[], float]) -> None:
-        self._api = api
-        self._lease = lease
+    def __init__(self, executor: Executor, clock: Callable[[], float]) -> None:
+        self._executor = executor
         self._clock = clock
         self._seen: tuple[Reservation, ...] | None = None
         self._seen_at = -math.inf
         self._has_ours = False
 
-    async def look(self, rest: SlurmRest, by_set: Mapping[str, NodeSetState | None]) -> dict[str, NodeSetState | None]:
+    async def look(self, rest: SlurmRest, sets: Sequence[NodeSetState]) -> list[NodeSetState]:
         """The node sets with all reservations, which are looked at while nodes wait, or one of ours is there."""
-        waiting = any(state and state.update.window and update.outdated(state) for state in by_set.values())
+        waiting = any(state.node_set.update.window and update.outdated(state) for state in sets)
         self._seen, due = None, self._clock() >= self._seen_at + SECONDS
         if waiting or due or self._has_ours:
             try:
@@ -45,7 +43,7 @@ class Reservations:
                 log.warning("no listing of reservations: %s", error)
             else:
                 self._seen_at, self._has_ours = self._clock(), any(map(window.is_ours, self._seen))
-        return {name: state and dataclasses.replace(state, reservations=self._seen) for name, state in by_set.items()}
+        return [dataclasses.replace(state, reservations=self._seen) for state in sets]
 
     async def end_left_over(self, rest: SlurmRest, body: Object, node_sets: Iterable[NodeSet]) -> list[Finding]:
         """Delete our reservations of node sets that are gone; returned is what failed.
@@ -57,5 +55,5 @@ class Reservations:
         """
         problems: list[Finding] = []
         for decided in window.left_over(self._seen or (), (each.name for each in node_sets)):
-            problems += await execute.carry_out(self._api, rest, self._lease, body, decided)
+            problems += await self._executor.carry_out(rest, body, decided)
         return problems

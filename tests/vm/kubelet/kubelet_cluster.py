@@ -118,6 +118,10 @@ class KubeletCluster:
             (self._workers[name],) = containers(self.slurm, self.slurm.get("pod", name))
         return self._workers[name]
 
+    def forget_workers(self) -> None:
+        """Looks for the workers' containers anew: their pods may be others."""
+        self._workers.clear()
+
     def slurm_groups(self, name: str = WORKER) -> set[str]:
         return below(self.worker(name).group)
 
@@ -133,7 +137,7 @@ class KubeletCluster:
         return lines
 
     def left(self) -> dict[str, list[str]]:
-        """What jobs have left on the workers: groups and processes."""
+        """Return what jobs have left on the workers: groups and processes."""
         left = {
             name: [*sorted(self.slurm_groups(name) - rest_of(name)), *self.processes(name=name)]
             for name in (WORKER, SECOND)
@@ -141,7 +145,7 @@ class KubeletCluster:
         return {name: remains for name, remains in left.items() if remains}
 
     def is_at_rest(self) -> bool:
-        """Whether no job is left, and all nodes are idle.
+        """Return whether no job is left, and all nodes are idle.
 
         Raises:
             LookupError: something of a job is left; `wait` shows what.
@@ -175,7 +179,7 @@ class KubeletCluster:
         old = self.worker()
         self.slurm.kubectl("delete", "pod", WORKER, "--grace-period=1", "--wait=false").ok()
         self.wait("the old pod has no group", lambda: not old.group.exists(), 60)
-        self._workers.clear()
+        self.forget_workers()
         self.wait("another is ready", lambda: self.state() == "ready", 90)
         self.wait("the node is idle", lambda: self.slurm.nodes()[WORKER] == "idle", 60)
 

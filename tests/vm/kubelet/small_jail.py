@@ -23,7 +23,7 @@ ACCOUNTS = {
     "etc/group": f"slurm:x:{names.SLURM_UID}:\n",
     "etc/shadow": "slurm:!:1::::::\n",
 }
-"""What images/jail/Containerfile appends."""
+"""Lines that images/jail/Containerfile appends."""
 
 
 def image() -> Image:

@@ -1,4 +1,4 @@
-"""What a job may use in a worker pod of a real kubelet, and what its user reads of it (tests/vm/test_v2_limits.py)."""
+"""Limits of a job in a worker pod of a real kubelet, and what its user reads of them (tests/vm/test_v2_limits.py)."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ echo '{"ociVersion": "1.0.2", "root": {"path": "rootfs"}, "process": {"env": ["P
 
 @pytest.fixture(scope="module", autouse=True)
 def bundle(cluster: KubeletCluster) -> None:
-    """What the container step runs. The small jail has no skopeo, so the archive is unpacked by hand."""
+    """Return what the container step runs. The small jail has no skopeo, so the archive is unpacked by hand."""
     slurm = cluster.slurm
     slurm.sh(f"cat > tiny_image.py <<'PYTHON'\n{MAKER}\nPYTHON\npython3 tiny_image.py tiny.tar").ok()
     slurm.sh(BUNDLE).ok()

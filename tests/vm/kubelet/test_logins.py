@@ -1,4 +1,4 @@
-"""What a user may use of a login pod of a real kubelet, in sessions of a real sshd (tests/vm/test_v2_logins.py)."""
+"""Limits of a user in a login pod of a real kubelet, in sessions of a real sshd (tests/vm/test_v2_logins.py)."""
 
 from __future__ import annotations
 

@@ -1,52 +1,63 @@
 """The dev cluster with its jail on NFS 4.2: a kubelet mounts what `jail.storage.nfs` declares, the Job fills it.
 
-`make test-vm TESTS=tests/vm/kubelet/test_on_nfs.py` runs it. Pods of one kubelet share what its kernel remembers of an
-export, so what nodes see of each other is shown elsewhere (tests/vm/test_nfs_cluster.py).
+`make test-vm TESTS=tests/vm/kubelet/test_on_nfs.py` runs it. Pods of one kubelet share its kernel's caches of an
+export. So tests/vm/test_nfs_cluster.py shows what nodes see of each other.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from devcluster.apiserver.control_plane import SERVICE_NETWORK
 from devcluster.cli import up
-from devcluster.node import links, node_cli
+from devcluster.node import links, node_cli, node_plan, toolchain
 from devcluster.node.instance import Instance
+from devcluster.stacks.stack import Stack
 from tests.e2e.conftest import Slurm
+from tests.vm.kubelet import pod_news
 from tests.vm.kubelet.conftest import give_small_jail
-from tests.vm.nfs_server import ADDRESS, NfsServer, environment, program
+from tests.vm.kubelet.kubelet_cluster import SlowSlurm
+from tests.vm.nfs_machine import environment, program
+from tests.vm.nfs_server import ADDRESS, MEMORY, NETWORK, Disk, NfsServer
 
-pytestmark = pytest.mark.timeout(3600)
-MACHINE = "10.88.0.9"
+MACHINE = str(NETWORK[9])
 """Of the machine itself, behind whose address the node stands."""
 HELPER = Path("/sbin/mount.nfs")
-"""What mount(8), and so kubelet, calls."""
-CONFIG: dict[str, Any] = {
-    "jail": {"storage": {"nfs": {"server": ADDRESS, "path": "/"}}},
-    "timeouts": {"populate": "40m", "available": "45m"},
+"""The program that mount(8), and so kubelet, calls for NFS."""
+DISK = Disk.EXT4
+"""EXT4 in memory, as of tests/vm/test_nfs_cluster.py, would take each file's pages twice."""
+NODES_OWN = (IPv4Network(node_plan.POD_NETWORK), IPv4Network(SERVICE_NETWORK), links.POOL)
+"""Networks that the node takes for its own: kubelet asks the node itself for an export at such an address."""
+CONFIG: dict[str, dict[str, Any]] = {
+    # Shorter than pytest's own limit, so that Pulumi says what it waited for.
+    "timeouts": {"populate": "8m", "available": "12m"},
+    # A guest starts programs slowly: checks every 15 s would leave it no time for jobs.
     "health": {"interval": "10m"},
+    "accounting": {"mode": "off"},
 }
+"""In place of what the dev stack says of each."""
+ASK_SECONDS = 30
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[NfsServer]:
-    # In memory: with `sync` the server brings each file to its disk, and a guest's is slow at that.
+    assert not any(NETWORK.overlaps(own) for own in NODES_OWN), "the node would ask itself for the export"
     with (
-        tempfile.TemporaryDirectory(dir="/dev/shm") as memory,
-        NfsServer(Path(memory) / "nfs", (), mebibytes=3072) as started,
+        tempfile.TemporaryDirectory(dir=MEMORY) as memory,
+        NfsServer(Path(memory) / "nfs", (), mebibytes=3072, kind=DISK) as started,
     ):
         started.export.chmod(0o755)
-        started.machine.run(
-            "ip", "link", "add", "out", "type", "veth", "peer", "name", "nfs", "netns", str(os.getpid())
-        )
-        started.machine.run("ip", "link", "set", "out", "master", "net0", "up")
-        for words in (("address", "add", f"{MACHINE}/24", "dev", "nfs"), ("link", "set", "nfs", "up")):
-            links.run("ip", *words)
+        started.connect_here(MACHINE)
         yield started
 
 
@@ -63,19 +74,53 @@ def helper() -> Iterator[None]:
     HELPER.unlink()
 
 
+@contextmanager
+def shown(request: pytest.FixtureRequest, instance: Instance) -> Iterator[None]:
+    """Progress of `up` and news of the jail's pod come at once: a guest that is ended shows no captured output."""
+
+    def kubectl(*words: str) -> str:
+        config = ("--kubeconfig", str(node_cli.kubeconfig(instance)), "-n", pod_news.NAMESPACE, "-o", "json")
+        command = [str(toolchain.binaries() / "kubectl"), *(config if words[0] == "get" else config[:-2]), *words]
+        try:
+            asked = subprocess.run(command, capture_output=True, text=True, timeout=ASK_SECONDS, check=False)
+        except (OSError, subprocess.TimeoutExpired) as unanswered:
+            return str(unanswered)
+        return asked.stdout or asked.stderr
+
+    capturing = request.config.pluginmanager.getplugin("capturemanager")
+    assert capturing is not None
+    with capturing.global_and_fixture_disabled(), pod_news.told(kubectl):
+        yield
+
+
+def configure(stack: Stack) -> None:
+    """Puts the dev stack's jail on the export."""
+    stack.prepare()
+    stack.write_config({})
+    content = yaml.safe_load(stack.config_file.read_text())
+    config = content["config"]
+    config |= {f"pulumi-slurm:{name}": value for name, value in CONFIG.items()}
+    config["pulumi-slurm:jail"]["storage"]["nfs"] = {"server": ADDRESS, "path": "/"}
+    stack.config_file.write_text(yaml.safe_dump(content, sort_keys=False))
+
+
 @pytest.fixture(scope="module")
-def slurm(server: NfsServer, helper: None) -> Iterator[Slurm]:
+def slurm(server: NfsServer, helper: None, request: pytest.FixtureRequest) -> Iterator[Slurm]:
     instance, facts = Instance.named("guest-nfs"), up.facts
 
-    def on_nfs(cluster: up.Cluster, references: Mapping[str, str]) -> dict[str, Any]:
-        given = facts(cluster, references)
-        return {**given, **CONFIG, "jail": {**given["jail"], **CONFIG["jail"]}}
+    def without_database(cluster: up.Cluster, references: Mapping[str, str]) -> dict[str, Any]:
+        found = facts(cluster, {"database": references["slurm"], **references})
+        # Slurm keeps its administrators in the database.
+        users = [{key: value for key, value in user.items() if key != "admin"} for user in found["login"]["users"]]
+        return {**found, "login": {"users": users}}
 
     try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(up, "facts", on_nfs)
-            give_small_jail(patch)
-            yield Slurm(up.up(instance, owner=os.getpid()))
+        with pytest.MonkeyPatch.context() as patch, shown(request, instance):
+            patch.setattr(up, "facts", without_database)
+            give_small_jail(patch, ("slurm", "operator"))
+            configure(Stack(up.stack_folder(instance), toolchain.build(), instance.kubeconfig))
+            started = up.up(instance, owner=os.getpid())
+        yield SlowSlurm(started)
     finally:
         # Before the server: who uses a mount of it would wait.
         node_cli.remove(instance)
@@ -94,15 +139,15 @@ def test_every_pod_has_the_export_with_the_programs_mount_options(slurm: Slurm, 
 
 
 def test_jobs_on_two_nodes_and_a_login_share_the_export(slurm: Slurm, server: NfsServer) -> None:
-    ran = slurm.sh("srun -Q -N2 sh -c 'stat -f -c %T / /home; hostname > out-$SLURM_PROCID'", seconds=240).ok()
+    ran = slurm.sh("srun -Q -N2 sh -c 'stat -f -c %T / /home; hostname > out-$SLURM_PROCID'").ok()
     assert ran.split() == ["nfs"] * 4
     assert sorted(slurm.sh("cat out-0 out-1").ok().split()) == ["cpu-0", "cpu-1"]
     batch = "sbatch -Q -W -w cpu-1 -o out --wrap 'srun -Q hostname' && cat out"
-    assert slurm.sh(batch, seconds=240).ok() == "cpu-1"
+    assert slurm.sh(batch).ok() == "cpu-1"
     assert (server.export / "persistent/home/dev/out").read_text() == "cpu-1\n"
 
 
 def test_a_user_made_in_a_job_is_known_on_the_other_nodes(slurm: Slurm) -> None:
-    slurm.sh("srun -Q -n1 -w cpu-0 sudo useradd -m bob", seconds=240).ok()
+    slurm.sh("srun -Q -n1 -w cpu-0 sudo useradd -m bob").ok()
     slurm.wait("the login node knows bob", lambda: slurm.sh("id -u bob").ok(), 30)
-    assert slurm.sh("srun -Q -n1 -w cpu-1 id -un bob", seconds=240).ok() == "bob"
+    assert slurm.sh("srun -Q -n1 -w cpu-1 id -un bob").ok() == "bob"

@@ -1,4 +1,4 @@
-"""What a real kubelet and runtime make of our pods on cgroup v2: groups, limits, capabilities and filters."""
+"""Our pods under a real kubelet and runtime on cgroup v2: groups, limits, capabilities and filters."""
 
 from __future__ import annotations
 

@@ -24,6 +24,17 @@ REMIND_SECONDS = 60.0
 STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
 
 
+def end(process: subprocess.Popen[bytes], name: str, seconds: float) -> None:
+    """Ask a process to end, and kill it after a deadline."""
+    process.terminate()
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        say(f"{name} did not end in {seconds:.0f} s; killing it")
+        process.kill()
+        process.wait()
+
+
 def next_back_off(last_seconds: float, ran_seconds: float) -> float:
     """Returns how long to wait before the next start."""
     if ran_seconds >= STEADY_SECONDS or last_seconds == 0:
@@ -83,13 +94,7 @@ class Daemon:
         """Asks the daemon to end, and kills it after a deadline."""
         if self.process is None:
             return
-        self.process.terminate()
-        try:
-            self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            say(f"{self.name} did not end in {seconds:.0f} s; killing it")
-            self.process.kill()
-            self.process.wait()
+        end(self.process, self.name, seconds)
         self._end()
 
     def _end(self) -> None:

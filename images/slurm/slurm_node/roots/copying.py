@@ -1,7 +1,6 @@
 """Copies an image's root with GNU tar, in chunks, so that an interrupted copy can resume."""
 
 import json
-import os
 import re
 import subprocess
 import tempfile
@@ -13,6 +12,7 @@ from typing import IO
 
 from slurm_node.pod.durable import write_durably
 from slurm_node.pod.log import NodeError, say
+from slurm_node.pod.system import sync_file_system
 from slurm_node.roots import image_root
 
 PROGRESS_SECONDS = 2.0
@@ -67,8 +67,13 @@ class Copy:
         self._tell(time.monotonic())
 
     def note(self) -> None:
-        """Notes finished chunks once they are on the disk, so that noted chunks exist after a crash."""
-        os.sync()
+        """Notes finished chunks once they are on the disk, so that noted chunks exist after a crash.
+
+        Raises:
+            OSError: the storage lost a write. The chunks since the last note are then copied again.
+        """
+        # The volume alone: sync(2) would also wait for every other file system of the node, a silent NFS among them.
+        sync_file_system(self.target)
         write_durably(self.journal, json.dumps(sorted(self.done)))
 
     def _groups(self) -> list[list[str]]:

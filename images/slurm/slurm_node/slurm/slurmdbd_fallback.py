@@ -21,7 +21,7 @@ from pathlib import Path
 
 from contract import names
 from slurm_node.conditions.ready import SECONDS
-from slurm_node.pod import paths
+from slurm_node.pod import paths, supervise
 from slurm_node.pod.log import say
 from slurm_node.pod.settings import Accounting
 
@@ -131,13 +131,7 @@ class _Controller:
     def stop(self) -> None:
         """Ends slurmctld, which writes its state first."""
         if self.process is not None:
-            self.process.terminate()
-            try:
-                self.process.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                say(f"slurmctld did not end in {STOP_SECONDS:.0f} s; killing it")
-                self.process.kill()
-                self.process.wait()
+            supervise.end(self.process, "slurmctld", STOP_SECONDS)
             self._remember()
         self.process = None
 

@@ -1,0 +1,1 @@
+"""The CRDs of the operator, made from the models of the configuration."""

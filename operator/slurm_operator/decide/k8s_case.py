@@ -1,0 +1,63 @@
+"""How a pod stands with the Kubernetes node that it is on."""
+
+from __future__ import annotations
+
+import enum
+
+from slurm_operator.decide.workers import Worker
+from slurm_operator.state import Pod, Taint
+
+_LIFECYCLE = "node.kubernetes.io/"
+"""Kubernetes' own taints begin so; but for one they repeat what the node's fields tell."""
+FENCED = "node.kubernetes.io/out-of-service"
+
+
+class Case(enum.Enum):
+    """How a pod stands with its machine."""
+
+    WELL = "well"
+    UNKNOWN = "unknown"
+    ENDING = "ending"
+    CORDONED = "cordoned"
+    TAINTED = "tainted"
+    AWAY = "away"
+    GONE = "gone"
+
+
+def case_of(worker: Worker) -> tuple[Case, str]:
+    """How a pod stands with its machine, and that in words."""
+    pod, k8s_node = worker.pod, worker.k8s_node
+    if pod is None or pod.terminating:
+        return Case.ENDING, f"pod {worker.name} is ending"
+    if not pod.k8s_node:
+        return Case.WELL, ""
+    if k8s_node is None:
+        return (Case.GONE, f"{pod.k8s_node} is gone") if worker.is_lost else (Case.UNKNOWN, "")
+    if k8s_node.cordoned:
+        return Case.CORDONED, f"{pod.k8s_node} is cordoned"
+    if hostile := [taint.key for taint in k8s_node.taints if _empties(taint) and not _is_tolerated(taint, pod)]:
+        return Case.TAINTED, f"{pod.k8s_node} is tainted {hostile[0]}"
+    return (Case.AWAY, f"{pod.k8s_node} is not ready") if k8s_node.away_since else (Case.WELL, "")
+
+
+def fence_command(k8s_node: str) -> str:
+    """What tells Kubernetes that a machine is off, so that its pods and volumes may go elsewhere.
+
+    Source: Kubernetes' documentation, "Non-graceful node shutdown handling".
+    """
+    return f"kubectl taint node {k8s_node} {FENCED}=nodeshutdown:NoExecute"
+
+
+def _empties(taint: Taint) -> bool:
+    """Whether a taint says that a machine is to be emptied, and not how Kubernetes sees it."""
+    return taint.effect != "PreferNoSchedule" and (taint.key == FENCED or not taint.key.startswith(_LIFECYCLE))
+
+
+def _is_tolerated(taint: Taint, pod: Pod) -> bool:
+    """As Kubernetes decides (concepts/scheduling-eviction/taint-and-toleration)."""
+    return any(
+        each.key in ("", taint.key)
+        and each.effect in ("", taint.effect)
+        and (each.any_value or each.value == taint.value)
+        for each in pod.tolerations
+    )

@@ -1,0 +1,48 @@
+"""What a decision took to be so: it is looked at once more, right before the change is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from contract import reasons
+from slurm_operator import actions, drains
+from slurm_operator.decide import nodes as slurm_nodes
+from slurm_operator.decide import window
+from slurm_operator.drains import Owner
+from slurm_operator.state import Reservation, SlurmNode
+
+
+def hold(decided: actions.NodeAction, now: SlurmNode) -> bool:
+    """Whether the record of a node may still be changed so."""
+    match decided:
+        case actions.Drain(reason=reason):
+            return drains.may_be_drained(now, reason)
+        case actions.DrainDown():
+            return drains.may_return_by_itself(now)
+        case actions.Undrain():
+            return drains.is_liftable(now)
+        case actions.DeleteRecord(anothers=anothers):
+            return anothers or not drains.is_anothers(now)
+        case actions.RequeueJobs():
+            return now.reason in (reasons.SCALE_IN, reasons.UPDATE) and drains.is_operators(now)
+        case actions.Comment():
+            return not now.comment or now.comment.startswith(reasons.NODE)
+
+
+def reservation_holds(decided: actions.ReservationAction, there: Iterable[Reservation]) -> bool:
+    """Whether the name of a new reservation is free, or the reservation that is to be changed is ours."""
+    if isinstance(decided, actions.Reserve):
+        return all(each.name.lower() != decided.name for each in there)
+    return any(each.name == decided.name and window.is_ours(each) for each in there)
+
+
+def pod_may_end(decided: actions.DeletePod, now: SlurmNode | None) -> bool:
+    """Whether a node is as idle as it was, under the drain for which its pod was to be deleted."""
+    is_for_update = decided.purpose is actions.Purpose.UPDATE
+    if now is None:
+        return is_for_update  # A pod that never registered is made anew; a repair is for a record that was there.
+    if decided.purpose is actions.Purpose.REBOOT:
+        return slurm_nodes.may_reboot(now)
+    ours = drains.owner(now) is Owner.UPDATE if is_for_update else drains.is_held_for_repair(now)
+    same = is_for_update or drains.fault(now) == decided.why
+    return ours and same and slurm_nodes.may_restart(now)

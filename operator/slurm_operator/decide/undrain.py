@@ -1,0 +1,57 @@
+"""Which drains of the operator's end, and which of new nodes: those without a cause."""
+
+from __future__ import annotations
+
+import datetime
+
+from contract import reasons
+from slurm_operator.actions import Drain, Undrain
+from slurm_operator.decide import update
+from slurm_operator.decide.k8s_case import Case, case_of
+from slurm_operator.decide.workers import NodeSetState, Worker
+from slurm_operator.drains import Owner
+
+READINESS_PATIENCE = datetime.timedelta(minutes=1)
+"""A pod that has just found itself unfit is Ready to Kubernetes for a moment more."""
+
+
+def moves(state: NodeSetState) -> list[Undrain | Drain]:
+    """Which drains to end now; a node that is not seen to work is as a new one, which says what it lacks instead."""
+    there = [each for each in without_cause(state) if _may_serve(each)]
+    return [Undrain(each.name) if each.is_up else Drain(each.name, reasons.NEW) for each in there]
+
+
+def without_cause(state: NodeSetState) -> list[Worker]:
+    """Nodes whose drain has no more cause; one that leaves, or whose pod ends, must not serve while it is removed."""
+    there = [each for each in state.members() if each.pod and not each.pod.terminating]
+    return [each for each in there if not _has_cause(state, each)]
+
+
+def _has_cause(state: NodeSetState, worker: Worker) -> bool:
+    match worker.drain:
+        case Owner.NEW:
+            return not worker.is_up  # A probe of its jail went well.
+        case Owner.SCALE_IN:
+            is_over = True
+        case Owner.REPAIR:
+            is_over = _is_repaired(state, worker)
+        case Owner.UPDATE:
+            is_over = not update.keeps(state, worker)
+        case Owner.K8S_NODE:
+            is_over = case_of(worker)[0] is Case.WELL
+        case _:
+            return True
+    return not (is_over and worker.has_registered)
+
+
+def _is_repaired(state: NodeSetState, worker: Worker) -> bool:
+    """Whether a drain for a repair has no more cause: the pod is new, or nobody repairs the node any more."""
+    if worker.repair or worker.node is None:
+        return False
+    made_anew = any(each.node == worker.name for each in state.node_set.restarts)
+    return made_anew or (worker.node.reason_set or state.now) <= state.now - READINESS_PATIENCE
+
+
+def _may_serve(worker: Worker) -> bool:
+    """Whether its pod stays: jobs would come in between if it may be evicted, or its machine is to be emptied."""
+    return not worker.is_evictable and case_of(worker)[0] in (Case.WELL, Case.UNKNOWN)

@@ -1,0 +1,297 @@
+"""A node set as one pass sees it: its sizes and policies, and one record for each of its nodes, joined once."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+import re
+from collections.abc import Iterable, Mapping
+
+from slurm_operator import drains
+from slurm_operator.decide import nodes as slurm_nodes
+from slurm_operator.drains import Owner
+from slurm_operator.state import (
+    NOT_ASKED,
+    Evidence,
+    Facts,
+    K8sNode,
+    K8sNodes,
+    Nodes,
+    NodeSet,
+    Pod,
+    Reservation,
+    Restart,
+    SlurmJob,
+    SlurmNode,
+    Unknown,
+    Workload,
+)
+
+K8S_NODE_PATIENCE = datetime.timedelta(minutes=1)
+"""A new machine may be unknown to our watch for a moment after a pod was given to it."""
+UNREGISTERED_PATIENCE = datetime.timedelta(minutes=5)
+"""A running pod that never registers may be removed after this; younger, it may be about to take its first job."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Worker:
+    """One node: its pod, the Kubernetes node of that, and Slurm's record of it; None where there is no such thing.
+
+    `node` is the record of the listing with which the pass began. `full` is that of the evidence, which knows the jobs
+    that were listed after it. `repair` was noted and is not done.
+
+    Attributes:
+        is_there: its StatefulSet has a pod for it.
+        is_wanted: the node set has.
+        is_lost: its Kubernetes node was deleted, or is not ready and had its time to come back.
+        is_outdated: its pod is of another template than its set's newest.
+        is_free: its pod may be made anew. It is drained and idle, or registered nowhere and to stay so.
+        is_named: a job or a reservation names it, or nobody knows.
+        is_awaited: the same without the jobs that are on it and the operator's own reservation.
+    """
+
+    name: str
+    is_there: bool
+    is_wanted: bool
+    pod: Pod | None = None
+    node: SlurmNode | None = None
+    full: SlurmNode | None = None
+    k8s_node: K8sNode | None = None
+    repair: Restart | None = None
+    is_lost: bool = False
+    is_outdated: bool = False
+    is_free: bool = False
+    is_named: bool = True
+    is_awaited: bool = True
+
+    @property
+    def stays(self) -> bool:
+        """Whether it is there and wanted."""
+        return self.is_there and self.is_wanted
+
+    @property
+    def leaves(self) -> bool:
+        """Whether it is there and no longer wanted."""
+        return self.is_there and not self.is_wanted
+
+    @property
+    def is_up(self) -> bool:
+        """Whether its pod is ready and does not end."""
+        return self.pod is not None and self.pod.ready and not self.pod.terminating
+
+    @property
+    def is_evictable(self) -> bool:
+        """Whether its pod may be evicted."""
+        return self.pod is not None and self.pod.evictable
+
+    @property
+    def is_away(self) -> bool:
+        """Whether its Kubernetes node is lost, or not ready at this moment."""
+        return self.is_lost or (self.k8s_node is not None and self.k8s_node.away_since is not None)
+
+    @property
+    def drain(self) -> Owner | None:
+        """Whose drain it carries; None if it carries none."""
+        return drains.owner(self.node) if self.node else None
+
+    @property
+    def has_work(self) -> bool:
+        """Whether it has work as far as was seen."""
+        return self.node is not None and slurm_nodes.has_work(self.node)
+
+    @property
+    def has_registered(self) -> bool:
+        """Whether its pod has registered, and the record is not its predecessor's."""
+        return self.node is not None and self.pod is not None and is_record_of(self.node, self.pod)
+
+    @property
+    def may_leave(self) -> bool:
+        """Whether it is free, and nobody but a person brings it back to work before it is gone."""
+        return self.is_free and all(map(slurm_nodes.may_leave, self.records))
+
+    @property
+    def fault(self) -> str:
+        """Why it is to be repaired, as it was said first."""
+        return drains.fault(self.node) if self.node else ""
+
+    @property
+    def uid(self) -> str:
+        """Of its pod; empty if it has none."""
+        return self.pod.uid if self.pod else ""
+
+    @property
+    def records(self) -> list[SlurmNode]:
+        """Its records of all listings."""
+        return [each for each in (self.node, self.full) if each]
+
+    @property
+    def standing(self) -> slurm_nodes.Standing:
+        """How it stands if it is wanted."""
+        return slurm_nodes.standing(self.node, pod_ready=self.is_up)
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeSetState:
+    """A node set with what there is of it in Kubernetes and in Slurm.
+
+    Attributes:
+        node_set: its resource; of one that is being deleted no node is wanted.
+        workload: its StatefulSet, if there is one.
+        k8s_nodes: those of its pods that exist; None if nobody knows.
+        reservations: all of Slurm's; None if they were not looked at.
+        nodes: the listing with which the pass began.
+        jobs: those that may have processes, as far as they are known, for words.
+        evidence: full listings made after `nodes`; None if none were made.
+        hold: why no pod may be restarted for an update; empty if it may.
+        repairs_held: whether that holds up repairs, too; else pods of the current template are repaired.
+    """
+
+    node_set: NodeSet
+    workload: Workload | None
+    pods: Mapping[str, Pod]
+    now: datetime.datetime
+    k8s_nodes: K8sNodes | None = None
+    hold: str = ""
+    repairs_held: bool = True
+    reservations: tuple[Reservation, ...] | None = None
+    nodes: Nodes | Unknown = NOT_ASKED
+    jobs: tuple[SlurmJob, ...] | Unknown = NOT_ASKED
+    evidence: Evidence | None = None
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether it has no StatefulSet and should have one."""
+        return self.workload is None and not self.node_set.deleting
+
+    @property
+    def stateful_set(self) -> str:
+        """Its StatefulSet's name, with which names of nodes begin."""
+        return self.node_set.stateful_set
+
+    @property
+    def current(self) -> int:
+        """The StatefulSet's size."""
+        return self.workload.replicas if self.workload else 0
+
+    @property
+    def wanted(self) -> int:
+        """The wanted size, which stays where nobody has said one."""
+        return self.current if self.node_set.replicas is None else self.node_set.replicas
+
+    @property
+    def revision(self) -> str:
+        """The StatefulSet's newest template; empty while it is unknown."""
+        return self.workload.revision if self.workload else ""
+
+    @property
+    def facts(self) -> Facts | None:
+        """The size that the newest template declares for a node."""
+        return self.workload.facts if self.workload else None
+
+    def seen(
+        self, nodes: Nodes | Unknown, evidence: Evidence | None = None, jobs: tuple[SlurmJob, ...] | Unknown = NOT_ASKED
+    ) -> NodeSetState:
+        """The same with what Slurm says."""
+        return dataclasses.replace(self, nodes=nodes, evidence=evidence, jobs=jobs)
+
+    @functools.cached_property
+    def workers(self) -> dict[str, Worker]:
+        """All nodes by name, the lowest first; also those of which there is a record alone."""
+        return {each.name: each for each in _join(self)}
+
+    def members(self) -> list[Worker]:
+        """Nodes that are there and stay."""
+        return [each for each in self.workers.values() if each.stays]
+
+    def leaving(self) -> list[Worker]:
+        """Nodes that are there and no longer wanted, highest first."""
+        return [each for each in reversed(self.workers.values()) if each.leaves]
+
+    def expected(self) -> list[Worker]:
+        """Nodes that are wanted, there or not."""
+        return [each for each in self.workers.values() if each.is_wanted]
+
+    def with_pods(self) -> list[Worker]:
+        """Nodes that have a pod, wanted or not."""
+        return [each for each in self.workers.values() if each.pod]
+
+    def with_restarts(self, restarts: Iterable[Restart]) -> NodeSetState:
+        """The same with those repairs to remember."""
+        noted = tuple(restarts)
+        if noted == self.node_set.restarts:
+            return self  # So that nodes are not joined again.
+        return dataclasses.replace(self, node_set=dataclasses.replace(self.node_set, restarts=noted))
+
+    def have_one_cause(self, failed: int, of: int) -> bool:
+        """Whether so many fail together that the policy's breaker opens: what they share is to be looked for."""
+        return failed > 1 and failed * 100 > self.node_set.reactions.breaker_percent * of
+
+
+def is_record_of(node: SlurmNode, pod: Pod) -> bool:
+    """Whether a pod has registered, and the record is not its predecessor's."""
+    return pod.ready or (node.started is not None and pod.created is not None and node.started >= pod.created)
+
+
+def _join(state: NodeSetState) -> list[Worker]:
+    """The nodes of a set, the lowest first."""
+    nodes = {} if isinstance(state.nodes, Unknown) else state.nodes
+    evidence = state.evidence
+    busy = slurm_nodes.busy_nodes(evidence.jobs) if evidence else frozenset()
+    full = slurm_nodes.marked(evidence.nodes, busy) if evidence else {}
+    ordinals = _ordinals(state, {*state.pods, *nodes, *full})
+    repairs = {each.node: each for each in state.node_set.restarts}
+    named = evidence.named if evidence else None
+    found = []
+    for name in sorted(ordinals, key=lambda name: (ordinals[name], name)):
+        pod, node, ordinal = state.pods.get(name), nodes.get(name), ordinals[name]
+        k8s_node = (state.k8s_nodes or {}).get(pod.k8s_node) if pod else None
+        worker = Worker(
+            *(name, ordinal < state.current, ordinal < state.wanted, pod, node, full.get(name), k8s_node),
+            repair=_repair(pod, repairs.get(name)),
+            is_lost=pod is not None and _is_lost(state, pod, k8s_node),
+            is_outdated=pod is not None and state.revision not in ("", pod.revision),
+            is_named=named is None or name in named.by_any,
+            is_awaited=named is None or name in named.awaited,
+        )
+        found.append(dataclasses.replace(worker, is_free=_is_free(state, worker, busy)))
+    return found
+
+
+def _ordinals(state: NodeSetState, seen: Iterable[str]) -> dict[str, int]:
+    """The ordinal of each node of the set, by name: of those within a size, and those of which anything was seen."""
+    name = re.compile(re.escape(state.stateful_set) + r"-(0|[1-9]\d*)")
+    matches = [name.fullmatch(each) for each in seen]
+    found = {match.group(): int(match.group(1)) for match in matches if match}
+    return found | {f"{state.stateful_set}-{ordinal}": ordinal for ordinal in range(max(state.wanted, state.current))}
+
+
+def _repair(pod: Pod | None, noted: Restart | None) -> Restart | None:
+    """The latest repair if it is not done: the pod is older than the note."""
+    made = pod.created if pod else None
+    return noted if noted and made is not None and made <= noted.at else None
+
+
+def _is_lost(state: NodeSetState, pod: Pod, k8s_node: K8sNode | None) -> bool:
+    """Whether a pod's Kubernetes node was deleted, or is not ready and had its time to come back."""
+    if not pod.k8s_node or state.k8s_nodes is None:
+        return False
+    if k8s_node is None:
+        return (pod.created or state.now) < state.now - K8S_NODE_PATIENCE
+    patience = datetime.timedelta(seconds=state.node_set.reactions.after_seconds)
+    return k8s_node.away_since is not None and state.now - k8s_node.away_since >= patience
+
+
+def _is_free(state: NodeSetState, worker: Worker, busy: frozenset[str]) -> bool:
+    """Whether its pod may be made anew: it is drained and idle, or registered nowhere and to stay so; none unseen."""
+    pod, evidence = worker.pod, state.evidence
+    if evidence is None or not (pod or worker.leaves):
+        return False
+    if worker.full:
+        return worker.node is not None and drains.is_drained(worker.node) and slurm_nodes.may_restart(worker.full)
+    if worker.node or (pod and pod.ready) or worker.name in busy:
+        return False
+    if pod is None or not pod.running:
+        return True
+    # Without a record only jobs themselves tell that none of them is there.
+    return evidence.complete and (pod.created or state.now) <= state.now - UNREGISTERED_PATIENCE

@@ -1,0 +1,113 @@
+"""What a pass sees of Slurm: nodes in each, and jobs and full listings only when something hangs on them."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+from collections.abc import Callable, Iterable
+
+from slurm_operator import metrics
+from slurm_operator.clients.job_listing import JobListing
+from slurm_operator.clients.slurm_error import SlurmError
+from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.decide import evidence, records
+from slurm_operator.decide import nodes as slurm_nodes
+from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.state import NOT_ASKED, Evidence, Jobs, Nodes, NodeSet, Running, SlurmJob, TooDeep, Unknown
+
+log = logging.getLogger(__name__)
+
+RECORDS_SECONDS = 10.0
+"""Between looks whether a record may go that a job names, perhaps for days."""
+WORDS_SECONDS = 20.0
+"""Between looks at the jobs that nodes wait for, when they are for words alone."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Slurm:
+    """What one pass knows of Slurm; `jobs` are those that may have processes."""
+
+    nodes: Nodes | Unknown
+    jobs: tuple[SlurmJob, ...] | Unknown = NOT_ASKED
+    evidence: Evidence | None = None
+
+
+class SlurmLook:
+    """Looks at the Slurm of one namespace. What it keeps spares work, and may be lost at any time."""
+
+    def __init__(self, listing: JobListing, clock: Callable[[], float]) -> None:
+        self._listing = listing
+        self._clock = clock
+        self._looked = -math.inf
+        self._counted = -math.inf
+        self._partitions: frozenset[str] = frozenset()
+        self._named: tuple[float, tuple[SlurmJob, ...] | Unknown] = (-math.inf, NOT_ASKED)
+
+    async def look(
+        self,
+        rest: SlurmRest,
+        sets: Iterable[NodeSetState],
+        running: Running | Unknown,
+        *,
+        jobs_told: bool,
+    ) -> Slurm:
+        """See Slurm: one listing of nodes, and more only if a decision hangs on it; what was seen of nodes stays."""
+        try:
+            nodes = await rest.nodes(full=False)
+        except SlurmError as error:
+            return Slurm(Unknown(error.reason, str(error)))
+        due = self._clock() >= self._looked + RECORDS_SECONDS
+        seen = [state.seen(nodes) for state in sets if not state.is_missing]
+        if not any(evidence.is_needed(state, records_due=due) for state in seen):
+            return Slurm(nodes, await self._for_words(rest, seen, at_once=jobs_told))
+        try:
+            full = await rest.nodes(full=True)
+        except SlurmError as error:
+            log.warning("no full listing of nodes, so that nothing is removed: %s", error)
+            return Slurm(nodes, Unknown(error.reason, str(error)))
+        # Jobs after nodes: none can slip between them.
+        jobs = await self._listing.with_processes(rest)
+        names_needed = any(map(records.needs_names, seen))
+        named = await self._listing.named(rest) if names_needed else None
+        self._looked = self._clock()
+        memory = isinstance(running, Running) and running.counts_memory
+        built = evidence.build(full, jobs, counts_memory=memory, named=named)
+        return Slurm(nodes if built is None else slurm_nodes.with_jobs(nodes, built.jobs), known(jobs), built)
+
+    async def _for_words(
+        self, rest: SlurmRest, sets: Iterable[NodeSetState], *, at_once: bool
+    ) -> tuple[SlurmJob, ...] | Unknown:
+        """The jobs that nodes wait for, to be named; not looked at in each pass, unless that is wanted."""
+        own = [each.node for state in sets for each in state.with_pods() if each.node]
+        waits = any(map(slurm_nodes.is_draining, own))
+        due = self._clock() >= self._named[0] + WORDS_SECONDS
+        if at_once or (waits and due):
+            self._named = (self._clock(), known(await self._listing.with_processes(rest)))
+        return self._named[1] if at_once or waits else NOT_ASKED
+
+    async def count_pending(self, rest: SlurmRest, node_sets: Iterable[NodeSet]) -> None:
+        """Tell autoscalers how many nodes waiting jobs ask for; nobody else needs to know."""
+        due = self._clock() >= self._counted + WORDS_SECONDS
+        if not due or all(each.declared is not None for each in node_sets):
+            return
+        self._counted = self._clock()
+        found = await self._listing.pending(rest)
+        if found is None:
+            metrics.PENDING_NODES.clear()  # Nobody knows, which is not 0.
+            return
+        try:
+            # One that nobody has waited in yet counts 0: a sum over no series has no value, and no autoscaler acts.
+            self._partitions |= await rest.partitions()
+        except SlurmError as error:
+            log.warning("no list of partitions, so that only those with jobs are counted: %s", error)
+        self._partitions |= found.keys()
+        for partition in self._partitions:
+            metrics.PENDING_NODES.labels(partition).set(found.get(partition, 0))
+
+
+def known(jobs: Jobs | Unknown) -> tuple[SlurmJob, ...] | Unknown:
+    """Jobs as far as they are all there; what lacks some names none."""
+    if isinstance(jobs, Unknown) or jobs.complete:
+        return jobs if isinstance(jobs, Unknown) else jobs.jobs
+    return TooDeep("TooManyJobs", "too many jobs run to look at each")

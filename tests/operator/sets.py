@@ -1,0 +1,31 @@
+"""Node sets as a pass sees them, for tests of what is decided."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Iterable
+from typing import Any
+
+from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.state import NodeSet, Pod, Workload
+
+_OF_SET = {field.name for field in dataclasses.fields(NodeSet)}
+_OF_WORKLOAD = {"revision", "facts"}
+
+
+def node_set(wanted: int, current: int, pods: Iterable[Pod], now: datetime.datetime, **more: Any) -> NodeSetState:
+    """NodeSet and StatefulSet `cpu` with those pods."""
+    there = {pod.name: pod for pod in pods}
+    state = NodeSetState(NodeSet("cpu", "c", "cpu", wanted), Workload("cpu", current, current, "7"), there, now)
+    return changed(state, **more)
+
+
+def changed(state: NodeSetState, **changes: Any) -> NodeSetState:
+    """The same with other fields, also of its NodeSet (`replicas`) or its StatefulSet (`revision`, `facts`)."""
+    of_set = {key: value for key, value in changes.items() if key in _OF_SET}
+    of_workload = {key: value for key, value in changes.items() if key in _OF_WORKLOAD}
+    own = {key: value for key, value in changes.items() if key not in of_set | of_workload}
+    assert state.workload
+    workload = dataclasses.replace(state.workload, **of_workload)
+    return dataclasses.replace(state, node_set=dataclasses.replace(state.node_set, **of_set), workload=workload, **own)
