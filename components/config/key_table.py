@@ -1,4 +1,4 @@
-"""Makes docs/slurm-keys.md: who sets each key of slurm.conf that a partition has, made from the lists that checks use."""
+"""Makes docs/slurm-keys.md from the lists that checks use: who sets each key of a partition in slurm.conf."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final

@@ -138,14 +138,15 @@ IN_ACCOUNTING = {"qos", "allowAccounts", "denyAccounts", "allowQos", "denyQos"}
 SHOWN = {
     "full": (
         *("State=DRAIN", "Hidden=YES", "MaxTime=7-00:00:00", "DefaultTime=01:00:00", "MinNodes=1", "MaxNodes=2"),
-        *("PriorityTier=7", "PriorityJobFactor=8", "OverSubscribe=FORCE:3", "ExclusiveUser=YES", "PreemptMode=REQUEUE"),
-        *("GraceTime=90", "DefMemPerCPU=256", "MaxMemPerNode=512", "ResumeTimeout=901", "AllocNodes=slurm-login-0"),
+        *("PriorityTier=7", "PriorityJobFactor=8", "OverSubscribe=FORCE:3", "Exclusive=USER", "PreemptMode=REQUEUE"),
+        *("GraceTime=90", "DefMemPerCPU=256", "MaxMemPerNode=512", "AllocNodes=slurm-login-0"),
         *("Alternate=others", "LLN=YES", "MaxCPUsPerNode=1", "MaxCPUsPerSocket=1", "OverTimeLimit=5", "ReqResv=YES"),
         *("RootOnly=YES", "TRESBillingWeights=CPU=1.0,Mem=0.25G"),
     ),
     "others": ("State=UP", "MaxMemPerCPU=1024", "JobDefaults=DefCpuPerGPU=3,DefMemPerGPU=128"),
-    "whole": ("DefMemPerNode=256", "OverSubscribe=EXCLUSIVE", "Default=YES"),
+    "whole": ("DefMemPerNode=256", "Exclusive=NODE", "Default=YES"),
 }
+"""What scontrol shows of them; it shows ResumeTimeout only where Slurm itself saves power."""
 
 
 def test_slurmctld_runs_with_every_key_of_a_partition(new_cluster: NewCluster) -> None:
