@@ -146,7 +146,7 @@ SHOWN = {
     "others": ("State=UP", "MaxMemPerCPU=1024", "JobDefaults=DefCpuPerGPU=3,DefMemPerGPU=128"),
     "whole": ("DefMemPerNode=256", "Exclusive=NODE", "Default=YES"),
 }
-"""What scontrol shows of them; it shows ResumeTimeout only where Slurm itself saves power."""
+"""Pairs that scontrol shows of them; it shows ResumeTimeout only where Slurm itself saves power."""
 
 
 def test_slurmctld_runs_with_every_key_of_a_partition(new_cluster: NewCluster) -> None:
