@@ -2,18 +2,16 @@
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator
 
 from components.config.model import Model, setting
 from components.config.pods import PodResources, controller_resources, rest_resources
 from components.config.rule import Violation, named_twice, rule
 from components.config.storage import StateStorage
-from components.config.values.object_names import DnsLabel, PartitionName
-from components.config.values.quantities import SlurmTime
-from components.config.values.slurm_options import check_option_name, check_option_value, refusal, slurms_name
-from components.config.values.validation import matching, wrong
+from components.config.values.slurm_options import OptionValue, check_option_name, refusal, slurms_name
+from components.config.values.validation import matching
 
 _PYXIS, _PYXIS_EPILOG = "spank_pyxis.so", "container_scope=job"
 """Its epilog fails outside of the jail, and Slurm drains the node for that (Pyxis 0.24, pyxis_slurmd.c)."""
@@ -47,13 +45,6 @@ class PrivateData(StrEnum):
     USERS = "users"
 
 
-def _text(value: Any) -> Any:
-    # YAML reads an unquoted YES or NO as true or false. Neither would reach slurm.conf.
-    if isinstance(value, bool):
-        raise wrong('text in quotes, such as "YES" or "NO"')
-    return str(value) if isinstance(value, int | float) else value
-
-
 PluginFile = Annotated[
     str,
     matching(r"(?!spank_jail\.so$)[A-Za-z0-9][A-Za-z0-9._-]*\.so", "a file's name such as spank_pyxis.so, no path"),
@@ -62,18 +53,6 @@ PluginArgument = Annotated[
     str, matching(r"[A-Za-z0-9_./:=,@%+-]+", "one word such as runtime_path=/run/user, without quotes or `#`")
 ]
 OptionName = Annotated[str, AfterValidator(check_option_name)]
-OptionValue = Annotated[str, BeforeValidator(_text), AfterValidator(check_option_value)]
-
-
-class Partition(Model):
-    """A Slurm partition."""
-
-    name: PartitionName = setting("Name of the partition.")
-    node_sets: list[DnsLabel] = setting("Node sets whose nodes are in it.", min_length=1)
-    default: bool = setting("Whether jobs that name no partition go here.", default=False)
-    max_time: SlurmTime = setting(
-        "Longest run time of a job.", unit="days-hours:minutes:seconds, minutes, or UNLIMITED", default="UNLIMITED"
-    )
 
 
 class SpankPlugin(Model):

@@ -9,21 +9,13 @@ from components.config.addons.monitoring import MonitoringMode
 from components.config.nodes.health import HEALTH_SECONDS
 from components.config.nodes.node_sets import LARGEST_SET, Gpus, NodeSet
 from components.config.program import Config
-from components.config.slurm import CgroupPlugin, Partition
+from components.config.slurm import CgroupPlugin
 from components.config.values.slurm_options import LIST_KEYS
+from components.slurm.partition_line import partition_line, slurm_node_set
 from contract import names, paths
 
 _SMALLEST_NODE_TABLE: Final = 1024
 _LARGEST_NODE_TABLE: Final = 65536  # slurm.conf(5), MaxNodeCount.
-
-
-def slurm_node_set(node_set: str) -> str:
-    """Return the Slurm-side NodeSet name of a node set.
-
-    slurmctld refuses to start when a NodeSet has the name of a node. A node name is a DNS label, so the underscore
-    keeps them apart.
-    """
-    return f"ns_{node_set.replace('-', '_')}"
 
 
 def max_node_count(wanted: int) -> int:
@@ -36,22 +28,6 @@ def max_node_count(wanted: int) -> int:
     while count < min(2 * wanted, _LARGEST_NODE_TABLE):
         count *= 2
     return count
-
-
-def _memory_per_cpu_mib(config: Config, partition: Partition) -> int:
-    """Return the memory per CPU for jobs that name none: the partition's least, so that jobs can use all CPUs."""
-    members = [node_set for node_set in config.node_sets if node_set.name in partition.node_sets]
-    return max(1, min(node_set.job_memory_mib // node_set.resources.cpu for node_set in members))
-
-
-def _partition(config: Config, partition: Partition) -> str:
-    nodes = ",".join(slurm_node_set(name) for name in partition.node_sets)
-    default = "YES" if partition.default else "NO"
-    memory = _memory_per_cpu_mib(config, partition)
-    return (
-        f"PartitionName={partition.name} Nodes={nodes} Default={default} MaxTime={partition.max_time} "
-        f"DefMemPerCPU={memory} State=UP"
-    )
 
 
 def _settings(config: Config) -> dict[str, str]:
@@ -179,7 +155,7 @@ def slurm_conf(config: Config) -> str:
         f"{key}={value}" for key, value in _with_options(_settings(config), config.slurm.slurm_conf_options).items()
     ]
     lines += [f"NodeSet={slurm_node_set(node_set.name)} Feature={node_set.name}" for node_set in config.node_sets]
-    lines += [_partition(config, partition) for partition in config.effective_partitions]
+    lines += [partition_line(config, partition) for partition in config.effective_partitions]
     return "\n".join(lines) + "\n"
 
 

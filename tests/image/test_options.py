@@ -1,10 +1,14 @@
-"""slurm.options knows every key of slurm.conf that the installed Slurm knows."""
+"""The lists of keys have every key of slurm.conf that the installed Slurm knows, and partitions take typed ones."""
 
 import json
 import subprocess
 from pathlib import Path
 
-from components.config.values import slurm_options
+from components.config import parse
+from components.config.values import partition_options, slurm_options
+from components.slurm import slurm_conf
+from tests.image.small_cluster import CONTROLLER, NewCluster
+from tests.unit.samples import SMALL, changed
 
 KEYS = """
 import ctypes, json
@@ -20,6 +24,36 @@ for row in (Key * 1000).in_dll(slurm, "slurm_conf_options"):
         break
     found.append(row.key.decode())
 print(json.dumps(found))
+"""
+ROWS = """
+import ctypes, json, re, sys
+
+class Key(ctypes.Structure):
+    _fields_ = [("key", ctypes.c_char_p), ("type", ctypes.c_int), *((f"more{i}", ctypes.c_void_p) for i in range(5))]
+
+FILE = "/opt/slurm/lib/slurm-wlm/libslurmfull.so"
+slurm = ctypes.CDLL(FILE)
+mapped = [line.split() for line in open("/proc/self/maps") if FILE in line]
+parts = [(*(int(end, 16) for end in where.split("-")), rights) for where, rights, *_ in mapped]
+
+def word(pointer):
+    inside = any(first <= pointer < last for first, last, _ in parts)
+    text = ctypes.string_at(pointer) if inside else b""
+    return text.decode() if re.fullmatch(rb"[A-Za-z]+", text) else ""
+
+# The tables of partitions and nodes are static: they are found by their first key, and end at an empty row.
+for first, last, rights in parts:
+    if "x" not in rights:
+        words = memoryview(ctypes.string_at(first, last - first)).cast("Q")
+        for place, pointer in enumerate(words):
+            if word(pointer) == sys.argv[1]:
+                found = []
+                for row in range(place, len(words), ctypes.sizeof(Key) // 8):
+                    if not words[row]:
+                        break
+                    found.append(word(words[row]))
+                if len(found) > 20:
+                    print(json.dumps(found))
 """
 RETIRED = {
     *(
@@ -49,3 +83,84 @@ def test_every_key_of_the_installed_slurm_is_ours_or_refused_or_allowed(image: P
     said = slurm_options.ALLOWED.keys() | slurm_options.OWNED.keys() | slurm_options.REFUSED.keys()
     assert sorted(installed - said) == [], "nobody said whether slurm.options may set these"
     assert sorted(said - installed) == sorted(OF_THE_PARSER), "Slurm does not have these"
+
+
+def rows(image: Path, first: str) -> set[str]:
+    """Keys of the parser's table that begins with this one."""
+    script = 'mount -t proc proc "$0/proc" && exec chroot "$0" python3 -c "$1" "$2"'
+    command = ["unshare", "--mount", "sh", "-c", script, str(image), ROWS, first]
+    asked = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert asked.returncode == 0, asked.stderr
+    (found,) = asked.stdout.splitlines()
+    return set(json.loads(found))
+
+
+def test_every_key_of_a_partition_is_typed_or_ours_or_refused_or_allowed(image: Path) -> None:
+    """A new Slurm with another key fails here: say in partition_options.py whose it is."""
+    own = partition_options
+    said = {*own.TYPED, *own.OWNED, *own.REFUSED, *own.ALLOWED} - {"PartitionName"}  # The line's own key.
+    assert rows(image, "AllocNodes") == said
+
+
+FULL = {
+    "state": "DRAIN",
+    "hidden": True,
+    "maxTime": "7-0",
+    "defaultTime": "1:00:00",
+    "minNodes": 1,
+    "maxNodes": 2,
+    "priorityTier": 7,
+    "priorityJobFactor": 8,
+    "overSubscribe": "FORCE:3",
+    "exclusive": "USER",
+    "preemptMode": "REQUEUE",
+    "graceTime": 90,
+    "defMemPerCpu": "256Mi",
+    "maxMemPerNode": "512Mi",
+    "resumeTimeout": 901,
+    "options": {
+        "AllocNodes": "slurm-login-0",
+        "Alternate": "others",
+        "CpuBind": "core",
+        "LLN": "YES",
+        "MaxCPUsPerNode": "1",
+        "MaxCPUsPerSocket": "1",
+        "OverTimeLimit": "5",
+        "ReqResv": "YES",
+        "RootOnly": "YES",
+        "TRESBillingWeights": "CPU=1.0,Mem=0.25G",
+    },
+}
+OTHERS = {"name": "others", "nodeSets": ["cpu"], "defMemPerGpu": "128Mi", "maxMemPerCpu": "1Gi", "defCpuPerGpu": 3}
+PER_NODE = {"name": "whole", "nodeSets": ["cpu"], "defMemPerNode": "256Mi", "exclusive": "NODE", "default": True}
+IN_ACCOUNTING = {"qos", "allowAccounts", "denyAccounts", "allowQos", "denyQos"}
+"""A slurmctld without accounting has none of them: tests/unit shows their lines."""
+SHOWN = {
+    "full": (
+        *("State=DRAIN", "Hidden=YES", "MaxTime=7-00:00:00", "DefaultTime=01:00:00", "MinNodes=1", "MaxNodes=2"),
+        *("PriorityTier=7", "PriorityJobFactor=8", "OverSubscribe=FORCE:3", "Exclusive=USER", "PreemptMode=REQUEUE"),
+        *("GraceTime=90", "DefMemPerCPU=256", "MaxMemPerNode=512", "AllocNodes=slurm-login-0"),
+        *("Alternate=others", "LLN=YES", "MaxCPUsPerNode=1", "MaxCPUsPerSocket=1", "OverTimeLimit=5", "ReqResv=YES"),
+        *("RootOnly=YES", "TRESBillingWeights=CPU=1.0,Mem=0.25G"),
+    ),
+    "others": ("State=UP", "MaxMemPerCPU=1024", "JobDefaults=DefCpuPerGPU=3,DefMemPerGPU=128"),
+    "whole": ("DefMemPerNode=256", "Exclusive=NODE", "Default=YES"),
+}
+"""Pairs that scontrol shows of them; it shows ResumeTimeout only where Slurm itself saves power."""
+
+
+def test_slurmctld_runs_with_every_key_of_a_partition(new_cluster: NewCluster) -> None:
+    written = [{"name": "full", "nodeSets": ["cpu"], **FULL}, OTHERS, PER_NODE]
+    assert {key for each in written for key in each} | IN_ACCOUNTING == set(partition_options.TYPED.values()) | {
+        "options"
+    }
+    with new_cluster() as cluster:
+        gpus = changed("nodeSets.0.gpus", {"type": "h100", "perNode": 2}, changed("accounting", {"mode": "off"}, SMALL))
+        raw = changed("slurm.options", {"PreemptType": "preempt/partition_prio", "PreemptMode": "REQUEUE"}, gpus)
+        lines = slurm_conf.slurm_conf(parse(changed("partitions", written, raw))).splitlines()
+        more = [line for line in lines if line.startswith(("PartitionName=", "Preempt"))]
+        cluster.append("slurm.conf", "\n".join(more) + "\n")
+        cluster.restart_controller()
+        for name, expected in SHOWN.items():
+            shown = cluster.pod(f"scontrol -a show partition {name}", name=CONTROLLER).stdout.split()
+            assert [pair for pair in expected if pair not in shown] == [], shown

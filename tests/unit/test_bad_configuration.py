@@ -11,6 +11,7 @@ from tests.unit.samples import GPU_SET, SMALL, SSH_KEY, changed
 
 SET = {"name": "gpu", "replicas": 1, "resources": {"cpu": 1, "memory": "1Gi"}}
 DIRECTORY = {"uri": "ldaps://ldap.example", "base": "dc=example,dc=org"}
+PARTITION = {"name": "main", "nodeSets": ["cpu"]}
 USER = {"name": "alice", "sshPublicKeys": [SSH_KEY]}
 
 BAD: list[tuple[str, Any, str]] = [
@@ -103,6 +104,86 @@ BAD: list[tuple[str, Any, str]] = [
     ("partitions", [{"name": "ALL", "nodeSets": ["cpu"]}], "pulumi-slurm:partitions[0].name: got 'ALL'; want letters"),
     ("partitions", [{"name": "a b", "nodeSets": ["cpu"]}], "want letters, digits"),
     ("partitions", [{"name": "a\nSlurmUser=root", "nodeSets": ["cpu"]}], "want letters, digits"),
+    *(
+        ("partitions", [{**PARTITION, **keys}], f"pulumi-slurm:partitions[0].{expected}")
+        for keys, expected in (
+            # Values that are wrong by themselves.
+            ({"state": "up"}, "state: got 'up'; want one of 'UP'"),
+            ({"defaultTime": "soon"}, "defaultTime: got 'soon'; want a Slurm time"),
+            ({"priorityTier": 65534}, "priorityTier: got 65534; want 65533 or less"),
+            ({"maxNodes": 0}, "maxNodes: got 0; want 1 or more"),
+            ({"qos": "Long"}, "qos: got 'Long'; want a QOS as sacctmgr shows it, in lower case"),
+            ({"allowAccounts": ["a,b"]}, "allowAccounts[0]: got 'a,b'; want an account as sacctmgr shows it"),
+            ({"allowQos": "normal"}, "allowQos: got 'normal'; want a list"),
+            ({"overSubscribe": False}, 'overSubscribe: got false; want text in quotes, such as "YES" or "NO"'),
+            ({"overSubscribe": "YES:1"}, "overSubscribe: got 'YES:1'; want NO, YES, YES:4"),
+            ({"overSubscribe": "EXCLUSIVE"}, "overSubscribe: got 'EXCLUSIVE'; want NO"),
+            ({"exclusive": False}, "exclusive: got false; want text in quotes"),
+            ({"preemptMode": "GANG"}, "preemptMode: got 'GANG'; want one of 'OFF'"),
+            ({"maxMemPerNode": 1024}, "maxMemPerNode: got 1024; want a Kubernetes quantity such as 64Gi"),
+            # Keys that its options do not set.
+            (
+                {"options": {"LNN": "YES"}},
+                "options.LNN: got 'LNN'; want a key of a partition that Slurm 26.05 knows; did",
+            ),
+            ({"options": {"lln": "YES"}}, "options.lln: got 'lln'; want LLN, as Slurm writes it"),
+            ({"options": {"LLN": True}}, "options.LLN: got true; want text in quotes"),
+            ({"options": {"LLN": "YES\nSlurmUser=root"}}, "options.LLN: got 'YES\\nSlurmUser=root'; want one value"),
+            ({"options": {"LLN": "YES#"}}, "options.LLN: got 'YES#'; want one value without spaces, quotes, `#`"),
+            ({"options": {"maxtime": "1"}}, "options.maxtime: got 'maxtime'; want partitions[].maxTime in its place"),
+            ({"options": {"Nodes": "ALL"}}, "options.Nodes: got 'Nodes'; want partitions[].nodeSets in its place"),
+            (
+                {"options": {"DisableRootJobs": "NO"}},
+                "options.DisableRootJobs: got 'DisableRootJobs'; want another key: Disable",
+            ),
+            (
+                {"options": {"SuspendTime": "60"}},
+                "options.SuspendTime: got 'SuspendTime'; want another key: SuspendTime is set",
+            ),
+            (
+                {"options": {"AllowGroups": "a"}},
+                "options.AllowGroups: got 'AllowGroups'; want no AllowGroups: slurmctld knows no",
+            ),
+            (
+                {"options": {"ExclusiveUser": "YES"}},
+                "options.ExclusiveUser: got 'ExclusiveUser'; want no ExclusiveUser: Slurm",
+            ),
+            ({"options": {"Alternate": "b"}}, "options.Alternate: got 'b'; want the name of another partition"),
+            # Keys that contradict each other.
+            ({"allowAccounts": ["a"], "denyAccounts": ["b"]}, 'denyAccounts: got ["b"]; want nothing beside allowAcc'),
+            ({"allowQos": ["a"], "denyQos": ["b"]}, 'denyQos: got ["b"]; want nothing beside allowQos'),
+            (
+                {"defaultTime": "UNLIMITED", "maxTime": "1-0"},
+                "defaultTime: got 'UNLIMITED'; want a time of at most max",
+            ),
+            (
+                {"defaultTime": "2:00:00", "maxTime": 90},
+                "defaultTime: got '2:00:00'; want a time of at most maxTime (90)",
+            ),
+            ({"minNodes": 3, "maxNodes": 2}, "minNodes: got 3; want at most maxNodes (2)"),
+            (
+                {"defMemPerCpu": "1Gi", "defMemPerNode": "1Gi"},
+                "defMemPerNode: got '1Gi'; want nothing beside defMemPer",
+            ),
+            (
+                {"maxMemPerCpu": "1Gi", "maxMemPerNode": "1Gi"},
+                "maxMemPerNode: got '1Gi'; want nothing beside maxMemPer",
+            ),
+            (
+                {"defMemPerCpu": "2Gi", "maxMemPerCpu": "1Gi"},
+                "defMemPerCpu: got '2Gi'; want at most maxMemPerCpu (1Gi)",
+            ),
+            ({"defMemPerNode": "2Gi", "maxMemPerNode": "1Gi"}, "defMemPerNode: got '2Gi'; want at most maxMemPerNode"),
+            ({"overSubscribe": "YES", "exclusive": "NODE"}, "overSubscribe: got 'YES'; want nothing, or NO, beside"),
+            # Keys that need something in another section.
+            ({"defCpuPerGpu": 8}, "defCpuPerGpu: got 8; want nothing, or a node set with GPUs"),
+            (
+                {"graceTime": 60},
+                "graceTime: got 60; want nothing, or slurm.options.PreemptType: preempt/partition_prio",
+            ),
+            ({"preemptMode": "OFF"}, "preemptMode: got 'OFF'; want nothing, or slurm.options.PreemptType"),
+        )
+    ),
     # Names.
     ("cluster.name", "Research!", "pulumi-slurm:cluster.name: got 'Research!'; want a DNS label"),
     ("cluster.namespace", "a.b", "pulumi-slurm:cluster.namespace: got 'a.b'; want a DNS label"),

@@ -12,7 +12,14 @@ from components import slurm_cluster
 from components.config import Config, parse
 from components.config.model import model_of
 from components.slurm import slurm_conf, slurmdbd_conf
-from tests.unit import accounting_effects, addon_effects, login_effects, network_effects, submount_effects
+from tests.unit import (
+    accounting_effects,
+    addon_effects,
+    login_effects,
+    network_effects,
+    partition_effects,
+    submount_effects,
+)
 from tests.unit.declared import (
     Effect,
     Probe,
@@ -72,6 +79,7 @@ EFFECTS: list[Effect] = [
     *accounting_effects.EFFECTS,
     *addon_effects.EFFECTS,
     *login_effects.EFFECTS,
+    *partition_effects.EFFECTS,
     ("cluster.name", "research", has("ClusterName=research"), True),
     ("cluster.namespace", "hpc", lambda c: body(c, "Service", "slurm-rest")["metadata"]["namespace"], "hpc"),
     ("cluster.createNamespace", False, lambda c: body(c, "Namespace", "slurm"), None),
@@ -343,6 +351,8 @@ def configured(path: str, value: Any) -> tuple[Config, Config]:
         if path.startswith(prefix):
             base = changed(parent, default, base)
             break
+    if path in partition_effects.BESIDES:
+        base = changed(*partition_effects.BESIDES[path], base)
     path = path.replace("tolerations.", "tolerations.0.").replace("users.", "users.0.")
     path = path.replace("spankPlugins.", "spankPlugins.0.")
     return parse(base), parse(changed(path, value, base))

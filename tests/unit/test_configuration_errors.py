@@ -36,6 +36,27 @@ def problems(raw: dict[str, Any]) -> list[str]:
     return [str(problem).partition("; want ")[0] for problem in refused.value.problems]
 
 
+MAIN = {"name": "main", "nodeSets": ["cpu"]}
+
+
+def test_contradictions_of_a_partition_are_told_at_once() -> None:
+    wrong = {"minNodes": 3, "maxNodes": 2, "defaultTime": "2-0", "maxTime": "1-0", "options": {"QOS": "a"}}
+    raw = changed("partitions", [{**MAIN, **wrong}, {**MAIN, "name": "b", "qos": "short"}])
+    assert sorted(problems(changed("accounting", {"mode": "off"}, raw))) == [
+        "pulumi-slurm:partitions[0].defaultTime: got '2-0'",
+        "pulumi-slurm:partitions[0].minNodes: got 3",
+        "pulumi-slurm:partitions[0].options.QOS: got 'QOS'",
+        "pulumi-slurm:partitions[1].qos: got 'short'",
+    ]
+
+
+def test_suspended_jobs_go_on_only_with_gang() -> None:
+    raw = changed("partitions", [{**MAIN, "preemptMode": "SUSPEND"}])
+    by_tier = {"PreemptType": "preempt/partition_prio"}
+    assert problems(changed("slurm.options", by_tier, raw)) == ["pulumi-slurm:partitions[0].preemptMode: got 'SUSPEND'"]
+    parse(changed("slurm.options", {**by_tier, "PreemptMode": "SUSPEND,GANG"}, raw))
+
+
 @pytest.mark.parametrize(
     ("path", "value", "expected"),
     [

@@ -1,8 +1,10 @@
-"""The reference page says what the models say."""
+"""The reference pages say what the models and the lists of keys say."""
 
 from __future__ import annotations
 
-from components.config import reference
+from components.config import key_table, reference
+from components.config.partitions import Partition
+from components.config.values import partition_options
 from tests.unit import golden_files
 
 
@@ -16,3 +18,16 @@ def test_a_default_is_the_one_in_effect_at_that_place() -> None:
     assert "| `controller.resources.memory` | `1Gi` |" in page
     assert "| `nodeSets[].name` | **required** | Name of the set; its nodes are NAME-0, NAME-1 … |" in page
     assert "| `jail.persistent` | `[/home, /root, /srv]` |" in page
+
+
+def test_the_table_of_keys_is_current() -> None:
+    assert golden_files.KEY_TABLE.read_text() == key_table.text(), golden_files.AGAIN
+
+
+def test_a_key_of_a_partition_is_in_one_list_and_its_typed_key_is_a_field() -> None:
+    """tests/image/test_options.py compares the lists with the installed Slurm."""
+    lists = [partition_options.TYPED, partition_options.OWNED, partition_options.REFUSED, partition_options.ALLOWED]
+    keys = [key.lower() for each in lists for key in each]
+    assert sorted(set(keys)) == sorted(keys)
+    fields = {info.alias for info in Partition.model_fields.values()}
+    assert fields - {"options"} == set(partition_options.TYPED.values())

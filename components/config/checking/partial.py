@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from components.config.checking.between_sections import ON_CONFIG, ON_NODE_SET
+from components.config.checking.partition_rules import ON_PARTITION
 from components.config.checking.problems import NOTHING, Problem, hides_secret
 from components.config.model import Model, NotParsedError, model_of
 from components.config.program import Config
@@ -103,6 +104,11 @@ def _all_violations(config: Config) -> Iterator[Violation]:
             with suppress(NotParsedError):
                 for violation in rule_on_set(config, node_set):
                     yield violation.inside("nodeSets", index)
+    for index, partition in enumerate(getattr(config, "partitions", ())):
+        for rule_on_partition in ON_PARTITION:
+            with suppress(NotParsedError):
+                for violation in rule_on_partition(config, partition):
+                    yield violation.inside("partitions", index)
 
 
 def _violations(model: Model) -> Iterator[Violation]:

@@ -36,6 +36,12 @@ PartitionName = Annotated[
     # Slurm reads DEFAULT and ALL as more than names.
     matching(r"(?!(?i:default|all)$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}", "letters, digits, `_`, `.`, `-`, such as main"),
 ]
+AccountName = Annotated[
+    str, matching(r"[a-z0-9_][a-z0-9_.-]*", "an account as sacctmgr shows it, in lower case, such as physics")
+]
+QosName = Annotated[
+    str, matching(r"[a-z0-9_][a-z0-9_.-]*", "a QOS as sacctmgr shows it, in lower case, such as normal")
+]
 GresType = Annotated[str, matching(r"[a-z0-9][a-z0-9_]{0,62}", "a GPU type such as h100: lower-case letters, digits")]
 LabelKey = Annotated[str, matching(_LABEL_KEY, "a Kubernetes label key such as example.com/pool")]
 LabelValue = Annotated[

@@ -1,6 +1,7 @@
 """Quantities: memory, CPUs, durations, Slurm's times, whole numbers."""
 
 import datetime
+import math
 import re
 from collections.abc import Callable
 from typing import Annotated, Any, Final, get_args, get_origin
@@ -55,6 +56,19 @@ def cpu_millis(quantity: str) -> int:
 def duration_seconds(duration: str) -> int:
     """Seconds of a duration such as `30m`."""
     return int(duration[:-1]) * {"s": 1, "m": 60, "h": 3600}[duration[-1]]
+
+
+def slurm_seconds(time: str) -> float:
+    """Return the seconds of a Slurm time such as `7-00:00:00`; infinite if it is UNLIMITED."""
+    if time == "UNLIMITED":
+        return math.inf
+    days, dash, rest = time.rpartition("-")
+    parts = [int(part) for part in rest.split(":")]
+    if dash:
+        hours, minutes, seconds = [*parts, 0, 0][:3]
+    else:
+        hours, minutes, seconds = parts if len(parts) == 3 else [0, *parts, 0][:3]
+    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 def is_duration(field: FieldInfo) -> bool:

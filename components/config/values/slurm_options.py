@@ -8,7 +8,9 @@ import difflib
 import re
 from collections.abc import Mapping
 from importlib import resources
-from typing import Final
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BeforeValidator
 
 from components.config.values.validation import wrong
 from contract.slurm_options import WORKER_START
@@ -213,3 +215,17 @@ def check_option_value(value: str) -> str:
     if not _VALUE.fullmatch(value):
         raise wrong("one value without spaces, quotes, `#`, backslashes or newlines")
     return value
+
+
+def quoted_text(value: Any) -> Any:
+    """Return the text of a value; YAML reads an unquoted YES, NO or OFF as true or false, which Slurm would not take.
+
+    Raises:
+        PydanticCustomError: The value is true or false.
+    """
+    if isinstance(value, bool):
+        raise wrong('text in quotes, such as "YES" or "NO"')
+    return str(value) if isinstance(value, int | float) else value
+
+
+OptionValue = Annotated[str, BeforeValidator(quoted_text), AfterValidator(check_option_value)]

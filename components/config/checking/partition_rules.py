@@ -1,0 +1,56 @@
+"""Rules between a partition and the rest of the configuration: node sets, accounting, Slurm's options."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from components.config.partitions import Partition, PreemptMode
+from components.config.program import Config
+from components.config.rule import Violation
+
+_BY_TIER: Final = "preempt/partition_prio"
+_IN_THE_DATABASE: Final = {
+    "qos": "QOS",
+    "allowAccounts": "accounts",
+    "denyAccounts": "accounts",
+    "allowQos": "QOS",
+    "denyQos": "QOS",
+}
+
+
+def _accounting(config: Config, partition: Partition) -> Iterator[Violation]:
+    if config.accounting.is_on:
+        return
+    for key, what in _IN_THE_DATABASE.items():
+        if key in partition.given:
+            yield Violation(key, want=f"nothing, or accounting.mode mariadb or external: Slurm keeps {what} there")
+
+
+def _gpus(config: Config, partition: Partition) -> Iterator[Violation]:
+    members = [node_set for node_set in config.node_sets if node_set.name in partition.node_sets]
+    if any(node_set.gpus for node_set in members):
+        return
+    for key in ("defMemPerGpu", "defCpuPerGpu"):
+        if key in partition.given:
+            yield Violation(key, want="nothing, or a node set with GPUs in nodeSets of the partition")
+
+
+def _preemption(config: Config, partition: Partition) -> Iterator[Violation]:
+    options = config.slurm.slurm_conf_options
+    if options.get("PreemptType", "").lower() != _BY_TIER:
+        for key in ("preemptMode", "graceTime"):
+            if key in partition.given:
+                want = f"nothing, or slurm.options.PreemptType: {_BY_TIER}: without it Slurm ignores this key"
+                yield Violation(key, want=want)
+    elif partition.preempt_mode is PreemptMode.SUSPEND and "gang" not in options.get("PreemptMode", "").lower():
+        want = "another mode, or slurm.options.PreemptMode: SUSPEND,GANG: suspended jobs would never go on"
+        yield Violation("preemptMode", want=want)
+
+
+def _alternate(config: Config, partition: Partition) -> Iterator[Violation]:
+    others = [other.name for other in config.partitions if other.name != partition.name]
+    if "Alternate" in partition.options and partition.options["Alternate"] not in others:
+        want = f"the name of another partition; there are: {', '.join(others) or 'none'}"
+        yield Violation("options", "Alternate", want=want)
+
+
+ON_PARTITION: Final = (_accounting, _gpus, _preemption, _alternate)

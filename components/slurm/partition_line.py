@@ -1,0 +1,45 @@
+"""A partition's line of slurm.conf."""
+
+from typing import Any, Final
+
+from components.config.partitions import Partition
+from components.config.program import Config
+from components.config.values.partition_options import TYPED
+from components.config.values.quantities import memory_mib
+
+_FIRST: Final = ("PartitionName", "Nodes", "Default", "MaxTime", "DefMemPerCPU", "DefMemPerGPU", "DefMemPerNode")
+
+
+def slurm_node_set(node_set: str) -> str:
+    """Return the Slurm-side NodeSet name of a node set.
+
+    slurmctld refuses to start when a NodeSet has the name of a node. A node name is a DNS label, so the underscore
+    keeps them apart.
+    """
+    return f"ns_{node_set.replace('-', '_')}"
+
+
+def partition_line(config: Config, partition: Partition) -> str:
+    """Return the line: a typed key that nobody set is left to Slurm's default."""
+    typed = partition.model_dump(by_alias=True)
+    settings = {key: _written(key, typed[name]) for key, name in TYPED.items() if typed[name] not in (None, [])}
+    settings["Nodes"] = ",".join(slurm_node_set(name) for name in partition.node_sets)
+    if not settings.keys() & {"DefMemPerCPU", "DefMemPerGPU", "DefMemPerNode"}:
+        settings["DefMemPerCPU"] = str(_memory_per_cpu_mib(config, partition))
+    ordered = {key: settings[key] for key in (*_FIRST, *TYPED) if key in settings}
+    return " ".join(f"{key}={value}" for key, value in {**ordered, **partition.options}.items())
+
+
+def _written(key: str, value: Any) -> str:
+    if "MemPer" in key:
+        return str(memory_mib(value))
+    if isinstance(value, bool):
+        return "YES" if value else "NO"
+    return ",".join(value) if isinstance(value, list) else str(value)
+
+
+def _memory_per_cpu_mib(config: Config, partition: Partition) -> int:
+    """Return the memory per CPU for jobs that name none: the partition's least, so that jobs can use all CPUs."""
+    members = [node_set for node_set in config.node_sets if node_set.name in partition.node_sets]
+    share = max(1, min(node_set.job_memory_mib // node_set.resources.cpu for node_set in members))
+    return min([share, *(memory_mib(most) for most in [partition.max_mem_per_cpu] if most)])
