@@ -153,8 +153,8 @@ def test_the_database_speaks_tls_alone(slurm, tls, database):
     in_clear = "mariadb --no-defaults --skip-ssl --protocol=TCP --host=127.0.0.1 --user=slurm --execute='SELECT 1'"
     refused = slurm.on_pod("slurm-database-0", in_clear)
     assert "insecure transport are prohibited" in refused.stderr
-    connected = sql(slurm, "SELECT user FROM information_schema.processlist WHERE user = 'slurm'")
-    assert connected, "slurmdbd is connected, and there is no other way"
+    asked = "SELECT user FROM information_schema.processlist WHERE user = 'slurm'"
+    slurm.wait("slurmdbd is connected, and there is no other way", lambda: sql(slurm, asked))
     assert int(sql(slurm, "SHOW GLOBAL STATUS LIKE 'Ssl_finished_accepts'").split()[-1]) > 0
     job = slurm.sh("sbatch --parsable --wrap true").ok()
     slurm.wait("sacct knows the job", lambda: recorded(slurm, job), 60)

@@ -76,7 +76,7 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     # slurmctld reads triggers of SlurmUser alone, and closes the connection (native/doors/message_guard.c).
     Refusal("Zero Bytes were transmitted or received", ("strigger",)),
-    Refusal("RebootProgram isn't defined", ("scontrol-reboot",)),
+    Refusal("scontrol_reboot_nodes error:Permission denied", ("scontrol-reboot",)),
     # The client reads such a file, and says in many ways that it is no list of associations.
     Refusal("status=1$", ("sacctmgr-load",)),
 )
