@@ -116,7 +116,7 @@ def wait_for(look: Callable[[httpx.Client], Verdict], props: Mapping[str, Any], 
             raise UnavailableError(f"{reason}. More: {command}")
         if now >= ends:
             raise UnavailableError(f"{timeout} is over: {verdict.lacking}. More: {command}")
-        time.sleep(min(_PAUSE_SECONDS, ends - now))
+        time.sleep(min(_PAUSE_SECONDS, ends - now))  # Between two looks; the verdict draws on several kinds.
 
 
 class WaitProvider(dynamic.ResourceProvider):
@@ -137,7 +137,7 @@ class WaitProvider(dynamic.ResourceProvider):
         Raises:
             UnavailableError: It does not come.
         """
-        raise NotImplementedError
+        raise NotImplementedError  # Each provider says what it waits for.
 
     def create(self, props: dict[str, Any]) -> dynamic.CreateResult:
         """Wait; the state begins with the compared inputs."""

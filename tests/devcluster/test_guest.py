@@ -24,7 +24,7 @@ def test_that_passes():
     pass
 
 def test_that_hangs():
-    time.sleep(1000)
+    time.sleep(1000)  # Stands for a test that hangs: the deadline under test ends it.
 """
 
 

@@ -121,7 +121,7 @@ def await_file(path: Path) -> None:
     deadline = time.monotonic() + 60
     while not path.exists():
         assert time.monotonic() < deadline
-        time.sleep(0.05)  # Between two looks for a file.
+        time.sleep(0.05)  # Another process writes the file, and tells nobody.
 
 
 def test_tests_that_hang_in_a_guest_end_with_a_report_before_the_guest_does(tmp_path: Path) -> None:

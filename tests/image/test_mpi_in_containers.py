@@ -54,7 +54,7 @@ else:
     # Slurm 26.05 loses the answer to some spawns whose program ends soon.
     end = time.monotonic() + 60
     while not os.path.exists("born") and time.monotonic() < end:
-        time.sleep(0.1)
+        time.sleep(0.1)  # The spawned program tells by this file alone.
 """
 
 # What slurmd passes on to a step's slurmstepd, of a user's REQUEST_FORWARD_DATA: a spawn under the token of an id.

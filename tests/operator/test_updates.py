@@ -36,7 +36,7 @@ OLD, NEW = "cpu-old", "cpu-new"
 
 def pod(name: str, revision: str = OLD, **changes: object) -> Pod:
     there = Pod(name, "worker", ready=True, running=True, created=NOW, revision=revision, uid="7")
-    return dataclasses.replace(there, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(there, **changes)  # type: ignore[arg-type]  # Keys by table.
 
 
 def updating(name: str, *states: str, cpus: int = 0, **more: Any) -> SlurmNode:

@@ -8,7 +8,7 @@ import os
 import socket
 import struct
 
-import rpc_client as client  # type: ignore[import-not-found]
+import rpc_client as client  # type: ignore[import-not-found]  # Beside it in the jail.
 
 CREATE, VERIFY = 64001, 64002
 TYPES = (*range(16), *range(63990, 64070))
