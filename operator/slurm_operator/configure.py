@@ -9,7 +9,7 @@ from contract import names
 from slurm_operator.clients.kubernetes import KubernetesApi
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurmrestd import SlurmRest
-from slurm_operator.decide import config
+from slurm_operator.decide.cluster import config
 from slurm_operator.state import Cluster
 
 

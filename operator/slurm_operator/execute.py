@@ -13,8 +13,8 @@ from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Ob
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 from slurm_operator.clients.slurmrestd import SlurmRest
-from slurm_operator.decide import deletion, preconditions
-from slurm_operator.decide import nodes as slurm_nodes
+from slurm_operator.decide.node_sets import deletion, preconditions
+from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, shown
 from slurm_operator.observe import CUSTOM_API

@@ -21,7 +21,7 @@ from slurm_operator.clients import access
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
 from slurm_operator.clients.lease import LOOK_SECONDS, RENEW_SECONDS, Lease, NotLeading
 from slurm_operator.clients.watched_reads import WatchedReads
-from slurm_operator.decide.requeue import Outcome, requeue_after
+from slurm_operator.decide.cluster.requeue import Outcome, requeue_after
 from slurm_operator.reconcile.cluster import Reconciler
 from slurm_operator.reconcile.drift import DriftReconciler
 

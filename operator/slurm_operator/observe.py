@@ -18,7 +18,8 @@ from contract.pod_variables import NodeKey
 from contract.policies import ReactionPolicy
 from slurm_operator.clients.kubernetes import KubernetesError, Object
 from slurm_operator.clients.watched_reads import Reads
-from slurm_operator.decide import accounting, ownership, pod_conditions
+from slurm_operator.decide.cluster import accounting, ownership
+from slurm_operator.decide.nodes import pod_conditions
 from slurm_operator.state import (
     Cluster,
     Facts,

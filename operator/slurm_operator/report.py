@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from contract import names
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.lease import Lease
-from slurm_operator.decide.pod_conditions import TYPE, Told
-from slurm_operator.decide.status import Counts
+from slurm_operator.decide.cluster.status import Counts
+from slurm_operator.decide.nodes.pod_conditions import TYPE, Told
 from slurm_operator.findings import MAX_MESSAGE, Condition
 from slurm_operator.observe import CUSTOM_API
 from slurm_operator.reasons import Reason

@@ -142,8 +142,8 @@ class Evidence:
     """A full listing of nodes, made after the pass had seen a drain, and after it one of jobs.
 
     `named` is None as long as not all jobs and reservations were looked at: then no record may go. `complete`: all
-    jobs that may have processes are among `jobs`. If not, the records of nodes have to tell; decide/evidence.py says
-    why they do.
+    jobs that may have processes are among `jobs`. If not, the records of nodes have to tell. The module
+    decide/node_sets/evidence.py says why they do.
     """
 
     nodes: Mapping[str, SlurmNode]

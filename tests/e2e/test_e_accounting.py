@@ -278,7 +278,7 @@ def test_a_password_with_every_special_character_works(slurm, another_slurmdbd, 
 
 
 def test_what_is_wrong_is_in_slurmdbds_own_words(slurm, another_slurmdbd):
-    from slurm_operator.decide.accounting import last_words
+    from slurm_operator.decide.cluster.accounting import last_words
 
     make_visitor(slurm, "right")
     assert "Access denied for user 'visitor'" in last_words(another_slurmdbd("wrong"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from slurm_operator.clients import slurmrestd
-from slurm_operator.decide import window
+from slurm_operator.decide.node_sets import window
 from slurm_operator.state import Facts, Reservation, SlurmNode
 
 from bench.real_slurm import RealSlurm

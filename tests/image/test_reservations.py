@@ -12,8 +12,8 @@ from typing import TypeVar
 import pytest
 from slurm_operator.clients import slurmrestd
 from slurm_operator.clients.slurm_error import SlurmError
-from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide import window
+from slurm_operator.decide.node_sets import window
+from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.state import Reservation, SlurmNode
 
 from bench.real_slurm import RealSlurm

@@ -6,8 +6,8 @@ import dataclasses
 import datetime
 import functools
 
-from slurm_operator.decide import records
-from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.decide.node_sets import records
+from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state import (
     Facts,
     Jobs,

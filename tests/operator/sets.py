@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Iterable
 from typing import Any
 
-from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state import NodeSet, Pod, Workload
 
 _OF_SET = {field.name for field in dataclasses.fields(NodeSet)}

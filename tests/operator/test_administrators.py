@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from slurm_operator.decide.administrators import changes
+from slurm_operator.decide.cluster.administrators import changes
 
 from tests.operator.world import World, stateful_set, until
 

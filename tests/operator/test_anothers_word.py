@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 from slurm_operator import drains
 from slurm_operator.actions import Action, DeleteRecord, Drain, DrainDown, SetReplicas
-from slurm_operator.decide import k8s_nodes, records, status
+from slurm_operator.decide.cluster import status
+from slurm_operator.decide.node_sets import k8s_nodes, records
 from slurm_operator.state import K8sNode, SlurmNode
 
 from tests.operator.sets import changed

@@ -12,7 +12,7 @@ from slurm_operator import execute, report
 from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
 from slurm_operator.clients.slurmrestd import SlurmRest
-from slurm_operator.decide import serving
+from slurm_operator.decide.cluster import serving
 from slurm_operator.findings import Finding, lasting
 from slurm_operator.reasons import Reason
 from slurm_operator.reconcile import cluster

@@ -6,8 +6,8 @@ import datetime
 from typing import Any
 
 import pytest
-from slurm_operator.decide import config, config_keys
-from slurm_operator.decide.config import CLOSING, HELD, Promote, Reconfigure, TryConfig, Verdict
+from slurm_operator.decide.cluster import config, config_keys
+from slurm_operator.decide.cluster.config import CLOSING, HELD, Promote, Reconfigure, TryConfig, Verdict
 from slurm_operator.findings import Finding
 from slurm_operator.state import Running, SlurmJob, SlurmNode, Unknown
 

@@ -15,7 +15,7 @@ from slurm_operator.clients.kubernetes import KubernetesApi
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.configure import Configurer
-from slurm_operator.decide import config
+from slurm_operator.decide.cluster import config
 from slurm_operator.reconcile import growing_pause
 from slurm_operator.reconcile.configuration import Configuration
 from slurm_operator.state import Cluster, Kubernetes, Running, Unknown

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from slurm_operator.actions import DeletePod, Purpose, SetOnDelete
-from slurm_operator.decide import config, daemons, status
+from slurm_operator.decide.cluster import config, daemons, status
 from slurm_operator.findings import Findings
 from slurm_operator.state import Kubernetes, Pod, Running, Unknown
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from slurm_operator import observe
-from slurm_operator.decide import deletion
-from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.decide.node_sets import deletion
+from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Finding
 from slurm_operator.state import Nodes, NodeSet, Pod, RemovalPolicy, SlurmJob, SlurmNode, Unknown, Workload
 

@@ -10,7 +10,7 @@ from typing import Any
 import hypothesis
 import pytest
 from hypothesis import strategies as st
-from slurm_operator.decide import drift, ownership
+from slurm_operator.decide.cluster import drift, ownership
 from slurm_operator.findings import Finding
 from slurm_operator.reasons import Reason
 from slurm_operator.reconcile.drift import DriftReconciler

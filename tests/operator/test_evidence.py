@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from slurm_operator.decide import evidence, status
-from slurm_operator.decide import nodes as slurm_nodes
+from slurm_operator.decide.cluster import status
+from slurm_operator.decide.node_sets import evidence
+from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.state import EVERY_NODE, Evidence, Jobs, SlurmNode, TooDeep, Unknown, UpdatePolicy
 
 from contract import reasons

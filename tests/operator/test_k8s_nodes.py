@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from slurm_operator import observe
 from slurm_operator.actions import Action, Comment, Drain, SetEvictable, Undrain
-from slurm_operator.decide import k8s_nodes, undrain
-from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.decide.node_sets import k8s_nodes, undrain
+from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Severity
 from slurm_operator.state import Evidence, K8sNode, Pod, Restart, SlurmJob, SlurmNode, Taint, Toleration
 

@@ -6,7 +6,7 @@ import datetime
 from typing import Any
 
 import pytest
-from slurm_operator.decide import lost_daemons
+from slurm_operator.decide.nodes import lost_daemons
 from slurm_operator.findings import Finding, Findings, Severity
 from slurm_operator.state import K8sNode, Pod, Taint
 

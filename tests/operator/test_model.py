@@ -33,10 +33,10 @@ from slurm_operator import execute
 from slurm_operator.actions import Action, DeletePod, Drain, Purpose
 from slurm_operator.clients import lease
 from slurm_operator.clients.kubernetes import KubernetesError
-from slurm_operator.decide import evidence, remediate
-from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide.node_set import decide
-from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.decide.node_sets import evidence, remediate
+from slurm_operator.decide.node_sets.node_set import decide
+from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Finding
 from slurm_operator.state import RemovalPolicy, Restart, UpdatePolicy, Window
 

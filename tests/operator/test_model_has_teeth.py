@@ -11,9 +11,9 @@ import hypothesis
 import pytest
 from hypothesis import stateful
 from slurm_operator import actions, drains, execute
-from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide import preconditions, reboot, records, remediate, undrain, update, window, workers
-from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.decide.node_sets import preconditions, reboot, records, remediate, undrain, update, window
+from slurm_operator.decide.nodes import slurm_nodes, workers
+from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state import Named, SlurmNode
 
 from contract import names, reasons

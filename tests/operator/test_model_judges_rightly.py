@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from slurm_operator import drains
-from slurm_operator.decide import records
+from slurm_operator.decide.node_sets import records
 from slurm_operator.state import SlurmNode
 
 from contract import names, reasons

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
-from slurm_operator.decide import pod_conditions
+from slurm_operator.decide.nodes import pod_conditions
 from slurm_operator.execute import REFUSED
 from slurm_operator.reconcile import pod_conditions as writing
 from slurm_operator.reconcile.pod_conditions import PER_PASS, PodConditions

@@ -10,7 +10,7 @@ import pytest
 from slurm_operator import handlers, health
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
 from slurm_operator.clients.lease import Lease, NotLeading
-from slurm_operator.decide import requeue
+from slurm_operator.decide.cluster import requeue
 
 from devcluster.apiserver.control_plane import free_ports
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from slurm_operator.actions import Action, DeletePod, DrainDown, Purpose
-from slurm_operator.decide import evidence, reboot, status, update
-from slurm_operator.decide.node_set import decide
-from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.decide.cluster import status
+from slurm_operator.decide.node_sets import evidence, reboot, update
+from slurm_operator.decide.node_sets.node_set import decide
+from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.reasons import Reason
 from slurm_operator.state import Evidence, K8sNode, SlurmJob, SlurmNode
 

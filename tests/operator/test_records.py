@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 from slurm_operator.actions import Action, DeleteRecord, Drain, Undrain
-from slurm_operator.decide import records, undrain, update
-from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.decide.node_sets import records, undrain, update
+from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state import Evidence, Facts, Reservation, SlurmJob, SlurmNode
 
 from tests.operator.sets import changed

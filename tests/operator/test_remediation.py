@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from slurm_operator import drains
 from slurm_operator.actions import Action, DeletePod, Drain, Purpose, Undrain
-from slurm_operator.decide import remediate, undrain
-from slurm_operator.decide.workers import NodeSetState, Worker
+from slurm_operator.decide.node_sets import remediate, undrain
+from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.state import Evidence, K8sNode, Pod, Restart, SlurmJob, SlurmNode, Taint
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from itertools import pairwise
 
 from slurm_operator import health
-from slurm_operator.decide.requeue import LONGEST_SECONDS, MOVING_SECONDS, STEADY_SECONDS, Outcome, requeue_after
+from slurm_operator.decide.cluster.requeue import (
+    LONGEST_SECONDS,
+    MOVING_SECONDS,
+    STEADY_SECONDS,
+    Outcome,
+    requeue_after,
+)
 
 
 def test_slurm_is_asked_less_and_less_often_while_it_does_not_answer() -> None:

@@ -7,9 +7,9 @@ import datetime
 
 import pytest
 from slurm_operator.actions import Action, Drain, RequeueJobs, SetReplicas, Undrain
-from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide import scale, undrain
-from slurm_operator.decide.workers import UNREGISTERED_PATIENCE, NodeSetState
+from slurm_operator.decide.node_sets import scale, undrain
+from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.decide.nodes.workers import UNREGISTERED_PATIENCE, NodeSetState
 from slurm_operator.state import Evidence, Pod, RemovalPolicy, SlurmJob, SlurmNode
 
 from tests.operator.sets import changed, node_set

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from slurm_operator.clients.informer import Informer
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
-from slurm_operator.decide import drift
-from slurm_operator.decide.drift import Key
+from slurm_operator.decide.cluster import drift
+from slurm_operator.decide.cluster.drift import Key
 from slurm_operator.reconcile import drift as drift_rounds
 from slurm_operator.reconcile.drift import DriftReconciler
 

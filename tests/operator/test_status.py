@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from slurm_operator import observe, report
-from slurm_operator.decide import accounting, serving, status
-from slurm_operator.decide.status import Counts
-from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.decide.cluster import accounting, serving, status
+from slurm_operator.decide.cluster.status import Counts
+from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Condition, Finding, Findings, Severity, under_way
 from slurm_operator.reasons import Reason
 from slurm_operator.state import Cluster, Kubernetes, Nodes, NodeSet, Pod, SlurmJob, SlurmNode, Unknown, Workload

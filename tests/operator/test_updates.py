@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from slurm_operator import observe
 from slurm_operator.actions import Action, DeletePod, Drain, Purpose, RequeueJobs, Undrain
-from slurm_operator.decide import daemons, status, undrain, update
-from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.decide.cluster import daemons, status
+from slurm_operator.decide.node_sets import undrain, update
+from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Findings, under_way
 from slurm_operator.reasons import Reason
 from slurm_operator.state import (

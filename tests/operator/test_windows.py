@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from slurm_operator import observe
 from slurm_operator.actions import Action, ChangeReservation, DeletePod, Drain, EndReservation, Purpose, Reserve
-from slurm_operator.decide import evidence, records, status, update, window
-from slurm_operator.decide.node_set import decide
-from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.decide.cluster import status
+from slurm_operator.decide.node_sets import evidence, records, update, window
+from slurm_operator.decide.node_sets.node_set import decide
+from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.reasons import Reason
 from slurm_operator.state import Evidence, Reservation, SlurmNode, Window
 

@@ -1,6 +1,6 @@
 """Looks at jobs: at the states of all, then at those few that a question is about, one by one.
 
-A queue that is too deep for that is left alone: nothing that takes a node away needs it (decide/evidence.py).
+A queue that is too deep for that is left alone: nothing that takes a node away needs it (decide/node_sets/evidence.py).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
 from slurm_operator.clients.slurm_error import SlurmError
 from slurm_operator.clients.slurmrestd import SlurmRest
-from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide import records
+from slurm_operator.decide.node_sets import records
+from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.state import Jobs, Named, SlurmJob, TooDeep, Unknown
 
 MOST_LISTED = 10_000

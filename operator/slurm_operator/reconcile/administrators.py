@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from slurm_operator.clients.kubernetes import Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurmrestd import SlurmRest
-from slurm_operator.decide import accounting
-from slurm_operator.decide.administrators import changes
+from slurm_operator.decide.cluster import accounting
+from slurm_operator.decide.cluster.administrators import changes
 from slurm_operator.execute import Executor
 from slurm_operator.findings import Findings
 from slurm_operator.state import Cluster, Kubernetes

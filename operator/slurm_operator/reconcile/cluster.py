@@ -17,9 +17,11 @@ from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.clients.watched_reads import Reads
 from slurm_operator.configure import Configurer
-from slurm_operator.decide import accounting, config, daemons, deletion, lost_daemons, serving, status
-from slurm_operator.decide.node_set import unchanged
-from slurm_operator.decide.requeue import Outcome
+from slurm_operator.decide.cluster import accounting, config, daemons, serving, status
+from slurm_operator.decide.cluster.requeue import Outcome
+from slurm_operator.decide.node_sets import deletion
+from slurm_operator.decide.node_sets.node_set import unchanged
+from slurm_operator.decide.nodes import lost_daemons
 from slurm_operator.findings import Finding, Findings, Severity, lasting
 from slurm_operator.reasons import Reason
 from slurm_operator.reconcile import administrators, configuration, node_sets, pod_conditions

@@ -13,7 +13,7 @@ from slurm_operator.clients.kubernetes import Object
 from slurm_operator.clients.slurm_error import SlurmError
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.configure import Configurer
-from slurm_operator.decide import config, daemons
+from slurm_operator.decide.cluster import config, daemons
 from slurm_operator.execute import Executor
 from slurm_operator.findings import Finding, Findings, Severity, shown, under_way
 from slurm_operator.reasons import Reason

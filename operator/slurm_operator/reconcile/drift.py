@@ -24,8 +24,8 @@ from slurm_operator.clients.informer import Informer, Watch, plural
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.watched_reads import Reads
-from slurm_operator.decide import drift
-from slurm_operator.decide.requeue import Outcome
+from slurm_operator.decide.cluster import drift
+from slurm_operator.decide.cluster.requeue import Outcome
 from slurm_operator.findings import Condition, Finding
 from slurm_operator.reasons import Reason
 

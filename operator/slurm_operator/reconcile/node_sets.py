@@ -13,9 +13,10 @@ from slurm_operator.actions import RequeueJobs, SetReplicas
 from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.kubernetes import Object
 from slurm_operator.clients.slurmrestd import SlurmRest
-from slurm_operator.decide import deletion, k8s_nodes, node_set, records, status, update, window
-from slurm_operator.decide.node_set import Decision
-from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.decide.cluster import status
+from slurm_operator.decide.node_sets import deletion, k8s_nodes, node_set, records, update, window
+from slurm_operator.decide.node_sets.node_set import Decision
+from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.execute import Executor
 from slurm_operator.findings import Finding, Findings, Severity
 from slurm_operator.reasons import Reason

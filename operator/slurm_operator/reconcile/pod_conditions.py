@@ -10,8 +10,8 @@ import httpx
 
 from slurm_operator import execute, metrics
 from slurm_operator.clients.kubernetes import KubernetesError
-from slurm_operator.decide import pod_conditions
-from slurm_operator.decide.pod_conditions import Told
+from slurm_operator.decide.nodes import pod_conditions
+from slurm_operator.decide.nodes.pod_conditions import Told
 from slurm_operator.findings import Finding
 from slurm_operator.reconcile.growing_pause import GrowingPause
 from slurm_operator.report import Reporter

@@ -11,9 +11,9 @@ from slurm_operator import metrics
 from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.slurm_error import SlurmError
 from slurm_operator.clients.slurmrestd import SlurmRest
-from slurm_operator.decide import evidence, records
-from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.decide.node_sets import evidence, records
+from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state import NOT_ASKED, Evidence, Jobs, Nodes, NodeSet, Running, SlurmJob, TooDeep, Unknown
 
 log = logging.getLogger(__name__)

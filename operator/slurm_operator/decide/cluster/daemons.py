@@ -7,7 +7,7 @@ moved from here, which also helps one that never became ready: Kubernetes would 
 from __future__ import annotations
 
 from slurm_operator.actions import DeletePod, Purpose, SetOnDelete
-from slurm_operator.decide import config
+from slurm_operator.decide.cluster import config
 from slurm_operator.state import Kubernetes, Pod, Running, Unknown
 
 

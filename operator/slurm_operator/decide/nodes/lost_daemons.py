@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from slurm_operator.decide.k8s_case import FENCED, fence_command
-from slurm_operator.decide.workers import K8S_NODE_PATIENCE
+from slurm_operator.decide.nodes.k8s_case import FENCED, fence_command
+from slurm_operator.decide.nodes.workers import K8S_NODE_PATIENCE
 from slurm_operator.findings import Finding, Severity
 from slurm_operator.reasons import Reason
 from slurm_operator.state import K8sNode, K8sNodes, Pod

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from contract import names, policies
 from slurm_operator.actions import Action, ChangeReservation, EndReservation, Reserve
-from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Finding
 from slurm_operator.reasons import Reason
 from slurm_operator.state import Reservation, UpdatePolicy, Window

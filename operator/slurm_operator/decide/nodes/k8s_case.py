@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from slurm_operator.decide.workers import Worker
+from slurm_operator.decide.nodes.workers import Worker
 from slurm_operator.state import Pod, Taint
 
 _LIFECYCLE = "node.kubernetes.io/"

@@ -17,10 +17,11 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from slurm_operator import drains
-from slurm_operator.decide import daemons, reboot, records, scale, update, waits
-from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide.nodes import Standing
-from slurm_operator.decide.workers import NodeSetState, Worker
+from slurm_operator.decide.cluster import daemons
+from slurm_operator.decide.node_sets import reboot, records, scale, update
+from slurm_operator.decide.nodes import slurm_nodes, waits
+from slurm_operator.decide.nodes.slurm_nodes import Standing
+from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import (
     MAX_MESSAGE,

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from contract import reasons
 from slurm_operator import actions, drains
-from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide import window
+from slurm_operator.decide.node_sets import window
+from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.drains import Owner
 from slurm_operator.state import Reservation, SlurmNode
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 
 from slurm_operator import drains
 from slurm_operator.actions import Action, DeleteRecord, Drain
-from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide import window
-from slurm_operator.decide.workers import NodeSetState, Worker
+from slurm_operator.decide.node_sets import window
+from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, shown, under_way
 from slurm_operator.reasons import Reason

@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Iterable
 
 from contract import names
-from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide import records, scale
-from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.decide.node_sets import records, scale
+from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Finding, shown, under_way
 from slurm_operator.reasons import Reason
 from slurm_operator.state import SlurmJob, Unknown, Workload

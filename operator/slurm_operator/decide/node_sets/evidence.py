@@ -22,8 +22,8 @@ says whether a node without a record has work. Without that list a running pod o
 
 from __future__ import annotations
 
-from slurm_operator.decide import k8s_nodes, reboot, records, remediate, scale, update
-from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.decide.node_sets import k8s_nodes, reboot, records, remediate, scale, update
+from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state import Evidence, Jobs, Named, Nodes, TooDeep, Unknown
 
 

@@ -6,7 +6,7 @@ import datetime
 import re
 from collections.abc import Iterable, Mapping
 
-from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Finding, Findings, Severity
 from slurm_operator.reasons import Reason
 from slurm_operator.state import K8sNodes, Kubernetes, NodeSet, Pod, Workload

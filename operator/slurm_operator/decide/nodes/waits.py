@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slurm_operator.decide import nodes as slurm_nodes
+from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.findings import shown
 from slurm_operator.state import SlurmJob, Unknown
 

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Iterable
 
 from slurm_operator.actions import Action
-from slurm_operator.decide import k8s_nodes, reboot, records, remediate, scale, undrain, update, window
-from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.decide.node_sets import k8s_nodes, reboot, records, remediate, scale, undrain, update, window
+from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state import NodeSet, Unknown
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from slurm_operator import drains
-from slurm_operator.decide import nodes as slurm_nodes
+from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.drains import Owner
 from slurm_operator.state import (
     NOT_ASKED,

@@ -11,10 +11,10 @@ import datetime
 from contract import reasons
 from slurm_operator import drains
 from slurm_operator.actions import Action, Comment, Drain, SetEvictable
-from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide import undrain, waits
-from slurm_operator.decide.k8s_case import Case, case_of, fence_command
-from slurm_operator.decide.workers import NodeSetState, Worker
+from slurm_operator.decide.node_sets import undrain
+from slurm_operator.decide.nodes import slurm_nodes, waits
+from slurm_operator.decide.nodes.k8s_case import Case, case_of, fence_command
+from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, under_way
 from slurm_operator.reasons import Reason

@@ -62,7 +62,7 @@ def is_usable(node: SlurmNode) -> bool:
 
 
 def has_work(node: SlurmNode) -> bool:
-    """Whether the node has work as far as was seen; a suspended job keeps its memory (decide/evidence.py)."""
+    """Whether the node has work as far as was seen; a suspended job keeps its memory (decide/node_sets/evidence.py)."""
     allocated = node.allocated_cpus > 0 or node.allocated_memory > 0
     return node.busy or allocated or bool(node.states & {"ALLOCATED", "MIXED", "COMPLETING"})
 

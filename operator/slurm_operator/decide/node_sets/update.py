@@ -17,9 +17,9 @@ from collections.abc import Iterable
 from contract import reasons
 from slurm_operator import drains
 from slurm_operator.actions import Action, DeletePod, Drain, Purpose, RequeueJobs
-from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide import records, window
-from slurm_operator.decide.workers import NodeSetState, Worker
+from slurm_operator.decide.node_sets import records, window
+from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, Severity, shown, under_way
 from slurm_operator.reasons import Reason

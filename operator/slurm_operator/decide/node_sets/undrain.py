@@ -6,9 +6,9 @@ import datetime
 
 from contract import reasons
 from slurm_operator.actions import Drain, Undrain
-from slurm_operator.decide import update
-from slurm_operator.decide.k8s_case import Case, case_of
-from slurm_operator.decide.workers import NodeSetState, Worker
+from slurm_operator.decide.node_sets import update
+from slurm_operator.decide.nodes.k8s_case import Case, case_of
+from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 
 READINESS_PATIENCE = datetime.timedelta(minutes=1)

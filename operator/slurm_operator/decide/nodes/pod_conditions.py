@@ -7,8 +7,8 @@ import functools
 from collections.abc import Iterable
 
 from contract import names
-from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide.workers import is_record_of
+from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.decide.nodes.workers import is_record_of
 from slurm_operator.findings import UNKNOWN_AUTHOR
 from slurm_operator.state import Nodes, Pod, PodCondition, SlurmNode
 

@@ -12,8 +12,8 @@ import itertools
 from contract import reasons
 from slurm_operator import drains
 from slurm_operator.actions import Action, Drain, DrainDown, RequeueJobs, SetReplicas
-from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide.workers import NodeSetState
+from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.drains import Owner
 from slurm_operator.state import Unknown
 

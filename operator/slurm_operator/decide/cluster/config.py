@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from contract import names
-from slurm_operator.decide import config_keys
-from slurm_operator.decide import nodes as slurm_nodes
+from slurm_operator.decide.cluster import config_keys
+from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.findings import Finding, Severity, shown, under_way
 from slurm_operator.reasons import Reason
 from slurm_operator.state import Nodes, Running, SlurmJob, Unknown

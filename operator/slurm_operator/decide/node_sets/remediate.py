@@ -2,7 +2,7 @@
 
 A node drains itself, looks again all the time, and lifts its own drain (docs/health.md). It cannot start anew, with
 mounts, devices and a slurmd that are made once, or elsewhere. A node whose Kubernetes node is not ready or tainted
-(decide/k8s_nodes.py) begins at the last step.
+(decide/node_sets/k8s_nodes.py) begins at the last step.
 
 The operator notes each repair in the NodeSet's status first and does it in a later pass. So an operator that dies
 between the two neither forgets nor repeats it. The node may lift its own drain at any moment, so that first becomes
@@ -21,9 +21,9 @@ from collections.abc import Sequence
 from contract import names
 from slurm_operator import drains
 from slurm_operator.actions import DeletePod, Drain, Purpose
-from slurm_operator.decide import nodes as slurm_nodes
-from slurm_operator.decide.k8s_case import Case, case_of
-from slurm_operator.decide.workers import NodeSetState, Worker
+from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.decide.nodes.k8s_case import Case, case_of
+from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding
 from slurm_operator.reasons import Reason

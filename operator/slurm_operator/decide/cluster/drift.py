@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from contract import names
-from slurm_operator.decide import ownership
+from slurm_operator.decide.cluster import ownership
 from slurm_operator.findings import Condition, Finding, shown
 from slurm_operator.reasons import Reason
 

@@ -1,0 +1,1 @@
+"""Decisions about the cluster: configuration, drift of objects, daemons, accounting and status."""

@@ -1,0 +1,1 @@
+"""Decisions about a node set: its size, updates, repairs, records and windows."""

@@ -1,0 +1,1 @@
+"""Decisions about one node: what its record, its pod and its Kubernetes node say together."""
