@@ -166,7 +166,7 @@ def cgroup_conf(config: Config) -> str:
     if plugin is not CgroupPlugin.DISABLED:
         # There is no systemd in a pod; on cgroup v2 slurmd prepares its part of the tree by itself.
         lines += ["IgnoreSystemd=yes", "EnableControllers=yes", "ConstrainRAMSpace=yes"]
-        # Version 2 alone: jail.so limits each job's processes (native/spank/job_limits.h).
+        # Version 2 alone: jail.so limits each job's processes (native/job/job_limits.h).
         lines += ["EnableExtraControllers=pids"]
         if config.slurm.constrain_cores:
             lines += ["ConstrainCores=yes"]
