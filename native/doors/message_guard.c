@@ -202,8 +202,9 @@ int unpack_msg(void *message, void *buffer) {
         fprintf(stderr, "error: refused a cancel of uid %d: it names no job\n", (int)current.sender);
         return REFUSED;
     }
-    const char *fault =
-        role == NODE && current.type == LAUNCH && is_of_a_user() ? launch_fault(message, buffer, current.version) : NULL;
+    const char *fault = role == NODE && current.type == LAUNCH && is_of_a_user()
+                            ? launch_fault(message, buffer, current.version)
+                            : NULL;
     if (fault) {
         fprintf(stderr, "error: refused a launch of uid %d: %s\n", (int)current.sender, fault);
         return REFUSED;
