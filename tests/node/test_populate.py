@@ -249,6 +249,20 @@ def test_a_copy_that_lost_something_is_made_again(volume: Path, monkeypatch: pyt
     assert (volume / "manifests/r1.json").exists()
 
 
+def test_storage_that_loses_times_is_told_of_with_the_mount_option_that_helps(
+    volume: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Copy.run
+
+    def forgetful(self: Copy) -> None:
+        whole(self)
+        os.utime(self.target / "usr/share/owned", (5, 5))
+
+    monkeypatch.setattr(Copy, "run", forgetful)
+    with pytest.raises(NodeError, match=r"usr/share/owned \(time 5 instead of \d+\): .* nfsvers=4.1$"):
+        run(volume)
+
+
 def test_a_copy_with_other_content_of_the_same_size_and_time_is_made_again(
     volume: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

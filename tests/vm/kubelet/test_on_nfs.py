@@ -1,4 +1,4 @@
-"""The dev cluster with its jail on NFS 4.2: a kubelet mounts what `jail.storage.nfs` declares, the Job fills it.
+"""The dev cluster with its jail on NFS 4.1: a kubelet mounts what `jail.storage.nfs` declares, the Job fills it.
 
 `make test-vm TESTS=tests/vm/kubelet/test_on_nfs.py` runs it. Pods of one kubelet share its kernel's caches of an
 export. So tests/vm/test_nfs_cluster.py shows what nodes see of each other.
@@ -130,7 +130,7 @@ def test_every_pod_has_the_export_with_the_programs_mount_options(slurm: Slurm, 
     for pod in ("cpu-0", "cpu-1", "slurm-login-0"):
         device, _, kind, options = slurm.on_pod(pod, "grep ' /mnt/jail ' /proc/mounts").ok().split()[:4]
         assert (device, kind) == (f"{ADDRESS}:/", "nfs4")
-        assert {"vers=4.2", "hard", "lookupcache=pos", "acregmax=3"} <= set(options.split(",")), options
+        assert {"vers=4.1", "hard", "lookupcache=pos", "acregmax=3"} <= set(options.split(",")), options
     (marker,) = (server.export / "manifests").glob("[!.]*.json")
     print(
         slurm.kubectl("logs", "-l", "app.kubernetes.io/component=jail", "--all-containers", "--tail=3").text,
