@@ -25,6 +25,7 @@ from tests.vm.nfs_server import ADDRESS, MEMORY, NfsServer, wait
 
 NODE = "node-1"
 VERSIONS = ("4.2", "4.1", "3")
+DEFAULT = Nfs.model_fields["version"].default
 WHOLE = os.environ.get("PULUMI_SLURM_WHOLE") == "1"
 CAP_NET_RAW = struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0)
 """Of linux/capability.h: struct vfs_cap_data, second revision, effective."""
@@ -256,9 +257,7 @@ def test_populate_copies_the_jail_images_own_root_whole(tmp_path: Path, monkeypa
         NfsServer(Path(memory) / "nfs", (NODE,), mebibytes=4096) as server,
     ):
         server.export.chmod(0o755)
-        monkeypatch.setattr(
-            paths, "VOLUME", server.mount(NODE, tmp_path / "mount", options(Nfs.model_fields["version"].default))
-        )
+        monkeypatch.setattr(paths, "VOLUME", server.mount(NODE, tmp_path / "mount", options(DEFAULT)))
         began = time.monotonic()
         assert populate.main() == 0
         took, image = time.monotonic() - began, inventory.look(root)

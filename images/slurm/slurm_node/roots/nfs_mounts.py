@@ -13,8 +13,8 @@ DEFAULT_CACHE_SECONDS = 60
 LOSES_TIMES = "4.2"
 """The version of NFS with which Linux 7.2, as client and server, lost times that a program had set (docs/nfs.md)."""
 TIMES_LOST = (
-    f"with NFS {LOSES_TIMES} a node of newer Linux may keep file times that a program sets, such as tar, from the server"
-    " and other nodes: mount it with nfsvers=4.1"
+    f"with NFS {LOSES_TIMES} a node of newer Linux may keep file times that a program sets, such as tar, from the"
+    " server and other nodes: mount it with nfsvers=4.1"
 )
 
 
