@@ -40,7 +40,7 @@ NODES_OWN = (IPv4Network(node_plan.POD_NETWORK), IPv4Network(SERVICE_NETWORK), l
 """Networks that the node takes for its own: kubelet asks the node itself for an export at such an address."""
 CONFIG: dict[str, dict[str, Any]] = {
     # Shorter than pytest's own limit, so that Pulumi says what it waited for.
-    "timeouts": {"populate": "8m", "available": "12m"},
+    "timeouts": {"populate": "20m", "available": "12m"},
     # A guest starts programs slowly: checks every 15 s would leave it no time for jobs.
     "health": {"interval": "10m"},
     "accounting": {"mode": "off"},
