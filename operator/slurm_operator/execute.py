@@ -1,4 +1,4 @@
-"""Carries decisions out, each only while the lease is ours, and each against what is there at that moment."""
+"""Executes actions, each only while the lease is ours, and only if its preconditions hold at that moment."""
 
 from __future__ import annotations
 
@@ -293,7 +293,7 @@ class Executor:
 
 
 async def _is_early(rest: SlurmRest, decided: actions.RequeueJobs, now: SlurmNode) -> bool:
-    """Whether the deadline is still to come by slurmctld's clock, which set the time of the drain."""
+    """Return True if the deadline is still to come by slurmctld's clock, which set the time of the drain."""
     end, told = slurm_nodes.deadline(now, decided.seconds, now.reason), await rest.time_there()
     if told is None or end is None or told >= end:
         return False
@@ -302,6 +302,6 @@ async def _is_early(rest: SlurmRest, decided: actions.RequeueJobs, now: SlurmNod
 
 
 async def _may_leave(rest: SlurmRest, nodes: tuple[str, ...]) -> bool:
-    """Whether nodes may go at this moment; one that never registered has no record."""
+    """Return True if all of the nodes may go at this moment; one that never registered has no record."""
     listed = await rest.nodes(full=True) if nodes else {}
     return all(slurm_nodes.may_leave(listed[name]) for name in nodes if name in listed)

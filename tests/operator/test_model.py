@@ -69,7 +69,7 @@ WINDOWS: dict[str, tuple[datetime.timedelta | None, bool]] = {
     "next week": (-OPEN, True),
     "past": (-OPEN, False),
 }
-"""When a window opens, from now on, and whether it does each week."""
+"""By name: time from now until a window opens, and if it opens each week."""
 REACTIONS = ReactionPolicy(restart=True, after_seconds=60, attempts=2, at_once=1, per_hour=2, breaker_percent=60)
 
 

@@ -78,7 +78,7 @@ class DriftReconciler:
         await self._informer.close()
 
     def has_drifted(self, kind: str, name: str, data: Mapping[str, str] | None) -> bool:
-        """Whether an object has other data than declared, or nobody knows: then nobody should act on them."""
+        """Return True if an object has other data than declared, or if the ledger is unknown."""
         if self._ledger is None:
             return True
         declared = self._ledger.objects.get((kind, name))

@@ -42,7 +42,7 @@ class ServedSet:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Served:
-    """What a pass has seen and done about node sets, by name."""
+    """The state of node sets in a pass and what it did about them, by name."""
 
     nodes: Nodes | Unknown
     sets: Mapping[str, ServedSet]

@@ -1,4 +1,4 @@
-"""What a pass sees of Slurm: nodes in each, and jobs and full listings only when something hangs on them."""
+"""A pass's reads of Slurm: nodes in each, and jobs and full listings only when a decision needs them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORDS_SECONDS = 20.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Slurm:
-    """What one pass knows of Slurm; `jobs` are those that may have processes."""
+    """One pass's knowledge of Slurm; `jobs` are those that may have processes."""
 
     nodes: Nodes | Unknown
     jobs: tuple[SlurmJob, ...] | Unknown = NOT_ASKED

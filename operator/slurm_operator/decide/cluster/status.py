@@ -1,4 +1,4 @@
-"""What the operator says about a cluster and its node sets.
+"""Findings and conditions about a cluster and its node sets.
 
 Available means that jobs can run now, as declared. slurmctld lists its nodes through slurmrestd. The login nodes are
 ready in their current generation. Every wanted node is registered and usable: IDLE, MIXED or ALLOCATED, answering, its
@@ -134,7 +134,7 @@ def _not_ready(state: NodeSetState) -> list[Finding]:
 
 
 def _leaves_for_update(worker: Worker) -> bool:
-    """Whether a node is out of service for its update. One whose new pod does not come up is not counted."""
+    """Return True if a node is out of service for its update; False if its new pod does not come up."""
     return worker.drain is Owner.UPDATE and (worker.pod is None or worker.pod.ready or worker.is_outdated)
 
 
@@ -161,7 +161,7 @@ def _updating(state: NodeSetState) -> Finding:
 
 
 def scaled_outside(wanted: NodeSet) -> Condition:
-    """Whether somebody else than the program says how many nodes there are to be, and how long that holds."""
+    """Return the condition that tells if somebody else than the program set the number of nodes, and for how long."""
     kind, declared, asked = "ScaledOutsidePulumi", wanted.declared, wanted.replicas
     if declared is None:
         return Condition(kind, "False", Reason.NOT_DECLARED, "the program declares no number of nodes")
@@ -175,7 +175,7 @@ def scaled_outside(wanted: NodeSet) -> Condition:
 
 
 def watched_k8s_nodes(trouble: str) -> Condition:
-    """Whether a cordon of a Kubernetes node can become a drain; `trouble` is why not, empty if it can."""
+    """Return the condition that tells if cordons of Kubernetes nodes become drains; `trouble` says why they can't."""
     if trouble:
         no_more = "cordons, taints and lost Kubernetes nodes do not become drains, and no worker may be evicted"
         return Condition("NodesWatched", "False", Reason.NODES_UNREADABLE, f"{no_more}: {trouble}"[:MAX_MESSAGE])
@@ -241,7 +241,7 @@ def _judge_daemons(found: Findings, kubernetes: Kubernetes, nodes: Nodes | Unkno
 
 
 def _troubles(pods: Iterable[Pod]) -> list[tuple[Reason, str]]:
-    """What keeps pods from starting; of populate pods only the newest speaks, the others are past attempts."""
+    """Return what keeps pods from starting; of populate pods only the newest counts: older ones are past attempts."""
     alive = [pod for pod in pods if not pod.terminating]
     attempts = sorted((pod for pod in alive if pod.component == "jail"), key=lambda pod: str(pod.created))
     speaking = [pod for pod in alive if pod.component != "jail"] + attempts[-1:]

@@ -1,4 +1,4 @@
-"""What a decision that takes a node away rests on, and when to ask for it.
+"""Full listings of Slurm (the evidence): decisions that take a node away rest on them.
 
 Slurm's record of a node shows each job that has processes there, however many jobs wait; so a deep queue needs no
 listing. In src/slurmctld and src/plugins/select/cons_tres of tag slurm-26-05-3-1:
@@ -28,7 +28,12 @@ from slurm_operator.state import Evidence, Jobs, Named, Nodes, TooDeep, Unknown
 
 
 def is_needed(state: NodeSetState, *, records_due: bool = True) -> bool:
-    """Whether full listings could lead to a decision; `records_due`: it is time to look whether a record may go."""
+    """Return True if full listings could lead to a decision.
+
+    Args:
+        state: the node set.
+        records_due: it is time to look for records that may be deleted.
+    """
     parts = (scale, k8s_nodes, remediate, reboot, update, *([records] if records_due else []))
     return any(part.needs_evidence(state) for part in parts)
 

@@ -13,7 +13,7 @@ from slurm_operator.state import NodeSet, Unknown
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do, in that order, and the repairs that are part of it.
+    """The actions of a pass, in their order, and the repairs among them.
 
     `updating` is to be remembered of the update: the nodes that it has taken and that have not worked since.
     """
@@ -24,12 +24,12 @@ class Decision:
 
 
 def unchanged(node_set: NodeSet, moves: Iterable[Action] = ()) -> Decision:
-    """What to do as long as Slurm can't be seen: all that was to be remembered still is."""
+    """Return the decision while Slurm can't be seen: it keeps all that the status remembers."""
     return Decision([*moves], node_set.updating, remediate.Plan(restarts=node_set.restarts))
 
 
 def decide(state: NodeSetState) -> Decision:
-    """What to do about one node set now."""
+    """Return the decision about one node set."""
     if isinstance(state.nodes, Unknown):
         return unchanged(state.node_set, scale.actions_unseen(state))
     repairable = state if state.repairs_held else dataclasses.replace(update.without_outdated(state), hold="")
