@@ -149,6 +149,6 @@ ReservationAction = Reserve | ChangeReservation | EndReservation
 Action = SetReplicas | SetOnDelete | NodeAction | ReservationAction | SetEvictable | DeletePod
 
 
-def kind(move: Action) -> str:
+def kind(action: Action) -> str:
     """Return the action's name in Events and metrics."""
-    return move.purpose if isinstance(move, DeletePod) else type(move).__name__
+    return action.purpose if isinstance(action, DeletePod) else type(action).__name__

@@ -19,7 +19,7 @@ class Severity(enum.Flag):
 
     INFORMATION = 0
     """Nothing: it is told to who looks."""
-    MOVING = enum.auto()
+    PROGRESSING = enum.auto()
     """Something is under way: Progressing."""
     WRONG = enum.auto()
     """Somebody should look: Degraded."""
@@ -51,7 +51,7 @@ class Condition:
 
 def under_way(reason: Reason, message: str) -> Finding:
     """A finding about what moves."""
-    return Finding(reason, message, Severity.MOVING)
+    return Finding(reason, message, Severity.PROGRESSING)
 
 
 class Findings(list[Finding]):
@@ -81,9 +81,9 @@ class Findings(list[Finding]):
         return self.of(Severity.WRONG)
 
     @property
-    def moving(self) -> list[Finding]:
+    def progressing(self) -> list[Finding]:
         """The findings about what is under way."""
-        return self.of(Severity.MOVING)
+        return self.of(Severity.PROGRESSING)
 
     def conditions(self, all_well: str) -> tuple[Condition, ...]:
         """Conclude; `all_well` is the message when nothing blocks."""
@@ -95,7 +95,7 @@ class Findings(list[Finding]):
             available = Condition("Available", "True", Reason.READY, all_well)
         steady = Condition("Progressing", "False", Reason.STEADY, "nothing moves")
         well = Condition("Degraded", "False", Reason.AS_WANTED, "nothing is wrong")
-        progressing = _condition("Progressing", "True", self.moving) if self.moving else steady
+        progressing = _condition("Progressing", "True", self.progressing) if self.progressing else steady
         degraded = _condition("Degraded", "True", self.wrong) if self.wrong else well
         return available, progressing, degraded, *self._by_people(), *self._for_kstatus(available, progressing)
 

@@ -138,11 +138,11 @@ class Jobs:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Evidence:
+class FullListing:
     """A full listing of nodes, made after the pass had seen a drain, and a later listing of jobs.
 
     `named` is None unless all jobs and reservations were looked at: then no record may be deleted. `complete`: `jobs`
-    has all jobs that may have processes. If it has not, the nodes' records show them (decide/node_sets/evidence.py).
+    has all jobs that may have processes. Else the nodes' records show them (decide/node_sets/full_listing.py).
     """
 
     nodes: Mapping[str, SlurmNode]

@@ -1,6 +1,7 @@
 """Looks at jobs: at the states of all, then at those few that a question is about, one by one.
 
-A queue that is too deep for that is left alone: nothing that takes a node away needs it (decide/node_sets/evidence.py).
+A queue that is too deep for that is left alone: nothing that takes a node away needs it
+(decide/node_sets/full_listing.py).
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def refusal(seen: Kubernetes, node_set: NodeSet) -> Findings:
 def without_cluster(node_set: NodeSet) -> Findings:
     """Return the findings about a node set without a SlurmCluster: that comes soon, or its node sets go as well."""
     message = f"there is no SlurmCluster {node_set.cluster}: nobody looks at the nodes of this set"
-    return Findings([Finding(Reason.CLUSTER_MISSING, message, Severity.BLOCKING | Severity.MOVING)])
+    return Findings([Finding(Reason.CLUSTER_MISSING, message, Severity.BLOCKING | Severity.PROGRESSING)])
 
 
 def is_shared(node_sets: Iterable[NodeSet], node_set: NodeSet) -> bool:

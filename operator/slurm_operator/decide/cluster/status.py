@@ -200,7 +200,7 @@ def cluster(kubernetes: Kubernetes, nodes: Nodes | Unknown, sets: Findings, coun
     if kubernetes.ledger_revision != revision:
         has = kubernetes.ledger_revision or "nothing"
         message = f"revision {revision} is not fully declared: the ledger says {has}"
-        found.tell(Reason.LEDGER_MISMATCH, message, Severity.BLOCKING | Severity.MOVING)
+        found.tell(Reason.LEDGER_MISMATCH, message, Severity.BLOCKING | Severity.PROGRESSING)
     if kubernetes.desired_config is None and kubernetes.active_config is None:
         name = kubernetes.cluster.desired_config
         found.append(Finding(Reason.CONFIGURATION_MISSING, f"there is no ConfigMap {name}", Severity.BLOCKING))
@@ -208,7 +208,7 @@ def cluster(kubernetes: Kubernetes, nodes: Nodes | Unknown, sets: Findings, coun
     if daemons.is_controller_old(kubernetes):
         why = daemons.holds_controller(kubernetes)
         message = f"slurmctld moves to its current template{why and f': {why}'}"
-        found.tell(Reason.CONTROLLER_UPDATING, message, Severity.BLOCKING | Severity.MOVING)
+        found.tell(Reason.CONTROLLER_UPDATING, message, Severity.BLOCKING | Severity.PROGRESSING)
     found += sets
     if not found.blocking and not found.unknown and counts.wanted and not counts.ready:
         found.append(Finding(Reason.NO_USABLE_NODES, f"none of {counts.wanted} nodes takes jobs", Severity.BLOCKING))
@@ -230,7 +230,7 @@ def _judge_daemons(found: Findings, kubernetes: Kubernetes, nodes: Nodes | Unkno
         elif not workload.is_ready:
             ready = f"{workload.ready} of {workload.replicas} ready in the current generation"
             pods = (pod for pod in kubernetes.pods.values() if pod.component == component)
-            found.tell(reason, f"{title}: {ready}{_why(pods)}", Severity.BLOCKING | Severity.MOVING)
+            found.tell(reason, f"{title}: {ready}{_why(pods)}", Severity.BLOCKING | Severity.PROGRESSING)
     if isinstance(nodes, Unknown):
         found.append(Finding(Reason(nodes.reason), nodes.message, Severity.UNKNOWN))
         if not any(

@@ -25,13 +25,13 @@ _KNOWN = (Case.WELL, Case.CORDONED, Case.TAINTED)
 _LEAVING = (Case.CORDONED, Case.TAINTED, Case.AWAY, Case.GONE)
 
 
-def needs_evidence(state: NodeSetState) -> bool:
+def needs_full_listing(state: NodeSetState) -> bool:
     """Return True if full listings could let a pod be evicted."""
     protected = [each for each in state.with_pods() if not each.is_evictable]
     return any(_is_leaving(each) and (each.node is None or slurm_nodes.may_leave(each.node)) for each in protected)
 
 
-def moves(state: NodeSetState) -> list[Action]:
+def actions(state: NodeSetState) -> list[Action]:
     """Return the actions for the Kubernetes nodes of one node set's pods."""
     said: list[Comment | Drain] = [*_comments(state), *_drains(state)]
     found: list[Action] = [each for each in said if not _is_only_told(state, each.node)]

@@ -17,12 +17,12 @@ from slurm_operator.reasons import Reason
 from slurm_operator.state import SlurmNode
 
 
-def needs_evidence(state: NodeSetState) -> bool:
+def needs_full_listing(state: NodeSetState) -> bool:
     """Return True if full listings could lead to the restart of a pod."""
     return any(_is_of_before(each, each.node) for each in _there(state))
 
 
-def moves(state: NodeSetState) -> list[DeletePod]:
+def actions(state: NodeSetState) -> list[DeletePod]:
     """Return the deletions of pods whose nodes Slurm has rebooted."""
     if state.hold:
         return []

@@ -65,7 +65,7 @@ def orphans(state: NodeSetState) -> list[SlurmNode]:
     return _left_over(state, (each.node for each in _gone(state)))
 
 
-def needs_evidence(state: NodeSetState) -> bool:
+def needs_full_listing(state: NodeSetState) -> bool:
     """Return True if full listings could let a record be deleted; it may stay so while a job waits for the node."""
     misread = any(is_misread(state, each.node) for each in state.members())
     return misread or any(map(slurm_nodes.is_deletable, orphans(state)))
@@ -76,12 +76,12 @@ def needs_names(state: NodeSetState) -> bool:
     return bool(orphans(state)) or any(has_other_size(state, each.node) for each in state.members())
 
 
-def moves(state: NodeSetState) -> list[Action]:
+def actions(state: NodeSetState) -> list[Action]:
     """Return the deletions of records without a node, and drains of those that must stay."""
-    if state.evidence is None or state.evidence.named is None:
+    if state.full_listing is None or state.full_listing.named is None:
         return []
     idle = [each for each in _left_over(state, (each.full for each in _gone(state))) if not slurm_nodes.has_work(each)]
-    kept = state.evidence.named.by_any
+    kept = state.full_listing.named.by_any
     found: list[Action] = [
         DeleteRecord(node.name, anothers=drains.is_anothers(node)) for node in idle if node.name not in kept
     ]

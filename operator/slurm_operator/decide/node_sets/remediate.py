@@ -51,7 +51,7 @@ class RemediationStep(enum.Enum):
 class Plan:
     """The actions of now, the repairs to note for the next pass, and the findings."""
 
-    moves: tuple[DeletePod | Drain, ...] = ()
+    actions: tuple[DeletePod | Drain, ...] = ()
     restarts: tuple[Restart, ...] = ()
     findings: tuple[Finding, ...] = ()
 
@@ -62,7 +62,7 @@ def approval(worker: Worker) -> str:
     return f"{worker.name}.{int(since.timestamp()) if since else 0}"
 
 
-def needs_evidence(state: NodeSetState) -> bool:
+def needs_full_listing(state: NodeSetState) -> bool:
     """Return True if full listings could lead to the repair of an unfit node."""
     there = [each.node for each in state.workers.values() if each.repair and each.node]
     return any(drains.is_held_for_repair(node) and slurm_nodes.may_restart(node) for node in there)

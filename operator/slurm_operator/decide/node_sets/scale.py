@@ -1,8 +1,8 @@
 """The size of a node set: it grows at once, and shrinks when its highest nodes are drained and strictly idle.
 
 The rules stand in the order that spares jobs. A removal needs a listing that shows the drain. In the same pass it then
-needs full listings of nodes and jobs (the evidence). Without them nothing is lowered. Nothing is remembered: a
-restarted operator decides the same from what it sees.
+needs full listings of nodes and jobs. Without them the size stays. Nothing is remembered: a restarted operator decides
+the same from what it sees.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from slurm_operator.drains import Owner
 from slurm_operator.state import Unknown
 
 
-def needs_evidence(state: NodeSetState) -> bool:
+def needs_full_listing(state: NodeSetState) -> bool:
     """Return True if full listings could lead to a removal; False while the first node to go is plainly at work."""
     first = next(iter(state.leaving()), None)
     return first is not None and (first.node is None or slurm_nodes.looks_idle(first.node))
 
 
-def moves(state: NodeSetState) -> list[Action]:
+def actions(state: NodeSetState) -> list[Action]:
     """Return the actions for the size of a node set."""
     own = [each.node for each in state.workers.values() if each.node and (each.pod or each.is_there)]
     leaving = state.leaving()

@@ -15,7 +15,7 @@ READINESS_PATIENCE = datetime.timedelta(minutes=1)
 """A pod that has just found itself unfit is Ready to Kubernetes for a moment more."""
 
 
-def moves(state: NodeSetState) -> list[Undrain | Drain]:
+def actions(state: NodeSetState) -> list[Undrain | Drain]:
     """Return actions for drains without a cause: lift them, or call a node new while its pod is not up."""
     there = [each for each in without_cause(state) if _may_serve(each)]
     return [Undrain(each.name) if each.is_up else Drain(each.name, reasons.NEW) for each in there]

@@ -50,25 +50,25 @@ def updated(state: NodeSetState) -> int:
     return sum(not each.is_outdated for each in _there(state))
 
 
-def needs_evidence(state: NodeSetState) -> bool:
+def needs_full_listing(state: NodeSetState) -> bool:
     """Return True if full listings could lead to the restart of a pod."""
     if state.hold:
         return False
-    old = _to_move(state)
+    old = _to_update(state)
     if any(each.node is None or _looks_free(each) for each in old):
         return True
-    # A record that is too large may be deleted only when no job waits for its node: the evidence tells.
+    # A record that is too large may be deleted only when no job waits for its node: full listings tell.
     may_move = [each for each in old if each.drain is Owner.UPDATE or _may_begin_now(state, each)]
     if any(records.is_too_large(state, each.node) for each in may_move):
         return True
     return any(_looks_free(each) and records.is_misread(state, each.node) for each in _there(state))
 
 
-def moves(state: NodeSetState) -> list[Action]:
+def actions(state: NodeSetState) -> list[Action]:
     """Return the actions for the updates of a node set."""
     if state.hold:
         return []
-    old = [*_to_move(state), *_misread(state)]
+    old = [*_to_update(state), *_misread(state)]
     limit = (state.node_set.update.deadline_seconds, state.now, reasons.UPDATE)
     found: list[Action] = [
         RequeueJobs(each.name, limit[0] or 0) for each in old if each.node and slurm_nodes.is_overdue(each.node, *limit)
@@ -109,10 +109,10 @@ def _restart(state: NodeSetState, worker: Worker) -> DeletePod:
 
 
 def waiting_for_window(state: NodeSetState) -> frozenset[str] | None:
-    """Nodes that serve and are still to move; None while the newest template is unknown."""
+    """Return nodes that serve and are still to be updated; None while the newest template is unknown."""
     if not state.revision:
         return None
-    return frozenset(each.name for each in _to_move(state) if each.node and not drains.is_drained(each.node))
+    return frozenset(each.name for each in _to_update(state) if each.node and not drains.is_drained(each.node))
 
 
 def taken(state: NodeSetState) -> frozenset[str]:
@@ -120,9 +120,9 @@ def taken(state: NodeSetState) -> frozenset[str]:
     return frozenset(each.name for each in state.members() if _is_taken(state, each))
 
 
-def begun(state: NodeSetState, moves: Iterable[Action]) -> frozenset[str]:
-    """Nodes that an update takes by those moves; one whose pod has no machine was out of service before."""
-    drained = {move.node for move in moves if isinstance(move, Drain) and move.reason == reasons.UPDATE}
+def begun(state: NodeSetState, actions: Iterable[Action]) -> frozenset[str]:
+    """Return nodes that an update takes by those actions; one whose pod is not scheduled was out of service before."""
+    drained = {action.node for action in actions if isinstance(action, Drain) and action.reason == reasons.UPDATE}
     return frozenset(name for name in drained if _is_scheduled(state.workers[name]))
 
 
@@ -157,7 +157,7 @@ def waits_for_window(state: NodeSetState) -> Finding | None:
     title, found = window.words(policy.window), window.opening(policy.window, state.now)
     if found is None:
         past = f"update.window ({title}) is past, so that the others stay as they are: set a later one, or leave it out"
-        return Finding(Reason.UPDATE_WINDOW_PAST, past, Severity.MOVING | Severity.WRONG)
+        return Finding(Reason.UPDATE_WINDOW_PAST, past, Severity.PROGRESSING | Severity.WRONG)
     opens = f"the others wait for the window {title}, which opens at {found.starts:%Y-%m-%d %H:%M}"
     return under_way(Reason.UPDATE_WAITS_FOR_WINDOW, opens)
 
@@ -190,9 +190,9 @@ def keeps(state: NodeSetState, worker: Worker) -> bool:
     if worker.is_outdated:
         # Full listings alone tell if a job waits for the node: then its record may not be deleted, nor its pod.
         is_held_up = worker.is_awaited and records.is_too_large(state, worker.node)
-        return not policy.paused and not (state.evidence and is_held_up)
+        return not policy.paused and not (state.full_listing and is_held_up)
     # They tell as well if its record may be deleted. In a deep queue they don't: the node serves with its old record.
-    gets_another = not (policy.paused or worker.is_named) if state.evidence else bool(state.revision)
+    gets_another = not (policy.paused or worker.is_named) if state.full_listing else bool(state.revision)
     return gets_another and records.is_misread(state, worker.node)
 
 
@@ -206,7 +206,7 @@ def _there(state: NodeSetState) -> list[Worker]:
     return [each for each in state.members() if each.pod and not each.pod.terminating]
 
 
-def _to_move(state: NodeSetState) -> list[Worker]:
+def _to_update(state: NodeSetState) -> list[Worker]:
     return [] if state.node_set.update.paused else [each for each in reversed(_there(state)) if each.is_outdated]
 
 

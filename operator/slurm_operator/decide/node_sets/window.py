@@ -71,7 +71,7 @@ def is_ours(reservation: Reservation) -> bool:
     return ours and named and {*names.RESERVATION_FLAGS} <= reservation.flags
 
 
-def moves(state: NodeSetState, waiting: frozenset[str] | None) -> list[Action]:
+def actions(state: NodeSetState, waiting: frozenset[str] | None) -> list[Action]:
     """Return the actions for a node set's reservation.
 
     Args:

@@ -62,7 +62,7 @@ def is_usable(node: SlurmNode) -> bool:
 
 
 def has_work(node: SlurmNode) -> bool:
-    """Return True if the record shows work; a suspended job keeps its memory (decide/node_sets/evidence.py)."""
+    """Return True if the record shows work; a suspended job keeps its memory (decide/node_sets/full_listing.py)."""
     allocated = node.allocated_cpus > 0 or node.allocated_memory > 0
     return node.busy or allocated or bool(node.states & {"ALLOCATED", "MIXED", "COMPLETING"})
 

@@ -13,8 +13,8 @@ from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.drains import Owner
 from slurm_operator.state import (
     NOT_ASKED,
-    Evidence,
     Facts,
+    FullListing,
     K8sNode,
     K8sNodes,
     Nodes,
@@ -38,8 +38,8 @@ UNREGISTERED_PATIENCE = datetime.timedelta(minutes=5)
 class Worker:
     """One node: its pod, the Kubernetes node of that, and Slurm's record of it; None where there is no such thing.
 
-    `node` is the record from the listing with which the pass began. `full` is the record from the evidence, and shows
-    the jobs that were listed after it. `repair` is a noted repair that is not done.
+    `node` is the record from the listing with which the pass began. `full` is the record from the full
+    listing, and shows the jobs that were listed after it. `repair` is a noted repair that is not done.
 
     Attributes:
         is_there: its StatefulSet's size includes it.
@@ -142,7 +142,7 @@ class NodeSetState:
         reservations: all of Slurm's; None if they were not looked at.
         nodes: the listing with which the pass began.
         jobs: those that may have processes, as far as they are known, for words.
-        evidence: full listings made after `nodes`; None if none were made.
+        full_listing: a full listing made after `nodes`; None if none was made.
         hold: why no pod may be restarted for an update; empty if it may.
         repairs_held: whether that holds up repairs, too; else pods of the current template are repaired.
     """
@@ -157,7 +157,7 @@ class NodeSetState:
     reservations: tuple[Reservation, ...] | None = None
     nodes: Nodes | Unknown = NOT_ASKED
     jobs: tuple[SlurmJob, ...] | Unknown = NOT_ASKED
-    evidence: Evidence | None = None
+    full_listing: FullListing | None = None
 
     @property
     def is_missing(self) -> bool:
@@ -190,10 +190,13 @@ class NodeSetState:
         return self.workload.facts if self.workload else None
 
     def seen(
-        self, nodes: Nodes | Unknown, evidence: Evidence | None = None, jobs: tuple[SlurmJob, ...] | Unknown = NOT_ASKED
+        self,
+        nodes: Nodes | Unknown,
+        full_listing: FullListing | None = None,
+        jobs: tuple[SlurmJob, ...] | Unknown = NOT_ASKED,
     ) -> NodeSetState:
         """The same with what Slurm says."""
-        return dataclasses.replace(self, nodes=nodes, evidence=evidence, jobs=jobs)
+        return dataclasses.replace(self, nodes=nodes, full_listing=full_listing, jobs=jobs)
 
     @functools.cached_property
     def workers(self) -> dict[str, Worker]:
@@ -236,12 +239,12 @@ def is_record_of(node: SlurmNode, pod: Pod) -> bool:
 def _join(state: NodeSetState) -> list[Worker]:
     """The nodes of a set, the lowest first."""
     nodes = {} if isinstance(state.nodes, Unknown) else state.nodes
-    evidence = state.evidence
-    busy = slurm_nodes.busy_nodes(evidence.jobs) if evidence else frozenset()
-    full = slurm_nodes.marked(evidence.nodes, busy) if evidence else {}
+    full_listing = state.full_listing
+    busy = slurm_nodes.busy_nodes(full_listing.jobs) if full_listing else frozenset()
+    full = slurm_nodes.marked(full_listing.nodes, busy) if full_listing else {}
     ordinals = _ordinals(state, {*state.pods, *nodes, *full})
     repairs = {each.node: each for each in state.node_set.restarts}
-    named = evidence.named if evidence else None
+    named = full_listing.named if full_listing else None
     found = []
     for name in sorted(ordinals, key=lambda name: (ordinals[name], name)):
         pod, node, ordinal = state.pods.get(name), nodes.get(name), ordinals[name]
@@ -284,8 +287,8 @@ def _is_lost(state: NodeSetState, pod: Pod, k8s_node: K8sNode | None) -> bool:
 
 def _is_free(state: NodeSetState, worker: Worker, busy: frozenset[str]) -> bool:
     """Return True if the pod may be made anew: it is drained and idle, or never registered and will not."""
-    pod, evidence = worker.pod, state.evidence
-    if evidence is None or not (pod or worker.leaves):
+    pod, full_listing = worker.pod, state.full_listing
+    if full_listing is None or not (pod or worker.leaves):
         return False
     if worker.full:
         return worker.node is not None and drains.is_drained(worker.node) and slurm_nodes.may_restart(worker.full)
@@ -294,4 +297,4 @@ def _is_free(state: NodeSetState, worker: Worker, busy: frozenset[str]) -> bool:
     if pod is None or not pod.running:
         return True
     # Without a record only jobs themselves tell that none of them is there.
-    return evidence.complete and (pod.created or state.now) <= state.now - UNREGISTERED_PATIENCE
+    return full_listing.complete and (pod.created or state.now) <= state.now - UNREGISTERED_PATIENCE
