@@ -28,12 +28,9 @@ FOREIGN_WORDS = {
 }
 """Words of an earlier vocabulary, each with the field's own."""
 
-SENTENCE_FOLDERS = ("bench", "components", "devcluster", "health", "tests")
-"""Folders whose docstrings begin with a sentence, such as "Return whether …" (PEP 257).
-
-The others follow with their next change: what an image contains decides its tag, docstrings included.
-"""
-_QUESTION = re.compile(r"(What|Whether|Why|Who|Whom|Whose|Which|How)\b")
+SENTENCE_FOLDERS = ("bench", "components", "contract", "devcluster", "health", "images", "operator", "tests")
+"""Folders whose docstrings begin with a sentence or a noun phrase, such as "Return True if …" (PEP 257)."""
+_QUESTION = re.compile(r"(What|Whether|Why|Who|Whom|Whose|Which|How|When|If)\b")
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ static _Noreturn void read_in_child(void *message, void *buffer, uint16_t versio
     signal(SIGALRM, SIG_DFL);
     sigprocmask(SIG_SETMASK, &signals, NULL);
     setitimer(ITIMER_REAL, &deadline, NULL);
-    /* The parent logs the same about the message. */
+    /* The child says nothing: the parent reads the message next, and logs Slurm's errors about it. */
     close(STDERR_FILENO);
     if (!prctl(PR_SET_PDEATHSIG, SIGKILL) && !setrlimit(RLIMIT_CORE, &none) && !setrlimit(RLIMIT_CPU, &cpu)) {
         launch_begin(buffer, version);

@@ -1,4 +1,4 @@
-"""What can be decided to be done to node sets and slurmctld; execute.py carries it out."""
+"""Actions on node sets and slurmctld, which decisions return and execute.py executes."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class SetEvictable:
 
 
 class Purpose(enum.StrEnum):
-    """What a pod is deleted for, as Events and metrics name it."""
+    """The purpose of a pod's deletion, by the name that Events and metrics give it."""
 
     UPDATE = "RestartPod"
     ANEW = "RestartUnfit"
@@ -149,6 +149,6 @@ ReservationAction = Reserve | ChangeReservation | EndReservation
 Action = SetReplicas | SetOnDelete | NodeAction | ReservationAction | SetEvictable | DeletePod
 
 
-def kind(move: Action) -> str:
-    """What Events and metrics call it."""
-    return move.purpose if isinstance(move, DeletePod) else type(move).__name__
+def kind(action: Action) -> str:
+    """Return the action's name in Events and metrics."""
+    return action.purpose if isinstance(action, DeletePod) else type(action).__name__

@@ -1,4 +1,4 @@
-"""Carries decisions out, each only while the lease is ours, and each against what is there at that moment."""
+"""Executes actions, each only while the lease is ours, and only if its preconditions hold at that moment."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ _DELETED = {
 
 
 class Executor:
-    """Carries decisions out in one namespace.
+    """Executes actions in one namespace.
 
     Attributes:
-        report: tells of them.
+        report: tells of them by Events and logs.
     """
 
     def __init__(self, api: KubernetesApi, lease: Lease) -> None:
@@ -61,7 +61,7 @@ class Executor:
         self._lease = lease
 
     async def attempt(self, body: Object, kind: str, work: Awaitable[str]) -> list[Finding]:
-        """Carry out one change; returned is why it failed, which is told in Degraded, and the next pass tries again."""
+        """Make one change and return why it failed, for Degraded; the next pass tries again."""
         try:
             done = await work
         except (SlurmError, KubernetesError) as error:
@@ -78,14 +78,14 @@ class Executor:
             await self.report.event(body, kind, done)
         return []
 
-    async def carry_out(
+    async def execute(
         self, rest: SlurmRest, body: Object, decided: actions.Action, jobs: tuple[SlurmJob, ...] | Unknown = ()
     ) -> list[Finding]:
-        """Attempt a decision about what `body` declares; `jobs` are for words."""
-        return await self.attempt(body, actions.kind(decided), self.move(rest, decided, jobs))
+        """Execute an action on what `body` declares, report it, and return the failure; `jobs` are for words."""
+        return await self.attempt(body, actions.kind(decided), self.perform(rest, decided, jobs))
 
-    async def move(self, rest: SlurmRest, decided: actions.Action, jobs: tuple[SlurmJob, ...] | Unknown = ()) -> str:
-        """Carry out one decision about a node set, or slurmctld.
+    async def perform(self, rest: SlurmRest, decided: actions.Action, jobs: tuple[SlurmJob, ...] | Unknown = ()) -> str:
+        """Perform one action on a node set or slurmctld.
 
         Args:
             rest: the cluster's slurmrestd.
@@ -293,7 +293,7 @@ class Executor:
 
 
 async def _is_early(rest: SlurmRest, decided: actions.RequeueJobs, now: SlurmNode) -> bool:
-    """Whether the deadline is still to come by slurmctld's clock, which set the time of the drain."""
+    """Return True if the deadline is still to come by slurmctld's clock, which set the time of the drain."""
     end, told = slurm_nodes.deadline(now, decided.seconds, now.reason), await rest.time_there()
     if told is None or end is None or told >= end:
         return False
@@ -302,6 +302,6 @@ async def _is_early(rest: SlurmRest, decided: actions.RequeueJobs, now: SlurmNod
 
 
 async def _may_leave(rest: SlurmRest, nodes: tuple[str, ...]) -> bool:
-    """Whether nodes may go at this moment; one that never registered has no record."""
+    """Return True if all of the nodes may go at this moment; one that never registered has no record."""
     listed = await rest.nodes(full=True) if nodes else {}
     return all(slurm_nodes.may_leave(listed[name]) for name in nodes if name in listed)

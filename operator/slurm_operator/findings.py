@@ -15,16 +15,16 @@ MAX_MESSAGE = 1024
 
 
 class Severity(enum.Flag):
-    """What follows from a finding; several things may."""
+    """The consequences of a finding; it may have several."""
 
     INFORMATION = 0
     """Nothing: it is told to who looks."""
-    MOVING = enum.auto()
+    PROGRESSING = enum.auto()
     """Something is under way: Progressing."""
     WRONG = enum.auto()
     """Somebody should look: Degraded."""
     UNKNOWN = enum.auto()
-    """Whether jobs can run is not known."""
+    """Nobody knows if jobs can run."""
     BLOCKING = enum.auto()
     """Jobs can't run as declared: not Available."""
 
@@ -51,7 +51,7 @@ class Condition:
 
 def under_way(reason: Reason, message: str) -> Finding:
     """A finding about what moves."""
-    return Finding(reason, message, Severity.MOVING)
+    return Finding(reason, message, Severity.PROGRESSING)
 
 
 class Findings(list[Finding]):
@@ -67,23 +67,23 @@ class Findings(list[Finding]):
 
     @property
     def blocking(self) -> list[Finding]:
-        """Why jobs can't run as declared."""
+        """The findings that say why jobs can't run as declared."""
         return self.of(Severity.BLOCKING)
 
     @property
     def unknown(self) -> list[Finding]:
-        """Why nobody knows whether jobs can run."""
+        """The findings that say why nobody knows if jobs can run."""
         return self.of(Severity.UNKNOWN)
 
     @property
     def wrong(self) -> list[Finding]:
-        """What somebody should look at."""
+        """The findings that somebody should look at."""
         return self.of(Severity.WRONG)
 
     @property
-    def moving(self) -> list[Finding]:
-        """What is under way."""
-        return self.of(Severity.MOVING)
+    def progressing(self) -> list[Finding]:
+        """The findings about what is under way."""
+        return self.of(Severity.PROGRESSING)
 
     def conditions(self, all_well: str) -> tuple[Condition, ...]:
         """Conclude; `all_well` is the message when nothing blocks."""
@@ -95,12 +95,12 @@ class Findings(list[Finding]):
             available = Condition("Available", "True", Reason.READY, all_well)
         steady = Condition("Progressing", "False", Reason.STEADY, "nothing moves")
         well = Condition("Degraded", "False", Reason.AS_WANTED, "nothing is wrong")
-        progressing = _condition("Progressing", "True", self.moving) if self.moving else steady
+        progressing = _condition("Progressing", "True", self.progressing) if self.progressing else steady
         degraded = _condition("Degraded", "True", self.wrong) if self.wrong else well
         return available, progressing, degraded, *self._by_people(), *self._for_kstatus(available, progressing)
 
     def _by_people(self) -> tuple[Condition, ...]:
-        """What people took out of service is no fault; while nodes can't be seen, what was told stays."""
+        """Return the condition about nodes that people took out of service; none while nodes can't be seen."""
         kind, told = "DrainedByPeople", [each for each in self if each.severity is Severity.INFORMATION]
         nobody = Condition(kind, "False", Reason.NOBODY_DRAINED, "nobody took a node out of service")
         return (_condition(kind, "True", told) if told else nobody,) if told or not self.unknown else ()
@@ -122,7 +122,7 @@ class Findings(list[Finding]):
 def lasting(
     found: Sequence[Finding], reason: Reason, before: Mapping[str, int], told_from: int
 ) -> tuple[Findings, dict[str, int]]:
-    """What is to be told, without what has that reason and may be over with the next pass.
+    """Return the findings to tell, without those of `reason` that may be over with the next pass.
 
     Args:
         found: what a pass found.

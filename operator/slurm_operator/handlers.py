@@ -130,7 +130,7 @@ async def _keep_passing(
     while True:
         wake.clear()
         started = time.monotonic()
-        pace, outcome, said = Outcome.MOVING, "done", ""
+        pace, outcome, said = Outcome.PROGRESSING, "done", ""
         try:
             async with asyncio.timeout(PASS_DEADLINE_SECONDS):
                 pace = await run()

@@ -1,4 +1,4 @@
-"""What is: reads a pass's worth of Kubernetes objects and turns them into plain values."""
+"""Reads a pass's worth of Kubernetes objects and turns them into plain values."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def kubernetes(reads: Reads, body: Object) -> tuple[Kubernetes, Mapping[st
 
 
 async def _accounting_words(reads: Reads, seen: Kubernetes) -> str:
-    """What slurmdbd says while it is not ready; a log that can't be read is no reason to end the pass."""
+    """Return what slurmdbd says while it is not ready; a log that can't be read does not end the pass."""
     if not accounting.is_waiting(seen):
         return ""
     pod_name = f"{seen.cluster.accounting}-0"
@@ -153,7 +153,7 @@ def workload(body: Object) -> Workload:
 
 
 def _facts(pod_spec: Object) -> Facts | None:
-    """What a worker's SLURM_NODE (components/slurm/node_set.py) says of its size; None where there is no such thing."""
+    """Return the size in a worker's SLURM_NODE (components/slurm/node_set.py); None if the pod has none."""
     variables = [each for item in pod_spec.get("containers", []) for each in item.get("env", [])]
     said = next((each.get("value", "") for each in variables if each["name"] == pod_variables.NODE), "")
     with contextlib.suppress(ValueError, KeyError, TypeError):

@@ -6,7 +6,7 @@ from contract import reasons as contract
 
 
 class Reason(enum.StrEnum):
-    """Why something is as it is, for machines; the message says it for people."""
+    """A reason as programs read it; the message explains it to people."""
 
     # Of a node set.
     CLUSTER_MISSING = "ClusterMissing"
@@ -121,4 +121,4 @@ class Reason(enum.StrEnum):
 NO_USE_TO_WAIT = frozenset(
     {Reason.ANOTHER_CLUSTER_IN_NAMESPACE, Reason.CONFIGURATION_REFUSED, Reason.STATEFUL_SET_SHARED}
 )
-"""What only a person ends, by another declaration."""
+"""Reasons that only a person ends, by another declaration."""

@@ -54,7 +54,7 @@ def headline(conditions: Iterable[Condition]) -> str:
 
 
 def warns(kind: str, conditions: Mapping[str, Condition]) -> bool:
-    """Whether a condition tells of a fault.
+    """Return True if a condition tells of a fault.
 
     Pulumi shows each Warning about what it waits for. While something moves, not to be available is no fault: what is
     wrong then stands in Degraded.

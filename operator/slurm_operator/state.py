@@ -1,4 +1,4 @@
-"""What one pass of the operator sees, as plain values: the decisions take these and nothing else."""
+"""State that one pass of the operator observes, as plain values: the decisions take these and nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contract.policies import ReactionPolicy
 
 
 class EveryNode(frozenset[str]):
-    """The nodes of a job of which nobody can read which they are: it may be on any."""
+    """The nodes of a job whose host list can't be read: it may be on any node."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -78,7 +78,7 @@ class SlurmJob:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Running:
-    """What slurmctld runs with, and since when it has, by its own clock; `parameters` are its SlurmctldParameters.
+    """The settings that slurmctld runs with; `started` is by its own clock, `parameters` are SlurmctldParameters.
 
     `communication` are the words of its CommunicationParameters. `counts_memory`: each job takes memory of its nodes.
     """
@@ -91,7 +91,7 @@ class Running:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Unknown:
-    """Slurm could not be seen: nothing may be concluded from it, and nothing may be done on its ground."""
+    """Slurm could not be read: no decision may rest on its state."""
 
     reason: str
     message: str
@@ -102,9 +102,9 @@ NOT_ASKED = Unknown("NotAsked", "jobs were not listed")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Named:
-    """Nodes that a job which has not ended, waiting ones too, or a reservation names, those of the future too.
+    """Nodes that a running or waiting job names, or a reservation of now or later.
 
-    `awaited`: the same without the nodes that only jobs on them name, or only a reservation of ours for updates.
+    `awaited` leaves out nodes that only the jobs on them name, or only the operator's own reservation for updates.
     """
 
     by_any: frozenset[str]
@@ -126,24 +126,23 @@ class Reservation:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TooDeep(Unknown):
-    """The queue is too deep for its jobs to be asked for: that is no failure, and lasts."""
+    """The queue is too deep to list its jobs. That is no failure, and lasts."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Jobs:
-    """Jobs that were looked at one by one; `complete`: all that were asked for, and not only the odd ones of many."""
+    """Jobs that were read one by one; `complete`: all jobs of interest, not only those that do not plainly run."""
 
     jobs: tuple[SlurmJob, ...]
     complete: bool = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Evidence:
-    """A full listing of nodes, made after the pass had seen a drain, and after it one of jobs.
+class FullListing:
+    """A full listing of nodes, made after the pass had seen a drain, and a later listing of jobs.
 
-    `named` is None as long as not all jobs and reservations were looked at: then no record may go. `complete`: all
-    jobs that may have processes are among `jobs`. If not, the records of nodes have to tell. The module
-    decide/node_sets/evidence.py says why they do.
+    `named` is None unless all jobs and reservations were looked at: then no record may be deleted. `complete`: `jobs`
+    has all jobs that may have processes. Else the nodes' records show them (decide/node_sets/full_listing.py).
     """
 
     nodes: Mapping[str, SlurmNode]
@@ -182,7 +181,7 @@ class K8sNode:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PodCondition:
-    """What a worker's pod says of its Slurm node; `since` is when `status` became so, as Kubernetes writes it."""
+    """A worker's pod condition about its Slurm node; `since` is when `status` became so, as Kubernetes writes it."""
 
     status: str
     reason: str
@@ -213,7 +212,7 @@ class Pod:
 
     @property
     def is_scheduled(self) -> bool:
-        """Whether Kubernetes has found a machine for it."""
+        """True if Kubernetes has found a node for it."""
         return bool(self.k8s_node) or self.running
 
 
@@ -237,13 +236,13 @@ class Workload:
 
     @property
     def is_ready(self) -> bool:
-        """Whether all of its pods are ready, as far as Kubernetes is to replace them in the latest generation."""
+        """True if all of its pods are ready, as far as Kubernetes is to replace them in the latest generation."""
         return self.current and self.ready >= self.replicas
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Window:
-    """When updates begin: from `first` on for so long, and again each week if it is weekly."""
+    """An update window: from `first` on for `duration`, and again each week if it is weekly."""
 
     first: datetime.datetime
     duration: datetime.timedelta
@@ -252,7 +251,7 @@ class Window:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UpdatePolicy:
-    """How nodes move to a changed template; `deadline_seconds` counts from a node's drain, None waits for ever.
+    """A policy for updates to a changed template; `deadline_seconds` counts from a node's drain, None waits for ever.
 
     `percent` of the wanted nodes may be out of service for it in place of a number. `window` is None if they may at any
     time.
@@ -265,13 +264,13 @@ class UpdatePolicy:
     window: Window | None = None
 
     def room(self, wanted: int) -> int:
-        """How many of so many nodes may be out of service at once, rounded up as a DaemonSet's maxUnavailable is."""
+        """Return how many of `wanted` nodes may be out of service at once, rounded up as maxUnavailable is."""
         return self.max_unavailable if self.percent is None else max(1, -(-wanted * self.percent // 100))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RemovalPolicy:
-    """How long nodes that go wait for their jobs after their drain, None for ever; `force`: a deletion asks nobody."""
+    """Seconds that nodes to remove wait for their jobs after a drain, None for ever; `force`: deletion asks nobody."""
 
     deadline_seconds: int | None = None
     force: bool = False
@@ -314,9 +313,10 @@ class NodeSet:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cluster:
-    """The SlurmCluster resource, and what its status keeps: partitions closed to empty them, administrators appointed.
+    """The SlurmCluster resource.
 
-    `administrators` and `appointed` are name → AdminLevel.
+    `closed` are partitions that the operator closed to empty them, from its status. `administrators` and `appointed`,
+    also from its status, are name → AdminLevel.
     """
 
     name: str
@@ -336,7 +336,7 @@ class Cluster:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kubernetes:
-    """What the API server says in one pass; `accounting_words` is why slurmdbd is not ready, as its log says."""
+    """One pass's state of Kubernetes; `accounting_words` says why slurmdbd is not ready, from its log."""
 
     cluster: Cluster
     node_sets: tuple[NodeSet, ...]

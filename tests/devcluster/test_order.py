@@ -21,7 +21,7 @@ def ordered(names: list[str], seconds: dict[str, float]) -> list[str]:
 
 
 def ends(names: list[str], seconds: dict[str, float], workers: int) -> list[float]:
-    """When each worker ends that takes the next file as soon as it is free."""
+    """Return the end of each worker that takes the next file as soon as it is free."""
     busy_until = [0.0] * workers
     for file in names:
         worker = busy_until.index(min(busy_until))

@@ -1,6 +1,6 @@
 """The API server and slurmrestd of a played cluster. A forbidden call fails the test.
 
-The operator's own `execute.move` acts through them. Each call answers at once: many thousand actions take seconds.
+The operator's own `Executor.perform` acts through them. Each call answers at once: many thousand actions take seconds.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from slurm_operator import execute
 from slurm_operator.actions import Action, DeletePod, Drain, Purpose
 from slurm_operator.clients import lease
 from slurm_operator.clients.kubernetes import KubernetesError
-from slurm_operator.decide.node_sets import evidence, remediate
+from slurm_operator.decide.node_sets import full_listing, remediate
 from slurm_operator.decide.node_sets.node_set import decide
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
@@ -69,7 +69,7 @@ WINDOWS: dict[str, tuple[datetime.timedelta | None, bool]] = {
     "next week": (-OPEN, True),
     "past": (-OPEN, False),
 }
-"""When a window opens, from now on, and whether it does each week."""
+"""By name: time from now until a window opens, and if it opens each week."""
 REACTIONS = ReactionPolicy(restart=True, after_seconds=60, attempts=2, at_once=1, per_hour=2, breaker_percent=60)
 
 
@@ -365,9 +365,9 @@ class Model(stateful.RuleBasedStateMachine):
         cluster = self.cluster
         state = dataclasses.replace(cluster.state(), hold=self.hold)
         listing, found = cluster.listing(lost or set()), None
-        if evidence.is_needed(state.seen(listing)):
+        if full_listing.is_needed(state.seen(listing)):
             full = cluster.listing(lost_later or set())
-            found = evidence.build(full, cluster.job_listing(), counts_memory=True, named=cluster.named())
+            found = full_listing.build(full, cluster.job_listing(), counts_memory=True, named=cluster.named())
             assert found
             listing = {**slurm_nodes.with_jobs(listing, found.jobs)}
         decision = decide(state.seen(listing, found))
@@ -386,15 +386,15 @@ class Model(stateful.RuleBasedStateMachine):
         meanwhile()
         ours = LeaseFor(checks)
         try:
-            for decided in decision.moves:
-                self.carry_out(decided, ours, state)
+            for decided in decision.actions:
+                self.perform(decided, ours, state)
             ours.check()
             cluster.restarts, cluster.updating = plan.restarts, decision.updating
         except (lease.NotLeading, KubernetesError):
             pass  # The next pass decides anew.
         cluster.now += datetime.timedelta(seconds=2)
 
-    def carry_out(self, decided: Action, ours: lease.Lease, state: NodeSetState) -> None:
+    def perform(self, decided: Action, ours: lease.Lease, state: NodeSetState) -> None:
         if isinstance(decided, DeletePod) and decided.purpose in (Purpose.ANEW, Purpose.ELSEWHERE):
             replaces = decided.purpose is Purpose.ELSEWHERE
             noted = [each for each in self.cluster.restarts if each.node == decided.pod]
@@ -406,7 +406,7 @@ class Model(stateful.RuleBasedStateMachine):
         if isinstance(decided, DeletePod) and decided.purpose is Purpose.UPDATE:
             self.no_record_promises_more_than_a_deep_queue_lets_go(decided.pod)
         worked, taken = self.cluster.working(), self.taken | self.cluster.updating
-        done = finished(execute.Executor(self.api, ours).move(self.rest, decided))
+        done = finished(execute.Executor(self.api, ours).perform(self.rest, decided))
         if done and isinstance(decided, Drain) and decided.reason == reasons.UPDATE:
             pod = self.cluster.pods.get(decided.node)
             self.taken |= {decided.node} if pod and pod.k8s_node else set()

@@ -1,4 +1,4 @@
-"""How the operator reaches the API server: as a pod by its service account, else by a kubeconfig."""
+"""Access to the API server: by the pod's service account, else by a kubeconfig."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Looks at jobs: at the states of all, then at those few that a question is about, one by one.
 
-A queue that is too deep for that is left alone: nothing that takes a node away needs it (decide/node_sets/evidence.py).
+A queue that is too deep for that is left alone: nothing that takes a node away needs it
+(decide/node_sets/full_listing.py).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ MOST_ALIVE = 1_000
 REST_SECONDS = 600.0
 """Only jobs that wait or run are counted, and not at once; a list that is found to be too long is left for so long."""
 NAMES_SECONDS = 3600.0
-"""Which nodes a job asks for changes by `scontrol update` alone, so that each job is looked at once an hour."""
+"""Only `scontrol update` changes the nodes that a job asks for, so each job is read once an hour."""
 _FOR_NODES = frozenset({"None", "Resources", "Priority", "ReqNodeNotAvail", "PartitionConfig", "PartitionNodeLimit"})
 """Slurm's reasons of jobs that more nodes would let run; one that is held, or waits for another job, has others."""
 _AT_ONCE = 4
@@ -77,7 +78,7 @@ class JobListing:
             return None
 
     async def pending(self, rest: SlurmRest) -> Mapping[str, int] | None:
-        """How many nodes the jobs ask for that could start if there were more, by partition.
+        """Return by partition how many nodes the jobs ask for that more nodes would let start.
 
         A job that may run in several partitions counts in each. A task of an array counts once for its node, although
         many may share one. None if there are too many jobs, or nobody tells.
@@ -129,7 +130,7 @@ class JobListing:
 
 
 def _could_start(job: SlurmJob) -> bool:
-    """Whether a job waits for nodes: Slurm names no other reason than that they are taken, or not there."""
+    """Return True if a job waits for nodes: Slurm's only reason is that they are taken or missing."""
     return "PENDING" in job.states and "COMPLETING" not in job.states and job.waits_for in _FOR_NODES
 
 
@@ -144,7 +145,7 @@ def _as_many(found: Mapping[str, int], times: float) -> dict[str, int]:
 
 
 def _whole(number: str) -> str:
-    """What a job is asked for by: its array, or its heterogeneous job."""
+    """Return the number to ask slurmrestd for: that of the job's array, or of its heterogeneous job."""
     return number.replace("+", "_").partition("_")[0]
 
 
@@ -168,7 +169,7 @@ def _as_now(found: Iterable[SlurmJob], waits: bool) -> list[SlurmJob]:
 def _lookups(
     states: Iterable[tuple[str, frozenset[str]]], kind: Callable[[frozenset[str]], bool]
 ) -> collections.Counter[str]:
-    """What to ask for, and how many records each answer has.
+    """Return the numbers to ask slurmrestd for, and how many job records each answer has.
 
     The answer about a task has the whole array, one about a component the whole heterogeneous job. The waiting tasks of
     an array are one record.

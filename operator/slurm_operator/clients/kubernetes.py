@@ -158,7 +158,10 @@ class KubernetesApi:
         return await self._call("POST", self._path(api, plural), body, params=_MANAGER)
 
     async def would_be_created(self, api: str, plural: str, body: Mapping[str, Any]) -> bool:
-        """Whether an object is valid in itself, whatever there is under its name."""
+        """Return True if the API server accepts the object in a dry run, or refuses only its name as taken.
+
+        Any other refusal means that the object itself is not valid.
+        """
         try:
             await self._call("POST", self._path(api, plural), body, params={**_MANAGER, "dryRun": "All"})
         except KubernetesError as error:

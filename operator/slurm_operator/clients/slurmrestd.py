@@ -27,11 +27,11 @@ from slurm_operator.state import Reservation, Running, SlurmJob, SlurmNode
 
 DEADLINE_SECONDS = 5.0
 LISTING_SECONDS = 30.0
-"""What grows with nodes and jobs takes longer, on busy cores too. It is asked for once slurmrestd has answered."""
+"""Answers that grow with nodes and jobs take longer. They are asked for once slurmrestd has answered."""
 TOKEN_SECONDS = 240
 FULL_LISTING_SECONDS = 60.0
 NO_ANSWER = (httpx.HTTPError, httpx.InvalidURL, ExceptionGroup)
-"""What httpx raises, for a URL that is none too; the group is anyio's, about a port beyond 65535."""
+"""Errors that httpx raises, for an invalid URL, too; the group is anyio's, about a port beyond 65535."""
 _UNKNOWN_NODE = frozenset({0, 2018})
 """GET node/NAME of no such node (slurmctld's answer has no record, and no error), and ESLURM_INVALID_NODE_NAME."""
 _UNKNOWN_JOB = 2017

@@ -23,7 +23,7 @@ _SLURMCTLD_AWAY = frozenset({*range(1800, 1806), 1900, *range(5003, 5006)})
 """No connection to slurmctld, or one that it did not answer on to the end (slurm_errno.h)."""
 _SOCKETS = re.compile(r"\([^)]*\)")
 _ADDED = re.compile(rf"( : ({'|'.join((reasons.NOT_RESPONDING, *reasons.REBOOTS))}))+$")
-"""What slurmctld adds to the reason that a node has, for good: it was silent for SlurmdTimeout, or rebooted."""
+"""Endings that slurmctld adds to a node's reason for good: it was silent for SlurmdTimeout, or rebooted."""
 
 _T = TypeVar("_T")
 
@@ -45,7 +45,7 @@ class Number(msgspec.Struct, gc=False):
 
 
 class Answer(msgspec.Struct):
-    """What every answer has."""
+    """The fields that every answer has."""
 
     errors: list[Problem]
 
@@ -142,7 +142,7 @@ class Users(Answer):
 
 
 class Statistics(msgspec.Struct):
-    """How many jobs slurmctld has counted."""
+    """Counts of slurmctld's jobs."""
 
     jobs_pending: int
     jobs_running: int
@@ -157,7 +157,7 @@ class Diagnosis(Answer):
 
 
 class PartitionState(msgspec.Struct):
-    """Whether a partition takes jobs."""
+    """The state of a partition: it takes jobs when it is UP."""
 
     state: tuple[str, ...] = ()
 

@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 
 class Reads(Protocol):
-    """What a pass asks Kubernetes for."""
+    """The reads of Kubernetes that a pass makes."""
 
     async def list(self, api: str, plural: str, selector: str = "") -> list[Object]:
         """List objects, by labels if a selector is given."""

@@ -15,7 +15,7 @@ from slurm_operator.findings import Findings
 from slurm_operator.state import Cluster, Kubernetes
 
 EVERY_SECONDS = 60.0
-"""How soon a level that was changed by hand is as declared again."""
+"""Seconds until the operator sets a level that was changed by hand back to the declared one."""
 
 
 class Administrators:

@@ -85,7 +85,7 @@ class Reconciler:
             await self._finish_deletions(set_bodies, "")
             await self._say_that_no_cluster_is_there(set_bodies)
             await self._first_configuration()
-            return Outcome.MOVING
+            return Outcome.PROGRESSING
         for surplus in bodies[1:]:
             await self._refuse(surplus, bodies[0]["metadata"]["name"])
         return await self._pass(bodies[0])
@@ -94,7 +94,7 @@ class Reconciler:
         seen, set_bodies = await observe.kubernetes(self._reads, body)
         await self._finish_deletions(set_bodies, seen.cluster.name)
         rest = await self._client(seen.cluster.rest_url)
-        moved = await self._move_controller(rest, body, seen)
+        moved = await self._update_controller(rest, body, seen)
         running = await configuration.running(rest)
         mine = [each for each in seen.node_sets if not serving.refusal(seen, each)]
         healing = self._drift.condition
@@ -124,9 +124,9 @@ class Reconciler:
             await self._pod_conditions.tell(workers, nodes)
         return outcome
 
-    async def _move_controller(self, rest: SlurmRest, body: Object, seen: Kubernetes) -> list[Finding]:
+    async def _update_controller(self, rest: SlurmRest, body: Object, seen: Kubernetes) -> list[Finding]:
         decided = daemons.controller(seen)
-        return await self._executor.carry_out(rest, body, decided) if decided else []
+        return await self._executor.execute(rest, body, decided) if decided else []
 
     def _k8s_nodes(self, pods: Mapping[str, Pod]) -> dict[str, K8sNode] | None:
         """The Kubernetes nodes of pods that there are; None while the watch does not tell."""
@@ -215,7 +215,7 @@ class Reconciler:
         told = {each.type: each.status for each in conditions}
         if told["Available"] == "Unknown":
             return Outcome.BLIND
-        return Outcome.MOVING if (told["Progressing"], told["Available"]) != ("False", "True") else Outcome.STEADY
+        return Outcome.PROGRESSING if (told["Progressing"], told["Available"]) != ("False", "True") else Outcome.STEADY
 
     async def _first_configuration(self) -> None:
         """Without active configuration slurmctld cannot start, and Pulumi may wait for it before it writes the CR."""

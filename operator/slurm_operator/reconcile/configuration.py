@@ -100,7 +100,7 @@ class Configuration:
             words = f"slurmctld restarts, for it reads the new configuration: {why}"
             found.append(under_way(Reason.RESTARTING, words))
             if pod := daemons.controller_pod(seen):
-                found += await self._executor.carry_out(rest, body, daemons.restart(pod, why))
+                found += await self._executor.execute(rest, body, daemons.restart(pod, why))
         elif telling and active is not None:
             found.append(_RECONFIGURING)
             if self._told.is_over(config.content_hash(active)):
@@ -129,7 +129,7 @@ class Configuration:
         overdue = config.is_overdue(running, datetime.datetime.now(datetime.UTC))
         more = "; the operator has slurmctld ask them again, a new pod helps in any case" if overdue else ""
         message = f"still with the configuration before: {shown(late)}{more}"
-        found.tell(Reason.NODES_OUTDATED, message, Severity.WRONG if overdue else Severity.MOVING)
+        found.tell(Reason.NODES_OUTDATED, message, Severity.WRONG if overdue else Severity.PROGRESSING)
         read = seen.active_config is not None and config.is_read(seen.active_config, running)
         if overdue and read and self._asked_nodes.is_over("nodes"):
             asking = self._configurer.ask_nodes_again(rest, shown(late))

@@ -78,7 +78,7 @@ class DriftReconciler:
         await self._informer.close()
 
     def has_drifted(self, kind: str, name: str, data: Mapping[str, str] | None) -> bool:
-        """Whether an object has other data than declared, or nobody knows: then nobody should act on them."""
+        """Return True if an object has other data than declared, or if the ledger is unknown."""
         if self._ledger is None:
             return True
         declared = self._ledger.objects.get((kind, name))
@@ -109,14 +109,14 @@ class DriftReconciler:
         metrics.HEALING_PAUSED.set(0)
         if self._ledger is not before:
             self._forget()
-            return Outcome.MOVING  # What was seen is older than this ledger.
+            return Outcome.PROGRESSING  # What was seen is older than this ledger.
         plan = drift.plan(self._ledger, live, self._clean, self._healed, self._failures, now)
         if plan.checks:
             seen = self._ledger
             await self._read_ledger(self._api)
             if self._ledger is not seen:
                 self._forget()
-                return Outcome.MOVING  # The watch of the ledger is late.
+                return Outcome.PROGRESSING  # The watch of the ledger is late.
         for check in plan.checks:
             await self._check(bodies[0], check, now)
         tried = {_key(check) for check in plan.checks}

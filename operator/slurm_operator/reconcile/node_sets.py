@@ -42,7 +42,7 @@ class ServedSet:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Served:
-    """What a pass has seen and done about node sets, by name."""
+    """The state of node sets in a pass and what it did about them, by name."""
 
     nodes: Nodes | Unknown
     sets: Mapping[str, ServedSet]
@@ -86,7 +86,7 @@ class NodeSets:
         served = {}
         ends = self._clock() + ACTIONS_SECONDS
         for each in sets:
-            state, name = each.seen(slurm.nodes, slurm.evidence, slurm.jobs), each.node_set.name
+            state, name = each.seen(slurm.nodes, slurm.full_listing, slurm.jobs), each.node_set.name
             served[name] = await self._act(rest, state, bodies[name], problems, ends, cluster_stays=cluster_stays)
         if cluster_stays and not isinstance(slurm.nodes, Unknown):
             await self._slurm.count_pending(rest, (each.node_set for each in sets))
@@ -194,16 +194,16 @@ class NodeSets:
     async def _move(
         self, rest: SlurmRest, body: Object, state: NodeSetState, decision: Decision, ends: float
     ) -> list[Finding]:
-        """Carry moves out until `ends`, by our clock; returned is what failed."""
+        """Execute actions until `ends`, by our clock, and return the failures."""
         problems: list[Finding] = []
         jobs = state.jobs
-        if any(isinstance(each, RequeueJobs) for each in decision.moves):
+        if any(isinstance(each, RequeueJobs) for each in decision.actions):
             jobs = known(await self._listing.with_processes(rest))
-        for done, decided in enumerate(decision.moves):
-            # Refusals cost little and may last: they take no other move's place.
+        for done, decided in enumerate(decision.actions):
+            # Refusals cost little and may last: they take no other action's place.
             if done - len(problems) >= ACTIONS_PER_PASS or self._clock() >= ends:
                 break
-            failed = await self._executor.carry_out(rest, body, decided, jobs)
+            failed = await self._executor.execute(rest, body, decided, jobs)
             problems += failed
             if any(each.reason != execute.REFUSED for each in failed):
                 break  # Nobody answers, which costs a deadline each, or this set is not as it was seen.

@@ -55,5 +55,5 @@ class Reservations:
         """
         problems: list[Finding] = []
         for decided in window.left_over(self._seen or (), (each.name for each in node_sets)):
-            problems += await self._executor.carry_out(rest, body, decided)
+            problems += await self._executor.execute(rest, body, decided)
         return problems

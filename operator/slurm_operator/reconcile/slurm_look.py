@@ -1,4 +1,4 @@
-"""What a pass sees of Slurm: nodes in each, and jobs and full listings only when something hangs on them."""
+"""A pass's reads of Slurm: nodes in each, and jobs and full listings only when a decision needs them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from slurm_operator import metrics
 from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.slurm_error import SlurmError
 from slurm_operator.clients.slurmrestd import SlurmRest
-from slurm_operator.decide.node_sets import evidence, records
+from slurm_operator.decide.node_sets import full_listing, records
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
-from slurm_operator.state import NOT_ASKED, Evidence, Jobs, Nodes, NodeSet, Running, SlurmJob, TooDeep, Unknown
+from slurm_operator.state import NOT_ASKED, FullListing, Jobs, Nodes, NodeSet, Running, SlurmJob, TooDeep, Unknown
 
 log = logging.getLogger(__name__)
 
@@ -26,11 +26,11 @@ WORDS_SECONDS = 20.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Slurm:
-    """What one pass knows of Slurm; `jobs` are those that may have processes."""
+    """One pass's knowledge of Slurm; `jobs` are those that may have processes."""
 
     nodes: Nodes | Unknown
     jobs: tuple[SlurmJob, ...] | Unknown = NOT_ASKED
-    evidence: Evidence | None = None
+    full_listing: FullListing | None = None
 
 
 class SlurmLook:
@@ -59,7 +59,7 @@ class SlurmLook:
             return Slurm(Unknown(error.reason, str(error)))
         due = self._clock() >= self._looked + RECORDS_SECONDS
         seen = [state.seen(nodes) for state in sets if not state.is_missing]
-        if not any(evidence.is_needed(state, records_due=due) for state in seen):
+        if not any(full_listing.is_needed(state, records_due=due) for state in seen):
             return Slurm(nodes, await self._for_words(rest, seen, at_once=jobs_told))
         try:
             full = await rest.nodes(full=True)
@@ -72,7 +72,7 @@ class SlurmLook:
         named = await self._listing.named(rest) if names_needed else None
         self._looked = self._clock()
         memory = isinstance(running, Running) and running.counts_memory
-        built = evidence.build(full, jobs, counts_memory=memory, named=named)
+        built = full_listing.build(full, jobs, counts_memory=memory, named=named)
         return Slurm(nodes if built is None else slurm_nodes.with_jobs(nodes, built.jobs), known(jobs), built)
 
     async def _for_words(

@@ -49,7 +49,7 @@ class JailWatch:
         self._started = 0.0
         self._next = 0.0
         self.sentence: str | None = None
-        """Why no job could run here now; None while all is well or nothing is known."""
+        """The reason why no job could run here now; None while all is well or nothing is known."""
         self.tried = False
 
     def tick(self, now: float) -> None:

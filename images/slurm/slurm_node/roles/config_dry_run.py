@@ -39,7 +39,7 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]*")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether slurmctld accepted a configuration, and its words.
+    """The answer of slurmctld to a configuration.
 
     Attributes:
         accepted: whether it started.

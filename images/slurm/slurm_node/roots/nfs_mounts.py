@@ -7,9 +7,9 @@ from slurm_node.pod.system import points_of
 
 KINDS = ("nfs", "nfs4")
 SEEN_WITHIN_SECONDS = 5
-"""How soon all nodes should see a program, user or file that one node makes."""
+"""The delay after which all nodes should see a program, user or file that one node makes."""
 DEFAULT_CACHE_SECONDS = 60
-"""How long a client caches the attributes of files and folders that have not changed for long (nfs(5))."""
+"""The time for which a client caches attributes of files and folders that have not changed for long (nfs(5))."""
 LOSES_TIMES = "4.2"
 """The version of NFS with which Linux 7.2, as client and server, lost times that a program had set (docs/nfs.md)."""
 TIMES_LOST = (

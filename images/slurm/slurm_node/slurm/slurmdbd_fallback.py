@@ -36,7 +36,10 @@ TICK_SECONDS = 1.0
 STOP_SECONDS = 110.0
 KNOWN_EVERY_SECONDS = 10.0
 FORGOTTEN_EVERY_SECONDS = 600.0
-"""Most restarts for a database that does not know the cluster. More do not help if it refuses the cluster."""
+"""Shortest time between restarts of slurmctld for a database that does not know the cluster.
+
+A restart registers the cluster. If slurmdbd refuses that, more restarts do not help.
+"""
 STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
 
 
@@ -73,7 +76,7 @@ def without_id(cluster_name: str) -> str:
 
 
 def is_forgotten(clusters: str, cluster_name: str) -> bool:
-    """Whether slurmdbd does not know this cluster.
+    """Return True if slurmdbd does not know this cluster.
 
     Args:
         clusters: the names that slurmdbd knows, one a line.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-MOVING_SECONDS: Final = 2.0
+PROGRESSING_SECONDS: Final = 2.0
 STEADY_SECONDS: Final = 3.0
 LONGEST_SECONDS: Final = 30.0
 PATIENT_PASSES: Final = 5
@@ -15,7 +15,7 @@ PATIENT_PASSES: Final = 5
 class Outcome(enum.Enum):
     """Result of a reconcile: something changes, nothing does, or Slurm cannot be seen although its pods look well."""
 
-    MOVING = enum.auto()
+    PROGRESSING = enum.auto()
     STEADY = enum.auto()
     BLIND = enum.auto()
 
@@ -30,5 +30,5 @@ def requeue_after(pace: Outcome, blind_passes: int) -> float:
     """
     if pace is Outcome.BLIND:
         doublings = max(0, min(blind_passes - PATIENT_PASSES, 10))
-        return float(min(LONGEST_SECONDS, MOVING_SECONDS * 2**doublings))
-    return MOVING_SECONDS if pace is Outcome.MOVING else STEADY_SECONDS
+        return float(min(LONGEST_SECONDS, PROGRESSING_SECONDS * 2**doublings))
+    return PROGRESSING_SECONDS if pace is Outcome.PROGRESSING else STEADY_SECONDS

@@ -1,4 +1,4 @@
-"""What the operator says about a cluster and its node sets.
+"""Findings and conditions about a cluster and its node sets.
 
 Available means that jobs can run now, as declared. slurmctld lists its nodes through slurmrestd. The login nodes are
 ready in their current generation. Every wanted node is registered and usable: IDLE, MIXED or ALLOCATED, answering, its
@@ -134,7 +134,7 @@ def _not_ready(state: NodeSetState) -> list[Finding]:
 
 
 def _leaves_for_update(worker: Worker) -> bool:
-    """Whether a node is out of service for its update. One whose new pod does not come up is not counted."""
+    """Return True if a node is out of service for its update; False if its new pod does not come up."""
     return worker.drain is Owner.UPDATE and (worker.pod is None or worker.pod.ready or worker.is_outdated)
 
 
@@ -161,7 +161,7 @@ def _updating(state: NodeSetState) -> Finding:
 
 
 def scaled_outside(wanted: NodeSet) -> Condition:
-    """Whether somebody else than the program says how many nodes there are to be, and how long that holds."""
+    """Return the condition that tells if somebody else than the program set the number of nodes, and for how long."""
     kind, declared, asked = "ScaledOutsidePulumi", wanted.declared, wanted.replicas
     if declared is None:
         return Condition(kind, "False", Reason.NOT_DECLARED, "the program declares no number of nodes")
@@ -175,7 +175,7 @@ def scaled_outside(wanted: NodeSet) -> Condition:
 
 
 def watched_k8s_nodes(trouble: str) -> Condition:
-    """Whether a cordon of a Kubernetes node can become a drain; `trouble` is why not, empty if it can."""
+    """Return the condition that tells if cordons of Kubernetes nodes become drains; `trouble` says why they can't."""
     if trouble:
         no_more = "cordons, taints and lost Kubernetes nodes do not become drains, and no worker may be evicted"
         return Condition("NodesWatched", "False", Reason.NODES_UNREADABLE, f"{no_more}: {trouble}"[:MAX_MESSAGE])
@@ -200,7 +200,7 @@ def cluster(kubernetes: Kubernetes, nodes: Nodes | Unknown, sets: Findings, coun
     if kubernetes.ledger_revision != revision:
         has = kubernetes.ledger_revision or "nothing"
         message = f"revision {revision} is not fully declared: the ledger says {has}"
-        found.tell(Reason.LEDGER_MISMATCH, message, Severity.BLOCKING | Severity.MOVING)
+        found.tell(Reason.LEDGER_MISMATCH, message, Severity.BLOCKING | Severity.PROGRESSING)
     if kubernetes.desired_config is None and kubernetes.active_config is None:
         name = kubernetes.cluster.desired_config
         found.append(Finding(Reason.CONFIGURATION_MISSING, f"there is no ConfigMap {name}", Severity.BLOCKING))
@@ -208,7 +208,7 @@ def cluster(kubernetes: Kubernetes, nodes: Nodes | Unknown, sets: Findings, coun
     if daemons.is_controller_old(kubernetes):
         why = daemons.holds_controller(kubernetes)
         message = f"slurmctld moves to its current template{why and f': {why}'}"
-        found.tell(Reason.CONTROLLER_UPDATING, message, Severity.BLOCKING | Severity.MOVING)
+        found.tell(Reason.CONTROLLER_UPDATING, message, Severity.BLOCKING | Severity.PROGRESSING)
     found += sets
     if not found.blocking and not found.unknown and counts.wanted and not counts.ready:
         found.append(Finding(Reason.NO_USABLE_NODES, f"none of {counts.wanted} nodes takes jobs", Severity.BLOCKING))
@@ -230,7 +230,7 @@ def _judge_daemons(found: Findings, kubernetes: Kubernetes, nodes: Nodes | Unkno
         elif not workload.is_ready:
             ready = f"{workload.ready} of {workload.replicas} ready in the current generation"
             pods = (pod for pod in kubernetes.pods.values() if pod.component == component)
-            found.tell(reason, f"{title}: {ready}{_why(pods)}", Severity.BLOCKING | Severity.MOVING)
+            found.tell(reason, f"{title}: {ready}{_why(pods)}", Severity.BLOCKING | Severity.PROGRESSING)
     if isinstance(nodes, Unknown):
         found.append(Finding(Reason(nodes.reason), nodes.message, Severity.UNKNOWN))
         if not any(
@@ -241,7 +241,7 @@ def _judge_daemons(found: Findings, kubernetes: Kubernetes, nodes: Nodes | Unkno
 
 
 def _troubles(pods: Iterable[Pod]) -> list[tuple[Reason, str]]:
-    """What keeps pods from starting; of populate pods only the newest speaks, the others are past attempts."""
+    """Return what keeps pods from starting; of populate pods only the newest counts: older ones are past attempts."""
     alive = [pod for pod in pods if not pod.terminating]
     attempts = sorted((pod for pod in alive if pod.component == "jail"), key=lambda pod: str(pod.created))
     speaking = [pod for pod in alive if pod.component != "jail"] + attempts[-1:]

@@ -1,4 +1,4 @@
-"""When a NodeSet that is being deleted may go: when nothing is left that could run a job, or when it is forced."""
+"""The end of a NodeSet's deletion: it may go when nothing of it can run a job, or when it is forced."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RemoveFinalizer:
 
 
 def judge(state: NodeSetState, *, cluster_stays: bool) -> RemoveFinalizer | Finding:
-    """Whether a NodeSet that is being deleted may go now, else what it waits for.
+    """Return the removal of the finalizer if the NodeSet may go now, else a finding about what it waits for.
 
     Args:
         state: what there is of it.
@@ -61,7 +61,7 @@ def judge(state: NodeSetState, *, cluster_stays: bool) -> RemoveFinalizer | Find
 
 
 def _working(state: NodeSetState) -> str:
-    """What runs on the set's nodes, as words: the jobs that have processes there, else the nodes that have work."""
+    """Return the jobs that have processes on the set's nodes as text, else the nodes that have work."""
     own = frozenset(each.name for each in state.leaving())
     known = () if isinstance(state.jobs, Unknown) else state.jobs
     found = [(job.job_id, slurm_nodes.busy_nodes([job]) & own, _end(job)) for job in known]
@@ -79,7 +79,7 @@ def _end(job: SlurmJob) -> str:
 
 
 def fates(jobs: Iterable[SlurmJob] | Unknown, node: str) -> str:
-    """What becomes of the jobs of a node that goes, as words."""
+    """Return as text what becomes of the jobs of a node that goes."""
     if isinstance(jobs, Unknown):
         return f"those that may be are requeued, the others ended ({jobs.message})"
     rows = [job for job in jobs if node in slurm_nodes.busy_nodes([job])]

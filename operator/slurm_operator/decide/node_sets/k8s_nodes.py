@@ -1,7 +1,8 @@
-"""What a Kubernetes node means for the Slurm node on it: a cordon becomes a drain and back, an eviction waits for jobs.
+"""Effects of a Kubernetes node on its Slurm node: a cordon becomes a drain and back, an eviction waits for jobs.
 
-A PodDisruptionBudget refuses to evict a worker, unless the pod carries a label that is set here: when its machine is to
-be emptied and its Slurm node is drained and strictly idle. So `kubectl drain` ends when the jobs have ended.
+A PodDisruptionBudget refuses to evict a worker, unless the pod carries a label that is set here. It is set when the
+Kubernetes node is to be emptied and the Slurm node is drained and strictly idle. So `kubectl drain` ends when the jobs
+have ended.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ _KNOWN = (Case.WELL, Case.CORDONED, Case.TAINTED)
 _LEAVING = (Case.CORDONED, Case.TAINTED, Case.AWAY, Case.GONE)
 
 
-def needs_evidence(state: NodeSetState) -> bool:
-    """Whether full listings could let a pod be evicted."""
+def needs_full_listing(state: NodeSetState) -> bool:
+    """Return True if full listings could let a pod be evicted."""
     protected = [each for each in state.with_pods() if not each.is_evictable]
     return any(_is_leaving(each) and (each.node is None or slurm_nodes.may_leave(each.node)) for each in protected)
 
 
-def moves(state: NodeSetState) -> list[Action]:
-    """What to do on account of the machines of one node set's pods."""
+def actions(state: NodeSetState) -> list[Action]:
+    """Return the actions for the Kubernetes nodes of one node set's pods."""
     said: list[Comment | Drain] = [*_comments(state), *_drains(state)]
     found: list[Action] = [each for each in said if not _is_only_told(state, each.node)]
     for each in state.with_pods():
@@ -45,7 +46,7 @@ def moves(state: NodeSetState) -> list[Action]:
 
 
 def findings(state: NodeSetState) -> list[Finding]:
-    """Machines that wait for jobs, which are named as far as they are known."""
+    """Return findings about Kubernetes nodes that wait for jobs, with the jobs that are known."""
     found = []
     for each in state.with_pods():
         if each.has_work and _is_leaving(each):
@@ -55,7 +56,7 @@ def findings(state: NodeSetState) -> list[Finding]:
 
 
 def _comments(state: NodeSetState) -> list[Comment]:
-    """Notes on nodes whose machines are away, before they are drained for it."""
+    """Return comments on nodes whose Kubernetes nodes are not ready, until they are drained for it."""
     found, breaker = [], _breaker(state)
     for each in state.with_pods():
         stands, words = case_of(each)
@@ -71,7 +72,7 @@ def _comments(state: NodeSetState) -> list[Comment]:
 def _drains(state: NodeSetState) -> list[Drain]:
     """Drains of nodes that should get no new jobs."""
     open_breaker = _breaker(state)
-    # A drain of ours without a cause would hide the one for the Kubernetes node, and with it a repair.
+    # A drain of ours without a cause must not hide the one for the Kubernetes node: a repair needs that.
     back = {each.name for each in undrain.without_cause(state)}
     found = []
     for each in state.with_pods():
@@ -90,13 +91,16 @@ def _drains(state: NodeSetState) -> list[Drain]:
 
 
 def _may_return_meanwhile(worker: Worker) -> bool:
-    """Whether an unfit node might lift its own drain while its machine is emptied; a repair goes by that drain."""
+    """Return True if an unfit node might lift its own drain before its cordoned or tainted Kubernetes node is empty.
+
+    While a repair is noted that drain stays, since the repair needs it.
+    """
     emptied = case_of(worker)[0] in (Case.CORDONED, Case.TAINTED)
     return emptied and worker.drain is Owner.UNFIT and not worker.repair
 
 
 def held(state: NodeSetState) -> list[Finding]:
-    """What is not done on account of machines, and what is asked of somebody."""
+    """Return findings about what the policy keeps the operator from, and about what an administrator has to do."""
     if breaker := _breaker(state):
         return [Finding(Reason.BREAKER_OPEN, breaker)]
     ending = [each.pod for each in state.with_pods() if each.pod and each.pod.terminating and _is_due(state, each)]
@@ -106,14 +110,14 @@ def held(state: NodeSetState) -> list[Finding]:
 
 
 def _awaits_fencing(pod: Pod) -> Finding:
-    """A pod was told to end on a node whose kubelet is away: nobody knows whether it has ended."""
+    """Return a finding about a terminating pod whose kubelet is away: nobody knows if it has ended."""
     ways = f"delete the Kubernetes node, or taint it: {fence_command(pod.k8s_node)}"
     told = f"{pod.name} may still run on {pod.k8s_node}, which is not ready; power that off, then {ways}"
     return Finding(Reason.AWAITS_FENCING, told, node=pod.name)
 
 
 def _breaker(state: NodeSetState) -> str:
-    """Why no node is drained for a machine that is not ready: what goes away together has one cause."""
+    """Return why the operator drains no node for a Kubernetes node that is not ready; empty if it may."""
     away = [each for each in state.with_pods() if _away_since(each)]
     if not state.have_one_cause(len(away), len(state.pods)):
         return ""
@@ -122,18 +126,18 @@ def _breaker(state: NodeSetState) -> str:
 
 
 def _is_due(state: NodeSetState, worker: Worker) -> bool:
-    """Whether a machine had its time to come back."""
+    """Return True if a Kubernetes node has been not ready for as long as the policy waits."""
     since = _away_since(worker)
     return since is not None and (state.now - since).total_seconds() >= state.node_set.reactions.after_seconds
 
 
 def _away_since(worker: Worker) -> datetime.datetime | None:
-    """Since when a pod's machine is not ready, whatever else is to be said of it."""
+    """Return the time since which a pod's Kubernetes node is not ready; None if it is ready or unknown."""
     return worker.k8s_node.away_since if worker.k8s_node else None
 
 
 def _is_only_told(state: NodeSetState, name: str) -> bool:
-    """Whether a dry run keeps the operator from what it would do about a machine that is not ready."""
+    """Return True if the policy is a dry run and the node's Kubernetes node is not ready."""
     return state.node_set.reactions.dry_run and case_of(state.workers[name])[0] is Case.AWAY
 
 

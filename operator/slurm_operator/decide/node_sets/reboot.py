@@ -17,13 +17,13 @@ from slurm_operator.reasons import Reason
 from slurm_operator.state import SlurmNode
 
 
-def needs_evidence(state: NodeSetState) -> bool:
-    """Whether full listings could lead to the restart of a pod."""
+def needs_full_listing(state: NodeSetState) -> bool:
+    """Return True if full listings could lead to the restart of a pod."""
     return any(_is_of_before(each, each.node) for each in _there(state))
 
 
-def moves(state: NodeSetState) -> list[DeletePod]:
-    """What to do about nodes that Slurm has rebooted."""
+def actions(state: NodeSetState) -> list[DeletePod]:
+    """Return the deletions of pods whose nodes Slurm has rebooted."""
     if state.hold:
         return []
     going = [each for each in _there(state) if _is_of_before(each, each.node) and _is_of_before(each, each.full)]
@@ -43,7 +43,7 @@ def _there(state: NodeSetState) -> list[Worker]:
 
 
 def _is_of_before(worker: Worker, node: SlurmNode | None) -> bool:
-    """Whether a node was rebooted and is idle. Its pod had registered before, and its machine can end it."""
+    """Return True if Slurm rebooted a node, the node is idle, and its pod is older than the reboot."""
     pod = worker.pod
     if node is None or not slurm_nodes.may_reboot(node):
         return False

@@ -1,14 +1,15 @@
-"""What is done about unfit nodes: wait, start the idle pod anew, take it to another machine, give up loudly.
+"""Remediation of unfit nodes: wait, restart the idle pod, move it to another Kubernetes node, give up loudly.
 
-A node drains itself, looks again all the time, and lifts its own drain (docs/health.md). It cannot start anew, with
-mounts, devices and a slurmd that are made once, or elsewhere. A node whose Kubernetes node is not ready or tainted
-(decide/node_sets/k8s_nodes.py) begins at the last step.
+A node drains itself, checks itself again and again, and lifts its own drain (docs/health.md). It can't restart itself,
+which would give it new mounts, devices and a new slurmd, and it can't move. A node whose Kubernetes node is not ready
+or tainted (decide/node_sets/k8s_nodes.py) begins at the last step.
 
 The operator notes each repair in the NodeSet's status first and does it in a later pass. So an operator that dies
-between the two neither forgets nor repeats it. The node may lift its own drain at any moment, so that first becomes
-the operator's (contract's REPAIR). The pod goes in a later pass, after listings made since that drain was seen. A note
-has done its work when the pod is younger than it. It is void when the drain is another by then, or when the policy has
-no such repairs any more. The new pod is undrained when it is ready. Otherwise it says what it lacks.
+between the two neither forgets nor repeats it. The node may lift its own drain at any moment, so the operator first
+takes that drain over (contract's REPAIR). It deletes the pod in a later pass, after listings made since that drain was
+seen. A note is done when the pod is younger than it. It is void when the drain is another by then, or when the policy
+has no such repairs any more. The operator undrains the new pod's node when the pod is ready. Otherwise the node's drain
+says what it lacks.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ SETTLING = datetime.timedelta(minutes=10)
 
 
 class RemediationStep(enum.Enum):
-    """What is done about an unfit node; the value completes "it would …"."""
+    """A step of remediation; the value completes "it would …"."""
 
     RESTART = "start anew"
     REPLACE = "leave its machine, which would be cordoned and tainted"
@@ -48,27 +49,27 @@ class RemediationStep(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do now, what to note for the next pass, and what to say."""
+    """The actions of now, the repairs to note for the next pass, and the findings."""
 
-    moves: tuple[DeletePod | Drain, ...] = ()
+    actions: tuple[DeletePod | Drain, ...] = ()
     restarts: tuple[Restart, ...] = ()
     findings: tuple[Finding, ...] = ()
 
 
 def approval(worker: Worker) -> str:
-    """What an administrator writes to let an unfit node be repaired; another failure needs another one."""
+    """Return the word by which an administrator approves a node's repair; another failure needs another word."""
     since = worker.node.reason_set if worker.node else None
     return f"{worker.name}.{int(since.timestamp()) if since else 0}"
 
 
-def needs_evidence(state: NodeSetState) -> bool:
-    """Whether full listings could lead to the repair of an unfit node."""
+def needs_full_listing(state: NodeSetState) -> bool:
+    """Return True if full listings could lead to the repair of an unfit node."""
     there = [each.node for each in state.workers.values() if each.repair and each.node]
     return any(drains.is_held_for_repair(node) and slurm_nodes.may_restart(node) for node in there)
 
 
 def plan(state: NodeSetState) -> Plan:
-    """What to do about the unfit nodes of a set now."""
+    """Return the plan for the unfit nodes of a set."""
     kept = [each for each in state.node_set.restarts if each.at > state.now - REMEMBERED and not _is_moot(state, each)]
     state = state.with_restarts(kept[-MOST_REMEMBERED:])
     policy, members = state.node_set.reactions, state.members()
@@ -98,7 +99,10 @@ def plan(state: NodeSetState) -> Plan:
 
 
 def _is_moot(state: NodeSetState, noted: Restart) -> bool:
-    """Whether a repair that did not begin is no longer wanted, or its drain is gone. Half a listing shows neither."""
+    """Return True if a noted repair has not begun, and its policy or its drain is gone.
+
+    A listing without the node shows neither, so the note stays.
+    """
     worker, policy = state.workers.get(noted.node), state.node_set.reactions
     if worker is None or worker.node is None or worker.repair != noted or _ends(worker):
         return False
@@ -110,7 +114,7 @@ def _is_moot(state: NodeSetState, noted: Restart) -> bool:
 
 
 def _is_unfit(state: NodeSetState, worker: Worker, node: SlurmNode | None) -> bool:
-    """Whether a node is on the ladder: by its own word, or by its machine's, if that may be left."""
+    """Return True if a node is to be repaired: it drained itself, or it may leave its Kubernetes node."""
     whose = drains.owner(node) if node else None
     if whose is not Owner.K8S_NODE:
         return whose in (Owner.UNFIT, Owner.REPAIR)
@@ -127,7 +131,7 @@ def _ends(worker: Worker) -> bool:
 
 
 def _next_step(state: NodeSetState, worker: Worker) -> RemediationStep:
-    """What is to be tried next for a node, after its repairs of the last day."""
+    """Return the next step for a node, after its repairs of the last day."""
     policy, own = state.node_set.reactions, _tried(state, worker)
     if policy.restart and worker.drain is not Owner.K8S_NODE and not any(own) and len(own) < policy.attempts:
         return RemediationStep.RESTART
@@ -140,7 +144,7 @@ def _tried(state: NodeSetState, worker: Worker) -> list[bool]:
 
 
 def _may_be_replaced(state: NodeSetState, worker: Worker) -> bool:
-    """Whether another machine would help, and the one that the pod is on is known."""
+    """Return True if another Kubernetes node would help, and the pod's own is known."""
     at_fault = worker.drain is Owner.K8S_NODE or (worker.node is not None and drains.is_at_fault(worker.node))
     return state.node_set.reactions.replace and at_fault and worker.k8s_node is not None
 
@@ -172,7 +176,7 @@ def _deletion(worker: Worker) -> DeletePod:
 
 
 def _is_due(state: NodeSetState, worker: Worker) -> bool:
-    """Whether a node had its time to recover by itself, has a pod, and no work."""
+    """Return True if a node had its time to recover by itself, has a pod, and has no work."""
     pod, node = worker.pod, worker.node
     # One that does not run yet has not looked at its machine.
     if pod is None or pod.terminating or not pod.running or pod.created is None:
@@ -185,7 +189,7 @@ def _is_due(state: NodeSetState, worker: Worker) -> bool:
 
 
 def _room(state: NodeSetState) -> int:
-    """How many more repairs the budgets allow now."""
+    """Return how many more repairs the budgets allow now."""
     at_once = state.node_set.reactions.at_once - len(_taken(state))
     return max(0, min(at_once, state.node_set.reactions.per_hour - len(_within_the_hour(state))))
 
@@ -202,7 +206,7 @@ def _within_the_hour(state: NodeSetState) -> list[datetime.datetime]:
 
 
 def _waits(state: NodeSetState, later: Sequence[Worker]) -> Finding:
-    """Which budget keeps unfit nodes from their repair, and until when."""
+    """Return a finding about the budget that keeps unfit nodes from their repair, and until when."""
     policy, lately = state.node_set.reactions, _within_the_hour(state)
     kept = f"unfit and not repaired yet: {_listed(later)}; node set {state.stateful_set} has"
     if len(lately) >= policy.per_hour:

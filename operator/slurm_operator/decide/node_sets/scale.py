@@ -1,8 +1,8 @@
-"""How many pods a node set has: out at once, in only when the highest nodes are drained and strictly idle.
+"""The size of a node set: it grows at once, and shrinks when its highest nodes are drained and strictly idle.
 
 The rules stand in the order that spares jobs. A removal needs a listing that shows the drain. In the same pass it then
-needs full listings of nodes and jobs (the evidence). Without them nothing is lowered. Nothing is remembered: a
-restarted operator decides the same from what it sees.
+needs full listings of nodes and jobs. Without them the size stays. Nothing is remembered: a restarted operator decides
+the same from what it sees.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from slurm_operator.drains import Owner
 from slurm_operator.state import Unknown
 
 
-def needs_evidence(state: NodeSetState) -> bool:
-    """Whether full listings could lead to a removal; spares them while the first node to go is plainly at work."""
+def needs_full_listing(state: NodeSetState) -> bool:
+    """Return True if full listings could lead to a removal; False while the first node to go is plainly at work."""
     first = next(iter(state.leaving()), None)
     return first is not None and (first.node is None or slurm_nodes.looks_idle(first.node))
 
 
-def moves(state: NodeSetState) -> list[Action]:
-    """What to do about the size of a node set now."""
+def actions(state: NodeSetState) -> list[Action]:
+    """Return the actions for the size of a node set."""
     own = [each.node for each in state.workers.values() if each.node and (each.pod or each.is_there)]
     leaving = state.leaving()
     records = [each.node for each in leaving if each.node]
@@ -42,7 +42,7 @@ def moves(state: NodeSetState) -> list[Action]:
 
 
 def until(state: NodeSetState) -> str:
-    """When the policy takes jobs from nodes that leave, as the end of a sentence; empty if it never does."""
+    """Return when the policy takes jobs from nodes that leave, as the end of a sentence; empty if it never does."""
     seconds = state.node_set.removal.deadline_seconds
     if seconds is None or isinstance(state.nodes, Unknown):
         return ""
@@ -58,7 +58,7 @@ def until(state: NodeSetState) -> str:
 
 
 def actions_unseen(state: NodeSetState) -> list[SetReplicas]:
-    """What to do while Slurm cannot be seen: more pods need nothing of it, and a set of which no pod runs is idle."""
+    """Return the resizes that need nothing of Slurm: more pods, or none where no pod runs."""
     nothing_runs = state.wanted == 0 and not any(pod.running for pod in state.pods.values())
     return _resized(state, state.wanted) if state.wanted > state.current or (state.current and nothing_runs) else []
 

@@ -1,4 +1,4 @@
-"""Which drains of the operator's end, and which of new nodes: those without a cause."""
+"""Ends of drains without a cause: those that the operator wrote, and those of new nodes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ READINESS_PATIENCE = datetime.timedelta(minutes=1)
 """A pod that has just found itself unfit is Ready to Kubernetes for a moment more."""
 
 
-def moves(state: NodeSetState) -> list[Undrain | Drain]:
-    """Which drains to end now; a node that is not seen to work is as a new one, which says what it lacks instead."""
+def actions(state: NodeSetState) -> list[Undrain | Drain]:
+    """Return actions for drains without a cause: lift them, or call a node new while its pod is not up."""
     there = [each for each in without_cause(state) if _may_serve(each)]
     return [Undrain(each.name) if each.is_up else Drain(each.name, reasons.NEW) for each in there]
 
@@ -45,7 +45,7 @@ def _has_cause(state: NodeSetState, worker: Worker) -> bool:
 
 
 def _is_repaired(state: NodeSetState, worker: Worker) -> bool:
-    """Whether a drain for a repair has no more cause: the pod is new, or nobody repairs the node any more."""
+    """Return True if a drain for a repair has no more cause: the pod is new, or no repair is noted any more."""
     if worker.repair or worker.node is None:
         return False
     made_anew = any(each.node == worker.name for each in state.node_set.restarts)
@@ -53,5 +53,5 @@ def _is_repaired(state: NodeSetState, worker: Worker) -> bool:
 
 
 def _may_serve(worker: Worker) -> bool:
-    """Whether its pod stays: jobs would come in between if it may be evicted, or its machine is to be emptied."""
+    """Return True if a node may take jobs: its pod can't be evicted, and its Kubernetes node is not to be emptied."""
     return not worker.is_evictable and case_of(worker)[0] in (Case.WELL, Case.UNKNOWN)

@@ -1,6 +1,6 @@
 """Pods of daemons whose Kubernetes node is not ready or deleted.
 
-Kubernetes starts no second pod of a StatefulSet while the first may run. Only a person knows that a machine is off.
+Kubernetes starts no second pod of a StatefulSet while the first may run. Only a person knows that a node is off.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NEVER = "Kubernetes starts no other pod until it knows that this machine is off
 
 
 def findings(pods: Iterable[Pod], k8s_nodes: K8sNodes | None, now: datetime, *, blind: bool) -> list[Finding]:
-    """What to say of daemons on lost machines, with the command that fences.
+    """Return findings about daemons on lost Kubernetes nodes, with the command that fences a node.
 
     Args:
         pods: a cluster's pods.
@@ -48,7 +48,7 @@ def findings(pods: Iterable[Pod], k8s_nodes: K8sNodes | None, now: datetime, *, 
 
 
 def _is_of_interest(pod: Pod) -> bool:
-    """Whether a daemon is meant to run there; a Deployment has another pod for one that ends."""
+    """Return True if a daemon is meant to run there; a Deployment has another pod for one that ends."""
     if pod.component not in _DAEMONS or not pod.k8s_node:
         return False
     return pod.component not in _OF_DEPLOYMENTS or (pod.running and not pod.terminating)
@@ -60,7 +60,7 @@ def _severity(pod: Pod, *, blind: bool) -> Severity:
 
 
 def _words(pod: Pod, k8s_node: K8sNode | None, now: datetime) -> str:
-    """What is wrong with a pod's Kubernetes node, and what helps; empty if nothing is wrong."""
+    """Return what is wrong with a pod's Kubernetes node, and what helps; empty if nothing is wrong."""
     what = f"{pod.name} ({_DAEMONS[pod.component]}) is on Kubernetes node {pod.k8s_node}, which is"
     if k8s_node is None:
         if pod.created is None or pod.created > now - K8S_NODE_PATIENCE:

@@ -24,7 +24,7 @@ _SILENT = frozenset({"DYNAMIC_NORM", "DYNAMIC_FUTURE", "CLOUD", "EXTERNAL", "PLA
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Told:
-    """What a pod's condition is to become."""
+    """A change of a pod's condition."""
 
     pod: str
     uid: str
