@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import time
 from pathlib import Path
@@ -116,13 +117,25 @@ def test_a_changed_option_is_read_by_slurmctld_and_all_nodes_and_a_removed_parti
     slurm.wait("the partition is gone", lambda: slurm.sh("sinfo -h -o %R").ok() == "main", 90)
 
 
+def declared_at(slurm) -> datetime.datetime:
+    """Return when the declared configuration was last written."""
+    metadata = slurm.get("configmap", "slurm-config-wanted", "--show-managed-fields")["metadata"]
+    return max(datetime.datetime.fromisoformat(each["time"]) for each in metadata["managedFields"])
+
+
 def test_a_configuration_that_slurmctld_refuses_ends_pulumi_up_with_its_words_and_changes_nothing(slurm, edit):
     before = slurm.get("configmap", "slurm-config")["data"]
     config = yaml.safe_load(slurm.cluster.stack.config_file.read_text())["config"]
     options = with_option(config, SchedulerType="sched/nope")
-    refused = edit(slurm=options, timeouts={"available": "5s"})
+    earlier = declared_at(slurm)
+    refused = edit(slurm=options, timeouts={"available": "5m"})
+    ended, declared = datetime.datetime.now(datetime.UTC), declared_at(slurm)
     assert refused.status != 0
+    assert "ConfigurationRefused: " in refused.text, refused.text
     assert "sched/nope" in refused.text, refused.text
+    assert "timeouts.available is over" not in refused.text, refused.text
+    assert earlier < declared, "this `up` declared it"
+    assert (ended - declared).total_seconds() < 60
     assert "Traceback" not in refused.text, "Pulumi ends the program, which has nothing more to say"
     assert slurm.get("configmap", "slurm-config")["data"] == before
     assert slurm.sh("srun -n1 hostname").status == 0

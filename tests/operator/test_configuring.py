@@ -18,6 +18,7 @@ from slurm_operator.configure import Configurer
 from slurm_operator.decide.cluster import config
 from slurm_operator.reconcile import growing_pause
 from slurm_operator.reconcile.configuration import Configuration
+from slurm_operator.reconcile.pass_budget import PassBudget
 from slurm_operator.state import Cluster, Kubernetes, Running, Unknown
 
 from tests.operator.played_clients import LeaseFor
@@ -56,7 +57,7 @@ def test_closed_partitions_cost_a_silent_slurm_one_deadline_at_most_and_are_not_
     rest = Failing(trouble)
     nobody = cast(Any, None)
     configuration = Configuration(execute.Executor(nobody, nobody), Configurer(nobody, nobody))
-    bringing = configuration.bring(cast(SlurmRest, rest), {}, SEEN, running, AWAY, declared=True)
+    bringing = configuration.bring(cast(SlurmRest, rest), {}, SEEN, running, AWAY, PassBudget(), declared=True)
     found, closed = asyncio.run(bringing)
     assert (rest.asked, {each.reason for each in found.wrong}, closed) == (asked, told, CLOSED)
 
@@ -69,6 +70,51 @@ class Obeying:
 
     async def set_partition(self, name: str, state: str) -> None:
         pass
+
+
+class Partitions:
+    """A slurmrestd with partitions in some states."""
+
+    def __init__(self, **states: str) -> None:
+        self.states = states
+
+    async def partition_state(self, name: str) -> str:
+        return self.states.get(name, "")
+
+    async def set_partition(self, name: str, state: str) -> None:
+        self.states[name] = state
+
+
+@pytest.mark.parametrize("declared", ["UP", "DOWN", "DRAIN", "INACTIVE"])
+def test_a_partition_that_stays_after_all_is_in_its_declared_state_again(
+    declared: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def told(*_: object) -> None:
+        pass
+
+    monkeypatch.setattr(report.Reporter, "event", told)
+    line = "" if declared == "UP" else f" State={declared}"
+    files = {"slurm.conf": f"SlurmctldParameters=pulumi_slurm=1\nPartitionName=main\nPartitionName=old{line}\n"}
+    cluster = dataclasses.replace(CLUSTER, closed=frozenset({"old"}))
+    seen = dataclasses.replace(SEEN, cluster=cluster, desired_config=files, active_config=files)
+    rest, lease = Partitions(main="UP", old="DRAIN"), LeaseFor(math.inf)
+    configuration = Configuration(execute.Executor(cast(Any, None), lease), Configurer(cast(Any, None), lease))
+    reads = dataclasses.replace(READS, parameters="pulumi_slurm=1")
+    bringing = configuration.bring(cast(SlurmRest, rest), {}, seen, reads, (), PassBudget(), declared=True)
+    _, closed = asyncio.run(bringing)
+    assert (rest.states, closed) == ({"main": "UP", "old": declared}, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("declared", "until"), [("UP", "DRAIN"), ("DRAIN", "DRAIN"), ("DOWN", "INACTIVE"), ("INACTIVE", "INACTIVE")]
+)
+def test_a_partition_that_goes_takes_no_new_jobs_and_starts_none_that_it_did_not_start_before(
+    declared: str, until: str
+) -> None:
+    text = f'PartitionName=a,B QOS="x State=UP"  state = {declared.lower()} # Default\nPartitionName=DEFAULT State=UP\n'
+    states = config.declared_states({"slurm.conf": text})
+    assert states == {"a": declared, "B": declared}
+    assert config.closed_state(states["a"]) == until
 
 
 @pytest.mark.parametrize(("read_again", "goes"), [(False, True), (True, False)])
@@ -98,8 +144,8 @@ def test_a_partition_that_slurmctld_may_have_opened_again_by_reading_its_files_i
     rest = cast(SlurmRest, Obeying())
 
     async def two_passes() -> None:
-        await configuration.bring(rest, {}, seen, running, (), declared=True)
-        await configuration.bring(rest, {}, seen, again if read_again else running, (), declared=True)
+        await configuration.bring(rest, {}, seen, running, (), PassBudget(), declared=True)
+        await configuration.bring(rest, {}, seen, again if read_again else running, (), PassBudget(), declared=True)
 
     asyncio.run(two_passes())
     assert bool(copied) is goes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 import logging
+from collections.abc import Mapping
 
 from slurm_operator import execute, metrics
 from slurm_operator.clients import dry_run
@@ -94,7 +95,10 @@ class Configuration:
         closed = seen.cluster.closed
         self._closed = (None, frozenset())
         if isinstance(running, Running):
-            closed, shut = await self._close(rest, body, closed, closing, found, budget)
+            states = config.declared_states(active or {})
+            opening = {name: states.get(name, "UP") for name in closed - closing}
+            ending = {name: config.closed_state(states.get(name, "UP")) for name in closing}
+            closed, shut = await self._close(rest, body, opening, ending, found, budget)
             self._closed = (running.started, shut)
         telling = None if isinstance(decided, config.Promote) else config.reconfiguration(active, running, jobs)
         if isinstance(telling, Finding):
@@ -144,28 +148,36 @@ class Configuration:
         self,
         rest: SlurmRest,
         body: Object,
-        before: frozenset[str],
-        closing: frozenset[str],
+        opening: Mapping[str, str],
+        closing: Mapping[str, str],
         found: Findings,
         budget: PassBudget,
     ) -> tuple[frozenset[str], frozenset[str]]:
-        """Let partitions that are to go finish what they have, and those that stay after all take jobs again.
+        """Let partitions that are to go finish what they have, and those that stay after all be as declared again.
+
+        Args:
+            rest: the cluster's slurmrestd.
+            body: the SlurmCluster, for Events.
+            opening: partitions that stay, each with its state.
+            closing: partitions that go, each with its state until then.
+            found: gets what fails.
+            budget: the time of this pass.
 
         Returns:
             Those that may be closed now, so that they are opened again if they stay, and those that surely are.
         """
-        states = dict.fromkeys(before - closing, "UP") | dict.fromkeys(closing, "DRAIN")
         done, ends = set[str](), budget.ends()
-        for name, state in states.items():
+        for name, state in {**opening, **closing}.items():
             if budget.is_over(ends):
                 break
-            setting = self._configurer.set_partition(rest, name, state)
+            why = "it is to be removed once it is empty" if name in closing else "it stays after all"
+            setting = self._configurer.set_partition(rest, name, state, why)
             failed = await self._executor.attempt(body, "SetPartition", setting)
             found += failed
             if any(problem.reason != execute.REFUSED for problem in failed):
                 break  # Each of the others would wait as long for a slurmrestd that is away.
             done |= set() if failed else {name}
-        return closing | (before - done), closing & done
+        return frozenset(closing) | (opening.keys() - done), frozenset(closing.keys() & done)
 
 
 async def jobs(

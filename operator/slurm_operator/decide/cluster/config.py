@@ -25,7 +25,9 @@ CLOCKS_DIFFER = datetime.timedelta(seconds=5)
 NODES_READ_WITHIN = datetime.timedelta(seconds=60)
 """Nodes read a configuration within seconds; one whose slurmd waits for a prolog first takes longer (slurmd.c)."""
 
-_PARTITION = re.compile(r"^\s*PartitionName\s*=\s*([^\s#]+)", re.IGNORECASE | re.MULTILINE)
+_PARTITION = re.compile(r"^\s*PartitionName\s*=\s*([^\s#]+)(.*)", re.IGNORECASE | re.MULTILINE)
+_QUOTED = re.compile(r'"[^"]*"')
+_STATE = re.compile(r"\sState\s*=\s*(\w+)", re.IGNORECASE)
 _MARK = re.compile(rf"\b{names.CONFIG_MARK}=(\w+)")
 
 
@@ -86,8 +88,21 @@ def is_read(active: Mapping[str, str], running: Running) -> bool:
 
 def partitions(files: Mapping[str, str]) -> frozenset[str]:
     """Return the partitions that a configuration defines; their names are case-sensitive (slurm.conf(5))."""
-    found = _PARTITION.findall(files.get(names.SLURM_CONF, ""))
-    return frozenset(name for line in found for name in line.split(",") if name.upper() != "DEFAULT")
+    return frozenset(declared_states(files))
+
+
+def declared_states(files: Mapping[str, str]) -> dict[str, str]:
+    """Return the state that a configuration gives each partition: UP, DOWN, DRAIN or INACTIVE."""
+    states: dict[str, str] = {}
+    for listed, options in _PARTITION.findall(files.get(names.SLURM_CONF, "")):
+        said = _STATE.search(_QUOTED.sub("", options))
+        states |= dict.fromkeys(listed.split(","), said[1].upper() if said else "UP")
+    return {name: state for name, state in states.items() if name.upper() != "DEFAULT"}
+
+
+def closed_state(declared: str) -> str:
+    """Return the state of a partition that takes no new jobs; where none start, none start then either."""
+    return "INACTIVE" if declared in ("DOWN", "INACTIVE") else "DRAIN"
 
 
 def jobs_needed(wanted: Mapping[str, str], active: Mapping[str, str], known: frozenset[str]) -> bool:
