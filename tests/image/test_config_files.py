@@ -85,5 +85,4 @@ def test_cli_filter_lua_runs_with_the_users_command(cluster: SmallCluster) -> No
 
 def test_the_topology_is_what_the_file_says(cluster: SmallCluster) -> None:
     shown = cluster.ssh("scontrol show topology").stdout
-    assert "rack1" in shown
-    assert "cpu-0" in shown
+    assert "SwitchName=rack1" in shown

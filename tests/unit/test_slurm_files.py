@@ -144,6 +144,20 @@ def test_what_slurm_would_not_read_as_it_is_meant_is_refused(
     assert expected in problem
 
 
+@pytest.mark.parametrize(
+    ("files", "options", "expected"),
+    [
+        ({"job_submit.lua": ""}, {"JobSubmitPlugins": "lua"}, "files.job_submit.lua: got ''; want text"),
+        ({"acct_gather.conf": "x\n"}, {"AcctGatherInterconnectType": "a b"}, "want one value without spaces"),
+    ],
+)
+def test_a_value_that_is_wrong_by_itself_causes_no_second_error(
+    files: Any, options: dict[str, Any], expected: str
+) -> None:
+    (problem,) = problems(files, options)
+    assert expected in problem
+
+
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "loop").symlink_to("loop")
