@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from components.config.values import partition_options
+from components.config.values import partition_options, slurm_files
 
 _HEAD: Final = """# Keys of slurm.conf
 
@@ -30,8 +30,29 @@ def _rows(
     return "".join(f"| {key} | {said[key]} |\n" for key in sorted(said, key=str.lower))
 
 
+_FILES: Final = """
+## Files beside slurm.conf
+
+| file | who writes it | read by | nodes and logins get it |
+|---|---|---|---|
+"""
+
+
+def _files() -> str:
+    rows = {
+        **{name: f"`slurm.files` | {taken.reader} | {_yes(taken.sent)}" for name, taken in slurm_files.TAKEN.items()},
+        **{name: f"this program: {reason} | |" for name, reason in slurm_files.OURS.items()},
+        **{name: f"nobody: {reason} | |" for name, reason in slurm_files.REFUSED.items()},
+    }
+    return _FILES + "".join(f"| {name} | {rows[name]} |\n" for name in sorted(rows))
+
+
+def _yes(sent: bool) -> str:
+    return "yes" if sent else "no"
+
+
 def text() -> str:
     """Return the whole page."""
     own = partition_options
     partitions = _rows("partitions[]", own.TYPED, own.OWNED, own.REFUSED, own.ALLOWED)
-    return _HEAD + _TABLE.format(title="Partitions") + partitions
+    return _HEAD + _TABLE.format(title="Partitions") + partitions + _files()

@@ -242,7 +242,7 @@ def test_only_the_pod_that_was_seen_is_protected_from_eviction_again(cluster: Wo
         return [each.reason for each in failed]
 
     async def silent(acting: execute.Executor, decided: actions.SetEvictable) -> str:
-        await acting.move(cast(SlurmRest, None), decided)
+        await acting.perform(cast(SlurmRest, None), decided)
         return ""
 
     assert asyncio.run(protect("another")) == [execute.CONFLICT]

@@ -105,8 +105,8 @@ def test_as_many_nodes_are_drained_as_may_be_out_of_service() -> None:
 def test_a_node_that_stays_after_all_gets_one_action_its_update_if_it_is_idle(cpus: int, action: Action) -> None:
     base = "MIXED" if cpus else "IDLE"
     there = {"cpu-0": node("cpu-0", base, "DRAIN", cpus=cpus, reason=reasons.SCALE_IN, reason_user="slurm")}
-    seen = state([pod("cpu-0")]).seen(there, Evidence(there, ()))
-    assert whole.decide(seen).moves == [action]
+    seen = state([pod("cpu-0")]).seen(there, FullListing(there, ()))
+    assert whole.decide(seen).actions == [action]
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,7 @@ class Reconciler:
         image: str = "",
         reads: Reads | None = None,
         clock: Callable[[], float] = time.monotonic,
+        dry_run_url: str = names.CONFIG_DRY_RUN_URL,
     ) -> None:
         self._clock = clock
         self._reads = reads or api
@@ -58,6 +59,7 @@ class Reconciler:
         self._lease = lease
         self._key_file = key_file
         self._image = image
+        self._dry_run_url = dry_run_url
         self._authority_file = authority_file
         self._rest: SlurmRest | None = None
         self._jobs = JobListing(clock)
@@ -256,9 +258,10 @@ class Reconciler:
     async def _first_configuration(self) -> None:
         """Without active configuration slurmctld cannot start, and Pulumi may wait for it before it writes the CR."""
         wanted = await observe.files(self._reads, names.CONFIG_WANTED)
-        if wanted is not None and await observe.files(self._reads, names.CONFIG_ACTIVE) is None:
-            copying = self._configurer.copy(names.CONFIG_WANTED, names.CONFIG_ACTIVE, wanted)
-            log.info("PromoteConfiguration: %s", await copying)
+        if wanted is None or await observe.files(self._reads, names.CONFIG_ACTIVE) is not None:
+            return
+        if done := await self._configuration.first(self._dry_run_url, wanted):
+            log.info("PromoteConfiguration: %s", done)
 
     async def _refuse(self, body: Object, served: str) -> None:
         message = f"this namespace is served for SlurmCluster {served}; use a namespace for each Slurm cluster"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime
 import functools
 import logging
+import time
 from collections.abc import Mapping
 
+from contract import names
 from slurm_operator import execute, metrics
 from slurm_operator.clients import dry_run
 from slurm_operator.clients.job_listing import JobListing
@@ -24,6 +26,9 @@ from slurm_operator.state import Kubernetes, Nodes, Running, SlurmJob, Unknown
 
 log = logging.getLogger(__name__)
 
+FIRST_ANSWER_SECONDS = 60.0
+"""Time for a new cluster's config dry run to start. Then slurmctld itself tries the first files: nothing can break."""
+
 _RECONFIGURING = under_way(Reason.RECONFIGURING, "slurmctld reads the new configuration")
 
 
@@ -37,6 +42,43 @@ class Configuration:
         self._told = GrowingPause(first_seconds=3, longest_seconds=60)
         self._asked_nodes = GrowingPause(first_seconds=120, longest_seconds=3600)
         self._closed: tuple[datetime.datetime | None, frozenset[str]] = (None, frozenset())
+        self._unanswered_since: float | None = None
+
+    async def first(self, url: str, files: Mapping[str, str]) -> str:
+        """Copy a new cluster's first files, once they are tried, and return what was done.
+
+        A refusal is told when there is a SlurmCluster to tell it of.
+
+        Args:
+            url: base URL of the config dry run's Service.
+            files: what Pulumi declared.
+        """
+        tried = await self._try(url, files, dry_run.DEADLINE_SECONDS, first=True)
+        if isinstance(tried, Finding) or not tried.accepted:
+            return ""
+        return await self._configurer.copy(names.CONFIG_WANTED, names.CONFIG_ACTIVE, files)
+
+    async def _try(
+        self, url: str, files: Mapping[str, str], seconds: float, *, first: bool
+    ) -> config.Verdict | Finding:
+        """Return what a slurmctld makes of files, or that this is not known yet."""
+        content = config.content_hash(files)
+        if self._verdict[0] == content:
+            return self._verdict[1]
+        try:
+            verdict = await dry_run.ask(url, files, seconds)
+        except dry_run.DryRunError as error:
+            if first and self._has_waited():
+                return config.Verdict(True, "")
+            return under_way(Reason.REHEARSING, f"the new configuration waits until a slurmctld has tried it: {error}")
+        log.info("config dry run: %s %s", "accepted" if verdict.accepted else "refused", verdict.words)
+        self._verdict = (content, verdict)
+        return verdict
+
+    def _has_waited(self) -> bool:
+        now = time.monotonic()
+        self._unanswered_since = now if self._unanswered_since is None else self._unanswered_since
+        return now - self._unanswered_since >= FIRST_ANSWER_SECONDS
 
     async def bring(
         self,
@@ -72,14 +114,12 @@ class Configuration:
         decide = functools.partial(config.promotion, wanted, active, declared=declared, jobs=jobs, closed=shut)
         decided = decide(verdict=verdict)
         if isinstance(decided, config.TryConfig):
-            try:
-                seconds = budget.left(TRIED_AFTER_SECONDS)
-                self._verdict = (content, await dry_run.ask(seen.cluster.dry_run_url, decided.files, seconds))
-            except dry_run.DryRunError as error:
-                waits = f"the new configuration waits until a slurmctld has tried it: {error}"
-                found.append(under_way(Reason.REHEARSING, waits))
+            seconds = budget.left(TRIED_AFTER_SECONDS)
+            tried = await self._try(seen.cluster.dry_run_url, decided.files, seconds, first=active is None)
+            if isinstance(tried, Finding):
+                found.append(tried)
             else:
-                decided = decide(verdict=self._verdict[1])
+                decided = decide(verdict=tried)
         match decided:
             case config.Promote():
                 copying = self._configurer.promote(seen.cluster, decided)
