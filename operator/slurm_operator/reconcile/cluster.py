@@ -94,7 +94,7 @@ class Reconciler:
         seen, set_bodies = await observe.kubernetes(self._reads, body)
         await self._finish_deletions(set_bodies, seen.cluster.name)
         rest = await self._client(seen.cluster.rest_url)
-        moved = await self._update_controller(rest, body, seen)
+        failures = await self._update_controller(rest, body, seen)
         running = await configuration.running(rest)
         mine = [each for each in seen.node_sets if not serving.refusal(seen, each)]
         healing = self._drift.condition
@@ -103,7 +103,7 @@ class Reconciler:
         sets = serving.states(mine, seen.workloads, seen.pods, now, self._k8s_nodes(seen.pods))
         sets = [dataclasses.replace(each, hold=hold, repairs_held=not died) for each in sets]
         served = await self._node_sets.serve(rest, sets, set_bodies, running=running, cluster_stays=True)
-        moved += await self._node_sets.reservations.end_left_over(rest, body, seen.node_sets)
+        failures += await self._node_sets.reservations.end_left_over(rest, body, seen.node_sets)
         nodes = served.nodes
         drifted = self._drift.has_drifted("ConfigMap", seen.cluster.desired_config, seen.desired_config)
         # A slurmctld of the declared template comes first: it may know keys, or accounting, that the old one does not.
@@ -112,7 +112,7 @@ class Reconciler:
         jobs = nodes if isinstance(nodes, Unknown) else await configuration.jobs(rest, self._jobs, seen, running)
         found, closed = await self._configuration.bring(rest, body, seen, running, jobs, declared=declared)
         found += await self._configuration.ask_nodes(rest, body, seen, nodes, running)
-        found += moved
+        found += failures
         told, appointed = await self._administrators.bring(rest, body, seen)
         found += told
         mark = "" if isinstance(running, Unknown) else config.mark(running.parameters)

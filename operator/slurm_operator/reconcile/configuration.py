@@ -72,7 +72,7 @@ class Configuration:
                 self._verdict = (content, await dry_run.ask(seen.cluster.dry_run_url, decided.files))
             except dry_run.DryRunError as error:
                 waits = f"the new configuration waits until a slurmctld has tried it: {error}"
-                found.append(under_way(Reason.REHEARSING, waits))
+                found.append(under_way(Reason.CONFIG_DRY_RUN_PENDING, waits))
             else:
                 decided = decide(verdict=self._verdict[1])
         match decided:

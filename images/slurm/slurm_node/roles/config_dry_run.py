@@ -26,13 +26,13 @@ from slurm_node.pod.log import NodeError, say
 from slurm_node.slurm import configless_cache, slurmdbd_fallback
 
 DEADLINE_SECONDS = 20.0
-"""A real slurmctld read a configuration in 0.3 s. The rest is for a busy machine."""
+"""A real slurmctld read a configuration in 0.3 s. The rest is for busy cores."""
 MOST_BYTES = 4 << 20
 """A ConfigMap holds at most 1 MiB. In JSON a byte may take several."""
 _UP = "Running as primary controller"
 _TROUBLE = re.compile(r"\b(error|fatal): (.+)")
 _OF_NO_USE = re.compile(r"Job accounting information gathered|can only be used with SlurmDBD|High latency for")
-"""Complaints of a slurmctld without accounting, or on a busy machine, about any configuration."""
+"""Complaints of a slurmctld without accounting, or on busy cores, about any configuration."""
 _MOST_WORDS = 8
 _FILE_NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]*")
 
