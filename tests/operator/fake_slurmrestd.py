@@ -11,7 +11,7 @@ import json
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -220,6 +220,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+
+def answer(
+    slurm: FakeSlurm, method: str, path: str, query: Mapping[str, str], body: dict[str, Any] | None
+) -> tuple[int, dict[str, Any]]:
+    """Return the status and the body with which slurmrestd answers SlurmUser, without a connection."""
+    handler = object.__new__(_Handler)
+    handler.slurm = slurm
+    slurm.calls.append((method, path))
+    return handler._do(method, path, {name: [value] for name, value in query.items()}, body, "slurm")
 
 
 class FakeSlurmrestd:

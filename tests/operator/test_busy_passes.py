@@ -3,131 +3,111 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
+import contextlib
+import itertools
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
-from slurm_operator import execute, report
-from slurm_operator.clients.job_listing import JobListing
-from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
-from slurm_operator.clients.slurmrestd import SlurmRest
-from slurm_operator.decide.cluster import serving
+from slurm_operator import execute, handlers, health
 from slurm_operator.findings import Finding, lasting
 from slurm_operator.reasons import Reason
 from slurm_operator.reconcile import cluster
-from slurm_operator.reconcile.node_sets import ACTIONS_SECONDS, NodeSets, Served
-from slurm_operator.state import Jobs, NodeSet, Pod, Reservation, SlurmNode, Unknown, Workload
 
 from contract import names
-from tests.operator.played_clients import LeaseFor
-from tests.operator.test_scale import node
+from tests.operator.slow_world import SlowWorld, VirtualLoop, at_once
 
-URL = "http://rest"
 NODES = 50
+TOLD_WITHIN = 30.0
 
 
-class Clock:
-    """A clock that calls move on."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class Sizes(KubernetesApi):
-    """Takes sizes, but for one set, which is never as it was seen."""
-
-    def __init__(self, conflicting: str = "") -> None:
-        self.conflicting = conflicting
-        self.applied: dict[str, int] = {}
-
-    async def apply(
-        self, api: str, plural: str, body: Any, subresource: str = "", manager: str = names.OPERATOR_FIELD_MANAGER
-    ) -> Any:
-        name = body["metadata"]["name"]
-        if name == self.conflicting:
-            raise KubernetesError(409, "the object has been modified")
-        self.applied[name] = body["spec"]["replicas"]
-        return body
-
-    async def get(self, api: str, plural: str, name: str) -> Any:
-        return {"metadata": {"resourceVersion": "8"}, "spec": {"replicas": 1}}
+async def passes(world: SlowWorld, minutes: float) -> None:
+    """Pass after pass as the operator makes them, each with its deadline, for some minutes of virtual time."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(minutes * 60):
+            await handlers._keep_passing("slurm", world.reconciler.run, asyncio.Event(), health.Progress())
+    await world.reconciler.close()
 
 
-class SlowRest(SlurmRest):
-    """A slurmctld that takes two seconds for each change."""
+def played(
+    sizes: Mapping[str, int],
+    wanted: Mapping[str, int | None],
+    minutes: float,
+    *,
+    seconds: float = 2.0,
+    jobs: int = 0,
+    refused: Mapping[tuple[str, str], int] | None = None,
+) -> SlowWorld:
+    """Let the operator pass over node sets that somebody scales.
 
-    url = URL
+    Args:
+        sizes: of node sets, by name.
+        wanted: what they are scaled to.
+        minutes: of virtual time.
+        seconds: what each call of slurmrestd takes.
+        jobs: how many run, on the first node.
+        refused: by kind and name, with which HTTP status changes of objects are refused.
+    """
 
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
-        self.drained: list[str] = []
+    async def work(loop: VirtualLoop) -> SlowWorld:
+        world = SlowWorld(loop, sizes, seconds)
+        world.api.refused |= refused or {}
+        for name, replicas in wanted.items():
+            world.scale(name, replicas)
+        for _ in range(jobs):
+            world.slurm.run_job(next(iter(world.slurm.nodes)))
+        await passes(world, minutes)
+        return world
 
-    async def nodes(self, *, full: bool) -> Mapping[str, SlurmNode]:
-        return {name: self._node(name) for name in (f"cpu-{n}" for n in range(NODES))}
-
-    async def node(self, name: str) -> SlurmNode | None:
-        return self._node(name)
-
-    async def reservations(self) -> tuple[Reservation, ...]:
-        return ()
-
-    async def drain(self, name: str, reason: str) -> None:
-        self.clock.now += 2
-        self.drained.append(name)
-
-    def _node(self, name: str) -> SlurmNode:
-        return node(name, "IDLE", *(("DRAIN",) if name in self.drained else ()))
-
-
-@pytest.fixture(autouse=True)
-def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def event(*_: object, **__: object) -> None: ...
-
-    async def none(*_: object) -> Jobs:
-        return Jobs(())
-
-    monkeypatch.setattr(report.Reporter, "event", event)
-
-    async def nobody_knows(*_: object) -> None: ...
-
-    monkeypatch.setattr(JobListing, "with_processes", none)
-    monkeypatch.setattr(JobListing, "pending", nobody_knows)
+    return at_once(work)
 
 
-def served(api: KubernetesApi, rest: SlowRest, sizes: Mapping[str, tuple[int, int]]) -> Served:
-    """A pass over node sets, by name their wanted and their present size."""
-    sets = [NodeSet(name, "test", name, wanted, finalizer_url=URL) for name, (wanted, _) in sizes.items()]
-    workloads = {name: Workload(name, size, size, "7") for name, (_, size) in sizes.items()}
-    pods = {
-        f"{name}-{n}": Pod(f"{name}-{n}", "worker", ready=True, running=True)
-        for name, (_, size) in sizes.items()
-        for n in range(size)
-    }
-    passing = NodeSets(execute.Executor(api, LeaseFor(999)), JobListing(), rest.clock)
-    bodies: dict[str, Any] = {name: {} for name in sizes}
-    running = Unknown("NotAsked", "")
-    states = serving.states(sets, workloads, pods, datetime.datetime.now(datetime.UTC))
-    return asyncio.run(passing.serve(rest, states, bodies, running=running, cluster_stays=True))
+def drained(world: SlowWorld, node_set: str = "cpu") -> int:
+    records = world.slurm.nodes.values()
+    return sum("DRAIN" in each["state"] and each["name"].startswith(f"{node_set}-") for each in records)
+
+
+@pytest.mark.parametrize("seconds", [2.0, 4.9])
+def test_a_pass_of_slow_calls_tells_its_status_before_its_deadline_and_gets_on(
+    seconds: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = played({"cpu": NODES}, {"cpu": 0}, minutes=6, seconds=seconds, jobs=60)
+    assert not [record for record in caplog.records if record.getMessage().startswith("pass ")], "a pass was cut"
+    told = len(world.api.told)
+    assert told > 6
+    assert drained(world) >= 7, "each pass goes on where the one before ended"
+
+
+def test_fifty_changes_of_two_seconds_a_call_tell_progress_every_thirty_seconds() -> None:
+    world = played({"cpu": NODES}, {"cpu": 0}, minutes=7)
+    told = [(moment, status["message"]) for moment, name, status in world.api.told if name == "cpu"]
+    moments = [0.0, *(moment for moment, _ in told), 7 * 60]
+    assert max(later - earlier for earlier, later in itertools.pairwise(moments)) <= TOLD_WITHIN
+    assert "of 50 that leave are drained" in told[-1][1]
+    assert drained(world) > 7 * 5
+
+
+def test_all_of_fifty_nodes_leave_however_slow_the_calls_are() -> None:
+    world = played({"cpu": NODES}, {"cpu": 0}, minutes=20)
+    assert world.size("cpu") == 0
+
+
+def test_a_node_set_whose_changes_are_slow_holds_up_no_other() -> None:
+    world = played({"a": NODES, "b": NODES}, {"a": 0, "b": 0}, minutes=3)
+    assert drained(world, "a") >= 5
+    assert drained(world, "b") >= 5
 
 
 def test_a_conflict_over_one_node_set_holds_up_no_other() -> None:
-    api = Sizes(conflicting="a")
-    done = served(api, SlowRest(Clock()), {"a": (2, 1), "b": (2, 1)})
-    assert api.applied == {"b": 2}
-    assert [each.reason for each in done.problems] == [execute.CONFLICT]
+    conflicting = {("statefulsets", "a"): 409}
+    world = played({"a": 1, "b": 1}, {"a": 2, "b": 2}, minutes=1, seconds=0.1, refused=conflicting)
+    assert (world.size("a"), world.size("b")) == (1, 2)
+    degraded = world.api.there[names.SLURM_CLUSTERS, "test"]["status"]["conditions"][2]
+    assert degraded["message"] == "SetReplicas: a is refused", "it lasts"
 
 
-def test_a_pass_of_slow_changes_ends_in_time_to_tell_its_status_and_the_next_one_goes_on() -> None:
-    rest = SlowRest(Clock())
-    served(Sizes(), rest, {"cpu": (0, NODES)})
-    first = list(rest.drained)
-    assert first
-    assert ACTIONS_SECONDS <= rest.clock.now < ACTIONS_SECONDS + 2
-    served(Sizes(), rest, {"cpu": (0, NODES)})
-    assert len(rest.drained) == len(set(rest.drained)) > len(first), "other nodes than before"
+def test_a_refused_node_set_keeps_no_other_from_the_size_that_autoscalers_read() -> None:
+    world = played({"a": 1, "b": 1}, {"a": None, "b": None}, 1, seconds=0.1, refused={(names.NODE_SETS, "a"): 403})
+    assert world.api.there[names.NODE_SETS, "b"]["spec"]["replicas"] == 1
 
 
 def test_a_conflict_is_told_when_it_lasts() -> None:

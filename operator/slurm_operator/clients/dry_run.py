@@ -17,18 +17,20 @@ class DryRunError(Exception):
     """Nothing was learned about the configuration."""
 
 
-async def ask(url: str, files: Mapping[str, str]) -> Verdict:
+async def ask(url: str, files: Mapping[str, str], seconds: float = DEADLINE_SECONDS) -> Verdict:
     """Have a configuration tried.
 
     Args:
         url: base URL of the config dry run's Service.
         files: name to text.
+        seconds: how long the answer may take, DEADLINE_SECONDS at most.
 
     Raises:
         DryRunError: it did not answer in time, or not as it should.
     """
     try:
-        async with asyncio.timeout(DEADLINE_SECONDS), httpx.AsyncClient(trust_env=False, timeout=None) as client:  # noqa: S113 - the whole has a limit
+        limit = min(seconds, DEADLINE_SECONDS)
+        async with asyncio.timeout(limit), httpx.AsyncClient(trust_env=False, timeout=None) as client:  # noqa: S113 - the whole has a limit
             answer = await client.post(url, json={"files": dict(files)})
             said = answer.json()
             if answer.is_error:

@@ -25,6 +25,10 @@ MOST_LOOKED_AT = 200
 """A record costs slurmrestd 140 KiB and some milliseconds, and a pass is to take at most three seconds."""
 MOST_ALIVE = 1_000
 """A configuration that takes a partition away is rare, and may wait longer."""
+MOST_SECONDS = 20.0
+"""For a look at jobs; a pass that is late allows less."""
+JUDGED_FROM_SECONDS = 10.0
+"""A look that had so long and came to no end is not begun again soon."""
 REST_SECONDS = 600.0
 """Only jobs that wait or run are counted, and not at once; a list that is found to be too long is left for so long."""
 NAMES_SECONDS = 3600.0
@@ -32,7 +36,6 @@ NAMES_SECONDS = 3600.0
 _FOR_NODES = frozenset({"None", "Resources", "Priority", "ReqNodeNotAvail", "PartitionConfig", "PartitionNodeLimit"})
 """Slurm's reasons of jobs that more nodes would let run; one that is held, or waits for another job, has others."""
 _AT_ONCE = 4
-_SECONDS = 20.0
 
 
 class JobListing:
@@ -43,23 +46,23 @@ class JobListing:
         self._rests_until = 0.0
         self._known: dict[str, tuple[float, tuple[SlurmJob, ...]]] = {}
 
-    async def with_processes(self, rest: SlurmRest) -> Jobs | Unknown:
+    async def with_processes(self, rest: SlurmRest, seconds: float = MOST_SECONDS) -> Jobs | Unknown:
         """Look at the jobs that may have processes; of very many only at those in states that are no plain running."""
         kinds = (slurm_nodes.may_have_processes, slurm_nodes.is_out_of_the_ordinary)
-        return await self._look(rest, MOST_LOOKED_AT, *kinds)
+        return await self._look(rest, seconds, MOST_LOOKED_AT, *kinds)
 
-    async def alive(self, rest: SlurmRest) -> tuple[SlurmJob, ...] | Unknown:
+    async def alive(self, rest: SlurmRest, seconds: float = MOST_SECONDS) -> tuple[SlurmJob, ...] | Unknown:
         """Look at all jobs that wait or run; Unknown if there are too many."""
-        found = await self._look(rest, MOST_ALIVE, slurm_nodes.has_not_ended)
+        found = await self._look(rest, seconds, MOST_ALIVE, slurm_nodes.has_not_ended)
         return found if isinstance(found, Unknown) else found.jobs
 
-    async def named(self, rest: SlurmRest) -> Named | None:
+    async def named(self, rest: SlurmRest, seconds: float = MOST_SECONDS) -> Named | None:
         """Sum up which nodes waiting and running jobs and reservations name; None as long as it is not all known.
 
         A pass looks at some jobs that it does not know yet, so that many jobs take several passes.
         """
         try:
-            async with asyncio.timeout(_SECONDS):
+            async with asyncio.timeout(min(seconds, MOST_SECONDS)):
                 states = await self._states(rest)
                 if isinstance(states, Unknown):
                     return None
@@ -77,14 +80,14 @@ class JobListing:
         except (SlurmError, TimeoutError):
             return None
 
-    async def pending(self, rest: SlurmRest) -> Mapping[str, int] | None:
+    async def pending(self, rest: SlurmRest, seconds: float = MOST_SECONDS) -> Mapping[str, int] | None:
         """Return by partition how many nodes the jobs ask for that more nodes would let start.
 
         A job that may run in several partitions counts in each. A task of an array counts once for its node, although
         many may share one. None if there are too many jobs, or nobody tells.
         """
         try:
-            async with asyncio.timeout(_SECONDS):
+            async with asyncio.timeout(min(seconds, MOST_SECONDS)):
                 states = await self._states(rest)
                 if isinstance(states, Unknown):
                     return None
@@ -101,10 +104,12 @@ class JobListing:
         except (SlurmError, TimeoutError):
             return None
 
-    async def _look(self, rest: SlurmRest, most: int, *kinds: Callable[[frozenset[str]], bool]) -> Jobs | Unknown:
+    async def _look(
+        self, rest: SlurmRest, seconds: float, most: int, *kinds: Callable[[frozenset[str]], bool]
+    ) -> Jobs | Unknown:
         """Look at the jobs whose states are of the first kind, or if these are too many, of the next."""
         try:
-            async with asyncio.timeout(_SECONDS):
+            async with asyncio.timeout(min(seconds, MOST_SECONDS)):
                 states = await self._states(rest)
                 if isinstance(states, Unknown):
                     return states
@@ -115,8 +120,10 @@ class JobListing:
         except SlurmError as error:
             return Unknown(error.reason, str(error))
         except TimeoutError:
-            self._rests_until = self._clock() + REST_SECONDS
-            return TooDeep("JobsNotListed", f"slurmrestd did not tell of all jobs within {_SECONDS:.0f} s")
+            limit = min(seconds, MOST_SECONDS)
+            if limit >= JUDGED_FROM_SECONDS:
+                self._rests_until = self._clock() + REST_SECONDS
+            return TooDeep("JobsNotListed", f"slurmrestd did not tell of all jobs within {limit:.0f} s")
         return TooDeep("TooManyJobs", f"more than {most} jobs would have to be looked at")
 
     async def _states(self, rest: SlurmRest) -> list[tuple[str, frozenset[str]]] | Unknown:

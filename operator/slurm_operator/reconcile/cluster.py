@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import logging
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -26,7 +27,8 @@ from slurm_operator.findings import Finding, Findings, Severity, lasting
 from slurm_operator.reasons import Reason
 from slurm_operator.reconcile import administrators, configuration, node_sets, pod_conditions
 from slurm_operator.reconcile.drift import DriftReconciler
-from slurm_operator.state import K8sNode, Kubernetes, Nodes, NodeSet, Pod, Unknown
+from slurm_operator.reconcile.pass_budget import PassBudget
+from slurm_operator.state import K8sNode, Kubernetes, Nodes, NodeSet, Pod, Running, SlurmJob, Unknown
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +50,9 @@ class Reconciler:
         wake: Callable[[], None] = lambda: None,
         image: str = "",
         reads: Reads | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
         self._reads = reads or api
         self._drift = drift_reconciler
         self._lease = lease
@@ -56,15 +60,17 @@ class Reconciler:
         self._image = image
         self._authority_file = authority_file
         self._rest: SlurmRest | None = None
-        self._jobs = JobListing()
+        self._jobs = JobListing(clock)
         self._executor = execute.Executor(api, lease)
         self._configurer = Configurer(api, lease)
-        self._node_sets = node_sets.NodeSets(self._executor, self._jobs)
+        self._node_sets = node_sets.NodeSets(self._executor, self._jobs, clock)
         self._configuration = configuration.Configuration(self._executor, self._configurer)
         self._pod_conditions = pod_conditions.PodConditions(self._executor.report)
         self._administrators = administrators.Administrators(self._executor, lease)
         self._informer = Informer(api, wake)
         self._conflicts: dict[str, int] = {}
+        self._failed: list[Finding] = []
+        """What the pass before could not do after it had told its status."""
 
     async def close(self) -> None:
         """Close the connections to slurmrestd, and the watches."""
@@ -79,50 +85,79 @@ class Reconciler:
             NotLeading: the lease is not ours any more.
         """
         self._lease.check()
+        budget = PassBudget(self._clock)
         bodies = await observe.clusters(self._reads)
         if not bodies:
             set_bodies = await observe.node_sets(self._reads)
-            await self._finish_deletions(set_bodies, "")
+            await self._finish_deletions(set_bodies, "", budget)
             await self._say_that_no_cluster_is_there(set_bodies)
             await self._first_configuration()
             return Outcome.PROGRESSING
         for surplus in bodies[1:]:
             await self._refuse(surplus, bodies[0]["metadata"]["name"])
-        return await self._pass(bodies[0])
+        return await self._pass(bodies[0], budget)
 
-    async def _pass(self, body: Object) -> Outcome:
+    async def _pass(self, body: Object, budget: PassBudget) -> Outcome:
+        """See, decide and tell; then change nodes, which may take long when Slurm is slow."""
         seen, set_bodies = await observe.kubernetes(self._reads, body)
-        await self._finish_deletions(set_bodies, seen.cluster.name)
         rest = await self._client(seen.cluster.rest_url)
         failures = await self._update_controller(rest, body, seen)
         running = await configuration.running(rest)
-        mine = [each for each in seen.node_sets if not serving.refusal(seen, each)]
-        healing = self._drift.condition
-        died = healing.message if healing and healing.reason in (Reason.UPDATE_FAILED, Reason.LEDGER_MISSING) else ""
-        hold, now = daemons.holds_workers(seen, running, died), datetime.datetime.now(datetime.UTC)
-        sets = serving.states(mine, seen.workloads, seen.pods, now, self._k8s_nodes(seen.pods))
-        sets = [dataclasses.replace(each, hold=hold, repairs_held=not died) for each in sets]
-        served = await self._node_sets.serve(rest, sets, set_bodies, running=running, cluster_stays=True)
-        failures += await self._node_sets.reservations.end_left_over(rest, body, seen.node_sets)
+        served = await self._look_at_node_sets(rest, seen, set_bodies, running, budget)
         nodes = served.nodes
-        drifted = self._drift.has_drifted("ConfigMap", seen.cluster.desired_config, seen.desired_config)
-        # A slurmctld of the declared template comes first: it may know keys, or accounting, that the old one does not.
-        old = daemons.is_controller_old(seen)
-        declared = seen.ledger_revision == seen.cluster.revision and not drifted and not old
-        jobs = nodes if isinstance(nodes, Unknown) else await configuration.jobs(rest, self._jobs, seen, running)
-        found, closed = await self._configuration.bring(rest, body, seen, running, jobs, declared=declared)
-        found += await self._configuration.ask_nodes(rest, body, seen, nodes, running)
-        found += failures
+        configured, closed = await self._bring_configuration(rest, body, seen, nodes, running, budget)
         told, appointed = await self._administrators.bring(rest, body, seen)
-        found += told
+        found = Findings([*configured, *failures, *told, *self._pod_conditions.problems])
         mark = "" if isinstance(running, Unknown) else config.mark(running.parameters)
         told_of = {"running": mark, "closed": sorted(closed)}
-        found += self._pod_conditions.problems
         outcome = await self._say(body, set_bodies, seen, served, found, told_of, appointed)
+        self._failed = await self._node_sets.act(rest, served, set_bodies, budget)
+        if not isinstance(nodes, Unknown):
+            await self._node_sets.count_pending(rest, served, budget)
+        self._failed += await self._node_sets.reservations.end_left_over(rest, body, seen.node_sets, budget)
+        await self._finish_deletions(set_bodies, seen.cluster.name, budget)
         if not isinstance(nodes, Unknown):
             workers = (pod for pod in seen.pods.values() if pod.component == "worker")
             await self._pod_conditions.tell(workers, nodes)
         return outcome
+
+    async def _look_at_node_sets(
+        self,
+        rest: SlurmRest,
+        seen: Kubernetes,
+        bodies: Mapping[str, Object],
+        running: Running | Unknown,
+        budget: PassBudget,
+    ) -> node_sets.Served:
+        mine = [each for each in seen.node_sets if not serving.refusal(seen, each)]
+        healing = self._drift.condition
+        died = healing.message if healing and healing.reason in (Reason.UPDATE_FAILED, Reason.LEDGER_MISSING) else ""
+        hold, moment = daemons.holds_workers(seen, running, died), datetime.datetime.now(datetime.UTC)
+        sets = serving.states(mine, seen.workloads, seen.pods, moment, self._k8s_nodes(seen.pods))
+        sets = [dataclasses.replace(each, hold=hold, repairs_held=not died) for each in sets]
+        return await self._node_sets.look(rest, sets, bodies, budget, running=running, cluster_stays=True)
+
+    async def _bring_configuration(
+        self,
+        rest: SlurmRest,
+        body: Object,
+        seen: Kubernetes,
+        nodes: Nodes | Unknown,
+        running: Running | Unknown,
+        budget: PassBudget,
+    ) -> tuple[Findings, frozenset[str]]:
+        drifted = self._drift.has_drifted("ConfigMap", seen.cluster.desired_config, seen.desired_config)
+        # A slurmctld of the declared template comes first: it may know keys, or accounting, that the old one does not.
+        old = daemons.is_controller_old(seen)
+        declared = seen.ledger_revision == seen.cluster.revision and not drifted and not old
+        jobs: tuple[SlurmJob, ...] | Unknown
+        if isinstance(nodes, Unknown):
+            jobs = nodes
+        else:
+            jobs = await configuration.jobs(rest, self._jobs, seen, running, budget)
+        found, closed = await self._configuration.bring(rest, body, seen, running, jobs, budget, declared=declared)
+        found += await self._configuration.ask_nodes(rest, body, seen, nodes, running)
+        return found, closed
 
     async def _update_controller(self, rest: SlurmRest, body: Object, seen: Kubernetes) -> list[Finding]:
         decided = daemons.controller(seen)
@@ -142,14 +177,14 @@ class Reconciler:
         now = datetime.datetime.now(datetime.UTC)
         return lost_daemons.findings(daemons_pods.values(), self._k8s_nodes(daemons_pods), now, blind=blind)
 
-    async def _finish_deletions(self, bodies: Mapping[str, Object], served: str) -> None:
+    async def _finish_deletions(self, bodies: Mapping[str, Object], served: str, budget: PassBudget) -> None:
         """Go on deleting NodeSets that are not served.
 
         Their SlurmCluster went first, as it does when Pulumi destroys a stack, or they share another's StatefulSet.
         """
-        there = [observe.node_set(body) for body in bodies.values()]
-        leaving = [each for each in there if each.deleting and each.finalizer_url is not None]
-        shared = [each for each in leaving if serving.is_shared(there, each)]
+        every = [observe.node_set(body) for body in bodies.values()]
+        leaving = [each for each in every if each.deleting and each.finalizer_url is not None]
+        shared = [each for each in leaving if serving.is_shared(every, each)]
         for each in shared:
             why = f"StatefulSet {each.stateful_set} is another NodeSet's too"
             await self._node_sets.remove_finalizer(bodies[each.name], deletion.RemoveFinalizer(None, why))
@@ -160,10 +195,11 @@ class Reconciler:
             rest = await self._client(url)
             running = await configuration.running(rest)
             sets = serving.states(group, workloads, pods, datetime.datetime.now(datetime.UTC))
-            done = await self._node_sets.serve(rest, sets, bodies, running=running, cluster_stays=False)
-            for name, served_set in done.sets.items():
+            there = await self._node_sets.look(rest, sets, bodies, budget, running=running, cluster_stays=False)
+            for name, served_set in there.sets.items():
                 if served_set.waiting:
                     await self._node_sets.say(bodies[name], served_set)
+            await self._node_sets.act(rest, there, bodies, budget)
 
     async def _say_that_no_cluster_is_there(self, set_bodies: Mapping[str, Object]) -> None:
         """Take back what was said of node sets whose cluster went: nobody looks at their nodes any more."""
@@ -198,7 +234,7 @@ class Reconciler:
         counts = status.total(all_counts)
         found = status.cluster(seen, served.nodes, all_sets, counts)
         found[:0] = self._lost_daemons(seen, blind=isinstance(served.nodes, Unknown))
-        found += [*accounting.findings(seen), *served.problems, *self._drift.problems, *configured]
+        found += [*accounting.findings(seen), *served.problems, *self._failed, *self._drift.problems, *configured]
         found, self._conflicts = lasting(found, execute.CONFLICT, self._conflicts, CONFLICTS_TOLD)
         conditions = found.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
         conditions += (self._drift.condition,) if self._drift.condition else ()

@@ -18,6 +18,7 @@ from slurm_operator.execute import Executor
 from slurm_operator.findings import Finding, Findings, Severity, shown, under_way
 from slurm_operator.reasons import Reason
 from slurm_operator.reconcile.growing_pause import GrowingPause
+from slurm_operator.reconcile.pass_budget import LEAST_SECONDS, LOOKED_AFTER_SECONDS, TRIED_AFTER_SECONDS, PassBudget
 from slurm_operator.state import Kubernetes, Nodes, Running, SlurmJob, Unknown
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class Configuration:
         seen: Kubernetes,
         running: Running | Unknown,
         jobs: tuple[SlurmJob, ...] | Unknown,
+        budget: PassBudget,
         *,
         declared: bool,
     ) -> tuple[Findings, frozenset[str]]:
@@ -54,6 +56,7 @@ class Configuration:
             seen: what is in Kubernetes.
             running: what slurmctld runs with.
             jobs: jobs in Slurm.
+            budget: the time of this pass.
             declared: whether the wanted files are those of the cluster's own revision.
 
         Returns:
@@ -69,7 +72,8 @@ class Configuration:
         decided = decide(verdict=verdict)
         if isinstance(decided, config.TryConfig):
             try:
-                self._verdict = (content, await dry_run.ask(seen.cluster.dry_run_url, decided.files))
+                seconds = budget.left(TRIED_AFTER_SECONDS)
+                self._verdict = (content, await dry_run.ask(seen.cluster.dry_run_url, decided.files, seconds))
             except dry_run.DryRunError as error:
                 waits = f"the new configuration waits until a slurmctld has tried it: {error}"
                 found.append(under_way(Reason.CONFIG_DRY_RUN_PENDING, waits))
@@ -90,7 +94,7 @@ class Configuration:
         closed = seen.cluster.closed
         self._closed = (None, frozenset())
         if isinstance(running, Running):
-            closed, shut = await self._close(rest, body, closed, closing, found)
+            closed, shut = await self._close(rest, body, closed, closing, found, budget)
             self._closed = (running.started, shut)
         telling = None if isinstance(decided, config.Promote) else config.reconfiguration(active, running, jobs)
         if isinstance(telling, Finding):
@@ -137,7 +141,13 @@ class Configuration:
         return found
 
     async def _close(
-        self, rest: SlurmRest, body: Object, before: frozenset[str], closing: frozenset[str], found: Findings
+        self,
+        rest: SlurmRest,
+        body: Object,
+        before: frozenset[str],
+        closing: frozenset[str],
+        found: Findings,
+        budget: PassBudget,
     ) -> tuple[frozenset[str], frozenset[str]]:
         """Let partitions that are to go finish what they have, and those that stay after all take jobs again.
 
@@ -145,8 +155,10 @@ class Configuration:
             Those that may be closed now, so that they are opened again if they stay, and those that surely are.
         """
         states = dict.fromkeys(before - closing, "UP") | dict.fromkeys(closing, "DRAIN")
-        done = set()
+        done, ends = set[str](), budget.ends()
         for name, state in states.items():
+            if budget.is_over(ends):
+                break
             setting = self._configurer.set_partition(rest, name, state)
             failed = await self._executor.attempt(body, "SetPartition", setting)
             found += failed
@@ -157,7 +169,7 @@ class Configuration:
 
 
 async def jobs(
-    rest: SlurmRest, listing: JobListing, seen: Kubernetes, running: Running | Unknown
+    rest: SlurmRest, listing: JobListing, seen: Kubernetes, running: Running | Unknown, budget: PassBudget
 ) -> tuple[SlurmJob, ...] | Unknown:
     """The jobs that wait or run, if a decision about the configuration hangs on them; none if it does not."""
     wanted, active = seen.desired_config, seen.active_config
@@ -167,7 +179,9 @@ async def jobs(
         known = frozenset() if config.is_read(active, running) else await rest.partitions()
     except SlurmError as error:
         return Unknown(error.reason, str(error))
-    return await listing.alive(rest) if config.jobs_needed(wanted, active, known) else ()
+    if not config.jobs_needed(wanted, active, known):
+        return ()
+    return await listing.alive(rest, budget.left(LOOKED_AFTER_SECONDS, least=LEAST_SECONDS))
 
 
 async def running(rest: SlurmRest) -> Running | Unknown:

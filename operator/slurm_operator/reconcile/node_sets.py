@@ -20,6 +20,7 @@ from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.execute import Executor
 from slurm_operator.findings import Finding, Findings, Severity
 from slurm_operator.reasons import Reason
+from slurm_operator.reconcile.pass_budget import LOOKED_AFTER_SECONDS, PassBudget
 from slurm_operator.reconcile.reservations import Reservations
 from slurm_operator.reconcile.slurm_look import SlurmLook, known
 from slurm_operator.state import Nodes, Running, Unknown
@@ -27,22 +28,25 @@ from slurm_operator.state import Nodes, Running, Unknown
 log = logging.getLogger(__name__)
 
 ACTIONS_PER_PASS = 50
-ACTIONS_SECONDS = 20.0
-"""A pass stays short, however long a call takes: the next one goes on, and status is told in between."""
+"""A pass stays short: the next one goes on."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServedSet:
-    """One node set in a pass: what was seen of it, what was decided, and what its deletion waits for if it goes."""
+    """One node set in a pass: what was seen of it, what was decided, and what its deletion waits for if it goes.
+
+    `released`: how to let it go, which nothing forbids any more.
+    """
 
     state: NodeSetState
     decision: Decision
     waiting: Finding | None = None
+    released: deletion.RemoveFinalizer | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Served:
-    """The state of node sets in a pass and what it did about them, by name."""
+    """The state of node sets in a pass and the decisions about them, by name; `problems` are failed writes."""
 
     nodes: Nodes | Unknown
     sets: Mapping[str, ServedSet]
@@ -54,73 +58,92 @@ class NodeSets:
 
     def __init__(self, executor: Executor, listing: JobListing, clock: Callable[[], float] = time.monotonic) -> None:
         self._executor = executor
-        self._clock = clock
         self._listing = listing
         self._slurm = SlurmLook(listing, clock)
         self.reservations = Reservations(executor, clock)
         self._told: dict[str, dict[tuple[Reason, str], Finding]] = {}
+        self._kept: dict[str, Finding] = {}
+        """The finding that kept a node set from its deletion in the pass before."""
+        self._last = ""
 
-    async def serve(
+    async def look(
         self,
         rest: SlurmRest,
         sets: Sequence[NodeSetState],
         bodies: Mapping[str, Object],
+        budget: PassBudget,
         *,
         running: Running | Unknown,
         cluster_stays: bool,
     ) -> Served:
-        """Do for node sets of one Slurm cluster what is to be done now.
+        """See the nodes of one Slurm cluster's node sets, and decide what is to be done now.
 
         Args:
             rest: their cluster's slurmrestd.
             sets: the node sets as Kubernetes has them.
             bodies: at least their resources, by name.
+            budget: the time of this pass.
             running: what slurmctld runs with.
             cluster_stays: whether their SlurmCluster is there.
         """
+        problems: list[Finding] = []
+        for each in sets:
+            problems += await self._write_resource(rest, each, bodies[each.node_set.name])
         if cluster_stays:
             sets = await self.reservations.look(rest, sets)
         deleting = any(each.node_set.deleting for each in sets)
-        slurm = await self._slurm.look(rest, sets, running, jobs_told=deleting)
-        problems: list[Finding] = []
-        served = {}
-        ends = self._clock() + ACTIONS_SECONDS
-        for each in sets:
-            state, name = each.seen(slurm.nodes, slurm.full_listing, slurm.jobs), each.node_set.name
-            served[name] = await self._act(rest, state, bodies[name], problems, ends, cluster_stays=cluster_stays)
-        if cluster_stays and not isinstance(slurm.nodes, Unknown):
-            await self._slurm.count_pending(rest, (each.node_set for each in sets))
+        slurm = await self._slurm.look(rest, sets, running, budget, jobs_told=deleting)
+        seen = (each.seen(slurm.nodes, slurm.full_listing, slurm.jobs) for each in sets)
+        served = {state.node_set.name: self._decided(state, cluster_stays=cluster_stays) for state in seen}
         return Served(slurm.nodes, served, problems)
 
-    async def _act(
-        self,
-        rest: SlurmRest,
-        state: NodeSetState,
-        body: Object,
-        problems: list[Finding],
-        ends: float,
-        *,
-        cluster_stays: bool,
-    ) -> ServedSet:
-        """Decide about one node set and act until `ends`, by our clock; what fails is added to `problems`."""
+    async def act(
+        self, rest: SlurmRest, served: Served, bodies: Mapping[str, Object], budget: PassBudget
+    ) -> list[Finding]:
+        """Do what was decided, as far as the pass's time allows; returned is what failed.
+
+        A pass begins behind the node set with which the one before ended: slow changes of one hold up no other.
+        """
+        problems, ends = [], budget.ends()
+        after = [name for name in served.sets if name > self._last]
+        for name in [*after, *(name for name in served.sets if name not in after)]:
+            if budget.is_over(ends):
+                break
+            self._last, each = name, served.sets[name]
+            problems += await self._execute(rest, bodies[name], each, budget, ends)
+            self._kept.pop(name, None)
+            if each.released:
+                for failed in await self.remove_finalizer(bodies[name], each.released):
+                    if failed.reason != execute.CONFLICT:
+                        self._kept[name] = failed
+        return problems
+
+    async def count_pending(self, rest: SlurmRest, served: Served, budget: PassBudget) -> None:
+        """Tell autoscalers how many nodes waiting jobs ask for, unless the pass is late."""
+        await self._slurm.count_pending(rest, (each.state.node_set for each in served.sets.values()), budget)
+
+    async def _write_resource(self, rest: SlurmRest, state: NodeSetState, body: Object) -> list[Finding]:
+        """Set the finalizer on a NodeSet, or else its size where nobody has said one; returned is what failed."""
         wanted = state.node_set
         if not wanted.deleting and wanted.finalizer_url != rest.url:
             adding = self._executor.add_finalizer(body, rest.url)
-            problems += await self._executor.attempt(body, "Guard", adding)
+            return await self._executor.attempt(body, "Guard", adding)
+        if wanted.replicas is None and not state.is_missing:
+            sizing = self._executor.write_size(body, state.current)
+            return await self._executor.attempt(body, "WriteSize", sizing)
+        return []
+
+    def _decided(self, state: NodeSetState, *, cluster_stays: bool) -> ServedSet:
+        wanted = state.node_set
         if state.is_missing:
             return ServedSet(state, node_set.unchanged(wanted))
-        if wanted.replicas is None and not problems:
-            sizing = self._executor.write_size(body, state.current)
-            problems += await self._executor.attempt(body, "WriteSize", sizing)
         decision = node_set.decide(state)
-        problems += await self._move(rest, body, state, decision, ends)
         if not wanted.deleting or wanted.finalizer_url is None:
             return ServedSet(state, decision)
         judged = deletion.judge(state, cluster_stays=cluster_stays)
         if isinstance(judged, Finding):
             return ServedSet(state, decision, judged)
-        failed = [each for each in await self.remove_finalizer(body, judged) if each.reason != execute.CONFLICT]
-        return ServedSet(state, decision, failed[0] if failed else None)
+        return ServedSet(state, decision, self._kept.get(wanted.name), judged)
 
     async def remove_finalizer(self, body: Object, decided: deletion.RemoveFinalizer) -> list[Finding]:
         """Let a NodeSet go; returned is why it could not be."""
@@ -191,17 +214,17 @@ class NodeSets:
         subject = f"{what.reason}.{what.node}".rstrip(".")
         await self._executor.report.standing_event(body, subject, what.reason, message, warning=warning)
 
-    async def _move(
-        self, rest: SlurmRest, body: Object, state: NodeSetState, decision: Decision, ends: float
+    async def _execute(
+        self, rest: SlurmRest, body: Object, served: ServedSet, budget: PassBudget, ends: float
     ) -> list[Finding]:
-        """Execute actions until `ends`, by our clock, and return the failures."""
+        """Execute a node set's actions until `ends`, and return the failures."""
         problems: list[Finding] = []
-        jobs = state.jobs
-        if any(isinstance(each, RequeueJobs) for each in decision.actions):
-            jobs = known(await self._listing.with_processes(rest))
-        for done, decided in enumerate(decision.actions):
+        jobs, actions = served.state.jobs, served.decision.actions
+        if any(isinstance(each, RequeueJobs) for each in actions):
+            jobs = known(await self._listing.with_processes(rest, budget.left(LOOKED_AFTER_SECONDS)))
+        for done, decided in enumerate(actions):
             # Refusals cost little and may last: they take no other action's place.
-            if done - len(problems) >= ACTIONS_PER_PASS or self._clock() >= ends:
+            if done - len(problems) >= ACTIONS_PER_PASS or budget.is_over(ends):
                 break
             failed = await self._executor.execute(rest, body, decided, jobs)
             problems += failed

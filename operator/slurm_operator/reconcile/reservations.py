@@ -14,6 +14,7 @@ from slurm_operator.decide.node_sets import update, window
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.execute import Executor
 from slurm_operator.findings import Finding
+from slurm_operator.reconcile.pass_budget import PassBudget
 from slurm_operator.state import NodeSet, Reservation
 
 log = logging.getLogger(__name__)
@@ -45,15 +46,19 @@ class Reservations:
                 self._seen_at, self._has_ours = self._clock(), any(map(window.is_ours, self._seen))
         return [dataclasses.replace(state, reservations=self._seen) for state in sets]
 
-    async def end_left_over(self, rest: SlurmRest, body: Object, node_sets: Iterable[NodeSet]) -> list[Finding]:
+    async def end_left_over(
+        self, rest: SlurmRest, body: Object, node_sets: Iterable[NodeSet], budget: PassBudget
+    ) -> list[Finding]:
         """Delete our reservations of node sets that are gone; returned is what failed.
 
         Args:
             rest: the cluster's slurmrestd.
             body: the cluster's resource, for Events.
             node_sets: all that there are.
+            budget: the time of this pass; there is always enough for a little.
         """
-        problems: list[Finding] = []
+        problems, ends = list[Finding](), budget.ends()
         for decided in window.left_over(self._seen or (), (each.name for each in node_sets)):
-            problems += await self._executor.execute(rest, body, decided)
+            if not budget.is_over(ends):
+                problems += await self._executor.execute(rest, body, decided)
         return problems

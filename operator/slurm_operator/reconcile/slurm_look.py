@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 import math
@@ -9,11 +10,12 @@ from collections.abc import Callable, Iterable
 
 from slurm_operator import metrics
 from slurm_operator.clients.job_listing import JobListing
-from slurm_operator.clients.slurm_error import SlurmError
+from slurm_operator.clients.slurm_error import SlurmError, Trouble
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets import full_listing, records
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
+from slurm_operator.reconcile.pass_budget import ACTED_AFTER_SECONDS, LEAST_SECONDS, LOOKED_AFTER_SECONDS, PassBudget
 from slurm_operator.state import NOT_ASKED, FullListing, Jobs, Nodes, NodeSet, Running, SlurmJob, TooDeep, Unknown
 
 log = logging.getLogger(__name__)
@@ -49,6 +51,7 @@ class SlurmLook:
         rest: SlurmRest,
         sets: Iterable[NodeSetState],
         running: Running | Unknown,
+        budget: PassBudget,
         *,
         jobs_told: bool,
     ) -> Slurm:
@@ -60,39 +63,44 @@ class SlurmLook:
         due = self._clock() >= self._looked + RECORDS_SECONDS
         seen = [state.seen(nodes) for state in sets if not state.is_missing]
         if not any(full_listing.is_needed(state, records_due=due) for state in seen):
-            return Slurm(nodes, await self._for_words(rest, seen, at_once=jobs_told))
+            return Slurm(nodes, await self._for_words(rest, seen, budget, at_once=jobs_told))
         try:
-            full = await rest.nodes(full=True)
-        except SlurmError as error:
-            log.warning("no full listing of nodes, so that nothing is removed: %s", error)
-            return Slurm(nodes, Unknown(error.reason, str(error)))
+            async with asyncio.timeout(budget.left(LOOKED_AFTER_SECONDS, least=LEAST_SECONDS)):
+                full = await rest.nodes(full=True)
+        except (SlurmError, TimeoutError) as error:
+            late = SlurmError(Trouble.UNREACHABLE, f"{rest.url}: a full listing of nodes takes too long")
+            told = error if isinstance(error, SlurmError) else late
+            why = Unknown(told.reason, str(told))
+            log.warning("no full listing of nodes, so that nothing is removed: %s", why.message)
+            return Slurm(nodes, why)
         # Jobs after nodes: none can slip between them.
-        jobs = await self._listing.with_processes(rest)
+        jobs = await self._listing.with_processes(rest, budget.left(LOOKED_AFTER_SECONDS))
         names_needed = any(map(records.needs_names, seen))
-        named = await self._listing.named(rest) if names_needed else None
+        named = await self._listing.named(rest, budget.left(LOOKED_AFTER_SECONDS)) if names_needed else None
         self._looked = self._clock()
         memory = isinstance(running, Running) and running.counts_memory
         built = full_listing.build(full, jobs, counts_memory=memory, named=named)
         return Slurm(nodes if built is None else slurm_nodes.with_jobs(nodes, built.jobs), known(jobs), built)
 
     async def _for_words(
-        self, rest: SlurmRest, sets: Iterable[NodeSetState], *, at_once: bool
+        self, rest: SlurmRest, sets: Iterable[NodeSetState], budget: PassBudget, *, at_once: bool
     ) -> tuple[SlurmJob, ...] | Unknown:
         """The jobs that nodes wait for, to be named; not looked at in each pass, unless that is wanted."""
         own = [each.node for state in sets for each in state.with_pods() if each.node]
         waits = any(map(slurm_nodes.is_draining, own))
         due = self._clock() >= self._named[0] + WORDS_SECONDS
         if at_once or (waits and due):
-            self._named = (self._clock(), known(await self._listing.with_processes(rest)))
+            jobs = await self._listing.with_processes(rest, budget.left(LOOKED_AFTER_SECONDS))
+            self._named = (self._clock(), known(jobs))
         return self._named[1] if at_once or waits else NOT_ASKED
 
-    async def count_pending(self, rest: SlurmRest, node_sets: Iterable[NodeSet]) -> None:
-        """Tell autoscalers how many nodes waiting jobs ask for; nobody else needs to know."""
-        due = self._clock() >= self._counted + WORDS_SECONDS
-        if not due or all(each.declared is not None for each in node_sets):
+    async def count_pending(self, rest: SlurmRest, node_sets: Iterable[NodeSet], budget: PassBudget) -> None:
+        """Tell autoscalers how many nodes waiting jobs ask for, unless the pass is late; nobody else needs to know."""
+        due, seconds = self._clock() >= self._counted + WORDS_SECONDS, budget.left(ACTED_AFTER_SECONDS)
+        if not (due and seconds) or all(each.declared is not None for each in node_sets):
             return
         self._counted = self._clock()
-        found = await self._listing.pending(rest)
+        found = await self._listing.pending(rest, seconds)
         if found is None:
             metrics.PENDING_NODES.clear()  # Nobody knows, which is not 0.
             return

@@ -69,7 +69,7 @@ def node_set(state: NodeSetState) -> tuple[Counts, Findings]:
     found = Findings()
     if state.current != state.wanted and not wanted.deleting:
         verb = "growing" if state.wanted > state.current else "shrinking"
-        sizes = f"from {state.current} to {state.wanted} nodes"
+        sizes = f"from {state.current} to {state.wanted} nodes{_drained(state.leaving())}"
         found.append(under_way(Reason.SCALING, f"node set {wanted.name}: {verb} {sizes}"))
     if isinstance(state.nodes, Unknown):
         return Counts(state.wanted), found
@@ -108,6 +108,12 @@ def node_set(state: NodeSetState) -> tuple[Counts, Findings]:
         by_people=len(by_people),
     )
     return counts, found
+
+
+def _drained(leaving: Sequence[Worker]) -> str:
+    """Return how many of the nodes that leave are drained, as the end of a sentence."""
+    there = [each.node for each in leaving if each.node]
+    return f", {sum(map(drains.is_drained, there))} of {len(there)} that leave are drained" if there else ""
 
 
 def _without_stateful_set(state: NodeSetState) -> tuple[Counts, Findings]:

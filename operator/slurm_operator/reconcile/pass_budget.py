@@ -1,0 +1,41 @@
+"""The time budget of a pass. Work that can wait is left to the next pass, so that each tells its status in time.
+
+All times count from the pass's start. With all of them a pass stays below its deadline (handlers.py). Where each call
+takes two seconds, one status follows another within 30 s.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+LOOKED_AFTER_SECONDS = 18.0
+"""Listings that only some decisions need end then: the next pass asks again."""
+LEAST_SECONDS = 8.0
+"""So long may take, however late it begins, what a removal or a configuration waits for."""
+TRIED_AFTER_SECONDS = 40.0
+"""A config dry run without an answer by then has none in this pass."""
+ACTED_AFTER_SECONDS = 20.0
+"""No further change begins then."""
+LEAST_ACTING_SECONDS = 5.0
+"""So long changes begin, however late the first one does: else none would be made where listings are slow."""
+
+
+class PassBudget:
+    """The time of one pass."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began = clock()
+
+    def left(self, until: float, *, least: float = 0.0) -> float:
+        """Seconds left until so many after the pass's start, and at least some."""
+        return max(least, self._began + until - self._clock())
+
+    def ends(self) -> float:
+        """Return when a series of changes that begins now is to end, by the pass's clock."""
+        return self._clock() + self.left(ACTED_AFTER_SECONDS, least=LEAST_ACTING_SECONDS)
+
+    def is_over(self, end: float) -> bool:
+        """Return True if that moment has come."""
+        return self._clock() >= end
