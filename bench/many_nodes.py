@@ -16,8 +16,8 @@ from pathlib import Path
 import httpx
 
 from bench.measurement import Measurement
-from bench.operator_world import cluster, folder_with_image
-from bench.real_slurm import RealSlurm
+from bench.worlds.operator_world import cluster, folder_with_image
+from bench.worlds.real_slurm import RealSlurm
 from devcluster.apiserver.control_plane import free_ports
 from devcluster.machine.bootstrap import CHECKOUT
 from tests.operator.world import Admin, World, operator, until

@@ -20,7 +20,7 @@ from typing import cast
 
 from bench.many_nodes import BOUNDS, MOST
 from bench.measurement import Measurement
-from bench.played_api_server import NAMESPACE, Object, PlayedApiServer
+from bench.worlds.played_api_server import NAMESPACE, Object, PlayedApiServer
 from contract import names
 from devcluster.apiserver.control_plane import free_ports
 from tests.operator import fake_slurmrestd

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench import many_nodes
 from bench.measurement import Measurement
-from bench.operator_world import Cluster, cluster, folder_with_image
+from bench.worlds.operator_world import Cluster, cluster, folder_with_image
 from devcluster.apiserver.control_plane import free_ports
 from devcluster.machine.bootstrap import CHECKOUT
 from tests.operator.world import World, operator, until

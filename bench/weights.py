@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from bench.measurement import Measurement
-from bench.real_slurm import RealSlurm
+from bench.worlds.real_slurm import RealSlurm
 from tests.image.unpacked import unpack_image
 from tests.operator.world import KEY
 

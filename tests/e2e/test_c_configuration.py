@@ -72,6 +72,12 @@ def edit(slurm):
         slurm.pulumi("up", "--yes", "--skip-preview").ok()
 
 
+def with_option(config: dict, **options: str) -> dict:
+    """Return the stack's settings of Slurm with more options."""
+    slurm = config.get("pulumi-slurm:slurm", {})
+    return {**slurm, "options": {**slurm.get("options", {}), **options}}
+
+
 def shown(slurm, key: str) -> str:
     lines = slurm.sh("scontrol show config").stdout.splitlines()
     return next((line.partition("=")[2].strip() for line in lines if line.split("=")[0].strip() == key), "")
@@ -85,7 +91,7 @@ def condition(slurm, kind: str) -> dict[str, str]:
 def test_a_changed_option_is_read_by_slurmctld_and_all_nodes_and_a_removed_partition_waits_for_its_jobs(slurm, edit):
     config = yaml.safe_load(slurm.cluster.stack.config_file.read_text())["config"]
     nodes = [each["name"] for each in config["pulumi-slurm:nodeSets"]]
-    options = {**config.get("pulumi-slurm:slurm", {}), "options": {"MessageTimeout": "33"}}
+    options = with_option(config, MessageTimeout="33")
     main = {"name": "main", "nodeSets": nodes, "default": True}
     edit(slurm=options, partitions=[main, {"name": "side", "nodeSets": nodes}]).ok()
     began = time.monotonic()
@@ -113,7 +119,7 @@ def test_a_changed_option_is_read_by_slurmctld_and_all_nodes_and_a_removed_parti
 def test_a_configuration_that_slurmctld_refuses_ends_pulumi_up_with_its_words_and_changes_nothing(slurm, edit):
     before = slurm.get("configmap", "slurm-config")["data"]
     config = yaml.safe_load(slurm.cluster.stack.config_file.read_text())["config"]
-    options = {**config.get("pulumi-slurm:slurm", {}), "options": {"SchedulerType": "sched/nope"}}
+    options = with_option(config, SchedulerType="sched/nope")
     refused = edit(slurm=options, timeouts={"available": "5s"})
     assert refused.status != 0
     assert "sched/nope" in refused.text, refused.text

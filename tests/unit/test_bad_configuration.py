@@ -252,7 +252,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("slurm.options", {"SlurmctldParameters": "allow_user_triggers"}, "slurmctld would run users' programs"),
     ("slurm.options", {"SlurmctldParameters": "Enable_Stepmgr"}, "slurmstepd would hold slurm.key on the job's node"),
     ("slurm.options", {"SlurmdParameters": "contain_spank"}, "want SlurmdParameters without contain_spank"),
-    ("slurm.options", {"JobSubmitPlugins": "throttle,lua"}, "want all_partitions or defaults or logging or pbs or"),
+    ("slurm.options", {"JobSubmitPlugins": "throttle,partition"}, "want all_partitions or defaults or logging or pbs or"),
     (
         "slurm.options",
         {"CliFilterPlugins": "../../srv/x"},

@@ -272,6 +272,7 @@ EFFECTS: list[Effect] = [
     ("health.leastFreePercent", 7, worker("leastFreePercent"), 7),
     ("slurm.cgroupPlugin", "disabled", lambda c: slurm_conf.cgroup_conf(c), "CgroupPlugin=disabled\n"),
     ("slurm.constrainCores", True, lambda c: slurm_conf.cgroup_conf(c).splitlines()[-1], "ConstrainCores=yes"),
+    ("slurm.files", {"topology.yaml": "- x\n"}, lambda c: slurm_conf.files(c)["topology.yaml"], "- x\n"),
     ("slurm.mpiPlugins", ["pmi2"], has("PluginDir=/opt/slurm/lib/slurm-wlm:/opt/slurm/lib/slurm-pmi2"), True),
     ("slurm.privateData", [], has("PrivateData=jobs,usage"), False),
     ("slurm.privateData", ["jobs", "users"], has("PrivateData=jobs,users"), True),

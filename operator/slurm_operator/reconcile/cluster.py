@@ -70,7 +70,7 @@ class Reconciler:
         self._informer = Informer(api, wake)
         self._conflicts: dict[str, int] = {}
         self._failed: list[Finding] = []
-        """What the pass before could not do after it had told its status."""
+        """Failures of the pass before, after it had told its status."""
 
     async def close(self) -> None:
         """Close the connections to slurmrestd, and the watches."""

@@ -27,7 +27,7 @@ class JailWatch:
 
     Args:
         probe: the command that tries, and prints why it failed.
-        broken: the file with the reason, for steps of running jobs (native/spank/job.h), or for users who log in.
+        broken: the file with the reason, for steps of running jobs (native/job/job.h), or for users who log in.
         worked: touched after each probe that worked.
         words: text of that file, with the probe's own words for {}.
     """

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.real_slurm import RealSlurm
+from bench.worlds.real_slurm import RealSlurm
 from devcluster.apiserver.control_plane import ApiServer
 from devcluster.node import toolchain
 from tests.image.unpacked import unpack_image
