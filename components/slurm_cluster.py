@@ -158,7 +158,7 @@ class SlurmCluster(Component):
         ]
         logins = login.Login("login", config, [*ready, root], child)
         if config.directory.is_on:
-            parts.append(ldap.Ldap("directory", config, [*ready, root], child))
+            parts.append(ldap.LdapDirectory("directory", config, [*ready, root], child))
         custom = _custom_resources(self, config, ledger.revision, [*parts, workers, *nodes, logins])
         self._finish(config, logins, waits.declare(self, config, ledger.revision, custom))
 

@@ -101,7 +101,7 @@ def manifests(config: Config) -> list[Manifest]:
     return [_deployment(config)] if config.directory.is_on else []
 
 
-class Ldap(Part, manifests=manifests):
+class LdapDirectory(Part, manifests=manifests):
     """The pod that follows an LDAP directory.
 
     It reads `directory`, `jail`, `images` and `cluster`.
