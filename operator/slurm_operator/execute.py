@@ -199,8 +199,7 @@ class Executor:
         """Let a pod be evicted if its node may still go, or protect it again."""
         name = decided.node
         if not decided.evictable:
-            label = names.LABEL_EVICTABLE.replace("/", "~1")
-            await self._api.patch("v1", "pods", name, [{"op": "remove", "path": f"/metadata/labels/{label}"}])
+            await self._protect(name, decided.uid)
             return f"protected {name} from eviction again"
         if not await _may_leave(rest, (name,)):
             return ""
@@ -208,6 +207,21 @@ class Executor:
         metadata = {"name": name, "uid": decided.uid, "labels": {names.LABEL_EVICTABLE: "true"}}
         await self._api.apply("v1", "pods", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
         return f"let {name} be evicted: it is drained and idle, and its Kubernetes node is to be emptied"
+
+    async def _protect(self, name: str, uid: str) -> None:
+        """Take the label from a pod.
+
+        Raises:
+            KubernetesError: 409 if another pod has the name by now, or the label is gone.
+        """
+        label = names.LABEL_EVICTABLE.replace("/", "~1")
+        is_seen = {"op": "test", "path": "/metadata/uid", "value": uid}
+        try:
+            await self._api.patch("v1", "pods", name, [is_seen, {"op": "remove", "path": f"/metadata/labels/{label}"}])
+        except KubernetesError as error:
+            if error.status != httpx.codes.UNPROCESSABLE_ENTITY:
+                raise
+            raise KubernetesError(httpx.codes.CONFLICT, str(error)) from error
 
     async def _delete_pod(self, rest: SlurmRest, decided: actions.DeletePod) -> str:
         """Delete a pod if its node is still idle. A Kubernetes node that the pod is to leave is cordoned first."""

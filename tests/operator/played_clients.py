@@ -77,9 +77,10 @@ class PlayedApi(KubernetesApi):
         return body
 
     async def patch(self, api: str, plural: str, name: str, operations: Sequence[Object]) -> Object:
-        (operation,) = operations
+        test, operation = operations
         assert (plural, operation["op"]) == ("pods", "remove")
         pod = self.cluster.pods[name]
+        assert test == {"op": "test", "path": "/metadata/uid", "value": str(pod.uid)}
         assert pod.evictable, f"{name} has no label to remove"
         pod.evictable = False
         return {}

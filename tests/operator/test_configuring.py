@@ -18,6 +18,7 @@ from slurm_operator.configure import Configurer
 from slurm_operator.decide.cluster import config
 from slurm_operator.reconcile import growing_pause
 from slurm_operator.reconcile.configuration import Configuration
+from slurm_operator.reconcile.pass_budget import PassBudget
 from slurm_operator.state import Cluster, Kubernetes, Running, Unknown
 
 from tests.operator.played_clients import LeaseFor
@@ -56,7 +57,7 @@ def test_closed_partitions_cost_a_silent_slurm_one_deadline_at_most_and_are_not_
     rest = Failing(trouble)
     nobody = cast(Any, None)
     configuration = Configuration(execute.Executor(nobody, nobody), Configurer(nobody, nobody))
-    bringing = configuration.bring(cast(SlurmRest, rest), {}, SEEN, running, AWAY, declared=True)
+    bringing = configuration.bring(cast(SlurmRest, rest), {}, SEEN, running, AWAY, PassBudget(), declared=True)
     found, closed = asyncio.run(bringing)
     assert (rest.asked, {each.reason for each in found.wrong}, closed) == (asked, told, CLOSED)
 
@@ -98,8 +99,8 @@ def test_a_partition_that_slurmctld_may_have_opened_again_by_reading_its_files_i
     rest = cast(SlurmRest, Obeying())
 
     async def two_passes() -> None:
-        await configuration.bring(rest, {}, seen, running, (), declared=True)
-        await configuration.bring(rest, {}, seen, again if read_again else running, (), declared=True)
+        await configuration.bring(rest, {}, seen, running, (), PassBudget(), declared=True)
+        await configuration.bring(rest, {}, seen, again if read_again else running, (), PassBudget(), declared=True)
 
     asyncio.run(two_passes())
     assert bool(copied) is goes

@@ -36,11 +36,11 @@ REPAIR = "pulumi-slurm:repair health gpus: 3 of 4 GPUs answer"
 
 
 def prepare(slurm: FakeSlurm, action: actions.Action) -> None:
-    """The node as it was when the move was decided."""
+    """Set the node as it was when the action was decided."""
     slurm.register(NODE)
     if isinstance(action, actions.DrainDown):
         slurm.take_down(NODE, "bad DIMM", "root")
-    if isinstance(action, actions.Undrain | actions.RequeueJobs):
+    if isinstance(action, actions.Undrain | actions.RequeueJobs | actions.DeleteRecord):
         slurm.drain(NODE, reasons.SCALE_IN, names.SLURM_USER)
     if isinstance(action, actions.RequeueJobs):
         slurm.run_job(NODE)
@@ -102,6 +102,10 @@ def gone(slurm: FakeSlurm) -> None:
     del slurm.nodes[NODE]
 
 
+def undrained(slurm: FakeSlurm) -> None:
+    slurm.nodes[NODE].update({"state": ["IDLE"], "reason": "", "reason_set_by_user": ""})
+
+
 def commented(slurm: FakeSlurm) -> None:
     slurm.nodes[NODE]["comment"] = "a fan is broken"
 
@@ -126,6 +130,7 @@ def commented(slurm: FakeSlurm) -> None:
         ("delete record", failing),
         ("delete record", set_down),
         ("delete record", gone),
+        ("delete record", undrained),
         ("comment", commented),
         ("comment", gone),
     ],
@@ -164,10 +169,6 @@ def test_a_node_that_a_person_set_down_is_drained_in_his_name(
 
 def at_work(slurm: FakeSlurm) -> None:
     slurm.run_job(NODE)
-
-
-def undrained(slurm: FakeSlurm) -> None:
-    slurm.nodes[NODE].update({"state": ["IDLE"], "reason": "", "reason_set_by_user": ""})
 
 
 @pytest.mark.parametrize("meanwhile", [by_somebody, in_our_words, undrained, at_work])

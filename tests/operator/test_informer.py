@@ -10,6 +10,8 @@ import pytest
 from slurm_operator.clients import informer
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
 
+from tests.operator.slow_world import at_once
+
 Body = dict[str, Any]
 KEY = ("ConfigMap", "a")
 WATCH = informer.Watch("v1", "ConfigMap")
@@ -86,7 +88,7 @@ def play(api: PlayedApi, story: Callable[[Watched], Coroutine[Any, Any, None]]) 
         finally:
             await watched.informer.close()
 
-    asyncio.run(whole())
+    at_once(lambda _: whole())
 
 
 def test_the_answer_to_a_write_is_known_before_the_watch_tells_of_it_and_is_not_undone_by_older_news() -> None:
@@ -143,6 +145,22 @@ def test_whatever_ends_a_watch_it_begins_anew(error: Exception, monkeypatch: pyt
         assert not watched.informer.broken
 
     play(PlayedApi(listing(5, config("listed", 5)), error, listing(9, config("listed again", 8))), story)
+
+
+def test_a_watch_that_ends_at_once_each_time_is_begun_again_after_growing_pauses() -> None:
+    async def story(watched: Watched) -> None:
+        for _ in range(1000):
+            watched.api.changes.put_nowait(None)
+        await asyncio.sleep(60)
+        assert 5 <= len(watched.api.watched_from) <= 10
+        watched.api.changes = asyncio.Queue()
+        await asyncio.sleep(60)
+        watched.api.changes.put_nowait(None)
+        before = len(watched.api.watched_from)
+        await asyncio.sleep(0.1)
+        assert len(watched.api.watched_from) == before + 1, "one that lasted goes on at once"
+
+    play(PlayedApi(listing(5, config("listed", 5))), story)
 
 
 def test_a_watch_that_the_api_server_ends_goes_on_from_what_it_has_shown_without_another_listing() -> None:

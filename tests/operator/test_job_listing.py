@@ -18,6 +18,8 @@ AT = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 class PlayedRest(SlurmRest):
     """Jobs by id, as the listing of states names them, and what was asked."""
 
+    url = "http://rest"
+
     def __init__(self, states: dict[str, str], waiting: int | None = 0) -> None:
         self.states, self.waiting = states, waiting
         self.asked: list[str] = []
@@ -203,6 +205,15 @@ def test_a_job_that_was_requeued_waits_for_the_node_that_it_had() -> None:
     assert named(rest, listing) == Named(frozenset({"cpu-0", "cpu-9"}), frozenset({"cpu-9"}))
     rest.states["8"] = "PENDING"
     assert named(rest, listing) == Named(frozenset({"cpu-0", "cpu-9"}), frozenset({"cpu-0", "cpu-9"}))
+
+
+def test_jobs_of_another_cluster_with_the_same_numbers_are_others() -> None:
+    one, other, listing = PlayedRest({"7": "PENDING"}), PlayedRest({"7": "PENDING"}), job_listing.JobListing()
+    one.names, other.names, other.url = {"7": "cpu-1"}, {"7": "cpu-2"}, "http://other"
+    for _ in range(2):
+        assert named(one, listing) == Named(frozenset({"cpu-1", "cpu-9"}), frozenset({"cpu-1", "cpu-9"}))
+        assert named(other, listing) == Named(frozenset({"cpu-2", "cpu-9"}), frozenset({"cpu-2", "cpu-9"}))
+    assert (looked_at(one), looked_at(other)) == (set(), set()), "each is asked once"
 
 
 def test_many_jobs_are_looked_at_in_several_passes_and_nothing_is_known_before() -> None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from slurm_operator import actions, execute
+from slurm_operator.clients.kubernetes import KubernetesApi
+from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.reasons import Reason
 
 from components.control import operator as program
+from contract import names
+from tests.operator.played_clients import LeaseFor
 from tests.operator.world import World, until
 
 pytestmark = pytest.mark.apiserver
@@ -218,3 +225,28 @@ def test_without_rights_to_nodes_the_operator_says_so_and_does_all_else(running_
     world.wait("Available", "True")
     world.scale(3)
     until(lambda: world.size() == 3, "it scales")
+
+
+def test_only_the_pod_that_was_seen_is_protected_from_eviction_again(cluster: World) -> None:
+    metadata = {"name": "cpu-0", "labels": {names.LABEL_EVICTABLE: "true"}}
+    cluster.create("serviceaccounts", {"metadata": {"name": "default"}})
+    pod = cluster.create("pods", {"metadata": metadata, "spec": {"containers": [{"name": "slurm", "image": "none"}]}})
+
+    async def protect(uid: str) -> list[Reason]:
+        api = KubernetesApi(lambda: cluster.admin.access, cluster.namespace)
+        acting, decided = execute.Executor(api, LeaseFor(9)), actions.SetEvictable("cpu-0", uid, evictable=False)
+        try:
+            failed = await acting.attempt({}, "SetEvictable", silent(acting, decided))
+        finally:
+            await api.close()
+        return [each.reason for each in failed]
+
+    async def silent(acting: execute.Executor, decided: actions.SetEvictable) -> str:
+        await acting.perform(cast(SlurmRest, None), decided)
+        return ""
+
+    assert asyncio.run(protect("another")) == [execute.CONFLICT]
+    assert cluster.get("pods", "cpu-0")["metadata"]["labels"] == metadata["labels"]
+    assert asyncio.run(protect(pod["metadata"]["uid"])) == []
+    assert not cluster.get("pods", "cpu-0")["metadata"].get("labels")
+    assert asyncio.run(protect(pod["metadata"]["uid"])) == [execute.CONFLICT], "somebody was faster"

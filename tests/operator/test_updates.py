@@ -10,6 +10,7 @@ import pytest
 from slurm_operator import observe
 from slurm_operator.actions import Action, DeletePod, Drain, Purpose, RequeueJobs, Undrain
 from slurm_operator.decide.cluster import daemons, status
+from slurm_operator.decide.node_sets import node_set as whole
 from slurm_operator.decide.node_sets import undrain, update
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
@@ -27,6 +28,7 @@ from slurm_operator.state import (
     UpdatePolicy,
 )
 
+from contract import reasons
 from tests.operator.sets import changed, node_set
 from tests.operator.test_scale import NOW, job, node
 from tests.operator.test_status import world
@@ -97,6 +99,14 @@ def test_as_many_nodes_are_drained_as_may_be_out_of_service() -> None:
     assert decide(three(), ALL_IDLE) == [Drain("cpu-2", REASON)]
     assert decide(three(max_unavailable=2), ALL_IDLE) == [Drain("cpu-2", REASON), Drain("cpu-1", REASON)]
     assert decide(three(max_unavailable=9), ALL_IDLE) == [Drain(f"cpu-{n}", REASON) for n in (2, 1, 0)]
+
+
+@pytest.mark.parametrize(("cpus", "action"), [(0, Drain("cpu-0", REASON)), (1, Undrain("cpu-0"))])
+def test_a_node_that_stays_after_all_gets_one_action_its_update_if_it_is_idle(cpus: int, action: Action) -> None:
+    base = "MIXED" if cpus else "IDLE"
+    there = {"cpu-0": node("cpu-0", base, "DRAIN", cpus=cpus, reason=reasons.SCALE_IN, reason_user="slurm")}
+    seen = state([pod("cpu-0")]).seen(there, FullListing(there, ()))
+    assert whole.decide(seen).actions == [action]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,9 @@ from slurm_operator.decide.cluster.drift import Key, fingerprint
 log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 1.0
-_FORBIDDEN_RETRY_SECONDS = 10.0
+_LONGEST_RETRY_SECONDS = 10.0
+_SHORT_SECONDS = 5.0
+"""A watch that ends sooner is not begun again at once: a proxy, or a busy API server, may end each one so."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -161,12 +163,13 @@ class Informer:
         self._tasks[watch] = asyncio.create_task(self._keep(watch), name=f"watch {watch.kind} {watch.name}")
 
     async def _keep(self, watch: Watch) -> None:
-        trouble, shown = "", None
+        trouble, shown, pause, clock = "", None, 0.0, asyncio.get_running_loop().time
         while True:
+            began = clock()
             try:
                 # It does not list again while the watch works: all objects would be in memory twice meanwhile.
                 shown = await self._watch_once(watch, shown)
-                trouble = ""
+                trouble, least = "", 0.0
             except Exception as error:  # Whatever it is: a watch that ended silently would leave the cache stale.
                 shown = None
                 self._shown.pop(watch, None)
@@ -176,7 +179,11 @@ class Informer:
                     log.warning("watch broken: kind=%s name=%s error=%s", watch.kind, watch.name, error)
                 trouble = self.broken[watch] = str(error)
                 forbidden = isinstance(error, KubernetesError) and error.status == httpx.codes.FORBIDDEN
-                await asyncio.sleep(_FORBIDDEN_RETRY_SECONDS if forbidden else _RETRY_SECONDS)
+                least = _LONGEST_RETRY_SECONDS if forbidden else _RETRY_SECONDS
+            was_short = clock() - began < _SHORT_SECONDS
+            grown = min(max(2 * pause, _RETRY_SECONDS), _LONGEST_RETRY_SECONDS) if was_short else 0.0
+            pause = max(least, grown)
+            await asyncio.sleep(pause)
 
     async def _watch_once(self, watch: Watch, shown: _Shown | None) -> _Shown:
         """Watch on from what was shown, or from a new list, until the API server ends the watch."""

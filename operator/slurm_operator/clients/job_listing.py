@@ -39,12 +39,13 @@ _AT_ONCE = 4
 
 
 class JobListing:
-    """The jobs of one cluster. What it keeps spares work, and may be lost at any time."""
+    """The jobs of the clusters of one namespace. What it keeps spares work, and may be lost at any time."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._rests_until = 0.0
-        self._known: dict[str, tuple[float, tuple[SlurmJob, ...]]] = {}
+        self._rests_until: dict[str, float] = {}
+        self._known: dict[tuple[str, str], tuple[float, tuple[SlurmJob, ...]]] = {}
+        """By slurmrestd and job: when it was looked at, and what was seen."""
 
     async def with_processes(self, rest: SlurmRest, seconds: float = MOST_SECONDS) -> Jobs | Unknown:
         """Look at the jobs that may have processes; of very many only at those in states that are no plain running."""
@@ -67,18 +68,28 @@ class JobListing:
                 if isinstance(states, Unknown):
                     return None
                 alive = _lookups(states, slurm_nodes.has_not_ended)
-                since = self._clock() - NAMES_SECONDS
-                self._known = {job: found for job, found in self._known.items() if job in alive and found[0] > since}
-                left = [number for number in sorted(alive) if number not in self._known]
+                known = self._keep_known(rest.url, alive)
+                left = [number for number in sorted(alive) if number not in known]
                 async for number, found in _one_by_one(rest, _first(left, alive)):
-                    self._known[number] = (self._clock(), tuple(found))
-                if len(self._known) < len(alive):
+                    known[number] = tuple(found)
+                    self._known[rest.url, number] = (self._clock(), known[number])
+                if len(known) < len(alive):
                     return None
                 waiting = {_whole(number) for number, each in states if "PENDING" in each}
-                jobs = [job for number, (_, found) in self._known.items() for job in _as_now(found, number in waiting)]
+                jobs = [job for number, found in known.items() for job in _as_now(found, number in waiting)]
                 return records.named(jobs, await rest.reservations())
         except (SlurmError, TimeoutError):
             return None
+
+    def _keep_known(self, url: str, alive: Iterable[str]) -> dict[str, tuple[SlurmJob, ...]]:
+        """Forget what is old or over, and return what is known of a cluster's jobs."""
+        since, there = self._clock() - NAMES_SECONDS, set(alive)
+        self._known = {
+            (of, job): found
+            for (of, job), found in self._known.items()
+            if found[0] > since and (of != url or job in there)
+        }
+        return {job: jobs for (of, job), (_, jobs) in self._known.items() if of == url}
 
     async def pending(self, rest: SlurmRest, seconds: float = MOST_SECONDS) -> Mapping[str, int] | None:
         """Return by partition how many nodes the jobs ask for that more nodes would let start.
@@ -122,17 +133,17 @@ class JobListing:
         except TimeoutError:
             limit = min(seconds, MOST_SECONDS)
             if limit >= JUDGED_FROM_SECONDS:
-                self._rests_until = self._clock() + REST_SECONDS
+                self._rests_until[rest.url] = self._clock() + REST_SECONDS
             return TooDeep("JobsNotListed", f"slurmrestd did not tell of all jobs within {limit:.0f} s")
         return TooDeep("TooManyJobs", f"more than {most} jobs would have to be looked at")
 
     async def _states(self, rest: SlurmRest) -> list[tuple[str, frozenset[str]]] | Unknown:
-        count = None if self._clock() < self._rests_until else await rest.job_count()
+        count = None if self._clock() < self._rests_until.get(rest.url, 0.0) else await rest.job_count()
         if count is None or count > MOST_LISTED:
             return TooDeep("TooManyJobs", f"the queue is not listed, for it has more than {MOST_LISTED:,} jobs")
         states = await rest.job_states()
         if len(states) > MOST_LISTED:
-            self._rests_until = self._clock() + REST_SECONDS
+            self._rests_until[rest.url] = self._clock() + REST_SECONDS
         return states
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from slurm_operator.actions import Action
+from slurm_operator.actions import Action, Drain
 from slurm_operator.decide.node_sets import k8s_nodes, reboot, records, remediate, scale, undrain, update, window
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state import NodeSet, Unknown
@@ -35,7 +35,6 @@ def decide(state: NodeSetState) -> Decision:
     repairable = state if state.repairs_held else dataclasses.replace(update.without_outdated(state), hold="")
     plan, updates = remediate.plan(repairable), update.actions(state)
     found: list[Action] = [
-        *undrain.actions(state),
         *scale.actions(state),
         *updates,
         *window.actions(state, update.waiting_for_window(state)),
@@ -44,4 +43,7 @@ def decide(state: NodeSetState) -> Decision:
         *plan.actions,
         *reboot.actions(repairable),
     ]
+    # One action for each drain: that of an update takes the place of a removal's that has no more cause.
+    drained = {each.node for each in found if isinstance(each, Drain)}
+    found[:0] = [each for each in undrain.actions(state) if each.node not in drained]
     return Decision(found, update.taken(state) | update.begun(state, updates), plan)

@@ -22,11 +22,16 @@ def hold(decided: actions.NodeAction, now: SlurmNode) -> bool:
         case actions.Undrain():
             return drains.is_liftable(now)
         case actions.DeleteRecord(anothers=anothers):
-            return anothers or not drains.is_anothers(now)
+            return _is_still_out(now) and (anothers or not drains.is_anothers(now))
         case actions.RequeueJobs():
             return now.reason in (reasons.SCALE_IN, reasons.UPDATE) and drains.is_operators(now)
         case actions.Comment():
             return not now.comment or now.comment.startswith(reasons.NODE)
+
+
+def _is_still_out(node: SlurmNode) -> bool:
+    """Return True if a node without a pod is out of service and idle: its next pod may have registered meanwhile."""
+    return (drains.is_drained(node) or "DOWN" in node.states) and not slurm_nodes.has_work(node)
 
 
 def reservation_holds(decided: actions.ReservationAction, there: Iterable[Reservation]) -> bool:
