@@ -1,1 +1,1 @@
-"""What the operator is measured in: real Slurm without nodes, a real API server, and one that this process plays."""
+"""Surroundings in which the operator is measured: real Slurm without nodes, a real API server, and a played one."""

@@ -1,7 +1,7 @@
 """The admission policy that binds what the operator's ServiceAccount may write.
 
 A Role can't say which names may be created, nor what an object may contain. The operator restores objects, so it may
-create workloads. With that right alone, whoever has its token could run any image as root on any machine.
+create workloads. With that right alone, whoever has its token could run any image as root on any Kubernetes node.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

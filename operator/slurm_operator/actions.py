@@ -131,8 +131,8 @@ class Purpose(enum.StrEnum):
 class DeletePod:
     """Delete a pod, provided that it is still the one that was seen; its StatefulSet makes a new one.
 
-    `cordon` is the machine that gets a cordon and a taint before, empty if none does. `forget`: Slurm's record of the
-    node goes as well, so that the new slurmd registers with its own size.
+    `cordon` is the Kubernetes node to cordon and taint before, empty for none. `forget`: Slurm's record of the node is
+    deleted as well, so that the new slurmd registers with its own size.
     """
 
     pod: str

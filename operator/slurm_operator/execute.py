@@ -35,14 +35,14 @@ _PURPOSES = {
     reasons.NEW: "it stays, and is to be seen to work",
 }
 _GIVEN_BACK: dict[Owner | None, str] = {
-    Owner.K8S_NODE: "its machine may be used again",
+    Owner.K8S_NODE: "its Kubernetes node may be used again",
     Owner.REPAIR: "its pod is ready again",
     Owner.NEW: "it is new and works",
 }
 _DELETED = {
     actions.Purpose.UPDATE: "idle pod {}",
     actions.Purpose.ANEW: "idle pod {}, to start anew",
-    actions.Purpose.ELSEWHERE: "idle pod {}, to start on another machine",
+    actions.Purpose.ELSEWHERE: "idle pod {}, to start on another Kubernetes node",
     actions.Purpose.CONTROLLER: "pod {}, jobs go on",
     actions.Purpose.REBOOT: "idle pod {}, to start anew",
 }
@@ -206,7 +206,7 @@ class Executor:
         self._lease.check()
         metadata = {"name": name, "uid": decided.uid, "labels": {names.LABEL_EVICTABLE: "true"}}
         await self._api.apply("v1", "pods", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
-        return f"let {name} be evicted: it is drained and idle, and its machine is to be emptied"
+        return f"let {name} be evicted: it is drained and idle, and its Kubernetes node is to be emptied"
 
     async def _protect(self, name: str, uid: str) -> None:
         """Take the label from a pod.
@@ -224,7 +224,7 @@ class Executor:
             raise KubernetesError(httpx.codes.CONFLICT, str(error)) from error
 
     async def _delete_pod(self, rest: SlurmRest, decided: actions.DeletePod) -> str:
-        """Delete a pod if its node is as idle as it was. A machine that is to be left is cordoned first."""
+        """Delete a pod if its node is still idle. A Kubernetes node that the pod is to leave is cordoned first."""
         name, is_worker = decided.pod, decided.purpose is not actions.Purpose.CONTROLLER
         before = await rest.node(name) if is_worker else None
         if is_worker and not preconditions.pod_may_end(decided, before):
@@ -256,7 +256,7 @@ class Executor:
             await rest.delete_node(name)
 
     async def _cordon(self, decided: actions.DeletePod) -> None:
-        """Let nothing more be scheduled on a machine, and write why on it; pods that run there stay."""
+        """Cordon and taint a Kubernetes node, and annotate it with the reason; pods that run there stay."""
         found = await self._api.get("v1", "nodes", decided.cordon)
         if found is None:
             return

@@ -50,7 +50,7 @@ class Condition:
 
 
 def under_way(reason: Reason, message: str) -> Finding:
-    """A finding about what moves."""
+    """Return a finding about what is under way."""
     return Finding(reason, message, Severity.PROGRESSING)
 
 
@@ -93,7 +93,7 @@ class Findings(list[Finding]):
             available = _condition("Available", "Unknown", self.unknown)
         else:
             available = Condition("Available", "True", Reason.READY, all_well)
-        steady = Condition("Progressing", "False", Reason.STEADY, "nothing moves")
+        steady = Condition("Progressing", "False", Reason.STEADY, "nothing is under way")
         well = Condition("Degraded", "False", Reason.AS_WANTED, "nothing is wrong")
         progressing = _condition("Progressing", "True", self.progressing) if self.progressing else steady
         degraded = _condition("Degraded", "True", self.wrong) if self.wrong else well

@@ -47,7 +47,7 @@ _NOT_STARTING = frozenset(
 )
 _a_toleration = functools.lru_cache(1000)(Toleration)
 _a_k8s_node = functools.lru_cache(1000)(K8sNode)
-"""Thousands of pods and machines say the same: of these there is one record."""
+"""Thousands of pods and Kubernetes nodes say the same: they share one record."""
 
 
 async def clusters(reads: Reads) -> list[Object]:

@@ -76,12 +76,12 @@ class Reason(enum.StrEnum):
     ACCOUNTING_STARTING = "AccountingStarting"
 
     # Of the configuration.
+    CONFIG_DRY_RUN_PENDING = "ConfigDryRunPending"
     CONFIGURATION_HELD = "ConfigurationHeld"
     CONFIGURATION_REFUSED = contract.CONFIGURATION_REFUSED
     PARTITIONS_CLOSING = "PartitionsClosing"
     NODES_OUTDATED = "NodesOutdated"
     RECONFIGURING = "Reconfiguring"
-    REHEARSING = "Rehearsing"
     RESTARTING = "Restarting"
 
     # Of declared objects.

@@ -42,7 +42,7 @@ def counts(found: Counts) -> dict[str, int]:
 
 
 def headline(conditions: Iterable[Condition]) -> str:
-    """The sentence that matters most: why it is not available, else what is wrong, else what moves."""
+    """Return the most important message: why it is not available, else what is wrong, else what is under way."""
     by_type = {condition.type: condition for condition in conditions}
     available = by_type["Available"]
     if available.status != "True":
@@ -56,7 +56,7 @@ def headline(conditions: Iterable[Condition]) -> str:
 def warns(kind: str, conditions: Mapping[str, Condition]) -> bool:
     """Return True if a condition tells of a fault.
 
-    Pulumi shows each Warning about what it waits for. While something moves, not to be available is no fault: what is
+    Pulumi shows each Warning about what it waits for. While something is under way, unavailability is no fault: what is
     wrong then stands in Degraded.
     """
     now_is = conditions[kind]

@@ -193,7 +193,7 @@ class PodCondition:
 class Pod:
     """A pod; `trouble` is a sentence about what keeps it from starting, empty if nothing does.
 
-    `revision` is that of its StatefulSet's template, `machine` the Kubernetes node, empty before it has one.
+    `revision` is that of its StatefulSet's template. `k8s_node` is empty before the pod is scheduled.
     """
 
     name: str
@@ -278,7 +278,7 @@ class RemovalPolicy:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Restart:
-    """A restart of an unfit node, decided at that time; `replace`: its pod is to leave its machine."""
+    """A restart of an unfit node, decided at that time; `replace`: its pod is to leave its Kubernetes node."""
 
     node: str
     at: datetime.datetime

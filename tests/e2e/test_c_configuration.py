@@ -37,7 +37,7 @@ REFUSED = {
 }
 
 
-def test_the_rehearsal_takes_what_is_rendered_and_refuses_what_slurmctld_refuses(slurm):
+def test_the_config_dry_run_takes_what_is_rendered_and_refuses_what_slurmctld_refuses(slurm):
     stacks = {folder.name: {file.name: file.read_text() for file in folder.iterdir()} for folder in GOLDEN.iterdir()}
     asked = dict(stacks)
     for what, (file, line, _) in REFUSED.items():

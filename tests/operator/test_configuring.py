@@ -203,7 +203,7 @@ def test_a_new_cluster_waits_a_minute_for_its_config_dry_run_and_an_old_one_for_
     found, _ = asyncio.run(
         configuration.bring(cast(SlurmRest, None), {}, seen, AWAY, AWAY, PassBudget(), declared=True)
     )
-    assert [each.reason for each in found] == ["Rehearsing"]
+    assert [each.reason for each in found] == ["ConfigDryRunPending"]
 
 
 def test_what_does_not_help_is_tried_again_at_growing_pauses(monkeypatch: pytest.MonkeyPatch) -> None:

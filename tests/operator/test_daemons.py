@@ -89,9 +89,9 @@ def test_until_slurmctld_has_moved_the_cluster_is_not_as_declared_and_no_worker_
         == [each.reason for each in found.progressing]
         == ["ControllerUpdating"]
     )
-    assert "slurm-controller moves first" in daemons.holds_workers(seen, RUNNING)
+    assert "slurm-controller is updated first" in daemons.holds_workers(seen, RUNNING)
     waiting = status.cluster(cluster(pod, {"ready": 0}), {}, Findings(), status.Counts(0, 0))
-    assert waiting.blocking[0].message == "slurmctld moves to its current template: slurm-accounting comes first"
+    assert waiting.blocking[0].message == "slurmctld is updated to its current template: slurm-accounting comes first"
 
 
 def test_workers_wait_for_the_end_of_an_up() -> None:

@@ -36,7 +36,7 @@ REPAIR = "pulumi-slurm:repair health gpus: 3 of 4 GPUs answer"
 
 
 def prepare(slurm: FakeSlurm, action: actions.Action) -> None:
-    """The node as it was when the move was decided."""
+    """Set the node as it was when the action was decided."""
     slurm.register(NODE)
     if isinstance(action, actions.DrainDown):
         slurm.take_down(NODE, "bad DIMM", "root")

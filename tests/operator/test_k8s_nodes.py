@@ -30,7 +30,7 @@ def tainted(key: str, effect: str = "NoSchedule", value: str = "") -> K8sNode:
 
 
 def state(k8s_node: K8sNode | None = CORDONED, /, size: int = 3, known: bool = True, **changes: object) -> NodeSetState:
-    """A set of pods, each on a machine of its own, of which that of cpu-1 is `machine`; None: it is gone."""
+    """Return a set of pods, each on a Kubernetes node of its own; cpu-1's is `k8s_node`, None if that is gone."""
     pods = {
         f"cpu-{n}": pod(f"cpu-{n}", k8s_node=f"k8s-{n}", created=LONG_AGO, uid="7", revision="now") for n in range(size)
     }
@@ -289,7 +289,7 @@ def test_a_pod_that_cannot_end_since_its_machine_is_away_asks_for_fencing_whatev
     assert told.reason == "AwaitsFencing"
     assert "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute" in told.message
     for size in (state(AWAY), state(WELL, terminating=True), state(K8sNode(away_since=NOW), terminating=True)):
-        assert k8s_nodes.held(size.seen(mine)) == [], "it does not end, it may end, its machine may come back"
+        assert k8s_nodes.held(size.seen(mine)) == [], "it does not end, it may end, its Kubernetes node may come back"
 
 
 def test_a_machine_that_waits_for_jobs_is_told() -> None:

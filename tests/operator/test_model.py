@@ -317,7 +317,7 @@ class Model(stateful.RuleBasedStateMachine):
         self.cluster.pods[name].memory = self.cluster.records[name].memory = self.cluster.memory
         self.the_operator_passes()
         words = self.cluster.records[name].reason
-        assert words.startswith(reasons.NODE), f"{name} never leaves its machine, for its drain says {words}"
+        assert words.startswith(reasons.NODE), f"{name} never leaves its Kubernetes node, for its drain says {words}"
 
     # What the operator does, with faults.
 
@@ -436,16 +436,16 @@ class Model(stateful.RuleBasedStateMachine):
         self.taken &= {*self.cluster.members()} - {*self.cluster.working()} - self.cluster.foreign.keys()
 
     def the_ladder_is_climbed(self, noted: Restart, restarts: tuple[Restart, ...]) -> None:
-        """Restarts first, so many as the policy has; then one other machine; then nothing for the rest of a day."""
+        """Restarts first, as many as the policy has; then one other Kubernetes node; then nothing for a day."""
         policy = self.cluster.reactions
         # What was done, whatever the operator remembers of it.
         day = [each for each in self.done if each.node == noted.node and noted.at - each.at < DAY]
-        assert not any(each.replace for each in day), f"{noted.node} was taken to another machine already"
+        assert not any(each.replace for each in day), f"{noted.node} was taken to another host already"
         if not noted.replace:
             assert len(day) < policy.attempts, f"{noted.node} was restarted {len(day)} times already"
         elif policy.restart and self.cluster.records[noted.node].reason == UNFIT:
             tried = [each.replace for each in restarts if each.node == noted.node]
-            assert tried.count(False) == policy.attempts, f"{noted.node} leaves its machine after {tried}"
+            assert tried.count(False) == policy.attempts, f"{noted.node} leaves its host after {tried}"
 
     def who_is_not_repaired_is_told_of(self, name: str) -> None:
         if self.hold or not self.cluster.is_unfit_and_idle(name) or self.cluster.state().workers[name].repair:
@@ -481,7 +481,7 @@ class Model(stateful.RuleBasedStateMachine):
             assert tried.count(True) <= 1
 
     def teardown(self) -> None:
-        """Faults stop, jobs end, machines are well, administrators take back what only looks like ours."""
+        """Faults stop, jobs end, Kubernetes nodes are well, administrators take back what only looks like ours."""
         cluster, self.hold = self.cluster, ""
         cluster.jobs.clear()
         cluster.reserved.clear()
@@ -516,7 +516,7 @@ class Model(stateful.RuleBasedStateMachine):
         assert not drained, f"still drained: {drained}"
 
     def one_bad_machine_holds_up_no_other(self) -> None:
-        """With one bad machine, on which there is one node at most, all others move to the newest template."""
+        """With one bad host, on which there is one node at most, all others get the newest template."""
         cluster = self.cluster
         bad = next((name for name, host in cluster.hosts.items() if host.sick or not host.takes_pods), "")
         if not bad or sum(pod.k8s_node == bad for pod in cluster.pods.values()) > 1:
@@ -525,7 +525,7 @@ class Model(stateful.RuleBasedStateMachine):
         self.all_settles()
         well = [name for name in cluster.members() if cluster.pods[name].k8s_node != bad]
         old = [name for name in well if cluster.pods[name].revision != cluster.revision]
-        # A larger record would have to go first, which the queue holds up, and not that machine.
+        # A larger record would have to go first, which the queue holds up, and not that host.
         waits = {name for name in old if cluster.is_queue_deep and cluster.records[name].memory > cluster.memory}
         assert not [name for name in old if name not in {*cluster.foreign, *waits}], f"{bad} holds up {old}"
 

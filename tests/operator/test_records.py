@@ -135,7 +135,7 @@ def test_a_node_that_slurm_refused_under_a_record_of_a_larger_one_is_repaired() 
     assert restarts(declares(SMALL, NEW, ready=True), sized(refused, LARGE)) == [Drain("cpu-0", REASON)]
     again = dataclasses.replace(updating("cpu-0", "IDLE", "INVALID_REG"), facts=LARGE)
     assert restarts(declares(SMALL, NEW), again) == [dataclasses.replace(restarted("cpu-0"), forget=True)]
-    assert restarts(declares(LARGE, NEW), sized(refused, LARGE)) == [], "it is the machine that lacks something"
+    assert restarts(declares(LARGE, NEW), sized(refused, LARGE)) == [], "its Kubernetes node lacks something"
 
 
 def test_a_record_that_its_own_slurmd_just_made_is_not_made_again() -> None:

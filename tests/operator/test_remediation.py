@@ -332,7 +332,7 @@ def placed(k8s_node: K8sNode | None, restarts: tuple[Restart, ...] = (), **polic
 
 
 def lost(words: str = "k8s-cpu-1 is not ready", cpus: int = 0) -> SlurmNode:
-    """cpu-1 with a drain of the operator's on account of its machine."""
+    """cpu-1 with a drain of the operator's on account of its Kubernetes node."""
     return dataclasses.replace(unfit("cpu-1", f"pulumi-slurm:node {words}", cpus), reason_user="slurm")
 
 
@@ -404,7 +404,7 @@ def test_restarts_are_tried_before_another_machine_and_then_the_node_is_given_up
     assert [each.replace for each in after(False, False).restarts] == [False, False, True]
     end = after(False, False, True)
     assert told(end) == ["GaveUp"]
-    assert "after 2 restarts and on another machine" in end.findings[0].message
+    assert "after 2 restarts and on another Kubernetes node" in end.findings[0].message
 
 
 def test_what_another_machine_would_not_mend_is_left_to_you() -> None:
@@ -433,7 +433,7 @@ def test_replacements_keep_the_same_brakes() -> None:
         ({"k8s_node": "k8s-9"}, node("cpu-1", "DOWN")),
         (None, lost()),
     ],
-    ids=["it ends", "no machine yet", "it starts", "still drained", "down", "it is made"],
+    ids=["it ends", "not scheduled", "it starts", "still drained", "down", "it is made"],
 )
 def test_a_replaced_node_counts_against_the_budgets_and_for_the_breaker_until_it_works(
     changes: dict[str, Any] | None, seen: SlurmNode

@@ -147,7 +147,7 @@ LOST = K8sNode(away_since=NOW - datetime.timedelta(hours=1))
         (pod("cpu-2", k8s_node="k8s-2", ready=False), node("cpu-2", "DOWN", reason="Not responding"), []),
     ],
     ids=[
-        *("unfit", "its machine is at fault", "its jail fails later", "its machine is emptied", "drained by somebody"),
+        *("unfit", "its host is at fault", "its jail fails later", "its host is emptied", "drained by somebody"),
         *("down later", "never scheduled", "drained and lost", "updated and lost", "lost"),
     ],
 )

@@ -96,7 +96,7 @@ class NodeResources(Model):
         ge=64,
     )
     cpu_request: Cpu | None = setting(
-        "CPU that Kubernetes keeps for the pod. Left out: cpu. Less shares a machine's CPUs, for development.",
+        "CPU that Kubernetes keeps for the pod. Left out: cpu. Less shares a Kubernetes node's CPUs, for development.",
         unit="Kubernetes CPU quantity",
         default=None,
     )

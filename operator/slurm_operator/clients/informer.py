@@ -25,8 +25,8 @@ _SHORT_SECONDS = 5.0
 class Watch:
     """A kind of the namespace, or one object of it, where the Role grants no more.
 
-    `selector` are labels (`key=value,…`) of what is watched. `read` makes of an object what is kept of it: of pods and
-    machines there are thousands.
+    `selector` are labels (`key=value,…`) of what is watched. `read` returns the part of an object that is kept, since
+    there are thousands of pods and Kubernetes nodes.
     """
 
     api: str

@@ -25,7 +25,7 @@ DEADLINE_SECONDS = 5.0
 LISTING_SECONDS = 30.0
 """For a page of a listing, which may be long and changes nothing."""
 PAGE = 100
-"""Objects of a page: httpx holds it twice, and a machine's may have 40 KB."""
+"""Objects of a page: httpx holds it twice, and a Kubernetes node may have 40 KB."""
 WATCH_SECONDS = 240
 SILENCE_SECONDS = 150.0
 """A watch that says nothing for so long is broken: bookmarks come about once a minute."""

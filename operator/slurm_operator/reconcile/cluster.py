@@ -72,7 +72,7 @@ class Reconciler:
         self._informer = Informer(api, wake)
         self._conflicts: dict[str, int] = {}
         self._failed: list[Finding] = []
-        """What the pass before could not do after it had told its status."""
+        """Failures of the pass before, after it had told its status."""
 
     async def close(self) -> None:
         """Close the connections to slurmrestd, and the watches."""
@@ -103,13 +103,13 @@ class Reconciler:
         """See, decide and tell; then change nodes, which may take long when Slurm is slow."""
         seen, set_bodies = await observe.kubernetes(self._reads, body)
         rest = await self._client(seen.cluster.rest_url)
-        moved = await self._update_controller(rest, body, seen)
+        failures = await self._update_controller(rest, body, seen)
         running = await configuration.running(rest)
         served = await self._look_at_node_sets(rest, seen, set_bodies, running, budget)
         nodes = served.nodes
         configured, closed = await self._bring_configuration(rest, body, seen, nodes, running, budget)
         told, appointed = await self._administrators.bring(rest, body, seen)
-        found = Findings([*configured, *moved, *told, *self._pod_conditions.problems])
+        found = Findings([*configured, *failures, *told, *self._pod_conditions.problems])
         mark = "" if isinstance(running, Unknown) else config.mark(running.parameters)
         told_of = {"running": mark, "closed": sorted(closed)}
         outcome = await self._say(body, set_bodies, seen, served, found, told_of, appointed)

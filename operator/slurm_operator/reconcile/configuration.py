@@ -70,7 +70,8 @@ class Configuration:
         except dry_run.DryRunError as error:
             if first and self._has_waited():
                 return config.Verdict(True, "")
-            return under_way(Reason.REHEARSING, f"the new configuration waits until a slurmctld has tried it: {error}")
+            waits = f"the new configuration waits until a slurmctld has tried it: {error}"
+            return under_way(Reason.CONFIG_DRY_RUN_PENDING, waits)
         log.info("config dry run: %s %s", "accepted" if verdict.accepted else "refused", verdict.words)
         self._verdict = (content, verdict)
         return verdict

@@ -46,7 +46,7 @@ class ServedSet:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Served:
-    """What a pass has seen and decided about node sets, by name, and which of their resources it could not change."""
+    """The state of node sets in a pass and the decisions about them, by name; `problems` are failed writes."""
 
     nodes: Nodes | Unknown
     sets: Mapping[str, ServedSet]
@@ -63,7 +63,7 @@ class NodeSets:
         self.reservations = Reservations(executor, clock)
         self._told: dict[str, dict[tuple[Reason, str], Finding]] = {}
         self._kept: dict[str, Finding] = {}
-        """Why a node set could not be let go in the pass before."""
+        """The finding that kept a node set from its deletion in the pass before."""
         self._last = ""
 
     async def look(
@@ -110,7 +110,7 @@ class NodeSets:
             if budget.is_over(ends):
                 break
             self._last, each = name, served.sets[name]
-            problems += await self._move(rest, bodies[name], each, budget, ends)
+            problems += await self._execute(rest, bodies[name], each, budget, ends)
             self._kept.pop(name, None)
             if each.released:
                 for failed in await self.remove_finalizer(bodies[name], each.released):
@@ -214,10 +214,10 @@ class NodeSets:
         subject = f"{what.reason}.{what.node}".rstrip(".")
         await self._executor.report.standing_event(body, subject, what.reason, message, warning=warning)
 
-    async def _move(
+    async def _execute(
         self, rest: SlurmRest, body: Object, served: ServedSet, budget: PassBudget, ends: float
     ) -> list[Finding]:
-        """Execute what was decided about a node set until `ends`; return the failures."""
+        """Execute a node set's actions until `ends`, and return the failures."""
         problems: list[Finding] = []
         jobs, actions = served.state.jobs, served.decision.actions
         if any(isinstance(each, RequeueJobs) for each in actions):

@@ -27,7 +27,7 @@ from slurm_node.pod.log import NodeError, say
 from slurm_node.slurm import configless_cache, dry_run_files, slurmdbd_fallback
 
 DEADLINE_SECONDS = 20.0
-"""A real slurmctld read a configuration in 0.3 s. The rest is for a busy machine."""
+"""A real slurmctld read a configuration in 0.3 s. The rest is for busy cores."""
 MOST_BYTES = 4 << 20
 """A ConfigMap holds at most 1 MiB. In JSON a byte may take several."""
 _UP = "Running as primary controller"
@@ -38,7 +38,7 @@ _OF_NO_USE = re.compile(
     r"|failed to open persistent connection|Sending PersistInit msg|Association database appears down"
     r"|Cannot use AutoDetect on cloud/dynamic node|lookup failure for node"
 )
-"""Complaints of a slurmctld without slurmdbd or nodes, or on a busy machine, about any configuration."""
+"""Complaints of a slurmctld without slurmdbd or nodes, or on busy cores, about any configuration."""
 _SBATCH = f"{paths.PREFIX}/bin/sbatch"
 CLI_FILTER = "cli_filter.lua"
 _MOST_WORDS = 8

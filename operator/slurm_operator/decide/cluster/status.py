@@ -7,7 +7,7 @@ least one node is usable. Degraded names it with its reason, unless a person dra
 others. A node that is DOWN does block: drain it to say that it is known. Node sets of zero nodes are Available. While
 Slurm cannot be seen although its pods are ready, Available is Unknown.
 
-Progressing means that something still moves, Degraded says what is wrong. A worker that waits for a job before it
+Progressing means that something is under way, Degraded says what is wrong. A worker that waits for a job before it
 leaves is Progressing and blocks nothing.
 """
 
@@ -111,7 +111,7 @@ def node_set(state: NodeSetState) -> tuple[Counts, Findings]:
 
 
 def _drained(leaving: Sequence[Worker]) -> str:
-    """How many of the nodes that leave are drained, as the end of a sentence."""
+    """Return how many of the nodes that leave are drained, as the end of a sentence."""
     there = [each.node for each in leaving if each.node]
     return f", {sum(map(drains.is_drained, there))} of {len(there)} that leave are drained" if there else ""
 
@@ -145,8 +145,8 @@ def _leaves_for_update(worker: Worker) -> bool:
 
 
 def _updating(state: NodeSetState) -> Finding:
-    moved = f"{update.updated(state)} of {state.wanted} nodes have the current template"
-    message = f"node set {state.node_set.name}: {moved}"
+    share = f"{update.updated(state)} of {state.wanted} nodes have the current template"
+    message = f"node set {state.node_set.name}: {share}"
     if state.node_set.update.paused:
         kept = shown([each.name for each in update.outdated(state)], _SHOWN)
         return under_way(Reason.UPDATE_PAUSED, f"{message}; update.paused keeps {kept} as they are")
@@ -213,7 +213,7 @@ def cluster(kubernetes: Kubernetes, nodes: Nodes | Unknown, sets: Findings, coun
     _judge_daemons(found, kubernetes, nodes)
     if daemons.is_controller_old(kubernetes):
         why = daemons.holds_controller(kubernetes)
-        message = f"slurmctld moves to its current template{why and f': {why}'}"
+        message = f"slurmctld is updated to its current template{why and f': {why}'}"
         found.tell(Reason.CONTROLLER_UPDATING, message, Severity.BLOCKING | Severity.PROGRESSING)
     found += sets
     if not found.blocking and not found.unknown and counts.wanted and not counts.ready:

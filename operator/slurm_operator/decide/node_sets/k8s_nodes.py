@@ -121,7 +121,7 @@ def _breaker(state: NodeSetState) -> str:
     away = [each for each in state.with_pods() if _away_since(each)]
     if not state.have_one_cause(len(away), len(state.pods)):
         return ""
-    share = f"the machines of {len(away)} of {len(state.pods)} pods are not ready at once"
+    share = f"the Kubernetes nodes of {len(away)} of {len(state.pods)} pods are not ready at once"
     return f"node set {state.stateful_set}: {share}; nothing is done: look for what they share"
 
 

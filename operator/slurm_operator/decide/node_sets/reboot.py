@@ -1,7 +1,7 @@
 """`scontrol reboot`: the pod of a node that Slurm has rebooted is started anew.
 
 Slurm waits until the node is idle. Then it sets it DOWN with REBOOT_ISSUED and has slurmd run RebootProgram, which does
-nothing here: a container has no machine to reboot. It starts no job on the node until a slurmd registers that booted
+nothing here: a container can't reboot its host. It starts no job on the node until a slurmd registers that booted
 later (waiting_for_node_boot in src/slurmctld/node_mgr.c, tag slurm-26-05-3-1). The first slurmd of a new pod says that
 it did (`slurmd -b`). That registration ends REBOOT_ISSUED, and the drain of `scontrol reboot ASAP`. A person's drain
 stays. After ResumeTimeout Slurm gives up: the node is DOWN until its slurmd registers, whether it booted or not.

@@ -43,7 +43,7 @@ class RemediationStep(enum.Enum):
     """A step of remediation; the value completes "it would …"."""
 
     RESTART = "start anew"
-    REPLACE = "leave its machine, which would be cordoned and tainted"
+    REPLACE = "leave its Kubernetes node, which would be cordoned and tainted"
     GIVE_UP = "be left to you"
 
 
@@ -168,17 +168,17 @@ def _deletions(state: NodeSetState) -> list[DeletePod]:
 
 def _deletion(worker: Worker) -> DeletePod:
     elsewhere = worker.repair is not None and worker.repair.replace
-    # Who tainted the machine takes that back himself; a cordon of ours would stay.
+    # Whoever tainted the Kubernetes node removes that taint; a cordon of ours would stay.
     cordon = elsewhere and case_of(worker)[0] is not Case.TAINTED
     purpose = Purpose.ELSEWHERE if elsewhere else Purpose.ANEW
-    machine = worker.pod.k8s_node if worker.pod and cordon else ""
-    return DeletePod(worker.name, worker.uid, purpose, worker.fault, machine)
+    k8s_node = worker.pod.k8s_node if worker.pod and cordon else ""
+    return DeletePod(worker.name, worker.uid, purpose, worker.fault, k8s_node)
 
 
 def _is_due(state: NodeSetState, worker: Worker) -> bool:
     """Return True if a node had its time to recover by itself, has a pod, and has no work."""
     pod, node = worker.pod, worker.node
-    # One that does not run yet has not looked at its machine.
+    # A pod that does not run yet has not checked its hardware.
     if pod is None or pod.terminating or not pod.running or pod.created is None:
         return False
     if node is None or not slurm_nodes.may_restart(node):
@@ -228,8 +228,8 @@ def _open_breaker(state: NodeSetState, failed: int, worker: Worker) -> Finding:
 
 def _given_up(state: NodeSetState, worker: Worker) -> Finding:
     own = _tried(state, worker)
-    tried = f"{own.count(False)} restarts" + (" and on another machine" if any(own) else "")
-    told = f"{worker.name} is unfit after {tried}: {worker.fault}; repair or replace its machine"
+    tried = f"{own.count(False)} restarts" + (" and on another Kubernetes node" if any(own) else "")
+    told = f"{worker.name} is unfit after {tried}: {worker.fault}; repair or replace its Kubernetes node"
     return Finding(Reason.GAVE_UP, told, node=worker.name)
 
 

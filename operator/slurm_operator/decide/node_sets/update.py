@@ -137,7 +137,7 @@ def holding_slots(state: NodeSetState) -> frozenset[str]:
 
 
 def findings(state: NodeSetState) -> list[Finding]:
-    """Nodes that an update passes by, since they have no machine or a lost one."""
+    """Return a finding about nodes that an update passes by: their pods are not scheduled, or on lost nodes."""
     if state.node_set.update.paused or not outdated(state):
         return []
     holding = holding_slots(state)

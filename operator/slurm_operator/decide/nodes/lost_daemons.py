@@ -27,7 +27,7 @@ _OF_DEPLOYMENTS = frozenset({"rest", "operator"})
 _OF_SLURM = frozenset({"controller", "rest"})
 """Without one of them nobody sees Slurm."""
 _WITHIN = "Kubernetes starts another pod after 5 minutes"
-_NEVER = "Kubernetes starts no other pod until it knows that this machine is off"
+_NEVER = "Kubernetes starts no other pod until it knows that this one is off"
 
 
 def findings(pods: Iterable[Pod], k8s_nodes: K8sNodes | None, now: datetime, *, blind: bool) -> list[Finding]:
@@ -65,7 +65,7 @@ def _words(pod: Pod, k8s_node: K8sNode | None, now: datetime) -> str:
     if k8s_node is None:
         if pod.created is None or pod.created > now - K8S_NODE_PATIENCE:
             return ""  # The watch may not know a new node yet.
-        return f"{what} deleted; if no other pod comes, and the machine is surely off: {_force(pod)}"
+        return f"{what} deleted; if no other pod comes, and it is surely off: {_force(pod)}"
     if k8s_node.away_since is None or any(taint.key == FENCED for taint in k8s_node.taints):
         return ""
     since = f"{k8s_node.away_since:%Y-%m-%dT%H:%M:%SZ}"
