@@ -170,8 +170,9 @@ def test_a_new_clusters_first_files_are_copied_once_a_slurmctld_took_them(
 ) -> None:
     asked = []
 
-    async def answer(url: str, files: object) -> config.Verdict:
+    async def answer(url: str, files: object, seconds: float) -> config.Verdict:
         asked.append(url)
+        assert 0 < seconds <= dry_run.DEADLINE_SECONDS
         return verdict
 
     monkeypatch.setattr(dry_run, "ask", answer)

@@ -119,7 +119,7 @@ EFFECTS: list[Effect] = [
     ("jail.storage.nfs.path", "/y", lambda c: volume(c)["nfs"]["path"], "/y"),
     ("jail.storage.nfs.path", "/", lambda c: volume(c)["nfs"]["path"], "/"),
     ("jail.storage.nfs.version", "4.2", lambda c: "nfsvers=4.2" in volume(c)["mountOptions"], True),
-    ("jail.storage.nfs.version", 4.1, lambda c: "nfsvers=4.1" in volume(c)["mountOptions"], True),
+    ("jail.storage.nfs.version", 3, lambda c: "nfsvers=3" in volume(c)["mountOptions"], True),
     ("jail.storage.nfs.lookupCache", "none", lambda c: "lookupcache=none" in volume(c)["mountOptions"], True),
     ("jail.storage.nfs.attributeCacheSeconds", 1, lambda c: "actimeo=1" in volume(c)["mountOptions"], True),
     ("jail.storage.nfs.connections", 8, lambda c: "nconnect=8" in volume(c)["mountOptions"], True),
