@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from slurm_operator.actions import Action
-from slurm_operator.decide import k8s_nodes, reboot, records, remediate, scale, undrain, update, window
+from slurm_operator.decide import features, k8s_nodes, reboot, records, remediate, scale, undrain, update, window
 from slurm_operator.decide.workers import NodeSetState
 from slurm_operator.state import NodeSet, Unknown
 
@@ -35,6 +35,7 @@ def decide(state: NodeSetState) -> Decision:
     repairable = state if state.repairs_held else dataclasses.replace(update.without_outdated(state), hold="")
     plan, moved = remediate.plan(repairable), update.moves(state)
     found: list[Action] = [
+        *features.moves(state),
         *undrain.moves(state),
         *scale.moves(state),
         *moved,
