@@ -1,9 +1,9 @@
-"""Makes docs/slurm-keys.md from the lists that checks use: who sets each key of a partition in slurm.conf."""
+"""Makes docs/slurm-keys.md from the lists that checks use: who sets each key of a line in slurm.conf."""
 
-from collections.abc import Iterable, Mapping
 from typing import Final
 
-from components.config.values import partition_options, slurm_files
+from components.config.values import node_options, partition_options, slurm_files
+from components.config.values.line_keys import LineKeys
 
 _HEAD: Final = """# Keys of slurm.conf
 
@@ -18,14 +18,12 @@ _TABLE: Final = """
 """
 
 
-def _rows(
-    at: str, typed: Mapping[str, str], owned: Mapping[str, str], refused: Mapping[str, str], allowed: Iterable[str]
-) -> str:
+def _rows(keys: LineKeys) -> str:
     said = {
-        **{key: f"`{at}.{name}`" for key, name in typed.items()},
-        **{key: f"this program: {reason}" for key, reason in owned.items()},
-        **{key: f"nobody: {reason}" for key, reason in refused.items()},
-        **dict.fromkeys(allowed, f"`{at}.options`"),
+        **{key: f"`{keys.at}.{name}`" for key, name in keys.typed.items()},
+        **{key: f"this program: {reason}" for key, reason in keys.owned.items()},
+        **{key: f"nobody: {reason}" for key, reason in keys.refused.items()},
+        **dict.fromkeys(keys.allowed, f"`{keys.at}.options`"),
     }
     return "".join(f"| {key} | {said[key]} |\n" for key in sorted(said, key=str.lower))
 
@@ -53,6 +51,5 @@ def _yes(sent: bool) -> str:
 
 def text() -> str:
     """Return the whole page."""
-    own = partition_options
-    partitions = _rows("partitions[]", own.TYPED, own.OWNED, own.REFUSED, own.ALLOWED)
-    return _HEAD + _TABLE.format(title="Partitions") + partitions + _files()
+    tables = (("Nodes", node_options.KEYS), ("Partitions", partition_options.KEYS))
+    return _HEAD + "".join(_TABLE.format(title=title) + _rows(keys) for title, keys in tables) + _files()

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from components.config.addons.monitoring import MonitoringMode
+from components.config.nodes.gpus import Gpus
 from components.config.nodes.health import HEALTH_SECONDS
-from components.config.nodes.node_sets import LARGEST_SET, Gpus, NodeSet
+from components.config.nodes.node_sets import LARGEST_SET, NodeSet
 from components.config.program import Config
 from components.config.slurm import CgroupPlugin
 from components.config.values import slurm_files

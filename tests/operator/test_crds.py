@@ -50,6 +50,7 @@ CLUSTER: dict[str, Any] = {"revision": "r1"}
                 ({"durationSeconds": 3600}, ".start"),
             )
         ),
+        ("NodeSet", "cpu", NODE_SET | {"features": "avx512"}, "spec.features"),
         ("NodeSet", "cpu", NODE_SET | {"statefulSet": "CPU"}, "spec.statefulSet"),
         ("NodeSet", "cpu", NODE_SET | {"statefulSet": "slurm-controller"}, "must be the node set's own"),
         ("NodeSet", "gpu", NODE_SET, "spec.statefulSet must be the node set's own, of the same name"),

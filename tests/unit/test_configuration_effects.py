@@ -17,6 +17,7 @@ from tests.unit import (
     addon_effects,
     login_effects,
     network_effects,
+    node_effects,
     partition_effects,
     submount_effects,
 )
@@ -79,6 +80,7 @@ EFFECTS: list[Effect] = [
     *accounting_effects.EFFECTS,
     *addon_effects.EFFECTS,
     *login_effects.EFFECTS,
+    *node_effects.EFFECTS,
     *partition_effects.EFFECTS,
     ("cluster.name", "research", has("ClusterName=research"), True),
     ("cluster.namespace", "hpc", lambda c: body(c, "Service", "slurm-rest")["metadata"]["namespace"], "hpc"),

@@ -32,7 +32,6 @@ from slurm_operator.state import K8sNode, Kubernetes, Nodes, NodeSet, Pod, Runni
 
 log = logging.getLogger(__name__)
 
-_K8S_NODES = Watch("v1", "Node", read=observe.k8s_node)
 CONFLICTS_TOLD = 5
 """Passes in a row in which one change met a conflict, until it is told."""
 
@@ -70,6 +69,7 @@ class Reconciler:
         self._pod_conditions = pod_conditions.PodConditions(self._executor.report)
         self._administrators = administrators.Administrators(self._executor, lease)
         self._informer = Informer(api, wake)
+        self._k8s_watch = Watch("v1", "Node", read=observe.K8sNodeReader())
         self._conflicts: dict[str, int] = {}
         self._failed: list[Finding] = []
         """Failures of the pass before, after it had told its status."""
@@ -134,6 +134,8 @@ class Reconciler:
         mine = [each for each in seen.node_sets if not serving.refusal(seen, each)]
         healing = self._drift.condition
         died = healing.message if healing and healing.reason in (Reason.UPDATE_FAILED, Reason.LEDGER_MISSING) else ""
+        labels = frozenset(key for own in mine for key in own.feature_labels)
+        self._k8s_watch = Watch("v1", "Node", read=observe.K8sNodeReader(labels))
         hold, moment = daemons.holds_workers(seen, running, died), datetime.datetime.now(datetime.UTC)
         sets = serving.states(mine, seen.workloads, seen.pods, moment, self._k8s_nodes(seen.pods))
         sets = [dataclasses.replace(each, hold=hold, repairs_held=not died) for each in sets]
@@ -167,7 +169,7 @@ class Reconciler:
 
     def _k8s_nodes(self, pods: Mapping[str, Pod]) -> dict[str, K8sNode] | None:
         """The Kubernetes nodes of pods that there are; None while the watch does not tell."""
-        self._informer.follow([_K8S_NODES])
+        self._informer.follow([self._k8s_watch])
         asked = {("Node", pod.k8s_node) for pod in pods.values() if pod.k8s_node}
         found = self._informer.snapshot(asked)
         if len(found) < len(asked):
@@ -240,7 +242,7 @@ class Reconciler:
         found, self._conflicts = lasting(found, execute.CONFLICT, self._conflicts, CONFLICTS_TOLD)
         conditions = found.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
         conditions += (self._drift.condition,) if self._drift.condition else ()
-        conditions += (status.watched_k8s_nodes(self._informer.broken.get(_K8S_NODES, "")),)
+        conditions += (status.watched_k8s_nodes(self._informer.broken.get(self._k8s_watch, "")),)
         complete = seen.ledger_revision == seen.cluster.revision
         fields = {
             "operatorImage": self._image or None,
