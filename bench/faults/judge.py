@@ -191,6 +191,8 @@ def shows(look: Kubernetes | Slurm, sign: Sign, target: str) -> bool:
     match sign:
         case Sign.KUBERNETES_ANSWERS:
             return True
+        case Sign.ACCOUNTING_IS_READY:
+            return any(pod.component == "accounting" and pod.ready for pod in look.pods.values())
         case Sign.MACHINES_ARE_READY:
             return not any(words.endswith("is not ready") for words in look.machines)
         case Sign.STATUS_IS_THE_OPERATORS:

@@ -44,6 +44,7 @@ class Sign(enum.StrEnum):
     """What shows within a minute of its end that a fault has passed of which nobody has to tell."""
 
     SLURM_ANSWERS = "slurmctld answers"
+    ACCOUNTING_IS_READY = "slurmdbd's pod is ready"
     NODE_SERVES = "Slurm has the node, and hears of it"
     MACHINES_ARE_READY = "each Kubernetes node is ready"
     KUBERNETES_ANSWERS = "the API server answers"
@@ -96,7 +97,6 @@ HIGHEST = WORKERS[-1]
 
 _ANOTHER_HOLDER = r"^Lease holder=(?!{holder}$)\S"
 _BLIND = r"^SlurmCluster/\S+ Available=(Unknown|False) |^Event \w+ Available(Unknown|False) SlurmCluster/"
-_ACCOUNTING = r"^SlurmCluster/\S+ (Degraded|Progressing)=True .*accounting"
 _HEALED = r"^Event \w+ Heal SlurmCluster/\S+ restored {target}\b"
 _SCALED = r"^NodeSet/\S+ ScaledOutsidePulumi=True "
 _BY_PERSON = r"^(NodeSet|SlurmCluster)/\S+ DrainedByPeople=True .*{reason}"
@@ -119,8 +119,7 @@ KINDS: Mapping[str, Kind] = {
         _parts(Part.SLURMRESTD), _parts(Part.SLURMCTLD), (45, 60), told=_BLIND,
     ),
     "slurmctld-killed": Kind(
-        "slurmctld ends by SIGKILL", _parts(Part.SLURMCTLD),
-        told=_BLIND, told_by_kubelet=r"^Event \w+ (Started|BackOff) Pod/slurm-controller-0 ",
+        "slurmctld ends by SIGKILL, and its pod starts another one", _parts(Part.SLURMCTLD), passed=Sign.SLURM_ANSWERS
     ),
     "slurmctld-deleted": Kind(
         "slurmctld's pod is deleted", _parts(Part.SLURMCTLD), _parts(Part.MACHINE, Part.KUBELET), (40, 60),
@@ -134,12 +133,12 @@ KINDS: Mapping[str, Kind] = {
         passed=Sign.SLURM_ANSWERS,
     ),
     "slurmdbd-killed": Kind(
-        "slurmdbd ends by SIGKILL", _parts(Part.SLURMDBD),
-        told=_ACCOUNTING, told_by_kubelet=r"^Event \w+ (Started|BackOff) Pod/slurm-accounting-0 ",
+        "slurmdbd ends by SIGKILL, and its pod starts another one", _parts(Part.SLURMDBD),
+        passed=Sign.ACCOUNTING_IS_READY,
     ),
     "slurmdbd-stopped": Kind(
         "slurmdbd gets SIGSTOP", _parts(Part.SLURMDBD), _parts(Part.KUBELET), (65, 80),
-        told=_ACCOUNTING,
+        told=r"^SlurmCluster/\S+ (Degraded|Progressing)=True .*accounting",
     ),
     "database-deleted": Kind(
         "MariaDB's pod is deleted", _parts(Part.DATABASE, Part.SLURMDBD), _parts(Part.MACHINE, Part.KUBELET), (30, 45),

@@ -155,7 +155,14 @@ def as_fault(rows: list[Row], kind: str, target: str = "") -> list[Row]:
 
 
 def slurmctld_does_not_come_back(rows: list[Row]) -> list[Row]:
-    return as_fault(without(rows, "slurm", FAULT_OVER, FAULT_OVER + judge.TOLD_SECONDS + 2), "reconfigured")
+    return as_fault(without(rows, "slurm", FAULT_OVER, FAULT_OVER + judge.TOLD_SECONDS + 2), "slurmctld-killed")
+
+
+def slurmdbd_does_not_come_back(rows: list[Row]) -> list[Row]:
+    for row in each(rows, "kubernetes"):
+        ready = row["at"] - BEGAN < FAULT_OVER
+        row["pods"]["slurm-accounting-0"] = {**row["pods"]["cpu-0"], "component": "accounting", "ready": ready}
+    return as_fault(rows, "slurmdbd-killed")
 
 
 def a_node_is_not_heard_of_again(rows: list[Row]) -> list[Row]:
@@ -306,6 +313,7 @@ BROKEN: list[tuple[Callable[[list[Row]], list[Row]], str]] = [
     (nothing_is_told, TOLD),
     (it_is_told_too_late, TOLD),
     (slurmctld_does_not_come_back, OVER),
+    (slurmdbd_does_not_come_back, OVER),
     (a_node_is_not_heard_of_again, OVER),
     (a_machine_stays_away, OVER),
     (the_api_server_does_not_come_back, OVER),
@@ -385,8 +393,15 @@ def a_fault_that_nobody_tells_has_passed(rows: list[Row]) -> list[Row]:
     return as_fault(rows, "slurmd-killed", "cpu-1")
 
 
+def slurmdbd_came_back(rows: list[Row]) -> list[Row]:
+    for row in each(rows, "kubernetes", FAULT_OVER + 20):
+        row["pods"]["slurm-accounting-0"] = {**row["pods"]["cpu-0"], "component": "accounting"}
+    return as_fault(rows, "slurmdbd-killed")
+
+
 ALLOWED = [
     a_fault_that_nobody_tells_has_passed,
+    slurmdbd_came_back,
     unsure_submission_never_seen,
     pod_ends_after_its_job,
     idle_worker_goes,

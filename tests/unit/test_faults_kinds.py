@@ -17,11 +17,9 @@ LINES = {
     "operator-stopped": f"Lease holder={OTHER}",
     "slurmrestd-killed": "SlurmCluster/dev Available=Unknown RestUnreachable slurmrestd does not answer",
     "slurmrestd-stopped": "SlurmCluster/dev Available=Unknown RestUnreachable slurmrestd does not answer",
-    "slurmctld-killed": "SlurmCluster/dev Available=Unknown SlurmctldUnreachable slurmctld does not answer",
     "slurmctld-deleted": "SlurmCluster/dev Available=False ControllerNotReady StatefulSet slurm-controller: 0 of 1",
     "slurmctld-stopped": "Event Warning AvailableUnknown SlurmCluster/dev slurmctld does not answer",
     "slurmdbd-stopped": "SlurmCluster/dev Degraded=True AccountingNotReady accounting: slurmdbd is not ready yet",
-    "slurmdbd-killed": "SlurmCluster/dev Progressing=True AccountingStarting accounting: slurmdbd is not ready yet",
     "database-deleted": "SlurmCluster/dev Degraded=True AccountingNotReady accounting: slurmdbd waits for MariaDB",
     "login-deleted": "SlurmCluster/dev Available=False LoginNotReady StatefulSet slurm-login: 0 of 1 ready",
     "object-edited": "Event Normal Heal SlurmCluster/dev restored Service slurm-rest: spec.selector (by python-httpx)",
@@ -39,9 +37,7 @@ LINES = {
 
 BY_KUBELET = {
     "slurmrestd-killed": "Event Normal Started Pod/slurm-rest-6d5f-x Started container slurmrestd",
-    "slurmctld-killed": "Event Normal Started Pod/slurm-controller-0 Started container controller",
     "slurmctld-deleted": "Event Normal Killing Pod/slurm-controller-0 Stopping container controller",
-    "slurmdbd-killed": "Event Warning BackOff Pod/slurm-accounting-0 Back-off restarting failed container accounting",
     "database-deleted": "Event Normal Killing Pod/slurm-database-0 Stopping container database",
 }
 NOTE = {"holder": HOLDER, "reason": "bad-fan-1"}
