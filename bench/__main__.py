@@ -67,7 +67,7 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"unknown: {', '.join(unknown)}; there are {', '.join(MEASUREMENTS)}", file=sys.stderr)
         return 2
-    chosen = names or [each for each in MEASUREMENTS if each not in ONLY_BY_NAME]
+    chosen = names or [name for name in MEASUREMENTS if name not in ONLY_BY_NAME]
     cluster = None if WITHOUT_CLUSTER.issuperset(chosen) else up.up(up.default_instance())
     measured: dict[str, list[Measurement]] = {}
     for name in chosen:

@@ -87,7 +87,7 @@ def _at(size: int, folder: Path, image: Path) -> Values:
             asked, rest = _calls_of(admin, STEADY_SECONDS, lambda: total_of(port, r"rest_seconds_count\{.*\}"))
             after = passes(port)
             heals = sorted(_heal(world, turn) for turn in range(EDITS))
-            drains = sorted(each for _ in range(DRAINS // DRAINED_AT_ONCE) for each in drains_told(world, slurm))
+            drains = sorted(seconds for _ in range(DRAINS // DRAINED_AT_ONCE) for seconds in drains_told(world, slurm))
             status = Path(f"/proc/{process.pid}/status").read_text()
     resident, most = (int(re.findall(rf"{key}:\s+(\d+)", status)[0]) / 1024 for key in ("VmRSS", "VmHWM"))
     minute = 60 / STEADY_SECONDS

@@ -119,7 +119,7 @@ def row(server: NfsServer, folder: Path, version: str, options: str) -> str:
     times = [found, changed_size(first, second), replaced(first, second)]
     for mount in (first, second):
         server.unmount(mount)
-    shown = [f"> {PATIENCE_SECONDS:.0f} s" if each == float("inf") else f"{each:.1f} s" for each in times]
+    shown = [f"> {PATIENCE_SECONDS:.0f} s" if seconds == float("inf") else f"{seconds:.1f} s" for seconds in times]
     return " | ".join([f"| {version}", f"`{options}`" if options else "none", *shown, *costs]) + " |"
 
 

@@ -80,9 +80,9 @@ def _at(size: int, folder: Path, image: Path) -> Values:
             watch = _Watch(world, port)
             with watch:
                 drains = sorted(
-                    each
+                    seconds
                     for _ in range(many_nodes.DRAINS // many_nodes.DRAINED_AT_ONCE)
-                    for each in many_nodes.drains_told(world, slurm)
+                    for seconds in many_nodes.drains_told(world, slurm)
                 )
                 scaled = [_scale_in(made, NODES - turn) for turn in range(1, LISTINGS + 1)]
             status = Path(f"/proc/{process.pid}/status").read_text()

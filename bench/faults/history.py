@@ -62,9 +62,9 @@ class Kubernetes:
     def lines(self) -> list[str]:
         """Return a line for each condition and one for the lease, as `Kind.told` matches them."""
         rows = [
-            f"{title} {kind}={each.status} {each.reason} {each.message}"
+            f"{title} {kind}={condition.status} {condition.reason} {condition.message}"
             for title, conditions in self.conditions.items()
-            for kind, each in conditions.items()
+            for kind, condition in conditions.items()
         ]
         return [*rows, f"Lease holder={self.holder}"]
 
@@ -229,7 +229,7 @@ def add(history: History, row: Mapping[str, Any]) -> None:
 def kubernetes(row: Mapping[str, Any]) -> Kubernetes:
     """Return a look at the API server from the file's form."""
     conditions = {
-        title: {kind: Condition(*each) for kind, each in rows.items()} for title, rows in row["conditions"].items()
+        title: {kind: Condition(*fields) for kind, fields in rows.items()} for title, rows in row["conditions"].items()
     }
     return Kubernetes(
         row["at"],

@@ -36,7 +36,7 @@ class Violation:
 
 def judge(history: History) -> list[Violation]:
     """Return all violations in the order of time."""
-    return sorted((each for rule in RULES for each in rule(history)), key=lambda each: each.at)
+    return sorted((violation for rule in RULES for violation in rule(history)), key=lambda violation: violation.at)
 
 
 def canaries_end_well(history: History) -> Iterator[Violation]:
@@ -173,7 +173,7 @@ def all_is_told(history: History) -> Iterator[Violation]:
 def all_is_healthy_afterwards(history: History) -> Iterator[Violation]:
     """Five minutes after the last fault nothing is wrong, and nothing becomes wrong again."""
     until, last = history.last_end + HEALTHY_SECONDS, history.last_end
-    moments = [each for each in looks(history) if each[0].at > last and each[1].at > last]
+    moments = [look for look in looks(history) if look[0].at > last and look[1].at > last]
     rule = "not healthy after the faults"
     if not moments:
         yield Violation(last, rule, "nobody looked at the cluster after the last fault")
@@ -192,10 +192,10 @@ def all_is_healthy_afterwards(history: History) -> Iterator[Violation]:
 
 def looks(history: History) -> list[tuple[Kubernetes, Slurm]]:
     """Return each look at one of both sources, with the last look at the other."""
-    both: list[Kubernetes | Slurm] = sorted([*history.kubernetes, *history.slurm], key=lambda each: each.at)
+    both: list[Kubernetes | Slurm] = sorted([*history.kubernetes, *history.slurm], key=lambda look: look.at)
     found, kubernetes, slurm = [], None, None
-    for each in both:
-        kubernetes, slurm = (each, slurm) if isinstance(each, Kubernetes) else (kubernetes, each)
+    for look in both:
+        kubernetes, slurm = (look, slurm) if isinstance(look, Kubernetes) else (kubernetes, look)
         if kubernetes is not None and slurm is not None:
             found.append((kubernetes, slurm))
     return found
@@ -204,8 +204,8 @@ def looks(history: History) -> list[tuple[Kubernetes, Slurm]]:
 def nobody_was_blind(history: History) -> Iterator[Violation]:
     """The sampler looked all the time: without looks the judge would find no violation."""
     for name, seen, most in (
-        ("Kubernetes", [each.at for each in history.kubernetes], BLIND_SECONDS),
-        ("Slurm", [each.at for each in history.slurm], BLIND_FOR_SLURM_SECONDS),
+        ("Kubernetes", [look.at for look in history.kubernetes], BLIND_SECONDS),
+        ("Slurm", [look.at for look in history.slurm], BLIND_FOR_SLURM_SECONDS),
     ):
         for before, after in pairwise([*seen, *([history.finished] if seen else [])]):
             if after - before > most:

@@ -153,7 +153,7 @@ def pods(items: list[Any]) -> dict[str, Any]:
             "component": item["metadata"].get("labels", {}).get(names.LABEL_COMPONENT, ""),
             "ready": _is_ready(item),
             "ending": "deletionTimestamp" in item["metadata"],
-            "restarts": sum(each["restartCount"] for each in item["status"].get("containerStatuses", [])),
+            "restarts": sum(status["restartCount"] for status in item["status"].get("containerStatuses", [])),
         }
         for item in items
         if item["status"].get("phase") not in ("Succeeded", "Failed")
@@ -161,7 +161,10 @@ def pods(items: list[Any]) -> dict[str, Any]:
 
 
 def _is_ready(item: Mapping[str, Any]) -> bool:
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in item["status"].get("conditions", []))
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True"
+        for condition in item["status"].get("conditions", [])
+    )
 
 
 def conditions(items: list[Any]) -> dict[str, dict[str, list[str]]]:

@@ -52,8 +52,8 @@ def rights(template: Mapping[str, Any]) -> dict[str, Any]:
     containers = [*spec["containers"], *spec.get("initContainers", [])]
     return {
         "pod": {"securityContext": {}} | {key: spec[key] for key in POD_FIELDS if spec.get(key) not in (None, "")},
-        "containers": {each["name"]: _container(each) for each in containers},
-        "volumes": {each["name"]: _volume(each) for each in spec.get("volumes", [])},
+        "containers": {item["name"]: _container(item) for item in containers},
+        "volumes": {item["name"]: _volume(item) for item in spec.get("volumes", [])},
         "annotations": dict(template["metadata"].get("annotations", {})),
     }
 
@@ -62,9 +62,9 @@ def _container(container: Mapping[str, Any]) -> dict[str, Any]:
     found = {key: container[key] for key in CONTAINER_FIELDS if container.get(key) not in (None, "", [])}
     found |= {key: _probe(found[key]) for key in _PROBES if key in found}
     if "env" in found:
-        found["env"] = [_variable(each) for each in found["env"]]
+        found["env"] = [_variable(variable) for variable in found["env"]]
     if "volumeMounts" in found:
-        found["volumeMounts"] = [_without_false(each, "readOnly") for each in found["volumeMounts"]]
+        found["volumeMounts"] = [_without_false(mount, "readOnly") for mount in found["volumeMounts"]]
     return found
 
 

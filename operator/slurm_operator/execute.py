@@ -260,7 +260,7 @@ class Executor:
         found = await self._api.get("v1", "nodes", decided.cordon)
         if found is None:
             return
-        taints = [each for each in found["spec"].get("taints", []) if each["key"] != names.UNFIT_TAINT]
+        taints = [taint_now for taint_now in found["spec"].get("taints", []) if taint_now["key"] != names.UNFIT_TAINT]
         taint = {"key": names.UNFIT_TAINT, "value": decided.pod, "effect": "NoSchedule"}
         version = found["metadata"]["resourceVersion"]
         annotations = {names.UNFIT_TAINT: f"{decided.pod}: {decided.why}"}

@@ -72,7 +72,8 @@ async def workloads(reads: Reads, cluster: str) -> tuple[dict[str, Workload], di
     stateful_sets = await reads.list("apps/v1", "statefulsets")
     labels = f"{names.LABEL_NAME}={names.APPLICATION},{names.LABEL_INSTANCE}={cluster}"
     pods = await reads.list_as(pod, "v1", "pods", labels)
-    return {item["metadata"]["name"]: workload(item) for item in stateful_sets}, {each.name: each for each in pods}
+    by_name = {item["metadata"]["name"]: workload(item) for item in stateful_sets}
+    return by_name, {worker_pod.name: worker_pod for worker_pod in pods}
 
 
 async def kubernetes(reads: Reads, body: Object) -> tuple[Kubernetes, Mapping[str, Object]]:
@@ -154,8 +155,8 @@ def workload(body: Object) -> Workload:
 
 def _facts(pod_spec: Object) -> Facts | None:
     """Return the size in a worker's SLURM_NODE (components/slurm/node_set.py); None if the pod has none."""
-    variables = [each for item in pod_spec.get("containers", []) for each in item.get("env", [])]
-    said = next((each.get("value", "") for each in variables if each["name"] == pod_variables.NODE), "")
+    variables = [variable for item in pod_spec.get("containers", []) for variable in item.get("env", [])]
+    said = next((variable.get("value", "") for variable in variables if variable["name"] == pod_variables.NODE), "")
     with contextlib.suppress(ValueError, KeyError, TypeError):
         node = json.loads(said)
         return Facts(int(node[NodeKey.CPUS]), int(node[NodeKey.MEMORY_MIB]), node.get(NodeKey.GRES) or "")
@@ -247,8 +248,8 @@ def node_set(body: Object) -> NodeSet:
         update=_update_policy(spec.get("update", {})),
         reactions=_policy(ReactionPolicy, spec.get("reactions", {})),
         restarts=tuple(
-            Restart(each["node"], datetime.datetime.fromisoformat(each["at"]), each.get("replace", False))
-            for each in body.get("status", {}).get("restarts", [])
+            Restart(noted["node"], datetime.datetime.fromisoformat(noted["at"]), noted.get("replace", False))
+            for noted in body.get("status", {}).get("restarts", [])
         ),
         updating=frozenset(body.get("status", {}).get("updating", [])),
         approved=frozenset(annotations.get(names.ANNOTATION_APPROVE, "").split(",")),

@@ -25,7 +25,7 @@ def _names(part: str) -> list[str]:
     # What stood in brackets is every second piece.
     pieces = enumerate(_BRACKETS.split(part))
     choices = [_numbers(piece) if number % 2 else [piece] for number, piece in pieces]
-    return ["".join(each) for each in itertools.product(*choices)]
+    return ["".join(parts) for parts in itertools.product(*choices)]
 
 
 def _numbers(ranges: str) -> list[str]:

@@ -75,7 +75,7 @@ class JobListing:
                     self._known[rest.url, number] = (self._clock(), known[number])
                 if len(known) < len(alive):
                     return None
-                waiting = {_whole(number) for number, each in states if "PENDING" in each}
+                waiting = {_whole(number) for number, words in states if "PENDING" in words}
                 jobs = [job for number, found in known.items() for job in _as_now(found, number in waiting)]
                 return records.named(jobs, await rest.reservations())
         except (SlurmError, TimeoutError):
@@ -102,10 +102,10 @@ class JobListing:
                 states = await self._states(rest)
                 if isinstance(states, Unknown):
                     return None
-                waiting = _lookups(states, lambda each: "PENDING" in each)
+                waiting = _lookups(states, lambda words: "PENDING" in words)
                 found: collections.Counter[str] = collections.Counter()
                 asked = _first(sorted(waiting), waiting)
-                rows = collections.Counter(_whole(number) for number, each in states if "PENDING" in each)
+                rows = collections.Counter(_whole(number) for number, words in states if "PENDING" in words)
                 async for number, jobs in _one_by_one(rest, asked):
                     there = [job for job in jobs if _could_start(job)]
                     # All waiting tasks of an array are one record.
@@ -194,10 +194,10 @@ def _lookups(
     """
     records: collections.Counter[str] = collections.Counter()
     asked = set()
-    for number, each in states:
+    for number, words in states:
         whole = _whole(number)
-        records[whole] = max(1, records[whole]) + (each != {"PENDING"})
-        if kind(each):
+        records[whole] = max(1, records[whole]) + (words != {"PENDING"})
+        if kind(words):
             asked.add(whole)
     return collections.Counter({whole: records[whole] for whole in asked})
 

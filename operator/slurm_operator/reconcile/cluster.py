@@ -129,12 +129,12 @@ class Reconciler:
         running: Running | Unknown,
         budget: PassBudget,
     ) -> node_sets.Served:
-        mine = [each for each in seen.node_sets if not serving.refusal(seen, each)]
+        mine = [node_set for node_set in seen.node_sets if not serving.refusal(seen, node_set)]
         healing = self._drift.condition
         died = healing.message if healing and healing.reason in (Reason.UPDATE_FAILED, Reason.LEDGER_MISSING) else ""
         hold, moment = daemons.holds_workers(seen, running, died), datetime.datetime.now(datetime.UTC)
         sets = serving.states(mine, seen.workloads, seen.pods, moment, self._k8s_nodes(seen.pods))
-        sets = [dataclasses.replace(each, hold=hold, repairs_held=not died) for each in sets]
+        sets = [dataclasses.replace(state, hold=hold, repairs_held=not died) for state in sets]
         return await self._node_sets.look(rest, sets, bodies, budget, running=running, cluster_stays=True)
 
     async def _bring_configuration(
@@ -170,7 +170,7 @@ class Reconciler:
         found = self._informer.snapshot(asked)
         if len(found) < len(asked):
             return None
-        return {name: each for (_, name), each in found.items() if each}
+        return {name: node for (_, name), node in found.items() if node}
 
     def _lost_daemons(self, seen: Kubernetes, *, blind: bool) -> list[Finding]:
         daemons_pods = {name: pod for name, pod in seen.pods.items() if pod.component != "worker"}
@@ -183,14 +183,14 @@ class Reconciler:
         Their SlurmCluster went first, as it does when Pulumi destroys a stack, or they share another's StatefulSet.
         """
         every = [observe.node_set(body) for body in bodies.values()]
-        leaving = [each for each in every if each.deleting and each.finalizer_url is not None]
-        shared = [each for each in leaving if serving.is_shared(every, each)]
-        for each in shared:
-            why = f"StatefulSet {each.stateful_set} is another NodeSet's too"
-            await self._node_sets.remove_finalizer(bodies[each.name], deletion.RemoveFinalizer(None, why))
-        orphans = [each for each in leaving if each not in shared and each.cluster != served]
-        for cluster, url in sorted({(each.cluster, each.finalizer_url or "") for each in orphans}):
-            group = [each for each in orphans if (each.cluster, each.finalizer_url) == (cluster, url)]
+        leaving = [node_set for node_set in every if node_set.deleting and node_set.finalizer_url is not None]
+        shared = [node_set for node_set in leaving if serving.is_shared(every, node_set)]
+        for node_set in shared:
+            why = f"StatefulSet {node_set.stateful_set} is another NodeSet's too"
+            await self._node_sets.remove_finalizer(bodies[node_set.name], deletion.RemoveFinalizer(None, why))
+        orphans = [node_set for node_set in leaving if node_set not in shared and node_set.cluster != served]
+        for cluster, url in sorted({(node_set.cluster, node_set.finalizer_url or "") for node_set in orphans}):
+            group = [node_set for node_set in orphans if (node_set.cluster, node_set.finalizer_url) == (cluster, url)]
             workloads, pods = await observe.workloads(self._reads, cluster)
             rest = await self._client(url)
             running = await configuration.running(rest)
@@ -222,14 +222,14 @@ class Reconciler:
         appointed: Mapping[str, str],
     ) -> Outcome:
         all_sets, all_counts = Findings(), []
-        for each in seen.node_sets:
-            refused = serving.refusal(seen, each)
-            mine = served.sets.get(each.name) or _unserved(seen, each, served.nodes)
-            if each.deleting and not mine.waiting:
+        for node_set in seen.node_sets:
+            refused = serving.refusal(seen, node_set)
+            mine = served.sets.get(node_set.name) or _unserved(seen, node_set, served.nodes)
+            if node_set.deleting and not mine.waiting:
                 continue  # It is gone, or was told about by itself.
-            counts, found = await self._node_sets.say(set_bodies[each.name], mine, refused)
+            counts, found = await self._node_sets.say(set_bodies[node_set.name], mine, refused)
             all_counts += [] if refused else [counts]
-            if each.cluster == seen.cluster.name:
+            if node_set.cluster == seen.cluster.name:
                 all_sets += found
         counts = status.total(all_counts)
         found = status.cluster(seen, served.nodes, all_sets, counts)
@@ -248,7 +248,7 @@ class Reconciler:
             "administrators": dict(appointed) or None,
         }
         await self._executor.report.write_status(body, conditions, fields)
-        told = {each.type: each.status for each in conditions}
+        told = {condition.type: condition.status for condition in conditions}
         if told["Available"] == "Unknown":
             return Outcome.BLIND
         return Outcome.PROGRESSING if (told["Progressing"], told["Available"]) != ("False", "True") else Outcome.STEADY

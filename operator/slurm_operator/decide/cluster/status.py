@@ -74,12 +74,12 @@ def node_set(state: NodeSetState) -> tuple[Counts, Findings]:
     if isinstance(state.nodes, Unknown):
         return Counts(state.wanted), found
     members, leaving = state.expected(), state.leaving()
-    for each in [] if wanted.deleting else leaving:
-        if each.has_work:
-            until, running = scale.until(state), waits.for_jobs([each.name], state.jobs)
-            words = f"{each.name} leaves when its jobs have ended{running}{until}"
+    for worker in [] if wanted.deleting else leaving:
+        if worker.has_work:
+            until, running = scale.until(state), waits.for_jobs([worker.name], state.jobs)
+            words = f"{worker.name} leaves when its jobs have ended{running}{until}"
             found.append(under_way(Reason.WAITING_FOR_JOBS, words))
-    present = [each.node for each in (*members, *leaving) if each.node]
+    present = [worker.node for worker in (*members, *leaving) if worker.node]
     if kept := slurm_nodes.kept([*present, *records.orphans(state)]):
         keeps = f"drained and without jobs, but kept by Slurm: {shown(kept, _SHOWN)}; see scontrol show reservation"
         found.append(under_way(Reason.NODES_KEPT, keeps))
@@ -87,7 +87,9 @@ def node_set(state: NodeSetState) -> tuple[Counts, Findings]:
         found += [_updating(state), *update.findings(state)]
     found += reboot.findings(state)
     found += _not_ready(state)
-    standing = {kind: [each.node for each in members if each.node and each.standing is kind] for kind in Standing}
+    standing = {
+        kind: [worker.node for worker in members if worker.node and worker.standing is kind] for kind in Standing
+    }
     down, drained, usable = (standing[kind] for kind in (Standing.DOWN, Standing.DRAINED, Standing.USABLE))
     if down:
         found.tell(Reason.NODES_DOWN, f"down in Slurm: {_with_reasons(down)}", Severity.BLOCKING | Severity.WRONG)
@@ -112,7 +114,7 @@ def node_set(state: NodeSetState) -> tuple[Counts, Findings]:
 
 def _drained(leaving: Sequence[Worker]) -> str:
     """Return how many of the nodes that leave are drained, as the end of a sentence."""
-    there = [each.node for each in leaving if each.node]
+    there = [worker.node for worker in leaving if worker.node]
     return f", {sum(map(drains.is_drained, there))} of {len(there)} that leave are drained" if there else ""
 
 
@@ -126,13 +128,15 @@ def _without_stateful_set(state: NodeSetState) -> tuple[Counts, Findings]:
 
 def _not_ready(state: NodeSetState) -> list[Finding]:
     """Nodes that wait to be registered and usable; those that an update or a reboot keeps out are told apart."""
-    there = [each for each in state.expected() if each.standing is Standing.WAITING and not _leaves_for_update(each)]
-    waiting = [each for each in there if each.node is None or not slurm_nodes.is_rebooting(each.node)]
+    there = [
+        worker for worker in state.expected() if worker.standing is Standing.WAITING and not _leaves_for_update(worker)
+    ]
+    waiting = [worker for worker in there if worker.node is None or not slurm_nodes.is_rebooting(worker.node)]
     if not waiting:
         return []
-    listed = shown([each.name for each in waiting], _SHOWN)
+    listed = shown([worker.name for worker in waiting], _SHOWN)
     message = f"node set {state.node_set.name}: {listed} not yet registered and usable"
-    message += _why(each.pod for each in waiting if each.pod)
+    message += _why(worker.pod for worker in waiting if worker.pod)
     starting = under_way(Reason.NODES_STARTING, message)
     if update.outdated(state) and len(waiting) <= state.node_set.update.room(state.wanted):
         return [starting]
@@ -148,7 +152,7 @@ def _updating(state: NodeSetState) -> Finding:
     share = f"{update.updated(state)} of {state.wanted} nodes have the current template"
     message = f"node set {state.node_set.name}: {share}"
     if state.node_set.update.paused:
-        kept = shown([each.name for each in update.outdated(state)], _SHOWN)
+        kept = shown([worker.name for worker in update.outdated(state)], _SHOWN)
         return under_way(Reason.UPDATE_PAUSED, f"{message}; update.paused keeps {kept} as they are")
     if state.hold:
         return under_way(Reason.UPDATE_HELD, f"{message}; the others wait: {state.hold}")

@@ -44,6 +44,6 @@ def decide(state: NodeSetState) -> Decision:
         *reboot.actions(repairable),
     ]
     # One action for each drain: that of an update takes the place of a removal's that has no more cause.
-    drained = {each.node for each in found if isinstance(each, Drain)}
-    found[:0] = [each for each in undrain.actions(state) if each.node not in drained]
+    drained = {action.node for action in found if isinstance(action, Drain)}
+    found[:0] = [action for action in undrain.actions(state) if action.node not in drained]
     return Decision(found, update.taken(state) | update.begun(state, updates), plan)

@@ -107,8 +107,8 @@ def holds(state: NodeSetState, node: str) -> bool:
 
 def left_over(reservations: Iterable[Reservation], node_sets: Iterable[str]) -> list[EndReservation]:
     """Return the deletions of reservations whose node sets are gone."""
-    kept = {name_of(each) for each in node_sets}
-    gone = [each.name for each in reservations if is_ours(each) and each.name not in kept]
+    kept = {name_of(node_set) for node_set in node_sets}
+    gone = [reservation.name for reservation in reservations if is_ours(reservation) and reservation.name not in kept]
     return [EndReservation(name, "its node set is gone") for name in gone]
 
 
@@ -133,13 +133,19 @@ def _wanted(state: NodeSetState) -> Opening | None:
 def _namesake(state: NodeSetState) -> Reservation | None:
     """Return the reservation that has the name of the operator's; slurmrestd ignores case."""
     name = name_of(state.stateful_set)
-    return next((each for each in state.reservations or () if each.name.lower() == name), None)
+    return next((reservation for reservation in state.reservations or () if reservation.name.lower() == name), None)
 
 
 def _of_others(state: NodeSetState, found: Opening | None) -> frozenset[str]:
     """Return nodes that somebody else reserved for that time: our MAINT flag would mark them as maintained."""
     if found is None:
         return frozenset()
-    others = [each for each in state.reservations or () if not is_ours(each) and "MAINT" not in each.flags]
-    meanwhile = [each for each in others if each.starts < found.ends and found.starts < each.ends]
-    return frozenset(name for each in meanwhile for name in each.nodes)
+    others = [
+        reservation
+        for reservation in state.reservations or ()
+        if not is_ours(reservation) and "MAINT" not in reservation.flags
+    ]
+    meanwhile = [
+        reservation for reservation in others if reservation.starts < found.ends and found.starts < reservation.ends
+    ]
+    return frozenset(name for reservation in meanwhile for name in reservation.nodes)

@@ -69,7 +69,7 @@ def changes(pods: Iterable[Pod], nodes: Nodes, most: int, after: str = "") -> li
 @functools.lru_cache(1000)
 def _word(states: frozenset[str], *, working: bool) -> str:
     """Slurm's state in one word: as sinfo says it, then other flags, as in DrainedDown or IdleNotResponding."""
-    base = next((each for each in _BASES if each in states), "UNKNOWN")
+    base = next((state for state in _BASES if state in states), "UNKNOWN")
     said = {base}
     if states & {"DRAIN", "FAIL"}:
         drains, fails = ("DRAINING", "FAILING") if working else ("DRAINED", "FAIL")
