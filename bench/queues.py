@@ -51,10 +51,10 @@ def deepest(_: None) -> list[Measurement]:
 
 def _measured(sizes: tuple[int, ...]) -> list[Measurement]:
     with folder_with_image() as (folder, image):
-        found = {size: _at(size, folder / str(size), image) for size in sizes}
+        by_size = {size: _at(size, folder / str(size), image) for size in sizes}
     rows = [
         Measurement(f"{_title(size)}: {name}", values[name][0], bound, unit, values[name][1])
-        for size, values in found.items()
+        for size, values in by_size.items()
         for name, (bound, unit) in BOUNDS.items()
     ]
     _plot(rows)

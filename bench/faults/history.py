@@ -177,18 +177,18 @@ def parse(lines: Iterable[str], title: str = "history") -> History:
     Raises:
         ValueError: a line is none of a run's; the sentence says which.
     """
-    found = History()
+    history = History()
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
-            add(found, row)
+            add(history, row)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise ValueError(f"{title}, line {number}, is not what bench.faults wrote: {error!r}") from error
-    if not found.kubernetes and not found.slurm:
+    if not history.kubernetes and not history.slurm:
         raise ValueError(f"{title} holds no look at a cluster")
-    for rows in (found.kubernetes, found.slurm, found.events, found.logs):
+    for rows in (history.kubernetes, history.slurm, history.events, history.logs):
         rows.sort(key=lambda row: row.at)
-    return found
+    return history
 
 
 def add(history: History, row: Mapping[str, Any]) -> None:

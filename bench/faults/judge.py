@@ -126,15 +126,15 @@ def _ended(before: Pod, now: Pod | None) -> str:
 
 def _stays(history: History) -> Mapping[str, list[tuple[str, float, float]]]:
     """Return the jobs of each node: node → (job, start, end). A requeued job has several starts."""
-    found: dict[tuple[str, float], tuple[Job, float]] = {}
+    began: dict[tuple[str, float], tuple[Job, float]] = {}
     for seen in history.slurm:
         for job in seen.jobs:
             if job.nodes and job.start:
-                known = found.get((job.id, job.start))
+                known = began.get((job.id, job.start))
                 end = job.end if job.has_ended else seen.at
-                found[job.id, job.start] = (job, end if known is None else max(end, known[1]))
+                began[job.id, job.start] = (job, end if known is None else max(end, known[1]))
     stays: dict[str, list[tuple[str, float, float]]] = {}
-    for (number, start), (job, end) in found.items():
+    for (number, start), (job, end) in began.items():
         for node in job.nodes:
             stays.setdefault(node, []).append((number, start, end))
     return stays
@@ -193,12 +193,12 @@ def all_is_healthy_afterwards(history: History) -> Iterator[Violation]:
 def looks(history: History) -> list[tuple[Kubernetes, Slurm]]:
     """Return each look at one of both sources, with the last look at the other."""
     both: list[Kubernetes | Slurm] = sorted([*history.kubernetes, *history.slurm], key=lambda look: look.at)
-    found, kubernetes, slurm = [], None, None
+    moments, kubernetes, slurm = [], None, None
     for look in both:
         kubernetes, slurm = (look, slurm) if isinstance(look, Kubernetes) else (kubernetes, look)
         if kubernetes is not None and slurm is not None:
-            found.append((kubernetes, slurm))
-    return found
+            moments.append((kubernetes, slurm))
+    return moments
 
 
 def nobody_was_blind(history: History) -> Iterator[Violation]:

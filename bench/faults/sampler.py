@@ -169,24 +169,24 @@ def _is_ready(item: Mapping[str, Any]) -> bool:
 
 def conditions(items: list[Any]) -> dict[str, dict[str, list[str]]]:
     """Return conditions of custom resources, and `status.message`: "Kind/name" → type → status, reason, message."""
-    found = {}
+    conditions = {}
     for item in items:
         status = item.get("status", {})
         rows = {row["type"]: [row["status"], row["reason"], row["message"]] for row in status.get("conditions", [])}
         rows[history.HEADLINE] = ["", "", status.get("message", "")]
-        found[f"{item['kind']}/{item['metadata']['name']}"] = rows
-    return found
+        conditions[f"{item['kind']}/{item['metadata']['name']}"] = rows
+    return conditions
 
 
 def unready(kind: str, items: list[Any]) -> list[str]:
     """Return the workloads that lack ready pods of their current generation."""
-    found = []
+    pods = []
     for item in items:
         wanted, status = item["spec"].get("replicas", 1), item["status"]
         there = status.get("readyReplicas", 0)
         if there != wanted or status.get("observedGeneration", 0) < item["metadata"]["generation"]:
-            found.append(f"{kind} {item['metadata']['name']}: {there} of {wanted} pods are ready")
-    return found
+            pods.append(f"{kind} {item['metadata']['name']}: {there} of {wanted} pods are ready")
+    return pods
 
 
 def machines(items: list[Any]) -> list[str]:

@@ -126,8 +126,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._watch(plural, query)
         elif not name:
             self._answer(200, self.server.listed(plural, query))
-        elif found := self.server.objects[plural].get(name):
-            self._answer(200, found)
+        elif body := self.server.objects[plural].get(name):
+            self._answer(200, body)
         else:
             self._answer(404, {"message": f"no {plural} {name}"})
 

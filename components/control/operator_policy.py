@@ -65,20 +65,20 @@ def _key(declared: Object) -> str:
 
 
 def _declared_names(objects: Iterable[Object]) -> dict[str, list[str]]:
-    found = {"configmaps": [names.CONFIG_ACTIVE]}
+    declared = {"configmaps": [names.CONFIG_ACTIVE]}
     for body in objects:
-        found.setdefault(_kind(body), []).append(body["metadata"]["name"])
-    return {kind: sorted(found[kind]) for kind in sorted(found)}
+        declared.setdefault(_kind(body), []).append(body["metadata"]["name"])
+    return {kind: sorted(declared[kind]) for kind in sorted(declared)}
 
 
 def _bound(objects: Iterable[Object]) -> dict[str, dict[str, Any]]:
     """Kind and name → the fields that stay as declared."""
-    found = {}
+    bound = {}
     for body in objects:
         content = {**_SERVICE_DEFAULTS, **body["spec"]} if body["kind"] == "Service" else body
         if fields := BOUND_FIELDS.get(_kind(body)):
-            found[_key(body)] = {field: content[field] for field in fields if field in content}
-    return found
+            bound[_key(body)] = {field: content[field] for field in fields if field in content}
+    return bound
 
 
 def _pods(objects: Iterable[Object]) -> list[dict[str, Any]]:

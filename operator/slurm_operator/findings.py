@@ -120,12 +120,12 @@ class Findings(list[Finding]):
 
 
 def lasting(
-    found: Sequence[Finding], reason: Reason, before: Mapping[str, int], told_from: int
+    findings: Sequence[Finding], reason: Reason, before: Mapping[str, int], told_from: int
 ) -> tuple[Findings, dict[str, int]]:
     """Return the findings to tell, without those of `reason` that may be over with the next pass.
 
     Args:
-        found: what a pass found.
+        findings: those of this pass.
         reason: of findings that are told only if they last.
         before: by message, in how many passes in a row such findings stood until now.
         told_from: the number of passes from which on one is told.
@@ -133,9 +133,11 @@ def lasting(
     Returns:
         The findings to tell, and what `before` is for the next pass.
     """
-    counts = {finding.message: before.get(finding.message, 0) + 1 for finding in found if finding.reason == reason}
+    counts = {finding.message: before.get(finding.message, 0) + 1 for finding in findings if finding.reason == reason}
     told = (
-        finding for finding in found if counts.get(finding.message, told_from) >= told_from or finding.reason != reason
+        finding
+        for finding in findings
+        if counts.get(finding.message, told_from) >= told_from or finding.reason != reason
     )
     return Findings(told), counts
 

@@ -52,14 +52,14 @@ _a_k8s_node = functools.lru_cache(1000)(K8sNode)
 
 async def clusters(reads: Reads) -> list[Object]:
     """List the namespace's SlurmClusters, oldest first."""
-    found = await reads.list(CUSTOM_API, names.SLURM_CLUSTERS)
-    return sorted(found, key=lambda item: (item["metadata"]["creationTimestamp"], item["metadata"]["name"]))
+    listed = await reads.list(CUSTOM_API, names.SLURM_CLUSTERS)
+    return sorted(listed, key=lambda item: (item["metadata"]["creationTimestamp"], item["metadata"]["name"]))
 
 
 async def files(reads: Reads, config_map: str) -> Mapping[str, str] | None:
     """Read a ConfigMap's files, None if there is no such ConfigMap."""
-    found = await reads.get_latest("v1", "configmaps", config_map)
-    return None if found is None else found.get("data") or {}
+    body = await reads.get_latest("v1", "configmaps", config_map)
+    return None if body is None else body.get("data") or {}
 
 
 async def node_sets(reads: Reads) -> dict[str, Object]:

@@ -35,9 +35,9 @@ def restart(noted: Restart) -> Object:
     return {"node": noted.node, "at": timestamp(noted.at), **more}
 
 
-def counts(found: Counts) -> dict[str, int]:
+def counts(totals: Counts) -> dict[str, int]:
     """Counts of nodes as a SlurmCluster's status has them, without those that are not known."""
-    known = {key: value for key, value in dataclasses.asdict(found).items() if value is not None}
+    known = {key: value for key, value in dataclasses.asdict(totals).items() if value is not None}
     return {"drainedByPeople" if key == "by_people" else key: value for key, value in known.items()}
 
 

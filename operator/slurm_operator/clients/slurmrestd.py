@@ -210,8 +210,8 @@ class SlurmRest:
         """Read whether a partition takes jobs (UP), finishes those that it has (DRAIN) …, empty if there is none."""
         answer = await self._read_as(answers.Partitions, "partition", f"/partition/{quote(name, safe='')}")
         # An unknown one is a warning, and no list.
-        found = (answer.partitions if answer else None) or []
-        return next(iter(answers.states(name, found[0].partition.state))) if found else ""
+        partitions = (answer.partitions if answer else None) or []
+        return next(iter(answers.states(name, partitions[0].partition.state))) if partitions else ""
 
     async def set_partition(self, name: str, state: str) -> None:
         """Set a partition's state until slurmctld reads its files again."""

@@ -107,10 +107,10 @@ class Reconciler:
         nodes = served.nodes
         configured, closed = await self._bring_configuration(rest, body, seen, nodes, running, budget)
         told, appointed = await self._administrators.bring(rest, body, seen)
-        found = Findings([*configured, *failures, *told, *self._pod_conditions.problems])
+        findings = Findings([*configured, *failures, *told, *self._pod_conditions.problems])
         mark = "" if isinstance(running, Unknown) else config.mark(running.parameters)
         told_of = {"running": mark, "closed": sorted(closed)}
-        outcome = await self._say(body, set_bodies, seen, served, found, told_of, appointed)
+        outcome = await self._say(body, set_bodies, seen, served, findings, told_of, appointed)
         self._failed = await self._node_sets.act(rest, served, set_bodies, budget)
         if not isinstance(nodes, Unknown):
             await self._node_sets.count_pending(rest, served, budget)
@@ -155,9 +155,9 @@ class Reconciler:
             jobs = nodes
         else:
             jobs = await configuration.jobs(rest, self._jobs, seen, running, budget)
-        found, closed = await self._configuration.bring(rest, body, seen, running, jobs, budget, declared=declared)
-        found += await self._configuration.ask_nodes(rest, body, seen, nodes, running)
-        return found, closed
+        findings, closed = await self._configuration.bring(rest, body, seen, running, jobs, budget, declared=declared)
+        findings += await self._configuration.ask_nodes(rest, body, seen, nodes, running)
+        return findings, closed
 
     async def _update_controller(self, rest: SlurmRest, body: Object, seen: Kubernetes) -> list[Finding]:
         decided = daemons.controller(seen)
@@ -167,10 +167,10 @@ class Reconciler:
         """The Kubernetes nodes of pods that there are; None while the watch does not tell."""
         self._informer.follow([_K8S_NODES])
         asked = {("Node", pod.k8s_node) for pod in pods.values() if pod.k8s_node}
-        found = self._informer.snapshot(asked)
-        if len(found) < len(asked):
+        snapshot = self._informer.snapshot(asked)
+        if len(snapshot) < len(asked):
             return None
-        return {name: node for (_, name), node in found.items() if node}
+        return {name: node for (_, name), node in snapshot.items() if node}
 
     def _lost_daemons(self, seen: Kubernetes, *, blind: bool) -> list[Finding]:
         daemons_pods = {name: pod for name, pod in seen.pods.items() if pod.component != "worker"}
@@ -227,16 +227,16 @@ class Reconciler:
             mine = served.sets.get(node_set.name) or _unserved(seen, node_set, served.nodes)
             if node_set.deleting and not mine.waiting:
                 continue  # It is gone, or was told about by itself.
-            counts, found = await self._node_sets.say(set_bodies[node_set.name], mine, refused)
+            counts, findings = await self._node_sets.say(set_bodies[node_set.name], mine, refused)
             all_counts += [] if refused else [counts]
             if node_set.cluster == seen.cluster.name:
-                all_sets += found
+                all_sets += findings
         counts = status.total(all_counts)
-        found = status.cluster(seen, served.nodes, all_sets, counts)
-        found[:0] = self._lost_daemons(seen, blind=isinstance(served.nodes, Unknown))
-        found += [*accounting.findings(seen), *served.problems, *self._failed, *self._drift.problems, *configured]
-        found, self._conflicts = lasting(found, execute.CONFLICT, self._conflicts, CONFLICTS_TOLD)
-        conditions = found.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
+        findings = status.cluster(seen, served.nodes, all_sets, counts)
+        findings[:0] = self._lost_daemons(seen, blind=isinstance(served.nodes, Unknown))
+        findings += [*accounting.findings(seen), *served.problems, *self._failed, *self._drift.problems, *configured]
+        findings, self._conflicts = lasting(findings, execute.CONFLICT, self._conflicts, CONFLICTS_TOLD)
+        conditions = findings.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
         conditions += (self._drift.condition,) if self._drift.condition else ()
         conditions += (status.watched_k8s_nodes(self._informer.broken.get(_K8S_NODES, "")),)
         complete = seen.ledger_revision == seen.cluster.revision
@@ -262,8 +262,8 @@ class Reconciler:
 
     async def _refuse(self, body: Object, served: str) -> None:
         message = f"this namespace is served for SlurmCluster {served}; use a namespace for each Slurm cluster"
-        found = Findings([Finding(Reason.ANOTHER_CLUSTER_IN_NAMESPACE, message, Severity.BLOCKING | Severity.WRONG)])
-        await self._executor.report.write_status(body, found.conditions(""), {})
+        findings = Findings([Finding(Reason.ANOTHER_CLUSTER_IN_NAMESPACE, message, Severity.BLOCKING | Severity.WRONG)])
+        await self._executor.report.write_status(body, findings.conditions(""), {})
 
     async def _client(self, url: str) -> SlurmRest:
         authority = _authority(self._authority_file) if url.startswith("https:") else None

@@ -161,15 +161,15 @@ class NodeSets:
         """Write a NodeSet's status, and return what of it concerns the whole cluster; `refused`: it is not served."""
         state, waiting, decision = served.state, served.waiting, served.decision
         wanted, nodes, is_judged = state.node_set, state.nodes, not refused and not state.is_missing
-        counts, found = (status.Counts(wanted.replicas or 0), refused) if refused else status.node_set(state)
+        counts, findings = (status.Counts(wanted.replicas or 0), refused) if refused else status.node_set(state)
         held = [*decision.plan.findings]
-        found += [waiting] if waiting else []
+        findings += [waiting] if waiting else []
         if is_judged and not isinstance(nodes, Unknown):
             held = [*k8s_nodes.held(state), *held]
-            found += window.findings(state, update.waiting_for_window(state))
-            found += [*k8s_nodes.findings(state), *records.findings(state)]
-        found[:0] = held  # What is asked of somebody comes before what he may know.
-        own = Findings([*([dataclasses.replace(waiting, severity=Severity.BLOCKING)] if waiting else []), *found])
+            findings += window.findings(state, update.waiting_for_window(state))
+            findings += [*k8s_nodes.findings(state), *records.findings(state)]
+        findings[:0] = held  # What is asked of somebody comes before what he may know.
+        own = Findings([*([dataclasses.replace(waiting, severity=Severity.BLOCKING)] if waiting else []), *findings])
         if isinstance(nodes, Unknown):
             own.append(Finding(Reason(nodes.reason), nodes.message, Severity.UNKNOWN))
         labels = {names.LABEL_INSTANCE: wanted.cluster, names.LABEL_NODE_SET: wanted.name}
@@ -195,7 +195,7 @@ class NodeSets:
         await self._tell(body, [waiting] if waiting else [], held)
         for action, number in update.queue(state).items() if is_judged else ():
             metrics.WANTED.labels(wanted.name, action).set(number)
-        return counts, found
+        return counts, findings
 
     async def _tell(self, body: Object, waits: Iterable[Finding], held: list[Finding]) -> None:
         """Write an Event when something begins to wait or to be held, and count what is held now."""

@@ -100,8 +100,8 @@ class SlurmLook:
         if not (due and seconds) or all(node_set.declared is not None for node_set in node_sets):
             return
         self._counted = self._clock()
-        found = await self._listing.pending(rest, seconds)
-        if found is None:
+        by_partition = await self._listing.pending(rest, seconds)
+        if by_partition is None:
             metrics.PENDING_NODES.clear()  # Nobody knows, which is not 0.
             return
         try:
@@ -109,9 +109,9 @@ class SlurmLook:
             self._partitions |= await rest.partitions()
         except SlurmError as error:
             log.warning("no list of partitions, so that only those with jobs are counted: %s", error)
-        self._partitions |= found.keys()
+        self._partitions |= by_partition.keys()
         for partition in self._partitions:
-            metrics.PENDING_NODES.labels(partition).set(found.get(partition, 0))
+            metrics.PENDING_NODES.labels(partition).set(by_partition.get(partition, 0))
 
 
 def known(jobs: Jobs | Unknown) -> tuple[SlurmJob, ...] | Unknown:

@@ -75,8 +75,8 @@ def content_hash(files: Mapping[str, str]) -> str:
 
 def mark(text: str) -> str:
     """Return the mark of a rendered configuration, in its slurm.conf or as slurmctld shows it; empty if it has none."""
-    found = _MARK.search(text)
-    return found[1] if found else ""
+    match = _MARK.search(text)
+    return match[1] if match else ""
 
 
 def is_read(active: Mapping[str, str], running: Running) -> bool:
@@ -86,8 +86,8 @@ def is_read(active: Mapping[str, str], running: Running) -> bool:
 
 def partitions(files: Mapping[str, str]) -> frozenset[str]:
     """Return the partitions that a configuration defines; their names are case-sensitive (slurm.conf(5))."""
-    found = _PARTITION.findall(files.get(names.SLURM_CONF, ""))
-    return frozenset(name for line in found for name in line.split(",") if name.upper() != "DEFAULT")
+    lines = _PARTITION.findall(files.get(names.SLURM_CONF, ""))
+    return frozenset(name for line in lines for name in line.split(",") if name.upper() != "DEFAULT")
 
 
 def jobs_needed(wanted: Mapping[str, str], active: Mapping[str, str], known: frozenset[str]) -> bool:

@@ -45,9 +45,9 @@ def states(
     k8s_nodes: K8sNodes | None = None,
 ) -> list[NodeSetState]:
     """Node sets as Kubernetes has them; one that has no StatefulSet leaves its Kubernetes nodes alone."""
-    found = []
+    rows = []
     for node_set in node_sets:
         member, workload = re.compile(re.escape(node_set.stateful_set) + r"-\d+"), workloads.get(node_set.stateful_set)
         own = {name: pod for name, pod in pods.items() if member.fullmatch(name)}
-        found.append(NodeSetState(node_set, workload, own, now, k8s_nodes if workload else None))
-    return found
+        rows.append(NodeSetState(node_set, workload, own, now, k8s_nodes if workload else None))
+    return rows

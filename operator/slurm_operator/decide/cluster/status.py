@@ -66,38 +66,38 @@ def node_set(state: NodeSetState) -> tuple[Counts, Findings]:
     if state.is_missing:
         return _without_stateful_set(state)
     wanted = state.node_set
-    found = Findings()
+    findings = Findings()
     if state.current != state.wanted and not wanted.deleting:
         verb = "growing" if state.wanted > state.current else "shrinking"
         sizes = f"from {state.current} to {state.wanted} nodes{_drained(state.leaving())}"
-        found.append(under_way(Reason.SCALING, f"node set {wanted.name}: {verb} {sizes}"))
+        findings.append(under_way(Reason.SCALING, f"node set {wanted.name}: {verb} {sizes}"))
     if isinstance(state.nodes, Unknown):
-        return Counts(state.wanted), found
+        return Counts(state.wanted), findings
     members, leaving = state.expected(), state.leaving()
     for worker in [] if wanted.deleting else leaving:
         if worker.has_work:
             until, running = scale.until(state), waits.for_jobs([worker.name], state.jobs)
             words = f"{worker.name} leaves when its jobs have ended{running}{until}"
-            found.append(under_way(Reason.WAITING_FOR_JOBS, words))
+            findings.append(under_way(Reason.WAITING_FOR_JOBS, words))
     present = [worker.node for worker in (*members, *leaving) if worker.node]
     if kept := slurm_nodes.kept([*present, *records.orphans(state)]):
         keeps = f"drained and without jobs, but kept by Slurm: {shown(kept, _SHOWN)}; see scontrol show reservation"
-        found.append(under_way(Reason.NODES_KEPT, keeps))
+        findings.append(under_way(Reason.NODES_KEPT, keeps))
     if update.outdated(state) and not wanted.deleting:
-        found += [_updating(state), *update.findings(state)]
-    found += reboot.findings(state)
-    found += _not_ready(state)
+        findings += [_updating(state), *update.findings(state)]
+    findings += reboot.findings(state)
+    findings += _not_ready(state)
     standing = {
         kind: [worker.node for worker in members if worker.node and worker.standing is kind] for kind in Standing
     }
     down, drained, usable = (standing[kind] for kind in (Standing.DOWN, Standing.DRAINED, Standing.USABLE))
     if down:
-        found.tell(Reason.NODES_DOWN, f"down in Slurm: {_with_reasons(down)}", Severity.BLOCKING | Severity.WRONG)
+        findings.tell(Reason.NODES_DOWN, f"down in Slurm: {_with_reasons(down)}", Severity.BLOCKING | Severity.WRONG)
     by_people = [node for node in drained if drains.is_by_person(node)]
     if others := [node for node in drained if node not in by_people]:
-        found.append(Finding(Reason.NODES_DRAINED, f"drained: {_with_reasons(others)}"))
+        findings.append(Finding(Reason.NODES_DRAINED, f"drained: {_with_reasons(others)}"))
     if by_people:
-        found.tell(Reason.DRAINED_BY_PEOPLE, f"drained by {_with_authors(by_people)}", Severity.INFORMATION)
+        findings.tell(Reason.DRAINED_BY_PEOPLE, f"drained by {_with_authors(by_people)}", Severity.INFORMATION)
     counts = Counts(
         wanted=state.wanted,
         ready=len(usable),
@@ -109,7 +109,7 @@ def node_set(state: NodeSetState) -> tuple[Counts, Findings]:
         updated=update.updated(state),
         by_people=len(by_people),
     )
-    return counts, found
+    return counts, findings
 
 
 def _drained(leaving: Sequence[Worker]) -> str:
@@ -205,28 +205,28 @@ def total(counts: Iterable[Counts]) -> Counts:
 
 def cluster(kubernetes: Kubernetes, nodes: Nodes | Unknown, sets: Findings, counts: Counts) -> Findings:
     """Judge the whole cluster, given what was found about its node sets."""
-    found = Findings()
+    findings = Findings()
     revision = kubernetes.cluster.revision
     if kubernetes.ledger_revision != revision:
         has = kubernetes.ledger_revision or "nothing"
         message = f"revision {revision} is not fully declared: the ledger says {has}"
-        found.tell(Reason.LEDGER_MISMATCH, message, Severity.BLOCKING | Severity.PROGRESSING)
+        findings.tell(Reason.LEDGER_MISMATCH, message, Severity.BLOCKING | Severity.PROGRESSING)
     if kubernetes.desired_config is None and kubernetes.active_config is None:
         name = kubernetes.cluster.desired_config
-        found.append(Finding(Reason.CONFIGURATION_MISSING, f"there is no ConfigMap {name}", Severity.BLOCKING))
-    _judge_daemons(found, kubernetes, nodes)
+        findings.append(Finding(Reason.CONFIGURATION_MISSING, f"there is no ConfigMap {name}", Severity.BLOCKING))
+    _judge_daemons(findings, kubernetes, nodes)
     if daemons.is_controller_old(kubernetes):
         why = daemons.holds_controller(kubernetes)
         message = f"slurmctld is updated to its current template{why and f': {why}'}"
-        found.tell(Reason.CONTROLLER_UPDATING, message, Severity.BLOCKING | Severity.PROGRESSING)
-    found += sets
-    if not found.blocking and not found.unknown and counts.wanted and not counts.ready:
-        found.append(Finding(Reason.NO_USABLE_NODES, f"none of {counts.wanted} nodes takes jobs", Severity.BLOCKING))
-    found += [Finding(reason, message) for reason, message in _troubles(kubernetes.pods.values())]
-    return found
+        findings.tell(Reason.CONTROLLER_UPDATING, message, Severity.BLOCKING | Severity.PROGRESSING)
+    findings += sets
+    if not findings.blocking and not findings.unknown and counts.wanted and not counts.ready:
+        findings.append(Finding(Reason.NO_USABLE_NODES, f"none of {counts.wanted} nodes takes jobs", Severity.BLOCKING))
+    findings += [Finding(reason, message) for reason, message in _troubles(kubernetes.pods.values())]
+    return findings
 
 
-def _judge_daemons(found: Findings, kubernetes: Kubernetes, nodes: Nodes | Unknown) -> None:
+def _judge_daemons(findings: Findings, kubernetes: Kubernetes, nodes: Nodes | Unknown) -> None:
     names = kubernetes.cluster
     login = kubernetes.workloads.get(names.login)
     rows = [(Reason.LOGIN_NOT_READY, f"StatefulSet {names.login}", "login", login)]
@@ -236,18 +236,18 @@ def _judge_daemons(found: Findings, kubernetes: Kubernetes, nodes: Nodes | Unkno
         rows.insert(1, (Reason.REST_NOT_READY, f"Deployment {names.rest}", "rest", kubernetes.rest))
     for reason, title, component, workload in rows:
         if workload is None:
-            found.append(Finding(reason, f"there is no {title}", Severity.BLOCKING))
+            findings.append(Finding(reason, f"there is no {title}", Severity.BLOCKING))
         elif not workload.is_ready:
             ready = f"{workload.ready} of {workload.replicas} ready in the current generation"
             pods = (pod for pod in kubernetes.pods.values() if pod.component == component)
-            found.tell(reason, f"{title}: {ready}{_why(pods)}", Severity.BLOCKING | Severity.PROGRESSING)
+            findings.tell(reason, f"{title}: {ready}{_why(pods)}", Severity.BLOCKING | Severity.PROGRESSING)
     if isinstance(nodes, Unknown):
-        found.append(Finding(Reason(nodes.reason), nodes.message, Severity.UNKNOWN))
+        findings.append(Finding(Reason(nodes.reason), nodes.message, Severity.UNKNOWN))
         if not any(
-            problem.reason in (Reason.CONTROLLER_NOT_READY, Reason.REST_NOT_READY) for problem in found.blocking
+            problem.reason in (Reason.CONTROLLER_NOT_READY, Reason.REST_NOT_READY) for problem in findings.blocking
         ):
             # Daemons that are still starting are no fault.
-            found.append(Finding(Reason(nodes.reason), nodes.message))
+            findings.append(Finding(Reason(nodes.reason), nodes.message))
 
 
 def _troubles(pods: Iterable[Pod]) -> list[tuple[Reason, str]]:

@@ -64,9 +64,9 @@ def _working(state: NodeSetState) -> str:
     """Return the jobs that have processes on the set's nodes as text, else the nodes that have work."""
     own = frozenset(worker.name for worker in state.leaving())
     known = () if isinstance(state.jobs, Unknown) else state.jobs
-    found = [(job.job_id, slurm_nodes.busy_nodes([job]) & own, _end(job)) for job in known]
+    jobs = [(job.job_id, slurm_nodes.busy_nodes([job]) & own, _end(job)) for job in known]
     rows = [
-        f"{number} ({shown(sorted(busy))}{end})" for number, busy, end in sorted(found, key=lambda row: row[0]) if busy
+        f"{number} ({shown(sorted(busy))}{end})" for number, busy, end in sorted(jobs, key=lambda row: row[0]) if busy
     ]
     if rows:
         return f"{'job' if len(rows) == 1 else 'jobs'} {shown(rows)}"

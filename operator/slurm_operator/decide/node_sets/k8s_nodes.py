@@ -36,39 +36,39 @@ def needs_full_listing(state: NodeSetState) -> bool:
 def actions(state: NodeSetState) -> list[Action]:
     """Return the actions for the Kubernetes nodes of one node set's pods."""
     said: list[Comment | Drain] = [*_comments(state), *_drains(state)]
-    found: list[Action] = [action for action in said if not _is_only_told(state, action.node)]
+    decided: list[Action] = [action for action in said if not _is_only_told(state, action.node)]
     for worker in state.with_pods():
         stands = case_of(worker)[0]
         if worker.is_evictable:
             if stands is Case.WELL or (worker.node and not slurm_nodes.may_leave(worker.node)):
-                found.append(SetEvictable(worker.name, worker.uid, evictable=False))
+                decided.append(SetEvictable(worker.name, worker.uid, evictable=False))
         elif stands in _LEAVING and worker.may_leave:
-            found.append(SetEvictable(worker.name, worker.uid, evictable=True))
-    return found
+            decided.append(SetEvictable(worker.name, worker.uid, evictable=True))
+    return decided
 
 
 def findings(state: NodeSetState) -> list[Finding]:
     """Return findings about Kubernetes nodes that wait for jobs, with the jobs that are known."""
-    found = []
+    told = []
     for worker in state.with_pods():
         if worker.has_work and _is_leaving(worker):
             ends = f"{worker.name} may leave when its jobs have ended{waits.for_jobs([worker.name], state.jobs)}"
-            found.append(under_way(Reason.WAITING_FOR_JOBS, f"{case_of(worker)[1]}: {ends}"))
-    return found
+            told.append(under_way(Reason.WAITING_FOR_JOBS, f"{case_of(worker)[1]}: {ends}"))
+    return told
 
 
 def _comments(state: NodeSetState) -> list[Comment]:
     """Return comments on nodes whose Kubernetes nodes are not ready, until they are drained for it."""
-    found, breaker = [], _breaker(state)
+    comments, breaker = [], _breaker(state)
     for worker in state.with_pods():
         stands, words = case_of(worker)
         if worker.node is None:
             continue
         if stands is Case.AWAY and not worker.node.comment and not breaker:
-            found.append(Comment(worker.name, reasons.NODE + words))
+            comments.append(Comment(worker.name, reasons.NODE + words))
         if stands in _KNOWN and worker.node.comment.startswith(reasons.NODE):
-            found.append(Comment(worker.name, ""))
-    return found
+            comments.append(Comment(worker.name, ""))
+    return comments
 
 
 def _drains(state: NodeSetState) -> list[Drain]:
@@ -76,7 +76,7 @@ def _drains(state: NodeSetState) -> list[Drain]:
     open_breaker = _breaker(state)
     # A drain of ours without a cause must not hide the one for the Kubernetes node: a repair needs that.
     back = {worker.name for worker in undrain.without_cause(state)}
-    found = []
+    decided = []
     for worker in state.with_pods():
         stands, words = case_of(worker)
         if worker.node is None or stands in (Case.WELL, Case.UNKNOWN):
@@ -88,8 +88,8 @@ def _drains(state: NodeSetState) -> list[Drain]:
             continue  # It is gone in a moment.
         if stands is Case.AWAY and (open_breaker or not _is_due(state, worker)):
             continue
-        found.append(Drain(worker.name, reasons.NODE + words))
-    return found
+        decided.append(Drain(worker.name, reasons.NODE + words))
+    return decided
 
 
 def _may_return_meanwhile(worker: Worker) -> bool:

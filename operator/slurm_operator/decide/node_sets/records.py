@@ -84,11 +84,11 @@ def actions(state: NodeSetState) -> list[Action]:
         node for node in _left_over(state, (worker.full for worker in _gone(state))) if not slurm_nodes.has_work(node)
     ]
     kept = state.full_listing.named.by_any
-    found: list[Action] = [
+    decided: list[Action] = [
         DeleteRecord(node.name, anothers=drains.is_anothers(node)) for node in idle if node.name not in kept
     ]
     # A record that must stay is drained, so that its reason says why the node takes no jobs.
-    return found + [Drain(node.name) for node in idle if node.name in kept and not drains.is_drained(node)]
+    return decided + [Drain(node.name) for node in idle if node.name in kept and not drains.is_drained(node)]
 
 
 def findings(state: NodeSetState) -> list[Finding]:
@@ -111,9 +111,9 @@ def _left_over(state: NodeSetState, records: Iterable[SlurmNode | None]) -> list
 
 def _counts(facts: Facts) -> dict[str, int]:
     """Return counts by resource that a job may ask for; it leaves out GRES whose count is not plain."""
-    found = {"cpus": facts.cpus, "memory": facts.memory_mib}
+    counts = {"cpus": facts.cpus, "memory": facts.memory_mib}
     for kind in facts.gres.split(","):
         name, _, count = kind.partition(":")[0], *kind.rpartition(":")[1:]
         if count.isdecimal():
-            found[name] = found.get(name, 0) + int(count)
-    return found
+            counts[name] = counts.get(name, 0) + int(count)
+    return counts

@@ -30,15 +30,15 @@ def actions(state: NodeSetState) -> list[Action]:
     leaving = state.leaving()
     records = [worker.node for worker in leaving if worker.node]
     limit = (state.node_set.removal.deadline_seconds, state.now, reasons.SCALE_IN)
-    found: list[Action] = [DrainDown(node.name) for node in own if drains.may_return_by_itself(node)]
+    decided: list[Action] = [DrainDown(node.name) for node in own if drains.may_return_by_itself(node)]
     if state.wanted > state.current:
-        found += _resized(state, state.wanted)
+        decided += _resized(state, state.wanted)
     # A drain of ours, or the node's own, is made one for the removal, whose deadline counts from there.
-    found += [Drain(node.name) for node in records if drains.may_be_drained(node, reasons.SCALE_IN)]
-    found += [RequeueJobs(node.name, limit[0] or 0) for node in records if slurm_nodes.is_overdue(node, *limit)]
+    decided += [Drain(node.name) for node in records if drains.may_be_drained(node, reasons.SCALE_IN)]
+    decided += [RequeueJobs(node.name, limit[0] or 0) for node in records if slurm_nodes.is_overdue(node, *limit)]
     if gone := tuple(worker.name for worker in itertools.takewhile(lambda worker: worker.may_leave, leaving)):
-        found += _resized(state, state.current - len(gone), gone)
-    return found
+        decided += _resized(state, state.current - len(gone), gone)
+    return decided
 
 
 def until(state: NodeSetState) -> str:
@@ -65,5 +65,5 @@ def actions_unseen(state: NodeSetState) -> list[SetReplicas]:
 
 def _resized(state: NodeSetState, size: int, gone: tuple[str, ...] = ()) -> list[SetReplicas]:
     """Set the size of the StatefulSet, if there is one."""
-    found = state.workload
-    return [SetReplicas(found.name, size, found.replicas, found.resource_version, gone)] if found else []
+    workload = state.workload
+    return [SetReplicas(workload.name, size, workload.replicas, workload.resource_version, gone)] if workload else []

@@ -70,14 +70,14 @@ def actions(state: NodeSetState) -> list[Action]:
         return []
     old = [*_to_update(state), *_misread(state)]
     limit = (state.node_set.update.deadline_seconds, state.now, reasons.UPDATE)
-    found: list[Action] = [
+    decided: list[Action] = [
         RequeueJobs(worker.name, limit[0] or 0)
         for worker in old
         if worker.node and slurm_nodes.is_overdue(worker.node, *limit)
     ]
-    found += [Drain(name, reasons.UPDATE) for name in _to_begin(state, old)]
-    found += [_restart(state, worker) for worker in old if _may_restart(state, worker)]
-    return found
+    decided += [Drain(name, reasons.UPDATE) for name in _to_begin(state, old)]
+    decided += [_restart(state, worker) for worker in old if _may_restart(state, worker)]
+    return decided
 
 
 def _to_begin(state: NodeSetState, old: Iterable[Worker]) -> list[str]:
@@ -131,11 +131,11 @@ def begun(state: NodeSetState, actions: Iterable[Action]) -> frozenset[str]:
 def holding_slots(state: NodeSetState) -> frozenset[str]:
     """Nodes that count as out of service for an update: those that it has taken and that only it holds up."""
     there = [worker for worker in state.members() if _is_taken(state, worker)]
-    found = {worker.name: worker for worker in there if not worker.is_lost and worker.drain is not Owner.K8S_NODE}
-    faulty = {name for name, worker in found.items() if worker.node and drains.is_at_fault(worker.node)}
+    holding = {worker.name: worker for worker in there if not worker.is_lost and worker.drain is not Owner.K8S_NODE}
+    faulty = {name for name, worker in holding.items() if worker.node and drains.is_at_fault(worker.node)}
     newest = [worker for worker in state.members() if worker.pod and not worker.is_outdated]
     # One Kubernetes node may break at any time. If many break under the newest template, that template is the cause.
-    return frozenset(found if state.have_one_cause(len(faulty), len(newest)) else found.keys() - faulty)
+    return frozenset(holding if state.have_one_cause(len(faulty), len(newest)) else holding.keys() - faulty)
 
 
 def findings(state: NodeSetState) -> list[Finding]:
@@ -156,11 +156,11 @@ def waits_for_window(state: NodeSetState) -> Finding | None:
     waiting, policy = waiting_for_window(state), state.node_set.update
     if not waiting or policy.window is None or window.is_open(policy, state.now):
         return None
-    title, found = window.words(policy.window), window.opening(policy.window, state.now)
-    if found is None:
+    title, next_opening = window.words(policy.window), window.opening(policy.window, state.now)
+    if next_opening is None:
         past = f"update.window ({title}) is past, so that the others stay as they are: set a later one, or leave it out"
         return Finding(Reason.UPDATE_WINDOW_PAST, past, Severity.PROGRESSING | Severity.WRONG)
-    opens = f"the others wait for the window {title}, which opens at {found.starts:%Y-%m-%d %H:%M}"
+    opens = f"the others wait for the window {title}, which opens at {next_opening.starts:%Y-%m-%d %H:%M}"
     return under_way(Reason.UPDATE_WAITS_FOR_WINDOW, opens)
 
 

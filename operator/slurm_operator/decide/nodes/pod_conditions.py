@@ -50,7 +50,7 @@ def changes(pods: Iterable[Pod], nodes: Nodes, most: int, after: str = "") -> li
         most: how many are written at once.
         after: the pod that was told last: the next ones come first, so that busy nodes hide no other.
     """
-    found = []
+    ranked = []
     for pod in pods:
         condition = wanted(pod, nodes.get(pod.name))
         if condition is None or condition == pod.slurm:
@@ -59,10 +59,10 @@ def changes(pods: Iterable[Pod], nodes: Nodes, most: int, after: str = "") -> li
         rank = 0 if turns else 1 if condition.status == "False" else _SERVING
         since = "" if turns or pod.slurm is None else pod.slurm.since
         told = Told(pod.name, pod.uid, dataclasses.replace(condition, since=since))
-        found.append(((rank, pod.name <= after, pod.name), told))
-    found.sort(key=lambda row: row[0])
-    telling = [told for (rank, *_), told in found if rank != _SERVING]
-    serving = [told for (rank, *_), told in found if rank == _SERVING]
+        ranked.append(((rank, pod.name <= after, pod.name), told))
+    ranked.sort(key=lambda row: row[0])
+    telling = [told for (rank, *_), told in ranked if rank != _SERVING]
+    serving = [told for (rank, *_), told in ranked if rank == _SERVING]
     return [*telling, *serving[:MOST_SERVING]][:most]
 
 

@@ -245,7 +245,7 @@ def _join(state: NodeSetState) -> list[Worker]:
     ordinals = _ordinals(state, {*state.pods, *nodes, *full})
     repairs = {repair.node: repair for repair in state.node_set.restarts}
     named = full_listing.named if full_listing else None
-    found = []
+    workers = []
     for name in sorted(ordinals, key=lambda name: (ordinals[name], name)):
         pod, node, ordinal = state.pods.get(name), nodes.get(name), ordinals[name]
         k8s_node = (state.k8s_nodes or {}).get(pod.k8s_node) if pod else None
@@ -257,16 +257,18 @@ def _join(state: NodeSetState) -> list[Worker]:
             is_named=named is None or name in named.by_any,
             is_awaited=named is None or name in named.awaited,
         )
-        found.append(dataclasses.replace(worker, is_free=_is_free(state, worker, busy)))
-    return found
+        workers.append(dataclasses.replace(worker, is_free=_is_free(state, worker, busy)))
+    return workers
 
 
 def _ordinals(state: NodeSetState, seen: Iterable[str]) -> dict[str, int]:
     """The ordinal of each node of the set, by name: of those within a size, and those of which anything was seen."""
     name = re.compile(re.escape(state.stateful_set) + r"-(0|[1-9]\d*)")
     matches = [name.fullmatch(name_seen) for name_seen in seen]
-    found = {match.group(): int(match.group(1)) for match in matches if match}
-    return found | {f"{state.stateful_set}-{ordinal}": ordinal for ordinal in range(max(state.wanted, state.current))}
+    ordinals = {match.group(): int(match.group(1)) for match in matches if match}
+    return ordinals | {
+        f"{state.stateful_set}-{ordinal}": ordinal for ordinal in range(max(state.wanted, state.current))
+    }
 
 
 def _repair(pod: Pod | None, noted: Restart | None) -> Restart | None:
