@@ -72,8 +72,8 @@ def cluster(
         world.declare(replicas=size)
         world.patch("configmaps", "slurm-config-wanted", {"data": slurm.files})
         world.patch("statefulsets", "cpu", {"spec": {"replicas": size}})
-        for each in held:
-            world.apply(each)
+        for body in held:
+            world.apply(body)
         world.ledger("r1", list(held))
         workloads = FakeWorkloads(world)
         for _ in range(3):

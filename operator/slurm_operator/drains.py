@@ -132,7 +132,9 @@ def is_at_fault(node: SlurmNode) -> bool:
 
 def may_become(node: SlurmNode, reason: str) -> bool:
     """Return True if a drain may get another reason of ours; callers ask only when the present one has no cause."""
-    wanted = _EXACT.get(reason) or next((each for each in _REPLACED_BY if reason.startswith(each.value)), Owner.FOREIGN)
+    wanted = _EXACT.get(reason) or next(
+        (other for other in _REPLACED_BY if reason.startswith(other.value)), Owner.FOREIGN
+    )
     same_fault = wanted is not Owner.REPAIR or reason == repair_reason(node)
     return owner(node) in _REPLACED_BY.get(wanted, ()) and same_fault
 

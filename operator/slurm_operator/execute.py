@@ -262,12 +262,14 @@ class Executor:
 
     async def _cordon(self, decided: actions.DeletePod) -> None:
         """Cordon and taint a Kubernetes node, and annotate it with the reason; pods that run there stay."""
-        found = await self._api.get("v1", "nodes", decided.cordon)
-        if found is None:
+        k8s_node = await self._api.get("v1", "nodes", decided.cordon)
+        if k8s_node is None:
             return
-        taints = [each for each in found["spec"].get("taints", []) if each["key"] != names.UNFIT_TAINT]
+        taints = [
+            taint_now for taint_now in k8s_node["spec"].get("taints", []) if taint_now["key"] != names.UNFIT_TAINT
+        ]
         taint = {"key": names.UNFIT_TAINT, "value": decided.pod, "effect": "NoSchedule"}
-        version = found["metadata"]["resourceVersion"]
+        version = k8s_node["metadata"]["resourceVersion"]
         annotations = {names.UNFIT_TAINT: f"{decided.pod}: {decided.why}"}
         change = {
             "metadata": {"resourceVersion": version, "annotations": annotations},

@@ -63,7 +63,7 @@ class Findings(list[Finding]):
 
     def of(self, severity: Severity) -> list[Finding]:
         """The findings from which that follows."""
-        return [each for each in self if severity in each.severity]
+        return [finding for finding in self if severity in finding.severity]
 
     @property
     def blocking(self) -> list[Finding]:
@@ -101,7 +101,7 @@ class Findings(list[Finding]):
 
     def _by_people(self) -> tuple[Condition, ...]:
         """Return the condition about nodes that people took out of service; none while nodes can't be seen."""
-        kind, told = "DrainedByPeople", [each for each in self if each.severity is Severity.INFORMATION]
+        kind, told = "DrainedByPeople", [finding for finding in self if finding.severity is Severity.INFORMATION]
         nobody = Condition(kind, "False", Reason.NOBODY_DRAINED, "nobody took a node out of service")
         return (_condition(kind, "True", told) if told else nobody,) if told or not self.unknown else ()
 
@@ -111,7 +111,7 @@ class Findings(list[Finding]):
         A node that waits a week for its job while all others serve is none of theirs: such a cluster is current.
         """
         ready = dataclasses.replace(available, type="Ready")
-        stalled = [each for each in self.blocking if each.reason in NO_USE_TO_WAIT]
+        stalled = [finding for finding in self.blocking if finding.reason in NO_USE_TO_WAIT]
         waits = available.status != "True" and progressing.status == "True" and not stalled
         at_rest = Condition("Reconciling", "False", Reason.STEADY, "nothing is waited for")
         reconciling = dataclasses.replace(progressing, type="Reconciling") if waits else at_rest
@@ -120,12 +120,12 @@ class Findings(list[Finding]):
 
 
 def lasting(
-    found: Sequence[Finding], reason: Reason, before: Mapping[str, int], told_from: int
+    findings: Sequence[Finding], reason: Reason, before: Mapping[str, int], told_from: int
 ) -> tuple[Findings, dict[str, int]]:
     """Return the findings to tell, without those of `reason` that may be over with the next pass.
 
     Args:
-        found: what a pass found.
+        findings: those of this pass.
         reason: of findings that are told only if they last.
         before: by message, in how many passes in a row such findings stood until now.
         told_from: the number of passes from which on one is told.
@@ -133,8 +133,12 @@ def lasting(
     Returns:
         The findings to tell, and what `before` is for the next pass.
     """
-    counts = {each.message: before.get(each.message, 0) + 1 for each in found if each.reason == reason}
-    told = (each for each in found if counts.get(each.message, told_from) >= told_from or each.reason != reason)
+    counts = {finding.message: before.get(finding.message, 0) + 1 for finding in findings if finding.reason == reason}
+    told = (
+        finding
+        for finding in findings
+        if counts.get(finding.message, told_from) >= told_from or finding.reason != reason
+    )
     return Findings(told), counts
 
 

@@ -131,10 +131,10 @@ async def _keep_passing(
     while True:
         wake.clear()
         started = time.monotonic()
-        pace, outcome, said = Outcome.PROGRESSING, "done", ""
+        result, outcome, said = Outcome.PROGRESSING, "done", ""
         try:
             async with asyncio.timeout(PASS_DEADLINE_SECONDS):
-                pace = await run()
+                result = await run()
             progress.made()
         except NotLeading:
             outcome = "not_leading"
@@ -153,7 +153,7 @@ async def _keep_passing(
         if said and said != trouble:
             log.warning("pass ended: subject=%s outcome=%s error=%s", subject, outcome, said)
         trouble = said
-        blind_passes = blind_passes + 1 if pace is Outcome.BLIND else 0
+        blind_passes = blind_passes + 1 if result is Outcome.BLIND else 0
         await asyncio.sleep(_LEAST_PAUSE_SECONDS)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(wake.wait(), requeue_after(pace, blind_passes))
+            await asyncio.wait_for(wake.wait(), requeue_after(result, blind_passes))

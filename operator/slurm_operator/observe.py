@@ -52,14 +52,14 @@ _a_k8s_node = functools.lru_cache(1000)(K8sNode)
 
 async def clusters(reads: Reads) -> list[Object]:
     """List the namespace's SlurmClusters, oldest first."""
-    found = await reads.list(CUSTOM_API, names.SLURM_CLUSTERS)
-    return sorted(found, key=lambda item: (item["metadata"]["creationTimestamp"], item["metadata"]["name"]))
+    listed = await reads.list(CUSTOM_API, names.SLURM_CLUSTERS)
+    return sorted(listed, key=lambda item: (item["metadata"]["creationTimestamp"], item["metadata"]["name"]))
 
 
 async def files(reads: Reads, config_map: str) -> Mapping[str, str] | None:
     """Read a ConfigMap's files, None if there is no such ConfigMap."""
-    found = await reads.get_latest("v1", "configmaps", config_map)
-    return None if found is None else found.get("data") or {}
+    body = await reads.get_latest("v1", "configmaps", config_map)
+    return None if body is None else body.get("data") or {}
 
 
 async def node_sets(reads: Reads) -> dict[str, Object]:
@@ -72,7 +72,8 @@ async def workloads(reads: Reads, cluster: str) -> tuple[dict[str, Workload], di
     stateful_sets = await reads.list("apps/v1", "statefulsets")
     labels = f"{names.LABEL_NAME}={names.APPLICATION},{names.LABEL_INSTANCE}={cluster}"
     pods = await reads.list_as(pod, "v1", "pods", labels)
-    return {item["metadata"]["name"]: workload(item) for item in stateful_sets}, {each.name: each for each in pods}
+    by_name = {item["metadata"]["name"]: workload(item) for item in stateful_sets}
+    return by_name, {worker_pod.name: worker_pod for worker_pod in pods}
 
 
 async def kubernetes(reads: Reads, body: Object) -> tuple[Kubernetes, Mapping[str, Object]]:
@@ -156,8 +157,8 @@ def workload(body: Object) -> Workload:
 
 def _slurm_node(pod_spec: Object) -> Object:
     """Return a worker's SLURM_NODE (components/slurm/node_set.py); empty where there is no such thing."""
-    variables = [each for item in pod_spec.get("containers", []) for each in item.get("env", [])]
-    said = next((each.get("value", "") for each in variables if each["name"] == pod_variables.NODE), "")
+    variables = [variable for item in pod_spec.get("containers", []) for variable in item.get("env", [])]
+    said = next((variable.get("value", "") for variable in variables if variable["name"] == pod_variables.NODE), "")
     with contextlib.suppress(ValueError):
         node = json.loads(said)
         return node if isinstance(node, dict) else {}
@@ -281,8 +282,8 @@ def node_set(body: Object) -> NodeSet:
         update=_update_policy(spec.get("update", {})),
         reactions=_policy(ReactionPolicy, spec.get("reactions", {})),
         restarts=tuple(
-            Restart(each["node"], datetime.datetime.fromisoformat(each["at"]), each.get("replace", False))
-            for each in body.get("status", {}).get("restarts", [])
+            Restart(noted["node"], datetime.datetime.fromisoformat(noted["at"]), noted.get("replace", False))
+            for noted in body.get("status", {}).get("restarts", [])
         ),
         updating=frozenset(body.get("status", {}).get("updating", [])),
         approved=frozenset(annotations.get(names.ANNOTATION_APPROVE, "").split(",")),

@@ -122,7 +122,7 @@ class Informer:
 
     def look_again(self, kind: str, name: str) -> None:
         """Restart the watch of an object that showed something wrong; until it lists again, snapshots omit that."""
-        for watch in [each for each in self._tasks if each.kind == kind and each.name in ("", name)]:
+        for watch in [followed for followed in self._tasks if followed.kind == kind and followed.name in ("", name)]:
             self._tasks[watch].cancel()
             self._shown.pop(watch, None)
             self._begin(watch)

@@ -83,10 +83,10 @@ class KubernetesApi:
         self.instance = instance or self.instance
         self._find = find
         self._namespace = namespace
-        found = find()
-        transport = httpx.AsyncHTTPTransport(verify=access.tls(found), socket_options=_KEEPALIVE)
+        info = find()
+        transport = httpx.AsyncHTTPTransport(verify=access.tls(info), socket_options=_KEEPALIVE)
         self._client = httpx.AsyncClient(
-            base_url=found.server, transport=transport, timeout=DEADLINE_SECONDS, trust_env=False
+            base_url=info.server, transport=transport, timeout=DEADLINE_SECONDS, trust_env=False
         )
 
     async def close(self) -> None:

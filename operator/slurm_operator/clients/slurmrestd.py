@@ -111,7 +111,7 @@ class SlurmRest:
         if answer is None:
             raise SlurmError(Trouble.UNUSABLE, "jobs: 'not modified' without a question about changes")
         listed = answers.listed("jobs", answer.jobs)
-        return [(str(each.job_id), answers.states("jobs", each.state)) for each in listed]
+        return [(str(record.job_id), answers.states("jobs", record.state)) for record in listed]
 
     async def job(self, number: str) -> Sequence[SlurmJob]:
         """Read a job, all its components if it is heterogeneous; nothing if slurmctld has forgotten it."""
@@ -126,13 +126,15 @@ class SlurmRest:
     async def partitions(self) -> frozenset[str]:
         """Names of the partitions that slurmctld has."""
         answer = await self._read_as(answers.Partitions, "partitions", "/partitions/")
-        return frozenset(each.name for each in answers.listed("partitions", answer.partitions if answer else None))
+        return frozenset(
+            partition.name for partition in answers.listed("partitions", answer.partitions if answer else None)
+        )
 
     async def reservations(self) -> tuple[Reservation, ...]:
         """List all reservations, of now and for later."""
         answer = await self._read_as(answers.Reservations, "reservations", "/reservations/")
         listed = answers.listed("reservations", answer.reservations if answer else None)
-        return tuple(answers.reservation(each) for each in listed)
+        return tuple(answers.reservation(reservation) for reservation in listed)
 
     async def reserve(
         self, name: str, nodes: Sequence[str], starts: datetime.datetime, ends: datetime.datetime
@@ -215,8 +217,8 @@ class SlurmRest:
         """Read whether a partition takes jobs (UP), finishes those that it has (DRAIN) …, empty if there is none."""
         answer = await self._read_as(answers.Partitions, "partition", f"/partition/{quote(name, safe='')}")
         # An unknown one is a warning, and no list.
-        found = (answer.partitions if answer else None) or []
-        return next(iter(answers.states(name, found[0].partition.state))) if found else ""
+        partitions = (answer.partitions if answer else None) or []
+        return next(iter(answers.states(name, partitions[0].partition.state))) if partitions else ""
 
     async def set_partition(self, name: str, state: str) -> None:
         """Set a partition's state until slurmctld reads its files again."""

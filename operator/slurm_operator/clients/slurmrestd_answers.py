@@ -278,7 +278,7 @@ def job(item: Job) -> SlurmJob:
         partitions=frozenset(item.partition.split(",")) - {""},
         nodes=_nodes_or_every(item.nodes),
         requeues=item.requeue and item.batch_flag,
-        names=EVERY_NODE if any(each is EVERY_NODE for each in named) else frozenset().union(*named),
+        names=EVERY_NODE if any(nodes is EVERY_NODE for nodes in named) else frozenset().union(*named),
         node_count=max(1, item.node_count.number) if item.node_count else 1,
         waits_for=item.state_reason,
         # Without a limit Slurm counts a year.

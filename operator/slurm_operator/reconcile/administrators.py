@@ -32,17 +32,17 @@ class Administrators:
         Returns:
             What is to be told, and whom slurmdbd has for this or an earlier configuration: name → level.
         """
-        found, cluster = Findings(), seen.cluster
+        findings, cluster = Findings(), seen.cluster
         is_due = time.monotonic() - self._looked >= EVERY_SECONDS or cluster.administrators != cluster.appointed
         if not is_due or not (cluster.administrators or cluster.appointed):
-            return found, cluster.appointed
+            return findings, cluster.appointed
         if not cluster.accounting or accounting.is_waiting(seen):
-            return found, cluster.appointed  # It is told that slurmdbd is away.
-        found += await self._executor.attempt(body, "Appoint", self._appoint(rest, cluster))
-        if found:
-            return found, cluster.appointed
+            return findings, cluster.appointed  # It is told that slurmdbd is away.
+        findings += await self._executor.attempt(body, "Appoint", self._appoint(rest, cluster))
+        if findings:
+            return findings, cluster.appointed
         self._looked = time.monotonic()
-        return found, cluster.administrators
+        return findings, cluster.administrators
 
     async def _appoint(self, rest: SlurmRest, cluster: Cluster) -> str:
         changed = changes(cluster.administrators, cluster.appointed, await rest.administrators())

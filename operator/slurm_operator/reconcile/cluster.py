@@ -109,10 +109,10 @@ class Reconciler:
         nodes = served.nodes
         configured, closed = await self._bring_configuration(rest, body, seen, nodes, running, budget)
         told, appointed = await self._administrators.bring(rest, body, seen)
-        found = Findings([*configured, *failures, *told, *self._pod_conditions.problems])
+        findings = Findings([*configured, *failures, *told, *self._pod_conditions.problems])
         mark = "" if isinstance(running, Unknown) else config.mark(running.parameters)
         told_of = {"running": mark, "closed": sorted(closed)}
-        outcome = await self._say(body, set_bodies, seen, served, found, told_of, appointed)
+        outcome = await self._say(body, set_bodies, seen, served, findings, told_of, appointed)
         self._failed = await self._node_sets.act(rest, served, set_bodies, budget)
         if not isinstance(nodes, Unknown):
             await self._node_sets.count_pending(rest, served, budget)
@@ -131,14 +131,14 @@ class Reconciler:
         running: Running | Unknown,
         budget: PassBudget,
     ) -> node_sets.Served:
-        mine = [each for each in seen.node_sets if not serving.refusal(seen, each)]
+        mine = [node_set for node_set in seen.node_sets if not serving.refusal(seen, node_set)]
         healing = self._drift.condition
         died = healing.message if healing and healing.reason in (Reason.UPDATE_FAILED, Reason.LEDGER_MISSING) else ""
         labels = frozenset(key for own in mine for key in own.feature_labels)
         self._k8s_watch = Watch("v1", "Node", read=observe.K8sNodeReader(labels))
         hold, moment = daemons.holds_workers(seen, running, died), datetime.datetime.now(datetime.UTC)
         sets = serving.states(mine, seen.workloads, seen.pods, moment, self._k8s_nodes(seen.pods))
-        sets = [dataclasses.replace(each, hold=hold, repairs_held=not died) for each in sets]
+        sets = [dataclasses.replace(state, hold=hold, repairs_held=not died) for state in sets]
         return await self._node_sets.look(rest, sets, bodies, budget, running=running, cluster_stays=True)
 
     async def _bring_configuration(
@@ -159,9 +159,9 @@ class Reconciler:
             jobs = nodes
         else:
             jobs = await configuration.jobs(rest, self._jobs, seen, running, budget)
-        found, closed = await self._configuration.bring(rest, body, seen, running, jobs, budget, declared=declared)
-        found += await self._configuration.ask_nodes(rest, body, seen, nodes, running)
-        return found, closed
+        findings, closed = await self._configuration.bring(rest, body, seen, running, jobs, budget, declared=declared)
+        findings += await self._configuration.ask_nodes(rest, body, seen, nodes, running)
+        return findings, closed
 
     async def _update_controller(self, rest: SlurmRest, body: Object, seen: Kubernetes) -> list[Finding]:
         decided = daemons.controller(seen)
@@ -171,10 +171,10 @@ class Reconciler:
         """The Kubernetes nodes of pods that there are; None while the watch does not tell."""
         self._informer.follow([self._k8s_watch])
         asked = {("Node", pod.k8s_node) for pod in pods.values() if pod.k8s_node}
-        found = self._informer.snapshot(asked)
-        if len(found) < len(asked):
+        snapshot = self._informer.snapshot(asked)
+        if len(snapshot) < len(asked):
             return None
-        return {name: each for (_, name), each in found.items() if each}
+        return {name: node for (_, name), node in snapshot.items() if node}
 
     def _lost_daemons(self, seen: Kubernetes, *, blind: bool) -> list[Finding]:
         daemons_pods = {name: pod for name, pod in seen.pods.items() if pod.component != "worker"}
@@ -187,14 +187,14 @@ class Reconciler:
         Their SlurmCluster went first, as it does when Pulumi destroys a stack, or they share another's StatefulSet.
         """
         every = [observe.node_set(body) for body in bodies.values()]
-        leaving = [each for each in every if each.deleting and each.finalizer_url is not None]
-        shared = [each for each in leaving if serving.is_shared(every, each)]
-        for each in shared:
-            why = f"StatefulSet {each.stateful_set} is another NodeSet's too"
-            await self._node_sets.remove_finalizer(bodies[each.name], deletion.RemoveFinalizer(None, why))
-        orphans = [each for each in leaving if each not in shared and each.cluster != served]
-        for cluster, url in sorted({(each.cluster, each.finalizer_url or "") for each in orphans}):
-            group = [each for each in orphans if (each.cluster, each.finalizer_url) == (cluster, url)]
+        leaving = [node_set for node_set in every if node_set.deleting and node_set.finalizer_url is not None]
+        shared = [node_set for node_set in leaving if serving.is_shared(every, node_set)]
+        for node_set in shared:
+            why = f"StatefulSet {node_set.stateful_set} is another NodeSet's too"
+            await self._node_sets.remove_finalizer(bodies[node_set.name], deletion.RemoveFinalizer(None, why))
+        orphans = [node_set for node_set in leaving if node_set not in shared and node_set.cluster != served]
+        for cluster, url in sorted({(node_set.cluster, node_set.finalizer_url or "") for node_set in orphans}):
+            group = [node_set for node_set in orphans if (node_set.cluster, node_set.finalizer_url) == (cluster, url)]
             workloads, pods = await observe.workloads(self._reads, cluster)
             rest = await self._client(url)
             running = await configuration.running(rest)
@@ -226,21 +226,21 @@ class Reconciler:
         appointed: Mapping[str, str],
     ) -> Outcome:
         all_sets, all_counts = Findings(), []
-        for each in seen.node_sets:
-            refused = serving.refusal(seen, each)
-            mine = served.sets.get(each.name) or _unserved(seen, each, served.nodes)
-            if each.deleting and not mine.waiting:
+        for node_set in seen.node_sets:
+            refused = serving.refusal(seen, node_set)
+            mine = served.sets.get(node_set.name) or _unserved(seen, node_set, served.nodes)
+            if node_set.deleting and not mine.waiting:
                 continue  # It is gone, or was told about by itself.
-            counts, found = await self._node_sets.say(set_bodies[each.name], mine, refused)
+            counts, findings = await self._node_sets.say(set_bodies[node_set.name], mine, refused)
             all_counts += [] if refused else [counts]
-            if each.cluster == seen.cluster.name:
-                all_sets += found
+            if node_set.cluster == seen.cluster.name:
+                all_sets += findings
         counts = status.total(all_counts)
-        found = status.cluster(seen, served.nodes, all_sets, counts)
-        found[:0] = self._lost_daemons(seen, blind=isinstance(served.nodes, Unknown))
-        found += [*accounting.findings(seen), *served.problems, *self._failed, *self._drift.problems, *configured]
-        found, self._conflicts = lasting(found, execute.CONFLICT, self._conflicts, CONFLICTS_TOLD)
-        conditions = found.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
+        findings = status.cluster(seen, served.nodes, all_sets, counts)
+        findings[:0] = self._lost_daemons(seen, blind=isinstance(served.nodes, Unknown))
+        findings += [*accounting.findings(seen), *served.problems, *self._failed, *self._drift.problems, *configured]
+        findings, self._conflicts = lasting(findings, execute.CONFLICT, self._conflicts, CONFLICTS_TOLD)
+        conditions = findings.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
         conditions += (self._drift.condition,) if self._drift.condition else ()
         conditions += (status.watched_k8s_nodes(self._informer.broken.get(self._k8s_watch, "")),)
         complete = seen.ledger_revision == seen.cluster.revision
@@ -252,7 +252,7 @@ class Reconciler:
             "administrators": dict(appointed) or None,
         }
         await self._executor.report.write_status(body, conditions, fields)
-        told = {each.type: each.status for each in conditions}
+        told = {condition.type: condition.status for condition in conditions}
         if told["Available"] == "Unknown":
             return Outcome.BLIND
         return Outcome.PROGRESSING if (told["Progressing"], told["Available"]) != ("False", "True") else Outcome.STEADY
@@ -267,8 +267,8 @@ class Reconciler:
 
     async def _refuse(self, body: Object, served: str) -> None:
         message = f"this namespace is served for SlurmCluster {served}; use a namespace for each Slurm cluster"
-        found = Findings([Finding(Reason.ANOTHER_CLUSTER_IN_NAMESPACE, message, Severity.BLOCKING | Severity.WRONG)])
-        await self._executor.report.write_status(body, found.conditions(""), {})
+        findings = Findings([Finding(Reason.ANOTHER_CLUSTER_IN_NAMESPACE, message, Severity.BLOCKING | Severity.WRONG)])
+        await self._executor.report.write_status(body, findings.conditions(""), {})
 
     async def _client(self, url: str) -> SlurmRest:
         authority = _authority(self._authority_file) if url.startswith("https:") else None

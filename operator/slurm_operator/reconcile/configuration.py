@@ -106,7 +106,7 @@ class Configuration:
         Returns:
             What is to be told, and which partitions are closed now.
         """
-        found, wanted, active = Findings(), seen.desired_config, seen.active_config
+        findings, wanted, active = Findings(), seen.desired_config, seen.active_config
         content = "" if wanted is None else config.content_hash(wanted)
         verdict = self._verdict[1] if self._verdict[0] == content else None
         # A slurmctld that has read its files since has opened the partitions again.
@@ -118,20 +118,20 @@ class Configuration:
             seconds = budget.left(TRIED_AFTER_SECONDS)
             tried = await self._try(seen.cluster.dry_run_url, decided.files, seconds, first=active is None)
             if isinstance(tried, Finding):
-                found.append(tried)
+                findings.append(tried)
             else:
                 decided = decide(verdict=tried)
         match decided:
             case config.Promote():
                 copying = self._configurer.promote(seen.cluster, decided)
                 failed = await self._executor.attempt(body, "PromoteConfiguration", copying)
-                found += failed
+                findings += failed
                 active = active if failed else decided.files
                 # A copy made just now is not in the pod yet: the next pass tells slurmctld.
                 if not failed and isinstance(running, Running) and not config.is_read(decided.files, running):
-                    found.append(_RECONFIGURING)
+                    findings.append(_RECONFIGURING)
             case Finding():
-                found.append(decided)
+                findings.append(decided)
         closing = config.closing(wanted, active, decided, running, seen.cluster.closed)
         closed = seen.cluster.closed
         self._closed = (None, frozenset())
@@ -139,23 +139,23 @@ class Configuration:
             states = config.declared_states(active or {})
             opening = {name: states.get(name, "UP") for name in closed - closing}
             ending = {name: config.closed_state(states.get(name, "UP")) for name in closing}
-            closed, shut = await self._close(rest, body, opening, ending, found, budget)
+            closed, shut = await self._close(rest, body, opening, ending, findings, budget)
             self._closed = (running.started, shut)
         telling = None if isinstance(decided, config.Promote) else config.reconfiguration(active, running, jobs)
         if isinstance(telling, Finding):
-            found.append(telling)
+            findings.append(telling)
         elif telling and telling.start_words:
             why = f"slurmctld takes {', '.join(telling.start_words)} at its start only"
             words = f"slurmctld restarts, for it reads the new configuration: {why}"
-            found.append(under_way(Reason.RESTARTING, words))
+            findings.append(under_way(Reason.RESTARTING, words))
             if pod := daemons.controller_pod(seen):
-                found += await self._executor.execute(rest, body, daemons.restart(pod, why))
+                findings += await self._executor.execute(rest, body, daemons.restart(pod, why))
         elif telling and active is not None:
-            found.append(_RECONFIGURING)
+            findings.append(_RECONFIGURING)
             if self._told.is_over(config.content_hash(active)):
                 told = self._configurer.reconfigure(rest, seen.cluster)
-                found += await self._executor.attempt(body, "Reconfigure", told)
-        return found, closed
+                findings += await self._executor.attempt(body, "Reconfigure", told)
+        return findings, closed
 
     async def ask_nodes(
         self, rest: SlurmRest, body: Object, seen: Kubernetes, nodes: Nodes | Unknown, running: Running | Unknown
@@ -164,26 +164,26 @@ class Configuration:
 
         slurmctld sends its message once. A node misses it when its slurmd, or the network, is away at that moment.
         """
-        found = Findings()
+        findings = Findings()
         if isinstance(nodes, Unknown):
-            return found
+            return findings
         if isinstance(running, Unknown):
-            found.append(Finding(Reason(running.reason), f"what slurmctld runs with is unknown: {running.message}"))
-            return found
+            findings.append(Finding(Reason(running.reason), f"what slurmctld runs with is unknown: {running.message}"))
+            return findings
         late = config.outdated(nodes, running)
         metrics.OUTDATED_NODES.set(len(late))
         if not late:
             self._asked_nodes.reset()
-            return found
+            return findings
         overdue = config.is_overdue(running, datetime.datetime.now(datetime.UTC))
         more = "; the operator has slurmctld ask them again, a new pod helps in any case" if overdue else ""
         message = f"still with the configuration before: {shown(late)}{more}"
-        found.tell(Reason.NODES_OUTDATED, message, Severity.WRONG if overdue else Severity.PROGRESSING)
+        findings.tell(Reason.NODES_OUTDATED, message, Severity.WRONG if overdue else Severity.PROGRESSING)
         read = seen.active_config is not None and config.is_read(seen.active_config, running)
         if overdue and read and self._asked_nodes.is_over("nodes"):
             asking = self._configurer.ask_nodes_again(rest, shown(late))
-            found += await self._executor.attempt(body, "Reconfigure", asking)
-        return found
+            findings += await self._executor.attempt(body, "Reconfigure", asking)
+        return findings
 
     async def _close(
         self,
@@ -191,7 +191,7 @@ class Configuration:
         body: Object,
         opening: Mapping[str, str],
         closing: Mapping[str, str],
-        found: Findings,
+        findings: Findings,
         budget: PassBudget,
     ) -> tuple[frozenset[str], frozenset[str]]:
         """Let partitions that are to go finish what they have, and those that stay after all be as declared again.
@@ -201,7 +201,7 @@ class Configuration:
             body: the SlurmCluster, for Events.
             opening: partitions that stay, each with its state.
             closing: partitions that go, each with its state until then.
-            found: gets what fails.
+            findings: gets what fails.
             budget: the time of this pass.
 
         Returns:
@@ -214,7 +214,7 @@ class Configuration:
             why = "it is to be removed once it is empty" if name in closing else "it stays after all"
             setting = self._configurer.set_partition(rest, name, state, why)
             failed = await self._executor.attempt(body, "SetPartition", setting)
-            found += failed
+            findings += failed
             if any(problem.reason != execute.REFUSED for problem in failed):
                 break  # Each of the others would wait as long for a slurmrestd that is away.
             done |= set() if failed else {name}

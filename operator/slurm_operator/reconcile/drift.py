@@ -122,7 +122,7 @@ class DriftReconciler:
         tried = {_key(check) for check in plan.checks}
         for key in [key for key in self._failures if key in live and key not in tried | plan.resting]:
             del self._failures[key]  # It was found as declared, or went for good.
-        failed = (each.problem for each in self._failures.values() if each.problem)
+        failed = (failure.problem for failure in self._failures.values() if failure.problem)
         self._say(standing, (*plan.problems, *failed))
         return Outcome.STEADY
 
@@ -131,8 +131,10 @@ class DriftReconciler:
         self._failures.clear()
 
     def _standing(self, cluster: Object, now: datetime.datetime) -> tuple[Condition, datetime.datetime]:
-        told = [each for each in cluster.get("status", {}).get("conditions", []) if each["type"] == "Healing"]
-        since = [each["lastTransitionTime"] for each in told if each["status"] == "False"]
+        told = [
+            condition for condition in cluster.get("status", {}).get("conditions", []) if condition["type"] == "Healing"
+        ]
+        since = [condition["lastTransitionTime"] for condition in told if condition["status"] == "False"]
         paused = datetime.datetime.fromisoformat(since[0]) if since else now
         return drift.standing(cluster["spec"]["revision"], self._ledger, paused, now), paused
 
@@ -144,7 +146,7 @@ class DriftReconciler:
     async def _read_ledger(self, reads: Reads) -> None:
         ledger = await reads.get("v1", "secrets", names.LEDGER)
         payloads = await reads.get("v1", "secrets", names.LEDGER_PAYLOADS)
-        versions = tuple(each["metadata"]["resourceVersion"] if each else "" for each in (ledger, payloads))
+        versions = tuple(secret["metadata"]["resourceVersion"] if secret else "" for secret in (ledger, payloads))
         if versions == self._ledger_versions:
             return
         self._ledger_versions = versions

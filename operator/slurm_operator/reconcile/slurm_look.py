@@ -86,7 +86,7 @@ class SlurmLook:
         self, rest: SlurmRest, sets: Iterable[NodeSetState], budget: PassBudget, *, at_once: bool
     ) -> tuple[SlurmJob, ...] | Unknown:
         """The jobs that nodes wait for, to be named; not looked at in each pass, unless that is wanted."""
-        own = [each.node for state in sets for each in state.with_pods() if each.node]
+        own = [worker.node for state in sets for worker in state.with_pods() if worker.node]
         waits = any(map(slurm_nodes.is_draining, own))
         due = self._clock() >= self._named[0] + WORDS_SECONDS
         if at_once or (waits and due):
@@ -97,11 +97,11 @@ class SlurmLook:
     async def count_pending(self, rest: SlurmRest, node_sets: Iterable[NodeSet], budget: PassBudget) -> None:
         """Tell autoscalers how many nodes waiting jobs ask for, unless the pass is late; nobody else needs to know."""
         due, seconds = self._clock() >= self._counted + WORDS_SECONDS, budget.left(ACTED_AFTER_SECONDS)
-        if not (due and seconds) or all(each.declared is not None for each in node_sets):
+        if not (due and seconds) or all(node_set.declared is not None for node_set in node_sets):
             return
         self._counted = self._clock()
-        found = await self._listing.pending(rest, seconds)
-        if found is None:
+        by_partition = await self._listing.pending(rest, seconds)
+        if by_partition is None:
             metrics.PENDING_NODES.clear()  # Nobody knows, which is not 0.
             return
         try:
@@ -109,9 +109,9 @@ class SlurmLook:
             self._partitions |= await rest.partitions()
         except SlurmError as error:
             log.warning("no list of partitions, so that only those with jobs are counted: %s", error)
-        self._partitions |= found.keys()
+        self._partitions |= by_partition.keys()
         for partition in self._partitions:
-            metrics.PENDING_NODES.labels(partition).set(found.get(partition, 0))
+            metrics.PENDING_NODES.labels(partition).set(by_partition.get(partition, 0))
 
 
 def known(jobs: Jobs | Unknown) -> tuple[SlurmJob, ...] | Unknown:

@@ -77,8 +77,8 @@ def content_hash(files: Mapping[str, str]) -> str:
 
 def mark(text: str) -> str:
     """Return the mark of a rendered configuration, in its slurm.conf or as slurmctld shows it; empty if it has none."""
-    found = _MARK.search(text)
-    return found[1] if found else ""
+    match = _MARK.search(text)
+    return match[1] if match else ""
 
 
 def is_read(active: Mapping[str, str], running: Running) -> bool:

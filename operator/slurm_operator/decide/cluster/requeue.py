@@ -20,15 +20,15 @@ class Outcome(enum.Enum):
     BLIND = enum.auto()
 
 
-def requeue_after(pace: Outcome, blind_passes: int) -> float:
+def requeue_after(outcome: Outcome, blind_passes: int) -> float:
     """Return the seconds until the next reconcile.
 
     Args:
-        pace: what the last pass found.
+        outcome: that of the last pass.
         blind_passes: how many passes in a row, the last among them, did not see Slurm. It is asked less and less often
             when that lasts, and as before once it was seen.
     """
-    if pace is Outcome.BLIND:
+    if outcome is Outcome.BLIND:
         doublings = max(0, min(blind_passes - PATIENT_PASSES, 10))
         return float(min(LONGEST_SECONDS, PROGRESSING_SECONDS * 2**doublings))
-    return PROGRESSING_SECONDS if pace is Outcome.PROGRESSING else STEADY_SECONDS
+    return PROGRESSING_SECONDS if outcome is Outcome.PROGRESSING else STEADY_SECONDS

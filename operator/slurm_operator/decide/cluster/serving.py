@@ -33,8 +33,8 @@ def without_cluster(node_set: NodeSet) -> Findings:
 
 def is_shared(node_sets: Iterable[NodeSet], node_set: NodeSet) -> bool:
     """Return True if another NodeSet that is not being deleted names the same StatefulSet."""
-    staying = (each for each in node_sets if not each.deleting and each.name != node_set.name)
-    return any(each.stateful_set == node_set.stateful_set for each in staying)
+    staying = (other for other in node_sets if not other.deleting and other.name != node_set.name)
+    return any(other.stateful_set == node_set.stateful_set for other in staying)
 
 
 def states(
@@ -45,9 +45,9 @@ def states(
     k8s_nodes: K8sNodes | None = None,
 ) -> list[NodeSetState]:
     """Node sets as Kubernetes has them; one that has no StatefulSet leaves its Kubernetes nodes alone."""
-    found = []
-    for each in node_sets:
-        member, workload = re.compile(re.escape(each.stateful_set) + r"-\d+"), workloads.get(each.stateful_set)
+    rows = []
+    for node_set in node_sets:
+        member, workload = re.compile(re.escape(node_set.stateful_set) + r"-\d+"), workloads.get(node_set.stateful_set)
         own = {name: pod for name, pod in pods.items() if member.fullmatch(name)}
-        found.append(NodeSetState(each, workload, own, now, k8s_nodes if workload else None))
-    return found
+        rows.append(NodeSetState(node_set, workload, own, now, k8s_nodes if workload else None))
+    return rows

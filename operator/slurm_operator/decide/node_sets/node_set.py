@@ -44,7 +44,7 @@ def decide(state: NodeSetState) -> Decision:
         return unchanged(state.node_set, scale.actions_unseen(state))
     repairable = state if state.repairs_held else dataclasses.replace(update.without_outdated(state), hold="")
     plan, updates = remediate.plan(repairable), update.actions(state)
-    found: list[Action] = [
+    decided: list[Action] = [
         *features.actions(state),
         *scale.actions(state),
         *updates,
@@ -55,6 +55,6 @@ def decide(state: NodeSetState) -> Decision:
         *reboot.actions(repairable),
     ]
     # One action for each drain: that of an update takes the place of a removal's that has no more cause.
-    drained = {each.node for each in found if isinstance(each, Drain)}
-    found[:0] = [each for each in undrain.actions(state) if each.node not in drained]
-    return Decision(found, update.taken(state) | update.begun(state, updates), plan)
+    drained = {action.node for action in decided if isinstance(action, Drain)}
+    decided[:0] = [action for action in undrain.actions(state) if action.node not in drained]
+    return Decision(decided, update.taken(state) | update.begun(state, updates), plan)

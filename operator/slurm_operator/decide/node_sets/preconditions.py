@@ -40,8 +40,8 @@ def _is_still_out(node: SlurmNode) -> bool:
 def reservation_holds(decided: actions.ReservationAction, there: Iterable[Reservation]) -> bool:
     """Return True if the name of a new reservation is free, or if the reservation to change is ours."""
     if isinstance(decided, actions.Reserve):
-        return all(each.name.lower() != decided.name for each in there)
-    return any(each.name == decided.name and window.is_ours(each) for each in there)
+        return all(reservation.name.lower() != decided.name for reservation in there)
+    return any(reservation.name == decided.name and window.is_ours(reservation) for reservation in there)
 
 
 def pod_may_end(decided: actions.DeletePod, now: SlurmNode | None) -> bool:

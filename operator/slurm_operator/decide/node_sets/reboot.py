@@ -19,27 +19,29 @@ from slurm_operator.state import SlurmNode
 
 def needs_full_listing(state: NodeSetState) -> bool:
     """Return True if full listings could lead to the restart of a pod."""
-    return any(_is_of_before(each, each.node) for each in _there(state))
+    return any(_is_of_before(worker, worker.node) for worker in _there(state))
 
 
 def actions(state: NodeSetState) -> list[DeletePod]:
     """Return the deletions of pods whose nodes Slurm has rebooted."""
     if state.hold:
         return []
-    going = [each for each in _there(state) if _is_of_before(each, each.node) and _is_of_before(each, each.full)]
-    return [DeletePod(each.name, each.uid, Purpose.REBOOT, "as scontrol reboot asked") for each in going]
+    going = [
+        worker for worker in _there(state) if _is_of_before(worker, worker.node) and _is_of_before(worker, worker.full)
+    ]
+    return [DeletePod(worker.name, worker.uid, Purpose.REBOOT, "as scontrol reboot asked") for worker in going]
 
 
 def findings(state: NodeSetState) -> list[Finding]:
     """Nodes that start anew, since somebody asked for that."""
-    there = [each.name for each in state.members() if each.node and slurm_nodes.is_rebooting(each.node)]
+    there = [worker.name for worker in state.members() if worker.node and slurm_nodes.is_rebooting(worker.node)]
     why = f"; it waits: {state.hold}" if state.hold else ""
     told = f"{shown(there)} starts anew, as scontrol reboot asked{why}"
     return [under_way(Reason.NODES_REBOOT, told)] if there else []
 
 
 def _there(state: NodeSetState) -> list[Worker]:
-    return [each for each in state.workers.values() if each.is_there]
+    return [worker for worker in state.workers.values() if worker.is_there]
 
 
 def _is_of_before(worker: Worker, node: SlurmNode | None) -> bool:

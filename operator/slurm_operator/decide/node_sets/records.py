@@ -34,8 +34,8 @@ def named(jobs: Iterable[SlurmJob], reservations: Sequence[Reservation]) -> Name
         (n for job in alive for n in job.names - job.nodes),
     )
     reserved, by_others = (
-        frozenset(name for each in some for name in each.nodes)
-        for some in (reservations, [each for each in reservations if not window.is_ours(each)])
+        frozenset(name for reservation in some for name in reservation.nodes)
+        for some in (reservations, [reservation for reservation in reservations if not window.is_ours(reservation)])
     )
     return Named(reserved.union(by_jobs), by_others.union(awaited))
 
@@ -71,49 +71,51 @@ def is_misread(state: NodeSetState, node: SlurmNode | None) -> bool:
 
 def orphans(state: NodeSetState) -> list[SlurmNode]:
     """Return records that nothing needs: of nodes beyond the current and the wanted size, whose pods are gone."""
-    return _left_over(state, (each.node for each in _gone(state)))
+    return _left_over(state, (worker.node for worker in _gone(state)))
 
 
 def needs_full_listing(state: NodeSetState) -> bool:
     """Return True if full listings could let a record be deleted; it may stay so while a job waits for the node."""
-    misread = any(is_misread(state, each.node) for each in state.members())
+    misread = any(is_misread(state, worker.node) for worker in state.members())
     return misread or any(map(slurm_nodes.is_deletable, orphans(state)))
 
 
 def needs_names(state: NodeSetState) -> bool:
     """Return True if a decision depends on which nodes jobs and reservations name; most updates change no size."""
-    return bool(orphans(state)) or any(has_other_size(state, each.node) for each in state.members())
+    return bool(orphans(state)) or any(has_other_size(state, worker.node) for worker in state.members())
 
 
 def actions(state: NodeSetState) -> list[Action]:
     """Return the deletions of records without a node, and drains of those that must stay."""
     if state.full_listing is None or state.full_listing.named is None:
         return []
-    idle = [each for each in _left_over(state, (each.full for each in _gone(state))) if not slurm_nodes.has_work(each)]
+    idle = [
+        node for node in _left_over(state, (worker.full for worker in _gone(state))) if not slurm_nodes.has_work(node)
+    ]
     kept = state.full_listing.named.by_any
-    found: list[Action] = [
+    decided: list[Action] = [
         DeleteRecord(node.name, anothers=drains.is_anothers(node)) for node in idle if node.name not in kept
     ]
     # A record that must stay is drained, so that its reason says why the node takes no jobs.
-    return found + [Drain(node.name) for node in idle if node.name in kept and not drains.is_drained(node)]
+    return decided + [Drain(node.name) for node in idle if node.name in kept and not drains.is_drained(node)]
 
 
 def findings(state: NodeSetState) -> list[Finding]:
     """Nodes that Slurm knows with another size than their set has."""
-    there = [each.name for each in state.members() if is_misread(state, each.node)]
+    there = [worker.name for worker in state.members() if is_misread(state, worker.node)]
     until = "until it is idle and no job and no reservation names it (squeue -w, scontrol show reservation)"
     return [under_way(Reason.RECORD_KEPT, f"{shown(there)} keeps its old size in Slurm {until}")] if there else []
 
 
 def _gone(state: NodeSetState) -> list[Worker]:
-    return [each for each in state.workers.values() if not (each.pod or each.is_there or each.is_wanted)]
+    return [worker for worker in state.workers.values() if not (worker.pod or worker.is_there or worker.is_wanted)]
 
 
 def _left_over(state: NodeSetState, records: Iterable[SlurmNode | None]) -> list[SlurmNode]:
     """Return the records out of service that may be deleted, without external nodes and without people's drains."""
-    there = [each for each in records if each and "EXTERNAL" not in each.states]
-    out = [each for each in there if drains.is_drained(each) or "DOWN" in each.states]
-    return [each for each in out if state.node_set.deleting or not drains.is_anothers(each)]
+    there = [node for node in records if node and "EXTERNAL" not in node.states]
+    out = [node for node in there if drains.is_drained(node) or "DOWN" in node.states]
+    return [node for node in out if state.node_set.deleting or not drains.is_anothers(node)]
 
 
 def _has_other_options(declared: Facts, shown: Facts) -> bool:
@@ -125,9 +127,9 @@ def _has_other_options(declared: Facts, shown: Facts) -> bool:
 
 def _counts(facts: Facts) -> dict[str, int]:
     """Return counts by resource that a job may ask for; it leaves out GRES whose count is not plain."""
-    found = {"cpus": facts.cpus, "memory": facts.memory_mib}
-    for each in facts.gres.split(","):
-        name, _, count = each.partition(":")[0], *each.rpartition(":")[1:]
+    counts = {"cpus": facts.cpus, "memory": facts.memory_mib}
+    for kind in facts.gres.split(","):
+        name, _, count = kind.partition(":")[0], *kind.rpartition(":")[1:]
         if count.isdecimal():
-            found[name] = found.get(name, 0) + int(count)
-    return found
+            counts[name] = counts.get(name, 0) + int(count)
+    return counts

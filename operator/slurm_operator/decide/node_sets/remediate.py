@@ -64,35 +64,41 @@ def approval(worker: Worker) -> str:
 
 def needs_full_listing(state: NodeSetState) -> bool:
     """Return True if full listings could lead to the repair of an unfit node."""
-    there = [each.node for each in state.workers.values() if each.repair and each.node]
+    there = [worker.node for worker in state.workers.values() if worker.repair and worker.node]
     return any(drains.is_held_for_repair(node) and slurm_nodes.may_restart(node) for node in there)
 
 
 def plan(state: NodeSetState) -> Plan:
     """Return the plan for the unfit nodes of a set."""
-    kept = [each for each in state.node_set.restarts if each.at > state.now - REMEMBERED and not _is_moot(state, each)]
+    kept = [
+        repair
+        for repair in state.node_set.restarts
+        if repair.at > state.now - REMEMBERED and not _is_moot(state, repair)
+    ]
     state = state.with_restarts(kept[-MOST_REMEMBERED:])
     policy, members = state.node_set.reactions, state.members()
     if not (policy.restart or policy.replace) or state.hold:
         return Plan(restarts=state.node_set.restarts)
-    unfit = [each for each in members if _is_unfit(state, each, each.node)]
-    failed = {each.name for each in (*unfit, *_taken(state))}
+    unfit = [worker for worker in members if _is_unfit(state, worker, worker.node)]
+    failed = {worker.name for worker in (*unfit, *_taken(state))}
     if unfit and state.have_one_cause(len(failed), len(members)):
         return Plan(restarts=state.node_set.restarts, findings=(_open_breaker(state, len(failed), unfit[0]),))
-    due = [each for each in unfit if _is_due(state, each) and not each.repair]
-    steps = {each.name: _next_step(state, each) for each in due}
-    findings = [_given_up(state, each) for each in due if steps[each.name] is RemediationStep.GIVE_UP]
-    ready = [each for each in due if steps[each.name] is not RemediationStep.GIVE_UP]
+    due = [worker for worker in unfit if _is_due(state, worker) and not worker.repair]
+    steps = {worker.name: _next_step(state, worker) for worker in due}
+    findings = [_given_up(state, worker) for worker in due if steps[worker.name] is RemediationStep.GIVE_UP]
+    ready = [worker for worker in due if steps[worker.name] is not RemediationStep.GIVE_UP]
     if policy.approval:
-        waiting = [each for each in ready if approval(each) not in state.node_set.approved]
-        findings += [_awaits(state, each, steps[each.name]) for each in waiting]
-        ready = [each for each in ready if each not in waiting]
+        waiting = [worker for worker in ready if approval(worker) not in state.node_set.approved]
+        findings += [_awaits(state, worker, steps[worker.name]) for worker in waiting]
+        ready = [worker for worker in ready if worker not in waiting]
     room = _room(state)
     chosen, later = ready[:room], ready[room:]
     if policy.dry_run:
-        findings += [_would(each, steps[each.name]) for each in chosen]
+        findings += [_would(worker, steps[worker.name]) for worker in chosen]
         chosen, later = [], []
-    noted = (Restart(each.name, state.now, replace=steps[each.name] is RemediationStep.REPLACE) for each in chosen)
+    noted = (
+        Restart(worker.name, state.now, replace=steps[worker.name] is RemediationStep.REPLACE) for worker in chosen
+    )
     after = state.with_restarts((*state.node_set.restarts, *noted))
     findings += [_waits(after, later)] if later else []
     return Plan((*_drains(state), *_deletions(state)), after.node_set.restarts, tuple(findings))
@@ -140,7 +146,7 @@ def _next_step(state: NodeSetState, worker: Worker) -> RemediationStep:
 
 def _tried(state: NodeSetState, worker: Worker) -> list[bool]:
     """The repairs of a node within the last day: false for a restart, true for a replacement."""
-    return [each.replace for each in state.node_set.restarts if each.node == worker.name]
+    return [repair.replace for repair in state.node_set.restarts if repair.node == worker.name]
 
 
 def _may_be_replaced(state: NodeSetState, worker: Worker) -> bool:
@@ -151,19 +157,25 @@ def _may_be_replaced(state: NodeSetState, worker: Worker) -> bool:
 
 def _drains(state: NodeSetState) -> list[Drain]:
     """Drains that take nodes' own over, so that these do not return to work while they are repaired."""
-    own = [each.node for each in _to_repair(state) if each.node and each.drain is Owner.UNFIT]
+    own = [worker.node for worker in _to_repair(state) if worker.node and worker.drain is Owner.UNFIT]
     return [Drain(node.name, drains.repair_reason(node)) for node in own if slurm_nodes.may_restart(node)]
 
 
 def _to_repair(state: NodeSetState) -> list[Worker]:
     """Nodes whose repair was noted and is still wanted."""
-    there = [each for each in state.members() if each.repair and not _ends(each) and _is_unfit(state, each, each.node)]
-    return [each for each in there if each.repair and (not each.repair.replace or _may_be_replaced(state, each))]
+    there = [
+        worker
+        for worker in state.members()
+        if worker.repair and not _ends(worker) and _is_unfit(state, worker, worker.node)
+    ]
+    return [
+        worker for worker in there if worker.repair and (not worker.repair.replace or _may_be_replaced(state, worker))
+    ]
 
 
 def _deletions(state: NodeSetState) -> list[DeletePod]:
-    there = [each for each in _to_repair(state) if each.is_free and _is_unfit(state, each, each.full)]
-    return [_deletion(each) for each in there if all(map(drains.is_held_for_repair, each.records))]
+    there = [worker for worker in _to_repair(state) if worker.is_free and _is_unfit(state, worker, worker.full)]
+    return [_deletion(worker) for worker in there if all(map(drains.is_held_for_repair, worker.records))]
 
 
 def _deletion(worker: Worker) -> DeletePod:
@@ -196,13 +208,13 @@ def _room(state: NodeSetState) -> int:
 
 def _taken(state: NodeSetState) -> list[Worker]:
     """Nodes that a repair has taken and that do not work yet; one that it did not mend counts for a while."""
-    lately = {each.node for each in state.node_set.restarts if each.at > state.now - SETTLING}
-    there = [each for each in state.members() if each.name in lately]
-    return [each for each in there if each.standing is not slurm_nodes.Standing.USABLE]
+    lately = {repair.node for repair in state.node_set.restarts if repair.at > state.now - SETTLING}
+    there = [worker for worker in state.members() if worker.name in lately]
+    return [worker for worker in there if worker.standing is not slurm_nodes.Standing.USABLE]
 
 
 def _within_the_hour(state: NodeSetState) -> list[datetime.datetime]:
-    return sorted(each.at for each in state.node_set.restarts if each.at > state.now - _HOUR)
+    return sorted(repair.at for repair in state.node_set.restarts if repair.at > state.now - _HOUR)
 
 
 def _waits(state: NodeSetState, later: Sequence[Worker]) -> Finding:
@@ -217,7 +229,7 @@ def _waits(state: NodeSetState, later: Sequence[Worker]) -> Finding:
 
 
 def _listed(workers: Sequence[Worker]) -> str:
-    return ", ".join(each.name for each in workers)
+    return ", ".join(worker.name for worker in workers)
 
 
 def _open_breaker(state: NodeSetState, failed: int, worker: Worker) -> Finding:

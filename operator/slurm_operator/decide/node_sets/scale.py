@@ -26,19 +26,19 @@ def needs_full_listing(state: NodeSetState) -> bool:
 
 def actions(state: NodeSetState) -> list[Action]:
     """Return the actions for the size of a node set."""
-    own = [each.node for each in state.workers.values() if each.node and (each.pod or each.is_there)]
+    own = [worker.node for worker in state.workers.values() if worker.node and (worker.pod or worker.is_there)]
     leaving = state.leaving()
-    records = [each.node for each in leaving if each.node]
+    records = [worker.node for worker in leaving if worker.node]
     limit = (state.node_set.removal.deadline_seconds, state.now, reasons.SCALE_IN)
-    found: list[Action] = [DrainDown(node.name) for node in own if drains.may_return_by_itself(node)]
+    decided: list[Action] = [DrainDown(node.name) for node in own if drains.may_return_by_itself(node)]
     if state.wanted > state.current:
-        found += _resized(state, state.wanted)
+        decided += _resized(state, state.wanted)
     # A drain of ours, or the node's own, is made one for the removal, whose deadline counts from there.
-    found += [Drain(node.name) for node in records if drains.may_be_drained(node, reasons.SCALE_IN)]
-    found += [RequeueJobs(node.name, limit[0] or 0) for node in records if slurm_nodes.is_overdue(node, *limit)]
-    if gone := tuple(each.name for each in itertools.takewhile(lambda each: each.may_leave, leaving)):
-        found += _resized(state, state.current - len(gone), gone)
-    return found
+    decided += [Drain(node.name) for node in records if drains.may_be_drained(node, reasons.SCALE_IN)]
+    decided += [RequeueJobs(node.name, limit[0] or 0) for node in records if slurm_nodes.is_overdue(node, *limit)]
+    if gone := tuple(worker.name for worker in itertools.takewhile(lambda worker: worker.may_leave, leaving)):
+        decided += _resized(state, state.current - len(gone), gone)
+    return decided
 
 
 def until(state: NodeSetState) -> str:
@@ -46,7 +46,7 @@ def until(state: NodeSetState) -> str:
     seconds = state.node_set.removal.deadline_seconds
     if seconds is None or isinstance(state.nodes, Unknown):
         return ""
-    there = [each.node for each in state.leaving() if each.node and each.has_work]
+    there = [worker.node for worker in state.leaving() if worker.node and worker.has_work]
     if there and not any(
         drains.may_be_drained(node, reasons.SCALE_IN) or drains.owner(node) is Owner.SCALE_IN for node in there
     ):
@@ -65,5 +65,5 @@ def actions_unseen(state: NodeSetState) -> list[SetReplicas]:
 
 def _resized(state: NodeSetState, size: int, gone: tuple[str, ...] = ()) -> list[SetReplicas]:
     """Set the size of the StatefulSet, if there is one."""
-    found = state.workload
-    return [SetReplicas(found.name, size, found.replicas, found.resource_version, gone)] if found else []
+    workload = state.workload
+    return [SetReplicas(workload.name, size, workload.replicas, workload.resource_version, gone)] if workload else []

@@ -17,14 +17,14 @@ READINESS_PATIENCE = datetime.timedelta(minutes=1)
 
 def actions(state: NodeSetState) -> list[Undrain | Drain]:
     """Return actions for drains without a cause: lift them, or call a node new while its pod is not up."""
-    there = [each for each in without_cause(state) if _may_serve(each)]
-    return [Undrain(each.name) if each.is_up else Drain(each.name, reasons.NEW) for each in there]
+    there = [worker for worker in without_cause(state) if _may_serve(worker)]
+    return [Undrain(worker.name) if worker.is_up else Drain(worker.name, reasons.NEW) for worker in there]
 
 
 def without_cause(state: NodeSetState) -> list[Worker]:
     """Nodes whose drain has no more cause; one that leaves, or whose pod ends, must not serve while it is removed."""
-    there = [each for each in state.members() if each.pod and not each.pod.terminating]
-    return [each for each in there if not _has_cause(state, each)]
+    there = [worker for worker in state.members() if worker.pod and not worker.pod.terminating]
+    return [worker for worker in there if not _has_cause(state, worker)]
 
 
 def _has_cause(state: NodeSetState, worker: Worker) -> bool:
@@ -49,7 +49,7 @@ def _is_repaired(state: NodeSetState, worker: Worker) -> bool:
     """Return True if a drain for a repair has no more cause: the pod is new, or no repair is noted any more."""
     if worker.repair or worker.node is None:
         return False
-    made_anew = any(each.node == worker.name for each in state.node_set.restarts)
+    made_anew = any(repair.node == worker.name for repair in state.node_set.restarts)
     return made_anew or (worker.node.reason_set or state.now) <= state.now - READINESS_PATIENCE
 
 

@@ -29,25 +29,25 @@ from slurm_operator.reasons import Reason
 
 def outdated(state: NodeSetState) -> list[Worker]:
     """Nodes that stay and whose pods are of an older template, highest first."""
-    return [each for each in reversed(state.members()) if each.is_outdated]
+    return [worker for worker in reversed(state.members()) if worker.is_outdated]
 
 
 def without_outdated(state: NodeSetState) -> NodeSetState:
     """The set without the pods of an older template: started anew, those would bring a newer slurmd."""
-    old = {each.name for each in outdated(state)}
+    old = {worker.name for worker in outdated(state)}
     return dataclasses.replace(state, pods={name: pod for name, pod in state.pods.items() if name not in old})
 
 
 def queue(state: NodeSetState) -> dict[str, int]:
     """Return how many nodes are still to be added, removed, updated to the newest template, and repaired."""
-    repairs = sum(each.repair is not None for each in state.workers.values())
+    repairs = sum(worker.repair is not None for worker in state.workers.values())
     adding, removing = max(0, state.wanted - state.current), len(state.leaving())
     return {"add": adding, "remove": removing, "update": len(outdated(state)), "repair": repairs}
 
 
 def updated(state: NodeSetState) -> int:
     """Return how many pods of nodes that stay have the newest template."""
-    return sum(not each.is_outdated for each in _there(state))
+    return sum(not worker.is_outdated for worker in _there(state))
 
 
 def needs_full_listing(state: NodeSetState) -> bool:
@@ -55,13 +55,13 @@ def needs_full_listing(state: NodeSetState) -> bool:
     if state.hold:
         return False
     old = _to_update(state)
-    if any(each.node is None or _looks_free(each) for each in old):
+    if any(worker.node is None or _looks_free(worker) for worker in old):
         return True
     # A record that is too large may be deleted only when no job waits for its node: full listings tell.
-    may_move = [each for each in old if each.drain is Owner.UPDATE or _may_begin_now(state, each)]
-    if any(records.is_too_large(state, each.node) for each in may_move):
+    may_move = [worker for worker in old if worker.drain is Owner.UPDATE or _may_begin_now(state, worker)]
+    if any(records.is_too_large(state, worker.node) for worker in may_move):
         return True
-    return any(_looks_free(each) and records.is_misread(state, each.node) for each in _there(state))
+    return any(_looks_free(worker) and records.is_misread(state, worker.node) for worker in _there(state))
 
 
 def actions(state: NodeSetState) -> list[Action]:
@@ -70,24 +70,26 @@ def actions(state: NodeSetState) -> list[Action]:
         return []
     old = [*_to_update(state), *_misread(state)]
     limit = (state.node_set.update.deadline_seconds, state.now, reasons.UPDATE)
-    found: list[Action] = [
-        RequeueJobs(each.name, limit[0] or 0) for each in old if each.node and slurm_nodes.is_overdue(each.node, *limit)
+    decided: list[Action] = [
+        RequeueJobs(worker.name, limit[0] or 0)
+        for worker in old
+        if worker.node and slurm_nodes.is_overdue(worker.node, *limit)
     ]
-    found += [Drain(name, reasons.UPDATE) for name in _to_begin(state, old)]
-    found += [_restart(state, each) for each in old if _may_restart(state, each)]
-    return found
+    decided += [Drain(name, reasons.UPDATE) for name in _to_begin(state, old)]
+    decided += [_restart(state, worker) for worker in old if _may_restart(state, worker)]
+    return decided
 
 
 def _to_begin(state: NodeSetState, old: Iterable[Worker]) -> list[str]:
     """Nodes that the update takes now, as far as its slots allow."""
-    waiting = [each for each in old if _may_begin(each) and _may_begin_now(state, each)]
+    waiting = [worker for worker in old if _may_begin(worker) and _may_begin_now(state, worker)]
     # A record that promises more than the new pod has is deleted with the old pod. Jobs that wait for it run first.
-    waiting = [each for each in waiting if not (each.is_awaited and records.is_too_large(state, each.node))]
-    waiting.sort(key=lambda each: _turn(state, each))
+    waiting = [worker for worker in waiting if not (worker.is_awaited and records.is_too_large(state, worker.node))]
+    waiting.sort(key=lambda worker: _turn(state, worker))
     holding = holding_slots(state)
     # Neither takes a slot: the first holds one already, the second was out of service before.
-    free_of_charge = [each.name for each in waiting if each.name in holding or not _is_scheduled(each)]
-    charged = [each.name for each in waiting if each.name not in free_of_charge]
+    free_of_charge = [worker.name for worker in waiting if worker.name in holding or not _is_scheduled(worker)]
+    charged = [worker.name for worker in waiting if worker.name not in free_of_charge]
     room = max(0, state.node_set.update.room(state.wanted) - len(holding))
     return [*free_of_charge, *charged[:room]]
 
@@ -95,7 +97,7 @@ def _to_begin(state: NodeSetState, old: Iterable[Worker]) -> list[str]:
 def _may_restart(state: NodeSetState, worker: Worker) -> bool:
     """Return True if the pod of a node may be deleted for its update now."""
     # A registered node's pod is deleted under a drain of ours alone: somebody else's drain may be about this very pod.
-    if not worker.is_free or not all(drains.owner(each) is Owner.UPDATE for each in worker.records):
+    if not worker.is_free or not all(drains.owner(node) is Owner.UPDATE for node in worker.records):
         return False
     if worker.is_named and records.is_too_large(state, worker.node):
         return False
@@ -112,12 +114,12 @@ def waiting_for_window(state: NodeSetState) -> frozenset[str] | None:
     """Return nodes that serve and are still to be updated; None while the newest template is unknown."""
     if not state.revision:
         return None
-    return frozenset(each.name for each in _to_update(state) if each.node and not drains.is_drained(each.node))
+    return frozenset(worker.name for worker in _to_update(state) if worker.node and not drains.is_drained(worker.node))
 
 
 def taken(state: NodeSetState) -> frozenset[str]:
     """Nodes that stay, that an update has taken, and that have not worked since."""
-    return frozenset(each.name for each in state.members() if _is_taken(state, each))
+    return frozenset(worker.name for worker in state.members() if _is_taken(state, worker))
 
 
 def begun(state: NodeSetState, actions: Iterable[Action]) -> frozenset[str]:
@@ -128,12 +130,12 @@ def begun(state: NodeSetState, actions: Iterable[Action]) -> frozenset[str]:
 
 def holding_slots(state: NodeSetState) -> frozenset[str]:
     """Nodes that count as out of service for an update: those that it has taken and that only it holds up."""
-    there = [each for each in state.members() if _is_taken(state, each)]
-    found = {each.name: each for each in there if not each.is_lost and each.drain is not Owner.K8S_NODE}
-    faulty = {name for name, each in found.items() if each.node and drains.is_at_fault(each.node)}
-    newest = [each for each in state.members() if each.pod and not each.is_outdated]
+    there = [worker for worker in state.members() if _is_taken(state, worker)]
+    holding = {worker.name: worker for worker in there if not worker.is_lost and worker.drain is not Owner.K8S_NODE}
+    faulty = {name for name, worker in holding.items() if worker.node and drains.is_at_fault(worker.node)}
+    newest = [worker for worker in state.members() if worker.pod and not worker.is_outdated]
     # One Kubernetes node may break at any time. If many break under the newest template, that template is the cause.
-    return frozenset(found if state.have_one_cause(len(faulty), len(newest)) else found.keys() - faulty)
+    return frozenset(holding if state.have_one_cause(len(faulty), len(newest)) else holding.keys() - faulty)
 
 
 def findings(state: NodeSetState) -> list[Finding]:
@@ -141,10 +143,10 @@ def findings(state: NodeSetState) -> list[Finding]:
     if state.node_set.update.paused or not outdated(state):
         return []
     holding = holding_slots(state)
-    there = [(each, each.pod) for each in state.members() if each.pod and each.name not in holding]
+    there = [(worker, worker.pod) for worker in state.members() if worker.pod and worker.name not in holding]
     pending = [pod for _, pod in there if not (pod.is_scheduled or pod.terminating)]
     words = [f"{pod.name} (Pending: {pod.trouble or 'not scheduled'})" for pod in pending]
-    words += [f"{pod.name} ({pod.k8s_node} is lost)" for each, pod in there if each.is_lost]
+    words += [f"{pod.name} ({pod.k8s_node} is lost)" for worker, pod in there if worker.is_lost]
     passed = f"node set {state.stateful_set}: the update passes by {shown(words)} and goes on with the others"
     return [under_way(Reason.UPDATE_PASSES_BY, passed)] if words else []
 
@@ -154,18 +156,18 @@ def waits_for_window(state: NodeSetState) -> Finding | None:
     waiting, policy = waiting_for_window(state), state.node_set.update
     if not waiting or policy.window is None or window.is_open(policy, state.now):
         return None
-    title, found = window.words(policy.window), window.opening(policy.window, state.now)
-    if found is None:
+    title, next_opening = window.words(policy.window), window.opening(policy.window, state.now)
+    if next_opening is None:
         past = f"update.window ({title}) is past, so that the others stay as they are: set a later one, or leave it out"
         return Finding(Reason.UPDATE_WINDOW_PAST, past, Severity.PROGRESSING | Severity.WRONG)
-    opens = f"the others wait for the window {title}, which opens at {found.starts:%Y-%m-%d %H:%M}"
+    opens = f"the others wait for the window {title}, which opens at {next_opening.starts:%Y-%m-%d %H:%M}"
     return under_way(Reason.UPDATE_WAITS_FOR_WINDOW, opens)
 
 
 def not_up(state: NodeSetState) -> list[str]:
     """Nodes that hold slots with a pod of the newest template."""
     there = [state.workers[name] for name in sorted(holding_slots(state))]
-    return [each.name for each in there if each.pod and not each.is_outdated]
+    return [worker.name for worker in there if worker.pod and not worker.is_outdated]
 
 
 def _is_taken(state: NodeSetState, worker: Worker) -> bool:
@@ -198,16 +200,16 @@ def keeps(state: NodeSetState, worker: Worker) -> bool:
 
 def waiting_for_jobs(state: NodeSetState) -> list[str]:
     """Nodes that are drained for an update and still have work."""
-    return [each.name for each in state.members() if each.drain is Owner.UPDATE and each.has_work]
+    return [worker.name for worker in state.members() if worker.drain is Owner.UPDATE and worker.has_work]
 
 
 def _there(state: NodeSetState) -> list[Worker]:
     """Nodes that stay, and whose pods do."""
-    return [each for each in state.members() if each.pod and not each.pod.terminating]
+    return [worker for worker in state.members() if worker.pod and not worker.pod.terminating]
 
 
 def _to_update(state: NodeSetState) -> list[Worker]:
-    return [] if state.node_set.update.paused else [each for each in reversed(_there(state)) if each.is_outdated]
+    return [] if state.node_set.update.paused else [worker for worker in reversed(_there(state)) if worker.is_outdated]
 
 
 def _is_scheduled(worker: Worker) -> bool:
@@ -246,6 +248,6 @@ def _turn(state: NodeSetState, worker: Worker) -> int:
 
 def _misread(state: NodeSetState) -> list[Worker]:
     """Nodes of the newest template that get a record of their size, since nothing names them."""
-    current = [each for each in reversed(_there(state)) if state.revision and not each.is_outdated]
-    there = [each for each in current if records.is_misread(state, each.node)]
-    return [] if state.node_set.update.paused else [each for each in there if not each.is_named]
+    current = [worker for worker in reversed(_there(state)) if state.revision and not worker.is_outdated]
+    there = [worker for worker in current if records.is_misread(state, worker.node)]
+    return [] if state.node_set.update.paused else [worker for worker in there if not worker.is_named]

@@ -44,8 +44,8 @@ def is_open(policy: UpdatePolicy, now: datetime.datetime) -> bool:
     """Return True if updates may begin."""
     if policy.window is None:
         return True
-    found = opening(policy.window, now)
-    return found is not None and found.starts <= now
+    next_opening = opening(policy.window, now)
+    return next_opening is not None and next_opening.starts <= now
 
 
 def words(window: Window) -> str:
@@ -83,20 +83,20 @@ def actions(state: NodeSetState, waiting: frozenset[str] | None) -> list[Action]
     there, now = _namesake(state), state.now
     if there is not None and (not is_ours(there) or there.ends <= now):
         return []  # Slurm deletes one that is over.
-    name, found = name_of(state.stateful_set), _wanted(state)
-    nodes = tuple(sorted(waiting - _of_others(state, found))) if found else ()
-    if found is None or not nodes:
+    name, next_opening = name_of(state.stateful_set), _wanted(state)
+    nodes = tuple(sorted(waiting - _of_others(state, next_opening))) if next_opening else ()
+    if next_opening is None or not nodes:
         return [EndReservation(name, "no node waits for its window")] if there else []
-    starts = max(found.starts, now)
+    starts = max(next_opening.starts, now)
     if there is None:
-        return [Reserve(name, nodes, starts, found.ends)]
+        return [Reserve(name, nodes, starts, next_opening.ends)]
     has_begun = there.starts <= now
-    if has_begun and found.starts > now:
+    if has_begun and next_opening.starts > now:
         return [EndReservation(name, "its window has other times")]
     changed = None if has_begun or there.starts == starts else starts
-    if not changed and (there.ends, there.nodes) == (found.ends, frozenset(nodes)):
+    if not changed and (there.ends, there.nodes) == (next_opening.ends, frozenset(nodes)):
         return []
-    return [ChangeReservation(name, nodes, found.ends, changed)]
+    return [ChangeReservation(name, nodes, next_opening.ends, changed)]
 
 
 def holds(state: NodeSetState, node: str) -> bool:
@@ -107,8 +107,8 @@ def holds(state: NodeSetState, node: str) -> bool:
 
 def left_over(reservations: Iterable[Reservation], node_sets: Iterable[str]) -> list[EndReservation]:
     """Return the deletions of reservations whose node sets are gone."""
-    kept = {name_of(each) for each in node_sets}
-    gone = [each.name for each in reservations if is_ours(each) and each.name not in kept]
+    kept = {name_of(node_set) for node_set in node_sets}
+    gone = [reservation.name for reservation in reservations if is_ours(reservation) and reservation.name not in kept]
     return [EndReservation(name, "its node set is gone") for name in gone]
 
 
@@ -133,13 +133,21 @@ def _wanted(state: NodeSetState) -> Opening | None:
 def _namesake(state: NodeSetState) -> Reservation | None:
     """Return the reservation that has the name of the operator's; slurmrestd ignores case."""
     name = name_of(state.stateful_set)
-    return next((each for each in state.reservations or () if each.name.lower() == name), None)
+    return next((reservation for reservation in state.reservations or () if reservation.name.lower() == name), None)
 
 
-def _of_others(state: NodeSetState, found: Opening | None) -> frozenset[str]:
+def _of_others(state: NodeSetState, next_opening: Opening | None) -> frozenset[str]:
     """Return nodes that somebody else reserved for that time: our MAINT flag would mark them as maintained."""
-    if found is None:
+    if next_opening is None:
         return frozenset()
-    others = [each for each in state.reservations or () if not is_ours(each) and "MAINT" not in each.flags]
-    meanwhile = [each for each in others if each.starts < found.ends and found.starts < each.ends]
-    return frozenset(name for each in meanwhile for name in each.nodes)
+    others = [
+        reservation
+        for reservation in state.reservations or ()
+        if not is_ours(reservation) and "MAINT" not in reservation.flags
+    ]
+    meanwhile = [
+        reservation
+        for reservation in others
+        if reservation.starts < next_opening.ends and next_opening.starts < reservation.ends
+    ]
+    return frozenset(name for reservation in meanwhile for name in reservation.nodes)

@@ -56,8 +56,8 @@ def _empties(taint: Taint) -> bool:
 def _is_tolerated(taint: Taint, pod: Pod) -> bool:
     """As Kubernetes decides (concepts/scheduling-eviction/taint-and-toleration)."""
     return any(
-        each.key in ("", taint.key)
-        and each.effect in ("", taint.effect)
-        and (each.any_value or each.value == taint.value)
-        for each in pod.tolerations
+        toleration.key in ("", taint.key)
+        and toleration.effect in ("", taint.effect)
+        and (toleration.any_value or toleration.value == taint.value)
+        for toleration in pod.tolerations
     )

@@ -43,8 +43,8 @@ def findings(pods: Iterable[Pod], k8s_nodes: K8sNodes | None, now: datetime, *, 
         return []
     rows = [(pod, _words(pod, k8s_nodes.get(pod.k8s_node), now)) for pod in pods if _is_of_interest(pod)]
     severities = {pod.name: _severity(pod, blind=blind) for pod, _ in rows}
-    found = [Finding(Reason.DAEMON_LOST, words, severities[pod.name], pod.name) for pod, words in rows if words]
-    return sorted(found, key=lambda each: (Severity.BLOCKING not in each.severity, each.node))
+    told = [Finding(Reason.DAEMON_LOST, words, severities[pod.name], pod.name) for pod, words in rows if words]
+    return sorted(told, key=lambda finding: (Severity.BLOCKING not in finding.severity, finding.node))
 
 
 def _is_of_interest(pod: Pod) -> bool:

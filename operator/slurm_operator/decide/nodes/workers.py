@@ -123,7 +123,7 @@ class Worker:
     @property
     def records(self) -> list[SlurmNode]:
         """Its records of all listings."""
-        return [each for each in (self.node, self.full) if each]
+        return [node for node in (self.node, self.full) if node]
 
     @property
     def standing(self) -> slurm_nodes.Standing:
@@ -201,23 +201,23 @@ class NodeSetState:
     @functools.cached_property
     def workers(self) -> dict[str, Worker]:
         """All nodes by name, the lowest first; also those of which there is a record alone."""
-        return {each.name: each for each in _join(self)}
+        return {worker.name: worker for worker in _join(self)}
 
     def members(self) -> list[Worker]:
         """Nodes that are there and stay."""
-        return [each for each in self.workers.values() if each.stays]
+        return [worker for worker in self.workers.values() if worker.stays]
 
     def leaving(self) -> list[Worker]:
         """Nodes that are there and no longer wanted, highest first."""
-        return [each for each in reversed(self.workers.values()) if each.leaves]
+        return [worker for worker in reversed(self.workers.values()) if worker.leaves]
 
     def expected(self) -> list[Worker]:
         """Nodes that are wanted, there or not."""
-        return [each for each in self.workers.values() if each.is_wanted]
+        return [worker for worker in self.workers.values() if worker.is_wanted]
 
     def with_pods(self) -> list[Worker]:
         """Nodes that have a pod, wanted or not."""
-        return [each for each in self.workers.values() if each.pod]
+        return [worker for worker in self.workers.values() if worker.pod]
 
     def with_restarts(self, restarts: Iterable[Restart]) -> NodeSetState:
         """The same with those repairs to remember."""
@@ -243,9 +243,9 @@ def _join(state: NodeSetState) -> list[Worker]:
     busy = slurm_nodes.busy_nodes(full_listing.jobs) if full_listing else frozenset()
     full = slurm_nodes.marked(full_listing.nodes, busy) if full_listing else {}
     ordinals = _ordinals(state, {*state.pods, *nodes, *full})
-    repairs = {each.node: each for each in state.node_set.restarts}
+    repairs = {repair.node: repair for repair in state.node_set.restarts}
     named = full_listing.named if full_listing else None
-    found = []
+    workers = []
     for name in sorted(ordinals, key=lambda name: (ordinals[name], name)):
         pod, node, ordinal = state.pods.get(name), nodes.get(name), ordinals[name]
         k8s_node = (state.k8s_nodes or {}).get(pod.k8s_node) if pod else None
@@ -257,16 +257,18 @@ def _join(state: NodeSetState) -> list[Worker]:
             is_named=named is None or name in named.by_any,
             is_awaited=named is None or name in named.awaited,
         )
-        found.append(dataclasses.replace(worker, is_free=_is_free(state, worker, busy)))
-    return found
+        workers.append(dataclasses.replace(worker, is_free=_is_free(state, worker, busy)))
+    return workers
 
 
 def _ordinals(state: NodeSetState, seen: Iterable[str]) -> dict[str, int]:
     """The ordinal of each node of the set, by name: of those within a size, and those of which anything was seen."""
     name = re.compile(re.escape(state.stateful_set) + r"-(0|[1-9]\d*)")
-    matches = [name.fullmatch(each) for each in seen]
-    found = {match.group(): int(match.group(1)) for match in matches if match}
-    return found | {f"{state.stateful_set}-{ordinal}": ordinal for ordinal in range(max(state.wanted, state.current))}
+    matches = [name.fullmatch(name_seen) for name_seen in seen]
+    ordinals = {match.group(): int(match.group(1)) for match in matches if match}
+    return ordinals | {
+        f"{state.stateful_set}-{ordinal}": ordinal for ordinal in range(max(state.wanted, state.current))
+    }
 
 
 def _repair(pod: Pod | None, noted: Restart | None) -> Restart | None:
