@@ -46,7 +46,7 @@ class ServedSet:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Served:
-    """What a pass has seen and decided about node sets, by name, and which of their resources it could not change."""
+    """What a pass has seen and decided about node sets, by name; `problems` are changes of resources that failed."""
 
     nodes: Nodes | Unknown
     sets: Mapping[str, ServedSet]
