@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import datetime
 import logging
@@ -27,7 +28,7 @@ from slurm_operator.findings import Finding, Findings, Severity, lasting
 from slurm_operator.reasons import Reason
 from slurm_operator.reconcile import administrators, configuration, node_sets, pod_conditions
 from slurm_operator.reconcile.drift import DriftReconciler
-from slurm_operator.reconcile.pass_budget import PassBudget
+from slurm_operator.reconcile.pass_budget import BROUGHT_AFTER_SECONDS, PassBudget
 from slurm_operator.state import K8sNode, Kubernetes, Nodes, NodeSet, Pod, Running, SlurmJob, Unknown
 
 log = logging.getLogger(__name__)
@@ -105,8 +106,13 @@ class Reconciler:
         running = await configuration.running(rest)
         served = await self._look_at_node_sets(rest, seen, set_bodies, running, budget)
         nodes = served.nodes
-        configured, closed = await self._bring_configuration(rest, body, seen, nodes, running, budget)
-        told, appointed = await self._administrators.bring(rest, body, seen)
+        appointed, told = seen.cluster.appointed, Findings()
+        try:
+            async with asyncio.timeout(budget.left(BROUGHT_AFTER_SECONDS)):
+                configured, closed = await self._bring_configuration(rest, body, seen, nodes, running, budget)
+                told, appointed = await self._administrators.bring(rest, body, seen)
+        except TimeoutError:
+            configured, closed = configuration.cut_short(seen)
         found = Findings([*configured, *moved, *told, *self._pod_conditions.problems])
         mark = "" if isinstance(running, Unknown) else config.mark(running.parameters)
         told_of = {"running": mark, "closed": sorted(closed)}

@@ -180,6 +180,15 @@ class Configuration:
         return frozenset(closing) | (opening.keys() - done), frozenset(closing.keys() & done)
 
 
+def cut_short(seen: Kubernetes) -> tuple[Findings, frozenset[str]]:
+    """What `bring` returns if it came to no end: partitions that are to go may be closed already."""
+    going = config.partitions(seen.active_config or {}) - config.partitions(seen.desired_config or {})
+    waits = "the new configuration takes longer than a pass may: slurmctld answers slowly"
+    changed = seen.desired_config != seen.active_config
+    found = Findings([under_way(Reason.RECONFIGURING, waits)] if changed else [])
+    return found, seen.cluster.closed | going
+
+
 async def jobs(
     rest: SlurmRest, listing: JobListing, seen: Kubernetes, running: Running | Unknown, budget: PassBudget
 ) -> tuple[SlurmJob, ...] | Unknown:
