@@ -182,10 +182,12 @@ class SlowWorld:
         return int(self.api.there["statefulsets", name]["spec"]["replicas"])
 
     def remove_partitions(self, number: int) -> None:
-        """Declare a configuration without partitions that slurmctld has."""
+        """Declare a configuration without partitions in which jobs run."""
         more = {f"old{n}": "UP" for n in range(number)}
         lines = "".join(f"PartitionName={name} Nodes=ns_cpu\n" for name in more)
         self.slurm.partitions |= more
+        for name in more:
+            self.slurm.run_job(next(iter(self.slurm.nodes)), partition=name)
         self.api.there["configmaps", names.CONFIG_ACTIVE]["data"] = {"slurm.conf": CONF + lines}
 
     def _add_set(self, name: str, size: int) -> None:
