@@ -34,10 +34,8 @@
 #define NODES 6001                 /* From here on types are between nodes and clients. */
 #define STEP_ID_NUMBERS 5          /* pack_step_id: one of 64 bits and three. */
 #define BUFFER_HEAD 24             /* buf_t: magic, where it begins, size, how far it was read. */
-/* Where PMI-2 lies, if the configuration asks for it (docs/adr/0022), and how its sockets are called. */
-#define PMI2_FOLDER "slurm-pmi2"
+/* The sockets of PMI-2. It lies in PMI2_FOLDER, if the configuration asks for it (docs/adr/0022). */
 #define PMI2_SOCKET "sock.pmi2."
-#define DEFAULT_CONFIGURATION "/run/slurm/conf/slurm.conf"
 
 /* The messages of srun, sattach, sstat, scancel and scontrol to a node, as their user (tests/witness/rpcs.py). */
 static const uint16_t for_users[] = {
@@ -304,5 +302,5 @@ __attribute__((constructor)) static void stand_guard(void) {
     FIND(name_of, "rpc_num2string");
     launch_find();
     persist_find();
-    has_pmi2 = names_pmi2(configuration && configuration[0] ? configuration : DEFAULT_CONFIGURATION);
+    has_pmi2 = names_pmi2(configuration && configuration[0] ? configuration : SLURM_CONFIGURATION);
 }

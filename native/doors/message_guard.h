@@ -2,7 +2,7 @@
 #ifndef PULUMI_SLURM_MESSAGE_GUARD_H
 #define PULUMI_SLURM_MESSAGE_GUARD_H
 
-#include "slurm_ids.h"
+#include "contract.h"
 
 #include <stdbool.h>
 #include <stdint.h>

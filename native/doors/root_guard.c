@@ -1,16 +1,12 @@
 /* The image's build links this library to Slurm's commands (images/slurm/build_prefix.py). Slurm answers neither root
  * of the jail nor Slurm's own ids (sack_door.c): the library tells them what to do instead. Slurm would only say that a
  * socket was closed. In the pod's own root, where root is Slurm's administrator, there is no door. */
-#include "slurm_ids.h"
+#include "contract.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#ifndef ROOT_GUARD_DOOR
-#define ROOT_GUARD_DOOR "/run/slurm/.door"
-#endif
 
 static const char *const harmless[] = {"--help", "--usage", "--version", "-V", NULL};
 
@@ -21,7 +17,7 @@ static const char *refused(uid_t uid) {
 
 __attribute__((constructor)) static void stand_guard(int argc, char *argv[]) {
     const char *who = refused(getuid());
-    if (!who || access(ROOT_GUARD_DOOR, F_OK))
+    if (!who || access(SLURM_DOOR_MARK, F_OK))
         return;
     for (int i = 1; i < argc; i++)
         for (size_t j = 0; harmless[j]; j++)

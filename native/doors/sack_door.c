@@ -6,7 +6,7 @@
  * SlurmUser as its own. Root in the jail has both ids. So the door refuses a connection from either id, or from
  * slurmrestd's. For any other id a child becomes that user for good, and passes the connection on: the real socket then
  * sees the same id as its peer. */
-#include "slurm_ids.h"
+#include "contract.h"
 
 #include <errno.h>
 #include <fcntl.h>

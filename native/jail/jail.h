@@ -6,13 +6,13 @@
 #ifndef PULUMI_SLURM_JAIL_H
 #define PULUMI_SLURM_JAIL_H
 
+#include "contract.h"
+
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define JAIL_DEFAULT_ROOT "/run/jail"
-/* The entry point writes it last, on the tree's own tmpfs. On the shared volume, one node's marker would count for all.
- * Each of its lines names a path of the jail that has to be a mount. */
-#define JAIL_MARKER "run/.jail-ready"
+/* Each line of JAIL_MARKER names a path of the jail that has to be a mount. The entry point writes the file last, on
+ * the tree's own tmpfs. On the shared volume, one node's marker would count for all. */
 
 enum jail_state { JAIL_OUTSIDE, JAIL_ENTERED, JAIL_REFUSED };
 

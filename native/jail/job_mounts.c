@@ -14,11 +14,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SOCKETS "/run/slurm"
-#define DOOR SOCKETS "/door"
-#define NODE_FILES "/run/node"
-#define CONFIGURATION SOCKETS "/conf"
-
 /* The lists of containerd and Docker (their default OCI specification), later additions included. */
 static const char *const masked[] = {
     "/proc/acpi",       "/proc/asound",      "/proc/interrupts",  "/proc/kcore", "/proc/keys", "/proc/latency_stats",
@@ -75,18 +70,19 @@ int job_mounts_place(struct jail *jail, int folder, const char *path) {
 
 /* Makes the job's /run. Of the node's it keeps Slurm's sockets, and the node's driver if there is one. */
 static int own_run(struct jail *jail) {
-    int outcome = -1, node_files = -1, has_node_files = !access(NODE_FILES, F_OK);
-    int sockets = job_mounts_pick_up(jail, SOCKETS);
+    int outcome = -1, node_files = -1, has_node_files = !access(JAIL_NODE_FILES, F_OK);
+    int sockets = job_mounts_pick_up(jail, SLURM_SOCKETS);
     if (sockets < 0)
         return -1;
     if (has_node_files)
-        node_files = job_mounts_pick_up(jail, NODE_FILES);
+        node_files = job_mounts_pick_up(jail, JAIL_NODE_FILES);
     if (has_node_files == (node_files >= 0) && !over_memory(jail, "/run", 0755, 0) &&
         !make_folder(jail, "/run/lock", 01777) && !make_folder(jail, "/run/user", 0755) &&
-        !make_folder(jail, SOCKETS, 0755))
-        outcome = job_mounts_place(jail, sockets, SOCKETS);
+        !make_folder(jail, SLURM_SOCKETS, 0755))
+        outcome = job_mounts_place(jail, sockets, SLURM_SOCKETS);
     if (!outcome && node_files >= 0)
-        outcome = make_folder(jail, NODE_FILES, 0755) || job_mounts_place(jail, node_files, NODE_FILES) ? -1 : 0;
+        outcome =
+            make_folder(jail, JAIL_NODE_FILES, 0755) || job_mounts_place(jail, node_files, JAIL_NODE_FILES) ? -1 : 0;
     if (node_files >= 0)
         close(node_files);
     close(sockets);
@@ -170,11 +166,11 @@ int job_mounts_make_proc(struct jail *jail) {
 static int open_spool(struct jail *jail, int *folder) {
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
     struct statx facts;
-    *folder = (int)syscall(SYS_openat2, AT_FDCWD, VIEW_SPOOL, &how, sizeof(how));
+    *folder = (int)syscall(SYS_openat2, AT_FDCWD, SLURMD_SPOOL, &how, sizeof(how));
     if (*folder < 0)
-        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 : jail_fail_errno(jail, VIEW_SPOOL);
+        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 : jail_fail_errno(jail, SLURMD_SPOOL);
     if (statx(*folder, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &facts)) {
-        jail_fail_errno(jail, VIEW_SPOOL);
+        jail_fail_errno(jail, SLURMD_SPOOL);
         close(*folder);
         return -1;
     }
@@ -194,7 +190,7 @@ static int new_memory(struct jail *jail) {
         memory = (int)syscall(SYS_fsmount, context, FSMOUNT_CLOEXEC,
                               MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
     if (memory < 0)
-        jail_fail_errno(jail, "a file system in place of " VIEW_SPOOL);
+        jail_fail_errno(jail, "a file system in place of " SLURMD_SPOOL);
     if (context >= 0)
         close(context);
     return memory;
@@ -210,7 +206,7 @@ static int cover(struct jail *jail, int folder, const char *kept) {
                  syscall(SYS_mount_setattr, memory, "", AT_EMPTY_PATH, &attributes, sizeof(attributes)) ||
                  syscall(SYS_move_mount, memory, "", folder, "", onto);
     if (failed)
-        jail_fail_errno(jail, "cover " VIEW_SPOOL);
+        jail_fail_errno(jail, "cover " SLURMD_SPOOL);
     close(memory);
     return failed ? -1 : 0;
 }
@@ -222,7 +218,7 @@ static int hide_spool(struct jail *jail, const char *script) {
         return -1;
     if (folder < 0)
         return 0;
-    int outcome = cover(jail, folder, script ? script + strlen(VIEW_SPOOL "/") : NULL);
+    int outcome = cover(jail, folder, script ? script + strlen(SLURMD_SPOOL "/") : NULL);
     close(folder);
     return outcome;
 }
@@ -231,16 +227,16 @@ static int hide_spool(struct jail *jail, const char *script) {
  * before a node has a door. */
 static int show_door(struct jail *jail) {
     struct stat facts;
-    int outcome = -1, configuration = -1, door = job_mounts_pick_up(jail, DOOR);
+    int outcome = -1, configuration = -1, door = job_mounts_pick_up(jail, SLURM_DOOR);
     if (door < 0)
         return -1;
-    bool has_folder = !lstat(CONFIGURATION, &facts) && S_ISDIR(facts.st_mode);
+    bool has_folder = !lstat(SLURM_FETCHED, &facts) && S_ISDIR(facts.st_mode);
     if (has_folder)
-        configuration = job_mounts_pick_up(jail, CONFIGURATION);
+        configuration = job_mounts_pick_up(jail, SLURM_FETCHED);
     if (has_folder == (configuration >= 0))
-        outcome = job_mounts_place(jail, door, SOCKETS);
+        outcome = job_mounts_place(jail, door, SLURM_SOCKETS);
     if (!outcome && has_folder)
-        outcome = job_mounts_place(jail, configuration, CONFIGURATION);
+        outcome = job_mounts_place(jail, configuration, SLURM_FETCHED);
     if (configuration >= 0)
         close(configuration);
     close(door);
@@ -252,7 +248,7 @@ int job_mounts_hide_node(struct jail *jail, const char *script) {
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
         return jail_fail_errno(jail, "close the tasks' mounts to those of the node");
     /* The flag is per mount, so slurmstepd, in another namespace, keeps its writable view. */
-    if (set_read_only(jail, VIEW_CGROUPS, AT_RECURSIVE) || show_door(jail))
+    if (set_read_only(jail, CGROUPS, AT_RECURSIVE) || show_door(jail))
         return -1;
     return hide_spool(jail, script);
 }

@@ -9,9 +9,6 @@
 
 #include "jail.h"
 
-#define VIEW_SPOOL "/var/spool/slurmd"
-#define VIEW_CGROUPS "/sys/fs/cgroup"
-
 /* Each is called in the jail, in a mount namespace that the caller made for it. Each returns 0, or -1 with a reason. */
 
 /* The file systems of the job's own, by their devices. */

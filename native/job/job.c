@@ -105,7 +105,7 @@ static int start_init(struct jail *jail, struct job *job) {
     char script[64];
     _Alignas(16) char stack[16384];
     struct start start = {.root = jail->root, .script = script, .born = &job->born, .lock = job->lock};
-    snprintf(script, sizeof(script), VIEW_SPOOL "/job%05u", job->id);
+    snprintf(script, sizeof(script), SLURMD_SPOOL "/job%05u", job->id);
     job->init = clone(become_init, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_NEWPID | SIGCHLD, &start);
     if (job->init > 0 && !start.error)
         return 0;

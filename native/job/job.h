@@ -7,6 +7,7 @@
 #ifndef PULUMI_SLURM_JOB_H
 #define PULUMI_SLURM_JOB_H
 
+#include "contract.h"
 #include "jail.h"
 
 #include <semaphore.h>
@@ -14,34 +15,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifndef JOB_FOLDER
-#define JOB_FOLDER "/run/slurm-node/jobs"
-#endif
-#ifndef JOB_INIT
-#define JOB_INIT "/opt/slurm/libexec/job_init"
-#endif
-/* The leaf of the pod's own processes on cgroup v2 (slurm_node/pod/cgroups.py). */
-#ifndef JOB_INIT_GROUP
-#define JOB_INIT_GROUP "/sys/fs/cgroup/pod/cgroup.procs"
-#endif
-/* The reason why probes fail; slurm_node/conditions/jail_watch.py writes it while they do. */
-#ifndef JOB_BROKEN
-#define JOB_BROKEN "/run/slurm-node/broken"
-#endif
-/* The reason why the prolog or the plugin refused a job, for which slurmctld drains the node.
- * slurm_node/conditions/drains.py reads it. */
-#ifndef JOB_REFUSED
-#define JOB_REFUSED "/run/slurm-node/prolog-refused"
-#endif
 /* job_init's descriptors of the outer mount namespace and of the job's file. */
 #define JOB_OUTER_DESCRIPTOR 3
 #define JOB_LOCK_DESCRIPTOR 4
 /* Three bytes of the job's file serve as locks, each at its offset. The file also has the reason why namespaces can't
- * be made: job_init writes it, and ends. */
+ * be made: job_init writes it, and ends. The third lock is JOB_LIVES of contract.h: job_init holds it while it lives.
+ */
 /* The extern step holds this lock until job_init is born. */
 #define JOB_STARTS 0
-/* job_init holds this lock as long as it lives. */
-#define JOB_LIVES 1
 /* job_init holds this lock until the namespaces are made. */
 #define JOB_MAKES 2
 

@@ -8,7 +8,7 @@
 #define JOB_LIMITS_OWN_GROUP "/proc/self/cgroup"
 #endif
 #ifndef JOB_LIMITS_GROUPS
-#define JOB_LIMITS_GROUPS "/sys/fs/cgroup"
+#define JOB_LIMITS_GROUPS CGROUPS
 #endif
 
 /* Sets limits of the job's group on cgroup v2; slurmstepd calls it at each step's start. Does nothing elsewhere.

@@ -4,6 +4,8 @@
  * so it waits for none and reads at most MOST bytes of one. It treats a pipe, a device or an endless file as a missing
  * file. Links end inside of the jail. It skips system users, which are the pod's own. Groups count, such as sudo and
  * video, except root's. */
+#include "contract.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -18,16 +20,13 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#ifndef JAIL
-#define JAIL "/run/jail"
-#endif
 #define MOST ((off_t)32 << 20)
 #define FIRST_ID 500
 #define USERS 100 /* Debian's group of all users. */
 #define EXPORTED __attribute__((visibility("default")))
 
 static FILE *open_file(const char *name) {
-    int root = open(JAIL, O_PATH | O_DIRECTORY | O_CLOEXEC), file = -1;
+    int root = open(JAIL_DEFAULT_ROOT, O_PATH | O_DIRECTORY | O_CLOEXEC), file = -1;
     struct stat facts;
     if (root >= 0) {
         struct open_how how = {.flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,

@@ -16,8 +16,6 @@
 #include <unistd.h>
 
 #define DEADLINE_SECONDS 10
-/* slurm_node/accounts/profile_limits.py writes it. */
-#define PROFILE_LIMITS "/run/slurm-node/profile-limits"
 
 static _Noreturn void run(struct jail *jail, char *argv[]) {
     struct job_mounts mounts;

@@ -4,8 +4,7 @@
 
 #include "jail.h"
 
-/* slurm_node/accounts/login_limits.py writes it and documents its lines. */
-#define USER_LIMITS "/run/slurm-node/login-limits"
+/* slurm_node/accounts/login_limits.py writes USER_LIMITS and documents its lines. */
 
 /* Puts the calling process into the user's own control groups, made if missing, and sets its limits. Its children stay
  * there. Returns 0, or -1 with the reason in jail->why: a rule that can't be kept lets nobody in. */

@@ -25,8 +25,6 @@
 #ifndef PROBE_SECONDS
 #define PROBE_SECONDS 10
 #endif
-/* Belongs to no job: Slurm counts from 1. */
-#define PROBE_JOB 0
 /* The exit status of ld.so(8) if a library is missing: damaged storage may still have the program itself. */
 #define NOT_LOADED 127
 /* nobody, which owns nothing: root of the jail may have changed the shell. */

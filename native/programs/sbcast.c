@@ -1,6 +1,8 @@
 /* Replaces sbcast in the jail. Slurm's own asks each slurmd to write the file: into the pod's root, where no job finds
  * it. Here a step of the job writes it where the job is, even in its own /tmp. It takes Slurm's options; those that
  * tune the transport have no effect. */
+#include "contract.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -10,10 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#ifndef SBCAST_SRUN
-#define SBCAST_SRUN "/opt/slurm/bin/srun"
-#endif
 
 /* $1 target, $2 file name if the target is a folder, $3 mode; $4 "force" or empty, $5 modification time or empty. */
 #define RECEIVE                                                                                                        \
@@ -115,7 +113,7 @@ int main(int argc, char *argv[]) {
     forget_step_options();
     /* Without a number of tasks, srun starts one on every node of the job. With --ntasks-per-node alone it would use
      * one node. */
-    execl(SBCAST_SRUN, "srun", job, "--overlap", "--quiet", "--input=all", "/bin/sh", "-c", RECEIVE, "sbcast",
-          request.target, name, mode, request.force ? "force" : "", seconds, (char *)NULL);
-    return fail(strerror(errno), SBCAST_SRUN);
+    execl(SRUN, "srun", job, "--overlap", "--quiet", "--input=all", "/bin/sh", "-c", RECEIVE, "sbcast", request.target,
+          name, mode, request.force ? "force" : "", seconds, (char *)NULL);
+    return fail(strerror(errno), SRUN);
 }

@@ -3,6 +3,8 @@
  * read them again.
  *
  * slurmd starts its prologs through its own name, too: this program passes those on at once. */
+#include "contract.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,9 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#ifndef START_SLURMD
-#define START_SLURMD "/opt/slurm/sbin/slurmd"
-#endif
 #ifndef START_FETCH
 #define START_FETCH "/usr/bin/python3", "-m", "slurm_node", "fetch"
 #endif
@@ -43,7 +42,7 @@ int main(int argc, char *argv[]) {
             return 1;
         }
     }
-    execv(START_SLURMD, argv);
-    perror(START_SLURMD);
+    execv(SLURMD, argv);
+    perror(SLURMD);
     return 127;
 }

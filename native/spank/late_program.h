@@ -10,9 +10,8 @@
 
 #include <stdint.h>
 
-#ifndef LATE_RUNNER
-#define LATE_RUNNER "/opt/slurm/libexec/late_runner"
-#endif
+#include "contract.h"
+
 /* Where the runner listens, and how many descriptors come with a request: the answer's, and the program's 0 to 2. */
 #define LATE_DESCRIPTOR 3
 #define LATE_DESCRIPTORS 4

@@ -66,7 +66,7 @@ static struct {
 static _Thread_local bool forks_for_plugin;
 
 /* Folders that slurmstepd needs to report a step that must not run, and to clean up after it. */
-static const char *const stepd_folders[] = {"/proc", "/sys", "/dev", "/etc", VIEW_SPOOL, "/run/slurm", NULL};
+static const char *const stepd_folders[] = {"/proc", "/sys", "/dev", "/etc", SLURMD_SPOOL, "/run/slurm", NULL};
 
 static const char *jail_root(int argc, char *argv[]) {
     for (int i = 0; i < argc; i++)
@@ -336,7 +336,7 @@ int slurm_spank_task_init_privileged(spank_t spank, int argc, char *argv[]) {
     (void)argv;
     if (keeps_namespaces())
         return ESPANK_SUCCESS;
-    snprintf(script, sizeof(script), VIEW_SPOOL "/job%05u", context.job.id);
+    snprintf(script, sizeof(script), SLURMD_SPOOL "/job%05u", context.job.id);
     bool batch = context.step == SLURM_BATCH_SCRIPT;
     context.is_task = true;
     return outcome_of(become_inner(batch ? script : NULL));

@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-#define SPANK_JAIL "/opt/slurm/lib/slurm-wlm/spank_jail.so"
+#include "contract.h"
 #define SPANK_JAIL_FORK "spank_jail_fork"
 
 /* Forks a child that is confined as a task is: by the job's mounts, processes, IPC, capabilities and system calls. In a

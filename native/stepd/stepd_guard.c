@@ -10,6 +10,7 @@
  * slurmd talks to slurmstepd over stdin and stdout, so both are left alone until a refusal. */
 #include "stepd_guard.h"
 #include "container_log.h"
+#include "contract.h"
 #include "stepd_open.h"
 #include "stepd_view.h"
 
@@ -29,14 +30,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#ifndef GUARD_PLUGIN
-#define GUARD_PLUGIN "/opt/slurm/lib/slurm-wlm/spank_jail.so"
-#endif
-/* The reason why Slurm would not load the plugin; slurm_node/roles/worker.py writes it. */
-#ifndef GUARD_REFUSED
-#define GUARD_REFUSED "/run/slurm-node/plugin-refused"
-#endif
-#define DEFAULT_CONFIGURATION "/run/slurm/conf/slurm.conf"
 #define DEEPEST_INCLUDE 8
 /* slurmd sends all of a step at once. */
 #define STEP_SECONDS 20
@@ -136,7 +129,7 @@ static bool requires_plugin(char *line) {
     if (!word || strcmp(word, "required") != 0)
         return false;
     word = strtok_r(NULL, " \t\r", &rest);
-    return word && !strcmp(word, GUARD_PLUGIN);
+    return word && !strcmp(word, SPANK_JAIL);
 }
 
 static int check_plugstack(struct guard *guard) {
@@ -152,7 +145,7 @@ static int check_plugstack(struct guard *guard) {
         found = requires_plugin(line);
     free(line);
     fclose(file);
-    return found ? 0 : refuse(guard, "%s has no line \"required %s\"", path, GUARD_PLUGIN);
+    return found ? 0 : refuse(guard, "%s has no line \"required %s\"", path, SPANK_JAIL);
 }
 
 static int check_version(struct guard *guard) {
@@ -170,7 +163,7 @@ static int check_version(struct guard *guard) {
 static int check(struct guard *guard) {
     const char *configuration = getenv("SLURM_CONF");
     if (!configuration || !configuration[0])
-        configuration = DEFAULT_CONFIGURATION;
+        configuration = SLURM_CONFIGURATION;
     int length = snprintf(guard->folder, sizeof(guard->folder), "%s", configuration);
     char *slash = strrchr(guard->folder, '/');
     if (length < 0 || (size_t)length >= sizeof(guard->folder) || !slash || configuration[0] != '/')
@@ -178,8 +171,8 @@ static int check(struct guard *guard) {
     *slash = '\0';
     if (check_slurm_conf(guard, configuration, 0) || check_plugstack(guard))
         return -1;
-    if (access(GUARD_PLUGIN, R_OK))
-        return refuse(guard, "%s: %s", GUARD_PLUGIN, strerror(errno));
+    if (access(SPANK_JAIL, R_OK))
+        return refuse(guard, "%s: %s", SPANK_JAIL, strerror(errno));
     return check_version(guard);
 }
 

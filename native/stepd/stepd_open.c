@@ -8,6 +8,7 @@
  * names. A library makes only the missing folders of an output file. It does so with the user's effective id, which all
  * threads have then. tests/image/test_stepd_imports.py pins which calls slurmstepd has. */
 #include "stepd_open.h"
+#include "contract.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +24,6 @@
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-
-#define SPOOL "/var/spool/slurmd"
 
 static uintptr_t program_begin, program_end;
 
@@ -66,14 +65,14 @@ static int is_its_own(const char *path, int flags) {
     if (geteuid() != 0)
         return 0;
     if (flags & O_CREAT)
-        return flags & O_EXCL && is_numbered(path, SPOOL "/job", "/slurm_script");
+        return flags & O_EXCL && is_numbered(path, SLURMD_SPOOL "/job", "/slurm_script");
     return !strcmp(path, "/proc/self/oom_score_adj") || is_numbered(path, "/proc/", "/stat");
 }
 
 /* Without a mount of its own, as on a login node, the spool's path lies on the jail's mount. */
 static int is_in_spool(const struct statx *facts) {
     struct statx spool;
-    return !statx(AT_FDCWD, SPOOL, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_MNT_ID, &spool) &&
+    return !statx(AT_FDCWD, SLURMD_SPOOL, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_MNT_ID, &spool) &&
            spool.stx_attributes & STATX_ATTR_MOUNT_ROOT && spool.stx_mnt_id == facts->stx_mnt_id;
 }
 

@@ -6,6 +6,7 @@
  * It makes mounts and unmounts none: an unmount costs an RCU grace period of all processors. Code in slurmstepd could
  * unmount one until the tasks run; from then on stepd_filter.h and stepd_rights.h forbid it. */
 #include "stepd_view.h"
+#include "contract.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,21 +20,6 @@
 
 /* The paths of slurm_node/pod/paths.py, in this order: mounted Secrets; all roots of the jail; sockets and the
  * configuration; the node's own state, with a file of each extern step; slurmd's copy of the key. */
-#ifndef VIEW_SECRETS
-#define VIEW_SECRETS "/run/secrets"
-#endif
-#ifndef VIEW_VOLUME
-#define VIEW_VOLUME "/mnt/jail"
-#endif
-#ifndef VIEW_RUN
-#define VIEW_RUN "/run"
-#endif
-#ifndef VIEW_OWN_RUN
-#define VIEW_OWN_RUN "/run/slurm-node"
-#endif
-#ifndef VIEW_KEY
-#define VIEW_KEY "/run/slurm-node/slurm.key"
-#endif
 
 #define COVER_FLAGS (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
 

@@ -29,7 +29,7 @@ Ask = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture(scope="module")
 def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("nss")
-    flags = f"-O1 -g -DJAIL='\"{folder}/jail\"'"
+    flags = f"-O1 -g -DJAIL_DEFAULT_ROOT='\"{folder}/jail\"'"
     command = ["make", "-s", "-C", CHECKOUT / "native", f"OUT={folder}", f"CFLAGS={flags}", folder / "libnss_jail.so.2"]
     subprocess.run(command, check=True, timeout=120)
     return folder

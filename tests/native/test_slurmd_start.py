@@ -15,7 +15,9 @@ def start(make, tmp_path: Path):
     for name, more in (("slurmd", 'echo "$0 $*"'), ("fetch", f'echo fetch; exit "$(cat {tmp_path}/outcome)"')):
         (tmp_path / name).write_text(f"#!/bin/sh\n{{ {more}; }} >> {said}\n")
         (tmp_path / name).chmod(0o755)
-    defines = " ".join(f"-DSTART_{name.upper()}='\"{tmp_path}/{name}\"'" for name in ("slurmd", "fetch"))
+    defines = " ".join(
+        f"-D{name}='\"{tmp_path}/{file}\"'" for name, file in (("SLURMD", "slurmd"), ("START_FETCH", "fetch"))
+    )
     program = make("slurmd_start", tmp_path / "build", f"CFLAGS=-O1 -g {defines}")
 
     def run(outcome: int, *words: str) -> tuple[int, list[str]]:

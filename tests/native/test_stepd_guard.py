@@ -1,14 +1,12 @@
 """The guard that runs first in slurmstepd lets a step run only if the jail plugin will surely be loaded."""
 
 import os
-import re
 import struct
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from slurm_node.pod import paths
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RAN = "the real slurmstepd ran"
@@ -161,18 +159,6 @@ def test_slurmstepd_writes_no_configuration_and_what_is_the_nodes(guard: Guard, 
         folder.mkdir(parents=True)
     output, _ = guard.run(guard.good, makes=f"{configuration}/new:{jobs}/new")
     assert output.decode().splitlines()[1:-1] == ["Read-only file system", "done"]
-
-
-def test_it_knows_the_paths_of_the_pod() -> None:
-    code = (REPOSITORY / "native/stepd/stepd_view.c").read_text()
-    wanted = {
-        "VIEW_SECRETS": paths.SLURM_SECRETS.parent,
-        "VIEW_VOLUME": paths.VOLUME,
-        "VIEW_RUN": paths.SLURM_RUN.parent,
-        "VIEW_OWN_RUN": paths.OWN_RUN,
-        "VIEW_KEY": paths.SLURM_KEY,
-    }
-    assert dict(re.findall(r'#define (VIEW_\w+) "(.*)"', code)) == {name: str(path) for name, path in wanted.items()}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes a user")

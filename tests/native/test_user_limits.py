@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from slurm_node.accounts import login_limits
-from slurm_node.pod import paths
 from slurm_node.pod.cgroups import Controllers
 from slurm_node.pod.settings import Login
 
@@ -130,7 +129,3 @@ def test_without_the_file_nobody_gets_in(make, tmp_path):
         [str(probe), "/nowhere", "1001", "true"], capture_output=True, text=True, timeout=30, check=False
     )
     assert (done.returncode, done.stdout) == (1, "/nowhere: No such file or directory\n")
-
-
-def test_the_module_reads_what_the_pod_writes() -> None:
-    assert f'#define USER_LIMITS "{paths.LOGIN_LIMITS}"' in (REPOSITORY / "native/login/user_limits.h").read_text()

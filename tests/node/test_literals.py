@@ -3,15 +3,11 @@
 import re
 from pathlib import Path
 
-import pytest
 from node_health import node
-from slurm_node.conditions import jail_watch
-from slurm_node.jail import door
 from slurm_node.pod import cgroups, paths
 from slurm_node.roots import image_root
-from slurm_node.slurm import cred_state
 
-from contract import names
+from contract import names, native
 from contract import paths as shared
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -33,49 +29,23 @@ def test_slurm_starts_the_programs_that_the_image_brings() -> None:
         assert "/usr/sbin/node-health --record" in script or f"{node.JAIL_BROKEN} {node.UNFIT} " in script
 
 
-@pytest.mark.parametrize(
-    ("file", "name", "value"),
-    [
-        ("jail/jail.h", "JAIL_DEFAULT_ROOT", paths.TREE),
-        ("jail/jail.h", "JAIL_MARKER", paths.MARKER.relative_to(paths.TREE)),
-        ("login/nss_jail.c", "JAIL", paths.TREE),
-        ("spank/spank_jail.h", "SPANK_JAIL", paths.PLUGIN),
-        ("stepd/stepd_guard.c", "GUARD_PLUGIN", paths.PLUGIN),
-        ("stepd/stepd_guard.c", "GUARD_REFUSED", paths.PLUGIN_REFUSED),
-        ("stepd/stepd_guard.c", "DEFAULT_CONFIGURATION", paths.FETCHED / names.SLURM_CONF),
-        ("stepd/stepd_open.c", "SPOOL", paths.SPOOL),
-        ("jail/job_mounts.h", "VIEW_SPOOL", paths.SPOOL),
-        ("jail/job_mounts.h", "VIEW_CGROUPS", cgroups.CGROUPS),
-        ("jail/job_mounts.c", "SOCKETS", paths.SLURM_RUN),
-        ("jail/job_mounts.c", "NODE_FILES", paths.DRIVER.parent),
-        ("job/job.h", "JOB_FOLDER", paths.JOBS),
-        ("job/job.h", "JOB_INIT", paths.JAIL_PROBE.parent / "job_init"),
-        ("job/job.h", "JOB_INIT_GROUP", cgroups.CGROUPS / cgroups.PROCESSES_FOLDER / "cgroup.procs"),
-        ("job/job.h", "JOB_BROKEN", paths.JAIL_BROKEN),
-        ("job/job.h", "JOB_LIVES", cred_state.JOB_LIVES),
-        ("job/job.h", "JOB_REFUSED", paths.PROLOG_REFUSED),
-        ("spank/late_program.h", "LATE_RUNNER", paths.JAIL_PROBE.parent / "late_runner"),
-        ("login/user_limits.h", "USER_LIMITS", paths.LOGIN_LIMITS),
-        ("login/su.c", "PROFILE_LIMITS", paths.PROFILE_LIMITS),
-        ("programs/sbcast.c", "SBCAST_SRUN", paths.PREFIX / "bin/srun"),
-        ("programs/slurmd_start.c", "START_SLURMD", paths.SLURMD),
-        ("doors/root_guard.c", "ROOT_GUARD_DOOR", paths.SLURM_RUN / door.MARK),
-        ("doors/slurm_ids.h", "SLURM_ID", names.SLURM_UID),
-        ("doors/slurm_ids.h", "SLURMREST_ID", names.SLURMREST_UID),
-        ("doors/message_guard.c", "DEFAULT_CONFIGURATION", paths.FETCHED / names.SLURM_CONF),
-        ("doors/message_guard.c", "PMI2_FOLDER", Path(shared.MPI_PLUGIN_DIRS["pmi2"]).name),
-        ("programs/jail_probe.c", "PROBE_JOB", int(jail_watch.PROBE_JOB)),
-    ],
-)
-def test_the_native_programs_name_the_same_paths_and_ids(file: str, name: str, value: Path | str | int) -> None:
-    written = str(value) if isinstance(value, int) else f'"{value}"'
-    assert f"\n#define {name} {written}\n" in (REPOSITORY / "native" / file).read_text()
+def test_c_has_a_shared_fact_from_the_contract_alone() -> None:
+    facts = {value for value in native.DEFINES.values() if isinstance(value, str)}
+    sources = [*(REPOSITORY / "native").glob("*/*.[ch]")]
+    copied = [
+        f"{file.name}: {name}"
+        for file in sources
+        for name, value in re.findall(r'^#define (\w+) "?([^"\n]*)"?$', file.read_text(), re.MULTILINE)
+        if name in native.DEFINES or value in facts
+    ]
+    assert copied == []
+    used = " ".join(file.read_text() for file in sources)
+    assert [name for name in native.DEFINES if not re.search(rf"\b{name}\b", used)] == [], "nothing in C uses them"
 
 
-def test_jobs_see_the_door_and_the_configuration_beside_each_other() -> None:
-    view = (REPOSITORY / "native/jail/job_mounts.c").read_text()
-    assert f'#define DOOR SOCKETS "/{paths.DOOR.name}"\n' in view
-    assert f'#define CONFIGURATION SOCKETS "/{paths.FETCHED.name}"\n' in view
+def test_the_native_programs_lie_where_the_contract_says() -> None:
+    assert {Path(file).parent for file in (shared.JOB_INIT, shared.LATE_RUNNER)} == {paths.JAIL_PROBE.parent}
+    assert Path(native.DEFINES["JOB_INIT_GROUP"]).parent == cgroups.CGROUPS / cgroups.PROCESSES_FOLDER
 
 
 def test_the_images_files_name_the_same_paths_and_ids() -> None:

@@ -1,8 +1,8 @@
 """The files that the stacks of this checkout render, as `tests/unit/golden` keeps them, and how they are made anew.
 
 Usage: .venv/bin/python -m tests.unit.golden_files
-Writes these files, operator/crds, docs/config.md and docs/slurm-keys.md. `git diff` then shows what a change of the
-program does to them.
+Writes these files, operator/crds, docs/config.md, docs/slurm-keys.md and native/contract.h. `git diff` then shows what
+a change of the program does to them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import yaml
 from components.config import Config, key_table, parse, reference
 from components.control.crds import files
 from components.slurm import slurm_conf
+from contract import native
 
 FOLDER = Path(__file__).parent / "golden"
 STACKS = ("dev", "gpu.example")
 CHECKOUT = Path(__file__).parents[2]
 REFERENCE = CHECKOUT / "docs" / "config.md"
 KEY_TABLE = CHECKOUT / "docs" / "slurm-keys.md"
+NATIVE_HEADER = CHECKOUT / "native" / "contract.h"
 AGAIN = "run `.venv/bin/python -m tests.unit.golden_files`, and look at `git diff`"
 _IMAGE = "localhost/pulumi-slurm/{}:0123456789abcdef"
 
@@ -58,6 +60,7 @@ def write() -> None:
         (files.FOLDER / file).write_text(text)
     REFERENCE.write_text(reference.text())
     KEY_TABLE.write_text(key_table.text())
+    NATIVE_HEADER.write_text(native.header())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The reference pages say what the models and the lists of keys say."""
+"""The reference pages and the native header say what the models, the lists of keys and the contract say."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from components.config.nodes.node_sets import NodeSet
 from components.config.partitions import Partition
 from components.config.values import node_options, partition_options
 from components.config.values.line_keys import LineKeys
+from contract import native
 from tests.unit import golden_files
 
 
@@ -22,6 +23,10 @@ def test_a_default_is_the_one_in_effect_at_that_place() -> None:
     assert "| `controller.resources.memory` | `1Gi` |" in page
     assert "| `nodeSets[].name` | **required** | Name of the set; its nodes are NAME-0, NAME-1 … |" in page
     assert "| `jail.persistent` | `[/home, /root, /srv]` |" in page
+
+
+def test_the_native_header_is_current() -> None:
+    assert golden_files.NATIVE_HEADER.read_text() == native.header(), golden_files.AGAIN
 
 
 def test_the_table_of_keys_is_current() -> None:

@@ -10,7 +10,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from contract import reasons
+from contract import native, reasons
 from slurm_node.conditions.drains import Causes, plain
 from slurm_node.pod import paths
 from slurm_node.pod.log import say
@@ -18,8 +18,7 @@ from slurm_node.pod.log import say
 PERIOD_SECONDS = 5.0
 PATIENCE_SECONDS = 40.0
 """The probe's own deadlines, three of 10 s, end before."""
-PROBE_JOB = "0"
-"""Job number of a probe's namespaces (native/programs/jail_probe.c). No job has it."""
+PROBE_JOB = str(native.PROBE_JOB)
 
 
 class JailWatch:

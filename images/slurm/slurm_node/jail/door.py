@@ -7,11 +7,12 @@ root. Jobs and logins therefore see the door's folder in place of the daemon's (
 import shutil
 from pathlib import Path
 
+from contract import paths as shared
 from slurm_node.pod import paths
 from slurm_node.pod.supervise import Daemon
 
 SOCKET = "sack.socket"
-MARK = ".door"
+MARK = Path(shared.DOOR_MARK).name
 """File that tells Slurm's commands that root of the jail runs them (native/doors/root_guard.c)."""
 
 

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from contract import paths
 from slurm_node.pod.log import NodeError, say
 from slurm_node.pod.system import MountFlag, mount
 
-CGROUPS = Path("/sys/fs/cgroup")
-PROCESSES_FOLDER = "pod"
+CGROUPS = Path(paths.CGROUPS)
+PROCESSES_FOLDER = Path(paths.CGROUP_OF_POD).name
 JOBS_FOLDER = "system.slice"
 """Folder in which slurmd makes its scope, with IgnoreSystemd (Slurm's cgroup_v2 plugin)."""
 

@@ -13,11 +13,11 @@ JAIL_PROBE = PREFIX / "libexec/jail_probe"
 SACK_DOOR = PREFIX / "libexec/sack_door"
 NO_DRIVER = PREFIX / "driver/no_driver.so"
 """File in place of each library of NVIDIA's driver on a node without one."""
-DRIVER = Path("/run/node/driver")
+DRIVER = Path(shared.JAIL_NODE_FILES, "driver")
 """This node's driver, as the jail's processes see it."""
 VOLUME = Path(shared.JAIL_VOLUME)
 TREE = Path(shared.JAIL_TREE)
-MARKER = TREE / "run/.jail-ready"
+MARKER = TREE / shared.JAIL_MARKER
 SLURM_SECRETS = Path(shared.SECRETS_SLURM)
 LDAP_SECRETS = Path(shared.SECRETS_LDAP)
 """Folder of the LDAP pod with the password that it binds with, and the CA of the LDAP servers."""
@@ -29,12 +29,10 @@ SSH_SECRETS = Path(shared.SECRETS_SSH)
 REST_TLS = Path(shared.SECRETS_REST_TLS)
 REST_SOCKET = Path(shared.REST_RUN, "slurmrestd.sock")
 SPOOL = Path(shared.SPOOL_DIR)
-SLURM_RUN = Path("/run/slurm")
-FETCHED = SLURM_RUN / "conf"
-"""Root's folder with the configuration that the node has fetched. Slurm's commands look for it here."""
-DOOR = SLURM_RUN / "door"
-"""Folder that jobs and logins see in place of SLURM_RUN."""
-SLURMD = PREFIX / "sbin/slurmd"
+SLURM_RUN = Path(shared.SLURM_RUN)
+FETCHED = Path(shared.FETCHED)
+DOOR = Path(shared.DOOR)
+SLURMD = Path(shared.SLURMD)
 SLURMD_START = Path("/usr/libexec/slurm-node/slurmd")
 """Program that fetches the configuration and becomes slurmd (native/programs/slurmd_start.c)."""
 CONTROLLER_RUN = Path(shared.CONTROLLER_RUN)
@@ -48,21 +46,16 @@ OWN_RUN = Path(shared.NODE_RUN)
 SLURM_KEY = OWN_RUN / names.SLURM_KEY
 NODE_STATE = OWN_RUN / "state"
 JAIL_BROKEN = Path(shared.JAIL_BROKEN)
-PLUGIN_REFUSED = OWN_RUN / "plugin-refused"
-"""File with the reason why Slurm would not load the jail plugin. It exists only while that is so."""
-JOBS = OWN_RUN / "jobs"
-"""Folder with a file for each job that has namespaces here, named by the job's number."""
+PLUGIN_REFUSED = Path(shared.PLUGIN_REFUSED)
+JOBS = Path(shared.JOBS)
 PROLOGS = OWN_RUN / "prologs"
 """Folder with a file for each job whose prolog ran here, named by the job's number, with its SLUID."""
 JAIL_WORKED = Path(shared.JAIL_WORKED)
-PROLOG_REFUSED = OWN_RUN / "prolog-refused"
-"""File with the reason why prolog or plugin refused a job. The entry recognizes Slurm's drain by it (drains.py)."""
+PROLOG_REFUSED = Path(shared.PROLOG_REFUSED)
 SSH_BANNER = OWN_RUN / "ssh-banner"
 """Banner of sshd with the reason why logins are refused. It exists only while jail probes fail."""
-LOGIN_LIMITS = OWN_RUN / "login-limits"
-"""Limits of one user on a login node, for pam_jail.so."""
-PROFILE_LIMITS = OWN_RUN / "profile-limits"
-"""Limits of a user's start-up files before his job exists, for su."""
+LOGIN_LIMITS = Path(shared.LOGIN_LIMITS)
+PROFILE_LIMITS = Path(shared.PROFILE_LIMITS)
 CONTAINER_FOLDERS = Path(shared.CONTAINER_FOLDERS).parent
 """Slurmstepd makes a folder .slurm-UID/oci-job… here before it enters the jail, where the step gets another one."""
 SSH_KEYS = Path("/run/sshd-keys")

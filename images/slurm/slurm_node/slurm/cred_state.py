@@ -15,13 +15,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from contract.native import JOB_LIVES
 from slurm_node.pod import paths
 from slurm_node.pod.log import say
 
 VERSION = 45 << 8
 """Protocol version of Slurm 26.05 (SLURM_26_05_PROTOCOL_VERSION)."""
-JOB_LIVES = 1
-"""The byte of a job's file that its init holds locked for as long as it lives (native/job/job.h)."""
 SLUID_DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 _HEAD = struct.Struct(">HI")
