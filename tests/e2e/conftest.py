@@ -86,7 +86,7 @@ class Slurm:
         return Looks(self.cluster.kubeconfig, NAMESPACE)
 
     def get(self, *arguments: str) -> Any:
-        """What `kubectl get` would give for these words."""
+        """Return what `kubectl get` would give for these words."""
         if path := path_of(arguments, NAMESPACE):
             return self.looks.get(path)
         return json.loads(self.kubectl("get", *arguments, "-o", "json").ok())

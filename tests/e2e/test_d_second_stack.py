@@ -57,7 +57,7 @@ NO_IMAGE, SHELL_LESS = "localhost/jail:0000000000000000", "localhost/shell-less:
 
 @pytest.fixture(scope="module")
 def with_bad_images(second, slurm) -> str:
-    """What `pulumi up` says of two jail images: one is not there, and a node set's own has no shell."""
+    """Return what `pulumi up` says of two jail images: one is not there, and a node set's own has no shell."""
     dns = json.loads(slurm.kubectl("get", "deployment", "coredns", "-n", "kube-system", "-o", "json").ok())
     tag = ["ctr", "--address", CONTAINERD_SOCKET, "-n", "k8s.io", "images", "tag", "--force"]
     tag += [dns["spec"]["template"]["spec"]["containers"][0]["image"], SHELL_LESS]
@@ -171,7 +171,7 @@ def live_keys(slurm) -> dict[str, dict[str, str]]:
 
 @dataclasses.dataclass(frozen=True)
 class Adopted:
-    """What was before a stack that had lost its state adopted the cluster.
+    """Facts from before a stack that had lost its state adopted the cluster.
 
     Args:
         keys: of live_keys.
