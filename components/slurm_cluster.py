@@ -212,6 +212,10 @@ def node_set_resource(config: Config, node_set: NodeSetConfig) -> dict[str, Any]
         "update": node_set.update.policy,
         "reactions": node_set.reactions.policy,
     }
+    if node_set.features is not None:
+        spec["features"] = node_set.features
+    if node_set.feature_labels:
+        spec["featureLabels"] = node_set.feature_labels
     annotations = {}
     if node_set.replicas is not None:
         spec["replicas"] = node_set.replicas

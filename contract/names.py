@@ -115,6 +115,8 @@ CONFIG_DRY_RUN_PORT: Final = 6821
 DATABASE_PORT: Final = 3306
 SSH_PORT: Final = 22
 OPERATOR_HEALTH_PORT: Final = 8080
+CONFIG_DRY_RUN_URL: Final = f"http://{CONFIG_DRY_RUN}:{CONFIG_DRY_RUN_PORT}"
+"""Where the config dry run answers the operator of the same namespace."""
 SRUN_PORT_FIRST: Final = 60001
 SRUN_PORT_LAST: Final = 63000
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from bench.faults import health
 from bench.faults.history import History, Injected, Job, Kubernetes, Line, Pod, Slurm
-from bench.faults.kinds import KINDS
+from bench.faults.kinds import KINDS, OTHERS_WORDS, Sign, Teller
 
 TOLD_SECONDS = 60.0
 HEALTHY_SECONDS = 300.0
@@ -155,19 +155,51 @@ def one_holder_acts(history: History) -> Iterator[Violation]:
 
 
 def all_is_told(history: History) -> Iterator[Violation]:
-    """A condition, an Event or the lease tells of each fault within a minute."""
+    """A condition, an Event or the lease tells within a minute of each fault that does not pass by itself."""
     lines = [(seen.at, line) for seen in history.kubernetes for line in seen.lines()]
     lines = sorted([*lines, *((event.at, event.text) for event in history.events)])
     times = [at for at, _ in lines]
     for fault in history.faults.values():
-        pattern = None if fault.trouble else KINDS[fault.kind].told_by(fault.target, fault.note)
+        patterns = {} if fault.trouble else KINDS[fault.kind].told_by(fault.target, fault.note)
         until = fault.done + TOLD_SECONDS
-        if pattern is None or history.finished < until:
+        if not patterns or history.finished < until:
             continue
         heard = lines[bisect_right(times, fault.began) : bisect_right(times, until)]
-        if not any(pattern.search(line) for _, line in heard):
+        if not any(pattern.search(line) for pattern in patterns.values() for _, line in heard):
             words = f"nothing tells of {_title(fault)} within {TOLD_SECONDS:.0f} s"
             yield Violation(until, "not told", words)
+
+
+def what_nobody_tells_has_passed(history: History) -> Iterator[Violation]:
+    """A minute after its end, a look has shown that a fault is over of which nobody had to tell."""
+    for fault in history.faults.values():
+        sign, until = KINDS[fault.kind].passed, fault.over + TOLD_SECONDS
+        if sign is None or fault.trouble or history.finished < until:
+            continue
+        seen: list[Kubernetes | Slurm] = [*history.kubernetes, *history.slurm]
+        if not any(fault.over < look.at <= until and shows(look, sign, fault.target) for look in seen):
+            yield Violation(until, "not over", f"{_title(fault)}: no look shows that {sign}")
+
+
+def shows(look: Kubernetes | Slurm, sign: Sign, target: str) -> bool:
+    """Return whether a look has that sign."""
+    if isinstance(look, Slurm):
+        node = look.nodes.get(target)
+        serves = node is not None and not node.states & {"DOWN", "NOT_RESPONDING"}
+        return sign is Sign.SLURM_ANSWERS or (sign is Sign.NODE_SERVES and serves)
+    conditions = [each for rows in look.conditions.values() for each in rows.items()]
+    match sign:
+        case Sign.KUBERNETES_ANSWERS:
+            return True
+        case Sign.ACCOUNTING_IS_READY:
+            return any(pod.component == "accounting" and pod.ready for pod in look.pods.values())
+        case Sign.MACHINES_ARE_READY:
+            return not any(words.endswith("is not ready") for words in look.machines)
+        case Sign.STATUS_IS_THE_OPERATORS:
+            return not any(OTHERS_WORDS in condition.message for _, condition in conditions)
+        case Sign.STATUS_IS_KNOWN:
+            return not any((kind, condition.status) == ("Available", "Unknown") for kind, condition in conditions)
+    return False
 
 
 def all_is_healthy_afterwards(history: History) -> Iterator[Violation]:
@@ -232,14 +264,17 @@ def _title(fault: Injected) -> str:
     return f"#{fault.number} {fault.kind}{fault.target and f' ({fault.target})'}"
 
 
-def told_after(history: History, fault: Injected) -> float | None:
-    """Return the seconds until something told of a fault; None if nothing did, or nothing has to."""
-    pattern = None if fault.trouble else KINDS[fault.kind].told_by(fault.target, fault.note)
-    if pattern is None:
-        return None
-    lines: list[Line] = [Line(seen.at, line) for seen in history.kubernetes for line in seen.lines()]
-    heard = [line.at for line in [*history.events, *lines] if line.at > fault.began and pattern.search(line.text)]
-    return min(heard) - fault.began if heard else None
+def told_after(history: History, fault: Injected) -> tuple[float, Teller] | None:
+    """Return the seconds until somebody told of a fault, and who; None if nobody did, or nobody has to."""
+    patterns = {} if fault.trouble else KINDS[fault.kind].told_by(fault.target, fault.note)
+    lines = [*history.events, *(Line(seen.at, line) for seen in history.kubernetes for line in seen.lines())]
+    heard = [
+        (line.at - fault.began, who)
+        for line in lines
+        for who, pattern in patterns.items()
+        if line.at > fault.began and pattern.search(line.text)
+    ]
+    return min(heard, default=None)
 
 
 RULES: Sequence[Callable[[History], Iterator[Violation]]] = (
@@ -248,6 +283,7 @@ RULES: Sequence[Callable[[History], Iterator[Violation]]] = (
     workers_outlive_their_jobs,
     one_holder_acts,
     all_is_told,
+    what_nobody_tells_has_passed,
     all_is_healthy_afterwards,
     nobody_was_blind,
     faults_took_place,

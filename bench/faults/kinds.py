@@ -33,9 +33,28 @@ ALL_OF_TARGET = frozenset({Part.POD, Part.REASON})
 """These exclude each other for one target alone."""
 
 
+class Teller(enum.StrEnum):
+    """Who tells of a fault."""
+
+    OPERATOR = "the operator"
+    KUBELET = "kubelet"
+
+
+class Sign(enum.StrEnum):
+    """What shows within a minute of its end that a fault has passed of which nobody has to tell."""
+
+    SLURM_ANSWERS = "slurmctld answers"
+    ACCOUNTING_IS_READY = "slurmdbd's pod is ready"
+    NODE_SERVES = "Slurm has the node, and hears of it"
+    MACHINES_ARE_READY = "each Kubernetes node is ready"
+    KUBERNETES_ANSWERS = "the API server answers"
+    STATUS_IS_THE_OPERATORS = "status.message is the operator's"
+    STATUS_IS_KNOWN = "Available is not Unknown"
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of fault.
+    """A kind of fault. Somebody tells of it within a minute, or it passes before anybody has to know.
 
     Attributes:
         what: What happens, for a person.
@@ -43,8 +62,10 @@ class Kind:
         needs: Parts that must work meanwhile, for the fault itself or for what is to be told of it.
         seconds: How long it lasts at least and at most; of one that passes by itself, until others may follow.
         targets: What it may meet; one is drawn.
-        told: A regular expression for the line that tells of it within a minute: a condition, an Event or the lease.
-            It may name {target}, and what the injection notes. Empty where a fault is over before anybody has to know.
+        told: A regular expression for the line with which the operator tells of it: a condition, an Event or the lease.
+            It may name {target}, and what the injection notes. Empty if it does not.
+        told_by_kubelet: The same for the kubelet's Events.
+        passed: What shows that it has passed; None if somebody tells of it.
     """
 
     what: str
@@ -53,11 +74,14 @@ class Kind:
     seconds: tuple[int, int] = (20, 30)
     targets: tuple[str, ...] = ("",)
     told: str = ""
+    told_by_kubelet: str = ""
+    passed: Sign | None = None
 
-    def told_by(self, target: str, note: Mapping[str, str]) -> re.Pattern[str] | None:
-        """Return the expression for lines that tell of one fault of this kind; None if none has to."""
+    def told_by(self, target: str, note: Mapping[str, str]) -> Mapping[Teller, re.Pattern[str]]:
+        """Return who tells of one fault of this kind, each with the expression for its lines."""
         words = {key: re.escape(value) for key, value in ({"target": target} | dict(note)).items()}
-        return re.compile(self.told.format_map(words)) if self.told else None
+        said = {Teller.OPERATOR: self.told, Teller.KUBELET: self.told_by_kubelet}
+        return {who: re.compile(text.format_map(words)) for who, text in said.items() if text}
 
 
 def _parts(*parts: Part) -> frozenset[Part]:
@@ -88,29 +112,38 @@ KINDS: Mapping[str, Kind] = {
     ),
     "slurmrestd-killed": Kind(
         "slurmrestd ends by SIGKILL", _parts(Part.SLURMRESTD), _parts(Part.KUBELET),
-        told=rf"^Event \w+ (Started|BackOff) Pod/slurm-rest-|{_BLIND}",
+        told=_BLIND, told_by_kubelet=r"^Event \w+ (Started|BackOff) Pod/slurm-rest-",
     ),
     "slurmrestd-stopped": Kind(
         "slurmrestd gets SIGSTOP: its socket accepts, nobody answers",
         _parts(Part.SLURMRESTD), _parts(Part.SLURMCTLD), (45, 60), told=_BLIND,
     ),
-    "slurmctld-killed": Kind("slurmctld ends by SIGKILL", _parts(Part.SLURMCTLD)),
+    "slurmctld-killed": Kind(
+        "slurmctld ends by SIGKILL, and its pod starts another one", _parts(Part.SLURMCTLD), passed=Sign.SLURM_ANSWERS
+    ),
     "slurmctld-deleted": Kind(
         "slurmctld's pod is deleted", _parts(Part.SLURMCTLD), _parts(Part.MACHINE, Part.KUBELET), (40, 60),
-        told=rf"^Event \w+ (Killing|Started) Pod/slurm-controller-0 |{_BLIND}",
+        told=_BLIND, told_by_kubelet=r"^Event \w+ (Killing|Started) Pod/slurm-controller-0 ",
     ),
     "slurmctld-stopped": Kind(
         "slurmctld gets SIGSTOP", _parts(Part.SLURMCTLD), _parts(Part.SLURMRESTD), (45, 60), told=_BLIND
     ),
-    "reconfigured": Kind("somebody runs scontrol reconfigure", _parts(Part.QUEUE), _parts(Part.SLURMCTLD), (10, 15)),
-    "slurmdbd-killed": Kind("slurmdbd ends by SIGKILL", _parts(Part.SLURMDBD)),
+    "reconfigured": Kind(
+        "somebody runs scontrol reconfigure", _parts(Part.QUEUE), _parts(Part.SLURMCTLD), (10, 15),
+        passed=Sign.SLURM_ANSWERS,
+    ),
+    "slurmdbd-killed": Kind(
+        "slurmdbd ends by SIGKILL, and its pod starts another one", _parts(Part.SLURMDBD),
+        passed=Sign.ACCOUNTING_IS_READY,
+    ),
     "slurmdbd-stopped": Kind(
         "slurmdbd gets SIGSTOP", _parts(Part.SLURMDBD), _parts(Part.KUBELET), (65, 80),
         told=r"^SlurmCluster/\S+ (Degraded|Progressing)=True .*accounting",
     ),
     "database-deleted": Kind(
         "MariaDB's pod is deleted", _parts(Part.DATABASE, Part.SLURMDBD), _parts(Part.MACHINE, Part.KUBELET), (30, 45),
-        told=r"^Event \w+ (Killing|Started) Pod/slurm-database-0 |^SlurmCluster/\S+ Degraded=True .*accounting",
+        told=r"^SlurmCluster/\S+ Degraded=True .*accounting",
+        told_by_kubelet=r"^Event \w+ (Killing|Started) Pod/slurm-database-0 ",
     ),
     "login-deleted": Kind(
         "the login node's pod is deleted", _parts(Part.LOGIN), _parts(Part.MACHINE, Part.KUBELET), (30, 45),
@@ -155,20 +188,27 @@ KINDS: Mapping[str, Kind] = {
         r"^(NodeSet|SlurmCluster)/\S+ Degraded=True .*pulumi-slurm:(repair |)health",
     ),
     "slurmd-killed": Kind(
-        "slurmd ends by SIGKILL", _parts(Part.POD), _parts(Part.SLURMCTLD), (15, 25), WORKERS
+        "slurmd ends by SIGKILL", _parts(Part.POD), _parts(Part.SLURMCTLD), (15, 25), WORKERS,
+        passed=Sign.NODE_SERVES,
     ),
     "machine-cordoned": Kind(
         "somebody cordons the Kubernetes node", _parts(Part.MACHINE),
         _parts(Part.SLURMCTLD, Part.SLURMRESTD, Part.KUBELET), (45, 60),
         told=r"^(NodeSet|SlurmCluster)/\S+ Degraded=True .*is cordoned",
     ),
-    "kubelet-stopped": Kind("the kubelet gets SIGSTOP", _parts(Part.KUBELET), seconds=(15, 25)),
-    "api-server-stopped": Kind("the API server gets SIGSTOP", frozenset(), seconds=(5, 12)),
+    "kubelet-stopped": Kind(
+        "the kubelet gets SIGSTOP", _parts(Part.KUBELET), seconds=(15, 25), passed=Sign.MACHINES_ARE_READY
+    ),
+    "api-server-stopped": Kind(
+        "the API server gets SIGSTOP", frozenset(), seconds=(5, 12), passed=Sign.KUBERNETES_ANSWERS
+    ),
     "status-contested": Kind(
-        "somebody writes the status of the custom resources, twice a second", _parts(Part.STATUS), seconds=(20, 30)
+        "somebody writes the status of the custom resources, twice a second", _parts(Part.STATUS), seconds=(20, 30),
+        passed=Sign.STATUS_IS_THE_OPERATORS,
     ),
     "queue-deep": Kind(
-        "a user submits 200 jobs that wait", _parts(Part.QUEUE), _parts(Part.SLURMCTLD, Part.LOGIN), (30, 50)
+        "a user submits 200 jobs that wait", _parts(Part.QUEUE), _parts(Part.SLURMCTLD, Part.LOGIN), (30, 50),
+        passed=Sign.STATUS_IS_KNOWN,
     ),
 }  # fmt: skip
 

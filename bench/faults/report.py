@@ -27,13 +27,13 @@ def verdict(history: History, violations: Sequence[Violation]) -> list[str]:
     began = min((fault.began for fault in history.faults.values()), default=history.finished)
     rows = []
     for fault in history.faults.values():
-        told = told_after(history, fault)
+        told, kind = told_after(history, fault), KINDS[fault.kind]
         if fault.trouble:
             said = f"FAILED: {fault.trouble}"
         elif told is not None:
-            said = f"told after {told:.0f} s"
+            said = f"told after {told[0]:.0f} s by {told[1]}"
         else:
-            said = "nothing tells" if KINDS[fault.kind].told else "need not be told"
+            said = "need not be told" if kind.passed else "nobody tells"
         where = fault.target and f" ({fault.target})"
         lasted = f"{fault.began - began:5.0f} s to {(fault.over or history.finished) - began:5.0f} s"
         rows.append(f"{lasted}  #{fault.number} {fault.kind}{where}: {said}")

@@ -18,7 +18,7 @@ _COMPONENT: Final = "rehearsal"
 
 def url() -> str:
     """Return the URL at which the dry run answers the operator of the same namespace."""
-    return f"http://{names.CONFIG_DRY_RUN}:{names.CONFIG_DRY_RUN_PORT}"
+    return names.CONFIG_DRY_RUN_URL
 
 
 def _service(config: Config) -> Manifest:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from components.config.addons.monitoring import MonitoringMode
+from components.config.nodes.gpus import Gpus
 from components.config.nodes.health import HEALTH_SECONDS
-from components.config.nodes.node_sets import LARGEST_SET, Gpus, NodeSet
+from components.config.nodes.node_sets import LARGEST_SET, NodeSet
 from components.config.program import Config
 from components.config.slurm import CgroupPlugin
 from components.config.values import slurm_files
@@ -232,9 +233,10 @@ def files(config: Config) -> dict[str, str]:
         names.GRES_CONF: gres_conf(config),
         names.PLUGSTACK_CONF: plugstack_conf(config),
         names.OCI_CONF: oci_conf(),
-        **config.slurm.files,
     }
-    content = hashlib.sha256("\0".join(text for _, text in sorted(made.items())).encode()).hexdigest()
+    given = (f"{name}\n{text}" for name, text in sorted(config.slurm.files.items()))
+    content = hashlib.sha256("\0".join([*(made[name] for name in sorted(made)), *given]).encode()).hexdigest()
     # slurmctld only looks for the words that it knows, and shows the whole list.
     marked = f"\\1,{names.CONFIG_MARK}={content[:16]}"
-    return {**made, names.SLURM_CONF: re.sub("(?m)^(SlurmctldParameters=.*)", marked, made[names.SLURM_CONF])}
+    slurm_conf_text = re.sub("(?m)^(SlurmctldParameters=.*)", marked, made[names.SLURM_CONF])
+    return {**made, **config.slurm.files, names.SLURM_CONF: slurm_conf_text}

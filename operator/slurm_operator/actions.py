@@ -62,6 +62,15 @@ class Comment:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class UpdateNode:
+    """Give the Slurm node other features or another weight; None leaves what it has. Jobs run on."""
+
+    node: str
+    features: tuple[str, ...] | None = None
+    weight: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class RequeueJobs:
     """The policy's deadline has passed: end the node's jobs, so that those that may are requeued.
 
@@ -143,7 +152,7 @@ class DeletePod:
     forget: bool = False
 
 
-NodeAction = Drain | DrainDown | Undrain | Comment | RequeueJobs | DeleteRecord
+NodeAction = Drain | DrainDown | Undrain | Comment | UpdateNode | RequeueJobs | DeleteRecord
 """Changes of Slurm's record of one node."""
 ReservationAction = Reserve | ChangeReservation | EndReservation
 Action = SetReplicas | SetOnDelete | NodeAction | ReservationAction | SetEvictable | DeletePod

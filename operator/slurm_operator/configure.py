@@ -52,13 +52,12 @@ class Configurer:
         await rest.reconfigure()
         return f"told slurmctld to have its nodes read the configuration again: {late} had not"
 
-    async def set_partition(self, rest: SlurmRest, name: str, state: str) -> str:
-        """Close or open a partition."""
+    async def set_partition(self, rest: SlurmRest, name: str, state: str, why: str) -> str:
+        """Set a partition's state, if it is there and has another."""
         if await rest.partition_state(name) in ("", state):
             return ""
         self._lease.check()
         await rest.set_partition(name, state)
-        why = "it is to be removed once it is empty" if state == "DRAIN" else "it stays after all"
         return f"set partition {name} to {state}: {why}"
 
     async def copy(self, wanted: str, active: str, files: Mapping[str, str]) -> str:

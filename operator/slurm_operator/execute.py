@@ -144,6 +144,11 @@ class Executor:
             case actions.RequeueJobs():
                 await rest.take_down(name, f"{now.reason}{reasons.DEADLINE_PASSED}")
                 return f"took the jobs of {name}, its deadline has passed: {deletion.fates(jobs, name)}"
+            case actions.UpdateNode(features=features, weight=weight):
+                await rest.update_node(name, features, weight)
+                said = [f"features {','.join(features)}"] if features is not None else []
+                said += [] if weight is None else [f"weight {weight}"]
+                return f"gave {name} what its node set declares: {', '.join(said)}"
             case actions.Comment(text=text):
                 await rest.comment(name, text)
                 return f"commented on {name}: {text}" if text else f"took the comment on {name} away"

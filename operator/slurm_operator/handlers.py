@@ -60,6 +60,7 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
         wake=memo.wake.set,
         image=os.environ.get(pod_variables.OPERATOR_IMAGE, ""),
         reads=memo.reads,
+        dry_run_url=os.environ.get("CONFIG_DRY_RUN_URL", names.CONFIG_DRY_RUN_URL),
     )
     progress = {"lease": health.Progress(), "slurm": health.Progress(), "healing": health.Progress()}
     loop = health.Progress()

@@ -10,7 +10,7 @@ import datetime
 import functools
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import TypeVar
 
 from contract import names, pod_variables, policies
@@ -140,6 +140,7 @@ def workload(body: Object) -> Workload:
     replicas = spec.get("replicas", 1)
     on_delete = spec.get("updateStrategy", {}).get("type") == "OnDelete"
     observed = status.get("observedGeneration", 0) >= metadata.get("generation", 1)
+    said = _slurm_node(spec.get("template", {}).get("spec", {}))
     return Workload(
         name=metadata["name"],
         replicas=replicas,
@@ -149,17 +150,33 @@ def workload(body: Object) -> Workload:
         created=status.get("replicas", 0),
         revision=status.get("updateRevision", "") if observed else "",
         on_delete=on_delete,
-        facts=_facts(spec.get("template", {}).get("spec", {})),
+        facts=_facts(said),
+        weights=_weights(said),
     )
 
 
-def _facts(pod_spec: Object) -> Facts | None:
-    """Return the size in a worker's SLURM_NODE (components/slurm/node_set.py); None if the pod has none."""
+def _slurm_node(pod_spec: Object) -> Object:
+    """Return a worker's SLURM_NODE (components/slurm/node_set.py); empty where there is no such thing."""
     variables = [variable for item in pod_spec.get("containers", []) for variable in item.get("env", [])]
     said = next((variable.get("value", "") for variable in variables if variable["name"] == pod_variables.NODE), "")
-    with contextlib.suppress(ValueError, KeyError, TypeError):
+    with contextlib.suppress(ValueError):
         node = json.loads(said)
-        return Facts(int(node[NodeKey.CPUS]), int(node[NodeKey.MEMORY_MIB]), node.get(NodeKey.GRES) or "")
+        return node if isinstance(node, dict) else {}
+    return {}
+
+
+def _facts(node: Object) -> Facts | None:
+    """What SLURM_NODE says of a node's size."""
+    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+        options = tuple(sorted((key, int(value)) for key, value in node.get(NodeKey.OPTIONS, {}).items()))
+        return Facts(int(node[NodeKey.CPUS]), int(node[NodeKey.MEMORY_MIB]), node.get(NodeKey.GRES) or "", options)
+    return None
+
+
+def _weights(node: Object) -> tuple[int, int] | None:
+    """What SLURM_NODE says of weights: the first nodes', and how many nodes share one."""
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        return int(node[NodeKey.WEIGHT]), int(node[NodeKey.WEIGHT_BUCKET])
     return None
 
 
@@ -198,8 +215,24 @@ def _toleration(item: Object) -> Toleration:
     return _a_toleration(item.get("key", ""), item.get("effect", ""), item.get("value", ""), any_value=exists)
 
 
-def k8s_node(body: Object) -> K8sNode:
-    """Read a Kubernetes node; one that never said whether it is ready is no longer away."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class K8sNodeReader:
+    """Reads Kubernetes nodes. Equal readers keep the same labels, and watches tell by that whether they are the same.
+
+    Attributes:
+        labels: keys of the labels that are kept.
+    """
+
+    labels: frozenset[str] = frozenset()
+
+    def __call__(self, body: Object) -> K8sNode:
+        """Read a Kubernetes node."""
+        return k8s_node(body, self.labels)
+
+
+def k8s_node(body: Object, labels: Set[str] = frozenset()) -> K8sNode:
+    """Read a Kubernetes node, with these labels; one that never said whether it is ready is no longer away."""
+    own = body["metadata"].get("labels", {})
     spec, conditions = body.get("spec", {}), body.get("status", {}).get("conditions", [])
     ready: Object = next((item for item in conditions if item["type"] == "Ready"), {})
     away = ready.get("status") not in ("True", None)
@@ -208,6 +241,7 @@ def k8s_node(body: Object) -> K8sNode:
         cordoned=spec.get("unschedulable", False),
         taints=tuple(taints),
         away_since=datetime.datetime.fromisoformat(ready["lastTransitionTime"]) if away else None,
+        labels=tuple((key, own[key]) for key in sorted(labels & own.keys())),
     )
 
 
@@ -255,6 +289,8 @@ def node_set(body: Object) -> NodeSet:
         approved=frozenset(annotations.get(names.ANNOTATION_APPROVE, "").split(",")),
         declared=int(declared) if declared.isdecimal() and not deleting else None,
         scaled_by=tuple(ownership.writers(body, ("f:spec", "f:replicas"))),
+        features=tuple(spec["features"]) if "features" in spec else None,
+        feature_labels=tuple(spec.get("featureLabels", ())),
     )
 
 

@@ -27,11 +27,15 @@ EVERY_NODE = EveryNode()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """A node's size: what slurmctld takes from the registration that makes a record, and from no later one."""
+    """A node's size: what slurmctld takes from the registration that makes a record, and from no later one.
+
+    `options` are further keys of its line in slurm.conf: those that a template declares, or all that a record shows.
+    """
 
     cpus: int
     memory_mib: int
     gres: str = ""
+    options: tuple[tuple[str, int], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,6 +58,8 @@ class SlurmNode:
     busy: bool = False
     facts: Facts | None = None
     allocated_memory: int = 0
+    features: frozenset[str] | None = None
+    weight: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -172,11 +178,15 @@ class Toleration:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class K8sNode:
-    """A Kubernetes node; `away_since` is when its kubelet was last heard of to be well, None while it is."""
+    """A Kubernetes node; `away_since` is when its kubelet was last heard of to be well, None while it is.
+
+    `labels` are those that node sets make features of.
+    """
 
     cordoned: bool = False
     taints: tuple[Taint, ...] = ()
     away_since: datetime.datetime | None = None
+    labels: tuple[tuple[str, str], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -221,7 +231,8 @@ class Workload:
     """A StatefulSet or Deployment; `current` is true when its controller has acted on the latest generation.
 
     `revision` is that of its newest template, empty as long as it is not known. Of a set that is `on_delete` Kubernetes
-    replaces no pod for a newer template. `facts` are what a worker's template declares.
+    replaces no pod for a newer template. `facts` are what a worker's template declares, `weights` the first nodes'
+    weight and how many nodes share one.
     """
 
     name: str
@@ -233,6 +244,7 @@ class Workload:
     revision: str = ""
     on_delete: bool = False
     facts: Facts | None = None
+    weights: tuple[int, int] | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -291,7 +303,8 @@ class NodeSet:
 
     `finalizer_url` is the slurmrestd that was noted with our finalizer; None without one. `declared` is the program's
     number, None if it leaves that to others; `scaled_by` are those others who wrote the number that counts.
-    `updating` are nodes that an update had taken and that did not work since, as its status remembers.
+    `updating` are nodes that an update had taken and that did not work since, as its status remembers. `features` are
+    those of its nodes beside its name, None if administrators give them. Labels of Kubernetes nodes give others.
     """
 
     name: str
@@ -309,6 +322,8 @@ class NodeSet:
     approved: frozenset[str] = frozenset()
     declared: int | None = None
     scaled_by: tuple[str, ...] = ()
+    features: tuple[str, ...] | None = None
+    feature_labels: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

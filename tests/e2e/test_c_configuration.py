@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import time
 from pathlib import Path
@@ -30,6 +31,8 @@ REFUSED = {
     "a word on a partition's line": ("slurm.conf", "PartitionName=x Nodes=ns_cpu Wow=3", "unrecognized key: Wow"),
     "a partition twice": ("slurm.conf", "PartitionName=main Nodes=ns_cpu", "duplicate entry for partition main"),
     "cgroup.conf": ("cgroup.conf", "Nonsense=1", "unrecognized key: Nonsense"),
+    "gres.conf": ("gres.conf", "NodeName=x-0 Nonsense=1", "unrecognized key: Nonsense"),
+    "a key of accounting": ("slurm.conf", "AccountingStorageEnforce=nope", "AccountingStorageEnforce invalid: nope"),
     "a SPANK plugin that is not there": ("plugstack.conf", "required /x.so", "requires /x.so, which this image does"),
 }
 
@@ -116,16 +119,60 @@ def test_a_changed_option_is_read_by_slurmctld_and_all_nodes_and_a_removed_parti
     slurm.wait("the partition is gone", lambda: slurm.sh("sinfo -h -o %R").ok() == "main", 90)
 
 
+def declared_at(slurm) -> datetime.datetime:
+    """Return when the declared configuration was last written."""
+    metadata = slurm.get("configmap", "slurm-config-wanted", "--show-managed-fields")["metadata"]
+    return max(datetime.datetime.fromisoformat(each["time"]) for each in metadata["managedFields"])
+
+
 def test_a_configuration_that_slurmctld_refuses_ends_pulumi_up_with_its_words_and_changes_nothing(slurm, edit):
     before = slurm.get("configmap", "slurm-config")["data"]
     config = yaml.safe_load(slurm.cluster.stack.config_file.read_text())["config"]
     options = with_option(config, SchedulerType="sched/nope")
-    refused = edit(slurm=options, timeouts={"available": "5s"})
+    earlier = declared_at(slurm)
+    refused = edit(slurm=options, timeouts={"available": "5m"})
+    ended, declared = datetime.datetime.now(datetime.UTC), declared_at(slurm)
     assert refused.status != 0
+    assert "ConfigurationRefused: " in refused.text, refused.text
     assert "sched/nope" in refused.text, refused.text
+    assert "timeouts.available is over" not in refused.text, refused.text
+    assert earlier < declared, "this `up` declared it"
+    assert (ended - declared).total_seconds() < 60
     assert "Traceback" not in refused.text, "Pulumi ends the program, which has nothing more to say"
     assert slurm.get("configmap", "slurm-config")["data"] == before
     assert slurm.sh("srun -n1 hostname").status == 0
+
+
+SUBMIT = """
+function slurm_job_submit(job, partitions, uid)
+  if job.name == "unnamed" then
+    slurm.log_user("a job needs a name of its own")
+    return slurm.ERROR
+  end
+  return slurm.SUCCESS
+end
+function slurm_job_modify(job, record, partitions, uid)
+  return slurm.SUCCESS
+end
+"""
+
+
+def test_a_script_that_lua_refuses_changes_nothing_and_a_right_one_decides_about_jobs(slurm, edit):
+    before = slurm.get("configmap", "slurm-config")["data"]
+    given = yaml.safe_load(slurm.cluster.stack.config_file.read_text())["config"].get("pulumi-slurm:slurm", {})
+    files = {"job_submit.lua": SUBMIT.replace("then", "", 1)}
+    refused = edit(slurm={**given, "files": files}, timeouts={"available": "5s"})
+    assert refused.status != 0
+    assert "job_submit.lua:4:" in refused.text, refused.text
+    assert slurm.get("configmap", "slurm-config")["data"] == before
+    edit(slurm={**given, "files": {"job_submit.lua": SUBMIT}}).ok()
+    slurm.wait("slurmctld has it", lambda: shown(slurm, "JobSubmitPlugins") == "lua,jail", 90)
+    answer = slurm.sh("sbatch -J unnamed -o /dev/null --wrap true")
+    assert answer.status != 0
+    assert "a job needs a name of its own" in answer.text
+    slurm.sh("srun -n1 -J named true").ok()
+    edit().ok()
+    slurm.wait("it is taken back", lambda: shown(slurm, "JobSubmitPlugins") == "jail", 90)
 
 
 def test_a_login_node_gets_each_configuration_that_slurmctld_loads(slurm):

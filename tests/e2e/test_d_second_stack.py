@@ -69,11 +69,11 @@ def with_bad_images(second, slurm) -> str:
 
 
 def test_a_jail_image_that_cannot_be_pulled_is_named(with_bad_images):
-    assert re.search(rf"\[(ErrImagePull|ImagePullBackOff)\] .*{NO_IMAGE}", with_bad_images)
+    assert NO_IMAGE in with_bad_images
 
 
 def test_a_jail_image_without_a_shell_fails_with_a_sentence(with_bad_images):
-    assert re.search(r"exec: \S*/bin/sh", with_bad_images)
+    assert "has no /bin/sh" in with_bad_images
 
 
 def test_the_second_stack_runs_jobs_beside_the_first(second, slurm):

@@ -96,7 +96,9 @@ class FakeWorkloads:
                 metadata = {"name": pod, "labels": template["metadata"]["labels"] | {names.LABEL_REVISION: revision}}
                 if worker and pod in self._told:
                     world.slurm.lose(pod)
-                world.create("pods", {"metadata": metadata, "spec": template["spec"]})
+                if not self._create(pod, {"metadata": metadata, "spec": template["spec"]}, workload):
+                    size = len([each for each in wanted if each in pods])
+                    break
             if pod not in pods or self._told.get(pod) != self._pod_status(pod):
                 world.patch("pods", pod, {"status": self._pod_status(pod)}, "status")
                 self._told[pod] = self._pod_status(pod)
@@ -108,11 +110,29 @@ class FakeWorkloads:
                 self._told.pop(pod, None)
                 if worker:
                     world.slurm.lose(pod)
-        ready = sum(pod not in world.broken for pod in wanted)
+        ready = sum(pod not in world.broken for pod in wanted[:size])
         status = {"observedGeneration": workload["metadata"]["generation"], "replicas": size, "readyReplicas": ready}
         status |= {"updatedReplicas": size} | ({"updateRevision": revision} if plural == "statefulsets" else {})
         if workload.get("status") != workload.get("status", {}) | status:
             world.patch(plural, name, {"status": status}, "status")
+
+    def _create(self, pod: str, body: dict[str, Any], workload: dict[str, Any]) -> bool:
+        """Create a pod; what forbids it is told as the StatefulSet's controller tells it."""
+        try:
+            self.world.create("pods", body)
+            return True
+        except RuntimeError as error:
+            if not str(error).startswith("403 "):
+                raise
+            name, words = workload["metadata"]["name"], str(error).removeprefix("403 ")
+        about = {"kind": "StatefulSet", "name": name, "uid": workload["metadata"]["uid"]}
+        about["namespace"] = self.world.namespace
+        message = f"create Pod {pod} in StatefulSet {name} failed error: {words}"
+        metadata = {"generateName": f"{name}."}
+        body = {"metadata": metadata, "type": "Warning", "reason": "FailedCreate", "message": message}
+        path = f"/api/v1/namespaces/{self.world.namespace}/events"
+        self.world.admin.call("POST", path, {**body, "involvedObject": about})
+        return False
 
     def _pod_status(self, name: str) -> dict[str, Any]:
         broken = name in self.world.broken

@@ -155,6 +155,9 @@ class PlayedRest(SlurmRest):
     async def comment(self, name: str, text: str) -> None:
         self.cluster.records[name].comment = text
 
+    async def update_node(self, name: str, features: Sequence[str] | None = None, weight: int | None = None) -> None:
+        raise AssertionError(f"nothing declares features or a weight of {name}: {features}, {weight}")
+
     async def take_down(self, name: str, reason: str) -> None:
         cluster, record = self.cluster, self.cluster.records[name]
         assert cluster.may_lose_jobs(name), f"{name} loses jobs after {cluster.waited(name)} s"

@@ -72,6 +72,51 @@ class Obeying:
         pass
 
 
+class Partitions:
+    """A slurmrestd with partitions in some states."""
+
+    def __init__(self, **states: str) -> None:
+        self.states = states
+
+    async def partition_state(self, name: str) -> str:
+        return self.states.get(name, "")
+
+    async def set_partition(self, name: str, state: str) -> None:
+        self.states[name] = state
+
+
+@pytest.mark.parametrize("declared", ["UP", "DOWN", "DRAIN", "INACTIVE"])
+def test_a_partition_that_stays_after_all_is_in_its_declared_state_again(
+    declared: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def told(*_: object) -> None:
+        pass
+
+    monkeypatch.setattr(report.Reporter, "event", told)
+    line = "" if declared == "UP" else f" State={declared}"
+    files = {"slurm.conf": f"SlurmctldParameters=pulumi_slurm=1\nPartitionName=main\nPartitionName=old{line}\n"}
+    cluster = dataclasses.replace(CLUSTER, closed=frozenset({"old"}))
+    seen = dataclasses.replace(SEEN, cluster=cluster, desired_config=files, active_config=files)
+    rest, lease = Partitions(main="UP", old="DRAIN"), LeaseFor(math.inf)
+    configuration = Configuration(execute.Executor(cast(Any, None), lease), Configurer(cast(Any, None), lease))
+    reads = dataclasses.replace(READS, parameters="pulumi_slurm=1")
+    bringing = configuration.bring(cast(SlurmRest, rest), {}, seen, reads, (), PassBudget(), declared=True)
+    _, closed = asyncio.run(bringing)
+    assert (rest.states, closed) == ({"main": "UP", "old": declared}, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("declared", "until"), [("UP", "DRAIN"), ("DRAIN", "DRAIN"), ("DOWN", "INACTIVE"), ("INACTIVE", "INACTIVE")]
+)
+def test_a_partition_that_goes_takes_no_new_jobs_and_starts_none_that_it_did_not_start_before(
+    declared: str, until: str
+) -> None:
+    text = f'PartitionName=a,B QOS="x State=UP"  state = {declared.lower()} # Default\nPartitionName=DEFAULT State=UP\n'
+    states = config.declared_states({"slurm.conf": text})
+    assert states == {"a": declared, "B": declared}
+    assert config.closed_state(states["a"]) == until
+
+
 @pytest.mark.parametrize(("read_again", "goes"), [(False, True), (True, False)])
 def test_a_partition_that_slurmctld_may_have_opened_again_by_reading_its_files_is_not_taken_for_closed(
     read_again: bool, goes: bool, monkeypatch: pytest.MonkeyPatch
@@ -104,6 +149,62 @@ def test_a_partition_that_slurmctld_may_have_opened_again_by_reading_its_files_i
 
     asyncio.run(two_passes())
     assert bool(copied) is goes
+
+
+class Copying:
+    """A Configurer that notes the files that it copied."""
+
+    def __init__(self) -> None:
+        self.copied: list[object] = []
+
+    async def copy(self, wanted: str, active: str, files: object) -> str:
+        self.copied.append(files)
+        return "copied"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "copied"), [(config.Verdict(True, ""), [FILES]), (config.Verdict(False, "Bad value"), [])]
+)
+def test_a_new_clusters_first_files_are_copied_once_a_slurmctld_took_them(
+    verdict: config.Verdict, copied: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    async def answer(url: str, files: object, seconds: float) -> config.Verdict:
+        asked.append(url)
+        assert 0 < seconds <= dry_run.DEADLINE_SECONDS
+        return verdict
+
+    monkeypatch.setattr(dry_run, "ask", answer)
+    configurer = Copying()
+    configuration = Configuration(cast(Any, None), cast(Configurer, configurer))
+    for _ in range(1 if copied else 3):
+        asyncio.run(configuration.first("http://dry-run", FILES))
+    assert (configurer.copied, asked) == (copied, ["http://dry-run"]), "a verdict stays"
+
+
+def test_a_new_cluster_waits_a_minute_for_its_config_dry_run_and_an_old_one_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("slurm_operator.reconcile.configuration.time.monotonic", lambda: clock[0])
+
+    async def no_answer(*_: object) -> config.Verdict:
+        raise dry_run.DryRunError("connection refused")
+
+    monkeypatch.setattr(dry_run, "ask", no_answer)
+    configurer = Copying()
+    configuration = Configuration(cast(Any, None), cast(Configurer, configurer))
+    done = []
+    for clock[0] in (7.0, 66.0, 67.0):
+        done.append(asyncio.run(configuration.first("http://dry-run", FILES)))
+    assert done == ["", "", "copied"]
+    clock[0] = 1e6
+    seen = dataclasses.replace(SEEN, cluster=dataclasses.replace(CLUSTER, closed=frozenset()), active_config={})
+    found, _ = asyncio.run(
+        configuration.bring(cast(SlurmRest, None), {}, seen, AWAY, AWAY, PassBudget(), declared=True)
+    )
+    assert [each.reason for each in found] == ["ConfigDryRunPending"]
 
 
 def test_what_does_not_help_is_tried_again_at_growing_pauses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ ACTIONS: dict[str, actions.Action] = {
     "keep out": actions.DrainDown(NODE),
     "take jobs": actions.RequeueJobs(NODE),
     "comment": actions.Comment(NODE, NOTE),
+    "update node": actions.UpdateNode(NODE, ("cpu", "avx512"), 7),
     "delete record": actions.DeleteRecord(NODE),
 }
 UNFIT = "pulumi-slurm:health gpus: 3 of 4 GPUs answer"
@@ -106,6 +107,10 @@ def undrained(slurm: FakeSlurm) -> None:
     slurm.nodes[NODE].update({"state": ["IDLE"], "reason": "", "reason_set_by_user": ""})
 
 
+def updated(slurm: FakeSlurm) -> None:
+    slurm.nodes[NODE].update(features=["avx512", "cpu"], weight=7)
+
+
 def commented(slurm: FakeSlurm) -> None:
     slurm.nodes[NODE]["comment"] = "a fan is broken"
 
@@ -133,6 +138,8 @@ def commented(slurm: FakeSlurm) -> None:
         ("delete record", undrained),
         ("comment", commented),
         ("comment", gone),
+        ("update node", updated),
+        ("update node", gone),
     ],
 )
 def test_what_somebody_else_has_done_meanwhile_stays(

@@ -96,6 +96,33 @@ def test_the_record_goes_with_the_pod_when_the_size_has_changed(facts: Facts) ->
     assert action == dataclasses.replace(restarted("cpu-0"), forget=True)
 
 
+NONE = tuple((key, 0) for key in ("CoreSpecCount", "MemSpecLimit", "RestrictedCoresPerGPU", "TmpDisk"))
+FILLED_IN = (("Sockets", 4), ("CoresPerSocket", 1), ("ThreadsPerCore", 1))
+SHOWN = Facts(4, 1000, options=NONE + FILLED_IN)
+
+
+@pytest.mark.parametrize(
+    ("declared", "shown"),
+    [
+        ((("MemSpecLimit", 64),), ()),
+        ((("TmpDisk", 9),), ()),
+        ((), (("CoreSpecCount", 1),)),
+        ((("ThreadsPerCore", 2),), ()),
+    ],
+)
+def test_the_record_goes_with_the_pod_when_options_have_changed(
+    declared: tuple[tuple[str, int], ...], shown: tuple[tuple[str, int], ...]
+) -> None:
+    has = dataclasses.replace(SHOWN, options=tuple({**dict(SHOWN.options), **dict(shown)}.items()))
+    other = declares(dataclasses.replace(SMALL, options=declared))
+    assert restarts(other, sized(updating("cpu-0"), has)) == [dataclasses.replace(restarted("cpu-0"), forget=True)]
+    assert restarts(other, sized(node("cpu-0"), has), naming("cpu-0")) == [], "slurmctld would refuse the new slurmd"
+
+
+def test_what_slurm_fills_in_is_no_option() -> None:
+    assert restarts(declares(SMALL), sized(updating("cpu-0"), SHOWN)) == [restarted("cpu-0")]
+
+
 @pytest.mark.parametrize("reserved", ["", "cpu-0"], ids=["a job", "a reservation"])
 def test_a_larger_node_that_is_named_moves_under_its_old_record_and_gets_another_when_nothing_names_it(
     reserved: str,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from contract import pod_variables
+from contract.pod_variables import NodeKey
 from tests.operator.world import World, stateful_set, until
 
 pytestmark = pytest.mark.apiserver
@@ -83,6 +86,25 @@ def test_a_pause_gives_a_drained_node_back_and_a_deadline_takes_its_jobs(running
     world.patch("nodesets", "cpu", {"spec": {"update": {"paused": False, "deadlineSeconds": 0}}})
     until(lambda: images(world) == ["newer", "newer"], "the deadline ends the wait", 60)
     assert {job["job_state"][0] for job in world.slurm.jobs.values()} == {"PENDING"}, "requeued, not lost"
+
+
+def test_a_node_that_slurm_refuses_under_a_record_of_a_larger_one_gets_its_own_record(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    size = json.dumps({NodeKey.CPUS: 4, NodeKey.MEMORY_MIB: 1000})
+    container = {"name": "slurm", "image": "newer", "env": [{"name": pod_variables.NODE, "value": size}]}
+    world.patch("statefulsets", "cpu", {"spec": {"template": {"spec": {"containers": [container]}}}})
+    until(lambda: images(world) == ["newer", "newer"], "both have the template that says how large they are")
+    world.wait("Progressing", "False")
+    before = world.uid("pods", "cpu-1")
+    with world.slurm.lock:
+        world.slurm.drain("cpu-1", "Low RealMemory (reported:1000 < 100.00% of configured:2000)", "slurm")
+        world.slurm.nodes["cpu-1"] |= {"cpus": 4, "real_memory": 2000}
+        world.slurm.nodes["cpu-1"]["state"].append("INVALID_REG")
+    until(lambda: world.uid("pods", "cpu-1") not in ("", before), "its pod is made anew")
+    until(lambda: world.slurm.nodes["cpu-1"]["state"] == ["IDLE", "DYNAMIC_NORM"], "it works, with a record of its own")
+    assert "real_memory" not in world.slurm.nodes["cpu-1"], "the larger record is gone"
+    assert ("DELETE", "/node/cpu-1") in world.slurm.calls
 
 
 def test_slurmctld_moves_after_slurmdbd_and_workers_after_both(running_operator: World) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +94,8 @@ def test_all_that_is_wrong_with_files_is_told_at_once(tmp_path: Path, monkeypatc
         "partitions and nodeSets say what is in it",
         'files.topology.conf: got {"path": "latin.lua"}; want a file with UTF-8 text: '
         f"{tmp_path}/latin.lua has another byte at 3",
+        'files.topology.conf: got {"path": "latin.lua"}; want one of topology.yaml and topology.conf: Slurm reads the '
+        "first alone",
         f'files.topology.yaml: got {{"path": "huge.lua"}}; want a file of at most 512 KiB: {tmp_path}/huge.lua has '
         f"{MOST_BYTES + 1} bytes",
     ]
@@ -113,8 +114,7 @@ def test_all_that_is_wrong_with_files_is_told_at_once(tmp_path: Path, monkeypatc
         (
             {"mpi.conf": "x" * (MOST_BYTES - 1), "topology.yaml": TREE},
             {},
-            "files.mpi.conf: got 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…; want "
-            "at most 512 KiB in all files together",
+            "xxx…; want at most 512 KiB in all files together",
         ),
         (
             {"topology.yaml": TREE, "topology.conf": "SwitchName=s Nodes=cpu-0\n"},
@@ -122,9 +122,17 @@ def test_all_that_is_wrong_with_files_is_told_at_once(tmp_path: Path, monkeypatc
             "files.topology.conf: got 'SwitchName=s Nodes=cpu-0\\n'; want one of topology.yaml and topology.conf",
         ),
         ({"topology.conf": "SwitchName=s\n"}, {}, "want slurm.options.TopologyPlugin: topology/tree or topology/block"),
-        ({"topology.conf": "x\n"}, {"TopologyPlugin": "topology/flat"}, "want slurm.options.TopologyPlugin: topology/t"),
+        (
+            {"topology.conf": "x\n"},
+            {"TopologyPlugin": "topology/flat"},
+            "want slurm.options.TopologyPlugin: topology/t",
+        ),
         ({"rpc_queue.yaml": "{}\n"}, {}, "want slurm.options.SlurmctldParameters: enable_rpc_queue"),
-        ({"jobcomp.lua": LUA}, {"JobCompType": "jobcomp/kafka"}, "want slurm.options.JobCompType: jobcomp/lua, or none"),
+        (
+            {"jobcomp.lua": LUA},
+            {"JobCompType": "jobcomp/kafka"},
+            "want slurm.options.JobCompType: jobcomp/lua, or none",
+        ),
         ({}, {"JobSubmitPlugins": "lua"}, "want slurm.files with job_submit.lua too, which lua runs"),
         ({}, {"CliFilterPlugins": "user_defaults,lua"}, "want slurm.files with cli_filter.lua too"),
         ({}, {"JobCompType": "jobcomp/lua"}, "want slurm.files with jobcomp.lua too"),
@@ -138,9 +146,23 @@ def test_what_slurm_would_not_read_as_it_is_meant_is_refused(
     assert expected in problem
 
 
+@pytest.mark.parametrize(
+    ("files", "options", "expected"),
+    [
+        ({"job_submit.lua": ""}, {"JobSubmitPlugins": "lua"}, "files.job_submit.lua: got ''; want text"),
+        ({"acct_gather.conf": "x\n"}, {"AcctGatherInterconnectType": "a b"}, "want one value without spaces"),
+    ],
+)
+def test_a_value_that_is_wrong_by_itself_causes_no_second_error(
+    files: Any, options: dict[str, Any], expected: str
+) -> None:
+    (problem,) = problems(files, options)
+    assert expected in problem
+
+
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    os.symlink("loop", "loop")
+    (tmp_path / "loop").symlink_to("loop")
     (problem,) = problems({"mpi.conf": {"path": "loop"}})
     assert "want a file" in problem
 

@@ -161,7 +161,9 @@ def problems(files: Mapping[str, str], options: Mapping[str, str]) -> Iterator[t
         taken = TAKEN[name]
         if (taken.sent or name.endswith(".conf")) and _INCLUDE.search(text):
             yield name, "no line that begins with Include: slurmctld would read a file that is not declared"
-        if taken.key and (want := _missing(taken, given.get(taken.key.lower()))):
+        # A key whose value is wrong is told of by itself.
+        is_wrong = taken.key in options and taken.key.lower() not in given
+        if taken.key and not is_wrong and (want := _missing(taken, given.get(taken.key.lower()))):
             yield name, f"{want}: Slurm reads {name} with it alone"
     if "topology.yaml" in files and "topology.conf" in files:
         yield "topology.conf", "one of topology.yaml and topology.conf: Slurm reads the first alone"

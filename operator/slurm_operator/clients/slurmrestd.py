@@ -186,6 +186,13 @@ class SlurmRest:
         """Write a note on a node, which has no effect; an empty one takes it away."""
         await self._call("comment", "POST", _node_path(name), {"comment": text})
 
+    async def update_node(self, name: str, features: Sequence[str] | None = None, weight: int | None = None) -> None:
+        """Give a node other features, all that it has, or another weight; None leaves what it has."""
+        changed: dict[str, Any] = {} if features is None else {"features": [*features]}
+        if weight is not None:
+            changed["weight"] = {"set": True, "infinite": False, "number": weight}
+        await self._call("update_node", "POST", _node_path(name), changed)
+
     async def delete_node(self, name: str) -> None:
         """Delete a node's record; Slurm refuses while jobs or reservations use it."""
         await self._call("delete_node", "DELETE", _node_path(name))

@@ -32,7 +32,6 @@ from slurm_operator.state import K8sNode, Kubernetes, Nodes, NodeSet, Pod, Runni
 
 log = logging.getLogger(__name__)
 
-_K8S_NODES = Watch("v1", "Node", read=observe.k8s_node)
 CONFLICTS_TOLD = 5
 """Passes in a row in which one change met a conflict, until it is told."""
 
@@ -51,6 +50,7 @@ class Reconciler:
         image: str = "",
         reads: Reads | None = None,
         clock: Callable[[], float] = time.monotonic,
+        dry_run_url: str = names.CONFIG_DRY_RUN_URL,
     ) -> None:
         self._clock = clock
         self._reads = reads or api
@@ -58,6 +58,7 @@ class Reconciler:
         self._lease = lease
         self._key_file = key_file
         self._image = image
+        self._dry_run_url = dry_run_url
         self._authority_file = authority_file
         self._rest: SlurmRest | None = None
         self._jobs = JobListing(clock)
@@ -68,6 +69,7 @@ class Reconciler:
         self._pod_conditions = pod_conditions.PodConditions(self._executor.report)
         self._administrators = administrators.Administrators(self._executor, lease)
         self._informer = Informer(api, wake)
+        self._k8s_watch = Watch("v1", "Node", read=observe.K8sNodeReader())
         self._conflicts: dict[str, int] = {}
         self._failed: list[Finding] = []
         """Failures of the pass before, after it had told its status."""
@@ -132,6 +134,8 @@ class Reconciler:
         mine = [node_set for node_set in seen.node_sets if not serving.refusal(seen, node_set)]
         healing = self._drift.condition
         died = healing.message if healing and healing.reason in (Reason.UPDATE_FAILED, Reason.LEDGER_MISSING) else ""
+        labels = frozenset(key for own in mine for key in own.feature_labels)
+        self._k8s_watch = Watch("v1", "Node", read=observe.K8sNodeReader(labels))
         hold, moment = daemons.holds_workers(seen, running, died), datetime.datetime.now(datetime.UTC)
         sets = serving.states(mine, seen.workloads, seen.pods, moment, self._k8s_nodes(seen.pods))
         sets = [dataclasses.replace(state, hold=hold, repairs_held=not died) for state in sets]
@@ -165,7 +169,7 @@ class Reconciler:
 
     def _k8s_nodes(self, pods: Mapping[str, Pod]) -> dict[str, K8sNode] | None:
         """The Kubernetes nodes of pods that there are; None while the watch does not tell."""
-        self._informer.follow([_K8S_NODES])
+        self._informer.follow([self._k8s_watch])
         asked = {("Node", pod.k8s_node) for pod in pods.values() if pod.k8s_node}
         snapshot = self._informer.snapshot(asked)
         if len(snapshot) < len(asked):
@@ -238,7 +242,7 @@ class Reconciler:
         findings, self._conflicts = lasting(findings, execute.CONFLICT, self._conflicts, CONFLICTS_TOLD)
         conditions = findings.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
         conditions += (self._drift.condition,) if self._drift.condition else ()
-        conditions += (status.watched_k8s_nodes(self._informer.broken.get(_K8S_NODES, "")),)
+        conditions += (status.watched_k8s_nodes(self._informer.broken.get(self._k8s_watch, "")),)
         complete = seen.ledger_revision == seen.cluster.revision
         fields = {
             "operatorImage": self._image or None,
@@ -256,9 +260,10 @@ class Reconciler:
     async def _first_configuration(self) -> None:
         """Without active configuration slurmctld cannot start, and Pulumi may wait for it before it writes the CR."""
         wanted = await observe.files(self._reads, names.CONFIG_WANTED)
-        if wanted is not None and await observe.files(self._reads, names.CONFIG_ACTIVE) is None:
-            copying = self._configurer.copy(names.CONFIG_WANTED, names.CONFIG_ACTIVE, wanted)
-            log.info("PromoteConfiguration: %s", await copying)
+        if wanted is None or await observe.files(self._reads, names.CONFIG_ACTIVE) is not None:
+            return
+        if done := await self._configuration.first(self._dry_run_url, wanted):
+            log.info("PromoteConfiguration: %s", done)
 
     async def _refuse(self, body: Object, served: str) -> None:
         message = f"this namespace is served for SlurmCluster {served}; use a namespace for each Slurm cluster"

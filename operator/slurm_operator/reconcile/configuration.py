@@ -5,7 +5,10 @@ from __future__ import annotations
 import datetime
 import functools
 import logging
+import time
+from collections.abc import Mapping
 
+from contract import names
 from slurm_operator import execute, metrics
 from slurm_operator.clients import dry_run
 from slurm_operator.clients.job_listing import JobListing
@@ -23,6 +26,9 @@ from slurm_operator.state import Kubernetes, Nodes, Running, SlurmJob, Unknown
 
 log = logging.getLogger(__name__)
 
+FIRST_ANSWER_SECONDS = 60.0
+"""Time for a new cluster's config dry run to start. Then slurmctld itself tries the first files: nothing can break."""
+
 _RECONFIGURING = under_way(Reason.RECONFIGURING, "slurmctld reads the new configuration")
 
 
@@ -36,6 +42,44 @@ class Configuration:
         self._told = GrowingPause(first_seconds=3, longest_seconds=60)
         self._asked_nodes = GrowingPause(first_seconds=120, longest_seconds=3600)
         self._closed: tuple[datetime.datetime | None, frozenset[str]] = (None, frozenset())
+        self._unanswered_since: float | None = None
+
+    async def first(self, url: str, files: Mapping[str, str]) -> str:
+        """Copy a new cluster's first files, once they are tried, and return what was done.
+
+        A refusal is told when there is a SlurmCluster to tell it of.
+
+        Args:
+            url: base URL of the config dry run's Service.
+            files: what Pulumi declared.
+        """
+        tried = await self._try(url, files, dry_run.DEADLINE_SECONDS, first=True)
+        if isinstance(tried, Finding) or not tried.accepted:
+            return ""
+        return await self._configurer.copy(names.CONFIG_WANTED, names.CONFIG_ACTIVE, files)
+
+    async def _try(
+        self, url: str, files: Mapping[str, str], seconds: float, *, first: bool
+    ) -> config.Verdict | Finding:
+        """Return what a slurmctld makes of files, or that this is not known yet."""
+        content = config.content_hash(files)
+        if self._verdict[0] == content:
+            return self._verdict[1]
+        try:
+            verdict = await dry_run.ask(url, files, seconds)
+        except dry_run.DryRunError as error:
+            if first and self._has_waited():
+                return config.Verdict(True, "")
+            waits = f"the new configuration waits until a slurmctld has tried it: {error}"
+            return under_way(Reason.CONFIG_DRY_RUN_PENDING, waits)
+        log.info("config dry run: %s %s", "accepted" if verdict.accepted else "refused", verdict.words)
+        self._verdict = (content, verdict)
+        return verdict
+
+    def _has_waited(self) -> bool:
+        now = time.monotonic()
+        self._unanswered_since = now if self._unanswered_since is None else self._unanswered_since
+        return now - self._unanswered_since >= FIRST_ANSWER_SECONDS
 
     async def bring(
         self,
@@ -71,14 +115,12 @@ class Configuration:
         decide = functools.partial(config.promotion, wanted, active, declared=declared, jobs=jobs, closed=shut)
         decided = decide(verdict=verdict)
         if isinstance(decided, config.TryConfig):
-            try:
-                seconds = budget.left(TRIED_AFTER_SECONDS)
-                self._verdict = (content, await dry_run.ask(seen.cluster.dry_run_url, decided.files, seconds))
-            except dry_run.DryRunError as error:
-                waits = f"the new configuration waits until a slurmctld has tried it: {error}"
-                findings.append(under_way(Reason.CONFIG_DRY_RUN_PENDING, waits))
+            seconds = budget.left(TRIED_AFTER_SECONDS)
+            tried = await self._try(seen.cluster.dry_run_url, decided.files, seconds, first=active is None)
+            if isinstance(tried, Finding):
+                findings.append(tried)
             else:
-                decided = decide(verdict=self._verdict[1])
+                decided = decide(verdict=tried)
         match decided:
             case config.Promote():
                 copying = self._configurer.promote(seen.cluster, decided)
@@ -94,7 +136,10 @@ class Configuration:
         closed = seen.cluster.closed
         self._closed = (None, frozenset())
         if isinstance(running, Running):
-            closed, shut = await self._close(rest, body, closed, closing, findings, budget)
+            states = config.declared_states(active or {})
+            opening = {name: states.get(name, "UP") for name in closed - closing}
+            ending = {name: config.closed_state(states.get(name, "UP")) for name in closing}
+            closed, shut = await self._close(rest, body, opening, ending, findings, budget)
             self._closed = (running.started, shut)
         telling = None if isinstance(decided, config.Promote) else config.reconfiguration(active, running, jobs)
         if isinstance(telling, Finding):
@@ -144,28 +189,36 @@ class Configuration:
         self,
         rest: SlurmRest,
         body: Object,
-        before: frozenset[str],
-        closing: frozenset[str],
+        opening: Mapping[str, str],
+        closing: Mapping[str, str],
         findings: Findings,
         budget: PassBudget,
     ) -> tuple[frozenset[str], frozenset[str]]:
-        """Let partitions that are to go finish what they have, and those that stay after all take jobs again.
+        """Let partitions that are to go finish what they have, and those that stay after all be as declared again.
+
+        Args:
+            rest: the cluster's slurmrestd.
+            body: the SlurmCluster, for Events.
+            opening: partitions that stay, each with its state.
+            closing: partitions that go, each with its state until then.
+            findings: gets what fails.
+            budget: the time of this pass.
 
         Returns:
             Those that may be closed now, so that they are opened again if they stay, and those that surely are.
         """
-        states = dict.fromkeys(before - closing, "UP") | dict.fromkeys(closing, "DRAIN")
         done, ends = set[str](), budget.ends()
-        for name, state in states.items():
+        for name, state in {**opening, **closing}.items():
             if budget.is_over(ends):
                 break
-            setting = self._configurer.set_partition(rest, name, state)
+            why = "it is to be removed once it is empty" if name in closing else "it stays after all"
+            setting = self._configurer.set_partition(rest, name, state, why)
             failed = await self._executor.attempt(body, "SetPartition", setting)
             findings += failed
             if any(problem.reason != execute.REFUSED for problem in failed):
                 break  # Each of the others would wait as long for a slurmrestd that is away.
             done |= set() if failed else {name}
-        return closing | (before - done), closing & done
+        return frozenset(closing) | (opening.keys() - done), frozenset(closing.keys() & done)
 
 
 async def jobs(

@@ -202,9 +202,11 @@ class _Controller:
 def write_scratch(source: Path = paths.ETC_SLURM, target: Path = SCRATCH) -> None:
     """Updates the configuration without accounting. All other files are the cluster's own."""
     target.mkdir(exist_ok=True)
-    for file in source.iterdir():
-        if file.name.startswith(".") or not file.is_file():
-            continue
+    there = [file for file in source.iterdir() if not file.name.startswith(".") and file.is_file()]
+    # Slurm reads some files, such as topology.yaml, wherever they are.
+    for gone in {file.name for file in target.iterdir()} - {file.name for file in there}:
+        (target / gone).unlink()
+    for file in there:
         content = file.read_text()
         content = without_accounting(content) if file.name == names.SLURM_CONF else content
         copy = target / file.name

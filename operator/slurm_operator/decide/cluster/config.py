@@ -25,7 +25,9 @@ CLOCKS_DIFFER = datetime.timedelta(seconds=5)
 NODES_READ_WITHIN = datetime.timedelta(seconds=60)
 """Nodes read a configuration within seconds; one whose slurmd waits for a prolog first takes longer (slurmd.c)."""
 
-_PARTITION = re.compile(r"^\s*PartitionName\s*=\s*([^\s#]+)", re.IGNORECASE | re.MULTILINE)
+_PARTITION = re.compile(r"^\s*PartitionName\s*=\s*([^\s#]+)(.*)", re.IGNORECASE | re.MULTILINE)
+_QUOTED = re.compile(r'"[^"]*"')
+_STATE = re.compile(r"\sState\s*=\s*(\w+)", re.IGNORECASE)
 _MARK = re.compile(rf"\b{names.CONFIG_MARK}=(\w+)")
 
 
@@ -86,8 +88,21 @@ def is_read(active: Mapping[str, str], running: Running) -> bool:
 
 def partitions(files: Mapping[str, str]) -> frozenset[str]:
     """Return the partitions that a configuration defines; their names are case-sensitive (slurm.conf(5))."""
-    lines = _PARTITION.findall(files.get(names.SLURM_CONF, ""))
-    return frozenset(name for line in lines for name in line.split(",") if name.upper() != "DEFAULT")
+    return frozenset(declared_states(files))
+
+
+def declared_states(files: Mapping[str, str]) -> dict[str, str]:
+    """Return the state that a configuration gives each partition: UP, DOWN, DRAIN or INACTIVE."""
+    states: dict[str, str] = {}
+    for listed, options in _PARTITION.findall(files.get(names.SLURM_CONF, "")):
+        said = _STATE.search(_QUOTED.sub("", options))
+        states |= dict.fromkeys(listed.split(","), said[1].upper() if said else "UP")
+    return {name: state for name, state in states.items() if name.upper() != "DEFAULT"}
+
+
+def closed_state(declared: str) -> str:
+    """Return the state of a partition that takes no new jobs; where none start, none start then either."""
+    return "INACTIVE" if declared in ("DOWN", "INACTIVE") else "DRAIN"
 
 
 def jobs_needed(wanted: Mapping[str, str], active: Mapping[str, str], known: frozenset[str]) -> bool:
@@ -115,7 +130,7 @@ def promotion(
 
     Args:
         wanted: files that Pulumi declared, None if it has not.
-        active: files that are mounted, None if there are none: then slurmctld cannot even start, so nothing can break.
+        active: files that are mounted, None if there are none yet: a new cluster's slurmctld waits for them.
         declared: whether the declaration is complete (the ledger's revision is the cluster's).
         verdict: what a config dry run of the wanted files said, None if there was none.
         jobs: jobs in Slurm now.
@@ -123,9 +138,8 @@ def promotion(
     """
     if wanted is None or (active is not None and dict(wanted) == dict(active)):
         return None
-    if active is None:
-        return Promote(wanted)
-    if not declared:
+    # The first files need no complete declaration: they can break nothing, and Pulumi may wait for slurmctld.
+    if active is not None and not declared:
         return None
     if verdict is None:
         return TryConfig(wanted)
@@ -135,7 +149,8 @@ def promotion(
             f"the declared configuration is not used, since slurmctld refuses it: {verdict.words}",
             Severity.WRONG | Severity.BLOCKING,
         )
-    return _cost(wanted, active, jobs) or _open(wanted, active, closed) or Promote(wanted, verdict.words)
+    waits = None if active is None else _cost(wanted, active, jobs) or _open(wanted, active, closed)
+    return waits or Promote(wanted, verdict.words)
 
 
 def _cost(wanted: Mapping[str, str], active: Mapping[str, str], jobs: Iterable[SlurmJob] | Unknown) -> Finding | None:

@@ -6,7 +6,17 @@ import dataclasses
 from collections.abc import Iterable
 
 from slurm_operator.actions import Action, Drain
-from slurm_operator.decide.node_sets import k8s_nodes, reboot, records, remediate, scale, undrain, update, window
+from slurm_operator.decide.node_sets import (
+    features,
+    k8s_nodes,
+    reboot,
+    records,
+    remediate,
+    scale,
+    undrain,
+    update,
+    window,
+)
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state import NodeSet, Unknown
 
@@ -35,6 +45,7 @@ def decide(state: NodeSetState) -> Decision:
     repairable = state if state.repairs_held else dataclasses.replace(update.without_outdated(state), hold="")
     plan, updates = remediate.plan(repairable), update.actions(state)
     decided: list[Action] = [
+        *features.actions(state),
         *scale.actions(state),
         *updates,
         *window.actions(state, update.waiting_for_window(state)),

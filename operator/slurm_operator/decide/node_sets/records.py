@@ -8,6 +8,7 @@ operator deletes records for these two causes alone, and none whose node a job o
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 
 from slurm_operator import drains
@@ -19,6 +20,8 @@ from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, shown, under_way
 from slurm_operator.reasons import Reason
 from slurm_operator.state import EVERY_NODE, Facts, Named, Reservation, SlurmJob, SlurmNode
+
+_FILLED_IN = ("Sockets", "CoresPerSocket", "ThreadsPerCore")
 
 
 def named(jobs: Iterable[SlurmJob], reservations: Sequence[Reservation]) -> Named:
@@ -39,7 +42,10 @@ def named(jobs: Iterable[SlurmJob], reservations: Sequence[Reservation]) -> Name
 
 def has_other_size(state: NodeSetState, node: SlurmNode | None) -> bool:
     """Return True if the record shows another size than the set's template declares."""
-    return node is not None and None not in (state.facts, node.facts) and state.facts != node.facts
+    if state.facts is None or node is None or node.facts is None:
+        return False
+    sizes = [dataclasses.replace(facts, options=()) for facts in (state.facts, node.facts)]
+    return sizes[0] != sizes[1] or _has_other_options(state.facts, node.facts)
 
 
 def is_too_large(state: NodeSetState, node: SlurmNode | None) -> bool:
@@ -47,7 +53,10 @@ def is_too_large(state: NodeSetState, node: SlurmNode | None) -> bool:
     if state.facts is None or node is None or node.facts is None:
         return False
     ours, shown_counts = _counts(state.facts), _counts(node.facts)
-    return any(count > ours.get(what, 0) for what, count in shown_counts.items())
+    # Of a node with other cores that are kept from jobs Slurm says "CoreSpec differ", and gives it no job.
+    return _has_other_options(state.facts, node.facts) or any(
+        count > ours.get(what, 0) for what, count in shown_counts.items()
+    )
 
 
 def is_misread(state: NodeSetState, node: SlurmNode | None) -> bool:
@@ -107,6 +116,13 @@ def _left_over(state: NodeSetState, records: Iterable[SlurmNode | None]) -> list
     there = [node for node in records if node and "EXTERNAL" not in node.states]
     out = [node for node in there if drains.is_drained(node) or "DOWN" in node.states]
     return [node for node in out if state.node_set.deleting or not drains.is_anothers(node)]
+
+
+def _has_other_options(declared: Facts, shown: Facts) -> bool:
+    """Whether a record shows other options than a template declares. Slurm fills in sockets, cores and threads."""
+    ours, theirs = dict(declared.options), dict(shown.options)
+    told = [key for key in theirs if key in ours or key not in _FILLED_IN]
+    return any(ours.get(key, 0) != theirs[key] for key in told)
 
 
 def _counts(facts: Facts) -> dict[str, int]:

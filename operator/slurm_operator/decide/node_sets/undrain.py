@@ -6,7 +6,7 @@ import datetime
 
 from contract import reasons
 from slurm_operator.actions import Drain, Undrain
-from slurm_operator.decide.node_sets import update
+from slurm_operator.decide.node_sets import features, update
 from slurm_operator.decide.nodes.k8s_case import Case, case_of
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
@@ -30,7 +30,8 @@ def without_cause(state: NodeSetState) -> list[Worker]:
 def _has_cause(state: NodeSetState, worker: Worker) -> bool:
     match worker.drain:
         case Owner.NEW:
-            return not worker.is_up  # A probe of its jail went well.
+            # A probe of its jail went well.
+            return not (worker.is_up and features.has_its_features(state, worker))
         case Owner.SCALE_IN:
             is_over = True
         case Owner.REPAIR:

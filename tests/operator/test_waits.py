@@ -1,0 +1,75 @@
+"""What `pulumi up` waits for, against a real API server and the running operator: it ends when the answer is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from components import availability, nodes_ready, wait_provider
+from components.wait_provider import UnavailableError
+from devcluster.apiserver.control_plane import ApiServer
+from tests.operator.world import World
+
+pytestmark = pytest.mark.apiserver
+FAULT_SECONDS = 2.0
+LIMIT_SECONDS = 60.0
+
+
+@pytest.fixture
+def inputs(running_operator: World, apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Inputs of a wait; a fault is given less time to pass than in earnest."""
+    monkeypatch.setattr(wait_provider, "FAULT_SECONDS", FAULT_SECONDS)
+    running_operator.wait("Available", "True")
+    access = {"kubeconfig": str(apiserver.kubeconfig), "context": None}
+    which = {"nodeSet": "cpu", "cluster": "test", "revision": "r1", "operatorImage": ""}
+    return {**which, **access, "namespace": running_operator.namespace, "seconds": LIMIT_SECONDS}
+
+
+def forbid_more_pods(world: World) -> None:
+    """A quota that is full; nobody here counts its pods."""
+    there = str(len(world.names("pods")))
+    quota = {"metadata": {"name": "small"}, "spec": {"hard": {"pods": there}}}
+    path = f"/api/v1/namespaces/{world.namespace}/resourcequotas"
+    world.admin.call("POST", path, quota)
+    counted = {"status": {"hard": {"pods": there}, "used": {"pods": there}}}
+    headers = {"Content-Type": "application/merge-patch+json"}
+    world.admin.call("PATCH", f"{path}/small/status", counted, headers=headers)
+
+
+def test_a_quota_that_refuses_pods_ends_both_waits_in_the_api_servers_words(
+    running_operator: World, inputs: dict[str, Any]
+) -> None:
+    forbid_more_pods(running_operator)
+    running_operator.scale(3)
+    running_operator.wait("Available", "False")
+    for wait in (availability.wait, nodes_ready.wait):
+        with pytest.raises(
+            UnavailableError, match=r"StatefulSet cpu: .*is forbidden: exceeded quota: small, requested"
+        ):
+            wait(inputs)
+
+
+def test_a_refused_configuration_ends_the_wait_with_slurmctlds_words(
+    running_operator: World, inputs: dict[str, Any]
+) -> None:
+    files = running_operator.get("configmaps", "slurm-config")["data"]
+    running_operator.patch(
+        "configmaps", "slurm-config-wanted", {"data": {"slurm.conf": files["slurm.conf"] + "Nonsense=1\n"}}
+    )
+    running_operator.wait("Available", "False", "ConfigurationRefused")
+    with pytest.raises(UnavailableError, match=r"ConfigurationRefused: .*Nonsense"):
+        availability.wait(inputs)
+
+
+def test_the_wait_for_nodes_ends_when_they_take_jobs_and_says_which_do_not_when_its_time_is_over(
+    running_operator: World, inputs: dict[str, Any]
+) -> None:
+    running_operator.broken["cpu-3"] = "no such image"
+    running_operator.scale(4)
+    running_operator.wait("Available", "False", plural="nodesets", name="cpu")
+    with pytest.raises(UnavailableError, match=r"timeouts\.nodes is over: .* of 4 nodes of cpu take jobs: .*cpu-3"):
+        nodes_ready.wait({**inputs, "seconds": 1})
+    running_operator.broken.clear()
+    nodes_ready.wait(inputs)
+    assert running_operator.get("nodesets", "cpu")["status"]["readyReplicas"] == 4
