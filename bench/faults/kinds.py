@@ -34,14 +34,14 @@ ALL_OF_TARGET = frozenset({Part.POD, Part.REASON})
 
 
 class Teller(enum.StrEnum):
-    """The teller of a fault."""
+    """A program that tells of faults."""
 
     OPERATOR = "the operator"
     KUBELET = "kubelet"
 
 
 class Sign(enum.StrEnum):
-    """A sign, within a minute of its end, that a fault has passed of which nobody has to tell."""
+    """Evidence, within a minute of its end, that a fault has passed of which nobody has to tell."""
 
     SLURM_ANSWERS = "slurmctld answers"
     ACCOUNTING_IS_READY = "slurmdbd's pod is ready"

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from components.config.model import Model, setting
+from components.config.pod_options import POD_OPTIONS, PlacedPodOptions
 from components.config.pods import PodResources, accounting_resources, database_resources
 from components.config.rule import Violation, rule
 from components.config.storage import DatabaseStorage
@@ -142,6 +143,7 @@ class Accounting(Model):
         default=AccountingMode.OFF,
     )
     resources: PodResources = setting("What the pod of slurmdbd asks for.", factory=accounting_resources)
+    pod: PlacedPodOptions = setting(POD_OPTIONS, factory=PlacedPodOptions)
     storage: DatabaseStorage = setting("The volume of the database, for mode mariadb.", factory=DatabaseStorage)
     database_resources: PodResources = setting(
         "What the pod of the database asks for, for mode mariadb; its buffer pool follows from memory.",

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from components.config.model import Model, setting
 from components.config.nodes.submounts import Submount, too_much_memory
+from components.config.pod_options import POD_OPTIONS, PlacedPodOptions
 from components.config.pods import PodResources, login_resources
 from components.config.rule import Violation, named_twice, rule
 from components.config.values.addresses import Cidr
@@ -101,6 +102,7 @@ class Login(Model):
         default="5m",
     )
     limits: LoginLimits = setting("Limits of one user on a login node.", factory=LoginLimits)
+    pod: PlacedPodOptions = setting(POD_OPTIONS, factory=PlacedPodOptions)
     passwords: bool = setting(
         "Whether passwords (set with passwd in the jail) open SSH, too; otherwise keys alone do.", default=False
     )

@@ -1,7 +1,8 @@
 """The base of all configuration models."""
 
+from collections.abc import Mapping
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -16,6 +17,9 @@ class NotParsedError(AttributeError):
 
 class Model(BaseModel):
     """A section of the configuration: camelCase keys, no unknown key at any depth, frozen."""
+
+    refused_keys: ClassVar[Mapping[str, str]] = {}
+    """Keys that Kubernetes or Slurm has, and why there is none of that name here."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
 

@@ -27,6 +27,11 @@ class Toleration(Model):
     )
 
 
+def sidecar_resources() -> PodResources:
+    """The default for a container of the site's: little, since nobody knows what it does."""
+    return PodResources(cpu="10m", memory="64Mi")
+
+
 def controller_resources() -> PodResources:
     """The default for the controller: slurmctld held 22 MB with 1,000 nodes; its memory grows with the job queue."""
     return PodResources(cpu="250m", memory="1Gi")

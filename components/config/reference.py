@@ -9,6 +9,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from components.config.model import model_of
+from components.config.pod_options import PlacedPodOptions, PodOptions
 from components.config.program import Config
 from contract import names
 
@@ -17,6 +18,17 @@ _HEAD = f"""# Every configuration key
 Made from the models in `components/config` by `.venv/bin/python -m tests.unit.golden_files`; a test keeps it current.
 Set a key with `pulumi config set --path '{names.PROJECT}:nodeSets[0].replicas' 3` or in the stack's file. `[]` stands
 for the entries of a list. Unknown keys are refused, at any depth.
+
+| key | default | meaning |
+|---|---|---|
+"""
+
+
+_PODS = """
+## Keys of pods
+
+Each `pod` of the table above has these keys. `nodeSets[].pod` is without `nodeSelector` and `tolerations`, since the
+node set has them.
 
 | key | default | meaning |
 |---|---|---|
@@ -59,6 +71,9 @@ def rows(model: type[BaseModel], prefix: str, instance: BaseModel | None = None)
     for name, info in model.model_fields.items():
         path = f"{prefix}{info.alias}"
         inner = model_of(info.annotation)
+        if inner is not None and issubclass(inner, PodOptions):
+            yield f"| **`{path}`** | | {info.description} [Keys of pods](#keys-of-pods) |"
+            continue
         if inner is None:
             extra = info.json_schema_extra
             unit = f" ({extra['unit']})" if isinstance(extra, dict) else ""
@@ -73,4 +88,5 @@ def rows(model: type[BaseModel], prefix: str, instance: BaseModel | None = None)
 
 def text() -> str:
     """The whole page."""
-    return _HEAD + "\n".join(rows(Config, "")) + "\n"
+    pods = rows(PlacedPodOptions, "pod.", PlacedPodOptions())
+    return _HEAD + "\n".join(rows(Config, "")) + "\n" + _PODS + "\n".join(pods) + "\n"

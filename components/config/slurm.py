@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from components.config.model import Model, setting
+from components.config.pod_options import POD_OPTIONS, PlacedPodOptions
 from components.config.pods import PodResources, controller_resources, rest_resources
 from components.config.rule import Violation, named_twice, rule
 from components.config.storage import StateStorage
@@ -142,12 +143,14 @@ class Controller(Model):
 
     state_storage: StateStorage = setting("The volume of the job queue.", factory=StateStorage)
     resources: PodResources = setting("What the pod asks for.", factory=controller_resources)
+    pod: PlacedPodOptions = setting(POD_OPTIONS, factory=PlacedPodOptions)
 
 
 class Rest(Model):
     """The pod of slurmrestd."""
 
     resources: PodResources = setting("What the pod asks for.", factory=rest_resources)
+    pod: PlacedPodOptions = setting(POD_OPTIONS, factory=PlacedPodOptions)
     tls: bool | None = setting(
         "Whether it is reached by HTTPS alone, through a proxy in its pod. Default: when there are certificates.",
         default=None,

@@ -7,6 +7,7 @@ from components.config import Config
 from components.kubernetes.component import Part
 from components.kubernetes.manifest import Manifest, declared
 from components.pods import pod_security
+from components.pods.pod_options import with_options
 from components.pods.slurm_pod import (
     PARALLEL,
     pod_template,
@@ -72,6 +73,7 @@ def _stateful_set(config: Config) -> Manifest:
     # slurmdbd reads its file only at its start.
     content = hashlib.sha256(slurmdbd_conf.slurmdbd_conf(config).encode()).hexdigest()
     template["metadata"]["annotations"] = {CONFIG_HASH: content[:16]}
+    template = with_options(config, template, config.accounting.pod)
     return stateful_set(
         config, names.ACCOUNTING, "accounting", template, service=names.ACCOUNTING, podManagementPolicy=PARALLEL
     )

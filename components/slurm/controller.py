@@ -7,6 +7,7 @@ from components.config import Config
 from components.kubernetes.component import Claims, Part
 from components.kubernetes.manifest import SKIP_AWAIT, Manifest, declared
 from components.pods import pod_security
+from components.pods.pod_options import with_options
 from components.pods.slurm_pod import (
     environment,
     headless_service,
@@ -88,7 +89,7 @@ def _stateful_set(config: Config) -> Manifest:
         # slurmctld speaks to nodes, and to srun on login nodes, by their short names.
         dnsConfig=short_names(config, names.WORKERS, names.LOGINS),
     )
-    template = pod_template(config, "controller", pod)
+    template = with_options(config, pod_template(config, "controller", pod), config.controller.pod)
     return stateful_set(config, names.CONTROLLER, "controller", template, service=names.CONTROLLER)
 
 

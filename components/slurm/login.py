@@ -14,6 +14,7 @@ from components.jail.jail_population import images
 from components.kubernetes.component import Component
 from components.kubernetes.manifest import SKIP_AWAIT, Manifest, declared, selector
 from components.pods import pod_security
+from components.pods.pod_options import with_options
 from components.pods.slurm_pod import (
     PARALLEL,
     environment,
@@ -118,7 +119,8 @@ def _stateful_set(config: Config) -> Manifest:
     grace = duration_seconds(config.login.grace) + _GRACE_SECONDS
     security = pod_security.root_pod()
     pod = slurm_pod_spec(config, [container], volumes, securityContext=security, terminationGracePeriodSeconds=grace)
-    template, replicas = pod_template(config, "login", pod), config.login.replicas
+    template = with_options(config, pod_template(config, "login", pod), config.login.pod)
+    replicas = config.login.replicas
     return stateful_set(
         config, names.LOGIN, "login", template, service=names.LOGINS, replicas=replicas, podManagementPolicy=PARALLEL
     )

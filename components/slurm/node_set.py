@@ -13,6 +13,7 @@ from components.config.values.slurm_options import worker_start
 from components.kubernetes.component import Component
 from components.kubernetes.manifest import SKIP_AWAIT, Manifest, declared, selector
 from components.pods import pod_security
+from components.pods.pod_options import with_options
 from components.pods.slurm_pod import (
     environment,
     ever_tolerated,
@@ -164,7 +165,7 @@ def _stateful_set(config: Config, node_set: NodeSetConfig) -> Manifest:
         "podManagementPolicy": "Parallel",
         "updateStrategy": {"type": "OnDelete"},
         "selector": {"matchLabels": selector(config, "worker", **labels)},
-        "template": template,
+        "template": with_options(config, template, node_set.pod),
     }
     body = declared(
         config,

@@ -8,6 +8,7 @@ from components.config.pods import PodResources
 from components.kubernetes.component import Part
 from components.kubernetes.manifest import SKIP_AWAIT, Manifest, declared, selector
 from components.pods import pod_security
+from components.pods.pod_options import with_options
 from components.pods.slurm_pod import environment, pod_template, ready_probe, resources, slurm_container, slurm_pod_spec
 from contract import names, paths, pod_variables
 from contract.pod_variables import RestKey
@@ -99,12 +100,11 @@ def _deployment(config: Config) -> Manifest:
             {"name": "tls", "secret": pod_security.secret_files(names.REST_TLS, pair)},
             {"name": "socket", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
         ]
+    pod = slurm_pod_spec(config, containers, volumes, securityContext=pod_security.REST_POD)
     spec = {
         "replicas": 1,
         "selector": {"matchLabels": selector(config, "rest")},
-        "template": pod_template(
-            config, "rest", slurm_pod_spec(config, containers, volumes, securityContext=pod_security.REST_POD)
-        ),
+        "template": with_options(config, pod_template(config, "rest", pod), config.rest.pod),
     }
     return Manifest(
         declared(config, "apps/v1", "Deployment", names.REST, "rest", {"spec": spec}, annotations=SKIP_AWAIT)

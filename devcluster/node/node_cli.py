@@ -117,13 +117,18 @@ def start(
         _wait_until_ready(instance, binaries, step)
 
 
-def stop(instance: Instance) -> None:
+def stop(instance: Instance, gently: bool = True) -> None:
     """End an instance: all its processes, mounts, links, cgroups. Its state stays. Does nothing if it does not run.
+
+    Args:
+        instance: Which.
+        gently: Give its programs time to end by themselves.
 
     Raises:
         StepFailed: when something of it can't be ended.
     """
-    kill_at, give_up_at = (time.monotonic() + seconds for seconds in (STOP_SECONDS, 2 * STOP_SECONDS))
+    began = time.monotonic()
+    kill_at, give_up_at = began + (STOP_SECONDS if gently else 0), began + 2 * STOP_SECONDS
     seen: set[int] = set()
     # The supervisor lets go of its lock a moment before it is gone.
     while instance.is_running() or any(processes.runs(pid) for pid in seen):
@@ -142,8 +147,8 @@ def stop(instance: Instance) -> None:
 
 
 def remove(instance: Instance) -> None:
-    """End an instance and delete its state, volumes included."""
-    stop(instance)
+    """End an instance and delete its state, volumes included: nobody needs what its programs would still write."""
+    stop(instance, gently=False)
     if instance.state.exists():
         shutil.rmtree(instance.state)
 

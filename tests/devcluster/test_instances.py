@@ -195,8 +195,10 @@ def test_a_stopped_instance_comes_back_with_its_files_and_names_who_took_its_sub
 def test_an_instance_is_listed_until_it_is_removed(start_node: Callable[[str], Node]) -> None:
     node = start_node("listed")
     assert "listed" in [each.name for each in all_instances()]
+    pids = pids_of(node)
 
     node_cli.remove(node.instance)
 
     assert "listed" not in [each.name for each in all_instances()]
     assert not node.instance.state.exists()
+    assert remains(node.instance, pids) == []

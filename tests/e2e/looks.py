@@ -14,7 +14,7 @@ import httpx
 from devcluster.node import processes
 from devcluster.standin import kubeconfig
 
-SECONDS = 20
+SECONDS = 60
 CONTROLLER = "slurm-controller-0"
 GROUPS = {
     "api/v1": ("configmap", "persistentvolumeclaim", "pod", "secret", "service"),
@@ -86,6 +86,9 @@ class Looks:
         assert found, "slurmctld does not run"
         enter = ["nsenter", "--target", str(found[0]), "--mount", "--net", "--ipc", "--uts", "--pid"]
         command = [*enter, "/opt/slurm/bin/sinfo", "-h", "-N", "-o", "%N %T"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False, env={})
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False, env={})
+        except subprocess.TimeoutExpired as late:
+            raise AssertionError("slurmctld does not answer") from late
         assert done.returncode == 0, done.stderr
         return dict(line.split() for line in done.stdout.splitlines())

@@ -12,10 +12,6 @@ import pytest
 NODES, LOGINS = "pulumi-slurm:nodeSets[0].replicas", "pulumi-slurm:login.replicas"
 
 
-def test_a_second_preview_is_empty(slurm):
-    slurm.pulumi("preview", "--expect-no-changes").ok()
-
-
 def test_a_second_preview_with_refresh_is_empty(slurm):
     slurm.pulumi("preview", "--refresh", "--expect-no-changes").ok()
 
@@ -110,6 +106,7 @@ def test_a_killed_up_is_completed_by_the_next(slurm, plan):
     declare(slurm, nodes=2)
     slurm.kill_up(lambda line: "NodeSet" in line and "updating" in line)
     slurm.pulumi("up", "--yes", "--skip-preview").ok()
+    # Without a refresh, which test_a_second_preview_with_refresh_is_empty has.
     slurm.pulumi("preview", "--expect-no-changes").ok()
     assert counts(slurm) == (2, 1)
     slurm.wait("two nodes again", lambda: sorted(slurm.nodes()) == ["cpu-0", "cpu-1"], 120)

@@ -171,7 +171,7 @@ def live_keys(slurm) -> dict[str, dict[str, str]]:
 
 @dataclasses.dataclass(frozen=True)
 class Adopted:
-    """The state before a stack that had lost its own adopted the cluster.
+    """Facts from before a stack that had lost its state adopted the cluster.
 
     Args:
         keys: of live_keys.

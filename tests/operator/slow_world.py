@@ -163,6 +163,7 @@ class SlowWorld:
             self._add_set(name, size)
         for config in (names.CONFIG_WANTED, names.CONFIG_ACTIVE):
             self.api.add("configmaps", {"metadata": {"name": config}, "data": {"slurm.conf": CONF}})
+        self.slurm.partitions = {"main": "UP", "side": "UP"}
         self.api.add("secrets", {"metadata": {"name": names.LEDGER}, "data": {names.LEDGER_REVISION: "cjE="}})
         parts = {"wantedConfig": names.CONFIG_WANTED, "activeConfig": names.CONFIG_ACTIVE}
         parts |= {"controller": "slurm-controller", "restDeployment": "slurm-rest", "login": "slurm-login"}
@@ -179,6 +180,15 @@ class SlowWorld:
     def size(self, name: str) -> int:
         """StatefulSet.spec.replicas of a node set."""
         return int(self.api.there["statefulsets", name]["spec"]["replicas"])
+
+    def remove_partitions(self, number: int) -> None:
+        """Declare a configuration without partitions in which jobs run."""
+        more = {f"old{n}": "UP" for n in range(number)}
+        lines = "".join(f"PartitionName={name} Nodes=ns_cpu\n" for name in more)
+        self.slurm.partitions |= more
+        for name in more:
+            self.slurm.run_job(next(iter(self.slurm.nodes)), partition=name)
+        self.api.there["configmaps", names.CONFIG_ACTIVE]["data"] = {"slurm.conf": CONF + lines}
 
     def _add_set(self, name: str, size: int) -> None:
         metadata = {"name": name, "finalizers": [names.FINALIZER], "annotations": {names.ANNOTATION_REST: URL}}

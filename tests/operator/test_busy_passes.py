@@ -9,9 +9,12 @@ from collections.abc import Mapping
 
 import pytest
 from slurm_operator import execute, handlers, health
+from slurm_operator.clients import dry_run
+from slurm_operator.decide.cluster import config
 from slurm_operator.findings import Finding, lasting
 from slurm_operator.reasons import Reason
 from slurm_operator.reconcile import cluster
+from slurm_operator.reconcile.configuration import Configuration
 
 from contract import names
 from tests.operator.slow_world import SlowWorld, VirtualLoop, at_once
@@ -35,6 +38,7 @@ def played(
     *,
     seconds: float = 2.0,
     jobs: int = 0,
+    removed: int = 0,
     refused: Mapping[tuple[str, str], int] | None = None,
 ) -> SlowWorld:
     """Let the operator pass over node sets that somebody scales.
@@ -45,6 +49,7 @@ def played(
         minutes: of virtual time.
         seconds: what each call of slurmrestd takes.
         jobs: how many run, on the first node.
+        removed: how many partitions the declared configuration has no more.
         refused: by kind and name, with which HTTP status changes of objects are refused.
     """
 
@@ -53,6 +58,7 @@ def played(
         world.api.refused |= refused or {}
         for name, replicas in wanted.items():
             world.scale(name, replicas)
+        world.remove_partitions(removed)
         for _ in range(jobs):
             world.slurm.run_job(next(iter(world.slurm.nodes)))
         await passes(world, minutes)
@@ -84,6 +90,26 @@ def test_fifty_changes_of_two_seconds_a_call_tell_progress_every_thirty_seconds(
     assert max(later - earlier for earlier, later in itertools.pairwise(moments)) <= TOLD_WITHIN
     assert "of 50 that leave are drained" in told[-1][1]
     assert drained(world) > 7 * 5
+
+
+def test_whatever_a_configuration_waits_for_status_is_told_with_the_partitions_that_may_be_closed(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def accept(*_: object) -> config.Verdict:
+        return config.Verdict(True, "")
+
+    async def never(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(dry_run, "ask", accept)
+    monkeypatch.setattr(Configuration, "ask_nodes", never)
+    world = played({"cpu": 3}, {"cpu": 3}, minutes=4, removed=3)
+    assert not [record for record in caplog.records if record.getMessage().startswith("pass ")], "a pass was cut"
+    closed = {name for name, state in world.slurm.partitions.items() if state == "DRAIN"}
+    status = world.api.there[names.SLURM_CLUSTERS, "test"]["status"]
+    assert closed
+    assert closed <= set(status["configuration"]["closed"]), "they would stay closed"
+    assert "takes longer than a pass may" in status["conditions"][1]["message"]
 
 
 def test_all_of_fifty_nodes_leave_however_slow_the_calls_are() -> None:

@@ -19,6 +19,7 @@ from slurm_operator.decide.cluster import config
 from slurm_operator.reconcile import growing_pause
 from slurm_operator.reconcile.configuration import Configuration
 from slurm_operator.reconcile.pass_budget import PassBudget
+from slurm_operator.reconcile.pass_context import PassContext
 from slurm_operator.state import Cluster, Kubernetes, Running, Unknown
 
 from tests.operator.played_clients import LeaseFor
@@ -29,6 +30,10 @@ CLUSTER = Cluster("test", "r1", "", "wanted", "active", "slurm-controller", "", 
 SEEN = Kubernetes(CLUSTER, (), {}, None, {}, FILES, FILES, "r1")
 READS = Running("pulumi_slurm=0", datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC))
 AWAY = Unknown("RestUnreachable", "no answer in time")
+
+
+def this_pass(rest: object, seen: Kubernetes, running: Running | Unknown) -> PassContext:
+    return PassContext(cast(SlurmRest, rest), {}, seen, running, PassBudget())
 
 
 @dataclasses.dataclass
@@ -57,7 +62,7 @@ def test_closed_partitions_cost_a_silent_slurm_one_deadline_at_most_and_are_not_
     rest = Failing(trouble)
     nobody = cast(Any, None)
     configuration = Configuration(execute.Executor(nobody, nobody), Configurer(nobody, nobody))
-    bringing = configuration.bring(cast(SlurmRest, rest), {}, SEEN, running, AWAY, PassBudget(), declared=True)
+    bringing = configuration.bring(this_pass(rest, SEEN, running), AWAY, declared=True)
     found, closed = asyncio.run(bringing)
     assert (rest.asked, {each.reason for each in found.wrong}, closed) == (asked, told, CLOSED)
 
@@ -100,7 +105,7 @@ def test_a_partition_that_stays_after_all_is_in_its_declared_state_again(
     rest, lease = Partitions(main="UP", old="DRAIN"), LeaseFor(math.inf)
     configuration = Configuration(execute.Executor(cast(Any, None), lease), Configurer(cast(Any, None), lease))
     reads = dataclasses.replace(READS, parameters="pulumi_slurm=1")
-    bringing = configuration.bring(cast(SlurmRest, rest), {}, seen, reads, (), PassBudget(), declared=True)
+    bringing = configuration.bring(this_pass(rest, seen, reads), (), declared=True)
     _, closed = asyncio.run(bringing)
     assert (rest.states, closed) == ({"main": "UP", "old": declared}, frozenset())
 
@@ -141,11 +146,11 @@ def test_a_partition_that_slurmctld_may_have_opened_again_by_reading_its_files_i
     running = dataclasses.replace(READS, parameters="pulumi_slurm=1")
     again = dataclasses.replace(running, started=running.started + datetime.timedelta(seconds=9))
     configuration = Configuration(execute.Executor(nobody, lease), Configurer(nobody, lease))
-    rest = cast(SlurmRest, Obeying())
+    rest = Obeying()
 
     async def two_passes() -> None:
-        await configuration.bring(rest, {}, seen, running, (), PassBudget(), declared=True)
-        await configuration.bring(rest, {}, seen, again if read_again else running, (), PassBudget(), declared=True)
+        await configuration.bring(this_pass(rest, seen, running), (), declared=True)
+        await configuration.bring(this_pass(rest, seen, again if read_again else running), (), declared=True)
 
     asyncio.run(two_passes())
     assert bool(copied) is goes

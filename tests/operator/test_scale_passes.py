@@ -39,15 +39,21 @@ def test_scaling_in_drains_shrinks_and_leaves_no_orphaned_record(running_operato
     until(lambda: expected <= set(world.events()), "each decision has its Event")
 
 
-@pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED", "COMPLETING"])
-def test_scaling_in_waits_for_the_job(running_operator: World, state: str) -> None:
-    world = running_operator
-    world.wait("Available", "True")
+def scaled_in_under_a_job(world: World, state: str) -> int:
+    """The node with a job is to leave, and stays for it."""
     job = world.slurm.run_job("cpu-1", state=state)
     world.scale(1)
     until(lambda: "DRAIN" in world.slurm.nodes["cpu-1"]["state"], "cpu-1 is drained")
     passes(world, 2)
     assert world.size() == 2
+    return job
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED", "COMPLETING"])
+def test_scaling_in_waits_for_the_job(running_operator: World, state: str) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    job = scaled_in_under_a_job(world, state)
     assert world.condition("Available")["status"] == "True", "what leaves does not count"
     assert world.condition("Progressing")["status"] == "True"
     world.slurm.end_job(job)
@@ -64,11 +70,7 @@ def test_a_deep_queue_is_not_listed_and_a_node_goes_when_its_record_says_that_it
     with world.slurm.lock:
         world.slurm.memory, world.slurm.deep = True, 100_000
     world.wait("Available", "True")
-    job = world.slurm.run_job("cpu-1", state=state)
-    world.scale(1)
-    until(lambda: "DRAIN" in world.slurm.nodes["cpu-1"]["state"], "cpu-1 is drained")
-    passes(world, 2)
-    assert world.size() == 2
+    job = scaled_in_under_a_job(world, state)
     world.slurm.end_job(job)
     until(lambda: world.size() == 1, "the set shrinks")
     passes(world, 2)

@@ -1,4 +1,4 @@
-"""Waits of `pulumi up`, against a real API server and the running operator: it ends when the answer is known."""
+"""Waits of `pulumi up`, against a real API server and the running operator: each ends when its answer is known."""
 
 from __future__ import annotations
 

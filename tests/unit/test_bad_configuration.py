@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from components.config import ConfigurationError, parse
-from tests.unit.samples import GPU_SET, SMALL, SSH_KEY, changed
+from tests.unit.samples import GPU_SET, OTHER_IMAGE, SMALL, SSH_KEY, changed
 
 SET = {"name": "gpu", "replicas": 1, "resources": {"cpu": 1, "memory": "1Gi"}}
 DIRECTORY = {"uri": "ldaps://ldap.example", "base": "dc=example,dc=org"}
@@ -126,6 +126,61 @@ BAD: list[tuple[str, Any, str]] = [
         [{**GPU_SET, "options": {"RestrictedCoresPerGPU": 16}}],
         "options.RestrictedCoresPerGPU: got 16; want at most the cores for each GPU (15)",
     ),
+    # What a site adds to pods: all that would open the jail is refused, with the reason.
+    *(
+        (f"{part}.pod", value, f"pulumi-slurm:{at}.pod.{expected}")
+        for part, at in (("login", "login"), ("nodeSets.0", "nodeSets[0]"))
+        for value, expected in (
+            ({"hostPID": True}, "hostPID: got true; want nothing: the jail depends on the pod's rights"),
+            ({"securityContext": {}}, "securityContext: got {}; want nothing: the jail depends on the pod's rights"),
+            ({"initContainers": []}, "initContainers: got []; want nothing: sidecars names containers of yours"),
+            ({"lables": {}}, "lables: got {}; want no such key (did you mean labels?"),
+            ({"labels": {"app.kubernetes.io/name": "x"}}, "labels.app.kubernetes.io/name: got 'x'; want another key:"),
+            ({"annotations": {"pulumi-slurm.dev/x": ""}}, "annotations.pulumi-slurm.dev/x: got ''; want no annotation"),
+            ({"env": {"SLURM_NODE": "x"}}, "env.SLURM_NODE: got 'x'; want a variable that does not begin with SLURM"),
+            ({"env": {"LD_PRELOAD": "x"}}, "env.LD_PRELOAD: got 'x'; want a variable that does not begin with LD_"),
+            ({"volumes": [{"name": "a"}]}, "volumes[0]: got nothing; want exactly one of configMap, secret"),
+            ({"volumes": [{"name": "a", "secret": "slurm-keys"}]}, "volumes[0].secret: got 'slurm-keys'; want one of"),
+            ({"volumes": [{"name": "a", "claim": "slurm-jail"}]}, "volumes[0].claim: got 'slurm-jail'; want one of"),
+            (
+                {"volumes": [{"name": "a", "hostPath": "/etc"}]},
+                "volumes[0].hostPath: got '/etc'; want a path at or below one of jail.allowedHostPaths; there are: no",
+            ),
+            (
+                {"volumeMounts": [{"name": "jail", "mountPath": "/x"}]},
+                "volumeMounts[0].name: got 'jail'; want the name of a volume of the pod's own volumes; there are: none",
+            ),
+            (
+                {
+                    "volumes": [{"name": "a", "emptyDir": "1Gi"}],
+                    "volumeMounts": [{"name": "a", "mountPath": "/mnt/jail/x"}],
+                },
+                "volumeMounts[0].mountPath: got '/mnt/jail/x'; want a path outside of /mnt/jail",
+            ),
+            (
+                {"volumeMounts": [{"name": "a", "mountPath": "/x", "mountPropagation": "Bidirectional"}]},
+                "volumeMounts[0].mountPropagation: got 'Bidirectional'; want nothing: a mount of the container",
+            ),
+            *(
+                ({"sidecars": [{"name": "a", "image": OTHER_IMAGE, **more}]}, f"sidecars[0].{expected}")
+                for more, expected in (
+                    ({"privileged": True}, "privileged: got true; want nothing: the jail depends on the pod's rights"),
+                    ({"runAsUser": 0}, "runAsUser: got 0; want 1 or more"),
+                    ({"image": "busybox:latest"}, "image: got 'busybox:latest'; want"),
+                    ({"name": "worker"}, "name: got 'worker'; want another name: it is that of a container of Slurm's"),
+                    (
+                        {"volumeMounts": [{"name": "jail", "mountPath": "/x"}]},
+                        "volumeMounts[0].name: got 'jail'; want the name of a volume of the pod's own volumes",
+                    ),
+                )
+            ),
+            (
+                {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}},
+                "affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: got nothing; want",
+            ),
+        )
+    ),
+    ("nodeSets.0.pod", {"tolerations": []}, "pod.tolerations: got []; want nothing: nodeSets[].tolerations says it"),
     # Node sets and partitions.
     ("nodeSets.0.replicas", -1, "pulumi-slurm:nodeSets[0].replicas: got -1; want 0 or more"),
     ("nodeSets.0.replicas", "two", "pulumi-slurm:nodeSets[0].replicas: got 'two'; want a whole number"),

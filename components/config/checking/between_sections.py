@@ -5,13 +5,16 @@ one section stand in its model.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 from components.config.accounting import AccountingMode
 from components.config.addons.mode import AddonMode
 from components.config.addons.network_operator import NEEDS_OPERATOR
+from components.config.model import NotParsedError
 from components.config.nodes.node_sets import NodeSet
 from components.config.nodes.submounts import Submount, is_within, meets
+from components.config.pod_options import PodOptions
 from components.config.program import Config, OperatorMode
 from components.config.rule import Violation, named_twice
 from contract import names
@@ -125,6 +128,38 @@ def _login_submounts(config: Config) -> Iterator[Violation]:
         yield violation.inside("login", "submounts")
 
 
+def _pods(config: Config) -> Iterator[Violation]:
+    for section in ("controller", "rest", "login", "accounting"):
+        with suppress(NotParsedError):
+            for violation in _pod_volumes(config, getattr(config, section).pod):
+                yield violation.inside(section, "pod")
+
+
+def _node_pods(config: Config, node_set: NodeSet) -> Iterator[Violation]:
+    for violation in _pod_volumes(config, node_set.pod):
+        yield violation.inside("pod")
+
+
+def _pod_volumes(config: Config, pod: PodOptions) -> Iterator[Violation]:
+    """Volumes of the site that would show what is the cluster's own."""
+    allowed, given = config.jail.allowed_host_paths, config.credentials
+    secrets = {given.existing_secret, given.existing_ssh_secret, given.existing_database_secret}
+    own = {"secret": secrets, "claim": {config.jail.storage.existing_claim}, "configMap": set[str | None]()}
+    for index, volume in enumerate(pod.volumes):
+        for key, name in (("secret", volume.secret), ("claim", volume.claim), ("configMap", volume.config_map)):
+            if name is not None and (name.startswith(names.RESERVED_PREFIX) or name in own[key]):
+                want = f"one of yours: what is named {names.RESERVED_PREFIX}… or holds keys is the cluster's own"
+                yield Violation("volumes", index, key, want=want)
+        path = volume.host_path
+        if path is not None and not any(is_within(path, folder) for folder in allowed):
+            want = f"a path at or below one of jail.allowedHostPaths; there are: {', '.join(allowed) or 'none'}"
+            yield Violation("volumes", index, "hostPath", want=want)
+        jail = config.jail.storage.host_path
+        if path is not None and jail is not None and meets(path, [jail]):
+            want = f"a path outside of {jail}, which is the jail's volume"
+            yield Violation("volumes", index, "hostPath", want=want)
+
+
 def _replacements(config: Config, node_set: NodeSet) -> Iterator[Violation]:
     if node_set.reactions.replace and not config.operator.watch_nodes:
         want = "false beside operator.watchNodes: false, or nodes that the operator may see"
@@ -228,5 +263,6 @@ ON_CONFIG: Final = (
     _gpus,
     _locked_memory,
     _login_submounts,
+    _pods,
 )
-ON_NODE_SET: Final = (_replacements, _options, _features, _rdma, _secondary_networks, _node_submounts)
+ON_NODE_SET: Final = (_replacements, _options, _features, _rdma, _secondary_networks, _node_submounts, _node_pods)

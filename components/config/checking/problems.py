@@ -9,7 +9,7 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
-from components.config.model import model_of
+from components.config.model import Model, model_of
 from components.config.values.validation import WANT
 from contract import names
 
@@ -98,6 +98,8 @@ def _holds_secret(annotation: Any) -> bool:
 
 def _known_keys(model: type[BaseModel], path: tuple[str | int, ...]) -> str:
     inside = _field(model, path[:-1])[0]
+    if inside is not None and issubclass(inside, Model) and path[-1] in inside.refused_keys:
+        return f"nothing: {inside.refused_keys[str(path[-1])]}"
     known = [info.alias or name for name, info in inside.model_fields.items()] if inside else []
     close = difflib.get_close_matches(str(path[-1]), known, n=1)
     hint = f"did you mean {close[0]}? " if close else ""

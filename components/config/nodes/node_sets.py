@@ -12,6 +12,7 @@ from components.config.nodes.network import NodeNetwork
 from components.config.nodes.policy import Policy
 from components.config.nodes.reactions import Reactions
 from components.config.nodes.submounts import Submount, memory_of, too_much_memory
+from components.config.pod_options import POD_OPTIONS, NodePodOptions
 from components.config.pods import Toleration
 from components.config.rule import Violation, rule
 from components.config.values.images import ImmutableImage
@@ -228,6 +229,7 @@ class NodeSet(Model):
     )
     node_selector: dict[LabelKey, LabelValue] = setting("Labels of the Kubernetes nodes to run on.", factory=dict)
     tolerations: list[Toleration] = setting("Taints of Kubernetes nodes that the pods tolerate.", factory=list)
+    pod: NodePodOptions = setting(POD_OPTIONS, factory=NodePodOptions)
 
     @rule
     def _name(self) -> Iterator[Violation]:

@@ -165,7 +165,7 @@ def problems(files: Mapping[str, str], options: Mapping[str, str]) -> Iterator[t
         is_wrong = taken.key in options and taken.key.lower() not in given
         if taken.key and not is_wrong and (want := _missing(taken, given.get(taken.key.lower()))):
             yield name, f"{want}: Slurm reads {name} with it alone"
-    if "topology.yaml" in files and "topology.conf" in files:
+    if {"topology.yaml", "topology.conf"} <= files.keys():
         yield "topology.conf", "one of topology.yaml and topology.conf: Slurm reads the first alone"
     if (total := sum(len(text.encode()) for text in files.values())) > MOST_BYTES:
         largest = max(files, key=lambda name: len(files[name]))

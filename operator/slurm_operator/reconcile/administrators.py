@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from slurm_operator.clients.kubernetes import Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide.cluster import accounting
 from slurm_operator.decide.cluster.administrators import changes
 from slurm_operator.execute import Executor
 from slurm_operator.findings import Findings
-from slurm_operator.state import Cluster, Kubernetes
+from slurm_operator.reconcile.pass_context import PassContext
+from slurm_operator.state import Cluster
 
 EVERY_SECONDS = 60.0
 """Seconds until the operator sets a level that was changed by hand back to the declared one."""
@@ -26,19 +26,19 @@ class Administrators:
         self._lease = lease
         self._looked = -EVERY_SECONDS
 
-    async def bring(self, rest: SlurmRest, body: Object, seen: Kubernetes) -> tuple[Findings, Mapping[str, str]]:
+    async def bring(self, now: PassContext) -> tuple[Findings, Mapping[str, str]]:
         """Have slurmdbd know them.
 
         Returns:
             What is to be told, and whom slurmdbd has for this or an earlier configuration: name → level.
         """
-        findings, cluster = Findings(), seen.cluster
+        findings, cluster = Findings(), now.seen.cluster
         is_due = time.monotonic() - self._looked >= EVERY_SECONDS or cluster.administrators != cluster.appointed
         if not is_due or not (cluster.administrators or cluster.appointed):
             return findings, cluster.appointed
-        if not cluster.accounting or accounting.is_waiting(seen):
+        if not cluster.accounting or accounting.is_waiting(now.seen):
             return findings, cluster.appointed  # It is told that slurmdbd is away.
-        findings += await self._executor.attempt(body, "Appoint", self._appoint(rest, cluster))
+        findings += await self._executor.attempt(now.body, "Appoint", self._appoint(now.rest, cluster))
         if findings:
             return findings, cluster.appointed
         self._looked = time.monotonic()

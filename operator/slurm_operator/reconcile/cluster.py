@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import datetime
 import logging
@@ -27,8 +28,9 @@ from slurm_operator.findings import Finding, Findings, Severity, lasting
 from slurm_operator.reasons import Reason
 from slurm_operator.reconcile import administrators, configuration, node_sets, pod_conditions
 from slurm_operator.reconcile.drift import DriftReconciler
-from slurm_operator.reconcile.pass_budget import PassBudget
-from slurm_operator.state import K8sNode, Kubernetes, Nodes, NodeSet, Pod, Running, SlurmJob, Unknown
+from slurm_operator.reconcile.pass_budget import BROUGHT_AFTER_SECONDS, PassBudget
+from slurm_operator.reconcile.pass_context import PassContext
+from slurm_operator.state import K8sNode, Kubernetes, Nodes, NodeSet, Pod, SlurmJob, Unknown
 
 log = logging.getLogger(__name__)
 
@@ -104,63 +106,51 @@ class Reconciler:
         seen, set_bodies = await observe.kubernetes(self._reads, body)
         rest = await self._client(seen.cluster.rest_url)
         failures = await self._update_controller(rest, body, seen)
-        running = await configuration.running(rest)
-        served = await self._look_at_node_sets(rest, seen, set_bodies, running, budget)
-        nodes = served.nodes
-        configured, closed = await self._bring_configuration(rest, body, seen, nodes, running, budget)
-        told, appointed = await self._administrators.bring(rest, body, seen)
+        now = PassContext(rest, body, seen, await configuration.running(rest), budget)
+        served = await self._look_at_node_sets(now, set_bodies)
+        appointed, told = seen.cluster.appointed, Findings()
+        try:
+            async with asyncio.timeout(budget.left(BROUGHT_AFTER_SECONDS)):
+                configured, closed = await self._bring_configuration(now, served.nodes)
+                told, appointed = await self._administrators.bring(now)
+        except TimeoutError:
+            configured, closed = configuration.cut_short(seen)
         findings = Findings([*configured, *failures, *told, *self._pod_conditions.problems])
-        mark = "" if isinstance(running, Unknown) else config.mark(running.parameters)
+        mark = "" if isinstance(now.running, Unknown) else config.mark(now.running.parameters)
         told_of = {"running": mark, "closed": sorted(closed)}
         outcome = await self._say(body, set_bodies, seen, served, findings, told_of, appointed)
         self._failed = await self._node_sets.act(rest, served, set_bodies, budget)
-        if not isinstance(nodes, Unknown):
+        if not isinstance(served.nodes, Unknown):
             await self._node_sets.count_pending(rest, served, budget)
         self._failed += await self._node_sets.reservations.end_left_over(rest, body, seen.node_sets, budget)
         await self._finish_deletions(set_bodies, seen.cluster.name, budget)
-        if not isinstance(nodes, Unknown):
+        if not isinstance(served.nodes, Unknown):
             workers = (pod for pod in seen.pods.values() if pod.component == "worker")
-            await self._pod_conditions.tell(workers, nodes)
+            await self._pod_conditions.tell(workers, served.nodes)
         return outcome
 
-    async def _look_at_node_sets(
-        self,
-        rest: SlurmRest,
-        seen: Kubernetes,
-        bodies: Mapping[str, Object],
-        running: Running | Unknown,
-        budget: PassBudget,
-    ) -> node_sets.Served:
+    async def _look_at_node_sets(self, now: PassContext, bodies: Mapping[str, Object]) -> node_sets.Served:
+        seen = now.seen
         mine = [node_set for node_set in seen.node_sets if not serving.refusal(seen, node_set)]
         healing = self._drift.condition
         died = healing.message if healing and healing.reason in (Reason.UPDATE_FAILED, Reason.LEDGER_MISSING) else ""
         labels = frozenset(key for own in mine for key in own.feature_labels)
         self._k8s_watch = Watch("v1", "Node", read=observe.K8sNodeReader(labels))
-        hold, moment = daemons.holds_workers(seen, running, died), datetime.datetime.now(datetime.UTC)
+        hold, moment = daemons.holds_workers(seen, now.running, died), datetime.datetime.now(datetime.UTC)
         sets = serving.states(mine, seen.workloads, seen.pods, moment, self._k8s_nodes(seen.pods))
         sets = [dataclasses.replace(state, hold=hold, repairs_held=not died) for state in sets]
-        return await self._node_sets.look(rest, sets, bodies, budget, running=running, cluster_stays=True)
+        return await self._node_sets.look(now.rest, sets, bodies, now.budget, running=now.running, cluster_stays=True)
 
-    async def _bring_configuration(
-        self,
-        rest: SlurmRest,
-        body: Object,
-        seen: Kubernetes,
-        nodes: Nodes | Unknown,
-        running: Running | Unknown,
-        budget: PassBudget,
-    ) -> tuple[Findings, frozenset[str]]:
+    async def _bring_configuration(self, now: PassContext, nodes: Nodes | Unknown) -> tuple[Findings, frozenset[str]]:
+        seen = now.seen
         drifted = self._drift.has_drifted("ConfigMap", seen.cluster.desired_config, seen.desired_config)
         # A slurmctld of the declared template comes first: it may know keys, or accounting, that the old one does not.
         old = daemons.is_controller_old(seen)
         declared = seen.ledger_revision == seen.cluster.revision and not drifted and not old
         jobs: tuple[SlurmJob, ...] | Unknown
-        if isinstance(nodes, Unknown):
-            jobs = nodes
-        else:
-            jobs = await configuration.jobs(rest, self._jobs, seen, running, budget)
-        findings, closed = await self._configuration.bring(rest, body, seen, running, jobs, budget, declared=declared)
-        findings += await self._configuration.ask_nodes(rest, body, seen, nodes, running)
+        jobs = nodes if isinstance(nodes, Unknown) else await configuration.jobs(now, self._jobs)
+        findings, closed = await self._configuration.bring(now, jobs, declared=declared)
+        findings += await self._configuration.ask_nodes(now, nodes)
         return findings, closed
 
     async def _update_controller(self, rest: SlurmRest, body: Object, seen: Kubernetes) -> list[Finding]:

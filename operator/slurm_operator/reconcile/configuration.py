@@ -12,7 +12,6 @@ from contract import names
 from slurm_operator import execute, metrics
 from slurm_operator.clients import dry_run
 from slurm_operator.clients.job_listing import JobListing
-from slurm_operator.clients.kubernetes import Object
 from slurm_operator.clients.slurm_error import SlurmError
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.configure import Configurer
@@ -21,7 +20,8 @@ from slurm_operator.execute import Executor
 from slurm_operator.findings import Finding, Findings, Severity, shown, under_way
 from slurm_operator.reasons import Reason
 from slurm_operator.reconcile.growing_pause import GrowingPause
-from slurm_operator.reconcile.pass_budget import LEAST_SECONDS, LOOKED_AFTER_SECONDS, TRIED_AFTER_SECONDS, PassBudget
+from slurm_operator.reconcile.pass_budget import LEAST_SECONDS, LOOKED_AFTER_SECONDS, TRIED_AFTER_SECONDS
+from slurm_operator.reconcile.pass_context import PassContext
 from slurm_operator.state import Kubernetes, Nodes, Running, SlurmJob, Unknown
 
 log = logging.getLogger(__name__)
@@ -82,30 +82,19 @@ class Configuration:
         return now - self._unanswered_since >= FIRST_ANSWER_SECONDS
 
     async def bring(
-        self,
-        rest: SlurmRest,
-        body: Object,
-        seen: Kubernetes,
-        running: Running | Unknown,
-        jobs: tuple[SlurmJob, ...] | Unknown,
-        budget: PassBudget,
-        *,
-        declared: bool,
+        self, now: PassContext, jobs: tuple[SlurmJob, ...] | Unknown, *, declared: bool
     ) -> tuple[Findings, frozenset[str]]:
         """Do what is to be done now.
 
         Args:
-            rest: the cluster's slurmrestd.
-            body: the SlurmCluster, for Events.
-            seen: what is in Kubernetes.
-            running: what slurmctld runs with.
+            now: this pass.
             jobs: jobs in Slurm.
-            budget: the time of this pass.
             declared: whether the wanted files are those of the cluster's own revision.
 
         Returns:
             What is to be told, and which partitions are closed now.
         """
+        rest, body, seen, running = now.rest, now.body, now.seen, now.running
         findings, wanted, active = Findings(), seen.desired_config, seen.active_config
         content = "" if wanted is None else config.content_hash(wanted)
         verdict = self._verdict[1] if self._verdict[0] == content else None
@@ -115,7 +104,7 @@ class Configuration:
         decide = functools.partial(config.promotion, wanted, active, declared=declared, jobs=jobs, closed=shut)
         decided = decide(verdict=verdict)
         if isinstance(decided, config.TryConfig):
-            seconds = budget.left(TRIED_AFTER_SECONDS)
+            seconds = now.budget.left(TRIED_AFTER_SECONDS)
             tried = await self._try(seen.cluster.dry_run_url, decided.files, seconds, first=active is None)
             if isinstance(tried, Finding):
                 findings.append(tried)
@@ -139,7 +128,7 @@ class Configuration:
             states = config.declared_states(active or {})
             opening = {name: states.get(name, "UP") for name in closed - closing}
             ending = {name: config.closed_state(states.get(name, "UP")) for name in closing}
-            closed, shut = await self._close(rest, body, opening, ending, findings, budget)
+            closed, shut = await self._close(now, opening, ending, findings)
             self._closed = (running.started, shut)
         telling = None if isinstance(decided, config.Promote) else config.reconfiguration(active, running, jobs)
         if isinstance(telling, Finding):
@@ -157,14 +146,12 @@ class Configuration:
                 findings += await self._executor.attempt(body, "Reconfigure", told)
         return findings, closed
 
-    async def ask_nodes(
-        self, rest: SlurmRest, body: Object, seen: Kubernetes, nodes: Nodes | Unknown, running: Running | Unknown
-    ) -> Findings:
+    async def ask_nodes(self, now: PassContext, nodes: Nodes | Unknown) -> Findings:
         """Tell which nodes have not read what slurmctld runs with, and have slurmctld ask them again.
 
         slurmctld sends its message once. A node misses it when its slurmd, or the network, is away at that moment.
         """
-        findings = Findings()
+        findings, running = Findings(), now.running
         if isinstance(nodes, Unknown):
             return findings
         if isinstance(running, Unknown):
@@ -179,41 +166,34 @@ class Configuration:
         more = "; the operator has slurmctld ask them again, a new pod helps in any case" if overdue else ""
         message = f"still with the configuration before: {shown(late)}{more}"
         findings.tell(Reason.NODES_OUTDATED, message, Severity.WRONG if overdue else Severity.PROGRESSING)
-        read = seen.active_config is not None and config.is_read(seen.active_config, running)
+        active = now.seen.active_config
+        read = active is not None and config.is_read(active, running)
         if overdue and read and self._asked_nodes.is_over("nodes"):
-            asking = self._configurer.ask_nodes_again(rest, shown(late))
-            findings += await self._executor.attempt(body, "Reconfigure", asking)
+            asking = self._configurer.ask_nodes_again(now.rest, shown(late))
+            findings += await self._executor.attempt(now.body, "Reconfigure", asking)
         return findings
 
     async def _close(
-        self,
-        rest: SlurmRest,
-        body: Object,
-        opening: Mapping[str, str],
-        closing: Mapping[str, str],
-        findings: Findings,
-        budget: PassBudget,
+        self, now: PassContext, opening: Mapping[str, str], closing: Mapping[str, str], findings: Findings
     ) -> tuple[frozenset[str], frozenset[str]]:
         """Let partitions that are to go finish what they have, and those that stay after all be as declared again.
 
         Args:
-            rest: the cluster's slurmrestd.
-            body: the SlurmCluster, for Events.
+            now: this pass.
             opening: partitions that stay, each with its state.
             closing: partitions that go, each with its state until then.
             findings: gets what fails.
-            budget: the time of this pass.
 
         Returns:
             Those that may be closed now, so that they are opened again if they stay, and those that surely are.
         """
-        done, ends = set[str](), budget.ends()
+        done, ends = set[str](), now.budget.ends()
         for name, state in {**opening, **closing}.items():
-            if budget.is_over(ends):
+            if now.budget.is_over(ends):
                 break
             why = "it is to be removed once it is empty" if name in closing else "it stays after all"
-            setting = self._configurer.set_partition(rest, name, state, why)
-            failed = await self._executor.attempt(body, "SetPartition", setting)
+            setting = self._configurer.set_partition(now.rest, name, state, why)
+            failed = await self._executor.attempt(now.body, "SetPartition", setting)
             findings += failed
             if any(problem.reason != execute.REFUSED for problem in failed):
                 break  # Each of the others would wait as long for a slurmrestd that is away.
@@ -221,20 +201,27 @@ class Configuration:
         return frozenset(closing) | (opening.keys() - done), frozenset(closing.keys() & done)
 
 
-async def jobs(
-    rest: SlurmRest, listing: JobListing, seen: Kubernetes, running: Running | Unknown, budget: PassBudget
-) -> tuple[SlurmJob, ...] | Unknown:
+def cut_short(seen: Kubernetes) -> tuple[Findings, frozenset[str]]:
+    """What `bring` returns if it came to no end: partitions that are to go may be closed already."""
+    going = config.partitions(seen.active_config or {}) - config.partitions(seen.desired_config or {})
+    waits = "the new configuration takes longer than a pass may: slurmctld answers slowly"
+    changed = seen.desired_config != seen.active_config
+    found = Findings([under_way(Reason.RECONFIGURING, waits)] if changed else [])
+    return found, seen.cluster.closed | going
+
+
+async def jobs(now: PassContext, listing: JobListing) -> tuple[SlurmJob, ...] | Unknown:
     """The jobs that wait or run, if a decision about the configuration hangs on them; none if it does not."""
-    wanted, active = seen.desired_config, seen.active_config
-    if wanted is None or active is None or isinstance(running, Unknown):
+    wanted, active = now.seen.desired_config, now.seen.active_config
+    if wanted is None or active is None or isinstance(now.running, Unknown):
         return ()
     try:
-        known = frozenset() if config.is_read(active, running) else await rest.partitions()
+        known = frozenset() if config.is_read(active, now.running) else await now.rest.partitions()
     except SlurmError as error:
         return Unknown(error.reason, str(error))
     if not config.jobs_needed(wanted, active, known):
         return ()
-    return await listing.alive(rest, budget.left(LOOKED_AFTER_SECONDS, least=LEAST_SECONDS))
+    return await listing.alive(now.rest, now.budget.left(LOOKED_AFTER_SECONDS, least=LEAST_SECONDS))
 
 
 async def running(rest: SlurmRest) -> Running | Unknown:

@@ -1,0 +1,29 @@
+"""Who is asked in a pass, and what it has seen of the cluster."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from slurm_operator.clients.kubernetes import Object
+from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.reconcile.pass_budget import PassBudget
+from slurm_operator.state import Kubernetes, Running, Unknown
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PassContext:
+    """One pass over a cluster.
+
+    Attributes:
+        rest: its slurmrestd.
+        body: the SlurmCluster, for Events.
+        seen: what is in Kubernetes.
+        running: what slurmctld runs with.
+        budget: the pass's time.
+    """
+
+    rest: SlurmRest
+    body: Object
+    seen: Kubernetes
+    running: Running | Unknown
+    budget: PassBudget
