@@ -166,7 +166,7 @@ def _slurm_node(pod_spec: Object) -> Object:
 
 
 def _facts(node: Object) -> Facts | None:
-    """What SLURM_NODE says of a node's size."""
+    """Return a node's size from SLURM_NODE."""
     with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
         options = tuple(sorted((key, int(value)) for key, value in node.get(NodeKey.OPTIONS, {}).items()))
         return Facts(int(node[NodeKey.CPUS]), int(node[NodeKey.MEMORY_MIB]), node.get(NodeKey.GRES) or "", options)
@@ -174,7 +174,7 @@ def _facts(node: Object) -> Facts | None:
 
 
 def _weights(node: Object) -> tuple[int, int] | None:
-    """What SLURM_NODE says of weights: the first nodes', and how many nodes share one."""
+    """Return the weights in SLURM_NODE: the first nodes', and how many nodes share one."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
         return int(node[NodeKey.WEIGHT]), int(node[NodeKey.WEIGHT_BUCKET])
     return None

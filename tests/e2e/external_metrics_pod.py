@@ -23,7 +23,7 @@ def front_proxy(slurm: Any) -> tuple[str, str]:
 
 
 def operator_metrics(slurm: Any) -> str:
-    """Where the operator's pod tells its metrics."""
+    """Return the URL of the operator's metrics."""
     labels = slurm.get("deployment", "slurm-operator")["spec"]["selector"]["matchLabels"]
     selector = ",".join(f"{key}={value}" for key, value in labels.items())
     (pod,) = slurm.get("pods", "-l", selector, "--field-selector=status.phase=Running")["items"]
