@@ -1,4 +1,4 @@
-"""What a check is: its name, where and when it applies, how it looks and judges, and what to do about a failure."""
+"""The parts of a check: name, when it applies, how it looks and judges, and the remedy of a failure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class CannotJudgeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a check may read: the node's declaration, and files below one root.
+    """The machine as a check may read it: the node's declaration, and files below one root.
 
     Attributes:
         declared: the node as the configuration declares it.

@@ -19,7 +19,7 @@ LEAST_HOURS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Increase:
-    """How much counters grew.
+    """Growth of counters.
 
     Attributes:
         by: counter → increase; one that fell (a reset) counts from zero.

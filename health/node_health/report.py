@@ -19,7 +19,7 @@ UNKNOWN = "could not be checked: "
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a run found.
+    """The findings of a run.
 
     Attributes:
         results: findings, in the order of the catalogue.
@@ -101,7 +101,7 @@ def write(report: Report, unknown_drains: bool = False, file: Path = node.RESULT
 
 
 def warnings(report: Report, unknown_drains: bool = False) -> Mapping[str, str]:
-    """What never drains, and is noted: check → evidence. These are warnings, and what the policy notes of UNKNOWN."""
+    """Evidence that is noted and never drains, by check: of warnings, and of UNKNOWN where the policy notes it."""
     noted = {
         result.check: result.finding.evidence for result in report.results if result.finding.verdict is Verdict.WARNING
     }

@@ -15,7 +15,7 @@ class Verdict(StrEnum):
 
 
 class Action(StrEnum):
-    """What to do, in the words of NVIDIA's Xid catalog ("Resolution Bucket, Immediate Action")."""
+    """Remedies, in the words of NVIDIA's Xid catalog ("Resolution Bucket, Immediate Action")."""
 
     NONE = "NONE"
     IGNORE = "IGNORE"

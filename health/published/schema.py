@@ -36,7 +36,7 @@ class SkippedCheck(BaseModel):
 
 
 class NodeHealth(BaseModel):
-    """What `node-health --json` prints."""
+    """Output of `node-health --json`."""
 
     model_config = ConfigDict(extra="forbid")
 

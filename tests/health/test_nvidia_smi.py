@@ -1,4 +1,4 @@
-"""What node-health makes of nvidia-smi, where a pod has no NVML."""
+"""node-health asks nvidia-smi where a pod has no NVML."""
 
 from __future__ import annotations
 

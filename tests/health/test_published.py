@@ -1,4 +1,4 @@
-"""What is made of the checks is current, and files of thresholds that are wrong say all at once what is."""
+"""Files that are made of the checks are current, and all mistakes in thresholds are told at once."""
 
 from __future__ import annotations
 

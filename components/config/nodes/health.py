@@ -37,7 +37,7 @@ def _longer_than_a_check(value: str) -> str:
 
 
 class UnknownPolicy(StrEnum):
-    """What a check that could not look means for its node."""
+    """Meaning of a check that could not look for its node."""
 
     NOTE = "note"
     DRAIN = "drain"

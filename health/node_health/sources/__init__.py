@@ -1,1 +1,1 @@
-"""What several checks read together: each source is read once in a run, in one process."""
+"""Sources that several checks share: a run reads each of them once, in one process."""

@@ -44,7 +44,7 @@ class Port:
 
     @property
     def is_active(self) -> bool:
-        """Whether it carries data."""
+        """Return whether it carries data."""
         return self.state == "ACTIVE"
 
 

@@ -1,4 +1,4 @@
-"""What NVML says about the GPUs: one initialization and one round of questions for all checks of GPUs."""
+"""NVML's answers about the GPUs: one initialization and one round of questions for all checks of GPUs."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +13,7 @@ from node_health.verdict import Action, Finding, Verdict, passes, unknown, worst
 
 
 class Fact(StrEnum):
-    """What is read of each GPU."""
+    """Facts that are read of each GPU."""
 
     ECC_MODE = "ECC mode"
     ECC_UNCORRECTED = "uncorrected ECC errors"
@@ -48,6 +48,17 @@ class UnreadableError(CannotJudgeError):
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """An error of NVML: its code and words."""
+
+    code: int
+    words: str
+
+    def __str__(self) -> str:
+        return self.words
+
+
+@dataclass(frozen=True, slots=True)
 class Gpu:
     """One GPU.
 
@@ -57,7 +68,7 @@ class Gpu:
         uuid: its id.
         lost: NVML's words if it does not answer.
         facts: fact → number or numbers.
-        unread: fact → NVML's words, where it has none.
+        unread: fact → NVML's error, where it has none.
     """
 
     index: int
@@ -65,7 +76,7 @@ class Gpu:
     uuid: str = ""
     lost: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    unread: Mapping[str, str] = field(default_factory=dict)
+    unread: Mapping[str, Refusal] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"GPU {self.index} ({self.uuid})" if self.uuid else f"GPU {self.index}"
@@ -82,7 +93,7 @@ class Gpu:
 
     def lacks(self, fact: Fact) -> bool:
         """Returns whether this GPU or its driver does not have a fact at all."""
-        return self.unread.get(fact) in NOT_SUPPORTED
+        return fact in self.unread and self.unread[fact].code in NOT_SUPPORTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +103,7 @@ class Snapshot:
     Attributes:
         gpus: the GPUs.
         driver: version of the driver.
-        failed: NVML's words if it could not be initialized; then there are no GPUs here.
-        missing: whether the pod has no NVML at all.
+        failed: NVML's error if it could not be initialized; then there are no GPUs here.
         asked: nvidia-smi's answer where NVML is missing.
         module: version of the kernel's module; empty: nobody says.
         grew: increase of counters, named by the GPU's number and the fact.
@@ -102,19 +112,20 @@ class Snapshot:
 
     gpus: tuple[Gpu, ...] = ()
     driver: str = ""
-    failed: str = ""
-    missing: bool = False
+    failed: Refusal | None = None
     asked: nvidia_smi.Asked | None = None
     module: str = ""
     grew: Increase = field(default_factory=lambda: Increase({}))
     idle: bool = True
 
 
-NOT_SUPPORTED = frozenset({"Not Supported", "Function Not Found", "Argument Version Mismatch", "Invalid Argument"})
-"""NVML's words for a fact that a GPU lacks, or that an older driver does not know (nvmlErrorString)."""
+INVALID_ARGUMENT, FUNCTION_NOT_FOUND, VERSION_MISMATCH = 2, 13, 25
+NOT_SUPPORTED = frozenset({3, INVALID_ARGUMENT, FUNCTION_NOT_FOUND, VERSION_MISMATCH})
+"""Errors (nvml.h, nvmlReturn_t) about a fact that a GPU lacks, or that an older driver does not know."""
+LIBRARY_NOT_FOUND = 12
+LOST = frozenset({15, 16})
+"""Errors of a GPU that computes nothing any more: GPU_IS_LOST, RESET_REQUIRED."""
 _MODULE = re.compile(r"^NVRM version: .*?\s(\d+\.\d+(?:\.\d+)?)\s", re.MULTILINE)
-LINKS = 18
-"""Most NVLinks of a GPU (NVML_NVLINK_MAX_LINKS)."""
 
 
 def look(machine: Machine) -> Snapshot:
@@ -122,7 +133,7 @@ def look(machine: Machine) -> Snapshot:
     try:
         import pynvml  # type: ignore[import-not-found, unused-ignore]  # in the image, see images/slurm/Containerfile
     except ImportError as error:
-        return Snapshot(failed=str(error), missing=True, asked=nvidia_smi.ask(machine))
+        return Snapshot(failed=Refusal(LIBRARY_NOT_FOUND, str(error)), asked=nvidia_smi.ask(machine))
     return snapshot(pynvml, machine)
 
 
@@ -131,8 +142,8 @@ def snapshot(library: Any, machine: Machine) -> Snapshot:
     try:
         library.nvmlInit()
     except library.NVMLError as error:
-        missing = error.value == library.NVML_ERROR_LIBRARY_NOT_FOUND
-        return Snapshot(failed=str(error), missing=missing, asked=nvidia_smi.ask(machine) if missing else None)
+        asked = nvidia_smi.ask(machine) if error.value == LIBRARY_NOT_FOUND else None
+        return Snapshot(failed=_refusal(error), asked=asked)
     try:
         driver = _text(library.nvmlSystemGetDriverVersion())
         gpus = tuple(_gpu(library, index) for index in range(library.nvmlDeviceGetCount()))
@@ -204,15 +215,19 @@ def _gpu(library: Any, index: int) -> Gpu:
     except library.NVMLError as error:
         return Gpu(index, lost=str(error))
     facts: dict[str, Any] = {}
-    unread: dict[str, str] = {}
+    unread: dict[str, Refusal] = {}
     for fact, read in _READERS.items():
         try:
             facts[fact] = read(library, handle)
         except library.NVMLError as error:
-            if error.value == library.NVML_ERROR_GPU_IS_LOST:
+            if error.value in LOST:
                 return Gpu(index, name, uuid, lost=str(error))
-            unread[fact] = str(error)
+            unread[fact] = _refusal(error)
     return Gpu(index, name, uuid, "", facts, unread)
+
+
+def _refusal(error: Any) -> Refusal:
+    return Refusal(error.value, str(error))
 
 
 def _text(said: str | bytes) -> str:
@@ -234,11 +249,11 @@ def _recovery(library: Any, handle: Any) -> int:
 
 def _links(library: Any, handle: Any) -> Iterator[Any]:
     """Returns the numbers of the links that a GPU has."""
-    for link in range(LINKS):
+    for link in range(library.NVML_NVLINK_MAX_LINKS):
         try:
             library.nvmlDeviceGetNvLinkState(handle, link)
         except library.NVMLError as error:
-            if str(error) not in NOT_SUPPORTED:
+            if error.value not in NOT_SUPPORTED:
                 raise
         else:
             yield link

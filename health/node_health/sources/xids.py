@@ -1,4 +1,4 @@
-"""What NVIDIA's error numbers mean, and what to do about them.
+"""NVIDIA's error numbers: their meaning, and what to do about them.
 
 Facts: NVIDIA, "Analyzing Xid Errors with the Xid Catalog" (docs.nvidia.com/deploy/xid-errors), columns Description and
 "Resolution Bucket (Immediate Action)". A workflow of several steps stands here as its first step.

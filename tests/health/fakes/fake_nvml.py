@@ -67,12 +67,13 @@ MODES: Mapping[str, Mapping[str, Any]] = {
     "not_in_fabric": {"fabric": (1, 0)},
     "mig": {"mig": (1, 1)},
     "mig_pending": {"mig": (0, 1)},
+    "restart_wanted": {"refused": 16},
     "unreadable": {"refused": 999},
     "other_product": {"name": "NVIDIA X1"},
     "old": dict.fromkeys(("recovery", "fabric", "mig", "application_clock"), None),
 }
 WORDS = {3: "Not Supported", 9: "Driver Not Loaded", 12: "NVML Shared Library Not Found", 15: "GPU is lost"}
-WORDS |= {18: "Driver/library version mismatch", 999: "Unknown Error"}
+WORDS |= {16: "GPU requires restart", 18: "RM has detected an NVML/RM version mismatch.", 999: "Unknown Error"}
 
 
 class NVMLError(Exception):
@@ -97,9 +98,9 @@ class FakeNvml:
     """
 
     NVMLError = NVMLError
-    NVML_ERROR_LIBRARY_NOT_FOUND, NVML_ERROR_GPU_IS_LOST = 12, 15
     NVML_MEMORY_ERROR_TYPE_CORRECTED, NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC = 0, 1, 0
     NVML_FI_DEV_GET_GPU_RECOVERY_ACTION = 230
+    NVML_NVLINK_MAX_LINKS = 36
     NVML_NVLINK_ERROR_DL_REPLAY, NVML_NVLINK_ERROR_DL_RECOVERY = 0, 1
     NVML_CLOCK_SM, NVML_TEMPERATURE_GPU, NVML_TEMPERATURE_THRESHOLD_SLOWDOWN = 1, 0, 1
 
@@ -125,7 +126,7 @@ class FakeNvml:
     def nvmlDeviceGetHandleByIndex(self, index: int) -> dict[str, Any]:  # noqa: N802
         gpu = [gpu for gpu in self.gpus if not gpu.get("gone")][index]
         if gpu.get("lost"):
-            raise NVMLError(self.NVML_ERROR_GPU_IS_LOST)
+            raise NVMLError(15)
         return {**gpu, "index": index}
 
     def nvmlDeviceGetUUID(self, handle: Mapping[str, Any]) -> str:  # noqa: N802

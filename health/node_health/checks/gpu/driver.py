@@ -6,15 +6,15 @@ from node_health.sources import nvml
 from node_health.sources.nvml import Snapshot
 from node_health.verdict import Action, Finding, fails, passes, unknown
 
-BROKEN = {"Driver/library version mismatch": Action.RESTART_BM, "Driver Not Loaded": Action.RESTART_BM}
-"""NVML's words for faults of the driver, not of the question (nvmlErrorString)."""
+BROKEN = frozenset({9, 18})
+"""Errors of NVML about the driver, not the question (nvml.h): DRIVER_NOT_LOADED, LIB_RM_VERSION_MISMATCH."""
 
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
     """FAIL when the driver is not loaded, or library and module differ."""
     if snapshot.failed:
-        action = BROKEN.get(snapshot.failed)
-        return fails(f"NVML: {snapshot.failed}", action) if action else unknown(f"NVML: {snapshot.failed}")
+        said = f"NVML: {snapshot.failed}"
+        return fails(said) if snapshot.failed.code in BROKEN else unknown(said)
     if snapshot.module and snapshot.module != snapshot.driver:
         return fails(f"the library has version {snapshot.driver}, the kernel's module {snapshot.module}")
     return passes(f"driver {snapshot.driver}")

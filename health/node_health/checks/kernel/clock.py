@@ -14,7 +14,7 @@ PADDING = 26
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Whether a service keeps the clock, and the largest error that it admits, in ms."""
+    """The clock: whether a service keeps it, and the largest error that this admits, in ms."""
 
     kept: bool
     error_ms: float

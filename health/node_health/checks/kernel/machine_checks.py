@@ -14,7 +14,7 @@ UNCORRECTED: Mapping[str, re.Pattern[str]] = {
     "uncorrected PCIe error": re.compile(r"PCIe Bus Error: severity=Uncorrect\w+ \(Fatal\)"),
     "fatal hardware error": re.compile(r"\[Hardware Error\]: event severity: (?:fatal|recoverable)"),
 }
-"""What happened → how the kernel says it (Linux, mm/memory-failure.c, drivers/pci/pcie/aer.c, drivers/firmware/efi)."""
+"""Fault → how the kernel says it (Linux, mm/memory-failure.c, drivers/pci/pcie/aer.c, drivers/firmware/efi)."""
 CORRECTED: Mapping[str, re.Pattern[str]] = {
     "machine check": re.compile(r"mce: \[Hardware Error\]: Machine check events logged"),
     "corrected hardware error": re.compile(r"\[Hardware Error\]: event severity: corrected"),

@@ -13,7 +13,7 @@ STATS = (
     ("/sys/fs/cgroup/memory.stat", ("anon", "shmem")),
     ("/sys/fs/cgroup/memory/memory.stat", ("total_rss", "total_shmem")),
 )
-"""Files of the pod's cgroup, version 2, then 1, and their keys for memory that nothing but its owner can free."""
+"""Files of the pod's cgroup, version 2, then 1, and their keys for memory that only its owner can free."""
 MIB = 1024**2
 
 
