@@ -63,8 +63,12 @@ def kin(interfaces: Interfaces) -> Mapping[str, list[Interface]]:
 
 
 def _is_up(folder: Path) -> bool:
+    """Returns whether an administrator set it up, and it leads somewhere: a bridge may well have no link."""
     flags = folder / "flags"  # bonding_masters is a file
-    return folder.name != LOOPBACK and flags.exists() and bool(int(flags.read_text(), 16) & IFF_UP)
+    if folder.name == LOOPBACK or not flags.exists() or not int(flags.read_text(), 16) & IFF_UP:
+        return False
+    # The other end of a veth, or what a macvlan or ipvlan stands on, has another index.
+    return (folder / "device").exists() or _read(folder / "iflink") != _read(folder / "ifindex")
 
 
 def _interface(folder: Path) -> Interface:

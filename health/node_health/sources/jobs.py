@@ -8,9 +8,9 @@ from pathlib import Path
 
 from node_health.check import Machine
 
-_STEP = re.compile(rb"^slurmstepd: \[(\d+)")
+_STEP = re.compile(r"^slurmstepd: \[(\d+)")
 """Title of a step's slurmstepd: slurmstepd: [JOB.STEP]."""
-_JOB = re.compile(r"/job_(\d+)(?:/|$)", re.MULTILINE)
+_JOB = re.compile(r"/(job_[^/\n]+)")
 """Folder of a job in a path of /proc/PID/cgroup."""
 USERS = range(1000, 60000)
 """Ids of ordinary users (login.defs, UID_MIN and UID_MAX). The test step's nobody is none."""
@@ -18,62 +18,68 @@ USERS = range(1000, 60000)
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process of an ordinary user.
+    """A process.
 
     Attributes:
         number: its id.
-        name: the program's.
+        parent: its parent's.
+        title: its command line, or the program's name without one.
         user: id of its user.
-        job: the job whose cgroup it is in; None: no job's.
+        groups: folders of jobs in its cgroups.
         age: in seconds.
     """
 
     number: int
-    name: str
+    parent: int
+    title: str
     user: int
-    job: int | None
+    groups: frozenset[str]
     age: float
 
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """The jobs that have a step here, and the processes of ordinary users."""
+    """The jobs that have a step here, and the processes of users that belong to none of them."""
 
     running: frozenset[int]
-    processes: tuple[Process, ...] = ()
-
-    @property
-    def left(self) -> tuple[Process, ...]:
-        """Processes that belong to no running job."""
-        return tuple(process for process in self.processes if process.job not in self.running)
+    left: tuple[Process, ...] = ()
 
 
 def look(machine: Machine) -> Jobs:
     """Reads /proc."""
-    proc = machine.path("/proc")
     uptime = float(machine.text("/proc/uptime").split()[0])
-    running: set[int] = set()
-    processes: list[Process] = []
-    for folder in proc.iterdir():
-        if not folder.name.isdigit():
-            continue
-        with contextlib.suppress(OSError):  # it has just ended
-            if step := _STEP.match((folder / "cmdline").read_bytes()):
-                running.add(int(step[1]))
-            elif process := _of_user(folder, uptime):
-                processes.append(process)
-    return Jobs(frozenset(running), tuple(processes))
+    processes: dict[int, Process] = {}
+    for folder in machine.path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):  # it has just ended
+                if process := _read(folder, uptime):
+                    processes[process.number] = process
+    return _jobs(processes)
 
 
-def _of_user(folder: Path, uptime: float) -> Process | None:
-    status = (folder / "status").read_text()
-    user = re.search(r"^Uid:\s+(\d+)", status, re.MULTILINE)
-    if not user or int(user[1]) not in USERS:
-        return None
+def _jobs(processes: dict[int, Process]) -> Jobs:
+    steps = {number: step for number, each in processes.items() if (step := _STEP.match(each.title)) and not each.user}
+    running = frozenset(int(step[1]) for step in steps.values())
+    # A step's processes have its cgroups, and most descend from it.
+    groups = {group for number in steps for group in processes[number].groups} | {f"job_{job}" for job in running}
+
+    def descends(number: int) -> bool:
+        while number not in steps and number in processes:
+            number = processes[number].parent
+        return number in steps
+
+    users = [process for process in processes.values() if process.user in USERS]
+    left = [process for process in users if not process.groups & groups and not descends(process.number)]
+    return Jobs(running, tuple(left))
+
+
+def _read(folder: Path, uptime: float) -> Process | None:
     stat = (folder / "stat").read_text()
     name, rest = stat[stat.index("(") + 1 : stat.rindex(")")], stat[stat.rindex(")") + 1 :].split()
     if rest[0] in "ZX":
         return None
-    job = _JOB.search((folder / "cgroup").read_text())
+    user = re.search(r"^Uid:\s+(\d+)", (folder / "status").read_text(), re.MULTILINE)
+    command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    groups = frozenset(_JOB.findall((folder / "cgroup").read_text()))
     age = uptime - int(rest[19]) / os.sysconf("SC_CLK_TCK")
-    return Process(int(folder.name), name, int(user[1]), int(job[1]) if job else None, age)
+    return Process(int(folder.name), int(rest[1]), command or name, int(user[1]) if user else 0, groups, age)

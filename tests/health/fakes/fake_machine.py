@@ -64,6 +64,8 @@ def interface(name: str) -> dict[str, str]:
         f"{folder}/duplex": "full\n",
         f"{folder}/carrier_down_count": "1\n",
         f"{folder}/device/vendor": "0x15b3\n",
+        f"{folder}/ifindex": "3\n",
+        f"{folder}/iflink": "2\n",
         **{
             f"{folder}/statistics/{counter}": "0\n"
             for counter in ("rx_errors", "tx_errors", "rx_crc_errors", "rx_packets", "tx_packets")

@@ -8,7 +8,7 @@ from node_health.verdict import Finding, passes, warns
 
 OLD_SECONDS = 60.0
 """A process that is younger may belong to a job that starts or ends right now."""
-SHOWN = 5
+SHOWN, LONGEST = 5, 40
 
 
 def judge(seen: Jobs, machine: Machine) -> Finding:
@@ -16,7 +16,7 @@ def judge(seen: Jobs, machine: Machine) -> Finding:
     left = [process for process in seen.left if process.age > OLD_SECONDS]
     if not left:
         return passes(f"{len(seen.running)} jobs run here, and no other process of a user")
-    listed = [f"{process.name} ({process.number}) of user {process.user}" for process in left[:SHOWN]]
+    listed = [f"{process.title[:LONGEST]} ({process.number}) of user {process.user}" for process in left[:SHOWN]]
     return warns(f"{len(left)} processes belong to no job: {', '.join(listed)}")
 
 
