@@ -37,7 +37,10 @@ def record(context: Context | None) -> int:
             return 0
         declared = node.read()
         found = run(context)
-        report.write(found.after(_before()) if context else found, declared.unknown_drains)
+        if context:
+            refreshed = {check.name for check in catalogue.of_node(declared, Context.PERIODIC)}
+            found = found.after(_before(), refreshed)
+        report.write(found, declared.unknown_drains)
     return 0
 
 

@@ -1,7 +1,7 @@
 """Results of the last run, for the pod's entry, which drains, and for the prolog, which refuses jobs."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,16 +36,19 @@ class Report:
         """The worst verdict of all."""
         return worst(result.finding.verdict for result in self.results)
 
-    def after(self, before: "Report") -> "Report":
-        """Returns this report with the results that an earlier one has of further checks: a run may make only some."""
+    def after(self, before: "Report", refreshed: Collection[str]) -> "Report":
+        """Returns this report with what an earlier one says of further checks: a run may make only some.
+
+        Args:
+            before: the earlier report.
+            refreshed: checks that a later run makes again. Others would stay for ever as they were once found.
+        """
         made = {result.check for result in self.results} | {*self.skipped}
-        results = {
-            result.check: result for result in (*before.results, *self.results) if result.check not in self.skipped
-        }
+        kept = [result for result in before.results if result.check in refreshed and result.check not in made]
         order: dict[str, int] = {name: rank for rank, name in enumerate(reasons.Check)}
-        known = sorted(results.values(), key=lambda result: order.get(result.check, len(order)))
-        skipped = {check: why for check, why in before.skipped.items() if check not in made}
-        return Report(tuple(known), {**skipped, **self.skipped}, self.at)
+        results = sorted([*kept, *self.results], key=lambda result: order.get(result.check, len(order)))
+        skipped = {check: why for check, why in before.skipped.items() if check in refreshed and check not in made}
+        return Report(tuple(results), {**skipped, **self.skipped}, self.at)
 
 
 def as_json(report: Report) -> str:

@@ -52,10 +52,11 @@ def answer(machine: Machine, checks: list[Check]) -> Mapping[str, Answer]:
         return {check.name: Skipped(str(absent)) for check in checks}
     except CannotJudgeError as error:
         return {check.name: unknown(str(error)) for check in checks}
-    return {check.name: _judge(check, facts, machine) for check in checks}
+    return {check.name: judge(check, facts, machine) for check in checks}
 
 
-def _judge(check: Check, facts: Any, machine: Machine) -> Answer:
+def judge(check: Check, facts: Any, machine: Machine) -> Answer:
+    """Returns a check's answer to what was read; a defect of the check is UNKNOWN."""
     try:
         return check.judge(facts, machine)
     except DoesNotApplyError as absent:

@@ -130,10 +130,12 @@ def test_a_check_that_is_switched_off_lifts_its_drain() -> None:
 def test_a_run_of_some_checks_keeps_what_is_known_of_the_others() -> None:
     before = report_of(WARNED, FULL, dns="no controller")
     mended = Result("space", Finding(Verdict.PASS, "room"))
-    after = report_of(mended, cpus="switched off").after(before)
+    known = ("cpus", "space", "dns", "memory")
+    after = report_of(mended, cpus="switched off").after(before, known)
     assert after.results == (mended,)
     assert after.skipped == {"dns": "no controller", "cpus": "switched off"}
-    assert report_of(WARNED).after(report_of(FULL)).results == (FULL, WARNED)
+    assert report_of(WARNED).after(report_of(FULL), known).results == (FULL, WARNED)
+    assert report_of(WARNED).after(report_of(FULL), ()).results == (WARNED,), "nobody would look at it again"
 
 
 def test_the_entry_drains_and_notes_by_the_policy(tmp_path: Path) -> None:
