@@ -506,6 +506,14 @@ BAD: list[tuple[str, Any, str]] = [
     ("health.interval", 30, "pulumi-slurm:health.interval: got 30; want"),
     ("health.nodeStates", ["NONDRAINED_IDLE"], "want one of 'ANY', 'IDLE', 'MIXED', 'ALLOC' or 'CYCLE'"),
     ("health.nodeStates", [], "pulumi-slurm:health.nodeStates: got []; want at least 1 of them"),
+    ("health.checks.disabled", ["dance"], "pulumi-slurm:health.checks.disabled[0]: got 'dance'; want one of 'jail', "),
+    (
+        "health.checks.disabled",
+        ["clock", "jail"],
+        "pulumi-slurm:health.checks.disabled[1]: got 'jail'; want another check: without the jail no job runs",
+    ),
+    ("health.checks.disabled", ["clock", "clock"], "health.checks.disabled[1]: got 'clock'; want each check once"),
+    ("health.checks.unknown", "pass", "pulumi-slurm:health.checks.unknown: got 'pass'; want one of 'note' or 'drain'"),
     ("health.leastFreePercent", 80, "pulumi-slurm:health.leastFreePercent: got 80; want 50 or less"),
     (
         "slurm.privateData",
