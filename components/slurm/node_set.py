@@ -101,7 +101,8 @@ def _resources(node_set: NodeSetConfig) -> dict[str, Any]:
     own = node_set.resources
     gpus = {node_set.gpus.resource: str(node_set.gpus.per_node)} if node_set.gpus else {}
     rdma = {node_set.network.rdma.resource: str(node_set.network.rdma.count)} if node_set.network.rdma else {}
-    limits = {"cpu": str(own.cpu), "memory": own.memory, **gpus, **rdma}
+    huge = {f"hugepages-{size}": amount for size, amount in own.hugepages.items()}
+    limits = {"cpu": str(own.cpu), "memory": own.memory, **huge, **gpus, **rdma}
     return {"requests": {**limits, "cpu": own.cpu_request or str(own.cpu)}, "limits": limits}
 
 

@@ -89,6 +89,8 @@ BAD: list[tuple[str, Any, str]] = [
             ("features", ["a&b"], "features[0]: got 'a&b'; want a feature of Slurm"),
             ("features", ["a", "a"], "features[1]: got 'a'; want each of them once"),
             ("features", ["cpu"], "features[0]: got 'cpu'; want further ones: each node has the name of its set"),
+            ("resources.hugepages", {"3Mi": "6Mi"}, "resources.hugepages.3Mi: got '3Mi'; want the size of a huge page"),
+            ("resources.hugepages", {"2Mi": "3Mi"}, "resources.hugepages.2Mi: got '3Mi'; want a multiple of 2Mi"),
             ("featureLabels", ["a/b/c"], "featureLabels[0]: got 'a/b/c'; want a Kubernetes label key"),
             ("options", {"Comment": 1}, "options.Comment: got 'Comment'; want a key of a node that Slurm 26.05 knows"),
             (
