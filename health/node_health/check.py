@@ -23,7 +23,7 @@ class Applies(StrEnum):
 
 
 class Context(StrEnum):
-    """When a check runs."""
+    """The moment at which a check runs."""
 
     START = "start"
     PERIODIC = "periodic"

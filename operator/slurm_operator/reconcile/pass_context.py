@@ -1,4 +1,4 @@
-"""Who is asked in a pass, and what it has seen of the cluster."""
+"""One pass: the cluster's slurmrestd, and the state that the pass has seen."""
 
 from __future__ import annotations
 
